@@ -1,0 +1,3 @@
+"""The Spark application of a KafkaSparkJob: Kafka -> transform -> Kafka, every record exactly once."""
+
+__version__ = "0.1.0"

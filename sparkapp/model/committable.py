@@ -1,0 +1,45 @@
+"""A pre-committed transaction, as the checkpoint document remembers it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sparkapp.model.errors import InvalidArgument
+from sparkapp.model.split import KafkaPartitionSplit
+
+MAX_PRODUCER_EPOCH = 32767
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KafkaCommittable:
+    """Everything another process needs to commit the transaction: the wire's triple and what it covers.
+
+    :param transactional_id: ``prefix-N``.
+    :param producer_id: the broker's number for the producer.
+    :param producer_epoch: 0 to 32767; the epoch of the attempt that the driver counted.
+    :param transaction_version: protocol version the producer spoke; librdkafka is 1 at most (case P12, FLINK-40689).
+    :param checkpoint_id: the checkpoint that it belongs to.
+    :param subtask: the writer.
+    :param records: records produced inside.
+    :param ranges: the source ranges whose end offsets are inside the same transaction; empty where the pipeline
+        shuffles, for a subtask's output then has no source ranges of its own.
+    """
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    transaction_version: int
+    checkpoint_id: int
+    subtask: int
+    records: int
+    ranges: tuple[KafkaPartitionSplit, ...] = ()
+
+    def __post_init__(self) -> None:
+        if (
+            not self.transactional_id
+            or self.producer_id < 0
+            or not 0 <= self.producer_epoch <= MAX_PRODUCER_EPOCH
+            or min(self.transaction_version, self.checkpoint_id, self.subtask, self.records) < 0
+        ):
+            msg = f"not a committable: {self}"
+            raise InvalidArgument(msg)

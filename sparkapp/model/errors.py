@@ -1,0 +1,231 @@
+"""One tree of errors; at the edge each becomes a condition with a reason and a remedy.
+
+KafkaSparkJobError
+ + InvalidArgument (also a ValueError)
+ + ConfigurationError                 the resource or the code in it cannot work: InvalidSpec, TransformInvalid …
+ |  + TransformError
+ + KafkaAccessError                     the broker or what is on it
+ |  + KafkaUnreachable  + AuthenticationFailed  + AuthorizationFailed  + TopicNotFound
+ |  + TransactionTimeoutTooLong  + UndefinedOffset  + OffsetsWentBackwards  + ReadTimedOut
+ + CheckpointError                    the document that decides everything
+ |  + CheckpointConflict  + CheckpointTooLarge  + CheckpointCorrupt  + CheckpointForeign  + CheckpointMissing
+ |  + CheckpointStoreUnavailable
+ + TransactionError
+    + ProducersPoolEmpty  + TransactionFenced  + TransactionLost  + CommitOutcomeUnknown  + PreCommitFailed
+    + StateUncertain
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class KafkaSparkJobError(Exception):
+    """Base of every error this project raises on purpose.
+
+    ``reason`` is the CamelCase word of the Kubernetes condition and event, ``remedy`` says what to type or
+    change, ``fatal`` says that starting the driver again cannot help until a person acts.
+    """
+
+    reason: ClassVar[str] = "InternalError"
+    fatal: ClassVar[bool] = False
+    default_remedy: ClassVar[str] = "read the driver's log: kubectl logs <driver pod>"
+
+    def __init__(self, message: str, *, remedy: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.remedy = remedy if remedy is not None else self.default_remedy
+
+
+class InvalidArgument(KafkaSparkJobError, ValueError):
+    """A value outside what a rule of the protocol allows (case H17)."""
+
+    reason = "InvalidArgument"
+    fatal = True
+
+
+class ConfigurationError(KafkaSparkJobError):
+    """The resource cannot work as it is written; the message names the field."""
+
+    reason = "InvalidSpec"
+    fatal = True
+    default_remedy = "correct the field and apply the resource again"
+
+
+class TransformError(ConfigurationError):
+    """The user's transform does not import, fails to plan, or returns no DataFrame."""
+
+    reason = "InvalidTransform"
+    default_remedy = "correct spec.transform (or the ConfigMap that it names) and apply the resource again"
+
+
+class KafkaAccessError(KafkaSparkJobError):
+    """The broker, or what is on it, does not allow the job to work; restarted with backoff."""
+
+    reason = "KafkaError"
+
+
+class KafkaUnreachable(KafkaAccessError):
+    """No broker of ``kafka.bootstrapServers`` answered in time."""
+
+    reason = "KafkaUnreachable"
+    default_remedy = "check spec.kafka.bootstrapServers and that the brokers are up and reachable from the pods"
+
+
+class AuthenticationFailed(KafkaAccessError):
+    """The broker refused the credentials."""
+
+    reason = "AuthenticationFailed"
+    default_remedy = "check spec.kafka.authentication: the username and the Secret that holds the password"
+
+
+class AuthorizationFailed(KafkaAccessError):
+    """The broker knows the user, but an ACL is missing."""
+
+    reason = "AuthorizationFailed"
+    default_remedy = "grant READ on the source topics and the group, WRITE on the sink topic and the transactional id prefix"
+
+
+class TopicNotFound(KafkaAccessError):
+    """A topic that the job names does not exist, or a pattern matches none."""
+
+    reason = "TopicNotFound"
+    default_remedy = "create the topic, or correct spec.source / spec.sink"
+
+
+class TransactionTimeoutTooLong(KafkaAccessError):
+    """``sink.transactionTimeoutSeconds`` is beyond the broker's ``transaction.max.timeout.ms``."""
+
+    reason = "TransactionTimeoutTooLong"
+    fatal = True
+    default_remedy = "lower spec.sink.transactionTimeoutSeconds, or raise transaction.max.timeout.ms on the brokers"
+
+
+class UndefinedOffset(KafkaAccessError):
+    """A group has no committed offset and no reset strategy is allowed (case S23)."""
+
+    reason = "UndefinedOffset"
+    fatal = True
+    default_remedy = "set spec.source.startup.onMissingOffset to EARLIEST or LATEST, or commit offsets for the group"
+
+
+class OffsetsWentBackwards(KafkaAccessError):
+    """A partition ends before the restored offset: the topic was recreated, or records were lost (case S40)."""
+
+    reason = "OffsetsWentBackwards"
+    fatal = True
+    default_remedy = "check whether the topic was deleted and created again; a new job name starts from spec.source.startup"
+
+
+class ReadTimedOut(KafkaAccessError):
+    """A bounded read made no progress within its deadline."""
+
+    reason = "ReadTimedOut"
+    default_remedy = "check the brokers that lead the partition; the job reads the range again after the restart"
+
+
+class CheckpointError(KafkaSparkJobError):
+    """The checkpoint document could not be read or written."""
+
+    reason = "CheckpointFailed"
+
+
+class CheckpointConflict(CheckpointError):
+    """Another writer changed the document: this attempt has been superseded and must stop."""
+
+    reason = "Superseded"
+    default_remedy = "nothing: a newer attempt of the job owns the checkpoint"
+
+
+class CheckpointTooLarge(CheckpointError):
+    """The document would exceed its byte budget."""
+
+    reason = "CheckpointTooLarge"
+    fatal = True
+    default_remedy = "split the job: fewer partitions per job"
+
+
+class CheckpointCorrupt(CheckpointError):
+    """The document is unreadable, truncated, or breaks its schema; the job never starts empty by guess."""
+
+    reason = "StateCorrupt"
+    fatal = True
+    default_remedy = (
+        "restore the ConfigMap from a backup, or delete the job and create it again to start from spec.source.startup"
+    )
+
+
+class CheckpointForeign(CheckpointError):
+    """The document belongs to another job (its UID differs)."""
+
+    reason = "StateForeign"
+    fatal = True
+    default_remedy = "delete the foreign ConfigMap, or give the job another name"
+
+
+class CheckpointMissing(CheckpointError):
+    """The state ConfigMap, which the operator creates, is gone."""
+
+    reason = "StateMissing"
+    fatal = True
+    default_remedy = (
+        "restore the ConfigMap from a backup, or delete the job and create it again to start from spec.source.startup"
+    )
+
+
+class CheckpointStoreUnavailable(CheckpointError):
+    """The API server did not answer within the deadline."""
+
+    reason = "CheckpointStoreUnavailable"
+    default_remedy = "check the Kubernetes API server; the job restarts by itself"
+
+
+class TransactionError(KafkaSparkJobError):
+    """A step of the two-phase commit failed."""
+
+    reason = "TransactionFailed"
+
+
+class ProducersPoolEmpty(TransactionError):
+    """Every transactional id of the subtask belongs to a checkpoint that is not yet committed (cases T01, T08)."""
+
+    reason = "ProducersPoolEmpty"
+    default_remedy = "raise spec.sink.producersPoolSize"
+
+
+class TransactionFenced(TransactionError):
+    """A newer producer took over the transactional id."""
+
+    reason = "TransactionFenced"
+    default_remedy = "nothing, if the job restarted by itself; else look for a second job with the same prefix"
+
+
+class TransactionLost(TransactionError):
+    """The broker aborted a pre-committed transaction, and its records cannot be written again."""
+
+    reason = "DataLoss"
+    fatal = True
+
+
+class CommitOutcomeUnknown(TransactionError):
+    """A commit was sent and no answer came within the deadline; the next attempt settles it."""
+
+    reason = "CommitOutcomeUnknown"
+    default_remedy = "check the brokers; the next attempt of the driver settles the transaction"
+
+
+class PreCommitFailed(TransactionError):
+    """Flush left records, or a delivery report was a failure: nothing of this transaction may be committed."""
+
+    reason = "PreCommitFailed"
+    default_remedy = "check the sink topic's brokers (and max.message.bytes); the job writes the range again"
+
+
+class StateUncertain(TransactionError):
+    """Part of a shuffled checkpoint is committed and part is lost: neither going on nor back is exactly once."""
+
+    reason = "StateUncertain"
+    fatal = True
+    default_remedy = (
+        "compare the sink topic with its source, then delete the job and create it again with the startup you want"
+    )

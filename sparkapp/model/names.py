@@ -1,0 +1,89 @@
+"""Names of everything that belongs to a job; operator and driver must agree on each.
+
+An attempt's number is part of its pods' names, so two lives of a job can never be taken for one another.
+"""
+
+from __future__ import annotations
+
+GROUP = "streaming.kafkaspark.io"
+VERSION = "v1alpha1"
+KIND = "KafkaSparkJob"
+PLURAL = "kafkasparkjobs"
+
+LABEL_JOB = "kafkaspark.io/job"
+LABEL_ATTEMPT = "kafkaspark.io/attempt"
+LABEL_ROLE = "kafkaspark.io/role"
+ROLE_DRIVER = "driver"
+ROLE_EXECUTOR = "executor"
+MANAGED_BY = "kafkaspark-operator"
+
+CHECKPOINT_KEY = "checkpoint.json"
+"""Key of the current document in the state ConfigMap; absent until the first attempt claims the state."""
+REPORT_KEY = "report.json"
+JOB_KEY = "job.json"
+
+MAX_JOB_NAME = 45
+"""Leaves room for ``-<attempt>-exec-<n>`` within a pod name's and a label's 63 characters."""
+
+DRIVER_CONTAINER = "driver"
+TERMINATION_LOG = "/dev/termination-log"
+JOB_DIRECTORY = "/etc/kafkaspark/job"
+"""Where the driver finds :data:`JOB_KEY`."""
+CODE_DIRECTORY = "/etc/kafkaspark/code"
+"""Where ``transform.python.configMapRef`` is mounted, in driver and executors; on the Python path."""
+CREDENTIALS_DIRECTORY = "/etc/kafkaspark/credentials"
+"""Where the Kafka password's Secret is mounted, in driver and executors."""
+
+
+def state_config_map(job: str) -> str:
+    """Holds the checkpoint document; created empty by the operator, written by the driver alone."""
+    return f"{job}-state"
+
+
+def report_config_map(job: str) -> str:
+    """Holds the driver's report to the operator; advisory, losing it loses nothing."""
+    return f"{job}-report"
+
+
+def attempt_config_map(job: str, attempt: int) -> str:
+    """Holds the resolved job of one attempt; immutable."""
+    return f"{job}-{attempt}-job"
+
+
+def service_account(job: str) -> str:
+    """Identity of the driver; Role and RoleBinding carry the same name."""
+    return f"{job}-driver"
+
+
+def driver_pod(job: str, attempt: int) -> str:
+    return f"{job}-{attempt}-driver"
+
+
+def executor_pod_prefix(job: str, attempt: int) -> str:
+    """Spark appends ``-exec-<n>``."""
+    return f"{job}-{attempt}"
+
+
+def default_group_id(namespace: str, job: str) -> str:
+    return f"{namespace}.{job}"
+
+
+def default_transactional_id_prefix(namespace: str, job: str) -> str:
+    """Stable over delete and re-create, so that a successor fences its predecessor; ``namespace.name`` is unique in a
+    cluster. Two Kubernetes clusters on one Kafka must set ``sink.transactionalIdPrefix``."""
+    return f"{namespace}.{job}"
+
+
+def labels(job: str, *, attempt: int | None = None, role: str | None = None) -> dict[str, str]:
+    """Labels of an object of the job."""
+    result = {
+        "app.kubernetes.io/name": "kafkasparkjob",
+        "app.kubernetes.io/instance": job,
+        "app.kubernetes.io/managed-by": MANAGED_BY,
+        LABEL_JOB: job,
+    }
+    if attempt is not None:
+        result[LABEL_ATTEMPT] = str(attempt)
+    if role is not None:
+        result[LABEL_ROLE] = role
+    return result

@@ -1,0 +1,45 @@
+"""Topic partitions and the rule that gives each one its subtask.
+
+The owner formula is Flink's ``KafkaSourceEnumerator.getSplitOwner`` (seed 003, cases S01, S34): every process that
+applies it, on any machine and in any order, comes to the same assignment.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from sparkapp.model.errors import InvalidArgument
+
+
+class TopicPartition(NamedTuple):
+    """One partition of one topic."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+def java_hash(text: str) -> int:
+    """``String.hashCode`` of Java: over UTF-16 code units, in signed 32-bit arithmetic."""
+    value = 0
+    units = text.encode("utf-16-be", "surrogatepass")
+    for high, low in zip(units[::2], units[1::2], strict=True):
+        value = (31 * value + (high << 8 | low)) & 0xFFFFFFFF
+    return value - (1 << 32) if value & 0x80000000 else value
+
+
+def split_owner(topic: str, partition: int, parallelism: int) -> int:
+    """The subtask, in ``[0, parallelism)``, that reads a partition.
+
+    :raises InvalidArgument: if ``parallelism`` is below 1 or ``partition`` is negative.
+    """
+    if parallelism < 1:
+        msg = f"parallelism must be at least 1, not {parallelism}"
+        raise InvalidArgument(msg)
+    if partition < 0:
+        msg = f"partition must not be negative: {partition}"
+        raise InvalidArgument(msg)
+    start_index = ((java_hash(topic) * 31) & 0x7FFFFFFF) % parallelism
+    return (start_index + partition) % parallelism

@@ -1,0 +1,185 @@
+"""What the driver tells the operator: a running report in a ConfigMap and a last word in the termination log.
+
+Both are advisory and untrusted: the operator shows them, decides restarts by them, and loses nothing without them.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from typing import Any
+
+from sparkapp.model.errors import KafkaSparkJobError
+
+MAX_REPORT_BYTES = 64 * 1024
+MAX_TERMINATION_BYTES = 4096
+"""Kubernetes keeps this much of a termination log."""
+MAX_MESSAGE = 1000
+MAX_EVENTS = 20
+
+
+class DriverState(StrEnum):
+    """Where an attempt is."""
+
+    STARTING = "Starting"
+    """Checks of Kafka and code, Spark coming up."""
+    RECOVERING = "Recovering"
+    """Settling the transactions of former attempts."""
+    RUNNING = "Running"
+    DRAINING = "Draining"
+    """Asked to stop: finishing the checkpoint under way."""
+
+
+class Outcome(StrEnum):
+    """How an attempt ended, by its own account."""
+
+    DRAINED = "Drained"
+    FAILED = "Failed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportEvent:
+    """Something worth a Kubernetes event; ``sequence`` grows by one, so that each is published once."""
+
+    sequence: int
+    type: str
+    """Normal or Warning."""
+    reason: str
+    message: str
+    time: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """The driver's running report; numbers are totals of the job unless their name says otherwise."""
+
+    job_uid: str
+    attempt: int
+    state: DriverState
+    updated_at: str
+    checkpoint_id: int = 0
+    checkpoint_time: str = ""
+    checkpoint_duration_millis: int = 0
+    checkpoint_bytes: int = 0
+    partitions: int = 0
+    lag_records: int = 0
+    records_in: int = 0
+    records_out: int = 0
+    records_per_second: int = 0
+    transactions_committed: int = 0
+    transactions_aborted: int = 0
+    transactions_open: int = 0
+    events: tuple[ReportEvent, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Termination:
+    """An attempt's last word."""
+
+    outcome: Outcome
+    reason: str
+    message: str
+    remedy: str = ""
+    fatal: bool = False
+    checkpoint_id: int = 0
+
+
+def termination_of(error: BaseException, *, checkpoint_id: int = 0) -> Termination:
+    """The last word for an error: ours name reason and remedy, others are shown as they are."""
+    if isinstance(error, KafkaSparkJobError):
+        return Termination(
+            outcome=Outcome.FAILED, reason=error.reason, message=error.message[:MAX_MESSAGE],
+            remedy=error.remedy[:MAX_MESSAGE], fatal=error.fatal, checkpoint_id=checkpoint_id,
+        )  # fmt: skip
+    return Termination(
+        outcome=Outcome.FAILED,
+        reason=KafkaSparkJobError.reason,
+        message=f"{type(error).__name__}: {error}"[:MAX_MESSAGE],
+        remedy=KafkaSparkJobError.default_remedy,
+        checkpoint_id=checkpoint_id,
+    )
+
+
+def encode_report(report: Report) -> str:
+    return json.dumps(asdict(report), separators=(",", ":"), ensure_ascii=False)
+
+
+def encode_termination(termination: Termination) -> str:
+    return json.dumps(asdict(termination), ensure_ascii=False)
+
+
+def decode_report(text: str, *, job_uid: str) -> Report | None:
+    """The report, or None where there is none of this job that can be read."""
+    body = _object(text, MAX_REPORT_BYTES)
+    if body is None or body.get("job_uid") != job_uid:
+        return None
+    try:
+        events = tuple(
+            ReportEvent(
+                sequence=_whole(item["sequence"]),
+                type="Warning" if item["type"] == "Warning" else "Normal",
+                reason=_text(item["reason"])[:64],
+                message=_text(item["message"])[:MAX_MESSAGE],
+                time=_text(item["time"])[:40],
+            )
+            for item in body["events"][-MAX_EVENTS:]
+        )
+        numbers = {
+            name: _whole(body[name])
+            for name in (
+                "attempt", "checkpoint_id", "checkpoint_duration_millis", "checkpoint_bytes", "partitions", "lag_records",
+                "records_in", "records_out", "records_per_second", "transactions_committed", "transactions_aborted",
+                "transactions_open",
+            )
+        }  # fmt: skip
+        return Report(
+            job_uid=job_uid,
+            state=DriverState(body["state"]),
+            updated_at=_text(body["updated_at"])[:40],
+            checkpoint_time=_text(body["checkpoint_time"])[:40],
+            events=events,
+            **numbers,
+        )
+    except (KeyError, TypeError, ValueError, AttributeError):
+        return None
+
+
+def decode_termination(text: str) -> Termination | None:
+    """The last word, or None where the container left none (killed, evicted, out of memory)."""
+    body = _object(text, MAX_TERMINATION_BYTES)
+    if body is None:
+        return None
+    try:
+        return Termination(
+            outcome=Outcome(body["outcome"]),
+            reason=_text(body["reason"])[:64],
+            message=_text(body["message"])[:MAX_MESSAGE],
+            remedy=_text(body["remedy"])[:MAX_MESSAGE],
+            fatal=body["fatal"] is True,
+            checkpoint_id=_whole(body["checkpoint_id"]),
+        )
+    except (KeyError, TypeError, ValueError):
+        return None
+
+
+def _object(text: str, limit: int) -> dict[str, Any] | None:
+    if not text or len(text) > limit:
+        return None
+    try:
+        body = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return body if isinstance(body, dict) else None
+
+
+def _whole(value: object) -> int:
+    if type(value) is not int or not 0 <= value < 1 << 63:
+        raise ValueError(value)
+    return value
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(value)
+    return value

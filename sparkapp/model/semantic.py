@@ -1,0 +1,54 @@
+"""Delivery semantics and offset commit modes, with the seeds' decision tables."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class Semantic(StrEnum):
+    """What the sink promises (seed 002).
+
+    NONE: nothing is awaited. AT_LEAST_ONCE: every record is acknowledged before the checkpoint is written.
+    EXACTLY_ONCE: records of a checkpoint become visible together, once, when it is complete.
+    """
+
+    NONE = "NONE"
+    AT_LEAST_ONCE = "AT_LEAST_ONCE"
+    EXACTLY_ONCE = "EXACTLY_ONCE"
+
+
+class OffsetCommit(StrEnum):
+    """The user's choice in ``source.offsetCommit``."""
+
+    IN_TRANSACTION = "InTransaction"
+    ON_CHECKPOINT = "OnCheckpoint"
+    DISABLED = "Disabled"
+
+
+class OffsetCommitMode(StrEnum):
+    """Where committed group offsets come from: Flink's three modes (seed 000) and the transaction itself."""
+
+    DISABLED = "DISABLED"
+    ON_CHECKPOINTS = "ON_CHECKPOINTS"
+    KAFKA_PERIODIC = "KAFKA_PERIODIC"
+    IN_TRANSACTION = "IN_TRANSACTION"
+
+
+def offset_commit_mode(
+    *, enable_auto_commit: bool, enable_commit_on_checkpoint: bool, enable_checkpointing: bool
+) -> OffsetCommitMode:
+    """``OffsetCommitModes.fromConfiguration`` of seed 000: with checkpoints, only the checkpoint flag decides."""
+    if enable_checkpointing:
+        return OffsetCommitMode.ON_CHECKPOINTS if enable_commit_on_checkpoint else OffsetCommitMode.DISABLED
+    return OffsetCommitMode.KAFKA_PERIODIC if enable_auto_commit else OffsetCommitMode.DISABLED
+
+
+def effective_offset_commit_mode(choice: OffsetCommit, semantic: Semantic) -> OffsetCommitMode:
+    """The mode of a job, which always takes checkpoints: KAFKA_PERIODIC is therefore never chosen here."""
+    if choice is OffsetCommit.IN_TRANSACTION and semantic is Semantic.EXACTLY_ONCE:
+        return OffsetCommitMode.IN_TRANSACTION
+    return offset_commit_mode(
+        enable_auto_commit=False,
+        enable_commit_on_checkpoint=choice is not OffsetCommit.DISABLED,
+        enable_checkpointing=True,
+    )

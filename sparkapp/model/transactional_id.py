@@ -1,0 +1,135 @@
+"""Transactional ids: which subtask writes under which id, and which ids a former life may have left open.
+
+The arithmetic is FlinkKafkaProducer's ``TransactionalIdsGenerator`` and its ``nextTransactionalIdHint`` (seed 002,
+conformance group H). Ids are ``prefix-N``; subtask i of P owns ``next + i*pool … next + i*pool + pool-1``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sparkapp.model.errors import InvalidArgument
+from sparkapp.model.semantic import Semantic
+
+SAFE_SCALE_DOWN_FACTOR = 5
+"""How much larger a former, unknown parallelism may have been (Flink's SAFE_SCALE_DOWN_FACTOR)."""
+
+MAX_PREFIX_BYTES = 249
+"""Kafka stores the id in a record key; we keep prefixes as short as topic names so that tools can show them."""
+
+_PREFIX = re.compile(r"[A-Za-z0-9._-]+")
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionalIdHint:
+    """What a checkpoint remembers of the ids in use: ``{lastParallelism, nextFreeTransactionalId}``."""
+
+    last_parallelism: int
+    next_free_transactional_id: int
+
+    def __post_init__(self) -> None:
+        if self.last_parallelism < 0 or self.next_free_transactional_id < 0:
+            msg = f"a hint has no negative parts: {self}"
+            raise InvalidArgument(msg)
+
+    def advance(self, *, parallelism: int, pool_size: int) -> TransactionalIdHint:
+        """The hint that subtask 0 writes on a checkpoint, computed from the *restored* hint.
+
+        Repeated checkpoints of one life therefore write the same value (H10). Ids move on only when P grew (H12).
+        """
+        _check_positive(parallelism=parallelism, pool_size=pool_size)
+        next_free = self.next_free_transactional_id
+        if parallelism > self.last_parallelism:
+            next_free += parallelism * pool_size
+        return TransactionalIdHint(parallelism, next_free)
+
+
+FIRST_HINT = TransactionalIdHint(0, 0)
+"""The hint of a job that has no checkpoint yet (H09)."""
+
+
+def restore_hint(hints: Sequence[TransactionalIdHint]) -> TransactionalIdHint:
+    """The one hint of a restored state, or the first hint where there is none (H09, H14)."""
+    if len(hints) > 1:
+        msg = "There should be at most one next transactional id hint written by the first subtask"
+        raise InvalidArgument(msg)
+    return hints[0] if hints else FIRST_HINT
+
+
+def snapshot_hint(
+    *, semantic: Semantic, subtask: int, parallelism: int, pool_size: int, restored: TransactionalIdHint
+) -> TransactionalIdHint | None:
+    """The hint a subtask adds to a checkpoint: only subtask 0, and only under EXACTLY_ONCE (H15, H16)."""
+    if semantic is not Semantic.EXACTLY_ONCE or subtask != 0:
+        return None
+    return restored.advance(parallelism=parallelism, pool_size=pool_size)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransactionalIdGenerator:
+    """The ids of one subtask.
+
+    :param prefix: job-wide prefix; the ids are ``prefix-N``.
+    :param subtask: index in ``[0, parallelism)``.
+    :param pool_size: ids a subtask rotates through, at least 1 here (the engine asks for 2).
+    :param safe_scale_down_factor: how many pools of P subtasks :meth:`ids_to_abort` covers.
+    :raises InvalidArgument: on an argument outside these (H17).
+    """
+
+    prefix: str
+    subtask: int
+    parallelism: int
+    pool_size: int
+    safe_scale_down_factor: int = SAFE_SCALE_DOWN_FACTOR
+
+    def __post_init__(self) -> None:
+        _check_positive(
+            parallelism=self.parallelism,
+            pool_size=self.pool_size,
+            safe_scale_down_factor=self.safe_scale_down_factor,
+        )
+        if not 0 <= self.subtask < self.parallelism:
+            msg = f"subtask must be in [0, {self.parallelism}), not {self.subtask}"
+            raise InvalidArgument(msg)
+
+    def ids_to_use(self, *, next_free: int) -> list[str]:
+        """The pool of this subtask when the restored hint's next free id is ``next_free`` (H01 to H04)."""
+        if next_free < 0:
+            msg = f"next_free must not be negative: {next_free}"
+            raise InvalidArgument(msg)
+        first = next_free + self.subtask * self.pool_size
+        return [f"{self.prefix}-{number}" for number in range(first, first + self.pool_size)]
+
+    def ids_to_abort(self) -> list[str]:
+        """The ids that this subtask fences on a start without a hint (H05, H06, H08)."""
+        return [
+            transactional_id
+            for life in range(self.safe_scale_down_factor)
+            for transactional_id in self.ids_to_use(next_free=life * self.pool_size * self.parallelism)
+        ]
+
+
+def check_prefix(prefix: str) -> None:
+    """Refuses a prefix that Kafka, its tools or our own parsing would stumble over."""
+    if not _PREFIX.fullmatch(prefix) or len(prefix.encode()) > MAX_PREFIX_BYTES:
+        msg = (
+            f"transactional id prefix {prefix!r} must be 1 to {MAX_PREFIX_BYTES} characters of letters, digits, '.', '_' and '-'"
+        )
+        raise InvalidArgument(msg)
+
+
+def number_of(transactional_id: str, prefix: str) -> int | None:
+    """N of ``prefix-N``, or None where the id is not one of this prefix (A07: foreign ids stay untouched)."""
+    head, dash, tail = transactional_id.rpartition("-")
+    if head != prefix or not dash or not tail.isascii() or not tail.isdigit():
+        return None
+    return int(tail) if str(int(tail)) == tail else None
+
+
+def _check_positive(**values: int) -> None:
+    for name, value in values.items():
+        if value < 1:
+            msg = f"{name} must be at least 1, not {value}"
+            raise InvalidArgument(msg)
