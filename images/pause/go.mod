@@ -1,0 +1,3 @@
+module kafkaspark.local/pause
+
+go 1.21

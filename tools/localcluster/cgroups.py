@@ -1,0 +1,18 @@
+"""The control groups that kubelet leaves behind."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from pathlib import Path
+
+_ROOT = Path("/sys/fs/cgroup")
+_PODS = "kubepods"
+
+
+def remove_empty(root: Path = _ROOT) -> None:
+    """Removes the empty groups of pods, in every hierarchy; one that still has processes stays, being not ours."""
+    for pods in [root / _PODS, *root.glob(f"*/{_PODS}")]:
+        for folder, _, _ in os.walk(pods, topdown=False):
+            with contextlib.suppress(OSError):
+                os.rmdir(folder)

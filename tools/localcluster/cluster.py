@@ -1,0 +1,179 @@
+"""The whole local cluster, made of processes on this machine: up, down, and how it is."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+from localcluster import (
+    cgroups,
+    cluster_broker,
+    control_plane,
+    go_build,
+    kafka_jars,
+    kube_proxy,
+    kubelet,
+    mounts,
+    network,
+    oci,
+    packages,
+    state,
+)
+from localcluster.containerd import NAME as CONTAINERD
+from localcluster.containerd import PAUSE_IMAGE, Containerd
+from localcluster.errors import SetupError
+from localcluster.kube_api import KubeApi
+from localcluster.processes import Daemons
+from localcluster.progress import Progress
+from localcluster.settings import NETWORK, Settings
+from localcluster.waiting import wait_for
+
+DAEMON_NAMES = (CONTAINERD, *control_plane.NAMES, kubelet.NAME, kube_proxy.NAME)
+_PAUSE_USER = "65535:65535"
+
+
+class LocalCluster:
+    """One Kubernetes node and one Kafka broker as processes of this machine; root only."""
+
+    def __init__(self, settings: Settings, progress: Progress) -> None:
+        """Describes the cluster; starts nothing."""
+        self._settings = settings
+        self._progress = progress
+        self._daemons = Daemons(settings.records, settings.logs)
+        self._api = KubeApi(NETWORK.api_url, settings.pki)
+        self.containerd = Containerd(settings, self._daemons)
+
+    def up(self, meanwhile: Callable[[], None] | None = None) -> dict[str, str]:
+        """Brings up what is not up yet, and tells how to reach it (the content of the env file).
+
+        ``meanwhile`` is work that needs no cluster and runs beside the long build of the programs.
+
+        :raises SetupError: something did not come up; what already runs stays up for a look.
+        """
+        _require_root()
+        if not self.is_up():
+            self._prepare(meanwhile)
+            self._start()
+        values = self._env_values()
+        state.write_env_file(self._settings, values)
+        return values
+
+    def is_up(self) -> bool:
+        """Whether everything runs and answers."""
+        return (
+            all(self._daemons.running(name) is not None for name in DAEMON_NAMES)
+            and cluster_broker.describe(self._settings).answers()
+            and self._api.is_ready()
+            and self._api.node_is_ready()
+        )
+
+    def is_running(self) -> bool:
+        """Whether the part that runs containers is there, so that images can be loaded."""
+        return self.containerd.is_running()
+
+    def down(self) -> None:
+        """Ends everything it started and takes away what that left behind; the state folder stays."""
+        _require_root()
+        with self._progress.step("stop Kubernetes and Kafka"):
+            kubelet.stop(self._daemons)
+            kube_proxy.stop(self._daemons)
+            self.containerd.stop()
+            control_plane.stop(self._daemons)
+            cluster_broker.describe(self._settings).stop()
+            mounts.unmount_below(self._settings.state, self._settings.run)
+            network.tear_down()
+            network.forget_pod_addresses()
+            cgroups.remove_empty()
+        self._settings.env_file.unlink(missing_ok=True)
+
+    def status(self) -> list[tuple[str, str, str]]:
+        """One row for each part: its name, how it is, its log."""
+        rows = []
+        for name in DAEMON_NAMES:
+            identity = self._daemons.running(name)
+            how = f"running, process {identity.pid}" if identity is not None else "not running"
+            rows.append((name, how, str(self._daemons.log(name))))
+        broker = cluster_broker.describe(self._settings)
+        process = broker.process
+        how = f"running, process {process.pid}" if process is not None else "not running"
+        rows.append(("kafka", how if process is None or broker.answers() else f"{how}, not answering", str(broker.log)))
+        node = "ready" if self._api.node_is_ready() else "not ready"
+        rows.append(("node", node, str(self._daemons.log(kubelet.NAME))))
+        return rows
+
+    def _prepare(self, meanwhile: Callable[[], None] | None) -> None:
+        # Everything that a fresh machine lacks. The Go build takes both cores for minutes, the rest mostly waits
+        # for the network: so all at once.
+        tasks = [self._build_programs, self._fetch_kafka, *([meanwhile] if meanwhile is not None else [])]
+        packages.ensure(packages.CLUSTER, self._settings, self._progress)
+        with ThreadPoolExecutor(max_workers=len(tasks)) as pool:
+            running = [pool.submit(task) for task in tasks]
+            for each in running:
+                each.result()
+
+    def _build_programs(self) -> None:
+        if not go_build.cached(go_build.HYPERKUBE, self._settings).exists():
+            with self._progress.step("build Kubernetes, kubectl and helm (minutes, once)") as step:
+                go_build.build(go_build.HYPERKUBE, self._settings, step)
+        if not go_build.cached(go_build.PAUSE, self._settings).exists():
+            with self._progress.step("build the pause program") as step:
+                go_build.build(go_build.PAUSE, self._settings, step)
+
+    def _fetch_kafka(self) -> None:
+        packages.ensure(packages.KAFKA, self._settings, self._progress)
+        if not kafka_jars.folder(self._settings).exists():
+            with self._progress.step("fetch Kafka"):
+                kafka_jars.fetch(self._settings)
+
+    def _start(self) -> None:
+        settings, daemons = self._settings, self._daemons
+        go_build.link_names(go_build.cached(go_build.HYPERKUBE, settings), settings.programs)
+        credentials = control_plane.make_credentials(settings)
+        network.bring_up()
+        with ThreadPoolExecutor(max_workers=2) as pool:
+            runtime = pool.submit(self._start_container_runtime)
+            broker = pool.submit(self._start_kafka)
+            with self._progress.step("start the control plane"):
+                control_plane.start(settings, daemons, credentials)
+            runtime.result()
+            with self._progress.step("start the node"):
+                kubelet.start(settings, daemons, credentials, self.containerd)
+                kube_proxy.start(settings, daemons, credentials)
+                wait_for("the namespace default is ready", self._api.has_default_service_account, seconds=60)
+            broker.result()
+
+    def _start_container_runtime(self) -> None:
+        with self._progress.step("start containerd"):
+            self.containerd.start()
+            if PAUSE_IMAGE not in self.containerd.images():
+                program = go_build.cached(go_build.PAUSE, self._settings)
+                self.containerd.load_image(
+                    lambda archive: oci.write_single_program_image(archive, PAUSE_IMAGE, program, _PAUSE_USER)
+                )
+
+    def _start_kafka(self) -> None:
+        with self._progress.step("start Kafka"):
+            cluster_broker.describe(self._settings).start()
+
+    def _env_values(self) -> dict[str, str]:
+        programs = self._settings.programs
+        return {
+            "KAFKASPARK_CLUSTER": "local",
+            "KUBECONFIG": str(self._settings.kubeconfig),
+            "KAFKASPARK_BOOTSTRAP": NETWORK.kafka_host_bootstrap,
+            "KAFKASPARK_BOOTSTRAP_PODS": NETWORK.kafka_pods_bootstrap,
+            "KAFKASPARK_KUBECTL": str(programs / "kubectl"),
+            "KAFKASPARK_HELM": str(programs / "helm"),
+            "KAFKASPARK_BIN": str(programs),
+            "KAFKASPARK_LOGS": str(self._settings.logs),
+        }
+
+
+def _require_root() -> None:
+    if os.geteuid() != 0:
+        raise SetupError(
+            "the local cluster mounts, bridges and runs containers, which only root may",
+            hint="run as root; or start a Docker engine and install kind, which need no root; "
+            "or use kafka-up, which needs neither",
+        )

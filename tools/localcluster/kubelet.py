@@ -1,0 +1,83 @@
+"""The node agent: one node, this machine."""
+
+from __future__ import annotations
+
+import json
+
+from localcluster.containerd import Containerd
+from localcluster.control_plane import Credentials
+from localcluster.kube_api import KubeApi
+from localcluster.processes import Daemons
+from localcluster.settings import NETWORK, NODE_NAME, Settings
+from localcluster.waiting import wait_for
+
+NAME = "kubelet"
+
+
+def start(settings: Settings, daemons: Daemons, credentials: Credentials, containerd: Containerd) -> None:
+    """Starts kubelet and waits until the node takes pods.
+
+    :raises SetupError: it ended, or the node was not ready in time.
+    """
+    root = settings.state / "kubelet"
+    configuration = settings.state / "kubelet.json"
+    configuration.write_text(json.dumps(_configuration(settings, credentials, containerd), indent=1))
+    identity = daemons.start(
+        NAME,
+        [
+            settings.programs / "kubelet",
+            f"--config={configuration}",
+            f"--kubeconfig={credentials.kubelet_kubeconfig}",
+            f"--hostname-override={NODE_NAME}",
+            f"--root-dir={root}",
+            f"--cert-dir={root / 'pki'}",
+            f"--node-ip={NETWORK.node_ip}",
+        ],
+    )
+    api = KubeApi(NETWORK.api_url, settings.pki)
+    wait_for("the node is ready", api.node_is_ready, seconds=120, process=identity, log=daemons.log(NAME))
+
+
+def stop(daemons: Daemons) -> None:
+    """Stops kubelet; the containers stay, for containerd to end."""
+    daemons.stop(NAME)
+
+
+def _configuration(settings: Settings, credentials: Credentials, containerd: Containerd) -> dict[str, object]:
+    return {
+        "apiVersion": "kubelet.config.k8s.io/v1beta1",
+        "kind": "KubeletConfiguration",
+        "address": NETWORK.node_ip,
+        "authentication": {
+            "x509": {"clientCAFile": str(credentials.authority.certificate)},
+            "webhook": {"enabled": True},
+            "anonymous": {"enabled": False},
+        },
+        "authorization": {"mode": "Webhook"},
+        "tlsCertFile": str(credentials.kubelet.certificate),
+        "tlsPrivateKeyFile": str(credentials.kubelet.key),
+        "containerRuntimeEndpoint": containerd.endpoint,
+        "cgroupDriver": "cgroupfs",
+        "failCgroupV1": False,
+        "failSwapOn": False,
+        "enforceNodeAllocatable": [],
+        # No DNS in this cluster, and no name of the outside world is to be asked for.
+        "resolvConf": "",
+        "podLogsDir": str(settings.logs / "pods"),
+        "volumePluginDir": str(settings.state / "kubelet" / "plugins-exec"),
+        "serializeImagePulls": False,
+        "syncFrequency": "10s",
+        "nodeStatusUpdateFrequency": "5s",
+        # Images come from the builder, not from a registry: one that the node threw away could not be had again.
+        "imageGCHighThresholdPercent": 100,
+        "imageGCLowThresholdPercent": 99,
+        "evictionHard": {
+            "memory.available": "100Mi",
+            "nodefs.available": "0%",
+            "nodefs.inodesFree": "0%",
+            "imagefs.available": "0%",
+            "imagefs.inodesFree": "0%",
+        },
+        "shutdownGracePeriod": "0s",
+        "logging": {"verbosity": 1},
+    }
