@@ -36,7 +36,7 @@ class Counters:
     def plus(
         self, *, records_in: int = 0, records_out: int = 0, committed: int = 0, aborted: int = 0
     ) -> Counters:
-        """The totals after one more checkpoint or recovery."""
+        """The totals after one more checkpoint or recovery; a lost transaction takes its share back."""
         return Counters(
             records_in=self.records_in + records_in,
             records_out=self.records_out + records_out,
@@ -60,6 +60,7 @@ class CheckpointDocument:
     :param aligned: True where each subtask wrote exactly what it read (no shuffle), so that committables have ranges.
     :param committables: the transactions that this document makes final; they may or may not be committed yet.
     :param engine: opaque text of the engine (Spark's batch metadata), restored with the checkpoint.
+    :param engine_has_state: True where operators keep state that moved on with this checkpoint.
     :param drained: True where the driver stopped at this checkpoint on request and left nothing open.
     """
 
@@ -75,6 +76,7 @@ class CheckpointDocument:
     aligned: bool = True
     committables: tuple[KafkaCommittable, ...] = ()
     engine: str = ""
+    engine_has_state: bool = False
     drained: bool = False
     counters: Counters = field(default_factory=Counters)
 
@@ -120,6 +122,7 @@ def encode(document: CheckpointDocument) -> str:
             for one in document.committables
         ],
         "engine": document.engine,
+        "engineHasState": document.engine_has_state,
         "drained": document.drained,
         "counters": {
             "recordsIn": document.counters.records_in,
@@ -203,6 +206,7 @@ def _document(reader: _Reader, uid: str) -> CheckpointDocument:
         aligned=aligned,
         committables=committables,
         engine=engine,
+        engine_has_state=reader.boolean("engineHasState"),
         drained=reader.boolean("drained"),
         counters=Counters(
             records_in=counters.integer("recordsIn"),

@@ -1,0 +1,233 @@
+"""The coordinator of the two-phase commit: one process, one document, one order of steps."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from sparkapp.checkpoint.store import CheckpointStore
+from sparkapp.model.checkpoint import CheckpointDocument, encode
+from sparkapp.model.committable import KafkaCommittable
+from sparkapp.model.errors import TransactionFenced
+from sparkapp.model.job import Job
+from sparkapp.model.partition import TopicPartition
+from sparkapp.model.protocol import ProtocolStep, StepHook, no_hook
+from sparkapp.model.semantic import OffsetCommitMode, Semantic, effective_offset_commit_mode
+from sparkapp.model.split import KafkaPartitionSplit
+from sparkapp.model.transactional_id import TransactionalIdHint
+from sparkapp.sink.committer import Outcome, Settled
+
+LOG = logging.getLogger(__name__)
+
+
+class Committer(Protocol):
+    """Commits the transactions of one checkpoint."""
+
+    def commit(
+        self, committables: Sequence[KafkaCommittable], *, after_each: Callable[[KafkaCommittable], None] | None = None
+    ) -> Sequence[Settled]: ...
+
+
+class GroupOffsets(Protocol):
+    """Takes offsets to be committed to the group outside transactions."""
+
+    def commit(self, offsets: Mapping[TopicPartition, int]) -> None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreCommitted:
+    """One checkpoint whose subtasks have all pre-committed.
+
+    :param splits: every known partition with this checkpoint's range.
+    :param aligned: whether each subtask wrote exactly what it read.
+    :param engine: what the engine wants back on a restart.
+    :param engine_has_state: whether the engine keeps operator state outside the document.
+    """
+
+    checkpoint_id: int
+    splits: tuple[KafkaPartitionSplit, ...]
+    aligned: bool
+    committables: tuple[KafkaCommittable, ...]
+    records_out: int
+    engine: str = ""
+    engine_has_state: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Completed:
+    """A checkpoint that is final and visible."""
+
+    document: CheckpointDocument
+    bytes: int
+    write_millis: int
+    commit_millis: int
+
+
+class CheckpointCoordinator:
+    """Completes checkpoints; used by the engine from one thread.
+
+    :param document: the recovered document, with starting offsets.
+    :param version: the store's version of it.
+    :param restored_hint: computed from once per life, so repeated checkpoints write the same hint (H10).
+    :param now: gives RFC 3339 times.
+    :param hook: called at each step; fault tests kill the process there.
+    """
+
+    def __init__(
+        self,
+        job: Job,
+        *,
+        store: CheckpointStore,
+        document: CheckpointDocument,
+        version: str,
+        committer: Committer,
+        group_offsets: GroupOffsets | None,
+        now: Callable[[], str],
+        hook: StepHook = no_hook,
+    ) -> None:
+        self._job = job
+        self._store = store
+        self._document = document
+        self._version = version
+        self._committer = committer
+        self._group_offsets = group_offsets
+        self._now = now
+        self._hook = hook
+        sink = job.spec.sink
+        self._hint = (
+            document.hint.advance(parallelism=job.spec.parallelism, pool_size=sink.producers_pool_size)
+            if sink.semantic is Semantic.EXACTLY_ONCE
+            else document.hint
+        )
+        self._next_free = document.hint.next_free_transactional_id
+        self._mode = effective_offset_commit_mode(job.spec.source.offset_commit, sink.semantic)
+
+    @property
+    def document(self) -> CheckpointDocument:
+        """The last document written."""
+        return self._document
+
+    @property
+    def hint(self) -> TransactionalIdHint:
+        """The hint that every checkpoint of this life writes."""
+        return self._hint
+
+    @property
+    def next_free(self) -> int:
+        """Base of this life's transactional ids: the restored hint's next free id."""
+        return self._next_free
+
+    @property
+    def mode(self) -> OffsetCommitMode:
+        return self._mode
+
+    def begin(self, splits: tuple[KafkaPartitionSplit, ...]) -> None:
+        """Writes the offsets this life starts from, before anything is read.
+
+        So a LATEST or group start that dies before its first checkpoint starts again at the same offsets, and a
+        restored partition that no longer matches is forgotten once, here.
+        """
+        self._write(replace(self._document, splits=splits, parallelism=self._job.spec.parallelism, created_at=self._now()))
+
+    def complete(self, checkpoint: PreCommitted) -> Completed | None:
+        """Makes a pre-committed checkpoint final: document first, then the commits, then the group's offsets.
+
+        Returns None for a checkpoint that was completed before: an engine that repeats its last batch after a crash
+        must find it a no-op.
+
+        :raises CheckpointConflict: superseded; nothing of this checkpoint was or will be committed by us.
+        :raises TransactionFenced: the document is final, but a transaction was lost; the next attempt replays it.
+        :raises CommitOutcomeUnknown: no answer in time; the next attempt settles it.
+        """
+        if checkpoint.checkpoint_id <= self._document.checkpoint_id:
+            LOG.info("checkpoint %d was completed before, nothing to do", checkpoint.checkpoint_id)
+            return None
+        self._hook(ProtocolStep.AFTER_FLUSH, checkpoint.checkpoint_id)
+        started = time.monotonic()
+        size = self._write(self._next_document(checkpoint))
+        written = time.monotonic()
+        self._hook(ProtocolStep.AFTER_WRITE, checkpoint.checkpoint_id)
+        self._commit(checkpoint)
+        committed = time.monotonic()
+        self._hook(ProtocolStep.AFTER_COMMITS, checkpoint.checkpoint_id)
+        if self._group_offsets is not None:
+            offsets = offsets_to_commit(checkpoint, self._mode)
+            if offsets:
+                self._group_offsets.commit(offsets)
+        return Completed(
+            document=self._document,
+            bytes=size,
+            write_millis=round((written - started) * 1000),
+            commit_millis=round((committed - written) * 1000),
+        )
+
+    def drained(self) -> None:
+        """Marks the last checkpoint as an orderly stop: nothing is open, nothing has to be settled."""
+        self._write(replace(self._document, drained=True, committables=(), created_at=self._now()))
+
+    def _next_document(self, checkpoint: PreCommitted) -> CheckpointDocument:
+        return CheckpointDocument(
+            job_uid=self._job.uid,
+            attempt=self._job.attempt,
+            checkpoint_id=checkpoint.checkpoint_id,
+            created_at=self._now(),
+            parallelism=self._job.spec.parallelism,
+            prefix=self._job.spec.sink.transactional_id_prefix,
+            hint=self._hint,
+            splits=checkpoint.splits,
+            aligned=checkpoint.aligned,
+            committables=checkpoint.committables,
+            engine=checkpoint.engine,
+            engine_has_state=checkpoint.engine_has_state,
+            counters=self._document.counters.plus(
+                records_in=sum(split.size for split in checkpoint.splits),
+                records_out=checkpoint.records_out,
+                committed=len(checkpoint.committables),
+            ),
+        )
+
+    def _write(self, document: CheckpointDocument) -> int:
+        text = encode(document)
+        self._version = self._store.write(text, expected=self._version)
+        self._document = document
+        return len(text.encode())
+
+    def _commit(self, checkpoint: PreCommitted) -> None:
+        if not checkpoint.committables:
+            return
+        watched = None if self._hook is no_hook else self._between(checkpoint)
+        settled = self._committer.commit(checkpoint.committables, after_each=watched)
+        bad = [one for one in settled if one.outcome is not Outcome.COMMITTED]
+        if bad:
+            shown = ", ".join(f"{one.committable.transactional_id} ({one.answer.name})" for one in bad)
+            msg = f"checkpoint {checkpoint.checkpoint_id} is final, but these transactions could not be committed: {shown}"
+            raise TransactionFenced(msg)
+
+    def _between(self, checkpoint: PreCommitted) -> Callable[[KafkaCommittable], None]:
+        left = len(checkpoint.committables)
+
+        def after_each(_: KafkaCommittable) -> None:
+            nonlocal left
+            left -= 1
+            if left:
+                self._hook(ProtocolStep.BETWEEN_COMMITS, checkpoint.checkpoint_id)
+
+        return after_each
+
+
+def offsets_to_commit(checkpoint: PreCommitted, mode: OffsetCommitMode) -> dict[TopicPartition, int]:
+    """The offsets that a completed checkpoint commits to the group outside its transactions. Pure.
+
+    Under IN_TRANSACTION these are the ranges of subtasks that produced nothing (a filter kept no record): they have no
+    transaction, and the group's lag should not stand still because of that.
+    """
+    read = {split.partition: split.stop for split in checkpoint.splits if split.size}
+    if mode is OffsetCommitMode.ON_CHECKPOINTS or (mode is OffsetCommitMode.IN_TRANSACTION and not checkpoint.aligned):
+        return read
+    if mode is OffsetCommitMode.IN_TRANSACTION:
+        inside = {split.partition for one in checkpoint.committables for split in one.ranges}
+        return {partition: offset for partition, offset in read.items() if partition not in inside}
+    return {}

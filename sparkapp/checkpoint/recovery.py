@@ -1,0 +1,148 @@
+"""Restart, in the protocol's order, before anything is produced.
+
+1. Read and validate the document. 2. Claim it for this attempt by compare-and-swap. 3. Settle each committable:
+commit it, or learn that it was committed, or that it was lost. 4. Abort every other open transaction of the prefixes.
+5. Say where the splits go on. Each step may be repeated by the next attempt if this one dies in between.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from sparkapp.checkpoint.store import CheckpointStore
+from sparkapp.model.checkpoint import CheckpointDocument, decode, encode
+from sparkapp.model.committable import KafkaCommittable
+from sparkapp.model.errors import CheckpointConflict, StateUncertain
+from sparkapp.model.job import Job
+from sparkapp.model.split import KafkaPartitionSplit
+from sparkapp.model.transactional_id import TransactionalIdHint
+from sparkapp.sink.committer import Outcome, Settled
+
+LOG = logging.getLogger(__name__)
+
+
+class TransactionControl(Protocol):
+    """What recovery needs of the sink's control plane."""
+
+    def settle(self, committables: Sequence[KafkaCommittable]) -> Sequence[Settled]:
+        """Commits each, or proves what became of it."""
+        ...
+
+    def abort_lingering(self, prefixes: Sequence[str], hint: TransactionalIdHint) -> int:
+        """Aborts every open transaction of the prefixes; returns how many."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recovery:
+    """The state that this attempt goes on from.
+
+    :param document: claimed by this attempt, nothing in it left to settle.
+    :param version: of the store, for the next write.
+    :param first_start: no attempt has fixed starting offsets yet: the offsets initializer decides.
+    :param lost: source ranges whose transactions the broker had aborted; they are read and written again.
+    :param committed: transactions that recovery found committed or committed itself.
+    :param aborted: lingering transactions that were aborted.
+    """
+
+    document: CheckpointDocument
+    version: str
+    first_start: bool
+    lost: tuple[KafkaPartitionSplit, ...]
+    committed: int
+    aborted: int
+
+
+def recover(job: Job, *, store: CheckpointStore, control: TransactionControl, now: str) -> Recovery:
+    """Runs the order above; called by the driver once, before the engine starts.
+
+    :param now: RFC 3339 time for the document.
+    :raises CheckpointCorrupt: and its neighbours: the document cannot be trusted; nothing was changed.
+    :raises CheckpointConflict: a newer attempt owns the state.
+    :raises StateUncertain: a shuffled checkpoint is part committed and part lost.
+    """
+    found = store.read()
+    prefix = job.spec.sink.transactional_id_prefix
+    if found.text is None:
+        claim = CheckpointDocument(
+            job_uid=job.uid, attempt=job.attempt, checkpoint_id=0, created_at=now,
+            parallelism=job.spec.parallelism, prefix=prefix,
+        )  # fmt: skip
+    else:
+        former = decode(found.text, job_uid=job.uid)
+        if former.attempt >= job.attempt:
+            msg = f"attempt {former.attempt} has claimed the checkpoint, this is attempt {job.attempt}"
+            raise CheckpointConflict(msg)
+        # Parallelism stays the writer's: the committables' ranges are derived with it.
+        claim = replace(
+            former, attempt=job.attempt, drained=False, prefix=prefix,
+            former_prefixes=_without(prefix, (*former.former_prefixes, former.prefix)),
+        )  # fmt: skip
+    version = store.write(encode(claim), expected=found.version)
+    settled = control.settle(claim.committables)
+    splits, lost = splits_after(claim, settled)
+    aborted = control.abort_lingering((claim.prefix, *claim.former_prefixes), claim.hint)
+    committed = sum(1 for one in settled if one.outcome is Outcome.COMMITTED)
+    document = replace(
+        claim, splits=splits, committables=(), former_prefixes=(), created_at=now,
+        counters=claim.counters.plus(
+            records_out=-sum(one.committable.records for one in settled if one.outcome is Outcome.LOST),
+            records_in=-sum(split.size for split in lost),
+            aborted=aborted + sum(1 for one in settled if one.outcome is Outcome.LOST),
+            committed=-sum(1 for one in settled if one.outcome is Outcome.LOST),
+        ),
+    )  # fmt: skip
+    if lost or aborted:
+        version = store.write(encode(document), expected=version)
+    for split in lost:
+        LOG.warning("transaction lost: %s [%d, %d) is read and written again", split.partition, split.start, split.stop)
+    return Recovery(
+        document=document, version=version, first_start=claim.checkpoint_id == 0 and not claim.splits,
+        lost=lost, committed=committed, aborted=aborted,
+    )  # fmt: skip
+
+
+def splits_after(
+    document: CheckpointDocument, settled: Sequence[Settled]
+) -> tuple[tuple[KafkaPartitionSplit, ...], tuple[KafkaPartitionSplit, ...]]:
+    """The splits to go on from, and the ranges that were lost and must be read again. Pure.
+
+    Where each subtask wrote what it read, exactly the lost ranges go back to their start. Where the pipeline shuffles,
+    a transaction holds records of every split: the whole checkpoint goes back if none of it was committed.
+
+    :raises StateUncertain: a shuffled checkpoint is part committed and part lost, or neither could be proven.
+    """
+    uncertain = [one for one in settled if one.outcome is Outcome.UNCERTAIN]
+    gone = [one for one in settled if one.outcome is Outcome.LOST]
+    if not document.aligned and (uncertain or gone):
+        if any(one.outcome is Outcome.COMMITTED for one in settled):
+            ids = ", ".join(one.committable.transactional_id for one in (*uncertain, *gone))
+            msg = f"checkpoint {document.checkpoint_id} is part committed; not committed: {ids}"
+            raise StateUncertain(msg)
+        if document.engine_has_state:
+            msg = f"checkpoint {document.checkpoint_id} was lost and its operators' state has moved on"
+            raise StateUncertain(msg)
+        gone, uncertain = [*gone, *uncertain], []
+    if uncertain:
+        shown = ", ".join(f"{one.committable.transactional_id} ({one.answer.name})" for one in uncertain)
+        msg = f"checkpoint {document.checkpoint_id}: neither committed nor lost could be proven for {shown}"
+        raise StateUncertain(msg)
+    if not gone:
+        return document.splits, ()
+    lost = {
+        split.partition: split
+        for split in (document.splits if not document.aligned else (s for one in gone for s in one.committable.ranges))
+        if split.size
+    }
+    splits = tuple(
+        KafkaPartitionSplit(split.partition, split.start, split.start) if split.partition in lost else split
+        for split in document.splits
+    )
+    return splits, tuple(lost[partition] for partition in sorted(lost))
+
+
+def _without(prefix: str, former: Sequence[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(one for one in former if one != prefix))

@@ -1,0 +1,91 @@
+"""Where the checkpoint document lives: one text, changed only by compare-and-swap."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from sparkapp.model.errors import CheckpointConflict
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """What a read found.
+
+    :param text: the document, or None where no attempt has claimed the state yet.
+    :param version: opaque; a write names the version that it replaces.
+    """
+
+    text: str | None
+    version: str
+
+
+class CheckpointStore(Protocol):
+    """Holds the document of one job; used by the driver's recovery and coordinator, from one thread."""
+
+    def read(self) -> Stored:
+        """:raises CheckpointMissing: the place itself is gone. :raises CheckpointStoreUnavailable: no answer in time."""
+        ...
+
+    def write(self, text: str, *, expected: str) -> str:
+        """Replaces the document and returns the new version.
+
+        An answer lost on the way is resolved inside: a write that took effect is never reported as failed.
+
+        :raises CheckpointConflict: somebody else wrote since ``expected``; the caller has been superseded.
+        :raises CheckpointMissing: the place itself is gone.
+        :raises CheckpointStoreUnavailable: no answer in time; the write may or may not have taken effect.
+        """
+        ...
+
+
+class MemoryStore:
+    """For one process: unit tests and benches."""
+
+    def __init__(self, text: str | None = None) -> None:
+        self._text = text
+        self._version = 0
+
+    def read(self) -> Stored:
+        return Stored(self._text, str(self._version))
+
+    def write(self, text: str, *, expected: str) -> str:
+        if expected != str(self._version):
+            msg = f"the checkpoint was changed by somebody else: version {self._version}, expected {expected}"
+            raise CheckpointConflict(msg)
+        self._text = text
+        self._version += 1
+        return str(self._version)
+
+
+class FileStore:
+    """A file on a local disk, for jobs that run without Kubernetes; one writer at a time, durable over a crash.
+
+    Its version is a counter in the file's first line. There is no lock between processes: it is for development.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def read(self) -> Stored:
+        try:
+            version, _, text = self._path.read_text(encoding="utf-8").partition("\n")
+        except FileNotFoundError:
+            return Stored(None, "0")
+        return Stored(text, version)
+
+    def write(self, text: str, *, expected: str) -> str:
+        found = self.read().version
+        if found != expected:
+            msg = f"the checkpoint was changed by somebody else: version {found}, expected {expected}"
+            raise CheckpointConflict(msg)
+        version = str(int(expected) + 1)
+        temporary = self._path.with_suffix(".tmp")
+        with temporary.open("w", encoding="utf-8") as file:
+            file.write(f"{version}\n{text}")
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(self._path)
+        return version

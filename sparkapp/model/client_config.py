@@ -1,0 +1,64 @@
+"""librdkafka configuration shared by source, sink and control plane: where the brokers are and who we are.
+
+Pure: the password is a parameter. In a pod it is read from the mounted Secret (:func:`read_password`), so that neither
+the job description nor Spark's configuration ever carries it.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from sparkapp.model import names
+from sparkapp.model.errors import ConfigurationError
+from sparkapp.model.job import AuthenticationType, Job, KafkaCluster
+
+_MECHANISMS = {
+    AuthenticationType.PLAIN: "PLAIN",
+    AuthenticationType.SCRAM_SHA_256: "SCRAM-SHA-256",
+    AuthenticationType.SCRAM_SHA_512: "SCRAM-SHA-512",
+}
+
+PASSWORD_FILE = "password"  # noqa: S105 - a file name
+
+
+def read_password(kafka: KafkaCluster, directory: Path = Path(names.CREDENTIALS_DIRECTORY)) -> str:
+    """The mounted password, or an empty string for a cluster without authentication.
+
+    :raises ConfigurationError: the Secret is not mounted or has no such key.
+    """
+    if kafka.authentication is None:
+        return ""
+    try:
+        return (directory / PASSWORD_FILE).read_text(encoding="utf-8").rstrip("\n")
+    except OSError as error:
+        secret = kafka.authentication
+        msg = f"the password of spec.kafka.authentication cannot be read: {error}"
+        remedy = f"create the Secret {secret.secret_name} with the key {secret.secret_key} in the job's namespace"
+        raise ConfigurationError(msg, remedy=remedy) from error
+
+
+def cluster_config(kafka: KafkaCluster, *, password: str, client_id: str) -> dict[str, str]:
+    """What every client of the job needs."""
+    config = {"bootstrap.servers": kafka.bootstrap_servers, "client.id": client_id}
+    if kafka.authentication is not None:
+        config |= {
+            "security.protocol": "SASL_PLAINTEXT",
+            "sasl.mechanism": _MECHANISMS[kafka.authentication.type],
+            "sasl.username": kafka.authentication.username,
+            "sasl.password": password,
+        }
+    return config
+
+
+def consumer_config(job: Job, *, password: str) -> dict[str, str]:
+    """A consumer that is told what to read: no membership, no commits of its own, no silent resets."""
+    return {
+        **job.spec.source.properties,
+        **cluster_config(job.spec.kafka, password=password, client_id=f"{job.namespace}.{job.name}-source"),
+        "group.id": job.spec.source.group_id,
+        "isolation.level": job.spec.source.isolation_level.value,
+        "enable.auto.commit": "false",
+        "enable.auto.offset.store": "false",
+        "auto.offset.reset": "error",
+        "enable.partition.eof": "true",
+    }

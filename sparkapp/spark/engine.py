@@ -1,0 +1,259 @@
+"""The micro-batch engine: one Spark batch is one checkpoint, and the coordinator's process decides each of them."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import threading
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming import StreamingQuery
+
+from sparkapp.checkpoint.coordinator import CheckpointCoordinator, Completed, PreCommitted
+from sparkapp.model.errors import ConfigurationError, KafkaSparkJobError, TransactionError
+from sparkapp.model.job import Job, encode_job
+from sparkapp.model.protocol import ProtocolStep
+from sparkapp.model.semantic import OffsetCommitMode
+from sparkapp.model.split import KafkaPartitionSplit, splits_by_subtask
+from sparkapp.native.interface import ALL_COLUMNS
+from sparkapp.source.enumerator import KafkaSourceEnumerator
+from sparkapp.spark import lineage, query_log
+from sparkapp.spark.data_source import FORMAT, KafkaSparkDataSource
+from sparkapp.spark.failures import original_error
+from sparkapp.spark.planner import PlannerServer, SubtaskSplits
+from sparkapp.spark.records import decode_records, encode_records
+from sparkapp.spark.transform import Function, apply_transform
+from sparkapp.spark.write_task import RESULT_DDL, WriteOrder, WriteResult, decode_result, write_partition
+
+LOG = logging.getLogger(__name__)
+
+_IDLE_PROBE_SECONDS = 0.25
+"""How often the brokers are asked for news while a checkpoint is due and nothing was new."""
+
+
+class MicroBatchEngine:
+    """Runs one attempt of a job until it fails or is asked to drain.
+
+    Spark's stream thread calls, in turns, the planner half (:meth:`latest`, :meth:`partitions`, over the planner's
+    socket) and :meth:`_run_batch` (over Py4J), so a checkpoint's steps never overlap with the next one's.
+
+    :param folder: of Spark's query log, rebuilt here; on a volume where operators keep state.
+    :param stateful_allowed: whether ``folder`` outlives the driver, so that operators may keep state there.
+    :param hold: fault tests: seconds that writers wait before they flush the given checkpoint.
+    :param completed: told of each completed checkpoint.
+    """
+
+    def __init__(
+        self,
+        job: Job,
+        *,
+        spark: SparkSession,
+        enumerator: KafkaSourceEnumerator,
+        coordinator: CheckpointCoordinator,
+        function: Function | None,
+        folder: Path,
+        stateful_allowed: bool,
+        step: Callable[[ProtocolStep, int], None],
+        hold: Callable[[int], float],
+        completed: Callable[[Completed, float], None],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._job = job
+        self._job_text = encode_job(job)
+        self._spark = spark
+        self._enumerator = enumerator
+        self._coordinator = coordinator
+        self._function = function
+        self._folder = folder
+        self._stateful_allowed = stateful_allowed
+        self._step = step
+        self._hold = hold
+        self._completed = completed
+        self._clock = clock
+        self._columns = ALL_COLUMNS
+        self._settled = coordinator.document.checkpoint_id
+        self._plan = query_log.decode_engine(coordinator.document.engine).plan
+        self._pending: tuple[KafkaPartitionSplit, ...] | None = None
+        self._due = clock()
+        self._draining = threading.Event()
+        self._drained = threading.Event()
+        self._failure: KafkaSparkJobError | None = None
+        self._query: StreamingQuery | None = None
+
+    # -- the planner half, called from the planner's socket -------------------------------------------------------
+
+    def initial(self) -> int:
+        return self._plan
+
+    def latest(self, start: int) -> int:
+        """Fixes the next checkpoint's splits once it is due; ``start`` means "nothing yet"."""
+        try:
+            return self._latest(start)
+        except KafkaSparkJobError as error:
+            self._failure = self._failure or error
+            raise
+
+    def partitions(self, start: int, end: int) -> tuple[Sequence[SubtaskSplits], frozenset[str]]:
+        if start == end or self._pending is None:
+            return [], self._columns
+        groups = splits_by_subtask(self._pending, self._job.spec.parallelism)
+        return [SubtaskSplits(subtask, splits) for subtask, splits in groups.items()], self._columns
+
+    def _latest(self, start: int) -> int:
+        if self._pending is not None and self._plan == start + 1:
+            return self._plan
+        now = self._clock()
+        if self._draining.is_set() or now < self._due:
+            return start
+        self._enumerator.discover_if_due()
+        splits = self._enumerator.plan()
+        if not any(split.size for split in splits):
+            self._due = now + min(_IDLE_PROBE_SECONDS, self._job.spec.checkpoint_interval_seconds / 10)
+            return start
+        # A backlog beyond the cap is worked off without pauses; else the interval sets the pace.
+        capped = sum(split.size for split in splits) >= self._job.spec.source.max_offsets_per_checkpoint
+        self._due = now if capped else now + self._job.spec.checkpoint_interval_seconds
+        self._pending = splits
+        self._plan = start + 1
+        return self._plan
+
+    # -- the life of the query ------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Plans the transform and starts the query.
+
+        :raises TransformError: and ConfigurationError: the user's part does not plan.
+        """
+        document = self._coordinator.document
+        query_log.rebuild(
+            self._folder, job_uid=self._job.uid, checkpoint_id=document.checkpoint_id,
+            engine=query_log.decode_engine(document.engine),
+        )  # fmt: skip
+        key = secrets.token_bytes(32)
+        self._folder.chmod(0o700)
+        self._server = PlannerServer(self, directory=self._folder, key=key)
+        self._spark.dataSource.register(KafkaSparkDataSource)
+        source = (
+            self._spark.readStream.format(FORMAT)
+            .options(job=self._job_text, planner=self._server.address, key=key.hex())
+            .load()
+        )
+        records = decode_records(source, self._job.spec.source)
+        result = encode_records(apply_transform(records, self._job.spec.transform, self._function, self._spark))
+        self._columns = lineage.columns_used(result, source, self._spark)
+        LOG.info("columns read from Kafka: %s", ", ".join(sorted(self._columns)))
+        self._query = (
+            result.writeStream.foreachBatch(self._run_batch)
+            .option("checkpointLocation", self._folder.as_uri())
+            .queryName(f"{self._job.namespace}.{self._job.name}")
+            .start()
+        )
+
+    def drain(self) -> None:
+        """Asks for a stop at the next completed checkpoint; returns at once, may be called from a signal handler."""
+        self._draining.set()
+
+    def await_end(self) -> None:
+        """Blocks until the engine has drained.
+
+        :raises KafkaSparkJobError: why the query failed; every other kind is wrapped in one.
+        """
+        query = self._query
+        assert query is not None, "started before"
+        idle_since: float | None = None
+        while query.isActive:
+            if self._drained.wait(0.2):
+                break
+            if self._draining.is_set() and self._pending is None:
+                # Nothing planned: no batch will come that could notice the drain.
+                idle_since = idle_since or self._clock()
+                if self._clock() - idle_since > 1.0 and self._pending is None:
+                    break
+        if self._draining.is_set() and self._failure is None and query.exception() is None:
+            query.stop()
+            self._server.close()
+            return
+        self._server.close()
+        raise self._failure or original_error(query.exception())
+
+    # -- one micro-batch ------------------------------------------------------------------------------------------
+
+    def _run_batch(self, frame: DataFrame, batch_id: int) -> None:
+        try:
+            self._checkpoint(frame, batch_id + 1)
+        except KafkaSparkJobError as error:
+            self._failure = self._failure or error
+            raise
+        if self._draining.is_set():
+            # Returning would let Spark begin another batch; the main thread stops the query while this one waits.
+            self._drained.set()
+            threading.Event().wait(30)
+
+    def _checkpoint(self, frame: DataFrame, checkpoint_id: int) -> None:
+        if checkpoint_id <= self._coordinator.document.checkpoint_id:
+            return
+        if query_log.has_operator_state(self._folder) and not self._stateful_allowed:
+            msg = "the transform keeps state (an aggregation, deduplication or join), and the job has no volume for it"
+            raise ConfigurationError(msg, remedy="use a transform without state, or name a volume in spec.checkpoint.stateVolume")
+        started = self._clock()
+        splits = self._pending if self._pending is not None else self._enumerator.unplanned()
+        frame, orders, aligned = self._orders(frame, checkpoint_id, splits)
+        results = self._write(frame, orders, checkpoint_id)
+        completed = self._coordinator.complete(
+            PreCommitted(
+                checkpoint_id=checkpoint_id,
+                splits=splits,
+                aligned=aligned,
+                committables=tuple(one.committable for one in results if one.committable is not None),
+                records_out=sum(one.records for one in results),
+                engine=query_log.encode_engine(
+                    query_log.EngineState(self._plan, query_log.read_metadata(self._folder, checkpoint_id - 1))
+                ),
+                engine_has_state=query_log.has_operator_state(self._folder),
+            )
+        )
+        self._enumerator.complete(splits)
+        self._pending = None
+        self._settled = checkpoint_id
+        if completed is not None:
+            self._completed(completed, self._clock() - started)
+
+    def _orders(
+        self, frame: DataFrame, checkpoint_id: int, splits: tuple[KafkaPartitionSplit, ...]
+    ) -> tuple[DataFrame, list[WriteOrder], bool]:
+        """One order a partition of the frame: its subtask and, where it writes what it read, its source ranges."""
+        parallelism = self._job.spec.parallelism
+        groups = splits_by_subtask(splits, parallelism)
+        inside = self._coordinator.mode is OffsetCommitMode.IN_TRANSACTION
+        order = partial(
+            WriteOrder,
+            checkpoint_id=checkpoint_id,
+            next_free=self._coordinator.next_free,
+            settled=self._settled,
+            hold_seconds=self._hold(checkpoint_id),
+        )
+        if lineage.is_aligned(frame, len(groups)):
+            group_id = self._job.spec.source.group_id if inside else None
+            return frame, [order(subtask=s, ranges=ranges, group_id=group_id) for s, ranges in groups.items()], True
+        count = lineage.partition_count(frame)
+        if count > parallelism:
+            # Each writer needs transactional ids of its own, and there are those of P subtasks.
+            frame, count = frame.coalesce(parallelism), parallelism
+        return frame, [order(subtask=index, ranges=(), group_id=None) for index in range(count)], False
+
+    def _write(self, frame: DataFrame, orders: list[WriteOrder], checkpoint_id: int) -> list[WriteResult]:
+        if not orders:
+            return []
+        self._step(ProtocolStep.BEFORE_FLUSH, checkpoint_id)
+        task: Any = partial(write_partition, self._job_text, orders)
+        rows = frame.mapInArrow(task, RESULT_DDL).collect()
+        results = [decode_result(row.result, orders) for row in rows]
+        if sorted(one.index for one in results) != list(range(len(orders))):
+            msg = f"checkpoint {checkpoint_id}: {len(results)} answers came from {len(orders)} write tasks"
+            raise TransactionError(msg)
+        return results

@@ -1,0 +1,119 @@
+"""A line between the coordinator's process and Spark's stream-reader process.
+
+Spark runs a Python source's offset methods in a process of their own; splits are fixed by the coordinator, in the
+driver's own process, where the document is. So the reader asks, over a Unix socket that only this user can open and
+with a key that only this driver's processes know, and the coordinator's process stays the only one that decides.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from multiprocessing.connection import Client, Listener
+from pathlib import Path
+from typing import Any, Protocol
+
+from sparkapp.model.split import KafkaPartitionSplit
+
+LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class SubtaskSplits:
+    """What one subtask reads in one micro-batch."""
+
+    subtask: int
+    splits: tuple[KafkaPartitionSplit, ...]
+
+
+class Planner(Protocol):
+    """The coordinator's side. Tokens are plan numbers, Spark's offsets: the plans themselves stay here."""
+
+    def initial(self) -> int:
+        """The token that the attempt starts after."""
+        ...
+
+    def latest(self, start: int) -> int:
+        """A new token where a checkpoint is due and has something to read, else ``start``."""
+        ...
+
+    def partitions(self, start: int, end: int) -> tuple[Sequence[SubtaskSplits], frozenset[str]]:
+        """The work between two tokens, one entry a task, and the columns that the transform uses."""
+        ...
+
+
+class PlannerServer:
+    """Serves a planner to Spark's reader process; one daemon thread a connection.
+
+    :param directory: where the socket is created; must be private to this user.
+    """
+
+    def __init__(self, planner: Planner, *, directory: Path, key: bytes) -> None:
+        self._planner = planner
+        self._key = key
+        self.address = str(directory / "planner.sock")
+        self._listener = Listener(self.address, family="AF_UNIX", authkey=key)
+        threading.Thread(target=self._accept, name="planner", daemon=True).start()
+
+    def close(self) -> None:
+        self._listener.close()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                connection = self._listener.accept()
+            except Exception as error:  # closed, or a stranger without the key: neither ends the job
+                if isinstance(error, OSError):
+                    return
+                LOG.warning("planner: a connection was refused: %r", error)
+                continue
+            threading.Thread(target=self._serve, args=(connection,), name="planner-connection", daemon=True).start()
+
+    def _serve(self, connection: Any) -> None:
+        calls = {"initial": self._planner.initial, "latest": self._planner.latest, "partitions": self._planner.partitions}
+        while True:
+            try:
+                name, arguments = connection.recv()
+            except (EOFError, OSError):
+                return
+            try:
+                answer = (True, calls[name](*arguments))
+            except Exception as error:  # carried to the caller, which raises it there
+                LOG.exception("planner: %s failed", name)
+                answer = (False, f"{type(error).__module__}.{type(error).__qualname__}: {error}")
+            connection.send(answer)
+
+
+class PlannerClient:
+    """The reader's side; connects on first use, for Spark pickles the reader before it calls it."""
+
+    def __init__(self, address: str, key: bytes) -> None:
+        self._address = address
+        self._key = key
+        self._connection: Any = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"_address": self._address, "_key": self._key, "_connection": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+
+    def call(self, name: str, *arguments: Any) -> Any:
+        """One question and its answer.
+
+        :raises RuntimeError: with the coordinator's error as text; the coordinator keeps the error itself.
+        """
+        if self._connection is None:
+            self._connection = Client(self._address, family="AF_UNIX", authkey=self._key)
+        self._connection.send((name, arguments))
+        good, answer = self._connection.recv()
+        if not good:
+            raise RuntimeError(answer)
+        return answer
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None

@@ -1,0 +1,76 @@
+"""The record as users see it, in and out: Spark's own Kafka schema, with key and value in the chosen format."""
+
+from __future__ import annotations
+
+from pyspark.errors import AnalysisException, ParseException
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as f
+from pyspark.sql.types import ArrayType, BinaryType, DataType, MapType, StringType, StructType, TimestampType
+
+from sparkapp.model.errors import ConfigurationError, TransformError
+from sparkapp.model.job import Format, Source
+
+SOURCE_DDL = (
+    "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP, timestampType INT, "
+    "headers ARRAY<STRUCT<key: STRING, value: BINARY>>"
+)
+"""Mirrors ``native.interface.SOURCE_SCHEMA``."""
+
+SINK_COLUMNS = ("key", "value", "headers", "timestamp")
+"""What the sink takes from the transform's result; ``value`` is required, other columns are not written."""
+
+
+def decode_records(records: DataFrame, source: Source) -> DataFrame:
+    """Applies ``source.format``: raw bytes, strings, or JSON parsed by its schema.
+
+    A JSON record that does not parse fails the task: dropping it, or making it null, would lose it silently.
+
+    :raises ConfigurationError: a schema is not a DDL string that Spark understands.
+    """
+    for name, chosen, schema in (
+        ("key", source.key_format, source.key_schema),
+        ("value", source.value_format, source.value_schema),
+    ):
+        if chosen is not Format.RAW:
+            records = records.withColumn(name, _decoded(f.col(name).cast("string"), chosen, schema, name))
+    return records
+
+
+def encode_records(result: DataFrame) -> DataFrame:
+    """The sink's columns of a transform's result: text and bytes as they are, structures as JSON, the rest as text.
+
+    :raises TransformError: there is no ``value``, or ``headers`` has another type than the source's.
+    """
+    fields = {field.name: field.dataType for field in result.schema.fields}
+    if "value" not in fields:
+        msg = f"the transform's result has no column 'value', only: {', '.join(fields) or 'nothing'}"
+        raise TransformError(msg, remedy="name the column to write 'value', for instance: SELECT key, to_json(struct(*)) AS value")
+    columns = [_encoded(name, fields[name]) for name in SINK_COLUMNS if name in fields]
+    return result.select(*columns)
+
+
+def _decoded(text: Column, chosen: Format, schema: str, name: str) -> Column:
+    if chosen is Format.STRING:
+        return text
+    try:
+        return f.from_json(text, schema, {"mode": "FAILFAST"})
+    except (ParseException, AnalysisException) as error:
+        msg = f"spec.source.format.{name}Schema {schema!r} is not a schema: {error}"
+        raise ConfigurationError(msg) from error
+
+
+def _encoded(name: str, kind: DataType) -> Column:
+    column = f.col(name)
+    if name == "headers":
+        fields = getattr(getattr(kind, "elementType", None), "fields", [])
+        if [(field.name, field.dataType) for field in fields] != [("key", StringType()), ("value", BinaryType())]:
+            msg = f"column 'headers' must be ARRAY<STRUCT<key: STRING, value: BINARY>>, not {kind.simpleString()}"
+            raise TransformError(msg)
+        return column
+    if name == "timestamp":
+        return column if isinstance(kind, TimestampType) else column.cast("timestamp").alias(name)
+    if isinstance(kind, BinaryType | StringType):
+        return column
+    if isinstance(kind, StructType | MapType | ArrayType):
+        return f.to_json(column).alias(name)
+    return column.cast("string").alias(name)

@@ -1,0 +1,82 @@
+"""The user's transform: a Python function DataFrame -> DataFrame, a SQL query over the view ``source``, or nothing."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from sparkapp.model import names
+from sparkapp.model.errors import KafkaSparkJobError, TransformError
+from sparkapp.model.job import Transform
+
+Function = Callable[[DataFrame], DataFrame]
+
+
+def code_directory() -> str:
+    """Where user modules from a ConfigMap are; ``KAFKASPARK_CODE`` names another place outside a pod."""
+    return os.environ.get("KAFKASPARK_CODE", names.CODE_DIRECTORY)
+
+
+def import_function(transform: Transform) -> Function | None:
+    """Imports ``module:function``; None where the transform is not a Python function.
+
+    Called before Spark starts, so that code which does not import is refused within seconds.
+
+    :raises TransformError: with the user's own traceback line.
+    """
+    if not transform.function:
+        return None
+    module_name, _, function_name = transform.function.partition(":")
+    directory = code_directory()
+    if Path(directory).is_dir() and directory not in sys.path:
+        sys.path.insert(0, directory)
+    try:
+        module = importlib.import_module(module_name)
+    except Exception as error:
+        msg = f"module {module_name!r} of spec.transform.python.function does not import: {_last_line(error)}"
+        raise TransformError(msg) from error
+    function = getattr(module, function_name, None)
+    if not callable(function):
+        msg = f"module {module_name!r} has no function {function_name!r}"
+        raise TransformError(msg)
+    return function  # type: ignore[no-any-return]
+
+
+def apply_transform(source: DataFrame, transform: Transform, function: Function | None, spark: SparkSession) -> DataFrame:
+    """The transformed stream.
+
+    :raises TransformError: the function raises or returns no DataFrame, the query does not analyse.
+    """
+    try:
+        if function is not None:
+            result = function(source)
+        elif transform.sql:
+            source.createOrReplaceTempView("source")
+            result = spark.sql(transform.sql)
+        else:
+            return source
+    except KafkaSparkJobError:
+        raise
+    except PySparkException as error:
+        msg = f"the transform does not plan: {str(error).strip().splitlines()[0]}"
+        raise TransformError(msg) from error
+    except Exception as error:
+        msg = f"the transform {transform.function} raised {_last_line(error)}"
+        raise TransformError(msg) from error
+    if not isinstance(result, DataFrame):
+        msg = f"the transform {transform.function} returned {type(result).__name__}, not a DataFrame"
+        raise TransformError(msg)
+    return result
+
+
+def _last_line(error: BaseException) -> str:
+    frames = traceback.extract_tb(error.__traceback__)
+    where = f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else ""
+    return f"{type(error).__name__}: {error}{where}"

@@ -1,0 +1,106 @@
+"""The writing end of a task: one subtask's records of one checkpoint into one transaction, up to pre-commit."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+
+import pyarrow as pa
+
+from sparkapp.model.committable import KafkaCommittable
+from sparkapp.model.split import KafkaPartitionSplit
+
+RESULT_SCHEMA = pa.schema([pa.field("result", pa.string())])
+RESULT_DDL = "result STRING"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteOrder:
+    """What the coordinator tells one task; pickled into the stage's closure.
+
+    :param next_free: base of the life's transactional ids.
+    :param settled: the newest checkpoint whose transactions are committed: slots up to it are free again.
+    :param group_id: group whose offsets go into the transaction, or None.
+    :param hold_seconds: fault tests only: wait this long with records produced and nothing flushed.
+    """
+
+    checkpoint_id: int
+    subtask: int
+    next_free: int
+    settled: int
+    ranges: tuple[KafkaPartitionSplit, ...]
+    group_id: str | None
+    hold_seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteResult:
+    """What a task tells the coordinator. ``committable`` is None without a transaction."""
+
+    index: int
+    records: int
+    committable: KafkaCommittable | None
+
+
+def write_partition(
+    job_text: str, orders: Sequence[WriteOrder], batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Runs in an executor's Python worker as the last stage of the micro-batch (``DataFrame.mapInArrow``).
+
+    :param orders: one a partition of the result, in order.
+    :raises PreCommitFailed: and what the writer raises; the task fails and Spark tries it again under a new epoch.
+    """
+    from pyspark import TaskContext
+
+    from sparkapp.sink.writer import KafkaWriter
+    from sparkapp.spark.worker_clients import job_of, producers_for
+
+    context = TaskContext.get()
+    if context is None:
+        msg = "a write task needs Spark's task context"
+        raise RuntimeError(msg)
+    index = context.partitionId()
+    order = orders[index]
+    job = job_of(job_text)
+    writer = KafkaWriter(
+        job.spec.sink,
+        pool=producers_for(job),
+        subtask=order.subtask,
+        parallelism=job.spec.parallelism,
+        next_free=order.next_free,
+    )
+    writer.notify_committed(order.settled)
+    writer.begin(order.checkpoint_id)
+    for batch in batches:
+        if batch.num_rows:
+            writer.write(batch)
+    if order.hold_seconds:
+        time.sleep(order.hold_seconds)
+    committable = writer.pre_commit(
+        order.ranges, group_id=order.group_id, metadata=f"{job.uid}/{job.attempt}/{order.checkpoint_id}"
+    )
+    yield encode_result(WriteResult(index=index, records=writer.records, committable=committable))
+
+
+def encode_result(result: WriteResult) -> pa.RecordBatch:
+    committable = result.committable
+    body = {
+        "index": result.index,
+        "records": result.records,
+        "committable": None if committable is None else {k: v for k, v in asdict(committable).items() if k != "ranges"},
+    }
+    return pa.RecordBatch.from_pydict({"result": [json.dumps(body)]}, schema=RESULT_SCHEMA)
+
+
+def decode_result(text: str, orders: Sequence[WriteOrder]) -> WriteResult:
+    """Reads a task's answer back; the ranges are the ones that its order named."""
+    body = json.loads(text)
+    index = body["index"]
+    committable = body["committable"]
+    return WriteResult(
+        index=index,
+        records=body["records"],
+        committable=None if committable is None else KafkaCommittable(**committable, ranges=orders[index].ranges),
+    )
