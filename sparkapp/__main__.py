@@ -1,1 +1,100 @@
-"""."""
+"""``python -m sparkapp run``: the driver of one attempt, in the pod that the operator made for it."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from sparkapp.model import names
+from sparkapp.model.errors import ConfigurationError
+from sparkapp.model.job import Job, decode_job
+from sparkapp.model.report import MAX_TERMINATION_BYTES, Outcome, Termination, encode_termination, termination_of
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Parses the command line and runs it; the exit status is 0 only for an orderly end."""
+    parser = argparse.ArgumentParser(prog="sparkapp", description="Runs a KafkaSparkJob.")
+    commands = parser.add_subparsers(dest="command", required=True)
+    run = commands.add_parser("run", help="run the attempt described in --job until it fails or is asked to stop")
+    run.add_argument("--job", type=Path, default=Path(names.JOB_DIRECTORY) / names.JOB_KEY, help="the job's description")
+    run.add_argument(
+        "--state", type=Path, help="a file for the checkpoint instead of the job's ConfigMap (development without Kubernetes)"
+    )
+    run.add_argument("--folder", type=Path, help="Spark's query log; name a volume where operators keep state")
+    options = parser.parse_args(arguments)
+    logging.basicConfig(
+        level=os.environ.get("KAFKASPARK_LOG_LEVEL", "INFO"), stream=sys.stderr,
+        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
+    )  # fmt: skip
+    logging.getLogger("py4j").setLevel(logging.WARNING)
+    logging.getLogger("kafka").setLevel(logging.WARNING)
+    termination = _run(options)
+    _last_word(termination)
+    # Spark's and librdkafka's threads must not keep a finished attempt alive.
+    logging.shutdown()
+    os._exit(0 if termination.outcome is Outcome.DRAINED else 1)
+
+
+def _run(options: argparse.Namespace) -> Termination:
+    try:
+        job = _read_job(options.job)
+        from sparkapp.spark.driver import Driver, run_until_signalled
+
+        return run_until_signalled(Driver(job, _surroundings(job, options)))
+    except Exception as error:
+        logging.getLogger(__name__).exception("the attempt could not start")
+        return termination_of(error)
+
+
+def _read_job(path: Path) -> Job:
+    try:
+        return decode_job(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        msg = f"the job's description cannot be read: {error}"
+        raise ConfigurationError(msg) from error
+
+
+def _surroundings(job: Job, options: argparse.Namespace) -> object:
+    from sparkapp.checkpoint.config_map import ConfigMapStore, ReportWriter, core_api
+    from sparkapp.checkpoint.store import CheckpointStore, FileStore
+    from sparkapp.spark.driver import Surroundings
+    from sparkapp.spark.session import session_settings
+
+    store: CheckpointStore
+    if options.state is not None:
+        store, write_report = FileStore(options.state), _ignore
+    else:
+        api = core_api()
+        store = ConfigMapStore(api, namespace=job.namespace, job=job.name)
+        write_report = ReportWriter(api, namespace=job.namespace, job=job.name).write
+    return Surroundings(
+        store=store,
+        write_report=write_report,
+        settings=session_settings(job, directory=options.job.parent),
+        folder=options.folder or Path(tempfile.mkdtemp(prefix="kafkaspark-")),
+        stateful_allowed=options.folder is not None,
+        credentials=Path(os.environ.get("KAFKASPARK_CREDENTIALS", names.CREDENTIALS_DIRECTORY)),
+    )
+
+
+def _ignore(_: str) -> None:
+    """Without Kubernetes nobody reads reports."""
+
+
+def _last_word(termination: Termination) -> None:
+    text = encode_termination(termination)
+    try:
+        Path(os.environ.get("KAFKASPARK_TERMINATION_LOG", names.TERMINATION_LOG)).write_bytes(
+            text.encode()[:MAX_TERMINATION_BYTES]
+        )
+    except OSError:
+        sys.stderr.write(text + "\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

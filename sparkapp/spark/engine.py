@@ -36,6 +36,10 @@ _IDLE_PROBE_SECONDS = 0.25
 """How often the brokers are asked for news while a checkpoint is due and nothing was new."""
 
 
+class DrainedSignal(Exception):  # noqa: N818 - not an error
+    """Ends the query from inside its last batch; never leaves the engine."""
+
+
 class MicroBatchEngine:
     """Runs one attempt of a job until it fails or is asked to drain.
 
@@ -167,18 +171,18 @@ class MicroBatchEngine:
         assert query is not None, "started before"
         idle_since: float | None = None
         while query.isActive:
-            if self._drained.wait(0.2):
-                break
+            time.sleep(0.1)
             if self._draining.is_set() and self._pending is None:
                 # Nothing planned: no batch will come that could notice the drain.
                 idle_since = idle_since or self._clock()
                 if self._clock() - idle_since > 1.0 and self._pending is None:
                     break
-        if self._draining.is_set() and self._failure is None and query.exception() is None:
+        if query.isActive:
             query.stop()
-            self._server.close()
-            return
+            self._drained.set()
         self._server.close()
+        if self._drained.is_set() and self._failure is None:
+            return
         raise self._failure or original_error(query.exception())
 
     # -- one micro-batch ------------------------------------------------------------------------------------------
@@ -186,13 +190,18 @@ class MicroBatchEngine:
     def _run_batch(self, frame: DataFrame, batch_id: int) -> None:
         try:
             self._checkpoint(frame, batch_id + 1)
-        except KafkaSparkJobError as error:
-            self._failure = self._failure or error
-            raise
+        except Exception as error:
+            # Spark searches the text of what is raised here with a regular expression that overflows its stack on a
+            # long trace, and the query dies without a reason. Ours is kept, a short one goes on.
+            LOG.exception("checkpoint %d failed", batch_id + 1)
+            self._failure = self._failure or (error if isinstance(error, KafkaSparkJobError) else original_error(error))
+            msg = f"checkpoint {batch_id + 1} failed"
+            raise RuntimeError(msg) from None
         if self._draining.is_set():
-            # Returning would let Spark begin another batch; the main thread stops the query while this one waits.
+            # Returning would let Spark begin another batch; the document is final, so Spark's own log may miss this one.
             self._drained.set()
-            threading.Event().wait(30)
+            msg = "drained at a completed checkpoint"
+            raise DrainedSignal(msg)
 
     def _checkpoint(self, frame: DataFrame, checkpoint_id: int) -> None:
         if checkpoint_id <= self._coordinator.document.checkpoint_id:

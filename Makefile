@@ -1,0 +1,58 @@
+# Every command that people, CI and the documentation use. `make help` lists them.
+SHELL := /bin/bash
+PYTHON ?= python3
+VENV := .venv
+PY := $(VENV)/bin/python
+export PYTHONPATH := tools:$(PYTHONPATH)
+UV_VERSION := 0.13.8
+
+.DEFAULT_GOAL := help
+.PHONY: help setup lint types contracts unit test integration e2e demo bench lock clean
+
+help: ## list the commands
+	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | sort | awk -F'\t' '{printf "  make %-14s %s\n", $$1, $$2}'
+
+include tools/cluster.mk
+
+$(VENV)/.ready: locks/dev.txt pyproject.toml setup.py sparkapp/native/_kafka_arrow.c
+	@test -x $(PY) || $(PYTHON) -m venv $(VENV)
+	@$(PY) -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
+	@echo "installing the locked Python packages (pyspark is 430 MB: some minutes on a first run)"
+	@VIRTUAL_ENV=$(VENV) $(VENV)/bin/uv pip install --quiet --require-hashes -r locks/dev.txt
+	@VIRTUAL_ENV=$(VENV) $(VENV)/bin/uv pip install --quiet --no-deps --reinstall-package kafkaspark -e .
+	@touch $@
+
+setup: $(VENV)/.ready ## install the locked Python environment and build the C extension
+
+lock: ## write the lock files anew from pyproject.toml
+	uv lock
+	uv export --frozen --no-emit-project --no-annotate --all-extras --group dev -q -o locks/dev.txt
+	uv export --frozen --no-emit-project --no-annotate --no-default-groups --extra sparkapp -q -o locks/sparkapp.txt
+	uv export --frozen --no-emit-project --no-annotate --no-default-groups --extra operator -q -o locks/operator.txt
+
+lint: setup ## ruff, mypy, import contracts
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/mypy
+	$(VENV)/bin/lint-imports
+
+unit: setup ## tests that need neither broker nor cluster
+	$(PY) -m pytest tests/unit tests/property -q
+
+integration: setup ## tests against a real broker and a real Spark on this machine
+	$(PY) -m pytest tests/conformance tests/integration -q -m "not e2e"
+
+e2e: setup cluster-up images ## tests on the real cluster: crashes, rescales, every record counted
+	$(PY) -m pytest tests/e2e -q -m e2e --timeout=900
+
+test: lint setup cluster-up images ## everything: lint, types, contracts and all tests
+	$(PY) -m pytest -q
+
+demo: setup ## the main job: a real job survives kills and rescales, every record counted once (KEEP=1 leaves it running)
+	@$(PY) -m demo $(if $(KEEP),--keep) $(ARGS)
+
+bench: setup ## throughput of the three semantics beside Spark's own Kafka connector
+	$(PY) -m bench.throughput $(ARGS)
+
+clean: ## remove what was built in this folder (not the cluster: make cluster-down PURGE=1)
+	rm -rf $(VENV) build dist *.egg-info artifacts .mypy_cache .ruff_cache .pytest_cache .hypothesis

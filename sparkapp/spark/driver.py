@@ -1,0 +1,223 @@
+"""One attempt of a job, from its description to its last word: the order of a start, and an orderly end."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from sparkapp.checkpoint.coordinator import CheckpointCoordinator, Completed
+from sparkapp.checkpoint.recovery import Recovery, recover
+from sparkapp.checkpoint.store import CheckpointStore
+from sparkapp.model.client_config import cluster_config, consumer_config, read_password
+from sparkapp.model.committable import KafkaCommittable
+from sparkapp.model.job import Job
+from sparkapp.model.protocol import no_hook
+from sparkapp.model.report import DriverState, Outcome, Termination, termination_of
+from sparkapp.model.semantic import OffsetCommitMode, Semantic
+from sparkapp.model.transactional_id import TransactionalIdHint
+from sparkapp.sink.committer import KafkaCommitter, Settled
+from sparkapp.sink.lingering import abort_lingering
+from sparkapp.sink.transaction_client import TransactionClient
+from sparkapp.sink.witness import GroupOffsetsWitness
+from sparkapp.source.cluster import KafkaClusterView
+from sparkapp.source.enumerator import KafkaSourceEnumerator
+from sparkapp.source.offset_committer import OffsetCommitter
+from sparkapp.source.offsets_initializer import initializer_of
+from sparkapp.source.subscriber import subscriber_of
+from sparkapp.spark.engine import MicroBatchEngine
+from sparkapp.spark.faults import VARIABLE, Faults
+from sparkapp.spark.preflight import check_kafka
+from sparkapp.spark.reporter import Reporter, now
+from sparkapp.spark.session import create_session
+from sparkapp.spark.transform import import_function
+
+LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What differs between a pod and a developer's machine.
+
+    :param folder: for Spark's query log; survives the attempt if ``stateful_allowed``.
+    """
+
+    store: CheckpointStore
+    write_report: Callable[[str], None]
+    settings: dict[str, str]
+    folder: Path
+    stateful_allowed: bool
+    credentials: Path
+
+
+class Driver:
+    """Runs one attempt. :meth:`run` blocks; :meth:`drain` may be called from a signal handler at any time."""
+
+    def __init__(self, job: Job, surroundings: Surroundings) -> None:
+        self._job = job
+        self._around = surroundings
+        self._draining = False
+        self._engine: MicroBatchEngine | None = None
+        self._checkpoint_id = 0
+
+    def drain(self) -> None:
+        """Stop at the next completed checkpoint, or before the start has produced anything."""
+        self._draining = True
+        if self._engine is not None:
+            self._engine.drain()
+
+    def run(self) -> Termination:
+        """The attempt's whole life; every error ends here as a last word, with Spark stopped and clients closed."""
+        reporter = Reporter(job_uid=self._job.uid, attempt=self._job.attempt, write=self._around.write_report)
+        try:
+            with ExitStack() as stack:
+                self._run(reporter, stack)
+            return Termination(
+                outcome=Outcome.DRAINED, reason="Drained", message=f"stopped after checkpoint {self._checkpoint_id}",
+                checkpoint_id=self._checkpoint_id,
+            )  # fmt: skip
+        except Exception as error:
+            LOG.exception("attempt %d failed", self._job.attempt)
+            return termination_of(error, checkpoint_id=self._checkpoint_id)
+        finally:
+            reporter.close()
+
+    def _run(self, reporter: Reporter, stack: ExitStack) -> None:
+        job = self._job
+        faults = Faults(job.attempt, os.environ.get(VARIABLE, ""))
+        password = read_password(job.spec.kafka, self._around.credentials)
+        config = consumer_config(job, password=password)
+        cluster = KafkaClusterView(config, read_committed=config["isolation.level"] == "read_committed")
+        stack.callback(cluster.close)
+        check_kafka(job, cluster)
+        function = import_function(job.spec.transform)
+        # The JVM takes seconds to come up; recovery, which produces nothing, goes on meanwhile.
+        session = self._session(stack)
+        reporter.update(state=DriverState.RECOVERING)
+        client = TransactionClient(cluster_config(job.spec.kafka, password=password, client_id=f"{job.namespace}.{job.name}"))
+        stack.callback(client.close)
+        witness = GroupOffsetsWitness(config, group_id=job.spec.source.group_id)
+        stack.callback(witness.close)
+        committer = KafkaCommitter(client, witness)
+        recovery = recover(job, store=self._around.store, control=_Control(job, client, committer), now=now())
+        self._checkpoint_id = recovery.document.checkpoint_id
+        self._tell_recovery(recovery, reporter)
+        enumerator = KafkaSourceEnumerator(
+            cluster=cluster, subscriber=subscriber_of(job.spec.source), initializer=initializer_of(job.spec.source),
+            discovery_interval=job.spec.source.discovery_interval_seconds,
+            max_offsets=job.spec.source.max_offsets_per_checkpoint,
+            warn=lambda reason, message: reporter.event(reason, message, warning=True),
+        )  # fmt: skip
+        enumerator.start(None if recovery.first_start else recovery.document.offsets)
+        group_offsets = OffsetCommitter(config)
+        stack.callback(group_offsets.close)
+        coordinator = CheckpointCoordinator(
+            job, store=self._around.store, document=recovery.document, version=recovery.version, committer=committer,
+            group_offsets=group_offsets, now=now, hook=faults.step if faults.armed else no_hook,
+        )  # fmt: skip
+        coordinator.begin(enumerator.unplanned())
+        engine = MicroBatchEngine(
+            job, spark=session.result(), enumerator=enumerator, coordinator=coordinator, function=function,
+            folder=self._around.folder, stateful_allowed=self._around.stateful_allowed,
+            step=faults.step, hold=faults.hold,
+            completed=lambda completed, seconds: self._completed(completed, seconds, enumerator, reporter),
+        )  # fmt: skip
+        if self._draining:
+            return
+        engine.start()
+        self._engine = engine
+        if self._draining:
+            engine.drain()
+        document = coordinator.document
+        reporter.event("Running", f"attempt {job.attempt} runs with parallelism {job.spec.parallelism} after checkpoint {document.checkpoint_id}")
+        reporter.update(state=DriverState.RUNNING, partitions=len(document.splits))
+        engine.await_end()
+        if coordinator.mode is not OffsetCommitMode.DISABLED:
+            group_offsets.drain(10)
+        coordinator.drained()
+        reporter.event("Drained", f"stopped after checkpoint {self._checkpoint_id}, no transaction is open")
+
+    def _session(self, stack: ExitStack) -> Future[SparkSession]:
+        pool = ThreadPoolExecutor(1, thread_name_prefix="spark-start")
+        future = pool.submit(create_session, self._around.settings)
+        pool.shutdown(wait=False)
+
+        def stop() -> None:
+            if future.exception() is None:
+                future.result().stop()
+
+        stack.callback(stop)
+        return future
+
+    def _completed(self, completed: Completed, seconds: float, enumerator: KafkaSourceEnumerator, reporter: Reporter) -> None:
+        document = completed.document
+        records = sum(split.size for split in document.splits)
+        self._checkpoint_id = document.checkpoint_id
+        LOG.info(
+            "checkpoint %d: %d offsets in, %d transactions, %.0f ms (write %d ms, commit %d ms)",
+            document.checkpoint_id, records, len(document.committables), seconds * 1000,
+            completed.write_millis, completed.commit_millis,
+        )  # fmt: skip
+        reporter.update(
+            checkpoint_id=document.checkpoint_id, checkpoint_time=document.created_at,
+            checkpoint_duration_millis=round(seconds * 1000), checkpoint_bytes=completed.bytes,
+            partitions=len(document.splits), lag_records=enumerator.lag, records_in=document.counters.records_in,
+            records_out=document.counters.records_out,
+            records_per_second=round(records / seconds) if seconds > 0 else 0,
+            transactions_committed=document.counters.transactions_committed,
+            transactions_aborted=document.counters.transactions_aborted,
+        )  # fmt: skip
+
+    def _tell_recovery(self, recovery: Recovery, reporter: Reporter) -> None:
+        counters = recovery.document.counters
+        reporter.update(
+            checkpoint_id=recovery.document.checkpoint_id, records_in=counters.records_in, records_out=counters.records_out,
+            transactions_committed=counters.transactions_committed, transactions_aborted=counters.transactions_aborted,
+        )  # fmt: skip
+        if recovery.aborted:
+            reporter.event("TransactionsAborted", f"{recovery.aborted} lingering transaction(s) of former attempts aborted")
+        if recovery.lost:
+            ranges = ", ".join(f"{one.partition} [{one.start}, {one.stop})" for one in recovery.lost[:5])
+            reporter.event(
+                "TransactionsLost", f"the broker had aborted transactions of checkpoint {recovery.document.checkpoint_id}; "
+                f"their source ranges are read and written again: {ranges}", warning=True,
+            )  # fmt: skip
+
+
+class _Control:
+    """Recovery's view of the sink's control plane."""
+
+    def __init__(self, job: Job, client: TransactionClient, committer: KafkaCommitter) -> None:
+        self._job = job
+        self._client = client
+        self._committer = committer
+
+    def settle(self, committables: Sequence[KafkaCommittable]) -> Sequence[Settled]:
+        return self._committer.commit(committables) if committables else ()
+
+    def abort_lingering(self, prefixes: Sequence[str], hint: TransactionalIdHint) -> int:
+        if self._job.spec.sink.semantic is not Semantic.EXACTLY_ONCE and hint.last_parallelism == 0:
+            return 0
+        report = abort_lingering(
+            self._client, prefixes, hint=hint, parallelism=self._job.spec.parallelism,
+            pool_size=self._job.spec.sink.producers_pool_size,
+        )  # fmt: skip
+        return len(report.ids)
+
+
+def run_until_signalled(driver: Driver) -> Termination:
+    """Runs a driver in the main thread; SIGTERM and SIGINT drain it."""
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: driver.drain())
+    started = time.monotonic()
+    termination = driver.run()
+    LOG.info("attempt ended after %.0f s: %s %s", time.monotonic() - started, termination.outcome, termination.message)
+    return termination

@@ -1,0 +1,32 @@
+"""Checks before anything is claimed or started: what is wrong with brokers or topics is said within seconds."""
+
+from __future__ import annotations
+
+from sparkapp.model.errors import TransactionTimeoutTooLong
+from sparkapp.model.job import Job
+from sparkapp.model.semantic import Semantic
+from sparkapp.source.cluster import KafkaClusterView, require_topics
+from sparkapp.source.subscriber import subscriber_of
+
+_MAX_TIMEOUT = "transaction.max.timeout.ms"
+
+
+def check_kafka(job: Job, cluster: KafkaClusterView) -> None:
+    """Reaches the brokers, looks for the topics, compares the transaction time-out.
+
+    :raises KafkaUnreachable: and AuthenticationFailed, AuthorizationFailed: no broker lets us in.
+    :raises TopicNotFound: a source topic or the sink topic does not exist (topics are never created by guess).
+    :raises TransactionTimeoutTooLong: the broker allows a shorter one; librdkafka would only say INVALID_TRANSACTION_TIMEOUT
+        after Spark has come up.
+    """
+    require_topics(cluster, [job.spec.sink.topic])
+    subscriber_of(job.spec.source).partitions(cluster.topics())
+    if job.spec.sink.semantic is not Semantic.EXACTLY_ONCE:
+        return
+    allowed = cluster.broker_config(_MAX_TIMEOUT)
+    wanted = job.spec.sink.transaction_timeout_seconds * 1000
+    if allowed is not None and allowed.isdigit() and wanted > int(allowed):
+        msg = f"spec.sink.transactionTimeoutSeconds {wanted // 1000} is beyond the broker's {_MAX_TIMEOUT} = {allowed} ms"
+        raise TransactionTimeoutTooLong(
+            msg, remedy=f"set spec.sink.transactionTimeoutSeconds to at most {int(allowed) // 1000}, or raise {_MAX_TIMEOUT}"
+        )

@@ -1,0 +1,77 @@
+"""The Spark session: in a pod a client-mode driver that starts its own executors, elsewhere local threads."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from sparkapp.model import names
+from sparkapp.model.job import Job
+from sparkapp.spark.transform import code_directory
+
+SPARK_CONF_FILE = "spark-conf.json"
+
+_ALWAYS = {
+    # A second copy of a task would fence the first: both write under the same transactional id.
+    "spark.speculation": "false",
+    "spark.python.worker.reuse": "true",
+    # Larger batches, fewer crossings between the JVM and Python.
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
+    "spark.sql.streaming.pollingDelay": "50ms",
+    # The query log is rebuilt from the document at each start: neither checksums nor renames have to protect it.
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+    ),
+    "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
+    "spark.sql.streaming.metricsEnabled": "false",
+    "spark.sql.streaming.minBatchesToRetain": "10",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.ui.showConsoleProgress": "false",
+}
+
+
+def session_settings(job: Job, *, directory: Path = Path(names.JOB_DIRECTORY)) -> dict[str, str]:
+    """Every Spark setting of the attempt: the protocol's own last, so that nothing overrides them.
+
+    :param directory: where the operator's ``spark-conf.json`` is mounted; without one the session is local.
+    """
+    settings: dict[str, str] = {
+        "spark.app.name": f"{job.namespace}.{job.name}",
+        # A shuffle ends in as many writers as there are subtasks with transactional ids.
+        "spark.sql.shuffle.partitions": str(job.spec.parallelism),
+        "spark.default.parallelism": str(job.spec.parallelism),
+    }
+    file = directory / SPARK_CONF_FILE
+    if file.exists():
+        address = os.environ["KAFKASPARK_POD_IP"]
+        settings |= {
+            "spark.master": f"k8s://https://{os.environ['KUBERNETES_SERVICE_HOST']}:{os.environ['KUBERNETES_SERVICE_PORT']}",
+            # Both: with 0.0.0.0 executors are told to connect to 0.0.0.0.
+            "spark.driver.host": address,
+            "spark.driver.bindAddress": address,
+        }
+        settings |= json.loads(file.read_text(encoding="utf-8"))
+    else:
+        settings |= {
+            "spark.master": f"local[{job.spec.parallelism}]",
+            "spark.ui.enabled": "false",
+            "spark.pyspark.python": sys.executable,
+        }
+    code = code_directory()
+    if Path(code).is_dir():
+        settings["spark.executorEnv.PYTHONPATH"] = code
+    return settings | _ALWAYS
+
+
+def create_session(settings: dict[str, str]) -> SparkSession:
+    """Starts the JVM and connects; takes some seconds, executors come up in the background."""
+    builder = SparkSession.builder
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("WARN")
+    return session
