@@ -7,13 +7,17 @@ import logging
 import os
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from sparkapp.model import names
 from sparkapp.model.errors import ConfigurationError
 from sparkapp.model.job import Job, decode_job
 from sparkapp.model.report import MAX_TERMINATION_BYTES, Outcome, Termination, encode_termination, termination_of
+
+if TYPE_CHECKING:
+    from sparkapp.spark.driver import Surroundings
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -21,9 +25,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="sparkapp", description="Runs a KafkaSparkJob.")
     commands = parser.add_subparsers(dest="command", required=True)
     run = commands.add_parser("run", help="run the attempt described in --job until it fails or is asked to stop")
-    run.add_argument("--job", type=Path, default=Path(names.JOB_DIRECTORY) / names.JOB_KEY, help="the job's description")
     run.add_argument(
-        "--state", type=Path, help="a file for the checkpoint instead of the job's ConfigMap (development without Kubernetes)"
+        "--job", type=Path, default=Path(names.JOB_DIRECTORY) / names.JOB_KEY, help="the job's description"
+    )
+    run.add_argument(
+        "--state",
+        type=Path,
+        help="a file for the checkpoint instead of the job's ConfigMap (development without Kubernetes)",
     )
     run.add_argument("--folder", type=Path, help="Spark's query log; name a volume where operators keep state")
     options = parser.parse_args(arguments)
@@ -59,13 +67,14 @@ def _read_job(path: Path) -> Job:
         raise ConfigurationError(msg) from error
 
 
-def _surroundings(job: Job, options: argparse.Namespace) -> object:
+def _surroundings(job: Job, options: argparse.Namespace) -> Surroundings:
     from sparkapp.checkpoint.config_map import ConfigMapStore, ReportWriter, core_api
     from sparkapp.checkpoint.store import CheckpointStore, FileStore
     from sparkapp.spark.driver import Surroundings
     from sparkapp.spark.session import session_settings
 
     store: CheckpointStore
+    write_report: Callable[[str], None]
     if options.state is not None:
         store, write_report = FileStore(options.state), _ignore
     else:

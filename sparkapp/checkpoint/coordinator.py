@@ -130,7 +130,9 @@ class CheckpointCoordinator:
         So a LATEST or group start that dies before its first checkpoint starts again at the same offsets, and a
         restored partition that no longer matches is forgotten once, here.
         """
-        self._write(replace(self._document, splits=splits, parallelism=self._job.spec.parallelism, created_at=self._now()))
+        self._write(
+            replace(self._document, splits=splits, parallelism=self._job.spec.parallelism, created_at=self._now())
+        )
 
     def complete(self, checkpoint: PreCommitted) -> Completed | None:
         """Makes a pre-committed checkpoint final: document first, then the commits, then the group's offsets.
@@ -203,7 +205,7 @@ class CheckpointCoordinator:
         bad = [one for one in settled if one.outcome is not Outcome.COMMITTED]
         if bad:
             shown = ", ".join(f"{one.committable.transactional_id} ({one.answer.name})" for one in bad)
-            msg = f"checkpoint {checkpoint.checkpoint_id} is final, but these transactions could not be committed: {shown}"
+            msg = f"checkpoint {checkpoint.checkpoint_id} is final, but could not be committed: {shown}"
             raise TransactionFenced(msg)
 
     def _between(self, checkpoint: PreCommitted) -> Callable[[KafkaCommittable], None]:

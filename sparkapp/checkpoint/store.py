@@ -26,7 +26,11 @@ class CheckpointStore(Protocol):
     """Holds the document of one job; used by the driver's recovery and coordinator, from one thread."""
 
     def read(self) -> Stored:
-        """:raises CheckpointMissing: the place itself is gone. :raises CheckpointStoreUnavailable: no answer in time."""
+        """Reads the document.
+
+        :raises CheckpointMissing: the place itself is gone.
+        :raises CheckpointStoreUnavailable: no answer in time.
+        """
         ...
 
     def write(self, text: str, *, expected: str) -> str:

@@ -6,25 +6,24 @@ Values cross in Arrow record batches, so that no Python runs per record where th
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 import pyarrow as pa
 
 from sparkapp.model.partition import TopicPartition
 from sparkapp.model.split import KafkaPartitionSplit
 
-SOURCE_SCHEMA = pa.schema(
-    [
-        pa.field("key", pa.binary()),
-        pa.field("value", pa.binary()),
-        pa.field("topic", pa.string()),
-        pa.field("partition", pa.int32()),
-        pa.field("offset", pa.int64()),
-        pa.field("timestamp", pa.timestamp("us", tz="UTC")),
-        pa.field("timestampType", pa.int32()),
-        pa.field("headers", pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))),
-    ]
-)
+_FIELDS: list[pa.Field[Any]] = [
+    pa.field("key", pa.binary()),
+    pa.field("value", pa.binary()),
+    pa.field("topic", pa.string()),
+    pa.field("partition", pa.int32()),
+    pa.field("offset", pa.int64()),
+    pa.field("timestamp", pa.timestamp("us", tz="UTC")),
+    pa.field("timestampType", pa.int32()),
+    pa.field("headers", pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))),
+]
+SOURCE_SCHEMA = pa.schema(_FIELDS)
 """The record as Spark's own Kafka source shows it."""
 
 ALL_COLUMNS = frozenset(SOURCE_SCHEMA.names)
@@ -77,10 +76,12 @@ class BatchProducer(Protocol):
     def begin_transaction(self) -> None: ...
 
     def produce(self, batch: pa.RecordBatch, *, topic: str) -> None:
-        """Hands a batch to the client, waiting while its queue is full. Failures surface in :meth:`flush` at the latest."""
+        """Hands a batch to the client, waiting while its queue is full; failures surface in :meth:`flush`."""
         ...
 
-    def send_offsets(self, offsets: Mapping[TopicPartition, int], *, group_id: str, metadata: str, timeout: float) -> None:
+    def send_offsets(
+        self, offsets: Mapping[TopicPartition, int], *, group_id: str, metadata: str, timeout: float
+    ) -> None:
         """Adds next offsets of a group to the open transaction."""
         ...
 

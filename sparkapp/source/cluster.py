@@ -112,9 +112,7 @@ class KafkaClusterView:
         if not request:
             return {}
         try:
-            futures = self._admin.list_offsets(
-                request, isolation_level=self._isolation, request_timeout=self._timeout
-            )
+            futures = self._admin.list_offsets(request, isolation_level=self._isolation, request_timeout=self._timeout)
         except KafkaException as error:
             raise self._translated(error, "offsets could not be listed") from error
         result = {}
@@ -122,7 +120,9 @@ class KafkaClusterView:
             try:
                 result[TopicPartition(asked.topic, asked.partition)] = future.result().offset
             except KafkaException as error:
-                raise self._translated(error, f"offsets of {asked.topic}-{asked.partition} could not be listed") from error
+                raise self._translated(
+                    error, f"offsets of {asked.topic}-{asked.partition} could not be listed"
+                ) from error
         return result
 
     def _translated(self, error: KafkaException, what: str) -> KafkaAccessError:

@@ -82,15 +82,18 @@ class KafkaSourceEnumerator:
                 raise TopicNotFound(msg)
             self._next = dict(self._initializer.offsets(sorted(found), self._cluster))
             return
-        kept = {partition: offset for partition, offset in restored.items() if self._subscriber.matches(partition.topic)}
+        kept = {
+            partition: offset for partition, offset in restored.items() if self._subscriber.matches(partition.topic)
+        }
         for partition in sorted(set(restored) - set(kept)):
             self._warn(
                 "PartitionRemoved",
-                f"{partition} of the restored checkpoint is no longer part of {self._subscriber.describe()}; it is not read",
+                f"{partition} of the restored checkpoint is no longer part of {self._subscriber.describe()}: not read",
             )
         gone = sorted(partition for partition in kept if partition not in found)
         if gone:
-            msg = f"partition {', '.join(map(str, gone[:5]))} of the restored checkpoint no longer exists on the Kafka brokers"
+            shown = ", ".join(map(str, gone[:5]))
+            msg = f"partition {shown} of the restored checkpoint no longer exists on the Kafka brokers"
             raise TopicNotFound(msg)
         unknown = sorted(found - set(kept))
         self._next = kept | self._cluster.earliest(unknown)
@@ -124,7 +127,7 @@ class KafkaSourceEnumerator:
         for partition, start in self._next.items():
             end = self._ends[partition]
             if end < start:
-                msg = f"{partition}: offset was changed from {start} to {end}; the topic was recreated, or records were lost"
+                msg = f"{partition}: offset was changed from {start} to {end}; topic recreated, or records lost"
                 raise OffsetsWentBackwards(msg)
             backlog[partition] = end - start
         share = shares(backlog, self._max_offsets)

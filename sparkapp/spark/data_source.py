@@ -29,7 +29,7 @@ class KafkaSparkDataSource(DataSource):
     def schema(self) -> str:
         return SOURCE_DDL
 
-    def streamReader(self, schema: StructType) -> KafkaSparkStreamReader:  # noqa: N802 - Spark's name
+    def streamReader(self, schema: StructType) -> KafkaSparkStreamReader:
         return KafkaSparkStreamReader(
             self.options["job"], PlannerClient(self.options["planner"], bytes.fromhex(self.options["key"]))
         )
@@ -51,10 +51,10 @@ class KafkaSparkStreamReader(DataSourceStreamReader):
         self._job = job
         self._planner = planner
 
-    def initialOffset(self) -> dict[str, int]:  # noqa: N802
+    def initialOffset(self) -> dict[str, int]:
         return {"plan": self._planner.call("initial")}
 
-    def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: N802, ARG002
+    def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:
         return {"plan": self._planner.call("latest", start["plan"])}
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import signal
+import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -64,13 +65,13 @@ class Driver:
     def __init__(self, job: Job, surroundings: Surroundings) -> None:
         self._job = job
         self._around = surroundings
-        self._draining = False
+        self._draining = threading.Event()
         self._engine: MicroBatchEngine | None = None
         self._checkpoint_id = 0
 
     def drain(self) -> None:
         """Stop at the next completed checkpoint, or before the start has produced anything."""
-        self._draining = True
+        self._draining.set()
         if self._engine is not None:
             self._engine.drain()
 
@@ -102,7 +103,9 @@ class Driver:
         # The JVM takes seconds to come up; recovery, which produces nothing, goes on meanwhile.
         session = self._session(stack)
         reporter.update(state=DriverState.RECOVERING)
-        client = TransactionClient(cluster_config(job.spec.kafka, password=password, client_id=f"{job.namespace}.{job.name}"))
+        client = TransactionClient(
+            cluster_config(job.spec.kafka, password=password, client_id=f"{job.namespace}.{job.name}")
+        )
         stack.callback(client.close)
         witness = GroupOffsetsWitness(config, group_id=job.spec.source.group_id)
         stack.callback(witness.close)
@@ -130,14 +133,18 @@ class Driver:
             step=faults.step, hold=faults.hold,
             completed=lambda completed, seconds: self._completed(completed, seconds, enumerator, reporter),
         )  # fmt: skip
-        if self._draining:
+        if self._draining.is_set():
             return
         engine.start()
         self._engine = engine
-        if self._draining:
+        if self._draining.is_set():
             engine.drain()
         document = coordinator.document
-        reporter.event("Running", f"attempt {job.attempt} runs with parallelism {job.spec.parallelism} after checkpoint {document.checkpoint_id}")
+        reporter.event(
+            "Running",
+            f"attempt {job.attempt} runs with parallelism {job.spec.parallelism}"
+            f" after checkpoint {document.checkpoint_id}",
+        )
         reporter.update(state=DriverState.RUNNING, partitions=len(document.splits))
         engine.await_end()
         if coordinator.mode is not OffsetCommitMode.DISABLED:
@@ -157,7 +164,9 @@ class Driver:
         stack.callback(stop)
         return future
 
-    def _completed(self, completed: Completed, seconds: float, enumerator: KafkaSourceEnumerator, reporter: Reporter) -> None:
+    def _completed(
+        self, completed: Completed, seconds: float, enumerator: KafkaSourceEnumerator, reporter: Reporter
+    ) -> None:
         document = completed.document
         records = sum(split.size for split in document.splits)
         self._checkpoint_id = document.checkpoint_id
@@ -179,15 +188,18 @@ class Driver:
     def _tell_recovery(self, recovery: Recovery, reporter: Reporter) -> None:
         counters = recovery.document.counters
         reporter.update(
-            checkpoint_id=recovery.document.checkpoint_id, records_in=counters.records_in, records_out=counters.records_out,
+            checkpoint_id=recovery.document.checkpoint_id,
+            records_in=counters.records_in, records_out=counters.records_out,
             transactions_committed=counters.transactions_committed, transactions_aborted=counters.transactions_aborted,
         )  # fmt: skip
         if recovery.aborted:
-            reporter.event("TransactionsAborted", f"{recovery.aborted} lingering transaction(s) of former attempts aborted")
+            reporter.event(
+                "TransactionsAborted", f"{recovery.aborted} lingering transaction(s) of former attempts aborted"
+            )
         if recovery.lost:
             ranges = ", ".join(f"{one.partition} [{one.start}, {one.stop})" for one in recovery.lost[:5])
             reporter.event(
-                "TransactionsLost", f"the broker had aborted transactions of checkpoint {recovery.document.checkpoint_id}; "
+                "TransactionsLost", "the broker had aborted pre-committed transactions; "
                 f"their source ranges are read and written again: {ranges}", warning=True,
             )  # fmt: skip
 

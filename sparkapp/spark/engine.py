@@ -36,7 +36,7 @@ _IDLE_PROBE_SECONDS = 0.25
 """How often the brokers are asked for news while a checkpoint is due and nothing was new."""
 
 
-class DrainedSignal(Exception):  # noqa: N818 - not an error
+class DrainedSignal(Exception):
     """Ends the query from inside its last batch; never leaves the engine."""
 
 
@@ -149,7 +149,7 @@ class MicroBatchEngine:
         )
         records = decode_records(source, self._job.spec.source)
         result = encode_records(apply_transform(records, self._job.spec.transform, self._function, self._spark))
-        self._columns = lineage.columns_used(result, source, self._spark)
+        self._columns = lineage.columns_used(result, self._spark)
         LOG.info("columns read from Kafka: %s", ", ".join(sorted(self._columns)))
         self._query = (
             result.writeStream.foreachBatch(self._run_batch)
@@ -191,14 +191,15 @@ class MicroBatchEngine:
         try:
             self._checkpoint(frame, batch_id + 1)
         except Exception as error:
-            # Spark searches the text of what is raised here with a regular expression that overflows its stack on a
-            # long trace, and the query dies without a reason. Ours is kept, a short one goes on.
+            # Spark searches the text of what is raised here with a regular expression that overflows its stack on
+            # a long trace, and the query dies without a reason. Ours is kept, a short one goes on.
             LOG.exception("checkpoint %d failed", batch_id + 1)
-            self._failure = self._failure or (error if isinstance(error, KafkaSparkJobError) else original_error(error))
+            ours = error if isinstance(error, KafkaSparkJobError) else original_error(error)
+            self._failure = self._failure or ours
             msg = f"checkpoint {batch_id + 1} failed"
             raise RuntimeError(msg) from None
         if self._draining.is_set():
-            # Returning would let Spark begin another batch; the document is final, so Spark's own log may miss this one.
+            # Returning would let Spark begin another batch; the document is final, Spark's own log may miss this one.
             self._drained.set()
             msg = "drained at a completed checkpoint"
             raise DrainedSignal(msg)
@@ -208,7 +209,9 @@ class MicroBatchEngine:
             return
         if query_log.has_operator_state(self._folder) and not self._stateful_allowed:
             msg = "the transform keeps state (an aggregation, deduplication or join), and the job has no volume for it"
-            raise ConfigurationError(msg, remedy="use a transform without state, or name a volume in spec.checkpoint.stateVolume")
+            raise ConfigurationError(
+                msg, remedy="use a transform without state, or name a volume in spec.checkpoint.stateVolume"
+            )
         started = self._clock()
         splits = self._pending if self._pending is not None else self._enumerator.unplanned()
         frame, orders, aligned = self._orders(frame, checkpoint_id, splits)

@@ -8,7 +8,9 @@ import re
 from sparkapp.model import errors
 from sparkapp.model.errors import KafkaSparkJobError
 
-_OURS = {name: kind for name, kind in inspect.getmembers(errors, inspect.isclass) if issubclass(kind, KafkaSparkJobError)}
+_OURS = {
+    name: kind for name, kind in inspect.getmembers(errors, inspect.isclass) if issubclass(kind, KafkaSparkJobError)
+}
 _RAISED = re.compile(r"(?:^|\s|')sparkapp\.model\.errors\.(\w+): ([^\n]*)")
 
 

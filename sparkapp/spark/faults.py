@@ -33,7 +33,8 @@ class Faults:
             return
         match = _FORM.fullmatch(order)
         if match is None or match["step"] not in list(ProtocolStep):
-            msg = f"{VARIABLE}={order!r} must be <step>@attempt=<n>,checkpoint=<n> with a step of {', '.join(ProtocolStep)}"
+            steps = ", ".join(ProtocolStep)
+            msg = f"{VARIABLE}={order!r} must be <step>@attempt=<n>,checkpoint=<n> with a step of {steps}"
             raise ConfigurationError(msg)
         if int(match["attempt"]) == attempt:
             self._at = (ProtocolStep(match["step"]), int(match["checkpoint"]))

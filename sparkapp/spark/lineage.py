@@ -8,7 +8,6 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from sparkapp.native.interface import ALL_COLUMNS
@@ -27,8 +26,8 @@ def partition_count(frame: DataFrame) -> int:
 def is_aligned(frame: DataFrame, subtasks: int) -> bool:
     """True where partition i of the frame holds the records of the source's partition i and of nothing else.
 
-    Walks the RDD's lineage: every step must be a one-to-one dependency down to one data source with as many partitions as
-    there are subtasks with work. A shuffle, a union, a coalesce, a join or a second read of the source is none of these.
+    Walks the RDD's lineage: every step must be a one-to-one dependency down to one data source with as many partitions
+    as there are subtasks with work. A shuffle, a union, a coalesce, a join or a second read of the source is none of these.
     """
     rdd = frame._jdf.queryExecution().toRdd()
     if rdd.getNumPartitions() != subtasks:
@@ -43,14 +42,14 @@ def is_aligned(frame: DataFrame, subtasks: int) -> bool:
         rdd = first.rdd()
 
 
-def columns_used(result: DataFrame, source: DataFrame, spark: SparkSession) -> frozenset[str]:
+def columns_used(result: DataFrame, spark: SparkSession) -> frozenset[str]:
     """The source's columns that the result depends on; the reader leaves the others out.
 
-    Optimises the analysed plan by hand (Spark itself optimises a streaming plan only when a batch runs) and collects the
-    references of every node above the source. Where that fails for any reason, all columns are read: slower, never wrong.
+    Optimises the analysed plan by hand (Spark itself optimises a streaming plan only when a batch runs) and collects
+    the references of every node above the source. Where that fails for any reason, all columns are read: slower, never
+    wrong.
     """
     try:
-        # Ids of the source's attributes, before any alias.
         plan = spark._jsparkSession.sessionState().optimizer().execute(result._jdf.queryExecution().analyzed())
         leaves = plan.collectLeaves()
         if leaves.size() != 1:
@@ -66,7 +65,7 @@ def columns_used(result: DataFrame, source: DataFrame, spark: SparkSession) -> f
                 stack.extend(children)
         if not plan.children().isEmpty():
             return frozenset(attributes[number] for number in used if number in attributes) & ALL_COLUMNS
-    except (PySparkException, Exception) as error:  # noqa: BLE001 - py4j raises many kinds, and all mean "do not know"
+    except Exception as error:  # Py4J raises many kinds, and all mean "do not know"
         LOG.info("columns in use are not known, all are read: %s", error)
     return ALL_COLUMNS
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Client, Listener
 from pathlib import Path
@@ -72,7 +72,11 @@ class PlannerServer:
             threading.Thread(target=self._serve, args=(connection,), name="planner-connection", daemon=True).start()
 
     def _serve(self, connection: Any) -> None:
-        calls = {"initial": self._planner.initial, "latest": self._planner.latest, "partitions": self._planner.partitions}
+        calls: dict[str, Callable[..., Any]] = {
+            "initial": self._planner.initial,
+            "latest": self._planner.latest,
+            "partitions": self._planner.partitions,
+        }
         while True:
             try:
                 name, arguments = connection.recv()

@@ -16,8 +16,8 @@ def check_kafka(job: Job, cluster: KafkaClusterView) -> None:
 
     :raises KafkaUnreachable: and AuthenticationFailed, AuthorizationFailed: no broker lets us in.
     :raises TopicNotFound: a source topic or the sink topic does not exist (topics are never created by guess).
-    :raises TransactionTimeoutTooLong: the broker allows a shorter one; librdkafka would only say INVALID_TRANSACTION_TIMEOUT
-        after Spark has come up.
+    :raises TransactionTimeoutTooLong: the broker allows a shorter one; a producer would only say so after Spark has
+        come up.
     """
     require_topics(cluster, [job.spec.sink.topic])
     subscriber_of(job.spec.source).partitions(cluster.topics())
@@ -26,7 +26,10 @@ def check_kafka(job: Job, cluster: KafkaClusterView) -> None:
     allowed = cluster.broker_config(_MAX_TIMEOUT)
     wanted = job.spec.sink.transaction_timeout_seconds * 1000
     if allowed is not None and allowed.isdigit() and wanted > int(allowed):
-        msg = f"spec.sink.transactionTimeoutSeconds {wanted // 1000} is beyond the broker's {_MAX_TIMEOUT} = {allowed} ms"
+        msg = (
+            f"spec.sink.transactionTimeoutSeconds {wanted // 1000} is beyond the broker's {_MAX_TIMEOUT} = {allowed} ms"
+        )
         raise TransactionTimeoutTooLong(
-            msg, remedy=f"set spec.sink.transactionTimeoutSeconds to at most {int(allowed) // 1000}, or raise {_MAX_TIMEOUT}"
+            msg,
+            remedy=f"set spec.sink.transactionTimeoutSeconds to at most {int(allowed) // 1000}, or raise {_MAX_TIMEOUT}",
         )

@@ -44,7 +44,9 @@ def encode_records(result: DataFrame) -> DataFrame:
     fields = {field.name: field.dataType for field in result.schema.fields}
     if "value" not in fields:
         msg = f"the transform's result has no column 'value', only: {', '.join(fields) or 'nothing'}"
-        raise TransformError(msg, remedy="name the column to write 'value', for instance: SELECT key, to_json(struct(*)) AS value")
+        raise TransformError(
+            msg, remedy="name the column to write 'value', for instance: SELECT key, to_json(struct(*)) AS value"
+        )
     columns = [_encoded(name, fields[name]) for name in SINK_COLUMNS if name in fields]
     return result.select(*columns)
 

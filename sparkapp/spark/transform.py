@@ -49,7 +49,9 @@ def import_function(transform: Transform) -> Function | None:
     return function  # type: ignore[no-any-return]
 
 
-def apply_transform(source: DataFrame, transform: Transform, function: Function | None, spark: SparkSession) -> DataFrame:
+def apply_transform(
+    source: DataFrame, transform: Transform, function: Function | None, spark: SparkSession
+) -> DataFrame:
     """The transformed stream.
 
     :raises TransformError: the function raises or returns no DataFrame, the query does not analyse.
