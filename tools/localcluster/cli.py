@@ -7,7 +7,7 @@ import signal
 import sys
 from collections.abc import Mapping, Sequence
 
-from localcluster import cluster_broker, kafka_jars, packages, state
+from localcluster import cluster_broker, images, kafka_jars, packages, state
 from localcluster.cluster import LocalCluster
 from localcluster.errors import SetupError, tail
 from localcluster.progress import Progress
@@ -40,6 +40,7 @@ def _parser() -> argparse.ArgumentParser:
     logs = commands.add_parser("logs", help="show the last lines of the logs")
     logs.add_argument("name", nargs="*", help="which logs, without .log; all if none is named")
     logs.set_defaults(run=_logs)
+    commands.add_parser("images", help="build the images and load them into the cluster").set_defaults(run=_images)
     commands.add_parser("kafka-up", help="start Kafka alone").set_defaults(run=_kafka_up)
     commands.add_parser("kafka-down", help="stop Kafka alone").set_defaults(run=_kafka_down)
     return parser
@@ -75,6 +76,20 @@ def _logs(settings: Settings, options: argparse.Namespace) -> int:
         if not options.name or log.stem in options.name:
             print(f"== {log}")
             print("\n".join(tail(log)))
+    return 0
+
+
+def _images(settings: Settings, _options: argparse.Namespace) -> int:
+    progress = Progress()
+    with state.held(settings):
+        containerd = LocalCluster(settings, progress).containerd
+        builder = images.ImageBuilder(settings, progress)
+        for image in images.IMAGES:
+            layout = builder.build(image)
+            if containerd.is_running():
+                with progress.step(f"load {image.reference} into the cluster"):
+                    images.load(image, layout, containerd)
+            print(f"  {image.reference}  {layout.digest}")
     return 0
 
 

@@ -45,7 +45,7 @@ CLUSTER = (
 )
 JAVA = Need("openjdk-17-jre-headless", "java")
 KAFKA = (JAVA, Need("maven", "mvn"))
-IMAGES = (Need("buildah", "buildah"), Need("mmdebstrap", "mmdebstrap"))
+IMAGES = (Need("buildah", "buildah"), Need("mmdebstrap", "mmdebstrap"), Need("skopeo", "skopeo"))
 
 
 def missing(needs: Iterable[Need]) -> list[str]:

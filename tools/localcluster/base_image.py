@@ -1,0 +1,38 @@
+"""A stand-in for the public Debian image, for machines that reach Debian's packages but no image registry."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from localcluster.buildah import Buildah
+from localcluster.commands import run
+from localcluster.progress import Progress
+from localcluster.settings import Settings
+
+SUITE = "bookworm"
+IMAGE = f"localhost/kafkaspark/base:{SUITE}-2"
+# What the public "slim" image leaves out, to the same end.
+_LEFT_OUT = ("/usr/share/doc/*", "/usr/share/info/*", "/usr/share/locale/*", "/usr/share/man/*")
+_CONTAINERFILE = "FROM scratch\nADD base.tar /\n"
+
+
+def ensure(settings: Settings, buildah: Buildah, progress: Progress) -> str:
+    """The name of the base image, made if it is not there yet.
+
+    :raises SetupError: a package cannot be had.
+    """
+    if not buildah.has(IMAGE):
+        with progress.step("make the base image from Debian packages"), tempfile.TemporaryDirectory() as folder:
+            excluded = [f"--dpkgopt=path-exclude={pattern}" for pattern in _LEFT_OUT]
+            kept = ["--dpkgopt=path-include=/usr/share/doc/*/copyright", '--aptopt=Acquire::Languages "none"']
+            archive = Path(folder) / "base.tar"
+            run(
+                ["mmdebstrap", "--variant=minbase", "--mode=root", *excluded, *kept, SUITE, archive],
+                log=settings.logs / "base-image.log",
+                hint="it needs Debian's package mirror; run the same command again",
+            )
+            containerfile = Path(folder) / "Containerfile"
+            containerfile.write_text(_CONTAINERFILE)
+            buildah.build(containerfile, IMAGE, cache_layers=False, context=Path(folder))
+    return IMAGE

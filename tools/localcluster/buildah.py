@@ -1,0 +1,75 @@
+"""The image builder of machines without a Docker engine: buildah, with storage of its own in the cache."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from localcluster.commands import run, succeeds
+from localcluster.oci import Layout
+from localcluster.settings import REPOSITORY, Settings
+
+
+class Buildah:
+    """Builds images from Containerfiles and writes them out as OCI layouts."""
+
+    def __init__(self, settings: Settings) -> None:
+        """Names the folders; makes nothing."""
+        self._logs = settings.logs
+        self._root = settings.cache / "buildah"
+        self._run_root = settings.run / "buildah"
+        self._layouts = settings.cache / "layouts"
+
+    def has(self, image: str) -> bool:
+        """Whether ``image`` was built before."""
+        return succeeds([*self._buildah(), "inspect", "--type=image", image])
+
+    def build(
+        self,
+        containerfile: Path,
+        image: str,
+        *,
+        target: str = "",
+        arguments: Mapping[str, str] | None = None,
+        contexts: Mapping[str, str] | None = None,
+        cache_layers: bool = True,
+        context: Path = REPOSITORY,
+    ) -> None:
+        """Builds ``image``, or just the stage ``target`` of it.
+
+        ``contexts`` puts a folder, or an image, in the place of a stage; ``cache_layers`` keeps every step's result,
+        which costs a commit for each.
+
+        :raises SetupError: the build failed.
+        """
+        options = [f"--layers={'true' if cache_layers else 'false'}"]
+        options += [f"--target={target}"] if target else []
+        options += [f"--build-arg={name}={value}" for name, value in (arguments or {}).items()]
+        options += [f"--build-context={name}={value}" for name, value in (contexts or {}).items()]
+        log = self._logs / f"build-image-{image.rpartition('/')[2].partition(':')[0]}.log"
+        # chroot: no network, no namespaces of its own, so it works where containers cannot be nested.
+        building = ["build", "--isolation=chroot", "--format=oci", *options]
+        run([*self._buildah(), *building, f"--tag={image}", f"--file={containerfile}", context], log=log)
+
+    def export(self, image: str, layout: str) -> Layout:
+        """Writes ``image`` into the layout called ``layout``; layers that are there already are not written again.
+
+        :raises SetupError: it could not be written.
+        """
+        folder = self._layouts / layout
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        # skopeo, because buildah's own push compresses: a minute of work for a reader on the same disk.
+        copying = ["skopeo", "copy", "--quiet", "--dest-oci-accept-uncompressed-layers"]
+        source = f"containers-storage:[overlay@{self._root}+{self._run_root}]{image}"
+        run([*copying, source, f"oci:{folder}:latest"], log=self._logs / f"export-image-{layout}.log")
+        return Layout(folder, "latest")
+
+    def exported(self, layout: str) -> Layout | None:
+        """What :meth:`export` wrote last, or None."""
+        try:
+            return Layout(self._layouts / layout, "latest")
+        except (OSError, ValueError, LookupError):
+            return None
+
+    def _buildah(self) -> list[str]:
+        return ["buildah", f"--root={self._root}", f"--runroot={self._run_root}", "--storage-driver=overlay"]
