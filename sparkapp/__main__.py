@@ -8,6 +8,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -71,7 +72,7 @@ def _surroundings(job: Job, options: argparse.Namespace) -> Surroundings:
     from sparkapp.checkpoint.config_map import ConfigMapStore, ReportWriter, core_api
     from sparkapp.checkpoint.store import CheckpointStore, FileStore
     from sparkapp.spark.driver import Surroundings
-    from sparkapp.spark.session import session_settings
+    from sparkapp.spark.session import close_session, create_session, session_settings
 
     store: CheckpointStore
     write_report: Callable[[str], None]
@@ -84,7 +85,8 @@ def _surroundings(job: Job, options: argparse.Namespace) -> Surroundings:
     return Surroundings(
         store=store,
         write_report=write_report,
-        settings=session_settings(job, directory=options.job.parent),
+        open_session=partial(create_session, session_settings(job, directory=options.job.parent)),
+        close_session=close_session,
         folder=options.folder or Path(tempfile.mkdtemp(prefix="kafkaspark-")),
         stateful_allowed=options.folder is not None,
         credentials=Path(os.environ.get("KAFKASPARK_CREDENTIALS", names.CREDENTIALS_DIRECTORY)),

@@ -182,6 +182,7 @@ class CheckpointCoordinator:
             splits=checkpoint.splits,
             aligned=checkpoint.aligned,
             committables=checkpoint.committables,
+            witness_group=self._job.spec.source.group_id if self._witnessed(checkpoint) else "",
             engine=checkpoint.engine,
             engine_has_state=checkpoint.engine_has_state,
             counters=self._document.counters.plus(
@@ -190,6 +191,9 @@ class CheckpointCoordinator:
                 committed=len(checkpoint.committables),
             ),
         )
+
+    def _witnessed(self, checkpoint: PreCommitted) -> bool:
+        return self._mode is OffsetCommitMode.IN_TRANSACTION and checkpoint.aligned
 
     def _write(self, document: CheckpointDocument) -> int:
         text = encode(document)

@@ -14,7 +14,6 @@ from typing import Protocol
 
 from sparkapp.checkpoint.store import CheckpointStore
 from sparkapp.model.checkpoint import CheckpointDocument, decode, encode
-from sparkapp.model.committable import KafkaCommittable
 from sparkapp.model.errors import CheckpointConflict, StateUncertain
 from sparkapp.model.job import Job
 from sparkapp.model.split import KafkaPartitionSplit
@@ -27,8 +26,8 @@ LOG = logging.getLogger(__name__)
 class TransactionControl(Protocol):
     """What recovery needs of the sink's control plane."""
 
-    def settle(self, committables: Sequence[KafkaCommittable]) -> Sequence[Settled]:
-        """Commits each, or proves what became of it."""
+    def settle(self, document: CheckpointDocument) -> Sequence[Settled]:
+        """Commits each committable of the document, or proves what became of it with its witness group."""
         ...
 
     def abort_lingering(self, prefixes: Sequence[str], hint: TransactionalIdHint) -> int:
@@ -82,7 +81,7 @@ def recover(job: Job, *, store: CheckpointStore, control: TransactionControl, no
             former_prefixes=_without(prefix, (*former.former_prefixes, former.prefix)),
         )  # fmt: skip
     version = store.write(encode(claim), expected=found.version)
-    settled = control.settle(claim.committables)
+    settled = control.settle(claim)
     splits, lost = splits_after(claim, settled)
     aborted = control.abort_lingering((claim.prefix, *claim.former_prefixes), claim.hint)
     committed = sum(1 for one in settled if one.outcome is Outcome.COMMITTED)

@@ -59,6 +59,8 @@ class CheckpointDocument:
     :param splits: every known partition with the range of this checkpoint; ``stop`` is where the next one starts.
     :param aligned: True where each subtask wrote exactly what it read (no shuffle), so that committables have ranges.
     :param committables: the transactions that this document makes final; they may or may not be committed yet.
+    :param witness_group: the group whose offsets are inside the committables' transactions, or empty; only they prove
+        what became of a transaction that the coordinator no longer knows.
     :param engine: opaque text of the engine (Spark's batch metadata), restored with the checkpoint.
     :param engine_has_state: True where operators keep state that moved on with this checkpoint.
     :param drained: True where the driver stopped at this checkpoint on request and left nothing open.
@@ -75,6 +77,7 @@ class CheckpointDocument:
     splits: tuple[KafkaPartitionSplit, ...] = ()
     aligned: bool = True
     committables: tuple[KafkaCommittable, ...] = ()
+    witness_group: str = ""
     engine: str = ""
     engine_has_state: bool = False
     drained: bool = False
@@ -121,6 +124,7 @@ def encode(document: CheckpointDocument) -> str:
             }
             for one in document.committables
         ],
+        "witnessGroup": document.witness_group,
         "engine": document.engine,
         "engineHasState": document.engine_has_state,
         "drained": document.drained,
@@ -205,6 +209,7 @@ def _document(reader: _Reader, uid: str) -> CheckpointDocument:
         splits=splits,
         aligned=aligned,
         committables=committables,
+        witness_group=reader.string("witnessGroup"),
         engine=engine,
         engine_has_state=reader.boolean("engineHasState"),
         drained=reader.boolean("drained"),

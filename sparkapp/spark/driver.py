@@ -7,10 +7,10 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -19,7 +19,7 @@ from sparkapp.checkpoint.coordinator import CheckpointCoordinator, Completed
 from sparkapp.checkpoint.recovery import Recovery, recover
 from sparkapp.checkpoint.store import CheckpointStore
 from sparkapp.model.client_config import cluster_config, consumer_config, read_password
-from sparkapp.model.committable import KafkaCommittable
+from sparkapp.model.checkpoint import CheckpointDocument
 from sparkapp.model.job import Job
 from sparkapp.model.protocol import no_hook
 from sparkapp.model.report import DriverState, Outcome, Termination, termination_of
@@ -38,7 +38,6 @@ from sparkapp.spark.engine import MicroBatchEngine
 from sparkapp.spark.faults import VARIABLE, Faults
 from sparkapp.spark.preflight import check_kafka
 from sparkapp.spark.reporter import Reporter, now
-from sparkapp.spark.session import create_session
 from sparkapp.spark.transform import import_function
 
 LOG = logging.getLogger(__name__)
@@ -48,15 +47,19 @@ LOG = logging.getLogger(__name__)
 class Surroundings:
     """What differs between a pod and a developer's machine.
 
+    :param open_session: called in a thread, while recovery goes on; ``close_session`` at the attempt's end.
     :param folder: for Spark's query log; survives the attempt if ``stateful_allowed``.
+    :param on_completed: told of each completed checkpoint; for benches.
     """
 
     store: CheckpointStore
     write_report: Callable[[str], None]
-    settings: dict[str, str]
+    open_session: Callable[[], SparkSession]
+    close_session: Callable[[SparkSession], None]
     folder: Path
     stateful_allowed: bool
     credentials: Path
+    on_completed: Callable[[Completed], None] = field(default=lambda _: None)
 
 
 class Driver:
@@ -107,10 +110,7 @@ class Driver:
             cluster_config(job.spec.kafka, password=password, client_id=f"{job.namespace}.{job.name}")
         )
         stack.callback(client.close)
-        witness = GroupOffsetsWitness(config, group_id=job.spec.source.group_id)
-        stack.callback(witness.close)
-        committer = KafkaCommitter(client, witness)
-        recovery = recover(job, store=self._around.store, control=_Control(job, client, committer), now=now())
+        recovery = recover(job, store=self._around.store, control=_Control(job, client, config), now=now())
         self._checkpoint_id = recovery.document.checkpoint_id
         self._tell_recovery(recovery, reporter)
         enumerator = KafkaSourceEnumerator(
@@ -123,7 +123,8 @@ class Driver:
         group_offsets = OffsetCommitter(config)
         stack.callback(group_offsets.close)
         coordinator = CheckpointCoordinator(
-            job, store=self._around.store, document=recovery.document, version=recovery.version, committer=committer,
+            job, store=self._around.store, document=recovery.document, version=recovery.version,
+            committer=KafkaCommitter(client, None),
             group_offsets=group_offsets, now=now, hook=faults.step if faults.armed else no_hook,
         )  # fmt: skip
         coordinator.begin(enumerator.unplanned())
@@ -154,12 +155,12 @@ class Driver:
 
     def _session(self, stack: ExitStack) -> Future[SparkSession]:
         pool = ThreadPoolExecutor(1, thread_name_prefix="spark-start")
-        future = pool.submit(create_session, self._around.settings)
+        future = pool.submit(self._around.open_session)
         pool.shutdown(wait=False)
 
         def stop() -> None:
             if future.exception() is None:
-                future.result().stop()
+                self._around.close_session(future.result())
 
         stack.callback(stop)
         return future
@@ -170,6 +171,7 @@ class Driver:
         document = completed.document
         records = sum(split.size for split in document.splits)
         self._checkpoint_id = document.checkpoint_id
+        self._around.on_completed(completed)
         LOG.info(
             "checkpoint %d: %d offsets in, %d transactions, %.0f ms (write %d ms, commit %d ms)",
             document.checkpoint_id, records, len(document.committables), seconds * 1000,
@@ -207,13 +209,27 @@ class Driver:
 class _Control:
     """Recovery's view of the sink's control plane."""
 
-    def __init__(self, job: Job, client: TransactionClient, committer: KafkaCommitter) -> None:
+    def __init__(self, job: Job, client: TransactionClient, config: Mapping[str, str]) -> None:
         self._job = job
         self._client = client
-        self._committer = committer
+        self._config = config
+        self._aborted_early = 0
 
-    def settle(self, committables: Sequence[KafkaCommittable]) -> Sequence[Settled]:
-        return self._committer.commit(committables) if committables else ()
+    def settle(self, document: CheckpointDocument) -> Sequence[Settled]:
+        if not document.committables:
+            return ()
+        witness = None
+        if document.witness_group:
+            witness = GroupOffsetsWitness(self._config, group_id=document.witness_group)
+        # A lingering transaction with offsets of the same partitions would make the witness wait for it.
+        prefixes = (document.prefix, *document.former_prefixes)
+        committer = KafkaCommitter(
+            self._client, witness, before_witness=lambda: self._abort_early(prefixes, document.hint)
+        )
+        return committer.commit(document.committables)
+
+    def _abort_early(self, prefixes: Sequence[str], hint: TransactionalIdHint) -> None:
+        self._aborted_early = self.abort_lingering(prefixes, hint)
 
     def abort_lingering(self, prefixes: Sequence[str], hint: TransactionalIdHint) -> int:
         if self._job.spec.sink.semantic is not Semantic.EXACTLY_ONCE and hint.last_parallelism == 0:
@@ -222,7 +238,7 @@ class _Control:
             self._client, prefixes, hint=hint, parallelism=self._job.spec.parallelism,
             pool_size=self._job.spec.sink.producers_pool_size,
         )  # fmt: skip
-        return len(report.ids)
+        return len(report.ids) + self._aborted_early
 
 
 def run_until_signalled(driver: Driver) -> Termination:

@@ -27,7 +27,7 @@ def is_aligned(frame: DataFrame, subtasks: int) -> bool:
     """True where partition i of the frame holds the records of the source's partition i and of nothing else.
 
     Walks the RDD's lineage: every step must be a one-to-one dependency down to one data source with as many partitions
-    as there are subtasks with work. A shuffle, a union, a coalesce, a join or a second read of the source is none of these.
+    as there are subtasks with work. A shuffle, a union, a coalesce, a join or a second read of the source is not.
     """
     rdd = frame._jdf.queryExecution().toRdd()
     if rdd.getNumPartitions() != subtasks:

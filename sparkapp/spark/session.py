@@ -75,3 +75,8 @@ def create_session(settings: dict[str, str]) -> SparkSession:
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("WARN")
     return session
+
+
+def close_session(session: SparkSession) -> None:
+    """Stops the session; in a cluster its executors go with it."""
+    session.stop()

@@ -1,0 +1,1 @@
+"""Benches: measured beside a peer in one run, never part of the tests."""
