@@ -6,7 +6,7 @@ KafkaSparkJobError
  |  + TransformError
  + KafkaAccessError                     the broker or what is on it
  |  + KafkaUnreachable  + AuthenticationFailed  + AuthorizationFailed  + TopicNotFound
- |  + TransactionTimeoutTooLong  + UndefinedOffset  + OffsetsWentBackwards  + ReadTimedOut
+ |  + TransactionTimeoutTooLong  + UndefinedOffset  + OffsetsWentBackwards  + ReadTimedOut  + ListingUnsupported
  + CheckpointError                    the document that decides everything
  |  + CheckpointConflict  + CheckpointTooLarge  + CheckpointCorrupt  + CheckpointForeign  + CheckpointMissing
  |  + CheckpointStoreUnavailable
@@ -122,6 +122,12 @@ class ReadTimedOut(KafkaAccessError):
 
     reason = "ReadTimedOut"
     default_remedy = "check the brokers that lead the partition; the job reads the range again after the restart"
+
+
+class ListingUnsupported(KafkaAccessError):
+    """The brokers do not offer ListTransactions; lingering transactions are looked for one by one instead."""
+
+    reason = "ListingUnsupported"
 
 
 class CheckpointError(KafkaSparkJobError):

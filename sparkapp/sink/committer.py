@@ -1,0 +1,207 @@
+"""The second phase: commits what a checkpoint document says is final, or proves what became of it."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from itertools import groupby
+from typing import Protocol
+
+from sparkapp.model.committable import KafkaCommittable
+from sparkapp.model.deadline import Clock, Deadline
+from sparkapp.model.errors import CommitOutcomeUnknown, KafkaAccessError, KafkaSparkJobError
+from sparkapp.model.partition import TopicPartition
+from sparkapp.model.settlement import VERDICTS, EndTxnAnswer, Verdict, Witnessed, witness
+from sparkapp.sink.transactions import EndTxn
+from sparkapp.sink.witness import Witness
+
+LOG = logging.getLogger(__name__)
+
+_FIRST_PAUSE = 0.01
+_LONGEST_PAUSE = 1.0
+_NEWEST_TRANSACTION_VERSION = 1
+
+
+class Outcome(Enum):
+    """What became of a committable."""
+
+    COMMITTED = "committed"
+    LOST = "lost"
+    """Proven: nothing of it is or will be visible."""
+    UNCERTAIN = "uncertain"
+    """The broker no longer knows the transaction, and no witness could say."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settled:
+    """One committable and its end. ``answer`` is the coordinator's last one."""
+
+    committable: KafkaCommittable
+    outcome: Outcome
+    answer: EndTxnAnswer
+
+
+class TransactionEnds(Protocol):
+    """What the committer needs of :class:`sparkapp.sink.transaction_client.TransactionClient`."""
+
+    def end_all(
+        self, ends: Sequence[EndTxn], *, deadline: Deadline | None = None
+    ) -> list[EndTxnAnswer | KafkaSparkJobError]: ...
+
+
+class KafkaCommitter:
+    """Commits by the triple, from any process; repeating a commit is harmless.
+
+    Called by the coordinator after the document is written, and by recovery for what the last document names.
+
+    :param witness: None unless source offsets are inside the transactions: offsets committed in another way prove
+        nothing about a transaction.
+    :param timeout: seconds for one :meth:`commit`, retries included.
+    :param before_witness: called once before the witness is asked. Recovery aborts lingering transactions here: one
+        that holds offsets of the same partitions would make the witness wait.
+    :param sleep: replaced by tests.
+    """
+
+    def __init__(
+        self,
+        client: TransactionEnds,
+        witness: Witness | None,
+        *,
+        timeout: float = 60.0,
+        before_witness: Callable[[], None] | None = None,
+        clock: Clock = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._client = client
+        self._witness = witness
+        self._timeout = timeout
+        self._before_witness = before_witness
+        self._clock = clock
+        self._sleep = sleep
+
+    def commit(
+        self,
+        committables: Sequence[KafkaCommittable],
+        *,
+        after_each: Callable[[KafkaCommittable], None] | None = None,
+    ) -> tuple[Settled, ...]:
+        """Ends every transaction with a commit; one :class:`Settled` for each, in the order given.
+
+        Checkpoints are committed in their order (C08), the transactions of one side by side.
+
+        :param after_each: called after each single commit, which are then sent one after the other.
+        :raises CommitOutcomeUnknown: no answer that decides within the time-out, or one that proves nothing. Other
+            transactions of the call may have been committed; calling again with the same ones is safe.
+        :raises AuthorizationFailed: and the other errors of access, where every attempt met them.
+        """
+        deadline = Deadline.after(self._timeout, clock=self._clock)
+        answers: dict[KafkaCommittable, EndTxnAnswer] = {}
+        for group in _groups(committables, alone=after_each is not None):
+            answers |= self._commit_group(group, deadline)
+            if after_each is not None:
+                after_each(group[0])
+        asking = [one for one in committables if VERDICTS[answers[one]] is Verdict.ASK_WITNESS]
+        witnessed = self._ask(asking, answers)
+        return tuple(
+            Settled(committable=one, outcome=witnessed.get(one, Outcome.COMMITTED), answer=answers[one])
+            for one in committables
+        )
+
+    def _commit_group(
+        self, group: Sequence[KafkaCommittable], deadline: Deadline
+    ) -> dict[KafkaCommittable, EndTxnAnswer]:
+        answers: dict[KafkaCommittable, EndTxnAnswer] = {}
+        problems: dict[KafkaCommittable, KafkaSparkJobError | None] = {}
+        waiting = list(group)
+        pause = _FIRST_PAUSE
+        while True:
+            again = []
+            for one, answer in zip(waiting, self._client.end_all(_ends(waiting), deadline=deadline), strict=True):
+                if isinstance(answer, KafkaSparkJobError):
+                    problems[one] = answer
+                    continue
+                answers[one] = answer
+                if VERDICTS[answer] is Verdict.RETRY:
+                    again.append(one)
+                elif VERDICTS[answer] is Verdict.FAIL:
+                    problems[one] = None
+            waiting = again
+            if not waiting or deadline.expired:
+                break
+            self._sleep(deadline.bound(pause))
+            pause = min(2 * pause, _LONGEST_PAUSE)
+        if problems or waiting:
+            raise _unsettled(problems, [(one, answers[one]) for one in waiting])
+        return answers
+
+    def _ask(
+        self, asking: Sequence[KafkaCommittable], answers: Mapping[KafkaCommittable, EndTxnAnswer]
+    ) -> dict[KafkaCommittable, Outcome]:
+        if not asking:
+            return {}
+        outcomes = dict.fromkeys(asking, Outcome.UNCERTAIN)
+        partitions = {split.partition for one in asking for split in one.ranges}
+        if self._witness is not None and partitions:
+            if self._before_witness is not None:
+                self._before_witness()
+            committed = self._committed(self._witness, sorted(partitions))
+            outcomes = {one: _OUTCOMES[witness(one, committed)] for one in asking}
+        for one, outcome in outcomes.items():
+            LOG.warning(
+                "EndTxn of %s (checkpoint %d): %s; by the group's offsets the transaction is %s",
+                one.transactional_id, one.checkpoint_id, answers[one].name, outcome.value,
+            )  # fmt: skip
+        return outcomes
+
+    @staticmethod
+    def _committed(source: Witness, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        try:
+            return source.committed(partitions)
+        except KafkaAccessError as error:
+            msg = f"the group's committed offsets, which decide, could not be read: {error.message}"
+            raise CommitOutcomeUnknown(msg, remedy=error.remedy) from error
+
+
+_OUTCOMES: Mapping[Witnessed, Outcome] = {
+    Witnessed.COMMITTED: Outcome.COMMITTED,
+    Witnessed.LOST: Outcome.LOST,
+    Witnessed.UNKNOWN: Outcome.UNCERTAIN,
+}
+
+
+def _groups(committables: Sequence[KafkaCommittable], *, alone: bool) -> Iterator[list[KafkaCommittable]]:
+    ordered = sorted(committables, key=lambda one: one.checkpoint_id)
+    if alone:
+        return ([one] for one in ordered)
+    return (list(group) for _, group in groupby(ordered, key=lambda one: one.checkpoint_id))
+
+
+def _ends(committables: Sequence[KafkaCommittable]) -> list[EndTxn]:
+    for one in committables:
+        if one.transaction_version > _NEWEST_TRANSACTION_VERSION:
+            msg = f"{one.transactional_id} was written with transaction version {one.transaction_version}"
+            raise CommitOutcomeUnknown(msg, remedy="run the release of the image that wrote the checkpoint")
+    return [
+        EndTxn(
+            transactional_id=one.transactional_id,
+            producer_id=one.producer_id,
+            producer_epoch=one.producer_epoch,
+            commit=True,
+        )
+        for one in committables
+    ]
+
+
+def _unsettled(
+    problems: Mapping[KafkaCommittable, KafkaSparkJobError | None],
+    waiting: Sequence[tuple[KafkaCommittable, EndTxnAnswer]],
+) -> KafkaSparkJobError:
+    for error in problems.values():
+        if error is not None:
+            return error
+    refused = [f"{one.transactional_id} (an answer that proves nothing)" for one in problems]
+    shown = [*refused, *(f"{one.transactional_id} ({answer.name})" for one, answer in waiting)]
+    return CommitOutcomeUnknown(f"whether these transactions are committed is not known: {', '.join(shown)}")

@@ -1,0 +1,159 @@
+"""Lingering transactions: open, in no checkpoint, and in every reader's way until somebody aborts them."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from sparkapp.model.deadline import Deadline
+from sparkapp.model.errors import AuthorizationFailed, KafkaUnreachable, ListingUnsupported
+from sparkapp.model.transactional_id import (
+    FIRST_HINT,
+    SAFE_SCALE_DOWN_FACTOR,
+    TransactionalIdGenerator,
+    TransactionalIdHint,
+)
+from sparkapp.sink.transactions import TransactionDescription, TransactionListing, TransactionState
+
+LOG = logging.getLogger(__name__)
+
+_PAUSE = 0.02
+
+
+class TransactionControl(Protocol):
+    """What is needed of :class:`sparkapp.sink.transaction_client.TransactionClient`."""
+
+    def list_transactions(self, prefix: str, *, deadline: Deadline | None = None) -> list[TransactionListing]: ...
+
+    def describe(
+        self, transactional_ids: Iterable[str], *, deadline: Deadline | None = None
+    ) -> dict[str, TransactionDescription]: ...
+
+    def fence_all(self, transactional_ids: Iterable[str], *, deadline: Deadline | None = None) -> None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AbortReport:
+    """What :func:`abort_lingering` did.
+
+    :param ids: transactions that were open and are aborted now.
+    :param fenced: further ids without an open transaction, fenced on a first start.
+    :param listed: False where the brokers did not list and the ids were walked instead.
+    """
+
+    ids: tuple[str, ...] = ()
+    fenced: tuple[str, ...] = ()
+    listed: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """What to do with the transactions that were found; ids in the order they were found in.
+
+    :param abort: open: fenced, which aborts them.
+    :param idle: nothing open, but a producer of an unknown former life may still be alive: fenced.
+    :param wait: already ending: the coordinator is writing markers, fencing would gain nothing.
+    """
+
+    abort: tuple[str, ...] = ()
+    idle: tuple[str, ...] = ()
+    wait: tuple[str, ...] = ()
+
+
+def select(found: Mapping[str, TransactionState], *, first_start: bool) -> Selection:
+    """Chooses among transactions found after every committable has been settled. Pure.
+
+    Whatever is open then belongs to no checkpoint: a newer epoch under a committable's id (A18), an id above today's
+    parallelism (A01, H19), one of a former prefix. Idle ids are fenced only on a first start (H09): later a document's
+    committables are among them, and their triples must keep their meaning until the next document is written.
+    """
+    return Selection(
+        abort=tuple(one for one, state in found.items() if state.open),
+        idle=tuple(one for one, state in found.items() if first_start and not state.open and not state.ending),
+        wait=tuple(one for one, state in found.items() if state.ending),
+    )
+
+
+def bounded_ids(prefix: str, *, hint: TransactionalIdHint, parallelism: int, pool_size: int) -> list[str]:
+    """The ids that former lives can have used, as far as a hint bounds them. Pure.
+
+    Without a hint these are the ids that all subtasks' generators abort (H08). With one, everything below its next
+    free id, and above it five times the wider of both parallelisms: a life that grew and died before its first
+    checkpoint left no hint of its own (H19).
+    """
+    if hint == FIRST_HINT:
+        ids = {
+            transactional_id
+            for subtask in range(parallelism)
+            for transactional_id in TransactionalIdGenerator(
+                prefix=prefix, subtask=subtask, parallelism=parallelism, pool_size=pool_size
+            ).ids_to_abort()
+        }
+        return sorted(ids, key=lambda one: int(one.rpartition("-")[2]))
+    widest = max(parallelism, hint.last_parallelism)
+    end = hint.next_free_transactional_id + SAFE_SCALE_DOWN_FACTOR * widest * pool_size
+    return [f"{prefix}-{number}" for number in range(end)]
+
+
+def abort_lingering(
+    client: TransactionControl,
+    prefixes: Sequence[str],
+    *,
+    hint: TransactionalIdHint,
+    parallelism: int,
+    pool_size: int,
+    timeout: float = 120.0,
+) -> AbortReport:
+    """Aborts every open transaction of the prefixes; called after the committables are settled, before anything is
+    produced.
+
+    :param prefixes: the job's, then those of former lives; ids of any other prefix are not touched (A07).
+    :param hint: the restored one; the first hint means a first start.
+    :param timeout: seconds for all of it.
+    :raises KafkaUnreachable: not done in time; calling again goes on where this ended.
+    :raises AuthorizationFailed: an id of the prefixes may not be described or written.
+    """
+    deadline = Deadline.after(timeout)
+    found: dict[str, TransactionState] = {}
+    listed = True
+    try:
+        for prefix in dict.fromkeys(prefixes):
+            rows = client.list_transactions(prefix, deadline=deadline)
+            found |= {row.transactional_id: row.state for row in rows}
+    except (AuthorizationFailed, ListingUnsupported) as error:
+        listed = False
+        LOG.info("transactions cannot be listed (%s); walking the ids that the hint bounds", error)
+        ids = [
+            one
+            for prefix in dict.fromkeys(prefixes)
+            for one in bounded_ids(prefix, hint=hint, parallelism=parallelism, pool_size=pool_size)
+        ]
+        found = {one: description.state for one, description in client.describe(ids, deadline=deadline).items()}
+    selection = select(found, first_start=hint == FIRST_HINT)
+    client.fence_all((*selection.abort, *selection.idle), deadline=deadline)
+    late = _await_end(client, selection.wait, deadline)
+    if late:
+        client.fence_all(late, deadline=deadline)
+    aborted = (*selection.abort, *late)
+    for one in aborted:
+        LOG.warning("lingering transaction %s aborted", one)
+    return AbortReport(ids=aborted, fenced=selection.idle, listed=listed)
+
+
+def _await_end(client: TransactionControl, ids: Sequence[str], deadline: Deadline) -> tuple[str, ...]:
+    """Waits until none of the ids is ending; returns those that a zombie opened again meanwhile."""
+    waiting = list(ids)
+    opened: list[str] = []
+    while waiting:
+        states = {one: description.state for one, description in client.describe(waiting, deadline=deadline).items()}
+        opened += [one for one in waiting if one in states and states[one].open]
+        waiting = [one for one in waiting if one in states and states[one].ending]
+        if waiting and deadline.expired:
+            msg = f"these transactions do not end: {', '.join(waiting)}"
+            raise KafkaUnreachable(msg)
+        if waiting:
+            time.sleep(deadline.bound(_PAUSE))
+    return tuple(opened)

@@ -1,0 +1,232 @@
+"""The control plane of transactions: ends, describes, lists and fences them, without being their producer.
+
+This is what makes a commit independent of the process that wrote: the broker ends a transaction for anybody who holds
+(transactional id, producer id, producer epoch).
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import TypeVar
+
+from sparkapp.model.deadline import Deadline
+from sparkapp.model.errors import KafkaAccessError, KafkaSparkJobError, KafkaUnreachable
+from sparkapp.model.settlement import EndTxnAnswer
+from sparkapp.model.transactional_id import number_of
+from sparkapp.sink.kafka_wire import KafkaWire, RefusedWireError, RetriableWireError
+from sparkapp.sink.transactions import EndTxn, TransactionDescription, TransactionListing
+
+LOG = logging.getLogger(__name__)
+
+REQUEST_SECONDS = 10.0
+"""One request that has no answer by then is sent again on a new connection."""
+DESCRIBE_AT_ONCE = 500
+
+_FIRST_PAUSE = 0.005
+_LONGEST_PAUSE = 0.5
+
+_ANSWERS: Mapping[str, EndTxnAnswer] = {
+    "INVALID_TXN_STATE": EndTxnAnswer.INVALID_TXN_STATE,
+    "PRODUCER_FENCED": EndTxnAnswer.PRODUCER_FENCED,
+    # What brokers say instead to requests before version 2.
+    "INVALID_PRODUCER_EPOCH": EndTxnAnswer.PRODUCER_FENCED,
+    "INVALID_PRODUCER_ID_MAPPING": EndTxnAnswer.INVALID_PRODUCER_ID_MAPPING,
+}
+_CONCURRENT = "CONCURRENT_TRANSACTIONS"
+
+Answer = TypeVar("Answer")
+
+
+class TransactionClient:
+    """Speaks to the transaction coordinators of one cluster; thread-safe, connects on first use.
+
+    Used by the driver (committer, lingering transactions) and by every Python worker's producer pool.
+
+    :param config: librdkafka properties of the cluster: bootstrap.servers, security.*, sasl.*, client.id.
+    :param timeout: seconds for one call, all its retries included, except where a call takes its own deadline.
+    """
+
+    def __init__(self, config: Mapping[str, str], *, timeout: float = 30.0) -> None:
+        self._wire = KafkaWire(config)
+        self._timeout = timeout
+
+    def end_txn(
+        self,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        commit: bool,
+        *,
+        deadline: Deadline | None = None,
+    ) -> EndTxnAnswer:
+        """Ends one transaction by its triple, in one attempt; who needs more asks again.
+
+        :raises AuthorizationFailed: the user may not write under this id. :raises AuthenticationFailed: credentials.
+        """
+        end = EndTxn(
+            transactional_id=transactional_id, producer_id=producer_id, producer_epoch=producer_epoch, commit=commit
+        )
+        answer = self.end_all([end], deadline=deadline)[0]
+        if isinstance(answer, KafkaSparkJobError):
+            raise answer
+        return answer
+
+    def end_all(
+        self, ends: Sequence[EndTxn], *, deadline: Deadline | None = None
+    ) -> list[EndTxnAnswer | KafkaSparkJobError]:
+        """Ends several transactions side by side, one attempt each; answers in order.
+
+        An id whose request could not even be understood (access refused) has its error in place of an answer, so that
+        the others' answers are not lost. A request whose answer did not arrive is OTHER_RETRIABLE: it may have worked.
+        """
+        used = deadline or Deadline.after(self._timeout)
+
+        async def one(end: EndTxn) -> EndTxnAnswer | KafkaSparkJobError:
+            try:
+                await self._wire.end_txn(end, _request_deadline(used))
+            except RefusedWireError as error:
+                return _answer_of(error)
+            except RetriableWireError as error:
+                LOG.info("EndTxn of %s: %s, to be asked again", end.transactional_id, error)
+                if error.name == _CONCURRENT:
+                    return EndTxnAnswer.CONCURRENT_TRANSACTIONS
+                self._wire.forget_coordinators([end.transactional_id])
+                return EndTxnAnswer.OTHER_RETRIABLE
+            except KafkaSparkJobError as error:
+                return error
+            return EndTxnAnswer.NONE
+
+        async def every() -> list[EndTxnAnswer | KafkaSparkJobError]:
+            ids = [end.transactional_id for end in ends]
+            try:
+                # One lookup for all; where it fails each request looks its own up and says why it could not.
+                await self._wire.coordinators(ids, _request_deadline(used))
+            except (RetriableWireError, RefusedWireError, KafkaSparkJobError) as error:
+                LOG.debug("looking the coordinators up: %s", error)
+            return await self._wire.gather(one, ends)
+
+        try:
+            return self._wire.run(used, every)
+        except KafkaUnreachable as error:
+            # Nothing was sent, but the caller's question stays the same: ask again.
+            LOG.info("EndTxn: %s", error)
+            return [EndTxnAnswer.OTHER_RETRIABLE] * len(ends)
+
+    def describe(
+        self, transactional_ids: Iterable[str], *, deadline: Deadline | None = None
+    ) -> dict[str, TransactionDescription]:
+        """What the coordinators know of each id; ids that they do not know are absent.
+
+        :raises KafkaUnreachable: no answer in time. :raises AuthorizationFailed: DESCRIBE is missing on an id.
+        """
+        ids = list(dict.fromkeys(transactional_ids))
+        used = deadline or Deadline.after(self._timeout)
+
+        async def chunk(part: Sequence[str]) -> dict[str, TransactionDescription]:
+            async def attempt() -> dict[str, TransactionDescription]:
+                limit = _request_deadline(used)
+                at: dict[object, list[str]] = {}
+                for one, node in (await self._wire.coordinators(part, limit)).items():
+                    at.setdefault(node, []).append(one)
+                parts = await self._wire.gather(lambda each: self._wire.describe(each[1], each[0], limit), at.items())
+                return {one: description for answers in parts for one, description in answers.items()}
+
+            return await self._retried(attempt, used, f"describing {len(part)} transactional ids", part)
+
+        async def every() -> dict[str, TransactionDescription]:
+            chunks = [ids[start : start + DESCRIBE_AT_ONCE] for start in range(0, len(ids), DESCRIBE_AT_ONCE)]
+            found: dict[str, TransactionDescription] = {}
+            for part in chunks:
+                found |= await chunk(part)
+            return found
+
+        return self._wire.run(used, every) if ids else {}
+
+    def list_transactions(self, prefix: str, *, deadline: Deadline | None = None) -> list[TransactionListing]:
+        """Every transactional id ``prefix-N`` that any coordinator knows, in any state, by id's number.
+
+        Ids that the user may not describe are left out by Kafka without a word; a user that may write under an id
+        may describe it.
+
+        :raises ListingUnsupported: the brokers do not know the request. :raises AuthorizationFailed: it is forbidden.
+        :raises KafkaUnreachable: no answer in time.
+        """
+        used = deadline or Deadline.after(self._timeout)
+        pattern = f"{re.escape(prefix)}-[0-9]+"
+
+        async def attempt() -> list[TransactionListing]:
+            limit = _request_deadline(used)
+            answers = await self._wire.gather(
+                lambda node: self._wire.list_transactions(pattern, node, limit), self._wire.brokers()
+            )
+            return [row for rows in answers for row in rows]
+
+        rows = self._wire.run(used, lambda: self._retried(attempt, used, f"listing transactions of {prefix}"))
+        numbered = [(number_of(row.transactional_id, prefix), row) for row in rows]
+        return [row for number, row in sorted(((n, r) for n, r in numbered if n is not None), key=lambda each: each[0])]
+
+    def fence(self, transactional_id: str, *, deadline: Deadline | None = None) -> None:
+        """Aborts what is open under the id and bumps its epoch, so that no former producer can write under it.
+
+        Returns once the abort is complete: readers are free then.
+
+        :raises KafkaUnreachable: not complete in time. :raises AuthorizationFailed: WRITE is missing on the id.
+        """
+        self.fence_all([transactional_id], deadline=deadline)
+
+    def fence_all(self, transactional_ids: Iterable[str], *, deadline: Deadline | None = None) -> None:
+        """:meth:`fence` for several ids side by side; the first failure is raised when all have ended."""
+        ids = list(dict.fromkeys(transactional_ids))
+        used = deadline or Deadline.after(self._timeout)
+
+        async def one(transactional_id: str) -> None:
+            async def attempt() -> None:
+                await self._wire.init_producer_id(transactional_id, _request_deadline(used))
+
+            await self._retried(attempt, used, f"fencing {transactional_id}", [transactional_id])
+
+        async def every() -> None:
+            await self._wire.gather(one, ids)
+
+        if ids:
+            self._wire.run(used, every)
+
+    def close(self) -> None:
+        """Ends the connections; the next call would open new ones."""
+        self._wire.close()
+
+    async def _retried(
+        self,
+        attempt: Callable[[], Awaitable[Answer]],
+        deadline: Deadline,
+        what: str,
+        transactional_ids: Sequence[str] = (),
+    ) -> Answer:
+        pause = _FIRST_PAUSE
+        while True:
+            try:
+                return await attempt()
+            except RefusedWireError as error:
+                raise KafkaAccessError(f"{what}: {error}") from error
+            except RetriableWireError as error:
+                if deadline.expired:
+                    msg = f"{what}: not within the time allowed; the last answer was {error}"
+                    raise KafkaUnreachable(msg) from error
+                if error.name != _CONCURRENT:
+                    self._wire.forget_coordinators(transactional_ids)
+            await self._wire.sleep(deadline.bound(pause))
+            pause = min(2 * pause, _LONGEST_PAUSE)
+
+
+def _answer_of(error: RefusedWireError) -> EndTxnAnswer:
+    answer = _ANSWERS.get(error.name)
+    if answer is None:
+        LOG.warning("EndTxn: %s is not an answer that proves anything", error)
+        return EndTxnAnswer.OTHER_FATAL
+    return answer
+
+
+def _request_deadline(deadline: Deadline) -> Deadline:
+    return Deadline.after(deadline.bound(REQUEST_SECONDS), clock=deadline.clock)

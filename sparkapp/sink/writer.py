@@ -1,0 +1,222 @@
+"""The writer of one subtask: records of a checkpoint into one transaction, up to pre-commit. It never commits."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from sparkapp.model.committable import KafkaCommittable
+from sparkapp.model.errors import InvalidArgument, KafkaSparkJobError, PreCommitFailed
+from sparkapp.model.job import Job, Sink
+from sparkapp.model.semantic import Semantic
+from sparkapp.model.split import KafkaPartitionSplit
+from sparkapp.model.transactional_id import TransactionalIdGenerator
+from sparkapp.sink.producer_pool import PooledProducer, ProducerPool
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from sparkapp.native.interface import BatchProducer
+
+TRANSACTION_VERSION = 1
+"""librdkafka speaks EndTxn version 1, whatever the broker offers: the epoch does not change with a commit."""
+FLUSH_SECONDS = 120.0
+
+
+def producer_config(job: Job, shared: Mapping[str, str]) -> dict[str, str]:
+    """librdkafka properties of the job's producers, without the transactional id. Pure.
+
+    The user's properties (checked against the deny-list when the resource was read) win over the performance defaults
+    and lose against what the semantic needs.
+
+    :param shared: what every client of the job needs; see :func:`sparkapp.model.client_config.cluster_config`.
+    """
+    sink = job.spec.sink
+    config = {**sink.properties, **shared}
+    if sink.semantic is Semantic.NONE:
+        return config
+    config |= {
+        "acks": "all",
+        "enable.idempotence": "true",
+        "max.in.flight.requests.per.connection": "5",
+    }
+    if sink.semantic is Semantic.EXACTLY_ONCE:
+        config["transaction.timeout.ms"] = str(sink.transaction_timeout_seconds * 1000)
+    return config
+
+
+class KafkaWriter:
+    """Writes one subtask's records; made for a task, or kept over checkpoints, as the engine likes.
+
+    :param pool: the process's producers, shared by its writers.
+    :param next_free: base of this life's transactional ids: the restored hint's next free id.
+    :param timeout: seconds for a flush; never longer than the transaction may stay open.
+    """
+
+    def __init__(
+        self,
+        sink: Sink,
+        *,
+        pool: ProducerPool,
+        subtask: int,
+        parallelism: int,
+        next_free: int,
+        timeout: float = FLUSH_SECONDS,
+    ) -> None:
+        self._sink = sink
+        self._pool = pool
+        self._subtask = subtask
+        self._timeout = min(timeout, float(sink.transaction_timeout_seconds))
+        self._ids: Sequence[str] = ()
+        if sink.semantic is Semantic.EXACTLY_ONCE:
+            generator = TransactionalIdGenerator(
+                prefix=sink.transactional_id_prefix,
+                subtask=subtask,
+                parallelism=parallelism,
+                pool_size=sink.producers_pool_size,
+            )
+            self._ids = generator.ids_to_use(next_free=next_free)
+        self._checkpoint_id: int | None = None
+        self._transactional_id: str | None = None
+        self._entry: PooledProducer | None = None
+        self._records = 0
+
+    @property
+    def records(self) -> int:
+        """Records of the current checkpoint, or of the last one after its pre-commit."""
+        return self._records
+
+    def begin(self, checkpoint_id: int) -> None:
+        """Names the checkpoint that the next records belong to; no transaction is begun before the first one (W05).
+
+        :raises ProducersPoolEmpty: the checkpoint's slot is not free (T01, T08).
+        """
+        if self._checkpoint_id is not None:
+            msg = f"checkpoint {self._checkpoint_id} is not pre-committed, {checkpoint_id} cannot begin"
+            raise InvalidArgument(msg)
+        if self._sink.semantic is Semantic.EXACTLY_ONCE:
+            self._transactional_id = self._pool.slots.take(self._ids, checkpoint_id)
+        self._checkpoint_id = checkpoint_id
+        self._records = 0
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Hands a batch to the producer; see :class:`sparkapp.native.interface.BatchProducer` for its columns.
+
+        :raises TransactionFenced: and what the client raises; the producer is dropped and the task has failed.
+        """
+        if self._checkpoint_id is None:
+            msg = "begin a checkpoint before writing"
+            raise InvalidArgument(msg)
+        if not batch.num_rows:
+            return
+        try:
+            self._producer().produce(batch, topic=self._sink.topic)
+        except BaseException:
+            self._fail()
+            raise
+        self._records += batch.num_rows
+
+    def pre_commit(
+        self, ranges: Sequence[KafkaPartitionSplit], *, group_id: str | None, metadata: str = ""
+    ) -> KafkaCommittable | None:
+        """The first phase: everything written is acknowledged when this returns.
+
+        EXACTLY_ONCE: source offsets into the transaction, flush, every delivery report a success; the transaction stays
+        open. AT_LEAST_ONCE: flush and reports. NONE: nothing is awaited and nothing is checked.
+
+        :param ranges: the source ranges behind the records; their ends go into the transaction as the group's offsets.
+        :param group_id: None where offsets do not go into transactions; the committable then has no ranges, since the
+            group's offsets prove nothing about it.
+        :param metadata: text stored with each offset.
+        :returns: what the driver needs to commit, or None without a transaction.
+        :raises PreCommitFailed: a record is not acknowledged. :raises TransactionFenced: a newer producer of the id.
+        """
+        checkpoint_id = self._checkpoint_id
+        if checkpoint_id is None:
+            msg = "begin a checkpoint before its pre-commit"
+            raise InvalidArgument(msg)
+        try:
+            committable = self._pre_commit(checkpoint_id, tuple(ranges), group_id, metadata)
+        except BaseException:
+            self._fail()
+            raise
+        self._reset()
+        return committable
+
+    def notify_committed(self, checkpoint_id: int) -> None:
+        """Every checkpoint up to this one is complete; frees the slots of older ones."""
+        self._pool.slots.settle(checkpoint_id)
+
+    def abort(self) -> None:
+        """Gives the current checkpoint's records up; the producer is dropped, for an abort may change its epoch.
+
+        The transaction itself is ended by the next producer of its id, or by the next attempt's recovery; aborting here
+        only frees readers earlier, so a failure to do it is not one.
+        """
+        entry = self._entry
+        if entry is not None:
+            with contextlib.suppress(KafkaSparkJobError):
+                entry.producer.abort_transaction(self._timeout)
+        self._fail()
+
+    def close(self) -> None:
+        """Ends the writer: an unfinished checkpoint is aborted (W06); pre-committed transactions stay open.
+
+        The pool's producers belong to the process and stay.
+        """
+        if self._checkpoint_id is not None:
+            self.abort()
+
+    def _producer(self) -> BatchProducer:
+        if self._transactional_id is None:
+            return self._pool.plain()
+        if self._entry is None:
+            self._entry = self._pool.begin(self._transactional_id)
+        return self._entry.producer
+
+    def _pre_commit(
+        self, checkpoint_id: int, ranges: tuple[KafkaPartitionSplit, ...], group_id: str | None, metadata: str
+    ) -> KafkaCommittable | None:
+        if not self._records or self._sink.semantic is Semantic.NONE:
+            return None
+        producer = self._producer()
+        entry = self._entry
+        inside: tuple[KafkaPartitionSplit, ...] = ()
+        if entry is not None and group_id is not None and ranges:
+            inside = ranges
+            producer.send_offsets(
+                {split.partition: split.stop for split in ranges},
+                group_id=group_id,
+                metadata=metadata,
+                timeout=self._timeout,
+            )
+        acknowledged = producer.flush(self._timeout)
+        # More than ours can only be what a failed task left behind in the shared producer without transactions.
+        if acknowledged < self._records or (entry is not None and acknowledged != self._records):
+            msg = f"{self._records} records were written, {acknowledged} acknowledged"
+            raise PreCommitFailed(msg)
+        if entry is None:
+            return None
+        return KafkaCommittable(
+            transactional_id=entry.transactional_id,
+            producer_id=entry.producer_id,
+            producer_epoch=entry.producer_epoch,
+            transaction_version=TRANSACTION_VERSION,
+            checkpoint_id=checkpoint_id,
+            subtask=self._subtask,
+            records=self._records,
+            ranges=inside,
+        )
+
+    def _fail(self) -> None:
+        if self._transactional_id is None:
+            self._pool.drop_plain()
+        else:
+            self._pool.drop(self._transactional_id)
+        self._reset()
+
+    def _reset(self) -> None:
+        self._entry = None
+        self._transactional_id = None
+        self._checkpoint_id = None
