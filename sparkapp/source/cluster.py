@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
-from typing import Any, Protocol
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Protocol, TypeVar
 
-from confluent_kafka import Consumer, IsolationLevel, KafkaException
+from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec, ResourceType
 
@@ -15,6 +16,20 @@ from sparkapp.model.partition import TopicPartition
 from sparkapp.native.kafka_errors import error_for
 
 LOG = logging.getLogger(__name__)
+
+Answer = TypeVar("Answer")
+
+_PAUSE = 0.1
+_PASSING = frozenset(
+    {
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+        KafkaError.COORDINATOR_NOT_AVAILABLE,
+        KafkaError.NOT_COORDINATOR,
+        KafkaError.UNSTABLE_OFFSET_COMMIT,
+    }
+)
 
 INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 
@@ -62,10 +77,9 @@ class KafkaClusterView:
         self._consumer.close()
 
     def topics(self) -> dict[str, int]:
-        try:
-            metadata = self._admin.list_topics(timeout=self._timeout)
-        except KafkaException as error:
-            raise self._translated(error, "the brokers did not answer") from error
+        metadata = self._patiently(
+            lambda: self._admin.list_topics(timeout=self._timeout), "asking the brokers for topics"
+        )
         return {
             name: len(topic.partitions)
             for name, topic in metadata.topics.items()
@@ -82,17 +96,17 @@ class KafkaClusterView:
         wanted = [ClientPartition(topic, partition) for topic, partition in partitions]
         if not wanted:
             return {}
-        try:
-            found = self._consumer.committed(wanted, timeout=self._timeout)
-        except KafkaException as error:
-            raise self._translated(error, "the group's committed offsets could not be read") from error
-        result = {}
-        for one in found:
-            if one.error is not None:
-                raise error_for(one.error, f"the committed offset of {one.topic}-{one.partition} could not be read")
-            if one.offset >= 0:
-                result[TopicPartition(one.topic, one.partition)] = one.offset
-        return result
+
+        def ask() -> dict[TopicPartition, int]:
+            result = {}
+            for one in self._consumer.committed(wanted, timeout=self._timeout):
+                if one.error is not None:
+                    raise KafkaException(one.error)
+                if one.offset >= 0:
+                    result[TopicPartition(one.topic, one.partition)] = one.offset
+            return result
+
+        return self._patiently(ask, "reading the group's committed offsets")
 
     def broker_config(self, name: str) -> str | None:
         """One setting of a broker, or None where it may not be read."""
@@ -111,19 +125,23 @@ class KafkaClusterView:
         request = {ClientPartition(topic, partition): spec for topic, partition in partitions}
         if not request:
             return {}
-        try:
+
+        def ask() -> dict[TopicPartition, int]:
             futures = self._admin.list_offsets(request, isolation_level=self._isolation, request_timeout=self._timeout)
-        except KafkaException as error:
-            raise self._translated(error, "offsets could not be listed") from error
-        result = {}
-        for asked, future in futures.items():
+            return {TopicPartition(one.topic, one.partition): future.result().offset for one, future in futures.items()}
+
+        return self._patiently(ask, "listing offsets")
+
+    def _patiently(self, ask: Callable[[], Answer], what: str) -> Answer:
+        """Asks again while a leader or a coordinator is moving or a topic is a moment old, until the time is up."""
+        end = time.monotonic() + self._timeout
+        while True:
             try:
-                result[TopicPartition(asked.topic, asked.partition)] = future.result().offset
+                return ask()
             except KafkaException as error:
-                raise self._translated(
-                    error, f"offsets of {asked.topic}-{asked.partition} could not be listed"
-                ) from error
-        return result
+                if error.args[0].code() not in _PASSING or time.monotonic() >= end:
+                    raise self._translated(error, what) from error
+            time.sleep(_PAUSE)
 
     def _translated(self, error: KafkaException, what: str) -> KafkaAccessError:
         """A time-out hides its cause: what the error callback heard (authentication, DNS …) is the better answer."""
