@@ -1,0 +1,92 @@
+"""What an error code of Kafka or librdkafka means for a job: one table, for the batch path and for everybody else.
+
+Codes are librdkafka's numbers, which are confluent_kafka's too: Kafka's own errors are positive and equal the
+protocol's, the client's are negative.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from confluent_kafka import KafkaError
+
+from sparkapp.model.errors import (
+    AuthenticationFailed,
+    AuthorizationFailed,
+    KafkaAccessError,
+    KafkaSparkJobError,
+    KafkaUnreachable,
+    OffsetsWentBackwards,
+    PreCommitFailed,
+    TopicNotFound,
+    TransactionFenced,
+    TransactionTimeoutTooLong,
+)
+
+MEANING: Mapping[int, type[KafkaSparkJobError]] = {
+    KafkaError._AUTHENTICATION: AuthenticationFailed,
+    KafkaError.SASL_AUTHENTICATION_FAILED: AuthenticationFailed,
+    KafkaError.UNSUPPORTED_SASL_MECHANISM: AuthenticationFailed,
+    KafkaError.ILLEGAL_SASL_STATE: AuthenticationFailed,
+    KafkaError.TOPIC_AUTHORIZATION_FAILED: AuthorizationFailed,
+    KafkaError.GROUP_AUTHORIZATION_FAILED: AuthorizationFailed,
+    KafkaError.CLUSTER_AUTHORIZATION_FAILED: AuthorizationFailed,
+    KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: AuthorizationFailed,
+    KafkaError.DELEGATION_TOKEN_AUTHORIZATION_FAILED: AuthorizationFailed,
+    KafkaError.UNKNOWN_TOPIC_OR_PART: TopicNotFound,
+    KafkaError.UNKNOWN_TOPIC_ID: TopicNotFound,
+    KafkaError._UNKNOWN_TOPIC: TopicNotFound,
+    KafkaError._UNKNOWN_PARTITION: TopicNotFound,
+    KafkaError._ALL_BROKERS_DOWN: KafkaUnreachable,
+    KafkaError._TRANSPORT: KafkaUnreachable,
+    KafkaError._RESOLVE: KafkaUnreachable,
+    KafkaError._SSL: KafkaUnreachable,  # also what a broker's restart looks like in the middle of a handshake
+    KafkaError._TIMED_OUT: KafkaUnreachable,
+    KafkaError._TIMED_OUT_QUEUE: KafkaUnreachable,
+    KafkaError.REQUEST_TIMED_OUT: KafkaUnreachable,
+    KafkaError._FENCED: TransactionFenced,
+    KafkaError.PRODUCER_FENCED: TransactionFenced,
+    KafkaError.INVALID_PRODUCER_EPOCH: TransactionFenced,
+    KafkaError.INVALID_PRODUCER_ID_MAPPING: TransactionFenced,
+    KafkaError.INVALID_TRANSACTION_TIMEOUT: TransactionTimeoutTooLong,
+    KafkaError.OFFSET_OUT_OF_RANGE: OffsetsWentBackwards,
+    KafkaError._AUTO_OFFSET_RESET: OffsetsWentBackwards,
+    KafkaError._LOG_TRUNCATION: OffsetsWentBackwards,
+    KafkaError.MSG_SIZE_TOO_LARGE: PreCommitFailed,
+    KafkaError.INVALID_MSG_SIZE: PreCommitFailed,
+    KafkaError._MSG_TIMED_OUT: PreCommitFailed,
+    KafkaError._PURGE_QUEUE: PreCommitFailed,
+    KafkaError._PURGE_INFLIGHT: PreCommitFailed,
+}
+"""The exception of a code; what is absent is a plain :class:`KafkaAccessError`."""
+
+RETRIED = frozenset(
+    {
+        KafkaError._ALL_BROKERS_DOWN,
+        KafkaError._TRANSPORT,
+        KafkaError._RESOLVE,
+        KafkaError._SSL,
+        KafkaError._TIMED_OUT,
+        KafkaError.REQUEST_TIMED_OUT,
+        KafkaError._NODE_UPDATE,
+        KafkaError._DESTROY_BROKER,
+    }
+)
+"""Codes after which librdkafka goes on by itself: they matter only when nothing else happens until a deadline."""
+
+OUT_OF_REACH = frozenset({KafkaError._ALL_BROKERS_DOWN, KafkaError._RESOLVE, KafkaError._SSL})
+"""Of the retried ones those that say by themselves that no broker can be talked to."""
+
+
+def error_for(error: KafkaError, doing: str) -> KafkaSparkJobError:
+    """The exception to raise for a confluent_kafka error.
+
+    :param doing: what failed, as the beginning of the message ("reading orders-3 at 17").
+    """
+    return error_of(error.code(), error.str(), doing)
+
+
+def error_of(code: int, text: str, doing: str) -> KafkaSparkJobError:
+    """:func:`error_for` where there is only librdkafka's number and its words."""
+    error = KafkaError(code)
+    return MEANING.get(code, KafkaAccessError)(f"{doing}: {text or error.str()} ({error.name()})")

@@ -1,0 +1,98 @@
+"""The columns of a batch to be produced, checked and brought to the few types that both producers read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from sparkapp.model.errors import TransformError
+
+_BYTES = (pa.binary(), pa.string(), pa.large_binary(), pa.large_string())
+_HEADERS = pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))
+_CASTS: Mapping[str, pa.DataType] = {
+    "key": pa.large_binary(),
+    "value": pa.large_binary(),
+    "topic": pa.string(),
+    "partition": pa.int32(),
+    "timestamp": pa.timestamp("ms"),
+    "headers": _HEADERS,
+}
+_REMEDY = (
+    "return the columns value, and optionally key (binary or string), headers (as in the source), topic (string), "
+    "partition (int) and timestamp (timestamp)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class OutputBatch:
+    """One array a column; None where the batch has no such column, or nothing but nulls in it (the default then)."""
+
+    rows: int
+    value: pa.Array[Any]
+    key: pa.Array[Any] | None
+    topic: pa.Array[Any] | None
+    partition: pa.Array[Any] | None
+    timestamp: pa.Array[Any] | None
+    headers: pa.Array[Any] | None
+
+    @classmethod
+    def of(cls, batch: pa.RecordBatch) -> OutputBatch:
+        """Reads a batch's columns by name; columns of other names are ignored.
+
+        :raises TransformError: there is no value column, or a column has a type that cannot be meant.
+        """
+        if batch.schema.get_field_index("value") < 0:
+            msg = f"the output has no column 'value' but {', '.join(batch.schema.names) or 'none at all'}"
+            raise TransformError(msg, remedy=_REMEDY)
+        value = _column(batch, "value")
+        return cls(
+            rows=batch.num_rows,
+            value=value,
+            key=_optional(batch, "key"),
+            topic=_optional(batch, "topic"),
+            partition=_optional(batch, "partition"),
+            timestamp=_optional(batch, "timestamp"),
+            headers=_optional(batch, "headers"),
+        )
+
+
+def _optional(batch: pa.RecordBatch, name: str) -> pa.Array[Any] | None:
+    index = batch.schema.get_field_index(name)
+    if index < 0 or batch.column(index).null_count == batch.num_rows:
+        return None
+    return _column(batch, name)
+
+
+def _column(batch: pa.RecordBatch, name: str) -> pa.Array[Any]:
+    column = batch.column(batch.schema.get_field_index(name))
+    if column.type in _BYTES and name in {"key", "value"}:
+        return column
+    if name == "timestamp" and not pa.types.is_timestamp(column.type):
+        msg = f"the output's column 'timestamp' has type {column.type}"
+        raise TransformError(msg, remedy=_REMEDY)
+    if name in {"key", "value"} and not _is_bytes_like(column.type):
+        msg = f"the output's column {name!r} has type {column.type}, not binary or string"
+        raise TransformError(msg, remedy=_REMEDY)
+    try:
+        # A timestamp finer than Kafka's milliseconds is cut, as Spark's sink does.
+        return column.cast(_CASTS[name], safe=name != "timestamp") if column.type != _CASTS[name] else column
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
+        msg = f"the output's column {name!r} has type {column.type}: {error}"
+        raise TransformError(msg, remedy=_REMEDY) from error
+
+
+def _is_bytes_like(kind: pa.DataType) -> bool:
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    return (
+        pa.types.is_binary(kind)
+        or pa.types.is_string(kind)
+        or pa.types.is_large_binary(kind)
+        or pa.types.is_large_string(kind)
+        or pa.types.is_binary_view(kind)
+        or pa.types.is_string_view(kind)
+        or pa.types.is_null(kind)
+    )

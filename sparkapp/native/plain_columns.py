@@ -1,0 +1,53 @@
+"""Arrow columns from message objects, for the fallback."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+
+import pyarrow as pa
+from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Message
+
+from sparkapp.native.interface import SOURCE_SCHEMA
+
+
+def batch_of(messages: Sequence[Message], columns: frozenset[str]) -> pa.RecordBatch:
+    """The messages as a batch of :data:`SOURCE_SCHEMA`; columns that are not asked for are null."""
+    arrays = [
+        pa.array([_VALUE_OF[field.name](message) for message in messages], field.type)
+        if field.name in columns
+        else pa.nulls(len(messages), field.type)
+        for field in SOURCE_SCHEMA
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=SOURCE_SCHEMA)
+
+
+def _timestamp(message: Message) -> int | None:
+    kind, millis = message.timestamp()
+    return None if kind == TIMESTAMP_NOT_AVAILABLE else millis * 1000
+
+
+def _timestamp_type(message: Message) -> int:
+    # Spark counts as Kafka does: -1 none, 0 create time, 1 append time; librdkafka is one higher.
+    return int(message.timestamp()[0]) - 1
+
+
+def _headers(message: Message) -> list[dict[str, object]] | None:
+    # As in Spark's own source, a record without headers has null, not an empty list.
+    return [{"key": key, "value": value} for key, value in message.headers() or ()] or None
+
+
+def _call(name: str, message: Message) -> object:
+    return getattr(message, name)()
+
+
+_VALUE_OF: Mapping[str, Callable[[Message], object]] = {
+    "key": partial(_call, "key"),
+    "value": partial(_call, "value"),
+    "topic": partial(_call, "topic"),
+    "partition": partial(_call, "partition"),
+    "offset": partial(_call, "offset"),
+    "timestamp": _timestamp,
+    "timestampType": _timestamp_type,
+    "headers": _headers,
+}

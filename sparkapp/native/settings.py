@@ -1,0 +1,69 @@
+"""What the batch path adds to the client configuration it is given, and why.
+
+A key that the caller sets wins, except where correctness depends on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+PREFETCH_BYTES = 64 << 20
+"""Record bytes a consumer may hold before they are read, over all its partitions."""
+MIN_PREFETCH_BYTES_A_PARTITION = 1 << 20
+
+_CONSUMER_DEFAULTS: Mapping[str, str] = {
+    # librdkafka wants a group for assign(), though nothing is ever committed through it.
+    "group.id": "kafkaspark",
+    "isolation.level": "read_committed",
+    # Messages of overhead-heavy small records prefetched a partition; PREFETCH_BYTES bounds the large ones.
+    "queued.min.messages": "65536",
+    # After a partition's prefetch is full it is looked at again this soon; the default second starves a fast reader.
+    "fetch.queue.backoff.ms": "5",
+    # An answer waits at most so long for new records; a seek or a new partition waits behind it.
+    "fetch.wait.max.ms": "100",
+    "fetch.error.backoff.ms": "100",
+    "fetch.message.max.bytes": str(2 << 20),
+    "fetch.max.bytes": str(16 << 20),
+    "socket.receive.buffer.bytes": str(1 << 20),
+    # How long a topic may be unknown to a broker before that is an error; it existed when the job started.
+    "topic.metadata.propagation.max.ms": "5000",
+    # Idle brokers close connections as a matter of course.
+    "log.connection.close": "false",
+}
+_CONSUMER_MUSTS: Mapping[str, str] = {
+    # The checkpoint document decides where reading starts; a missing offset is an error, never a silent reset.
+    "auto.offset.reset": "error",
+    "enable.auto.commit": "false",
+    "enable.auto.offset.store": "false",
+    # Tells that the log has nothing before a stop any more (control records, aborted transactions, compaction).
+    "enable.partition.eof": "true",
+}
+_PRODUCER_DEFAULTS: Mapping[str, str] = {
+    "linger.ms": "5",
+    "batch.num.messages": "10000",
+    "batch.size": str(1 << 20),
+    "queue.buffering.max.messages": "200000",
+    "queue.buffering.max.kbytes": str(64 << 10),
+    "socket.send.buffer.bytes": str(1 << 20),
+    "compression.type": "none",
+    # How long a topic may be unknown to a broker before that is an error; it existed when the job started.
+    "topic.metadata.propagation.max.ms": "5000",
+    "log.connection.close": "false",
+    # Order within a partition and no duplicate by a retry; a transactional id implies both.
+    "enable.idempotence": "true",
+}
+
+
+def consumer_settings(config: Mapping[str, str], *, partitions: int = 1) -> dict[str, str]:
+    """The consumer's complete configuration.
+
+    :param partitions: over how many separate partition queues :data:`PREFETCH_BYTES` is spread.
+    """
+    share = max(MIN_PREFETCH_BYTES_A_PARTITION, PREFETCH_BYTES // max(1, partitions))
+    prefetch = {"queued.max.messages.kbytes": str(share >> 10)}
+    return {**_CONSUMER_DEFAULTS, **prefetch, **config, **_CONSUMER_MUSTS}
+
+
+def producer_settings(config: Mapping[str, str]) -> dict[str, str]:
+    """The producer's complete configuration."""
+    return {**_PRODUCER_DEFAULTS, **config}
