@@ -100,6 +100,26 @@ class ProducerPool:
         entry.began = True
         return entry
 
+    def verify(self, entry: PooledProducer) -> None:
+        """Asks the coordinator, after the flush, whether the transaction is still open and still ours.
+
+        Acknowledged records say nothing about what came after them: a newer producer, or the broker at the end of the
+        transaction's time-out, may have aborted them since. A document must not name such a transaction.
+
+        :raises TransactionFenced: it is not.
+        """
+        found = self._client.describe([entry.transactional_id]).get(entry.transactional_id)
+        if (
+            found is None
+            or (found.producer_id, found.producer_epoch) != (entry.producer_id, entry.producer_epoch)
+            or found.state is not TransactionState.ONGOING
+        ):
+            msg = (
+                f"{entry.transactional_id} was written with producer {entry.producer_id} epoch "
+                f"{entry.producer_epoch}; its coordinator now says {found}"
+            )
+            raise TransactionFenced(msg)
+
     def plain(self) -> BatchProducer:
         """The producer without transactions; opened on first use, kept until it fails."""
         if self._plain is None:

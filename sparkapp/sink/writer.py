@@ -198,6 +198,7 @@ class KafkaWriter:
             raise PreCommitFailed(msg)
         if entry is None:
             return None
+        self._pool.verify(entry)
         return KafkaCommittable(
             transactional_id=entry.transactional_id,
             producer_id=entry.producer_id,

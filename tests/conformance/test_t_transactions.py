@@ -1,0 +1,233 @@
+"""Group T: scripts of Flink's FlinkKafkaProducerITCase, on a real broker, ending in what a reader sees."""
+
+from __future__ import annotations
+
+import pytest
+
+from sparkapp.model.errors import KafkaSparkJobError, ProducersPoolEmpty, TransactionFenced
+from sparkapp.model.job import spec_from_resource
+from sparkapp.model.semantic import Semantic
+from sparkapp.sink.committer import Outcome
+from tests.support.harness import merged
+from tests.support.visibility import await_ended, numbers, open_transactions
+
+
+def test_T01_restore_to_a_checkpoint_after_exceeding_the_pool(harness, broker, topic, client, unique):
+    first = harness().open()
+    first.write(42)
+    state = first.snapshot(0)
+    first.write(43)
+    first.notify(0)
+    with pytest.raises(ProducersPoolEmpty, match="Too many ongoing snapshots") as caught:
+        for label in range(1, 6):
+            first.snapshot(label)
+            first.write(42)
+    assert caught.value.reason == "ProducersPoolEmpty"
+    second = harness().restore(state)
+    assert [one.outcome for one in second.settled] == [Outcome.COMMITTED]
+    assert open_transactions(client, unique) == []
+    assert numbers(broker, topic) == [42]
+    second.close()
+
+
+def test_T03_fail_before_notify_and_resume_work_afterwards(harness, broker, topic, client, unique):
+    first = harness().open()
+    first.write(42)
+    first.snapshot(0)
+    first.write(43)
+    state = first.snapshot(1)
+    first.write(44)
+    first.snapshot(2)
+    first.write(45)
+    # Not closed: a crash that leaves 44 pre-committed and 45 in an open transaction.
+    second = harness().restore(state)
+    second.write(46)
+    second.snapshot(4)
+    second.write(47)
+    second.notify(4)
+    await_ended(client, unique)
+    assert numbers(broker, topic) == [42, 43, 46]
+    assert len(open_transactions(client, unique)) == 1, "47 is pending, 44 and 45 are aborted"
+    with pytest.raises(TransactionFenced):
+        first.snapshot(3)
+    assert numbers(broker, topic) == [42, 43, 46]
+
+
+def test_T05_scale_down_before_the_first_checkpoint(harness, broker, topic, client, unique):
+    writers = [harness(subtask, 5).open() for subtask in range(5)]
+    for subtask, writer in enumerate(writers):
+        writer.write(2 * subtask)
+        writer.snapshot(0)
+        writer.write(2 * subtask + 1)
+    # No checkpoint completed, so nothing is restored: every one of the ten transactions lingers.
+    assert len(open_transactions(client, unique)) == 10
+    last = harness(0, 1).open()
+    assert len(last.aborted.ids) == 10
+    last.write(46)
+    last.snapshot(4)
+    last.write(47)
+    last.notify(4)
+    await_ended(client, unique)
+    assert numbers(broker, topic) == [46]
+    last.close()
+    assert open_transactions(client, unique) == []
+
+
+def test_T07_recover_a_committed_transaction(harness, broker, topic, client, unique):
+    first = harness().open()
+    first.write(42)
+    state = first.snapshot(0)
+    first.write(43)
+    first.notify(0)
+    first.snapshot(1)
+    first.write(44)
+    first.close()
+    second = harness().restore(state)
+    assert [one.outcome for one in second.settled] == [Outcome.COMMITTED]
+    again = second.committer().commit(state.pending)
+    assert [one.outcome for one in again] == [Outcome.COMMITTED]
+    assert open_transactions(client, unique) == []
+    assert numbers(broker, topic) == [42]
+
+
+def test_T08_run_out_of_producers_in_the_pool(harness, broker, topic):
+    writer = harness().open()
+    with pytest.raises(ProducersPoolEmpty, match="^Too many ongoing snapshots"):
+        for label in range(2 * writer.pool_size):
+            writer.write(label)
+            writer.snapshot(label)
+    assert numbers(broker, topic) == []
+    assert writer.pool.live <= writer.pool_size
+
+
+def test_T09_migrate_from_at_least_once_to_exactly_once(harness, broker, topic, client, unique):
+    first = harness(semantic=Semantic.AT_LEAST_ONCE).open()
+    first.write(42)
+    first.snapshot(0)
+    first.write(43)
+    first.notify(0)
+    state = first.snapshot(1)
+    first.write(44)
+    first.pool.plain().flush(10)
+    first.close()
+    second = harness().restore(state)
+    second.write(45)
+    second.snapshot(2)
+    second.write(46)
+    second.notify(2)
+    second.write(47)
+    await_ended(client, unique)
+    # At-least-once records are visible as they come; 46 and 47 wait for their checkpoint.
+    assert numbers(broker, topic) == [42, 43, 44, 45]
+    assert len(open_transactions(client, unique)) == 1
+
+
+def test_T11_default_transactional_id_prefix_names_the_job():
+    spec = spec_from_resource(
+        {"kafka": {"bootstrapServers": "b:9092"}, "source": {"topics": ["in"]}, "sink": {"topic": "out"}},
+        namespace="shop",
+        name="orders",
+    )
+    assert spec.sink.transactional_id_prefix.startswith("shop.orders")
+
+
+def test_T12_customized_transactional_id_prefix(harness, unique):
+    writer = harness(prefix=f"my-prefix.{unique}").open()
+    writer.write(1)
+    (committable,) = writer.snapshot(0).pending
+    assert committable.transactional_id.startswith(f"my-prefix.{unique}-")
+    writer.notify(0)
+
+
+@pytest.mark.parametrize("semantic", list(Semantic))
+def test_T14_resources_are_cleaned_up(harness, semantic, client, unique):
+    import threading
+
+    before = {thread.name for thread in threading.enumerate()}
+    writer = harness(semantic=semantic).open()
+    for label in range(2):
+        writer.write(label)
+        writer.snapshot(label)
+        writer.notify(label)
+    assert writer.pool.live == (2 if semantic is Semantic.EXACTLY_ONCE else 1)
+    writer.close()
+    assert writer.pool.live == 0
+    assert {thread.name for thread in threading.enumerate()} <= before
+    assert open_transactions(client, unique) == []
+
+
+def test_T15_a_recovered_triple_cannot_commit_a_later_transaction(harness, broker, topic, client, unique):
+    first = harness(pool_size=2).open()
+    first.write(42)
+    state = first.snapshot(1)
+    first.notify(1)
+    first.write(43)
+    first.snapshot(2)
+    # The third transaction would run on the first one's id and epoch while the document still names that triple.
+    with pytest.raises(ProducersPoolEmpty):
+        first.write(44)
+    second = harness(pool_size=2).restore(state)
+    assert [one.outcome for one in second.settled] == [Outcome.COMMITTED]
+    assert open_transactions(client, unique) == []
+    assert numbers(broker, topic) == [42]
+
+
+def test_T15_the_slot_of_a_settled_checkpoint_is_reused_once_a_newer_one_is_settled(
+    harness, broker, topic, client, unique
+):
+    first = harness(pool_size=2).open()
+    epochs = set()
+    for label in range(1, 7):
+        first.write(label)
+        state = first.snapshot(label)
+        epochs.add((state.pending[-1].transactional_id, state.pending[-1].producer_epoch))
+        first.notify(label)
+    assert len(epochs) == 2, "two ids, each with one epoch: the producers were reused"
+    first.write(99)
+    second = harness(pool_size=2).restore(state)
+    assert [one.outcome for one in second.settled] == [Outcome.COMMITTED]
+    assert open_transactions(client, unique) == []
+    assert numbers(broker, topic) == [1, 2, 3, 4, 5, 6]
+
+
+def test_T05_merged_state_of_several_subtasks_is_settled_as_one(harness, broker, topic, client, unique):
+    writers = [harness(subtask, 3).open() for subtask in range(3)]
+    states = []
+    for subtask, writer in enumerate(writers):
+        writer.write(subtask)
+        states.append(writer.snapshot(0))
+        writer.write(100 + subtask)
+    only = harness(0, 1).restore(merged(states))
+    assert [one.outcome for one in only.settled] == [Outcome.COMMITTED] * 3
+    await_ended(client, unique)
+    assert sorted(numbers(broker, topic)) == [0, 1, 2]
+    assert open_transactions(client, unique) == []
+
+
+def test_T02_broker_failure_before_notify(tmp_path, unique):
+    from confluent_kafka.admin import AdminClient, NewTopic
+
+    from localcluster.kafka import Broker
+    from sparkapp.sink.transaction_client import TransactionClient
+    from tests.support.harness import Harness
+
+    with Broker.ephemeral(tmp_path) as broker:
+        admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+        admin.create_topics([NewTopic("out", num_partitions=1, replication_factor=1)])["out"].result(30)
+        first = Harness(bootstrap=broker.bootstrap, topic="out", prefix=unique, timeout=5).open()
+        first.write(42)
+        first.snapshot(0)
+        first.write(43)
+        state = first.snapshot(1)
+        broker.kill()
+        with pytest.raises(KafkaSparkJobError):
+            first.write(44)
+            first.snapshot(2)
+        broker.start()
+        second = Harness(bootstrap=broker.bootstrap, topic="out", prefix=unique).restore(state)
+        client = TransactionClient({"bootstrap.servers": broker.bootstrap})
+        assert open_transactions(client, unique) == []
+        assert numbers(broker.bootstrap, "out") == [42, 43]
+        for each in (first, second):
+            each.kill()
+        client.close()

@@ -1,0 +1,102 @@
+"""Fixtures of every test: one real broker a run, shared, with names of its own for each test."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+if TYPE_CHECKING:
+    from sparkapp.sink.transaction_client import TransactionClient
+    from tests.support.harness import Harness
+
+# The same examples in every run: a failure of the pipeline can be repeated anywhere.
+settings.register_profile(
+    "fixed", derandomize=True, database=None, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("fixed")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Whatever uses the broker carries its mark, so that ``-m 'not broker'`` runs anywhere."""
+    for item in items:
+        if "broker" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.broker)
+
+
+@pytest.fixture(scope="session")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Bootstrap address of a real broker: the one that ``KAFKASPARK_BOOTSTRAP`` names, or a throw-away one."""
+    given = os.environ.get("KAFKASPARK_BOOTSTRAP")
+    if given:
+        yield given
+        return
+    from localcluster.kafka import Broker
+
+    with Broker.ephemeral(
+        tmp_path_factory.mktemp("broker"),
+        # Transactions that time out are looked for every 10 s by default.
+        overrides={"transaction.abort.timed.out.transaction.cleanup.interval.ms": "500"},
+    ) as running:
+        yield running.bootstrap
+
+
+@pytest.fixture
+def unique(request: pytest.FixtureRequest) -> str:
+    """A name that no other test uses, for topics, groups and transactional id prefixes on the shared broker."""
+    name = "".join(letter if letter.isalnum() else "-" for letter in request.node.name)[:60]
+    return f"{name}.{uuid.uuid4().hex[:8]}"
+
+
+@pytest.fixture
+def make_topic(broker: str, unique: str) -> Callable[..., str]:
+    """``make_topic(partitions=1, name="out", **config) -> topic``; each call makes a topic of this test's own."""
+    from confluent_kafka.admin import AdminClient, NewTopic
+
+    admin = AdminClient({"bootstrap.servers": broker})
+
+    def make(partitions: int = 1, name: str = "out", **config: str) -> str:
+        topic = f"{unique}.{name}.{uuid.uuid4().hex[:4]}"
+        settings_of_it = {key.replace("_", "."): value for key, value in config.items()}
+        new = NewTopic(topic, num_partitions=partitions, replication_factor=1, config=settings_of_it)
+        admin.create_topics([new])[topic].result(30)
+        return topic
+
+    return make
+
+
+@pytest.fixture
+def topic(make_topic: Callable[..., str]) -> str:
+    """One topic of one partition."""
+    return make_topic()
+
+
+@pytest.fixture
+def client(broker: str) -> Iterator[TransactionClient]:
+    """The transactions' control plane, as the driver has it."""
+    from sparkapp.sink.transaction_client import TransactionClient
+
+    opened = TransactionClient({"bootstrap.servers": broker})
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def harness(broker: str, topic: str, unique: str) -> Iterator[Callable[..., Harness]]:
+    """``harness(subtask=0, parallelism=1, **fields)`` on this test's topic and prefix; clients end with the test."""
+    from tests.support.harness import Harness
+
+    made: list[Harness] = []
+
+    def make(subtask: int = 0, parallelism: int = 1, **fields: Any) -> Harness:
+        values = {"bootstrap": broker, "topic": topic, "prefix": unique, **fields}
+        made.append(Harness(subtask=subtask, parallelism=parallelism, **values))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.kill()

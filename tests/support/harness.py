@@ -1,0 +1,188 @@
+"""Flink's operator test harness for our sink: what driver and task do for one subtask, without Spark.
+
+A harness is one life of one subtask, with a producer pool of its own as its worker process has. Leaving it unclosed is
+a crash: its producers stay alive as zombies until the test ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+import pyarrow as pa
+
+from sparkapp.model.committable import KafkaCommittable
+from sparkapp.model.job import Job, JobSpec, KafkaCluster, Sink, Source, Transform
+from sparkapp.model.semantic import Semantic
+from sparkapp.model.split import KafkaPartitionSplit
+from sparkapp.model.transactional_id import FIRST_HINT, TransactionalIdHint, snapshot_hint
+from sparkapp.native.batch import open_producer
+from sparkapp.sink.committer import KafkaCommitter, Settled
+from sparkapp.sink.lingering import AbortReport, abort_lingering
+from sparkapp.sink.producer_pool import ProducerPool
+from sparkapp.sink.transaction_client import TransactionClient
+from sparkapp.sink.witness import GroupOffsetsWitness
+from sparkapp.sink.writer import KafkaWriter, producer_config
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class State:
+    """What a checkpoint document remembers, as far as the sink is concerned.
+
+    :param pending: committables that the checkpoint makes final and that are not known to be committed.
+    """
+
+    checkpoint_id: int = 0
+    hint: TransactionalIdHint | None = None
+    pending: tuple[KafkaCommittable, ...] = ()
+    prefix: str = ""
+
+
+def merged(states: Iterable[State]) -> State:
+    """The state of a checkpoint over all subtasks; only subtask 0's hint exists."""
+    every = list(states)
+    return State(
+        checkpoint_id=max(one.checkpoint_id for one in every),
+        hint=next((one.hint for one in every if one.hint is not None), None),
+        pending=tuple(committable for one in every for committable in one.pending),
+        prefix=every[0].prefix,
+    )
+
+
+@dataclass
+class Harness:
+    """``W(subtask, parallelism)`` of the conformance catalogue.
+
+    :param group_id: with one, source offsets go into the transactions and witness them.
+    """
+
+    bootstrap: str
+    topic: str
+    prefix: str
+    subtask: int = 0
+    parallelism: int = 1
+    pool_size: int = 5
+    semantic: Semantic = Semantic.EXACTLY_ONCE
+    group_id: str | None = None
+    transaction_timeout: int = 60
+    timeout: float = 30.0
+    properties: dict[str, str] = field(default_factory=dict)
+    settled: tuple[Settled, ...] = ()
+    aborted: AbortReport = field(default_factory=AbortReport)
+
+    def __post_init__(self) -> None:
+        sink = Sink(
+            topic=self.topic,
+            semantic=self.semantic,
+            transactional_id_prefix=self.prefix,
+            producers_pool_size=self.pool_size,
+            transaction_timeout_seconds=self.transaction_timeout,
+            properties=self.properties,
+        )
+        spec = JobSpec(
+            kafka=KafkaCluster(bootstrap_servers=self.bootstrap),
+            source=Source(topics=("in",), group_id=self.group_id or "group"),
+            transform=Transform(),
+            sink=sink,
+            parallelism=self.parallelism,
+        )
+        shared = {"bootstrap.servers": self.bootstrap, "client.id": "harness"}
+        job = Job(namespace="ns", name="job", uid="uid", generation=1, attempt=1, spec=spec)
+        self.sink = sink
+        self.client = TransactionClient(shared)
+        self.pool = ProducerPool(
+            open_producer=open_producer, client=self.client, config=producer_config(job, shared), timeout=self.timeout
+        )
+        self._shared = shared
+        self._pending: dict[int, KafkaCommittable] = {}
+        self._labels: dict[int, int] = {}
+
+    def committer(self, **options: object) -> KafkaCommitter:
+        """A committer of the driver's kind; the witness asks the harness's group."""
+        witness = GroupOffsetsWitness(self._shared, group_id=self.group_id, timeout=10) if self.group_id else None
+        return KafkaCommitter(self.client, witness, timeout=self.timeout, **options)  # type: ignore[arg-type]
+
+    def open(self, state: State | None = None) -> Harness:
+        """Starts the life: settles what the state names, aborts what lingers (subtask 0 does so for the job)."""
+        restored = state or State()
+        self.restored_hint = restored.hint or FIRST_HINT
+        if self.subtask == 0:
+            self.settled = self.committer(before_witness=lambda: self._abort(restored)).commit(restored.pending)
+            self._abort(restored)
+        self.writer = KafkaWriter(
+            self.sink,
+            pool=self.pool,
+            subtask=self.subtask,
+            parallelism=self.parallelism,
+            next_free=self.restored_hint.next_free_transactional_id,
+            timeout=self.timeout,
+        )
+        self._checkpoint_id = restored.checkpoint_id + 1
+        self._begun = False
+        return self
+
+    def restore(self, state: State) -> Harness:
+        """:meth:`open` from a checkpoint."""
+        return self.open(state)
+
+    def write(self, *values: int | str) -> None:
+        """Writes records of the current checkpoint."""
+        self._begin()
+        self.writer.write(pa.RecordBatch.from_pydict({"value": [str(value).encode() for value in values]}))
+
+    def snapshot(self, label: int, ranges: tuple[KafkaPartitionSplit, ...] = ()) -> State:
+        """Pre-commits the current transaction as checkpoint ``label``; what follows belongs to the next one."""
+        self._begin()
+        committable = self.writer.pre_commit(ranges, group_id=self.group_id)
+        if committable is not None:
+            self._pending[self._checkpoint_id] = committable
+        self._labels[label] = self._checkpoint_id
+        state = State(
+            checkpoint_id=self._checkpoint_id,
+            hint=snapshot_hint(
+                semantic=self.semantic,
+                subtask=self.subtask,
+                parallelism=self.parallelism,
+                pool_size=self.pool_size,
+                restored=self.restored_hint,
+            ),
+            pending=tuple(self._pending.values()),
+            prefix=self.prefix,
+        )
+        self._checkpoint_id += 1
+        self._begun = False
+        return state
+
+    def notify(self, label: int) -> tuple[Settled, ...]:
+        """Checkpoint ``label`` is complete: commits its transaction and those before it."""
+        checkpoint_id = self._labels[label]
+        due = [self._pending.pop(one) for one in sorted(self._pending) if one <= checkpoint_id]
+        settled = self.committer().commit(due)
+        self.writer.notify_committed(checkpoint_id)
+        return settled
+
+    def close(self) -> None:
+        """An orderly end: the unfinished checkpoint is aborted, every client is closed."""
+        self.writer.close()
+        self.kill()
+
+    def kill(self) -> None:
+        """Ends the clients without a word to the broker about transactions."""
+        self.pool.close()
+        self.client.close()
+
+    def _begin(self) -> None:
+        if not self._begun:
+            self.writer.begin(self._checkpoint_id)
+            self._begun = True
+
+    def _abort(self, state: State) -> None:
+        former = [state.prefix] if state.prefix and state.prefix != self.prefix else []
+        report = abort_lingering(
+            self.client,
+            [self.prefix, *former],
+            hint=self.restored_hint,
+            parallelism=self.parallelism,
+            pool_size=self.pool_size,
+        )
+        self.aborted = replace(report, ids=(*self.aborted.ids, *report.ids))
