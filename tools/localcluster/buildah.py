@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from localcluster import mounts
 from localcluster.commands import run, succeeds
 from localcluster.oci import Layout
 from localcluster.settings import REPOSITORY, Settings
@@ -70,6 +71,10 @@ class Buildah:
             return Layout(self._layouts / layout, "latest")
         except (OSError, ValueError, LookupError):
             return None
+
+    def let_go(self) -> None:
+        """Unmounts what the builder left mounted, so that its folder can be moved or deleted."""
+        mounts.unmount_below(self._root)
 
     def _buildah(self) -> list[str]:
         return ["buildah", f"--root={self._root}", f"--runroot={self._run_root}", "--storage-driver=overlay"]

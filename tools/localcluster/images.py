@@ -91,6 +91,7 @@ class ImageBuilder:
                 cache_layers=False,
             )
             layout = self._buildah.export(image.reference, image.name)
+            self._buildah.let_go()
         self._keys.write_text(json.dumps({**self._read_keys(), image.name: key}))
         return layout
 

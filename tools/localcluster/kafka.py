@@ -47,7 +47,9 @@ _DEFAULTS: Mapping[str, str] = {
     "share.coordinator.state.topic.min.isr": "1",
     "transaction.max.timeout.ms": "900000",
     "group.initial.rebalance.delay.ms": "0",
-    "controlled.shutdown.enable": "false",  # there is no other broker to hand partitions to
+    # A killed broker comes back only when the session of its former self has expired, which is 9 s by default.
+    "broker.session.timeout.ms": "3000",
+    "broker.heartbeat.interval.ms": "500",
     "log.message.timestamp.type": "CreateTime",
 }
 

@@ -6,6 +6,7 @@ import json
 import ssl
 import urllib.error
 import urllib.request
+from datetime import datetime
 from http.client import HTTPException
 from pathlib import Path
 from typing import Any
@@ -39,15 +40,23 @@ class KubeApi:
         except (OSError, HTTPException):
             return False
 
-    def node_is_ready(self, name: str = NODE_NAME) -> bool:
-        """Whether the node has joined and takes pods."""
+    def node_is_ready(self, *, since: datetime | None = None, name: str = NODE_NAME) -> bool:
+        """Whether the node has joined and takes pods, as it said itself after ``since``.
+
+        Without ``since`` the answer may be what the node said before it was stopped.
+        """
         try:
             node = self.get(f"/api/v1/nodes/{name}")
         except (OSError, HTTPException):
             return False
         conditions = node.get("status", {}).get("conditions", [])
         tainted = any(taint["key"] == "node.kubernetes.io/not-ready" for taint in node["spec"].get("taints", []))
-        return not tainted and any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
+        return not tainted and any(
+            each["type"] == "Ready"
+            and each["status"] == "True"
+            and (since is None or datetime.fromisoformat(each["lastHeartbeatTime"]) >= since)
+            for each in conditions
+        )
 
     def has_default_service_account(self) -> bool:
         """Whether pods can be created in the namespace ``default``: its service account comes a moment later."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 
 from localcluster.containerd import Containerd
 from localcluster.control_plane import Credentials
@@ -22,6 +23,9 @@ def start(settings: Settings, daemons: Daemons, credentials: Credentials, contai
     root = settings.state / "kubelet"
     configuration = settings.state / "kubelet.json"
     configuration.write_text(json.dumps(_configuration(settings, credentials, containerd), indent=1))
+    already = daemons.running(NAME) is not None
+    # The API server tells times in whole seconds.
+    since = None if already else datetime.now(UTC).replace(microsecond=0)
     identity = daemons.start(
         NAME,
         [
@@ -35,7 +39,13 @@ def start(settings: Settings, daemons: Daemons, credentials: Credentials, contai
         ],
     )
     api = KubeApi(NETWORK.api_url, settings.pki)
-    wait_for("the node is ready", api.node_is_ready, seconds=120, process=identity, log=daemons.log(NAME))
+    wait_for(
+        "the node is ready",
+        lambda: api.node_is_ready(since=since),
+        seconds=120,
+        process=identity,
+        log=daemons.log(NAME),
+    )
 
 
 def stop(daemons: Daemons) -> None:

@@ -69,7 +69,7 @@ def bring_up() -> None:
     _fill_chain(
         _FORWARD_CHAIN,
         ["-i", bridge, "-o", bridge, "-j", "ACCEPT"],
-        ["-i", bridge, "-j", "DROP"],
+        ["-i", bridge, "-j", "REJECT"],  # not DROP: a wrong address in a pod is told at once
         ["-o", bridge, "-j", "DROP"],
     )
     _fill_chain(
@@ -110,7 +110,10 @@ def tear_down() -> None:
 def forget_pod_addresses() -> None:
     """Removes what the CNI library remembers of pods; called once no pod is left."""
     for result in _CNI_RESULTS.glob(f"{NETWORK_NAME}-*"):
-        result.unlink(missing_ok=True)
+        # NETWORK_NAME-CONTAINER-INTERFACE; the loopback interface has a file of its own, under the same container.
+        container = result.name.removeprefix(f"{NETWORK_NAME}-").rpartition("-")[0]
+        for file in (result, result.with_name(f"cni-loopback-{container}-lo")):
+            file.unlink(missing_ok=True)
 
 
 def _bridge_exists() -> bool:

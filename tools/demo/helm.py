@@ -1,0 +1,51 @@
+"""helm with types: only ever against the cluster of the environment it was made with."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+
+from demo.environment import ClusterEnvironment
+from demo.kubectl import CommandFailed
+
+
+class Helm:
+    """Releases of one namespace."""
+
+    def __init__(self, environment: ClusterEnvironment, namespace: str) -> None:
+        self._environment = environment
+        self._namespace = namespace
+
+    def upgrade_install(
+        self, release: str, chart: Path, values: Mapping[str, str] | None = None, *, seconds: int = 180
+    ) -> None:
+        """Installs a chart or brings a release up to date, and waits until what it deploys is ready.
+
+        :raises CommandFailed: the chart does not render, the API server refuses, or nothing got ready in time.
+        """
+        settings = [f"--set-string={key}={value}" for key, value in (values or {}).items()]
+        self._run(
+            "upgrade", "--install", release, str(chart), "--create-namespace", "--wait", f"--timeout={seconds}s", *settings,
+            seconds=seconds + 30,
+        )  # fmt: skip
+
+    def uninstall(self, release: str, *, seconds: int = 60) -> None:
+        """Takes a release away; one that is not there is fine."""
+        self._run("uninstall", release, "--ignore-not-found", "--wait", f"--timeout={seconds}s", seconds=seconds + 30)
+
+    def _run(self, *arguments: str, seconds: float) -> str:
+        command = [
+            self._environment.helm, f"--kubeconfig={self._environment.kubeconfig}", f"--namespace={self._namespace}",
+            *arguments,
+        ]  # fmt: skip
+        try:
+            done = subprocess.run(
+                command, capture_output=True, text=True, timeout=seconds, check=False,
+                env=self._environment.process_environment(),
+            )  # fmt: skip
+        except subprocess.TimeoutExpired as late:
+            raise CommandFailed(["helm", *arguments], f"no end within {seconds:.0f} s") from late
+        if done.returncode != 0:
+            raise CommandFailed(["helm", *arguments], done.stderr.strip())
+        return done.stdout

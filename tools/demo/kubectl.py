@@ -1,0 +1,120 @@
+"""kubectl with types: only ever against the cluster of the environment it was made with."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from demo.environment import ClusterEnvironment
+from localcluster.errors import SetupError
+
+Object = dict[str, Any]
+"""A Kubernetes object as JSON."""
+
+_REQUEST_SECONDS = 60.0
+
+
+class CommandFailed(SetupError):
+    """kubectl or helm ended with an error; ``said`` is what it printed about it."""
+
+    def __init__(self, command: Sequence[str], said: str) -> None:
+        super().__init__(f"{' '.join(command)}: {said or 'failed without a word'}")
+        self.said = said
+
+
+class Kubectl:
+    """One namespace (or none) of one cluster."""
+
+    def __init__(self, environment: ClusterEnvironment, namespace: str = "") -> None:
+        self._environment = environment
+        self.namespace = namespace
+
+    def within(self, namespace: str) -> Kubectl:
+        """The same cluster, another namespace."""
+        return Kubectl(self._environment, namespace)
+
+    def command(self, *arguments: str) -> list[str]:
+        """The whole command line, for those who run it themselves."""
+        scope = [f"--namespace={self.namespace}"] if self.namespace else []
+        return [self._environment.kubectl, f"--kubeconfig={self._environment.kubeconfig}", *scope, *arguments]
+
+    def process_environment(self) -> dict[str, str]:
+        """What a command of :meth:`command` must run in."""
+        return self._environment.process_environment()
+
+    def run(self, *arguments: str, stdin: str = "", seconds: float = _REQUEST_SECONDS) -> str:
+        """What kubectl prints.
+
+        :raises CommandFailed: it ended with an error, or not in time.
+        """
+        try:
+            done = subprocess.run(
+                self.command(*arguments), input=stdin, capture_output=True, text=True, timeout=seconds, check=False,
+                env=self.process_environment(),
+            )  # fmt: skip
+        except subprocess.TimeoutExpired as late:
+            raise CommandFailed(["kubectl", *arguments], f"no end within {seconds:.0f} s") from late
+        if done.returncode != 0:
+            raise CommandFailed(["kubectl", *arguments], done.stderr.strip())
+        return done.stdout
+
+    def apply(self, *objects: Mapping[str, Any]) -> None:
+        """Creates or updates objects.
+
+        :raises CommandFailed: the API server refuses one; ``said`` has its words.
+        """
+        body = {"apiVersion": "v1", "kind": "List", "items": list(objects)}
+        self.run("apply", "--filename=-", stdin=json.dumps(body))
+
+    def get(self, kind: str, name: str) -> Object | None:
+        """One object, or None where there is none."""
+        text = self.run("get", kind, name, "--output=json", "--ignore-not-found")
+        return dict(json.loads(text)) if text.strip() else None
+
+    def list(self, kind: str, selector: str = "") -> list[Object]:
+        """Every object of a kind that carries the labels."""
+        found = json.loads(self.run("get", kind, f"--selector={selector}", "--output=json"))
+        return list(found["items"])
+
+    def delete(self, kind: str, name: str, *, wait: bool = True, seconds: float = 120.0) -> None:
+        """Deletes an object; one that is not there is fine.
+
+        :param wait: until it is gone, finalizers included.
+        """
+        flags = ["--ignore-not-found", f"--wait={str(wait).lower()}", f"--timeout={seconds:.0f}s"]
+        self.run("delete", kind, name, *flags, seconds=seconds + 10)
+
+    def patch(self, kind: str, name: str, change: Mapping[str, Any]) -> None:
+        """A merge patch."""
+        self.run("patch", kind, name, "--type=merge", f"--patch={json.dumps(change)}")
+
+    def scale(self, kind: str, name: str, replicas: int) -> None:
+        """Through the scale subresource, as ``kubectl scale`` does."""
+        self.run("scale", kind, name, f"--replicas={replicas}")
+
+    def kill_processes(self, pod: str, container: str) -> None:
+        """SIGKILL to every process of a container but its init, which ends once they are gone.
+
+        This is what the kernel does to a pod that is out of memory: nothing in it gets to say a last word, neither
+        Python nor the JVM. (Signals to process 1 from inside are ignored by the kernel.)
+        """
+        try:
+            self.run("exec", pod, f"--container={container}", "--", "bash", "-c", "kill -9 -1", seconds=20)
+        except CommandFailed as failure:
+            # The container may end before the answer comes back.
+            if "exit code 137" not in failure.said and "not found" not in failure.said:
+                raise
+
+    def ensure_namespace(self, name: str, labels: Mapping[str, str] | None = None) -> None:
+        """Creates a namespace if need be, and awaits what pods in it need."""
+        self.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": dict(labels or {})}})
+        self.within(name).run("wait", "--for=create", "serviceaccount/default", "--timeout=30s")
+
+    def logs(self, pod: str, *, lines: int = 30) -> str:
+        """The last lines of a pod's log; what prevents them, where there are none. Never raises."""
+        try:
+            return self.run("logs", pod, f"--tail={lines}", "--all-containers", seconds=20)
+        except SetupError as error:
+            return error.what

@@ -1,0 +1,107 @@
+"""Puts the data into the source topic at a pace, so that what happens to the job happens while it is at work."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterable
+from types import TracebackType
+from typing import Self
+
+from confluent_kafka import KafkaError, Message, Producer
+
+from demo.data import SourceRecord
+from localcluster.errors import SetupError
+
+_SLICE = 500
+"""Records between two looks at the clock."""
+
+
+class PacedLoader:
+    """Produces records in a thread of its own; a context manager. An idempotent producer: each record is stored once.
+
+    :param rate: records a second, until :meth:`hurry`.
+    """
+
+    def __init__(self, bootstrap: str, topic: str, records: Iterable[SourceRecord], *, rate: float) -> None:
+        self._topic = topic
+        self._records = records
+        self._rate = rate
+        self._hurry = threading.Event()
+        self._stop = threading.Event()
+        self._sent = 0
+        self._failures: list[str] = []
+        self._producer = Producer(
+            {
+                "bootstrap.servers": bootstrap,
+                "client.id": "kafkaspark-demo-loader",
+                "enable.idempotence": True,
+                "linger.ms": 50,
+                "compression.type": "lz4",
+                "queue.buffering.max.messages": 200_000,
+            }
+        )
+        self._thread = threading.Thread(target=self._run, name="loader", daemon=True)
+
+    @property
+    def sent(self) -> int:
+        """Records handed over so far."""
+        return self._sent
+
+    def hurry(self) -> None:
+        """The rest as fast as it goes."""
+        self._hurry.set()
+
+    def finish(self, seconds: float) -> int:
+        """Waits for the last record to be stored; returns how many there are.
+
+        :raises SetupError: not in time, or the broker did not take one.
+        """
+        self.hurry()
+        self._thread.join(seconds)
+        if self._thread.is_alive():
+            raise SetupError(f"the data is not in topic {self._topic} within {seconds:.0f} s: {self._sent} records are")
+        if self._failures:
+            raise SetupError(f"the broker did not take {len(self._failures)} records: {self._failures[0]}")
+        return self._sent
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stop.set()
+        self._hurry.set()
+        self._thread.join(timeout=30)
+
+    def _run(self) -> None:
+        began = time.monotonic()
+        try:
+            for record in self._records:
+                if self._sent % _SLICE == 0:
+                    self._producer.poll(0)
+                    if self._stop.is_set():
+                        return
+                    ahead = self._sent / self._rate - (time.monotonic() - began)
+                    if ahead > 0:
+                        self._hurry.wait(ahead)
+                self._produce(record)
+                self._sent += 1
+            if self._producer.flush(60) > 0:
+                self._failures.append("no answer within 60 s")
+        except Exception as error:  # told by finish, in the thread that can do something about it
+            self._failures.append(str(error))
+
+    def _produce(self, record: SourceRecord) -> None:
+        while True:
+            try:
+                self._producer.produce(self._topic, value=record.value, key=record.key, on_delivery=self._delivered)
+                return
+            except BufferError:
+                self._producer.poll(0.1)
+
+    def _delivered(self, error: KafkaError | None, _message: Message) -> None:
+        if error is not None:
+            self._failures.append(error.str())

@@ -1,0 +1,91 @@
+"""Topics on the cluster's broker: made, emptied, measured."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+
+from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
+
+from demo.watch import TimedOut
+from localcluster.errors import SetupError
+
+_SECONDS = 30.0
+
+
+class Topics:
+    """Administers topics of one broker.
+
+    :param bootstrap: the broker as this machine reaches it.
+    """
+
+    def __init__(self, bootstrap: str) -> None:
+        self._admin = AdminClient({"bootstrap.servers": bootstrap, "client.id": "kafkaspark-demo"})
+
+    def recreate(self, names: Iterable[str], *, partitions: int) -> None:
+        """Makes topics empty, and new where they exist.
+
+        :raises SetupError: the broker refuses. :raises TimedOut: it does not get done.
+        """
+        wanted = list(names)
+        self.delete(wanted)
+        deadline = time.monotonic() + _SECONDS
+        missing = wanted
+        while missing:
+            futures = self._admin.create_topics([NewTopic(name, partitions, 1) for name in missing])
+            still = []
+            for name, future in futures.items():
+                try:
+                    future.result(timeout=_SECONDS)
+                except KafkaException as error:
+                    # A topic that is being deleted keeps its name for a moment.
+                    if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                        raise SetupError(f"topic {name} cannot be created: {error.args[0].str()}") from error
+                    still.append(name)
+            missing = still
+            if missing and time.monotonic() > deadline:
+                raise TimedOut(f"topics {', '.join(missing)} are still being deleted")
+            self._await_partitions(set(wanted) - set(missing), partitions, deadline)
+
+    def delete(self, names: Iterable[str]) -> None:
+        """Deletes topics; those that are not there are fine."""
+        wanted = list(names)
+        if not wanted:
+            return
+        for name, future in self._admin.delete_topics(wanted).items():
+            try:
+                future.result(timeout=_SECONDS)
+            except KafkaException as error:
+                if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+                    raise SetupError(f"topic {name} cannot be deleted: {error.args[0].str()}") from error
+
+    def ends(self, topic: str, *, committed_only: bool = False) -> dict[int, int]:
+        """The end of each partition; with ``committed_only`` the last stable offset, where open transactions begin."""
+        partitions = self._admin.list_topics(topic, timeout=_SECONDS).topics[topic].partitions
+        asked = {TopicPartition(topic, number): OffsetSpec.latest() for number in partitions}
+        level = IsolationLevel.READ_COMMITTED if committed_only else IsolationLevel.READ_UNCOMMITTED
+        futures = self._admin.list_offsets(asked, isolation_level=level, request_timeout=_SECONDS)
+        return {one.partition: future.result().offset for one, future in futures.items()}
+
+    def held_back(self, topic: str) -> int:
+        """Offsets that a read_committed reader cannot reach because a transaction before them is open."""
+        committed = self.ends(topic, committed_only=True)
+        return sum(end - committed[partition] for partition, end in self.ends(topic).items())
+
+    def _await_partitions(self, names: set[str], partitions: int, deadline: float) -> None:
+        # Creation is answered before every partition has its leader.
+        while True:
+            known = self._admin.list_topics(timeout=_SECONDS).topics
+            ready = [
+                name
+                for name in names
+                if name in known
+                and len(known[name].partitions) == partitions
+                and all(one.leader >= 0 for one in known[name].partitions.values())
+            ]
+            if len(ready) == len(names):
+                return
+            if time.monotonic() > deadline:
+                raise TimedOut(f"topics {', '.join(sorted(names - set(ready)))} have no leaders")
+            time.sleep(0.05)
