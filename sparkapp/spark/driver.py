@@ -18,8 +18,8 @@ from pyspark.sql import SparkSession
 from sparkapp.checkpoint.coordinator import CheckpointCoordinator, Completed
 from sparkapp.checkpoint.recovery import Recovery, recover
 from sparkapp.checkpoint.store import CheckpointStore
-from sparkapp.model.client_config import cluster_config, consumer_config, read_password
 from sparkapp.model.checkpoint import CheckpointDocument
+from sparkapp.model.client_config import cluster_config, consumer_config, read_password
 from sparkapp.model.job import Job
 from sparkapp.model.protocol import no_hook
 from sparkapp.model.report import DriverState, Outcome, Termination, termination_of

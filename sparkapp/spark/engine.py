@@ -82,6 +82,7 @@ class MicroBatchEngine:
         self._columns = ALL_COLUMNS
         self._settled = coordinator.document.checkpoint_id
         self._plan = query_log.decode_engine(coordinator.document.engine).plan
+        self._first_plan = self._plan
         self._pending: tuple[KafkaPartitionSplit, ...] | None = None
         self._due = clock()
         self._draining = threading.Event()
@@ -92,7 +93,8 @@ class MicroBatchEngine:
     # -- the planner half, called from the planner's socket -------------------------------------------------------
 
     def initial(self) -> int:
-        return self._plan
+        """Constant for the attempt: Spark asks again when it plans the first batch, after :meth:`latest`."""
+        return self._first_plan
 
     def latest(self, start: int) -> int:
         """Fixes the next checkpoint's splits once it is due; ``start`` means "nothing yet"."""
@@ -103,8 +105,11 @@ class MicroBatchEngine:
             raise
 
     def partitions(self, start: int, end: int) -> tuple[Sequence[SubtaskSplits], frozenset[str]]:
-        if start == end or self._pending is None:
+        if start == end:
             return [], self._columns
+        if self._pending is None or (start, end) != (self._plan - 1, self._plan):
+            msg = f"Spark asks for what is between plans {start} and {end}, the plan under way is {self._plan}"
+            raise TransactionError(msg)
         groups = splits_by_subtask(self._pending, self._job.spec.parallelism)
         return [SubtaskSplits(subtask, splits) for subtask, splits in groups.items()], self._columns
 
@@ -253,6 +258,9 @@ class MicroBatchEngine:
             group_id = self._job.spec.source.group_id if inside else None
             return frame, [order(subtask=s, ranges=ranges, group_id=group_id) for s, ranges in groups.items()], True
         count = lineage.partition_count(frame)
+        if groups and not count:
+            msg = f"checkpoint {checkpoint_id}: the engine planned no task for the splits of {len(groups)} subtasks"
+            raise TransactionError(msg)
         if count > parallelism:
             # Each writer needs transactional ids of its own, and there are those of P subtasks.
             frame, count = frame.coalesce(parallelism), parallelism

@@ -31,5 +31,6 @@ def check_kafka(job: Job, cluster: KafkaClusterView) -> None:
         )
         raise TransactionTimeoutTooLong(
             msg,
-            remedy=f"set spec.sink.transactionTimeoutSeconds to {int(allowed) // 1000} at most, or raise {_MAX_TIMEOUT}",
+            remedy=f"set spec.sink.transactionTimeoutSeconds to at most {int(allowed) // 1000},"
+            f" or raise the broker's {_MAX_TIMEOUT}",
         )

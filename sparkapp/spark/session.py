@@ -59,7 +59,6 @@ def session_settings(job: Job, *, directory: Path = Path(names.JOB_DIRECTORY)) -
         settings |= {
             "spark.master": f"local[{job.spec.parallelism}]",
             "spark.ui.enabled": "false",
-            "spark.pyspark.python": sys.executable,
         }
     code = code_directory()
     if Path(code).is_dir():
@@ -69,6 +68,8 @@ def session_settings(job: Job, *, directory: Path = Path(names.JOB_DIRECTORY)) -
 
 def create_session(settings: dict[str, str]) -> SparkSession:
     """Starts the JVM and connects; takes some seconds, executors come up in the background."""
+    # Spark's planner processes look only at the environment; without it they would run some other Python.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder
     for name, value in settings.items():
         builder = builder.config(name, value)
