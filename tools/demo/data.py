@@ -32,7 +32,7 @@ class SourceRecord:
 
 
 def flights(limit: int = ALL_FLIGHTS) -> Iterator[SourceRecord]:
-    """The first ``limit`` flights in the data set's order; keyed by the aircraft, so that each one's flights stay in order.
+    """The first ``limit`` flights in the data set's order; the key is the aircraft, so that its flights stay in order.
 
     :raises SetupError: the package with the data is not installed.
     """

@@ -49,7 +49,9 @@ class ClusterEnvironment:
                 logs=Path(values["KAFKASPARK_LOGS"]),
             )
         except KeyError as missing:
-            raise SetupError(f"{source} does not tell {missing}", hint="start the cluster: make cluster-up") from missing
+            raise SetupError(
+                f"{source} does not tell {missing}", hint="start the cluster: make cluster-up"
+            ) from missing
 
     @classmethod
     def load(cls, settings: Settings | None = None) -> ClusterEnvironment:

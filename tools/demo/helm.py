@@ -26,8 +26,8 @@ class Helm:
         """
         settings = [f"--set-string={key}={value}" for key, value in (values or {}).items()]
         self._run(
-            "upgrade", "--install", release, str(chart), "--create-namespace", "--wait", f"--timeout={seconds}s", *settings,
-            seconds=seconds + 30,
+            "upgrade", "--install", release, str(chart), "--create-namespace", "--wait", f"--timeout={seconds}s",
+            *settings, seconds=seconds + 30,
         )  # fmt: skip
 
     def uninstall(self, release: str, *, seconds: int = 60) -> None:

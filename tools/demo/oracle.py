@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 from demo.data import ID
@@ -92,14 +93,14 @@ def compare(source: Iterable[ReadRecord], sink: Iterable[ReadRecord], *, expect:
 
 
 def longest_pause(sink: Iterable[ReadRecord], *, since: float, until: float) -> float:
-    """Seconds of the longest time without a record written, of those that have begun in a window of wall clock time.
+    """Seconds of the longest time without a record written, of those that overlap a window of wall clock time.
 
     :param since: seconds since 1970, as ``until``. 0.0 where fewer than two records are near the window.
     """
     times = sorted({record.timestamp for record in sink})
     pauses = [
         (later - earlier) / 1000
-        for earlier, later in zip(times, times[1:], strict=False)
+        for earlier, later in pairwise(times)
         if later >= since * 1000 and earlier <= until * 1000
     ]
     return max(pauses, default=0.0)

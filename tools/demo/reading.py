@@ -50,7 +50,9 @@ def read_committed(bootstrap: str, topic: str, *, seconds: float = 120.0) -> lis
         unread = set(partitions)
         while unread:
             if time.monotonic() > deadline:
-                raise TimedOut(f"topic {topic} was not read to its end within {seconds:.0f} s: {len(records)} records were")
+                raise TimedOut(
+                    f"topic {topic} was not read to its end within {seconds:.0f} s: {len(records)} records were"
+                )
             for message in consumer.consume(_AT_ONCE, timeout=0.2):
                 error = message.error()
                 if error is None:

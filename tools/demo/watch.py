@@ -6,38 +6,33 @@ import json
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import TracebackType
 from typing import Self
 
 from demo.kubectl import Kubectl, Object
 from localcluster.errors import SetupError
 
+Objects = Mapping[str, Object]
+"""What exists now, by name."""
+
 
 class TimedOut(SetupError):
     """Something did not become true in time."""
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
-    """One state of an object and when it was seen, on the clock of :func:`time.monotonic`."""
-
-    at: float
-    object: Object
-
-
 class Watch:
-    """Every change of one object, by ``kubectl get --watch`` in the background; a context manager.
+    """The objects of one kind, kept up to date by ``kubectl get --watch`` in the background; a context manager.
 
-    :param kubectl: with the namespace of the object.
+    :param kubectl: with the namespace of the objects.
+    :param selection: a flag that narrows them, ``--selector=…`` or ``--field-selector=…``.
     """
 
-    def __init__(self, kubectl: Kubectl, kind: str, name: str) -> None:
+    def __init__(self, kubectl: Kubectl, kind: str, selection: str) -> None:
         self._kubectl = kubectl
-        self._what = f"{kind}/{name}"
-        self._arguments = ("get", kind, f"--field-selector=metadata.name={name}", "--watch", "--output=json")
-        self._seen: list[Seen] = []
+        self._what = f"{kind} {selection}"
+        self._arguments = ("get", kind, selection, "--watch", "--output-watch-events", "--output=json")
+        self._objects: dict[str, Object] = {}
         self._changed = threading.Condition()
         self._closed = threading.Event()
         self._process: subprocess.Popen[str] | None = None
@@ -57,40 +52,27 @@ class Watch:
         self._thread.join(timeout=10)
 
     @property
-    def seen(self) -> list[Seen]:
-        """Every state so far, oldest first."""
+    def objects(self) -> Objects:
+        """What exists now."""
         with self._changed:
-            return list(self._seen)
+            return dict(self._objects)
 
-    @property
-    def latest(self) -> Object | None:
-        """The newest state, or None before the first one."""
-        with self._changed:
-            return self._seen[-1].object if self._seen else None
+    def wait(self, what: str, condition: Callable[[Objects], bool], *, seconds: float) -> Objects:
+        """Blocks until the objects satisfy the condition, and returns them; the present ones count.
 
-    def wait_for(self, what: str, condition: Callable[[Object], bool], *, seconds: float) -> Seen:
-        """Blocks until the object satisfies the condition; the current state counts.
-
-        :raises TimedOut: naming ``what`` and the last state seen.
+        :raises TimedOut: naming ``what``.
         """
         deadline = time.monotonic() + seconds
         with self._changed:
-            while True:
-                if self._seen and condition(self._seen[-1].object):
-                    return self._seen[-1]
+            while not condition(self._objects):
                 left = deadline - time.monotonic()
                 if left <= 0:
-                    raise TimedOut(f"{self._what}: {what}: not within {seconds:.0f} s; {self._shown()}")
+                    raise TimedOut(f"{what}: not within {seconds:.0f} s")
                 self._changed.wait(left)
-
-    def _shown(self) -> str:
-        if not self._seen:
-            return "it was never seen"
-        status = self._seen[-1].object.get("status", {})
-        return f"last seen: state {status.get('state')}, reason {status.get('reason')}, {status.get('message')}"
+            return dict(self._objects)
 
     def _follow(self) -> None:
-        # The API server ends every watch after a while; a new one begins with the present state.
+        # The API server ends every watch after half an hour or more; a new one begins with what exists then.
         while not self._closed.is_set():
             self._process = subprocess.Popen(
                 self._kubectl.command(*self._arguments), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
@@ -99,14 +81,20 @@ class Watch:
             assert self._process.stdout is not None
             if self._closed.is_set():
                 self._process.kill()
-            for document in documents(self._process.stdout):
-                self._add(document)
+            with self._changed:
+                self._objects.clear()
+            for event in documents(self._process.stdout):
+                self._apply(event)
             self._process.wait()
             self._closed.wait(0.2)
 
-    def _add(self, document: Object) -> None:
+    def _apply(self, event: Object) -> None:
+        found = event["object"]
         with self._changed:
-            self._seen.append(Seen(time.monotonic(), document))
+            if event["type"] == "DELETED":
+                self._objects.pop(found["metadata"]["name"], None)
+            elif event["type"] in {"ADDED", "MODIFIED"}:
+                self._objects[found["metadata"]["name"]] = found
             self._changed.notify_all()
 
 

@@ -1,0 +1,56 @@
+"""Following objects, with a stand-in for kubectl that prints what it would."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from demo.environment import ClusterEnvironment
+from demo.kubectl import Kubectl
+from demo.watch import TimedOut, Watch, documents
+
+
+def event(kind: str, name: str, state: str) -> str:
+    body = {"type": kind, "object": {"metadata": {"name": name}, "status": {"state": state}}}
+    return json.dumps(body, indent=4)
+
+
+def kubectl_that_prints(folder: Path, *events: str) -> Kubectl:
+    program = folder / "kubectl"
+    program.write_text("#!/bin/sh\ncat <<'E'\n" + "\n".join(events) + "\nE\nexec sleep 60\n")
+    program.chmod(0o755)
+    return Kubectl(
+        ClusterEnvironment(
+            kubeconfig=folder, kubectl=str(program), helm="", bootstrap="", bootstrap_pods="", logs=folder
+        )
+    )
+
+
+def test_documents_end_at_their_last_line() -> None:
+    text = event("ADDED", "a", "Running") + "\n" + event("MODIFIED", "a", "Failed") + "\n"
+    assert [one["type"] for one in documents(text.splitlines(keepends=True))] == ["ADDED", "MODIFIED"]
+
+
+def test_a_watch_has_the_newest_state_of_what_exists(tmp_path: Path) -> None:
+    kubectl = kubectl_that_prints(
+        tmp_path,
+        event("ADDED", "a", "1"),
+        event("ADDED", "b", "1"),
+        event("MODIFIED", "a", "2"),
+        event("DELETED", "b", "1"),
+    )
+    with Watch(kubectl, "pods", "--selector=") as watch:
+        found = watch.wait(
+            "a only", lambda objects: objects.keys() == {"a"} and objects["a"]["status"]["state"] == "2", seconds=5
+        )
+    assert found["a"]["metadata"]["name"] == "a"
+
+
+def test_waiting_in_vain_says_for_what(tmp_path: Path) -> None:
+    with (
+        Watch(kubectl_that_prints(tmp_path), "pods", "--selector=") as watch,
+        pytest.raises(TimedOut, match="the end: not"),
+    ):
+        watch.wait("the end", bool, seconds=0.05)

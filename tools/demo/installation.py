@@ -1,0 +1,60 @@
+"""The operator on the cluster: installed from this working tree's chart, with the images that were built from it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from demo.environment import ClusterEnvironment
+from demo.helm import Helm
+from demo.kubectl import Kubectl
+from localcluster.errors import SetupError
+from localcluster.images import IMAGES
+from localcluster.settings import REPOSITORY, Settings
+
+NAMESPACE = "kafkaspark-system"
+RELEASE = "kafkaspark"
+
+IMAGE_OF = {image.name: image.reference for image in IMAGES}
+
+
+def chart() -> Path:
+    """The operator's chart.
+
+    :raises SetupError: the working tree has none.
+    """
+    found = sorted(REPOSITORY.glob("charts/*/Chart.yaml"))
+    if not found:
+        raise SetupError("this working tree has no chart", hint="check out the whole repository")
+    return found[0].parent
+
+
+def install(environment: ClusterEnvironment, settings: Settings | None = None) -> None:
+    """Installs the operator or brings it up to date, and waits until it is ready.
+
+    The images' tags stay the same from build to build, so the digest goes into an annotation: a new build restarts the
+    operator, an unchanged one leaves it alone.
+    """
+    used = settings if settings is not None else Settings.from_environment()
+    repository, _, tag = IMAGE_OF["operator"].rpartition(":")
+    Helm(environment, NAMESPACE).upgrade_install(
+        RELEASE,
+        chart(),
+        {
+            "image.repository": repository,
+            "image.tag": tag,
+            "podAnnotations.kafkaspark\\.io/image": image_key(used, "operator"),
+        },
+    )
+
+
+def image_key(settings: Settings, name: str) -> str:
+    """What the loaded image was built from; empty where it cannot be told."""
+    keys = settings.cache / "image-keys.json"
+    return str(json.loads(keys.read_text()).get(name, "")) if keys.exists() else ""
+
+
+def operator_pods(environment: ClusterEnvironment) -> list[str]:
+    """Names of the operator's pods."""
+    pods = Kubectl(environment, NAMESPACE).list("pods", f"app.kubernetes.io/instance={RELEASE}")
+    return [str(pod["metadata"]["name"]) for pod in pods]

@@ -1,0 +1,225 @@
+"""A KafkaSparkJob on the cluster as the demo and the tests handle it: await it, hurt it, rescale it, ask it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from types import TracebackType
+from typing import Any, Self
+
+from demo.kubectl import Kubectl, Object
+from demo.watch import Objects, TimedOut, Watch
+from localcluster.errors import SetupError
+from sparkapp.model import names
+
+KIND = f"{names.PLURAL}.{names.GROUP}"
+EXECUTOR_CONTAINER = "spark-kubernetes-executor"
+"""Spark's name for it."""
+
+Status = Mapping[str, Any]
+
+
+class LiveJob:
+    """One job, its status and its pods followed by watches; a context manager.
+
+    Every wait that ends in vain raises :class:`TimedOut` with the job's status, events and the driver's last lines.
+
+    :param kubectl: with the namespace of the job.
+    """
+
+    def __init__(self, kubectl: Kubectl, name: str) -> None:
+        self.kubectl = kubectl
+        self.name = name
+        self._job = Watch(kubectl, KIND, f"--field-selector=metadata.name={name}")
+        self._pods = Watch(kubectl, "pods", f"--selector={names.LABEL_JOB}={name}")
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Self:
+        self._stack.enter_context(self._job)
+        self._stack.enter_context(self._pods)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.close()
+
+    # -- what is known --------------------------------------------------------------------------------------------
+
+    @property
+    def status(self) -> Status:
+        """The status as last seen."""
+        return status_of(self._job.objects.get(self.name))
+
+    @property
+    def attempt(self) -> int:
+        """Number of the attempt that the status speaks of; 0 before the first one."""
+        return int(self.status.get("attempt", {}).get("id", 0))
+
+    @property
+    def checkpoint(self) -> int:
+        """Number of the last completed checkpoint."""
+        return int(self.status.get("checkpoint", {}).get("id", 0))
+
+    def pods(self, role: str) -> list[Object]:
+        """The pods of the current attempt in a role that are not on their way out."""
+        attempt = str(self.attempt)
+        return [
+            pod
+            for pod in self._pods.objects.values()
+            if pod["metadata"].get("labels", {}).get(names.LABEL_ROLE) == role
+            and pod["metadata"]["labels"].get(names.LABEL_ATTEMPT) == attempt
+            and "deletionTimestamp" not in pod["metadata"]
+        ]
+
+    def events(self) -> list[Object]:
+        """The Kubernetes events about the job, oldest first."""
+        found = self.kubectl.run(
+            "get", "events", f"--field-selector=involvedObject.kind={names.KIND},involvedObject.name={self.name}",
+            "--sort-by=.metadata.creationTimestamp", "--output=json",
+        )  # fmt: skip
+        return list(json.loads(found)["items"])
+
+    # -- waiting --------------------------------------------------------------------------------------------------
+
+    def wait(self, what: str, condition: Callable[[Status], bool], *, seconds: float) -> Status:
+        """Blocks until the status satisfies the condition.
+
+        :raises TimedOut: with the whole story so far.
+        """
+
+        def holds(objects: Objects) -> bool:
+            found = objects.get(self.name)
+            return found is not None and condition(status_of(found))
+
+        try:
+            return status_of(self._job.wait(what, holds, seconds=seconds)[self.name])
+        except TimedOut as error:
+            raise TimedOut(f"job {self.name}: {error.what}\n{self.diagnosis()}") from error
+
+    def wait_ready(self, *, seconds: float, attempt_above: int = 0) -> Status:
+        """Blocks until an attempt of the resource's current generation runs.
+
+        :param attempt_above: and it is a later one than this.
+        """
+
+        def holds(objects: Objects) -> bool:
+            found = objects.get(self.name)
+            return found is not None and is_ready(found) and status_of(found)["attempt"]["id"] > attempt_above
+
+        what = "Ready" if not attempt_above else f"Ready again in an attempt after {attempt_above}"
+        try:
+            return status_of(self._job.wait(what, holds, seconds=seconds)[self.name])
+        except TimedOut as error:
+            raise TimedOut(f"job {self.name}: {error.what}\n{self.diagnosis()}") from error
+
+    def wait_checkpoint(self, number: int, *, seconds: float) -> Status:
+        """Blocks until a checkpoint is complete."""
+        return self.wait(
+            f"checkpoint {number}", lambda status: status.get("checkpoint", {}).get("id", 0) >= number, seconds=seconds
+        )
+
+    def wait_read(self, records: int, *, seconds: float) -> Status:
+        """Blocks until so many source records are in completed checkpoints, and none is left."""
+
+        def holds(status: Status) -> bool:
+            source = status.get("source", {})
+            return bool(source.get("recordsIn", 0) >= records and source.get("lagRecords", -1) == 0)
+
+        return self.wait(f"{records} records read and lag 0", holds, seconds=seconds)
+
+    def wait_pods(self, what: str, condition: Callable[[Objects], bool], *, seconds: float) -> Objects:
+        """Blocks until the job's pods, those of all attempts, satisfy the condition."""
+        try:
+            return self._pods.wait(what, condition, seconds=seconds)
+        except TimedOut as error:
+            raise TimedOut(f"job {self.name}: {error.what}\n{self.diagnosis()}") from error
+
+    def wait_executors(self, count: int, *, without: str = "", seconds: float) -> None:
+        """Blocks until so many executors run, not counting one that was killed.
+
+        :param without: UID of that one.
+        """
+
+        def holds(_: Objects) -> bool:
+            return len(running(self.pods(names.ROLE_EXECUTOR), without)) >= count
+
+        self.wait_pods(f"{count} executors run", holds, seconds=seconds)
+
+    # -- acting ---------------------------------------------------------------------------------------------------
+
+    def kill_driver(self) -> str:
+        """SIGKILL to every process of the driver's pod; returns the pod's name."""
+        pod = names.driver_pod(self.name, self.attempt)
+        self.kubectl.kill_processes(pod, names.DRIVER_CONTAINER)
+        return pod
+
+    def kill_executor(self) -> Object:
+        """SIGKILL to every process of one executor's pod; returns the pod as it was.
+
+        :raises SetupError: no executor runs.
+        """
+        found = running(self.pods(names.ROLE_EXECUTOR))
+        if not found:
+            raise SetupError(f"job {self.name} has no executor that could be killed")
+        self.kubectl.kill_processes(found[0]["metadata"]["name"], EXECUTOR_CONTAINER)
+        return found[0]
+
+    def rescale(self, parallelism: int) -> None:
+        """``kubectl scale``."""
+        self.kubectl.scale(KIND, self.name, parallelism)
+
+    def delete(self, *, wait: bool = True, seconds: float = 120.0) -> None:
+        """Deletes the resource."""
+        self.kubectl.delete(KIND, self.name, wait=wait, seconds=seconds)
+
+    def diagnosis(self) -> str:
+        """What a person would look at first: the status, the events, the last lines of the driver."""
+        status = self.status
+        driver = names.driver_pod(self.name, self.attempt or 1)
+        try:
+            events = [f"{one.get('type')} {one.get('reason')}: {one.get('message')}" for one in self.events()[-15:]]
+        except SetupError as error:
+            events = [error.what]
+        pods = [
+            f"{name}: {pod.get('status', {}).get('phase')} {pod.get('status', {}).get('reason', '')}"
+            for name, pod in sorted(self._pods.objects.items())
+        ]
+        return "\n".join(
+            [
+                f"state {status.get('state')}, reason {status.get('reason')}: {status.get('message')}",
+                f"status {dict(status)}",
+                "pods:", *(f"  {line}" for line in pods),
+                "events:", *(f"  {line}" for line in events),
+                f"last lines of {driver}:", self.kubectl.logs(driver),
+            ]
+        )  # fmt: skip
+
+
+def status_of(job: Object | None) -> Status:
+    """The status of a resource; empty before the operator has seen it."""
+    return (job or {}).get("status") or {}
+
+
+def condition_of(status: Status, kind: str) -> Mapping[str, Any]:
+    """One condition; empty where it is not set."""
+    return next((one for one in status.get("conditions", []) if one["type"] == kind), {})
+
+
+def is_ready(job: Object) -> bool:
+    """Whether the Ready condition holds for the resource as it is now."""
+    condition = condition_of(status_of(job), "Ready")
+    generation = job["metadata"]["generation"]
+    return condition.get("status") == "True" and condition.get("observedGeneration") == generation
+
+
+def running(pods: list[Object], without: str = "") -> list[Object]:
+    """Those whose containers run."""
+    return [
+        pod
+        for pod in pods
+        if pod["metadata"]["uid"] != without
+        and pod.get("status", {}).get("phase") == "Running"
+        and all("running" in one.get("state", {}) for one in pod["status"].get("containerStatuses", []))
+    ]
