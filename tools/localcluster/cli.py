@@ -7,9 +7,9 @@ import signal
 import sys
 from collections.abc import Mapping, Sequence
 
-from localcluster import cluster_broker, images, kafka_jars, packages, state
-from localcluster.cluster import LocalCluster
+from localcluster import cluster_broker, images, selection, state
 from localcluster.errors import SetupError, tail
+from localcluster.kafka_distribution import KafkaDistribution
 from localcluster.progress import Progress
 from localcluster.settings import NETWORK, Settings
 
@@ -48,21 +48,21 @@ def _parser() -> argparse.ArgumentParser:
 
 def _up(settings: Settings, _options: argparse.Namespace) -> int:
     with state.held(settings):
-        values = LocalCluster(settings, Progress()).up()
+        values = selection.choose(settings, Progress()).up()
     _print_summary(settings, values)
     return 0
 
 
 def _down(settings: Settings, options: argparse.Namespace) -> int:
     with state.held(settings):
-        LocalCluster(settings, Progress()).down()
+        selection.choose(settings, Progress()).down()
         if options.purge:
             state.purge(settings)
     return 0
 
 
 def _status(settings: Settings, _options: argparse.Namespace) -> int:
-    cluster = LocalCluster(settings, Progress())
+    cluster = selection.choose(settings, Progress())
     for name, how, log in cluster.status():
         print(f"{name:24} {how:28} {log}")
     is_up = cluster.is_up()
@@ -82,14 +82,9 @@ def _logs(settings: Settings, options: argparse.Namespace) -> int:
 def _images(settings: Settings, _options: argparse.Namespace) -> int:
     progress = Progress()
     with state.held(settings):
-        containerd = LocalCluster(settings, progress).containerd
-        builder = images.ImageBuilder(settings, progress)
+        cluster = selection.choose(settings, progress)
         for image in images.IMAGES:
-            layout = builder.build(image)
-            if containerd.is_running():
-                with progress.step(f"load {image.reference} into the cluster"):
-                    images.load(image, layout, containerd)
-            print(f"  {image.reference}  {layout.digest}")
+            print(f"  {image.reference}  {cluster.publish(image)}")
     return 0
 
 
@@ -98,10 +93,7 @@ def _kafka_up(settings: Settings, _options: argparse.Namespace) -> int:
     with state.held(settings):
         broker = cluster_broker.describe(settings)
         if not broker.answers():
-            packages.ensure(packages.KAFKA, settings, progress)
-            if not kafka_jars.folder(settings).exists():
-                with progress.step("fetch Kafka"):
-                    kafka_jars.fetch(settings)
+            KafkaDistribution.of(settings).fetch(settings, progress)
             with progress.step("start Kafka"):
                 broker.start()
         values = {**state.read_env_file(settings), "KAFKASPARK_BOOTSTRAP": NETWORK.kafka_host_bootstrap}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 from localcluster import (
@@ -11,7 +10,6 @@ from localcluster import (
     cluster_broker,
     control_plane,
     go_build,
-    kafka_jars,
     kube_proxy,
     kubelet,
     mounts,
@@ -23,6 +21,8 @@ from localcluster import (
 from localcluster.containerd import NAME as CONTAINERD
 from localcluster.containerd import PAUSE_IMAGE, Containerd
 from localcluster.errors import SetupError
+from localcluster.images import Image, ImageBuilder
+from localcluster.kafka_distribution import KafkaDistribution
 from localcluster.kube_api import KubeApi
 from localcluster.processes import Daemons
 from localcluster.progress import Progress
@@ -42,18 +42,17 @@ class LocalCluster:
         self._progress = progress
         self._daemons = Daemons(settings.records, settings.logs)
         self._api = KubeApi(NETWORK.api_url, settings.pki)
-        self.containerd = Containerd(settings, self._daemons)
+        self._containerd = Containerd(settings, self._daemons)
+        self._images = ImageBuilder(settings, progress)
 
-    def up(self, meanwhile: Callable[[], None] | None = None) -> dict[str, str]:
+    def up(self) -> dict[str, str]:
         """Brings up what is not up yet, and tells how to reach it (the content of the env file).
-
-        ``meanwhile`` is work that needs no cluster and runs beside the long build of the programs.
 
         :raises SetupError: something did not come up; what already runs stays up for a look.
         """
         _require_root()
         if not self.is_up():
-            self._prepare(meanwhile)
+            self._prepare()
             self._start()
         values = self._env_values()
         state.write_env_file(self._settings, values)
@@ -68,17 +67,13 @@ class LocalCluster:
             and self._api.node_is_ready()
         )
 
-    def is_running(self) -> bool:
-        """Whether the part that runs containers is there, so that images can be loaded."""
-        return self.containerd.is_running()
-
     def down(self) -> None:
         """Ends everything it started and takes away what that left behind; the state folder stays."""
         _require_root()
         with self._progress.step("stop Kubernetes and Kafka"):
             kubelet.stop(self._daemons)
             kube_proxy.stop(self._daemons)
-            self.containerd.stop()
+            self._containerd.stop()
             control_plane.stop(self._daemons)
             cluster_broker.describe(self._settings).stop()
             mounts.unmount_below(self._settings.state, self._settings.run)
@@ -102,11 +97,25 @@ class LocalCluster:
         rows.append(("node", node, str(self._daemons.log(kubelet.NAME))))
         return rows
 
-    def _prepare(self, meanwhile: Callable[[], None] | None) -> None:
-        # Everything that a fresh machine lacks. The Go build takes both cores for minutes, the rest mostly waits
-        # for the network: so all at once.
-        tasks = [self._build_programs, self._fetch_kafka, *([meanwhile] if meanwhile is not None else [])]
+    def publish(self, image: Image) -> str:
+        """Builds one of the project's images if need be, loads it if the cluster runs; tells its digest.
+
+        :raises SetupError: the build failed, or containerd refused the image.
+        """
+        layout = self._images.build(image)
+        if self._containerd.is_running() and self._containerd.images().get(image.reference) != layout.digest:
+            with self._progress.step(f"load {image.reference} into the cluster"):
+                known = self._containerd.blobs()
+                self._containerd.load_image(lambda archive: layout.write_archive(archive, image.reference, known))
+        return layout.digest
+
+    def _prepare(self) -> None:
+        # Everything that a fresh machine lacks.
         packages.ensure(packages.CLUSTER, self._settings, self._progress)
+        tasks = [self._build_programs, self._fetch_kafka]
+        if not go_build.cached(go_build.HYPERKUBE, self._settings).exists():
+            # The Go build takes minutes, and the bulk of the images mostly waits for the network: both at once.
+            tasks.append(self._images.prepare)
         with ThreadPoolExecutor(max_workers=len(tasks)) as pool:
             running = [pool.submit(task) for task in tasks]
             for each in running:
@@ -121,10 +130,7 @@ class LocalCluster:
                 go_build.build(go_build.PAUSE, self._settings, step)
 
     def _fetch_kafka(self) -> None:
-        packages.ensure(packages.KAFKA, self._settings, self._progress)
-        if not kafka_jars.folder(self._settings).exists():
-            with self._progress.step("fetch Kafka"):
-                kafka_jars.fetch(self._settings)
+        KafkaDistribution.of(self._settings).fetch(self._settings, self._progress)
 
     def _start(self) -> None:
         settings, daemons = self._settings, self._daemons
@@ -138,17 +144,17 @@ class LocalCluster:
                 control_plane.start(settings, daemons, credentials)
             runtime.result()
             with self._progress.step("start the node"):
-                kubelet.start(settings, daemons, credentials, self.containerd)
+                kubelet.start(settings, daemons, credentials, self._containerd)
                 kube_proxy.start(settings, daemons, credentials)
                 wait_for("the namespace default is ready", self._api.has_default_service_account, seconds=60)
             broker.result()
 
     def _start_container_runtime(self) -> None:
         with self._progress.step("start containerd"):
-            self.containerd.start()
-            if PAUSE_IMAGE not in self.containerd.images():
+            self._containerd.start()
+            if PAUSE_IMAGE not in self._containerd.images():
                 program = go_build.cached(go_build.PAUSE, self._settings)
-                self.containerd.load_image(
+                self._containerd.load_image(
                     lambda archive: oci.write_single_program_image(archive, PAUSE_IMAGE, program, _PAUSE_USER)
                 )
 

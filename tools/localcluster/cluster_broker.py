@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from localcluster import kafka_jars
-from localcluster.kafka import Broker, Listener
+from localcluster.kafka import Broker
+from localcluster.kafka_distribution import KafkaDistribution
+from localcluster.kafka_properties import Listener
 from localcluster.settings import NETWORK, Settings
 
 
@@ -16,7 +17,7 @@ def describe(settings: Settings) -> Broker:
         listeners.append(Listener("PODS", NETWORK.node_ip, NETWORK.kafka_pods_port))
     return Broker(
         settings.state / "kafka",
-        jars=kafka_jars.folder(settings),
+        distribution=KafkaDistribution.of(settings),
         listeners=listeners,
         controller_port=NETWORK.kafka_controller_port,
         log=settings.logs / "kafka.log",

@@ -9,8 +9,6 @@ from pathlib import Path
 
 from localcluster import base_image, packages, python_trees
 from localcluster.buildah import Buildah
-from localcluster.containerd import Containerd
-from localcluster.errors import SetupError
 from localcluster.oci import Layout
 from localcluster.progress import Progress
 from localcluster.python_trees import PythonTrees
@@ -103,7 +101,8 @@ class ImageBuilder:
 
     def _build_dependencies(self, image: Image) -> str:
         key = hashlib.sha256(
-            f"{base_image.IMAGE} {self._trees.site_packages_key(image.name)}".encode() + image.containerfile.read_bytes()
+            f"{base_image.IMAGE} {self._trees.site_packages_key(image.name)}".encode()
+            + image.containerfile.read_bytes()
         ).hexdigest()[:16]
         reference = f"{image.dependencies_reference}:{key}"
         if not self._buildah.has(reference):
@@ -132,17 +131,3 @@ class ImageBuilder:
         except (OSError, ValueError):
             return {}
         return keys
-
-
-def load(image: Image, layout: Layout, containerd: Containerd) -> bool:
-    """Loads the image into the cluster; False when it is there already.
-
-    :raises SetupError: containerd refused it.
-    """
-    if containerd.images().get(image.reference) == layout.digest:
-        return False
-    known = containerd.blobs()
-    containerd.load_image(lambda archive: layout.write_archive(archive, image.reference, known))
-    if containerd.images().get(image.reference) != layout.digest:
-        raise SetupError(f"containerd has not taken the image {image.reference}")
-    return True

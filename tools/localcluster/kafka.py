@@ -10,20 +10,18 @@ A test that wants a broker of its own, to break it::
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
+import shutil
 import signal
-import socket
-import struct
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from localcluster import kafka_jars, packages
-from localcluster.commands import run
+from localcluster import kafka_probe, kafka_properties
+from localcluster.kafka_distribution import KafkaDistribution, java_environment
+from localcluster.kafka_properties import Listener
 from localcluster.processes import Identity, end, spawn
 from localcluster.progress import Progress
 from localcluster.settings import Settings
@@ -31,41 +29,6 @@ from localcluster.waiting import wait_for
 
 _START_SECONDS = 60.0
 _STOP_SECONDS = 20.0
-_NODE_ID = "1"
-_CLUSTER_ID = "a2Fma2FzcGFyay1sb2NhbA"  # 16 bytes in URL-safe base64, as Kafka wants its cluster ids
-_API_VERSIONS = 18
-_DEFAULTS: Mapping[str, str] = {
-    "process.roles": "broker,controller",
-    "node.id": _NODE_ID,
-    "auto.create.topics.enable": "false",
-    "offsets.topic.replication.factor": "1",
-    "offsets.topic.num.partitions": "4",
-    "transaction.state.log.replication.factor": "1",
-    "transaction.state.log.min.isr": "1",
-    "transaction.state.log.num.partitions": "4",
-    "share.coordinator.state.topic.replication.factor": "1",
-    "share.coordinator.state.topic.min.isr": "1",
-    "transaction.max.timeout.ms": "900000",
-    "group.initial.rebalance.delay.ms": "0",
-    # A killed broker comes back only when the session of its former self has expired, which is 9 s by default.
-    "broker.session.timeout.ms": "3000",
-    "broker.heartbeat.interval.ms": "500",
-    "log.message.timestamp.type": "CreateTime",
-}
-
-
-@dataclass(frozen=True)
-class Listener:
-    """An address that the broker serves clients at, by the name the configuration knows it by."""
-
-    name: str
-    host: str
-    port: int
-
-    @property
-    def address(self) -> str:
-        """``host:port``, as a client's ``bootstrap.servers`` wants it."""
-        return f"{self.host}:{self.port}"
 
 
 class Broker:
@@ -75,7 +38,7 @@ class Broker:
         self,
         directory: Path,
         *,
-        jars: Path,
+        distribution: KafkaDistribution,
         listeners: Sequence[Listener],
         controller_port: int,
         overrides: Mapping[str, str] | None = None,
@@ -84,13 +47,13 @@ class Broker:
     ) -> None:
         """Describes a broker; starts nothing.
 
-        ``directory`` holds everything of it, and is kept; ``jars`` comes from :func:`localcluster.kafka_jars.fetch`;
-        the first of ``listeners`` is :attr:`bootstrap`; ``overrides`` are properties that win over the defaults.
+        ``directory`` holds everything of it, and is kept; the first of ``listeners`` is :attr:`bootstrap`;
+        ``overrides`` are properties that win over the defaults; ``log`` is ``server.log`` in ``directory`` by default.
         """
         self.directory = directory
         self.log = log if log is not None else directory / "server.log"
         self.listeners = tuple(listeners)
-        self._jars = jars
+        self._distribution = distribution
         self._controller = Listener("CONTROLLER", "127.0.0.1", controller_port)
         self._overrides = dict(overrides or {})
         self._heap = heap
@@ -110,12 +73,12 @@ class Broker:
         :raises SetupError: Java, Maven or the jars cannot be had.
         """
         used = settings if settings is not None else Settings.from_environment()
-        if not kafka_jars.folder(used).exists():
-            packages.ensure(packages.KAFKA, used, Progress())
-        client_port, controller_port = free_ports(2)
+        distribution = KafkaDistribution.of(used)
+        distribution.fetch(used, Progress())
+        client_port, controller_port = kafka_probe.free_ports(2)
         return cls(
             directory,
-            jars=kafka_jars.fetch(used),
+            distribution=distribution,
             listeners=[Listener("HOST", "127.0.0.1", client_port)],
             controller_port=controller_port,
             overrides=overrides,
@@ -137,23 +100,28 @@ class Broker:
         return identity if identity.is_running() else None
 
     def start(self, seconds: float = _START_SECONDS) -> Self:
-        """Starts the broker, on its old data if it has any, and waits until it answers; a running one stays.
+        """Starts the broker, on its old data if it has any, and waits until it answers.
+
+        A running one stays, unless its configuration has changed since.
 
         :raises SetupError: it ended, or did not answer in time.
         """
         process = self.process
         properties = self.directory / "server.properties"
-        changed = not properties.exists() or properties.read_text() != self.properties()
-        if process is not None and changed:
+        wanted = self._properties()
+        if process is not None and properties.read_text() != wanted:
             self.stop()
             process = None
         if process is None:
             self.directory.mkdir(parents=True, exist_ok=True)
-            properties.write_text(self.properties())
-            self._format(properties)
-            process = spawn([*self._java(), "kafka.Kafka", properties], self.log, environment=_java_environment())
-            self._record.write_text(json.dumps(process.__dict__))
-        hint = f"is another program on one of the ports {', '.join(each.address for each in self.listeners)}?"
+            properties.write_text(wanted)
+            if not self._data.exists():
+                shutil.copytree(self._distribution.formatted_storage, self._data)
+            command: list[str | Path] = [*self._distribution.java(self._heap), "kafka.Kafka", properties]
+            process = spawn(command, self.log, environment=java_environment())
+            self._record.write_text(json.dumps(asdict(process)))
+        addresses = ", ".join(each.address for each in (*self.listeners, self._controller))
+        hint = f"another program on one of {addresses} would explain it"
         wait_for("Kafka answers", self.answers, seconds=seconds, process=process, log=self.log, hint=hint)
         return self
 
@@ -184,24 +152,7 @@ class Broker:
 
     def answers(self) -> bool:
         """Whether every listener answers requests, which a broker does once it has caught up and is in service."""
-        return all(_answers(listener) for listener in self.listeners)
-
-    def properties(self) -> str:
-        """The broker's configuration file."""
-        clients = ",".join(f"{each.name}://{each.address}" for each in self.listeners)
-        protocols = ",".join(f"{each.name}:PLAINTEXT" for each in (*self.listeners, self._controller))
-        values = {
-            **_DEFAULTS,
-            "listeners": f"{clients},{self._controller.name}://{self._controller.address}",
-            "advertised.listeners": clients,
-            "listener.security.protocol.map": protocols,
-            "inter.broker.listener.name": self.listeners[0].name,
-            "controller.listener.names": self._controller.name,
-            "controller.quorum.voters": f"{_NODE_ID}@{self._controller.address}",
-            "log.dirs": str(self.directory / "data"),
-            **self._overrides,
-        }
-        return "".join(f"{key}={value}\n" for key, value in values.items())
+        return all(kafka_probe.answers(each.host, each.port) for each in self.listeners)
 
     def __enter__(self) -> Self:
         """Starts the broker."""
@@ -214,49 +165,9 @@ class Broker:
         self.resume()
         self.stop()
 
-    def _format(self, properties: Path) -> None:
-        if (self.directory / "data" / "meta.properties").exists():
-            return
-        formatting = ["kafka.tools.StorageTool", "format", "--cluster-id", _CLUSTER_ID, "--config", properties]
-        # A second Java start for a small file: the interpreter and first compiler alone are fastest.
-        quick = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto"]
-        run([*self._java(quick), *formatting], log=self.directory / "format.log", environment=_java_environment())
+    @property
+    def _data(self) -> Path:
+        return self.directory / "data"
 
-    def _java(self, options: Sequence[str] = ("-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20")) -> list[str]:
-        return [
-            "java",
-            f"-Xmx{self._heap}",
-            *options,
-            "-Djava.awt.headless=true",
-            "-Dorg.slf4j.simpleLogger.showDateTime=true",
-            "-Dorg.slf4j.simpleLogger.dateTimeFormat=yyyy-MM-dd'T'HH:mm:ss.SSS",
-            "-cp",
-            f"{self._jars}/*",
-        ]
-
-
-def free_ports(count: int) -> list[int]:
-    """Different TCP ports of the loopback address that nothing listens at, at this moment."""
-    with contextlib.ExitStack() as held:
-        sockets = [held.enter_context(socket.socket()) for _ in range(count)]
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [int(each.getsockname()[1]) for each in sockets]
-
-
-def _java_environment() -> dict[str, str]:
-    # Options from the caller's environment would go to the broker and change what is tested.
-    return {key: value for key, value in os.environ.items() if key not in {"JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS"}}
-
-
-def _answers(listener: Listener) -> bool:
-    # An ApiVersions request, version 0, with no client id. An open port alone would say too little: the broker
-    # listens before it is in service, and answers only then.
-    request = struct.pack(">hhih", _API_VERSIONS, 0, 1, -1)
-    try:
-        with socket.create_connection((listener.host, listener.port), timeout=1) as connection:
-            connection.settimeout(2)
-            connection.sendall(struct.pack(">i", len(request)) + request)
-            return len(connection.recv(8)) > 0
-    except OSError:
-        return False
+    def _properties(self) -> str:
+        return kafka_properties.render(self.listeners, self._controller, self._data, self._overrides)

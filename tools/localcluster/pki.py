@@ -67,7 +67,10 @@ class Authority:
     ) -> None:
         added = [argument for extension in extensions for argument in ("-addext", extension)]
         files = ["-keyout", str(pair.key), "-out", str(pair.certificate)]
-        run(["openssl", "req", "-x509", "-days", _DAYS, *_NEW_KEY, *files, "-subj", subject, *added, *signed_by], log=self._log)
+        run(
+            ["openssl", "req", "-x509", "-days", _DAYS, *_NEW_KEY, *files, "-subj", subject, *added, *signed_by],
+            log=self._log,
+        )
 
 
 def write_kubeconfig(path: Path, server: str, authority: Certificate, user: Certificate) -> None:
