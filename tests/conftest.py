@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, settings
 if TYPE_CHECKING:
     from sparkapp.sink.transaction_client import TransactionClient
     from tests.support.harness import Harness
+    from tests.support.site import Site
 
 # The same examples in every run: a failure of the pipeline can be repeated anywhere.
 settings.register_profile(
@@ -83,6 +84,14 @@ def client(broker: str) -> Iterator[TransactionClient]:
     opened = TransactionClient({"bootstrap.servers": broker})
     yield opened
     opened.close()
+
+
+@pytest.fixture
+def site(broker: str, topic: str, unique: str, client: TransactionClient) -> Site:
+    """This test's topic, prefix and control plane, with the questions that tests of transactions end with."""
+    from tests.support.site import Site
+
+    return Site(broker, topic, unique, client)
 
 
 @pytest.fixture

@@ -86,7 +86,7 @@ class GroupOffsetsWitness:
         self._last_error = error
 
     def _translated(self, error: KafkaError) -> KafkaSparkJobError:
-        return error_for(error.code(), error.str(), doing=f"reading the committed offsets of group {self._group_id}")
+        return error_for(error, f"reading the committed offsets of group {self._group_id}")
 
     def _late(self, error: KafkaError) -> KafkaSparkJobError:
         cause = self._last_error

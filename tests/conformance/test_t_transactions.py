@@ -9,28 +9,32 @@ from sparkapp.model.job import spec_from_resource
 from sparkapp.model.semantic import Semantic
 from sparkapp.sink.committer import Outcome
 from tests.support.harness import merged
-from tests.support.visibility import await_ended, numbers, open_transactions
+from tests.support.visibility import numbers, open_transactions
 
 
-def test_T01_restore_to_a_checkpoint_after_exceeding_the_pool(harness, broker, topic, client, unique):
+def test_T01_restore_to_a_checkpoint_after_exceeding_the_pool(harness, site):
     first = harness().open()
     first.write(42)
     state = first.snapshot(0)
     first.write(43)
     first.notify(0)
-    with pytest.raises(ProducersPoolEmpty, match="Too many ongoing snapshots") as caught:
+
+    def snapshot_and_write() -> None:
         for label in range(1, 6):
             first.snapshot(label)
             first.write(42)
+
+    with pytest.raises(ProducersPoolEmpty, match="Too many ongoing snapshots") as caught:
+        snapshot_and_write()
     assert caught.value.reason == "ProducersPoolEmpty"
     second = harness().restore(state)
     assert [one.outcome for one in second.settled] == [Outcome.COMMITTED]
-    assert open_transactions(client, unique) == []
-    assert numbers(broker, topic) == [42]
+    assert site.open_transactions() == []
+    assert site.numbers() == [42]
     second.close()
 
 
-def test_T03_fail_before_notify_and_resume_work_afterwards(harness, broker, topic, client, unique):
+def test_T03_fail_before_notify_and_resume_work_afterwards(harness, site):
     first = harness().open()
     first.write(42)
     first.snapshot(0)
@@ -45,35 +49,35 @@ def test_T03_fail_before_notify_and_resume_work_afterwards(harness, broker, topi
     second.snapshot(4)
     second.write(47)
     second.notify(4)
-    await_ended(client, unique)
-    assert numbers(broker, topic) == [42, 43, 46]
-    assert len(open_transactions(client, unique)) == 1, "47 is pending, 44 and 45 are aborted"
+    site.await_ended()
+    assert site.numbers() == [42, 43, 46]
+    assert len(site.open_transactions()) == 1, "47 is pending, 44 and 45 are aborted"
     with pytest.raises(TransactionFenced):
         first.snapshot(3)
-    assert numbers(broker, topic) == [42, 43, 46]
+    assert site.numbers() == [42, 43, 46]
 
 
-def test_T05_scale_down_before_the_first_checkpoint(harness, broker, topic, client, unique):
+def test_T05_scale_down_before_the_first_checkpoint(harness, site):
     writers = [harness(subtask, 5).open() for subtask in range(5)]
     for subtask, writer in enumerate(writers):
         writer.write(2 * subtask)
         writer.snapshot(0)
         writer.write(2 * subtask + 1)
     # No checkpoint completed, so nothing is restored: every one of the ten transactions lingers.
-    assert len(open_transactions(client, unique)) == 10
+    assert len(site.open_transactions()) == 10
     last = harness(0, 1).open()
     assert len(last.aborted.ids) == 10
     last.write(46)
     last.snapshot(4)
     last.write(47)
     last.notify(4)
-    await_ended(client, unique)
-    assert numbers(broker, topic) == [46]
+    site.await_ended()
+    assert site.numbers() == [46]
     last.close()
-    assert open_transactions(client, unique) == []
+    assert site.open_transactions() == []
 
 
-def test_T07_recover_a_committed_transaction(harness, broker, topic, client, unique):
+def test_T07_recover_a_committed_transaction(harness, site):
     first = harness().open()
     first.write(42)
     state = first.snapshot(0)
@@ -86,21 +90,25 @@ def test_T07_recover_a_committed_transaction(harness, broker, topic, client, uni
     assert [one.outcome for one in second.settled] == [Outcome.COMMITTED]
     again = second.committer().commit(state.pending)
     assert [one.outcome for one in again] == [Outcome.COMMITTED]
-    assert open_transactions(client, unique) == []
-    assert numbers(broker, topic) == [42]
+    assert site.open_transactions() == []
+    assert site.numbers() == [42]
 
 
-def test_T08_run_out_of_producers_in_the_pool(harness, broker, topic):
+def test_T08_run_out_of_producers_in_the_pool(harness, site):
     writer = harness().open()
-    with pytest.raises(ProducersPoolEmpty, match="^Too many ongoing snapshots"):
+
+    def run_out() -> None:
         for label in range(2 * writer.pool_size):
             writer.write(label)
             writer.snapshot(label)
-    assert numbers(broker, topic) == []
+
+    with pytest.raises(ProducersPoolEmpty, match=r"^Too many ongoing snapshots"):
+        run_out()
+    assert site.numbers() == []
     assert writer.pool.live <= writer.pool_size
 
 
-def test_T09_migrate_from_at_least_once_to_exactly_once(harness, broker, topic, client, unique):
+def test_T09_migrate_from_at_least_once_to_exactly_once(harness, site):
     first = harness(semantic=Semantic.AT_LEAST_ONCE).open()
     first.write(42)
     first.snapshot(0)
@@ -116,10 +124,10 @@ def test_T09_migrate_from_at_least_once_to_exactly_once(harness, broker, topic, 
     second.write(46)
     second.notify(2)
     second.write(47)
-    await_ended(client, unique)
+    site.await_ended()
     # At-least-once records are visible as they come; 46 and 47 wait for their checkpoint.
-    assert numbers(broker, topic) == [42, 43, 44, 45]
-    assert len(open_transactions(client, unique)) == 1
+    assert site.numbers() == [42, 43, 44, 45]
+    assert len(site.open_transactions()) == 1
 
 
 def test_T11_default_transactional_id_prefix_names_the_job():
@@ -131,16 +139,16 @@ def test_T11_default_transactional_id_prefix_names_the_job():
     assert spec.sink.transactional_id_prefix.startswith("shop.orders")
 
 
-def test_T12_customized_transactional_id_prefix(harness, unique):
-    writer = harness(prefix=f"my-prefix.{unique}").open()
+def test_T12_customized_transactional_id_prefix(harness, site):
+    writer = harness(prefix=f"my-prefix.{site.prefix}").open()
     writer.write(1)
     (committable,) = writer.snapshot(0).pending
-    assert committable.transactional_id.startswith(f"my-prefix.{unique}-")
+    assert committable.transactional_id.startswith(f"my-prefix.{site.prefix}-")
     writer.notify(0)
 
 
 @pytest.mark.parametrize("semantic", list(Semantic))
-def test_T14_resources_are_cleaned_up(harness, semantic, client, unique):
+def test_T14_resources_are_cleaned_up(harness, semantic, site):
     import threading
 
     before = {thread.name for thread in threading.enumerate()}
@@ -153,10 +161,10 @@ def test_T14_resources_are_cleaned_up(harness, semantic, client, unique):
     writer.close()
     assert writer.pool.live == 0
     assert {thread.name for thread in threading.enumerate()} <= before
-    assert open_transactions(client, unique) == []
+    assert site.open_transactions() == []
 
 
-def test_T15_a_recovered_triple_cannot_commit_a_later_transaction(harness, broker, topic, client, unique):
+def test_T15_a_recovered_triple_cannot_commit_a_later_transaction(harness, site):
     first = harness(pool_size=2).open()
     first.write(42)
     state = first.snapshot(1)
@@ -168,13 +176,11 @@ def test_T15_a_recovered_triple_cannot_commit_a_later_transaction(harness, broke
         first.write(44)
     second = harness(pool_size=2).restore(state)
     assert [one.outcome for one in second.settled] == [Outcome.COMMITTED]
-    assert open_transactions(client, unique) == []
-    assert numbers(broker, topic) == [42]
+    assert site.open_transactions() == []
+    assert site.numbers() == [42]
 
 
-def test_T15_the_slot_of_a_settled_checkpoint_is_reused_once_a_newer_one_is_settled(
-    harness, broker, topic, client, unique
-):
+def test_T15_the_slot_of_a_settled_checkpoint_is_reused_once_a_newer_one_is_settled(harness, site):
     first = harness(pool_size=2).open()
     epochs = set()
     for label in range(1, 7):
@@ -186,11 +192,11 @@ def test_T15_the_slot_of_a_settled_checkpoint_is_reused_once_a_newer_one_is_sett
     first.write(99)
     second = harness(pool_size=2).restore(state)
     assert [one.outcome for one in second.settled] == [Outcome.COMMITTED]
-    assert open_transactions(client, unique) == []
-    assert numbers(broker, topic) == [1, 2, 3, 4, 5, 6]
+    assert site.open_transactions() == []
+    assert site.numbers() == [1, 2, 3, 4, 5, 6]
 
 
-def test_T05_merged_state_of_several_subtasks_is_settled_as_one(harness, broker, topic, client, unique):
+def test_T05_merged_state_of_several_subtasks_is_settled_as_one(harness, site):
     writers = [harness(subtask, 3).open() for subtask in range(3)]
     states = []
     for subtask, writer in enumerate(writers):
@@ -199,9 +205,9 @@ def test_T05_merged_state_of_several_subtasks_is_settled_as_one(harness, broker,
         writer.write(100 + subtask)
     only = harness(0, 1).restore(merged(states))
     assert [one.outcome for one in only.settled] == [Outcome.COMMITTED] * 3
-    await_ended(client, unique)
-    assert sorted(numbers(broker, topic)) == [0, 1, 2]
-    assert open_transactions(client, unique) == []
+    site.await_ended()
+    assert sorted(site.numbers()) == [0, 1, 2]
+    assert site.open_transactions() == []
 
 
 def test_T02_broker_failure_before_notify(tmp_path, unique):
@@ -220,9 +226,13 @@ def test_T02_broker_failure_before_notify(tmp_path, unique):
         first.write(43)
         state = first.snapshot(1)
         broker.kill()
-        with pytest.raises(KafkaSparkJobError):
+
+        def write_and_snapshot() -> None:
             first.write(44)
             first.snapshot(2)
+
+        with pytest.raises(KafkaSparkJobError):
+            write_and_snapshot()
         broker.start()
         second = Harness(bootstrap=broker.bootstrap, topic="out", prefix=unique).restore(state)
         client = TransactionClient({"bootstrap.servers": broker.bootstrap})

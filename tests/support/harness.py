@@ -89,7 +89,7 @@ class Harness:
         shared = {"bootstrap.servers": self.bootstrap, "client.id": "harness"}
         job = Job(namespace="ns", name="job", uid="uid", generation=1, attempt=1, spec=spec)
         self.sink = sink
-        self.client = TransactionClient(shared)
+        self.client = TransactionClient(shared, timeout=self.timeout)
         self.pool = ProducerPool(
             open_producer=open_producer, client=self.client, config=producer_config(job, shared), timeout=self.timeout
         )

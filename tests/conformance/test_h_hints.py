@@ -1,0 +1,184 @@
+"""Group H: the arithmetic of transactional-id hints, with the catalogue's numbers; and what it is for, on a broker."""
+
+from __future__ import annotations
+
+import pytest
+
+from sparkapp.model.errors import InvalidArgument
+from sparkapp.model.semantic import Semantic
+from sparkapp.model.transactional_id import (
+    FIRST_HINT,
+    TransactionalIdGenerator,
+    TransactionalIdHint,
+    restore_hint,
+    snapshot_hint,
+)
+from sparkapp.sink.lingering import bounded_ids
+from tests.support.harness import State
+
+
+def generator(subtask: int, parallelism: int, pool_size: int = 5, **more: int) -> TransactionalIdGenerator:
+    return TransactionalIdGenerator(prefix="p", subtask=subtask, parallelism=parallelism, pool_size=pool_size, **more)
+
+
+def ids(*ranges: range) -> list[str]:
+    return [f"p-{number}" for one in ranges for number in one]
+
+
+def test_H01_first_subtask_uses_the_first_pool():
+    assert generator(0, 2).ids_to_use(next_free=0) == ids(range(5))
+
+
+def test_H02_second_subtask_uses_the_second_pool():
+    assert generator(1, 2).ids_to_use(next_free=0) == ids(range(5, 10))
+
+
+def test_H03_ids_start_at_the_next_free_one():
+    assert generator(1, 2).ids_to_use(next_free=20) == ids(range(25, 30))
+
+
+@pytest.mark.parametrize("next_free", [0, 10, 35])
+def test_H04_use_sets_are_disjoint(next_free):
+    first, second = (set(generator(subtask, 2).ids_to_use(next_free=next_free)) for subtask in range(2))
+    assert not first & second
+    assert first | second == set(ids(range(next_free, next_free + 10)))
+
+
+def test_H05_first_subtask_aborts_its_pool_of_five_lives():
+    wanted = ids(range(5), range(10, 15), range(20, 25), range(30, 35), range(40, 45))
+    assert generator(0, 2).ids_to_abort() == wanted
+
+
+def test_H06_second_subtask_aborts_the_others():
+    wanted = ids(range(5, 10), range(15, 20), range(25, 30), range(35, 40), range(45, 50))
+    assert generator(1, 2).ids_to_abort() == wanted
+
+
+@pytest.mark.parametrize("parallelism", [1, 2, 3, 7])
+def test_H08_abort_sets_cover_five_times_the_range_once(parallelism):
+    every = [one for subtask in range(parallelism) for one in generator(subtask, parallelism).ids_to_abort()]
+    assert len(every) == len(set(every)) == 25 * parallelism
+    assert set(every) == set(ids(range(25 * parallelism)))
+    assert bounded_ids("p", hint=FIRST_HINT, parallelism=parallelism, pool_size=5) == ids(range(25 * parallelism))
+
+
+def test_H09_without_a_hint_the_first_one_is_restored():
+    assert restore_hint([]) == TransactionalIdHint(0, 0)
+
+
+def test_H09_ids_of_an_unknown_former_life_are_fenced_before_writing(harness, site):
+    former = harness(1, 2).open()
+    former.write(1)
+    former.snapshot(0)
+    former.write(2)
+    before = site.client.describe([f"{site.prefix}-6", f"{site.prefix}-7"])
+    assert [one.state.open for one in before.values()] == [True, True]
+    first = harness(0, 2).open()
+    assert first.restored_hint == TransactionalIdHint(0, 0)
+    assert set(first.aborted.ids) == {f"{site.prefix}-6", f"{site.prefix}-7"}
+    after = site.client.describe(before)
+    assert all(after[one].producer_epoch > before[one].producer_epoch for one in before), "fenced, not only aborted"
+    assert site.open_transactions() == []
+    assert site.numbers() == []
+
+
+def test_H10_repeated_snapshots_of_one_life_write_the_same_hint():
+    restored = TransactionalIdHint(0, 0)
+    for _ in range(2):
+        assert restored.advance(parallelism=4, pool_size=5) == TransactionalIdHint(4, 20)
+
+
+def test_H10_two_checkpoints_of_a_real_life(harness):
+    writer = harness(0, 4).open()
+    hints = []
+    for label in range(2):
+        writer.write(label)
+        hints.append(writer.snapshot(label).hint)
+        writer.notify(label)
+    assert hints == [TransactionalIdHint(4, 20)] * 2
+
+
+def test_H12_growing_moves_on_and_new_subtasks_never_get_old_ids():
+    restored = TransactionalIdHint(2, 20)
+    assert restored.advance(parallelism=3, pool_size=5) == TransactionalIdHint(3, 35)
+    assert generator(2, 3).ids_to_use(next_free=restored.next_free_transactional_id) == ids(range(30, 35))
+    used = [one for subtask in range(3) for one in generator(subtask, 3).ids_to_use(next_free=20)]
+    assert min(int(one.removeprefix("p-")) for one in used) == 20
+
+
+def test_H12_shrinking_keeps_the_next_free_id():
+    assert TransactionalIdHint(4, 20).advance(parallelism=2, pool_size=5) == TransactionalIdHint(2, 20)
+
+
+def test_H14_two_hints_in_the_state_are_an_error():
+    hints = [TransactionalIdHint(1, 5), TransactionalIdHint(2, 10)]
+    with pytest.raises(
+        InvalidArgument, match="There should be at most one next transactional id hint written by the first subtask"
+    ):
+        restore_hint(hints)
+
+
+@pytest.mark.parametrize("subtask", [1, 2, 3])
+def test_H15_only_the_first_subtask_writes_a_hint(subtask):
+    hint = snapshot_hint(
+        semantic=Semantic.EXACTLY_ONCE, subtask=subtask, parallelism=4, pool_size=5, restored=FIRST_HINT
+    )
+    assert hint is None
+
+
+@pytest.mark.parametrize("semantic", [Semantic.AT_LEAST_ONCE, Semantic.NONE])
+def test_H16_other_semantics_write_no_hint(semantic):
+    hint = snapshot_hint(semantic=semantic, subtask=0, parallelism=4, pool_size=5, restored=FIRST_HINT)
+    assert hint is None
+
+
+@pytest.mark.parametrize(
+    ("subtask", "parallelism", "pool_size", "factor"),
+    [(2, 2, 5, 5), (5, 2, 5, 5), (-1, 2, 5, 5), (0, 0, 5, 5), (0, 2, 0, 5), (0, 2, -1, 5), (0, 2, 5, 0), (0, 2, 5, -3)],
+)
+def test_H17_bad_arguments(subtask, parallelism, pool_size, factor):
+    with pytest.raises(ValueError, match="must be") as caught:
+        generator(subtask, parallelism, pool_size, safe_scale_down_factor=factor)
+    assert isinstance(caught.value, InvalidArgument)
+
+
+def test_H17_bad_arguments_of_a_hint():
+    for last, next_free in ((-1, 0), (0, -1)):
+        with pytest.raises(InvalidArgument):
+            TransactionalIdHint(last, next_free)
+    for parallelism, pool_size in ((0, 5), (1, 0), (-1, 5)):
+        with pytest.raises(InvalidArgument):
+            FIRST_HINT.advance(parallelism=parallelism, pool_size=pool_size)
+    with pytest.raises(InvalidArgument):
+        generator(0, 1).ids_to_use(next_free=-1)
+
+
+def test_H18_a_former_life_more_than_five_times_as_wide_leaves_nothing_open(harness, site):
+    """Flink's first hole: ids beyond five times today's parallelism. Listing finds them."""
+    wide = harness(29, 30).open()
+    wide.write(1)
+    wide.snapshot(0)
+    beyond = f"{site.prefix}-146"
+    assert site.open_transactions() == [beyond]
+    assert beyond not in bounded_ids(site.prefix, hint=FIRST_HINT, parallelism=1, pool_size=5)
+    narrow = harness(0, 1).open()
+    assert narrow.aborted.ids == (beyond,)
+    assert site.open_transactions() == []
+    assert site.numbers() == []
+
+
+def test_H19_a_scale_out_that_died_before_its_first_checkpoint_leaves_nothing_open(harness, site):
+    """Flink's second hole. Checkpoint at (4, 25); P=10 writes p-25 to p-74 and dies; P=4 starts again."""
+    state = State(checkpoint_id=4, hint=TransactionalIdHint(4, 25), prefix=site.prefix)
+    for subtask in (1, 4, 9):
+        wide = harness(subtask, 10).open(state)
+        wide.write(subtask)
+        wide.snapshot(5)
+    lingering = [f"{site.prefix}-{25 + subtask * 5}" for subtask in (1, 4, 9)]
+    assert site.open_transactions() == lingering
+    narrow = harness(0, 4).restore(state)
+    assert sorted(narrow.aborted.ids) == sorted(lingering)
+    assert site.open_transactions() == []
+    assert site.numbers() == []
+    bounded = bounded_ids(site.prefix, hint=TransactionalIdHint(4, 25), parallelism=4, pool_size=5)
+    assert {f"{site.prefix}-{number}" for number in range(45, 75)} <= set(bounded), "also where listing is not allowed"
