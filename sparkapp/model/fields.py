@@ -76,6 +76,14 @@ class Fields:
             self._refuse(name, "a list of strings", value)
         return list(value)
 
+    def objects(self, name: str) -> list[Mapping[str, Any]]:
+        value = self._body.get(name)
+        if value is None:
+            return []
+        if not isinstance(value, list | tuple) or not all(isinstance(item, Mapping) for item in value):
+            self._refuse(name, "a list of objects", value)
+        return list(value)
+
     def string_map(self, name: str) -> dict[str, str]:
         value = self._body.get(name)
         if value is None:

@@ -21,6 +21,10 @@ CHECKPOINT_KEY = "checkpoint.json"
 """Key of the current document in the state ConfigMap; absent until the first attempt claims the state."""
 REPORT_KEY = "report.json"
 JOB_KEY = "job.json"
+SPARK_CONF_KEY = "spark-conf.json"
+"""Spark settings that the operator decides, beside :data:`JOB_KEY`: a JSON object of strings."""
+EXECUTOR_POD_TEMPLATE_KEY = "executor-pod-template.yaml"
+"""Pod template of the executors, beside :data:`JOB_KEY`."""
 
 MAX_JOB_NAME = 45
 """Leaves room for ``-<attempt>-exec-<n>`` within a pod name's and a label's 63 characters."""
@@ -33,6 +37,8 @@ CODE_DIRECTORY = "/etc/kafkaspark/code"
 """Where ``transform.python.configMapRef`` is mounted, in driver and executors; on the Python path."""
 CREDENTIALS_DIRECTORY = "/etc/kafkaspark/credentials"
 """Where the Kafka password's Secret is mounted, in driver and executors."""
+WORK_DIRECTORY = "/var/kafkaspark/work"
+"""Scratch space of driver and executors, empty at each start; the working directory."""
 
 
 def state_config_map(job: str) -> str:

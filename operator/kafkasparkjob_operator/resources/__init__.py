@@ -1,1 +1,1 @@
-"""."""
+"""Pure builders of the manifests that a job owns."""

@@ -1,0 +1,48 @@
+"""Numbers of attempts: they only grow, whatever is lost, so that two lives of a job never share a name."""
+
+from __future__ import annotations
+
+from kafkasparkjob_operator.observation import AttemptRecord, Live, Observation
+from kafkasparkjob_operator.pod_view import PodView
+from sparkapp.model import names
+
+
+def own_drivers(observation: Observation) -> list[PodView]:
+    """Driver pods of this life of the resource; those of a deleted one of the same name are strangers."""
+    uid = observation.job.identity.uid
+    return [pod for pod in observation.pods if pod.role == names.ROLE_DRIVER and pod.owner_uid == uid]
+
+
+def recorded_attempt(observation: Observation) -> int:
+    """The attempt that the status speaks of; 0 before the first one."""
+    number = observation.job.status.get("attempt", {}).get("id", 0)
+    return number if isinstance(number, int) and number > 0 else 0
+
+
+def current_attempt(observation: Observation) -> int:
+    """The newest attempt of this life of the resource; a status that was lost or not yet written changes nothing."""
+    return max([recorded_attempt(observation), *(pod.attempt for pod in own_drivers(observation))])
+
+
+def next_attempt(observation: Observation, live: Live) -> int:
+    """A number above every one that anything still remembers: status, pods, attempt ConfigMaps, state document."""
+    document = live.state.document
+    return 1 + max(
+        [
+            current_attempt(observation),
+            document.attempt if document is not None else 0,
+            *(pod.attempt for pod in observation.pods),
+            *(record.attempt for record in live.records),
+        ]
+    )
+
+
+def record_of(live: Live, attempt: int, uid: str) -> AttemptRecord | None:
+    """The ConfigMap of an attempt of this life of the resource."""
+    return next((one for one in live.records if one.attempt == attempt and one.owner_uid == uid), None)
+
+
+def attempts_ran(observation: Observation, live: Live) -> bool:
+    """True where this life of the resource has had an attempt, by any account."""
+    uid = observation.job.identity.uid
+    return current_attempt(observation) > 0 or any(record.owner_uid == uid for record in live.records)

@@ -1,0 +1,79 @@
+"""What the operator asks of Kubernetes: a port, so that the logic is tested without one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from kafkasparkjob_operator.identity import JobKey
+from sparkapp.model.errors import KafkaSparkJobError
+
+Body = Mapping[str, Any]
+
+
+class ClusterError(KafkaSparkJobError):
+    """Kubernetes did not do what it was asked to; the queue tries again.
+
+    :param status: HTTP status; 0 where no answer came.
+    """
+
+    reason = "KubernetesError"
+    default_remedy = "nothing, if it goes away; else check the API server and the operator's permissions"
+
+    def __init__(self, message: str, *, status: int = 0) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class ObjectConflict(ClusterError):
+    """The object has changed since it was read: look again."""
+
+    reason = "Conflict"
+
+
+class ObjectExists(ClusterError):
+    """An object of that name is there already."""
+
+    reason = "AlreadyExists"
+
+
+class ObjectRefused(ClusterError):
+    """The API server understood and refused: a quota, a policy, a missing permission, an invalid object."""
+
+    reason = "Refused"
+
+
+class Cluster(Protocol):
+    """Every call is one request with a deadline.
+
+    :raises ClusterError: and its subclasses, from every call.
+    """
+
+    async def get_job(self, key: JobKey) -> Body | None: ...
+
+    async def list_jobs(self, namespace: str | None) -> Sequence[Body]: ...
+
+    async def list_pods(self, key: JobKey) -> Sequence[Body]: ...
+
+    async def list_config_maps(self, key: JobKey) -> Sequence[Body]: ...
+
+    async def get(self, kind: str, namespace: str, name: str) -> Body | None: ...
+
+    async def create(self, manifest: Body) -> Body:
+        """:raises ObjectExists: :raises ObjectRefused: as their names say."""
+        ...
+
+    async def delete(self, kind: str, namespace: str, name: str, *, uid: str | None = None) -> None:
+        """Deletes with the object's own grace period; an object that is gone, or another one by UID, is no error."""
+        ...
+
+    async def patch_status(self, key: JobKey, patch: Body, *, resource_version: str) -> Body | None:
+        """Merges into the status; None where the resource is gone.
+
+        :raises ObjectConflict: the resource is no longer at that version.
+        """
+        ...
+
+    async def replace(self, manifest: Body) -> Body:
+        """:raises ObjectConflict: the object is no longer at the manifest's version."""
+        ...

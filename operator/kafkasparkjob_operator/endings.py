@@ -1,0 +1,92 @@
+"""How an attempt ended: by its own last word, by the kubelet's account, or by its absence."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from kafkasparkjob_operator.pod_view import PodView
+from sparkapp.model import report
+from sparkapp.model.checkpoint import CheckpointDocument
+
+
+class Outcome(StrEnum):
+    """``status.attempt.outcome``."""
+
+    DRAINED = "Drained"
+    FAILED = "Failed"
+    KILLED = "Killed"
+    """Ended from outside, without a last word: out of memory, evicted, node lost."""
+    MISSING = "Missing"
+    """Its pod is gone, and the state does not say that it drained."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ending:
+    """The end of an attempt."""
+
+    outcome: Outcome
+    reason: str
+    message: str
+    remedy: str = ""
+    fatal: bool = False
+
+    @property
+    def text(self) -> str:
+        """One line: what happened and what to do."""
+        return f"{self.message}; {self.remedy}" if self.remedy else self.message
+
+
+def ending_of(driver: PodView | None, *, attempt: int, document: CheckpointDocument | None) -> Ending:
+    """Classifies the end of an attempt whose driver has finished or is gone.
+
+    :param document: the state document, which says whether the attempt drained even where the pod is gone.
+    """
+    drained = document is not None and document.attempt == attempt and document.drained
+    if driver is None:
+        if drained and document is not None:
+            return Ending(
+                outcome=Outcome.DRAINED, reason="Drained", message=f"stopped after checkpoint {document.checkpoint_id}"
+            )
+        return Ending(
+            outcome=Outcome.MISSING,
+            reason="DriverMissing",
+            message=f"the driver pod of attempt {attempt} is gone, and it left no last word",
+            remedy="see why it was deleted: kubectl get events",
+        )
+    last_word = report.decode_termination(driver.last_words)
+    if last_word is not None and last_word.outcome is report.Outcome.FAILED:
+        return Ending(
+            outcome=Outcome.FAILED,
+            reason=last_word.reason or "DriverFailed",
+            message=last_word.message,
+            remedy=last_word.remedy,
+            fatal=last_word.fatal,
+        )
+    if (last_word is not None and driver.exit_code == 0) or drained:
+        message = last_word.message if last_word is not None else "stopped after its last checkpoint"
+        return Ending(outcome=Outcome.DRAINED, reason="Drained", message=message)
+    return _without_last_word(driver)
+
+
+def _without_last_word(driver: PodView) -> Ending:
+    reason = driver.stopped_reason or "DriverFailed"
+    code = "" if driver.exit_code is None else f" with exit status {driver.exit_code}"
+    if reason == "OOMKilled":
+        return Ending(
+            outcome=Outcome.KILLED,
+            reason=reason,
+            message=f"the driver used more memory than its container has, and was killed{code}",
+            remedy="raise spec.driver.memory",
+        )
+    if reason in {"Error", "Completed"}:
+        return Ending(
+            outcome=Outcome.KILLED,
+            reason="DriverFailed",
+            message=f"the driver ended{code} and left no last word",
+            remedy=f"read its log: kubectl logs {driver.name}",
+        )
+    detail = f": {driver.stopped_message}" if driver.stopped_message else ""
+    return Ending(
+        outcome=Outcome.KILLED, reason=reason, message=f"the driver was stopped{code}{detail}", remedy=""
+    )

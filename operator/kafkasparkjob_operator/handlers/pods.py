@@ -1,0 +1,30 @@
+"""Drivers and executors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import kopf
+
+from kafkasparkjob_operator.cache import Cache
+from kafkasparkjob_operator.observation import job_key
+from kafkasparkjob_operator.pod_view import pod_view
+from kafkasparkjob_operator.watch_monitor import WatchMonitor
+from kafkasparkjob_operator.work_queue import WorkQueue
+
+
+def register_pods(registry: kopf.OperatorRegistry, cache: Cache, queue: WorkQueue, monitor: WatchMonitor) -> None:
+    """Registers the watch of the jobs' pods; the label selector is in the settings of the watch."""
+
+    @kopf.on.event("", "v1", "pods", registry=registry)
+    async def pod_event(*, event: Any, **_: Any) -> None:
+        body = event["object"]
+        monitor.any_event()
+        key, pod = job_key(body), pod_view(body)
+        if key is None or pod is None:
+            return
+        if event["type"] == "DELETED":
+            cache.drop_pod(key, pod.uid)
+        else:
+            cache.put_pod(key, pod)
+        queue.add(key)

@@ -1,0 +1,29 @@
+"""The drivers' reports."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import kopf
+
+from kafkasparkjob_operator.cache import Cache
+from kafkasparkjob_operator.observation import job_key
+from kafkasparkjob_operator.watch_monitor import WatchMonitor
+from kafkasparkjob_operator.work_queue import WorkQueue
+
+
+def register_reports(registry: kopf.OperatorRegistry, cache: Cache, queue: WorkQueue, monitor: WatchMonitor) -> None:
+    """Registers the watch of the report ConfigMaps alone: state and attempts are read when they are needed."""
+
+    @kopf.on.event("", "v1", "configmaps", registry=registry)
+    async def report_event(*, event: Any, **_: Any) -> None:
+        body = event["object"]
+        monitor.any_event()
+        key = job_key(body)
+        if key is None:
+            return
+        if event["type"] == "DELETED":
+            cache.drop_report(key)
+        else:
+            cache.put_report(key, body)
+        queue.add(key)

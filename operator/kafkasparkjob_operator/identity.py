@@ -1,0 +1,80 @@
+"""Which resource an object belongs to: names, UIDs and owner references."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from sparkapp.model import names
+
+API_VERSION = f"{names.GROUP}/{names.VERSION}"
+ANNOTATION_JOB_UID = "kafkaspark.io/job-uid"
+ROLE_STATE = "state"
+ROLE_REPORT = "report"
+ROLE_ATTEMPT = "attempt"
+
+
+class JobKey(NamedTuple):
+    """What a job is queued and cached by."""
+
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+
+class JobIdentity(NamedTuple):
+    """One life of a resource: a resource that is deleted and created again has another UID."""
+
+    namespace: str
+    name: str
+    uid: str
+
+    @property
+    def key(self) -> JobKey:
+        return JobKey(self.namespace, self.name)
+
+    def owner_reference(self) -> dict[str, Any]:
+        """Lets Kubernetes collect what the job owns; a create for a job that is gone is collected, too."""
+        return {
+            "apiVersion": API_VERSION,
+            "kind": names.KIND,
+            "name": self.name,
+            "uid": self.uid,
+            "controller": True,
+            "blockOwnerDeletion": True,
+        }
+
+
+def owner_uid(body: Mapping[str, Any]) -> str:
+    """UID of the resource that owns the object; empty for an object that no resource of ours owns."""
+    for owner in body["metadata"].get("ownerReferences") or ():
+        if owner.get("kind") == names.KIND:
+            return str(owner.get("uid", ""))
+    return ""
+
+
+def owned_by_former_job(body: Mapping[str, Any], job: JobIdentity) -> bool:
+    """True where the object belongs to a deleted resource of the same name: Kubernetes is about to collect it."""
+    return owner_uid(body) not in {"", job.uid}
+
+
+def metadata(
+    job: JobIdentity,
+    name: str,
+    *,
+    attempt: int | None = None,
+    role: str | None = None,
+    annotations: Mapping[str, str] | None = None,
+) -> dict[str, Any]:
+    """Metadata of an object of the job, with labels and owner."""
+    result: dict[str, Any] = {
+        "name": name,
+        "namespace": job.namespace,
+        "labels": names.labels(job.name, attempt=attempt, role=role),
+        "ownerReferences": [job.owner_reference()],
+    }
+    if annotations:
+        result["annotations"] = dict(annotations)
+    return result

@@ -1,0 +1,195 @@
+"""The Kubernetes API by the official client: the only module that imports it.
+
+The client gives identity, TLS and connection pool; requests and answers are plain JSON objects, for its model classes
+cost more than the requests.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+from urllib.parse import urlencode
+
+import kubernetes
+import urllib3
+
+from kafkasparkjob_operator.cluster import Body, ClusterError, ObjectConflict, ObjectExists, ObjectRefused
+from kafkasparkjob_operator.identity import JobKey
+from sparkapp.model import names
+
+CONNECT_SECONDS = 1.0
+WRITE_SECONDS = 3.5
+"""A write that begins just before leadership is lost is over before another leader begins: the renewal deadline (10 s)
+and this are within the lease (15 s)."""
+READ_SECONDS = 10.0
+LIST_SECONDS = 30.0
+
+_PATHS = {
+    "Pod": "/api/v1/namespaces/{namespace}/pods",
+    "ConfigMap": "/api/v1/namespaces/{namespace}/configmaps",
+    "ServiceAccount": "/api/v1/namespaces/{namespace}/serviceaccounts",
+    "Event": "/api/v1/namespaces/{namespace}/events",
+    "Role": "/apis/rbac.authorization.k8s.io/v1/namespaces/{namespace}/roles",
+    "RoleBinding": "/apis/rbac.authorization.k8s.io/v1/namespaces/{namespace}/rolebindings",
+    "Lease": "/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases",
+    names.KIND: f"/apis/{names.GROUP}/{names.VERSION}/namespaces/{{namespace}}/{names.PLURAL}",
+}
+_ALL_JOBS = f"/apis/{names.GROUP}/{names.VERSION}/{names.PLURAL}"
+_OK, _REDIRECT, _NOT_FOUND, _CONFLICT = 200, 300, 404, 409
+_REFUSALS = frozenset({400, 403, 422})
+_MERGE_PATCH = "application/merge-patch+json"
+
+
+def load_configuration(*, connections: int) -> Any:
+    """The in-cluster identity, or else the kubeconfig.
+
+    :param connections: how many requests may be under way at once.
+    """
+    configuration = kubernetes.client.Configuration()
+    try:
+        kubernetes.config.load_incluster_config(client_configuration=configuration)
+    except kubernetes.config.ConfigException:
+        kubernetes.config.load_kube_config(client_configuration=configuration)
+    configuration.connection_pool_maxsize = connections
+    configuration.retries = False  # the queue repeats, with fresh knowledge
+    return configuration
+
+
+class KubeCluster:
+    """:class:`~kafkasparkjob_operator.cluster.Cluster` over HTTP; blocking calls run in threads of their own.
+
+    :param observe: told verb and status of every request, for the metrics.
+    """
+
+    def __init__(self, configuration: Any, *, connections: int, observe: Callable[[str, int], None]) -> None:
+        self._configuration = configuration
+        self._pool = kubernetes.client.rest.RESTClientObject(configuration).pool_manager
+        self._threads = ThreadPoolExecutor(connections, thread_name_prefix="kubernetes")
+        self._observe = observe
+
+    def close(self) -> None:
+        self._threads.shutdown(wait=False, cancel_futures=True)
+        self._pool.clear()
+
+    async def get_job(self, key: JobKey) -> Body | None:
+        return await self.get(names.KIND, key.namespace, key.name)
+
+    async def list_jobs(self, namespace: str | None) -> Sequence[Body]:
+        path = _ALL_JOBS if namespace is None else _PATHS[names.KIND].format(namespace=namespace)
+        return await self._list(path, "")
+
+    async def list_pods(self, key: JobKey) -> Sequence[Body]:
+        return await self._list(_PATHS["Pod"].format(namespace=key.namespace), f"{names.LABEL_JOB}={key.name}")
+
+    async def list_config_maps(self, key: JobKey) -> Sequence[Body]:
+        return await self._list(_PATHS["ConfigMap"].format(namespace=key.namespace), f"{names.LABEL_JOB}={key.name}")
+
+    async def get(self, kind: str, namespace: str, name: str) -> Body | None:
+        try:
+            return await self._call("GET", f"{_PATHS[kind].format(namespace=namespace)}/{name}")
+        except ClusterError as error:
+            if error.status == _NOT_FOUND:
+                return None
+            raise
+
+    async def create(self, manifest: Body) -> Body:
+        path = _PATHS[manifest["kind"]].format(namespace=manifest["metadata"]["namespace"])
+        return await self._call("POST", path, body=manifest)
+
+    async def replace(self, manifest: Body) -> Body:
+        meta = manifest["metadata"]
+        path = _PATHS[manifest["kind"]].format(namespace=meta["namespace"])
+        return await self._call("PUT", f"{path}/{meta['name']}", body=manifest)
+
+    async def delete(self, kind: str, namespace: str, name: str, *, uid: str | None = None) -> None:
+        options: dict[str, Any] = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background"}
+        if uid is not None:
+            options["preconditions"] = {"uid": uid}
+        try:
+            await self._call("DELETE", f"{_PATHS[kind].format(namespace=namespace)}/{name}", body=options)
+        except ClusterError as error:
+            if error.status not in {_NOT_FOUND, _CONFLICT}:
+                raise
+
+    async def patch_status(self, key: JobKey, patch: Body, *, resource_version: str) -> Body | None:
+        path = f"{_PATHS[names.KIND].format(namespace=key.namespace)}/{key.name}/status"
+        body = {"metadata": {"resourceVersion": resource_version}, "status": patch}
+        try:
+            return await self._call("PATCH", path, body=body, content_type=_MERGE_PATCH)
+        except ClusterError as error:
+            if error.status == _NOT_FOUND:
+                return None
+            raise
+
+    async def _list(self, path: str, selector: str) -> Sequence[Body]:
+        query = [("labelSelector", selector)] if selector else []
+        answer = await self._call("GET", path, query=query, read_seconds=LIST_SECONDS, verb="LIST")
+        kind = str(answer.get("kind", "")).removesuffix("List")
+        return [{"kind": kind, **item} for item in answer.get("items") or ()]
+
+    async def _call(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: Body | None = None,
+        query: Sequence[tuple[str, str]] = (),
+        content_type: str = "application/json",
+        read_seconds: float | None = None,
+        verb: str = "",
+    ) -> dict[str, Any]:
+        url = f"{path}?{urlencode(query)}" if query else path
+
+        seconds = read_seconds or (READ_SECONDS if method == "GET" else WRITE_SECONDS)
+
+        def request() -> dict[str, Any]:
+            return self._request(method, url, body, content_type, seconds)
+
+        status = 0
+        try:
+            answer = await asyncio.get_running_loop().run_in_executor(self._threads, request)
+            status = 200
+            return answer
+        except ClusterError as error:
+            status = error.status
+            raise
+        finally:
+            self._observe(verb or method, status)
+
+    def _request(self, method: str, url: str, body: Body | None, content_type: str, seconds: float) -> dict[str, Any]:
+        headers = {"Accept": "application/json", "Content-Type": content_type, "User-Agent": names.MANAGED_BY}
+        token = self._configuration.auth_settings().get("BearerToken")
+        if token is not None:
+            headers["Authorization"] = token["value"]
+        try:
+            response = self._pool.request(
+                method,
+                self._configuration.host + url,
+                body=None if body is None else json.dumps(body).encode(),
+                headers=headers,
+                timeout=urllib3.Timeout(connect=CONNECT_SECONDS, read=seconds),
+                retries=False,
+            )
+            answer = json.loads(response.data)
+        except (urllib3.exceptions.HTTPError, OSError, ValueError) as error:
+            msg = f"{method} {url}: no answer: {error}"
+            raise ClusterError(msg) from error
+        if not isinstance(answer, dict):
+            answer = {"message": str(answer)}
+        if not _OK <= response.status < _REDIRECT:
+            raise _error(method, url, int(response.status), answer)
+        return answer
+
+
+def _error(method: str, url: str, status: int, answer: Mapping[str, Any]) -> ClusterError:
+    message = str(answer.get("message") or f"HTTP status {status}")
+    text = f"{method} {url}: {message}"
+    if status == _CONFLICT:
+        exists = answer.get("reason") == "AlreadyExists"
+        return ObjectExists(text, status=status) if exists else ObjectConflict(text, status=status)
+    if status in _REFUSALS:
+        return ObjectRefused(message, status=status)
+    return ClusterError(text, status=status)

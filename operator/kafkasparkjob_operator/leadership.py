@@ -1,0 +1,169 @@
+"""Leader election by a Lease: of several operators only one acts, and one that is cut off stops before another begins.
+
+The algorithm is client-go's: the holder renews; others take over when they have seen no renewal for the lease's whole
+duration by their own clock, so that clocks need not agree.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from kafkasparkjob_operator.clock import now
+from kafkasparkjob_operator.cluster import Body, Cluster, ClusterError
+
+LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timing:
+    """Seconds. ``renew_deadline`` and the longest request must end within ``lease``."""
+
+    lease: float = 15.0
+    renew_deadline: float = 10.0
+    retry: float = 2.0
+
+
+class Leadership:
+    """Holds, or waits for, the Lease.
+
+    :param cluster: where the Lease is.
+    :param identity: this process; no two share one.
+    :param changed: told each gain and loss.
+    :param clock: monotonic seconds.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        *,
+        namespace: str,
+        name: str,
+        identity: str,
+        changed: Callable[[bool], None],
+        timing: Timing | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._cluster = cluster
+        self._namespace, self._name = namespace, name
+        self._identity = identity
+        self._changed = changed
+        self._timing = timing or Timing()
+        self._clock = clock
+        self._renewed_at: float | None = None
+        self._seen: tuple[Any, float] | None = None
+        self._told = False
+
+    @property
+    def leading(self) -> bool:
+        """True while this process may act. Asked before every write, so that a loss stops it at once."""
+        return self._renewed_at is not None and self._clock() < self._renewed_at + self._timing.renew_deadline
+
+    async def run(self) -> None:
+        """Keeps trying until cancelled."""
+        while True:
+            await self.step()
+            await asyncio.sleep(self._timing.retry)
+
+    async def step(self) -> None:
+        """One attempt to renew or to take over."""
+        began = self._clock()
+        try:
+            if await self._acquire():
+                # Counted from before the request: the lease is no longer than others see it.
+                self._renewed_at = began
+            else:
+                self._renewed_at = None
+        except ClusterError as error:
+            LOG.warning("the lease could not be renewed: %s", error.message)
+        self._tell()
+
+    async def release(self) -> None:
+        """Hands over at once instead of letting the lease run out. Nothing may act in this process any more."""
+        if not self.leading:
+            return
+        self._renewed_at = None
+        self._tell()
+        try:
+            lease = await self._cluster.get("Lease", self._namespace, self._name)
+            if lease is not None and _spec(lease).get("holderIdentity") == self._identity:
+                spec = {**_spec(lease), "holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": _micro_time()}
+                await self._cluster.replace({**lease, "kind": "Lease", "spec": spec})
+        except ClusterError as error:
+            LOG.warning("the lease could not be released, it runs out by itself: %s", error.message)
+
+    async def _acquire(self) -> bool:
+        lease = await self._cluster.get("Lease", self._namespace, self._name)
+        if lease is None:
+            manifest = {
+                "apiVersion": "coordination.k8s.io/v1",
+                "kind": "Lease",
+                "metadata": {"name": self._name, "namespace": self._namespace},
+                "spec": self._claim(transitions=0),
+            }
+            await self._cluster.create(manifest)
+            return True
+        spec = _spec(lease)
+        holder = spec.get("holderIdentity") or ""
+        if holder not in {"", self._identity} and not self._ran_out(lease):
+            return False
+        transitions = int(spec.get("leaseTransitions") or 0) + (0 if holder == self._identity else 1)
+        claim = self._claim(transitions=transitions)
+        if holder == self._identity and spec.get("acquireTime"):
+            claim["acquireTime"] = spec["acquireTime"]
+        await self._cluster.replace({**lease, "kind": "Lease", "spec": {**spec, **claim}})
+        return True
+
+    def _ran_out(self, lease: Body) -> bool:
+        """True where nobody has renewed for the whole duration, as measured here."""
+        spec = _spec(lease)
+        record = (spec.get("holderIdentity"), spec.get("renewTime"), spec.get("leaseTransitions"))
+        if self._seen is None or self._seen[0] != record:
+            self._seen = (record, self._clock())
+            return False
+        duration = float(spec.get("leaseDurationSeconds") or self._timing.lease)
+        return self._clock() >= self._seen[1] + duration
+
+    def _claim(self, *, transitions: int) -> dict[str, Any]:
+        moment = _micro_time()
+        return {
+            "holderIdentity": self._identity,
+            "leaseDurationSeconds": int(self._timing.lease),
+            "acquireTime": moment,
+            "renewTime": moment,
+            "leaseTransitions": transitions,
+        }
+
+    def _tell(self) -> None:
+        if self.leading != self._told:
+            self._told = self.leading
+            LOG.info("%s the lease %s/%s", "got" if self._told else "lost", self._namespace, self._name)
+            self._changed(self._told)
+
+
+class AlwaysLeading:
+    """Stands in for :class:`Leadership` where a single process is certain."""
+
+    leading = True
+
+    def __init__(self, changed: Callable[[bool], None]) -> None:
+        self._changed = changed
+
+    async def run(self) -> None:
+        self._changed(True)
+        await asyncio.Event().wait()
+
+    async def release(self) -> None:
+        """Nothing is held."""
+
+
+def _spec(lease: Body) -> dict[str, Any]:
+    return dict(lease.get("spec") or {})
+
+
+def _micro_time() -> str:
+    return now().strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -1,0 +1,119 @@
+"""Prometheus metrics: the operator's own work, and the jobs as the cache knows them at the time of a scrape."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from kafkasparkjob_operator import clock
+from kafkasparkjob_operator.cache import Cache
+from kafkasparkjob_operator.status import JobState
+
+
+class OperatorMetrics:
+    """Counts what the operator does. One registry an instance, so that tests do not share any."""
+
+    def __init__(self, cache: Cache) -> None:
+        self.registry = CollectorRegistry()
+        ProcessCollector(registry=self.registry)
+        self.reconcile_seconds = Histogram(
+            "kafkaspark_operator_reconcile_duration_seconds",
+            "Time to reconcile one job once.",
+            ["result"],
+            buckets=(0.001, 0.005, 0.02, 0.1, 0.5, 2, 10),
+            registry=self.registry,
+        )
+        self.start_seconds = Histogram(
+            "kafkaspark_operator_job_submit_latency_seconds",
+            "From the creation of a job's resource to the creation of its first driver pod.",
+            buckets=(0.1, 0.25, 0.5, 1, 2, 5, 15, 60),
+            registry=self.registry,
+        )
+        self.requests = Counter(
+            "kafkaspark_operator_api_requests", "Requests to the API server.", ["verb", "code"], registry=self.registry
+        )
+        self.leader = Gauge("kafkaspark_operator_leader", "1 while this process acts.", registry=self.registry)
+        self.registry.register(JobCollector(cache))
+
+    def gauge(self, name: str, documentation: str, read: Callable[[], float]) -> None:
+        """Adds a gauge that is read when it is scraped."""
+        Gauge(name, documentation, registry=self.registry).set_function(read)
+
+    def observe_request(self, verb: str, status: int) -> None:
+        """One request; status 0 where no answer came."""
+        self.requests.labels(verb=verb, code=str(status)).inc()
+
+    def render(self) -> bytes:
+        """The text that Prometheus reads."""
+        return generate_latest(self.registry)
+
+
+_NUMBERS: tuple[tuple[str, str, tuple[str, str]], ...] = (
+    ("kafkaspark_job_parallelism", "Parallelism of the current attempt.", ("", "parallelism")),
+    ("kafkaspark_job_attempt", "Number of the current attempt.", ("attempt", "id")),
+    ("kafkaspark_job_restarts", "Attempts that took the place of one that ended unasked.", ("restarts", "total")),
+    ("kafkaspark_job_lag_records", "Records not yet read.", ("source", "lagRecords")),
+    ("kafkaspark_job_records_in", "Records read since the first start.", ("source", "recordsIn")),
+    ("kafkaspark_job_records_out", "Records written since the first start.", ("sink", "recordsOut")),
+    ("kafkaspark_job_checkpoint", "Number of the last completed checkpoint.", ("checkpoint", "id")),
+    ("kafkaspark_job_checkpoint_bytes", "Size of the checkpoint document.", ("checkpoint", "bytes")),
+    ("kafkaspark_job_open_transactions", "Transactions open at the last report.", ("transactions", "open")),
+    ("kafkaspark_job_transactions_committed", "Transactions committed.", ("transactions", "committed")),
+    ("kafkaspark_job_transactions_aborted", "Transactions aborted.", ("transactions", "aborted")),
+)
+
+
+class JobCollector(Collector):
+    """Reads the cache when scraped: a deleted job leaves no series behind."""
+
+    def __init__(self, cache: Cache) -> None:
+        self._cache = cache
+
+    def describe(self) -> Iterator[Metric]:
+        """Nothing up front; the families are known at the scrape."""
+        return iter(())
+
+    def collect(self) -> Iterator[Metric]:
+        labels = ["namespace", "job"]
+        families = {name: GaugeMetricFamily(name, text, labels=labels) for name, text, _ in _NUMBERS}
+        state = GaugeMetricFamily("kafkaspark_job_state", "1 for the job's state.", labels=[*labels, "state"])
+        ready = GaugeMetricFamily("kafkaspark_job_ready", "1 while the job's Ready condition is True.", labels=labels)
+        age = GaugeMetricFamily(
+            "kafkaspark_job_checkpoint_age_seconds", "Since the last completed checkpoint.", labels=labels
+        )
+        duration = GaugeMetricFamily(
+            "kafkaspark_job_checkpoint_duration_seconds", "How long the last checkpoint took.", labels=labels
+        )
+        for key in self._cache.keys:
+            job = self._cache.job(key)
+            if job is None:
+                continue
+            where, status = [key.namespace, key.name], job.status
+            for one in JobState:
+                state.add_metric([*where, str(one)], float(status.get("state") == one))
+            ready.add_metric(where, float(_is_ready(status)))
+            for name, _, path in _NUMBERS:
+                number = _number(status, path)
+                if number is not None:
+                    families[name].add_metric(where, number)
+            millis = _number(status, ("checkpoint", "durationMillis"))
+            if millis is not None:
+                duration.add_metric(where, millis / 1000)
+            last = clock.parse_time((status.get("checkpoint") or {}).get("time"))
+            if last is not None:
+                age.add_metric(where, max(0.0, (clock.now() - last).total_seconds()))
+        yield from (*families.values(), state, ready, age, duration)
+
+
+def _number(status: Mapping[str, Any], path: tuple[str, str]) -> float | None:
+    section = status.get(path[0]) if path[0] else status
+    value = section.get(path[1]) if isinstance(section, Mapping) else None
+    return float(value) if isinstance(value, int) else None
+
+
+def _is_ready(status: Mapping[str, Any]) -> bool:
+    return any(one.get("type") == "Ready" and one.get("status") == "True" for one in status.get("conditions") or ())

@@ -1,0 +1,129 @@
+"""Everything about one job that the state machine decides by."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from kafkasparkjob_operator.clock import parse_time
+from kafkasparkjob_operator.identity import ROLE_ATTEMPT, ROLE_REPORT, JobIdentity, JobKey, owner_uid
+from kafkasparkjob_operator.pod_view import PodView, pod_view
+from kafkasparkjob_operator.resources.config_maps import RESOURCE_SPEC_KEY
+from kafkasparkjob_operator.state_view import StateView, state_view
+from sparkapp.model import names
+from sparkapp.model.report import Report, decode_report
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobResource:
+    """The custom resource."""
+
+    identity: JobIdentity
+    generation: int
+    resource_version: str
+    deleting: bool
+    spec: Mapping[str, Any]
+    status: Mapping[str, Any]
+    created: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptRecord:
+    """An attempt's ConfigMap: proof that the number was given away, and the spec that it was started with.
+
+    :param owner_uid: the life of the resource that the attempt was started for.
+    """
+
+    attempt: int
+    owner_uid: str
+    generation: int
+    spec: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Live:
+    """What is only known from a look at the API server, and never from what was watched."""
+
+    state: StateView
+    records: tuple[AttemptRecord, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observation:
+    """One job at one moment.
+
+    :param pods: every pod of the job, of any attempt and of any former life of the resource.
+    :param live: None where the rest comes from the watched cache; whatever creates or deletes needs a live look.
+    """
+
+    job: JobResource
+    pods: tuple[PodView, ...]
+    report: Report | None
+    live: Live | None = None
+
+
+def job_resource(body: Mapping[str, Any]) -> JobResource:
+    meta = body["metadata"]
+    spec, status = body.get("spec"), body.get("status")
+    return JobResource(
+        identity=JobIdentity(meta["namespace"], meta["name"], meta["uid"]),
+        generation=int(meta.get("generation", 0)),
+        resource_version=str(meta.get("resourceVersion", "")),
+        deleting=bool(meta.get("deletionTimestamp")),
+        spec=spec if isinstance(spec, Mapping) else {},
+        status=status if isinstance(status, Mapping) else {},
+        created=parse_time(meta.get("creationTimestamp")),
+    )
+
+
+def job_key(body: Mapping[str, Any]) -> JobKey | None:
+    """The job that a watched pod or ConfigMap belongs to."""
+    meta = body["metadata"]
+    name = (meta.get("labels") or {}).get(names.LABEL_JOB)
+    return JobKey(meta["namespace"], name) if name else None
+
+
+def report_of(body: Mapping[str, Any] | None, job: JobIdentity) -> Report | None:
+    """The driver's report, untrusted: None where there is none of this job that can be read."""
+    if body is None:
+        return None
+    return decode_report((body.get("data") or {}).get(names.REPORT_KEY) or "", job_uid=job.uid)
+
+
+def live_observation(
+    body: Mapping[str, Any], pods: Iterable[Mapping[str, Any]], config_maps: Iterable[Mapping[str, Any]]
+) -> Observation:
+    """Builds the observation from what the API server says now."""
+    job = job_resource(body)
+    by_name = {one["metadata"]["name"]: one for one in config_maps}
+    report = by_name.get(names.report_config_map(job.identity.name))
+    records = (attempt_record(one) for one in by_name.values() if _role(one) == ROLE_ATTEMPT)
+    return Observation(
+        job=job,
+        pods=tuple(view for view in map(pod_view, pods) if view is not None),
+        report=report_of(report if report is not None and _role(report) == ROLE_REPORT else None, job.identity),
+        live=Live(
+            state=state_view(by_name.get(names.state_config_map(job.identity.name)), job.identity),
+            records=tuple(sorted((one for one in records if one is not None), key=lambda one: one.attempt)),
+        ),
+    )
+
+
+def attempt_record(body: Mapping[str, Any]) -> AttemptRecord | None:
+    """Reads an attempt's ConfigMap; one without a readable spec still proves that its number is taken."""
+    label = (body["metadata"].get("labels") or {}).get(names.LABEL_ATTEMPT, "")
+    if not (label.isascii() and label.isdigit()):
+        return None
+    try:
+        recorded = json.loads((body.get("data") or {}).get(RESOURCE_SPEC_KEY, ""))
+        generation, spec = int(recorded["generation"]), dict(recorded["spec"])
+    except (ValueError, TypeError, KeyError):
+        generation, spec = 0, {}
+    return AttemptRecord(attempt=int(label), owner_uid=owner_uid(body), generation=generation, spec=spec)
+
+
+def _role(body: Mapping[str, Any]) -> str:
+    return str((body["metadata"].get("labels") or {}).get(names.LABEL_ROLE, ""))

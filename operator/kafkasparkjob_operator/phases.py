@@ -1,0 +1,256 @@
+"""The state machine of a job: (resource, what is observed, now) -> Plan. Pure, so that every path is a test.
+
+A job is looked at as a whole each time; nothing is remembered but the status. The order of the questions:
+
+1. Is the driver alive? Then show it, or ask it to stop because the resource says so (suspend, rescale, other spec).
+2. Is it stopping, or gone? Then wait until every pod of the attempt is gone, and note how it ended.
+3. Nothing is left: may another attempt start, now, later, or not before a person acts?
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+
+from kafkasparkjob_operator.attempts import current_attempt, own_drivers, record_of
+from kafkasparkjob_operator.clock import format_time
+from kafkasparkjob_operator.conditions import ConditionStatus, ConditionType
+from kafkasparkjob_operator.observation import Live, Observation
+from kafkasparkjob_operator.plan import NEEDS_LIVE, NOTHING, Action, DeletePod, Plan
+from kafkasparkjob_operator.pod_view import PodView
+from kafkasparkjob_operator.resources.driver_pod import TERMINATION_GRACE_SECONDS
+from kafkasparkjob_operator.restarts import note_stability, record_ending
+from kafkasparkjob_operator.running import judge_checkpoints, show_numbers, show_report, show_waiting
+from kafkasparkjob_operator.starting import StopReason, decide_start
+from kafkasparkjob_operator.status import JobState, StatusDraft
+from kafkasparkjob_operator.workload import Wanted, wanted_from_resource
+from sparkapp.model import names
+from sparkapp.model.errors import ConfigurationError
+from sparkapp.model.report import Report
+
+LOOK_AGAIN_WHILE_WAITING = 10.0
+"""Pod events bring news sooner; this is for the one that got lost."""
+SLOW_STOP_SECONDS = TERMINATION_GRACE_SECONDS + 30
+
+
+def plan(observation: Observation, now: datetime) -> Plan:
+    """What to do about a job, and what to say.
+
+    Called by the reconciler with an observation from the cache, and once more with a live one before anything is
+    created or deleted. A resource that is being deleted needs nothing: what it owns is collected by Kubernetes.
+    """
+    if observation.job.deleting:
+        return NOTHING
+    try:
+        return _Planner(observation, now).plan()
+    except _LookFirst:
+        return NEEDS_LIVE
+
+
+class _LookFirst(Exception):
+    """The cache does not know enough."""
+
+
+class _Planner:
+    def __init__(self, observation: Observation, now: datetime) -> None:
+        self.observation = observation
+        self.job = observation.job
+        self.draft = StatusDraft(observation.job, now)
+        self.now = now
+        self.attempt = current_attempt(observation)
+        self.driver = next((pod for pod in own_drivers(observation) if pod.attempt == self.attempt), None)
+        self.others = [pod for pod in observation.pods if pod is not self.driver]
+        self.actions: list[Action] = []
+        self.look_again_after: float | None = None
+        self.suspend = self.job.spec.get("suspend") is True
+        self.wanted = self._judge_config()
+
+    def plan(self) -> Plan:
+        report = self.observation.report
+        if report is not None and report.attempt == self.attempt:
+            self._relay(report)
+            show_numbers(self.draft, report)
+        if self.driver is not None and not self.driver.finished and not self.driver.deleting:
+            self._alive(self.driver, report if report is not None and report.attempt == self.attempt else None)
+        else:
+            self._down(self.driver)
+        return Plan(
+            actions=tuple(self.actions),
+            status=self.draft.finish(),
+            events=tuple(self.draft.events),
+            look_again_after=self.look_again_after,
+        )
+
+    def _live(self) -> Live:
+        if self.observation.live is None:
+            raise _LookFirst
+        return self.observation.live
+
+    def _judge_config(self) -> Wanted | None:
+        identity = self.job.identity
+        try:
+            wanted = wanted_from_resource(self.job.spec, namespace=identity.namespace, name=identity.name)
+        except ConfigurationError as error:
+            message = f"{error.message}; {error.remedy}"
+            self.draft.condition(
+                ConditionType.CONFIG_VALID, ConditionStatus.FALSE, reason=error.reason, message=message
+            )
+            self.draft.event(f"invalid/{self.job.generation}", "ValidationFailed", message, warning=True)
+            return None
+        self.draft.condition(ConditionType.CONFIG_VALID, ConditionStatus.TRUE, reason="Valid")
+        return wanted
+
+    def _relay(self, report: Report) -> None:
+        """Publishes what the driver has to say, each once."""
+        attempt = self.draft.section("attempt")
+        seen = attempt.get("eventSequence", 0) if attempt.get("id") == self.attempt else 0
+        for event in report.events:
+            if event.sequence > seen:
+                occurrence = f"report/{report.attempt}/{event.sequence}"
+                self.draft.event(occurrence, event.reason, event.message, warning=event.type == "Warning")
+                seen = event.sequence
+        if attempt.get("id") == self.attempt and seen:
+            attempt["eventSequence"] = seen
+
+    def _alive(self, driver: PodView, report: Report | None) -> None:
+        self._adopt(driver)
+        # Pods of former attempts beside a live driver: whoever made them, they must not write.
+        self._delete(pod for pod in self.others if pod.attempt != self.attempt or pod.role == names.ROLE_DRIVER)
+        executors = [pod for pod in self.others if pod.attempt == self.attempt]
+        self.draft.section("executors")["running"] = sum(pod.phase == "Running" for pod in executors)
+        if self._stops(driver):
+            return
+        current = self.draft.section("attempt").get("generation") == self.job.generation
+        if driver.started:
+            show_report(self.draft, driver, executors, report, current=current)
+        else:
+            show_waiting(self.draft, driver)
+        interval = self.wanted.spec.checkpoint_interval_seconds if self.wanted is not None else 10
+        self._look_again(judge_checkpoints(self.draft, report, interval_seconds=interval, now=self.now))
+        self._look_again(note_stability(self.draft, self.job.spec))
+
+    def _adopt(self, driver: PodView) -> None:
+        """A running driver whose start is not in the status: it was lost, or the operator stopped in between."""
+        section = self.draft.section("attempt")
+        if section.get("id") == self.attempt and section.get("driverPodUID") == driver.uid:
+            return
+        if section.get("id") != self.attempt:
+            record = record_of(self._live(), self.attempt, self.job.identity.uid)
+            section.clear()
+            section.update(id=self.attempt, generation=record.generation if record is not None else 0)
+            section["startedAt"] = format_time(self.now)
+        section.update(driverPod=driver.name, driverPodUID=driver.uid)
+
+    def _stops(self, driver: PodView) -> bool:
+        """Asks the driver to stop where the resource wants something else; it drains at a checkpoint."""
+        if self.suspend:
+            self._stop(
+                driver, StopReason.SUSPEND, JobState.SUSPENDING, "Suspending",
+                "draining at a checkpoint, because spec.suspend is true",
+            )  # fmt: skip
+            return True
+        attempt = self.draft.section("attempt")
+        if self.wanted is None or attempt.get("generation") == self.job.generation:
+            return False
+        running = self._running_spec()
+        if running is not None and running.same_application(self.wanted):
+            attempt["generation"] = self.job.generation
+            return False
+        before, after = self.draft.parallelism, self.wanted.spec.parallelism
+        if running is not None and before and before != after:
+            message = f"rescaling from {before} to {after}: draining at a checkpoint"
+            self._stop(driver, StopReason.RESCALE, JobState.RESCALING, "RescaleStarted", message)
+        else:
+            message = f"the resource has changed (generation {self.job.generation}): draining at a checkpoint"
+            self._stop(driver, StopReason.SPEC_CHANGE, JobState.RESTARTING, "SpecChanged", message)
+        return True
+
+    def _running_spec(self) -> Wanted | None:
+        """What the attempt was started with, read by this release, so that an upgrade alone restarts nothing."""
+        record = record_of(self._live(), self.attempt, self.job.identity.uid)
+        if record is None:
+            return None
+        identity = self.job.identity
+        try:
+            return wanted_from_resource(record.spec, namespace=identity.namespace, name=identity.name)
+        except ConfigurationError:
+            return None
+
+    def _stop(self, driver: PodView, why: StopReason, state: JobState, reason: str, message: str) -> None:
+        self.draft.section("attempt")["stopReason"] = str(why)
+        self.draft.set_state(state, reason=reason, message=message)
+        self.draft.event(f"stop/{driver.attempt}/{why}", reason, message)
+        self._delete([driver])
+
+    def _down(self, driver: PodView | None) -> None:
+        """The driver stops, has finished or is gone."""
+        live = self._live()
+        if driver is not None and not driver.finished:
+            self._wait_for_drain(driver)
+            return
+        self.draft.section("executors")["running"] = 0
+        judge_checkpoints(self.draft, None, interval_seconds=1, now=self.now)
+        self._delete(self.others)
+        attempt = self.draft.section("attempt")
+        if self.attempt and not attempt.get("outcome"):
+            if driver is not None:
+                self._adopt(driver)
+            record_ending(self.draft, self.observation, live, driver)
+        if self.others or (driver is not None and driver.deleting):
+            self._wait_for_pods([*self.others, *([driver] if driver is not None and driver.deleting else [])])
+            return
+        decision = decide_start(
+            self.draft, self.observation, live, self.wanted, suspend=self.suspend, clear=driver is None
+        )
+        if decision.ready and driver is not None:
+            # Kept until now for kubectl logs; the next attempt starts when it is gone.
+            self._delete([driver])
+            self._wait_for_pods([driver])
+            return
+        self.actions.extend(decision.actions)
+        self._look_again(decision.look_again_after)
+
+    def _wait_for_drain(self, driver: PodView) -> None:
+        self._delete(pod for pod in self.others if pod.attempt != self.attempt)
+        if self.draft.section("attempt").get("stopReason"):
+            self._warn_if_slow([driver])
+            return
+        self.draft.set_state(
+            JobState.RESTARTING,
+            reason="DriverStopping",
+            message=f"the driver pod {driver.name} is being deleted, not by the operator; another attempt follows",
+        )
+        self._warn_if_slow([driver])
+
+    def _wait_for_pods(self, pods: list[PodView]) -> None:
+        if self.draft.state in {"", JobState.PENDING, JobState.STARTING, JobState.RUNNING}:
+            self.draft.set_state(
+                JobState.RESTARTING if self.attempt else JobState.PENDING,
+                reason="WaitingForPods",
+                message=f"{len(pods)} pod(s) of former attempts have to go first: {pods[0].name}",
+            )
+        self._warn_if_slow(pods)
+
+    def _warn_if_slow(self, pods: list[PodView]) -> None:
+        self._look_again(LOOK_AGAIN_WHILE_WAITING)
+        for pod in pods:
+            if pod.deleting_since is None or (self.now - pod.deleting_since).total_seconds() < SLOW_STOP_SECONDS:
+                continue
+            message = (
+                f"pod {pod.name} on node {pod.node or '?'} should be gone since long; another attempt must not start"
+                f" before. If the node is lost for good: kubectl delete pod {pod.name} --force"
+            )
+            self.draft.event(f"slow/{pod.uid}", "PodNotTerminating", message, warning=True)
+            self.draft.set_state(
+                JobState(self.draft.state or JobState.RESTARTING), reason="PodNotTerminating", message=message
+            )
+            return
+
+    def _delete(self, pods: Iterable[PodView]) -> None:
+        for pod in pods:
+            if not pod.deleting:
+                self.actions.append(DeletePod(name=pod.name, uid=pod.uid))
+
+    def _look_again(self, seconds: float | None) -> None:
+        if seconds is not None and (self.look_again_after is None or seconds < self.look_again_after):
+            self.look_again_after = seconds

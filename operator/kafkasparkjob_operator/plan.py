@@ -1,0 +1,63 @@
+"""What the state machine asks for: a few actions, the status to write, the events to publish."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kafkasparkjob_operator.events import JobEvent
+from kafkasparkjob_operator.workload import Wanted
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateState:
+    """Create the empty state ConfigMap: once in the resource's life, before its first attempt."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartAttempt:
+    """Create everything that an attempt needs, its driver last."""
+
+    attempt: int
+    generation: int
+    wanted: Wanted
+    resource_spec: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeletePod:
+    """Delete a pod, that one by UID, with its own grace period: a driver drains meanwhile."""
+
+    name: str
+    uid: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteAttemptRecord:
+    """Delete the ConfigMap of an attempt that nothing needs any more."""
+
+    attempt: int
+
+
+Action = CreateState | StartAttempt | DeletePod | DeleteAttemptRecord
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """The outcome of one look at a job.
+
+    :param status: the whole status as it should be; equal to the resource's where nothing is to be written.
+    :param look_again_after: seconds after which time alone may change the answer.
+    :param needs_live: the cache is not enough to decide: look at the API server and plan again. Nothing else counts.
+    """
+
+    actions: tuple[Action, ...] = ()
+    status: Mapping[str, Any] | None = None
+    events: tuple[JobEvent, ...] = ()
+    look_again_after: float | None = None
+    needs_live: bool = False
+
+
+NEEDS_LIVE = Plan(needs_live=True)
+NOTHING = Plan()

@@ -1,0 +1,105 @@
+"""A pod of a job as the state machine sees it: everything that it decides by, nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from kafkasparkjob_operator.clock import parse_time
+from kafkasparkjob_operator.identity import owner_uid
+from sparkapp.model import names
+
+FINISHED_PHASES = frozenset({"Succeeded", "Failed"})
+_MAX_ATTEMPT_DIGITS = 9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodView:
+    """One pod, driver or executor.
+
+    :param owner_uid: the life of the resource that a driver belongs to; empty for executors, which a driver owns.
+    :param attempt: from the label; 0 where the label is missing or not a number.
+    :param deleting_since: the API server has been asked to delete it; it counts as alive until it is gone.
+    :param stopped_reason: why the container or the pod stopped, by the kubelet's account.
+    :param last_words: the termination message; the container's own account, untrusted.
+    :param waiting_reason: why it does not run yet: ImagePullBackOff, Unschedulable …
+    """
+
+    name: str
+    uid: str
+    attempt: int
+    role: str
+    phase: str
+    owner_uid: str = ""
+    node: str = ""
+    deleting_since: datetime | None = None
+    started: bool = False
+    stopped_reason: str = ""
+    stopped_message: str = ""
+    exit_code: int | None = None
+    last_words: str = ""
+    waiting_reason: str = ""
+    waiting_message: str = ""
+
+    @property
+    def finished(self) -> bool:
+        """Its containers have ended; the object may stay for ``kubectl logs``."""
+        return self.phase in FINISHED_PHASES
+
+    @property
+    def deleting(self) -> bool:
+        return self.deleting_since is not None
+
+
+def pod_view(body: Mapping[str, Any]) -> PodView | None:
+    """Reads a pod of the API; None for a pod that only carries the job's label.
+
+    Nothing in the status is relied on to be there: an evicted pod has no container statuses at all.
+    """
+    meta, status = body["metadata"], body.get("status") or {}
+    labels = meta.get("labels") or {}
+    role = labels.get(names.LABEL_ROLE, "")
+    if role not in {names.ROLE_DRIVER, names.ROLE_EXECUTOR}:
+        return None
+    statuses = status.get("containerStatuses") or []
+    container: Mapping[str, Any] = {}
+    if statuses:
+        container = next((one for one in statuses if one.get("name") == names.DRIVER_CONTAINER), statuses[0])
+    state = container.get("state") or {}
+    terminated = state.get("terminated") or {}
+    waiting_reason, waiting_message = _waiting(status, state)
+    return PodView(
+        name=meta["name"],
+        uid=meta["uid"],
+        attempt=_attempt(labels.get(names.LABEL_ATTEMPT, "")),
+        role=role,
+        phase=status.get("phase") or "Pending",
+        owner_uid=owner_uid(body),
+        node=(body.get("spec") or {}).get("nodeName") or "",
+        deleting_since=parse_time(meta.get("deletionTimestamp")),
+        started=bool(state.get("running") or terminated),
+        # The pod's own reason (Evicted, NodeLost, Terminated) says more than the container's exit code.
+        stopped_reason=status.get("reason") or terminated.get("reason") or "",
+        stopped_message=status.get("message") or "",
+        exit_code=terminated.get("exitCode"),
+        last_words=terminated.get("message") or "",
+        waiting_reason=waiting_reason,
+        waiting_message=waiting_message,
+    )
+
+
+def _attempt(label: str) -> int:
+    return int(label) if label.isascii() and label.isdigit() and len(label) <= _MAX_ATTEMPT_DIGITS else 0
+
+
+def _waiting(status: Mapping[str, Any], state: Mapping[str, Any]) -> tuple[str, str]:
+    waiting = state.get("waiting") or {}
+    reason = waiting.get("reason") or ""
+    if reason and reason not in {"ContainerCreating", "PodInitializing"}:
+        return reason, waiting.get("message") or ""
+    for condition in status.get("conditions") or ():
+        if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
+            return condition.get("reason") or "Unschedulable", condition.get("message") or ""
+    return "", ""

@@ -1,0 +1,207 @@
+"""One job, looked at and brought forward: observe, plan, carry out, write down."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from kafkasparkjob_operator import clock
+from kafkasparkjob_operator.cache import Cache
+from kafkasparkjob_operator.cluster import Cluster, ClusterError, ObjectConflict, ObjectExists, ObjectRefused
+from kafkasparkjob_operator.events import JobEvent, event_manifest
+from kafkasparkjob_operator.execute import Executor, FormerObjectInTheWay, NotLeading
+from kafkasparkjob_operator.identity import JobKey
+from kafkasparkjob_operator.merge_patch import merge_patch
+from kafkasparkjob_operator.metrics import OperatorMetrics
+from kafkasparkjob_operator.observation import JobResource, Observation, live_observation
+from kafkasparkjob_operator.phases import plan
+from kafkasparkjob_operator.plan import CreateState, DeleteAttemptRecord, DeletePod, Plan, StartAttempt
+from kafkasparkjob_operator.pod_view import pod_view
+from kafkasparkjob_operator.starting import refused_start
+from kafkasparkjob_operator.watch_monitor import WatchMonitor
+from kafkasparkjob_operator.work_queue import WorkQueue
+from sparkapp.model import names
+
+LOG = logging.getLogger(__name__)
+
+NUMBERS = ("checkpoint", "source", "sink", "transactions")
+"""Sections of the status that change with every checkpoint; alone they are written with a pause in between."""
+
+
+class Reconciler:
+    """Takes jobs from the queue and brings each forward. Any number of workers run :meth:`work`.
+
+    :param may_act: asked before every write; False leaves everything as it is.
+    :param resync_seconds: after this time a job is looked at live again.
+    :param numbers_seconds: pause between two writes of progress numbers alone.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        cache: Cache,
+        queue: WorkQueue,
+        *,
+        metrics: OperatorMetrics,
+        monitor: WatchMonitor,
+        may_act: Callable[[], bool],
+        resync_seconds: float = 300,
+        numbers_seconds: float = 5,
+    ) -> None:
+        self._cluster = cluster
+        self._cache = cache
+        self._queue = queue
+        self._metrics = metrics
+        self._monitor = monitor
+        self._may_act = may_act
+        self._resync_seconds = resync_seconds
+        self._numbers_seconds = numbers_seconds
+        self._executor = Executor(cluster, may_act)
+        self._looked_at: dict[JobKey, float] = {}
+        self._written_at: dict[JobKey, float] = {}
+
+    def forget_looks(self) -> None:
+        """Leadership has just been gained: whatever was known may be old."""
+        self._looked_at.clear()
+
+    async def work(self) -> None:
+        """A worker; runs until cancelled."""
+        while True:
+            key = await self._queue.take()
+            try:
+                if self._may_act():
+                    await self._attend(key)
+            finally:
+                self._queue.done(key)
+
+    async def _attend(self, key: JobKey) -> None:
+        began = time.monotonic()
+        result = "error"
+        try:
+            await self.reconcile(key)
+            self._queue.succeeded(key)
+            result = "ok"
+        except NotLeading:
+            result = "not_leading"
+        except (ObjectConflict, ObjectExists, FormerObjectInTheWay) as error:
+            # Not a fault: somebody else wrote, or Kubernetes needs a moment. Look again, at the API server.
+            self._looked_at.pop(key, None)
+            LOG.debug("%s: %s", key, error.message)
+            self._queue.failed(key)
+            result = "conflict"
+        except ClusterError as error:
+            self._looked_at.pop(key, None)
+            LOG.warning("%s: %s; again in %.1f s", key, error.message, self._queue.failed(key))
+        except Exception:
+            # A worker must outlive whatever one job does to it.
+            self._looked_at.pop(key, None)
+            LOG.exception("%s: unexpected; again in %.1f s", key, self._queue.failed(key))
+        finally:
+            self._metrics.reconcile_seconds.labels(result=result).observe(time.monotonic() - began)
+
+    async def reconcile(self, key: JobKey) -> None:
+        """Looks at a job once and does what follows from it.
+
+        :raises ClusterError: and its subclasses; the caller decides when to try again.
+        """
+        observation, the_plan = await self._decide(key)
+        if observation is None or the_plan.status is None:
+            if observation is None:
+                self._forget(key)
+            return
+        status = await self._create(observation, the_plan)
+        await self._publish(observation.job, the_plan.events)
+        await self._write(key, observation.job, status)
+        for action in the_plan.actions:
+            if isinstance(action, DeletePod):
+                await self._executor.delete_pod(action, observation.job.identity)
+            elif isinstance(action, DeleteAttemptRecord):
+                await self._executor.delete_record(action, observation.job.identity)
+        if the_plan.look_again_after is not None:
+            self._queue.add_after(key, the_plan.look_again_after + 0.05)
+
+    async def _decide(self, key: JobKey) -> tuple[Observation | None, Plan]:
+        """From the cache where that is enough, else, and before anything is created or deleted, from a live look."""
+        if time.monotonic() - self._looked_at.get(key, -self._resync_seconds) < self._resync_seconds:
+            observation = self._cache.observe(key)
+            if observation is not None:
+                the_plan = plan(observation, clock.now())
+                if not the_plan.needs_live and not the_plan.actions:
+                    return observation, the_plan
+        observation = await self._look(key)
+        return observation, plan(observation, clock.now()) if observation is not None else Plan()
+
+    async def _look(self, key: JobKey) -> Observation | None:
+        # Pods last: one that a former plan created is then never taken for missing.
+        body = await self._cluster.get_job(key)
+        if body is None:
+            return None
+        config_maps = await self._cluster.list_config_maps(key)
+        pods = await self._cluster.list_pods(key)
+        self._monitor.looked(key, str(body["metadata"].get("resourceVersion", "")))
+        self._cache.put_job(body)
+        self._cache.replace_pods(key, filter(None, map(pod_view, pods)))
+        report = names.report_config_map(key.name)
+        for config_map in config_maps:
+            if config_map["metadata"]["name"] == report:
+                self._cache.put_report(key, config_map)
+        self._looked_at[key] = time.monotonic()
+        return live_observation(body, pods, config_maps)
+
+    async def _create(self, observation: Observation, the_plan: Plan) -> Mapping[str, Any]:
+        """Carries out what creates; the status that follows."""
+        job = observation.job
+        status = dict(the_plan.status or {})
+        try:
+            for action in the_plan.actions:
+                if isinstance(action, CreateState):
+                    await self._executor.create_state(action, job.identity)
+                elif isinstance(action, StartAttempt):
+                    pod = await self._executor.start(action, job.identity)
+                    status["attempt"] = {**status["attempt"], "driverPodUID": pod["metadata"]["uid"]}
+                    if job.created is not None and not job.status.get("attempt"):
+                        self._metrics.start_seconds.observe((clock.now() - job.created).total_seconds())
+        except ObjectRefused as error:
+            refused_status, event = refused_start(job, error.message, clock.now())
+            await self._publish(job, (event,))
+            await self._write(job.identity.key, job, refused_status)
+            raise
+        return status
+
+    async def _publish(self, job: JobResource, events: tuple[JobEvent, ...]) -> None:
+        for event in events:
+            manifest = event_manifest(
+                event, job.identity, resource_version=job.resource_version, now=clock.now()
+            )
+            try:
+                await self._executor.guard().create(manifest)
+                LOG.info("%s: %s: %s", job.identity.key, event.reason, event.message)
+            except ObjectExists:
+                pass  # published before
+            except ObjectRefused as error:
+                LOG.warning("%s: event %s refused: %s", job.identity.key, event.reason, error.message)
+
+    async def _write(self, key: JobKey, job: JobResource, status: Mapping[str, Any]) -> None:
+        patch = merge_patch(job.status, status)
+        if not patch:
+            return
+        moment = asyncio.get_running_loop().time()
+        if all(name in NUMBERS for name in patch):
+            left = self._written_at.get(key, -self._numbers_seconds) + self._numbers_seconds - moment
+            if left > 0:
+                self._queue.add_after(key, left)
+                return
+        self._written_at[key] = moment
+        body = await self._executor.guard().patch_status(key, patch, resource_version=job.resource_version)
+        if body is not None:
+            self._cache.put_job(body)
+
+    def _forget(self, key: JobKey) -> None:
+        self._looked_at.pop(key, None)
+        self._written_at.pop(key, None)
+        self._cache.drop_job(key)
+        self._monitor.forget(key)
+        self._queue.forget(key)

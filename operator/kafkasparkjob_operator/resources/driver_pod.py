@@ -1,0 +1,74 @@
+"""The driver's pod: one life of the job."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kafkasparkjob_operator.identity import JobIdentity, metadata
+from kafkasparkjob_operator.resources.pod_parts import (
+    container_security_context,
+    environment,
+    memory_mebibytes,
+    pod_security_context,
+    volumes_and_mounts,
+)
+from kafkasparkjob_operator.workload import Wanted
+from sparkapp.model import names
+
+TERMINATION_GRACE_SECONDS = 120
+"""Time to finish the checkpoint under way after SIGTERM; one that takes longer is settled by the next attempt."""
+
+
+def driver_pod(job: JobIdentity, wanted: Wanted, *, attempt: int) -> dict[str, Any]:
+    """Never restarted in place: a new life has a new number, so that two are never taken for one another."""
+    workload = wanted.workload
+    volumes, mounts = volumes_and_mounts(wanted)
+    volumes.append({"name": "job", "configMap": {"name": names.attempt_config_map(job.name, attempt)}})
+    mounts.append({"name": "job", "mountPath": names.JOB_DIRECTORY, "readOnly": True})
+    memory = f"{memory_mebibytes(workload.driver)}Mi"
+    spec: dict[str, Any] = {
+        "restartPolicy": "Never",
+        "serviceAccountName": names.service_account(job.name),
+        "automountServiceAccountToken": True,
+        "enableServiceLinks": False,
+        "terminationGracePeriodSeconds": TERMINATION_GRACE_SECONDS,
+        "securityContext": pod_security_context(),
+        "containers": [
+            {
+                "name": names.DRIVER_CONTAINER,
+                "image": workload.image,
+                "imagePullPolicy": workload.image_pull_policy,
+                "args": ["driver"],
+                "workingDir": names.WORK_DIRECTORY,
+                "env": [
+                    _downward("KAFKASPARK_POD_IP", "status.podIP"),
+                    _downward("KAFKASPARK_POD_NAME", "metadata.name"),
+                    _downward("KAFKASPARK_POD_NAMESPACE", "metadata.namespace"),
+                    # Spark gives the executors a scratch volume at the place that the driver names here.
+                    {"name": "SPARK_LOCAL_DIRS", "value": f"{names.WORK_DIRECTORY}/spark"},
+                    *environment(workload.driver),
+                ],
+                "resources": {
+                    "requests": {"cpu": workload.driver.core_request, "memory": memory},
+                    "limits": {"cpu": str(workload.driver.cores), "memory": memory},
+                },
+                "securityContext": container_security_context(),
+                "terminationMessagePath": names.TERMINATION_LOG,
+                "terminationMessagePolicy": "File",
+                "volumeMounts": mounts,
+            }
+        ],
+        "volumes": volumes,
+    }
+    if workload.image_pull_secrets:
+        spec["imagePullSecrets"] = [{"name": name} for name in workload.image_pull_secrets]
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": metadata(job, names.driver_pod(job.name, attempt), attempt=attempt, role=names.ROLE_DRIVER),
+        "spec": spec,
+    }
+
+
+def _downward(name: str, path: str) -> dict[str, Any]:
+    return {"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}}

@@ -1,0 +1,45 @@
+"""Pod template that Spark fills in for each executor."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kafkasparkjob_operator.identity import JobIdentity
+from kafkasparkjob_operator.resources.pod_parts import (
+    container_security_context,
+    environment,
+    pod_security_context,
+    volumes_and_mounts,
+)
+from kafkasparkjob_operator.workload import Wanted
+from sparkapp.model import names
+
+EXECUTOR_CONTAINER = "executor"
+GRACE_SECONDS = 5
+"""Nothing in an executor outlives its driver: what it pre-committed is settled by the next attempt."""
+
+
+def executor_pod_template(job: JobIdentity, wanted: Wanted, *, attempt: int) -> dict[str, Any]:
+    """No token of a service account, no root, no writable image; Spark adds image, command, size and owner."""
+    volumes, mounts = volumes_and_mounts(wanted)
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"labels": names.labels(job.name, attempt=attempt, role=names.ROLE_EXECUTOR)},
+        "spec": {
+            "automountServiceAccountToken": False,
+            "enableServiceLinks": False,
+            "terminationGracePeriodSeconds": GRACE_SECONDS,
+            "securityContext": pod_security_context(),
+            "containers": [
+                {
+                    "name": EXECUTOR_CONTAINER,
+                    "workingDir": names.WORK_DIRECTORY,
+                    "securityContext": container_security_context(),
+                    "env": environment(wanted.workload.executor),
+                    "volumeMounts": mounts,
+                }
+            ],
+            "volumes": volumes,
+        },
+    }

@@ -1,0 +1,74 @@
+"""What driver and executor pods have in common: security, volumes, environment and the size of the container."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from kafkasparkjob_operator.workload import PodResources, Wanted
+from sparkapp.model import names
+
+USER = 10001
+"""The image's user; no root, in any pod."""
+OVERHEAD_FACTOR = 0.4
+"""Memory beside the Java heap, as a share of it: Python and librdkafka live there (Spark's own share for Python)."""
+MIN_OVERHEAD_MEBIBYTES = 384
+PASSWORD_FILE = "password"  # noqa: S105 - the name of a file
+_CREDENTIALS_MODE = 0o440
+
+
+def pod_security_context() -> dict[str, Any]:
+    """The pod's share of the restricted Pod Security Standard."""
+    return {
+        "runAsNonRoot": True,
+        "runAsUser": USER,
+        "runAsGroup": USER,
+        "fsGroup": USER,
+        "seccompProfile": {"type": "RuntimeDefault"},
+    }
+
+
+def container_security_context() -> dict[str, Any]:
+    """The container's share of the restricted Pod Security Standard, and a root file system nobody writes."""
+    return {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "runAsNonRoot": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+
+
+def memory_mebibytes(pod: PodResources) -> int:
+    """The container's memory: Java heap and what lives beside it."""
+    return pod.heap_mebibytes + max(MIN_OVERHEAD_MEBIBYTES, int(pod.heap_mebibytes * OVERHEAD_FACTOR))
+
+
+def volumes_and_mounts(wanted: Wanted) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Scratch space, the user's code and the Kafka password: the same places in driver and executors."""
+    volumes: list[dict[str, Any]] = [{"name": "tmp", "emptyDir": {}}, {"name": "work", "emptyDir": {}}]
+    mounts: list[dict[str, Any]] = [
+        {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108 - an emptyDir of the pod
+        {"name": "work", "mountPath": names.WORK_DIRECTORY},
+    ]
+    if wanted.spec.transform.config_map:
+        volumes.append({"name": "code", "configMap": {"name": wanted.spec.transform.config_map}})
+        mounts.append({"name": "code", "mountPath": names.CODE_DIRECTORY, "readOnly": True})
+    authentication = wanted.spec.kafka.authentication
+    if authentication is not None:
+        volumes.append(
+            {
+                "name": "credentials",
+                "secret": {
+                    "secretName": authentication.secret_name,
+                    "defaultMode": _CREDENTIALS_MODE,
+                    "items": [{"key": authentication.secret_key, "path": PASSWORD_FILE}],
+                },
+            }
+        )
+        mounts.append({"name": "credentials", "mountPath": names.CREDENTIALS_DIRECTORY, "readOnly": True})
+    return volumes, mounts
+
+
+def environment(pod: PodResources) -> list[Mapping[str, Any]]:
+    """The user's variables, after those that a read-only root file system needs."""
+    return [{"name": "HOME", "value": names.WORK_DIRECTORY}, *pod.env]

@@ -1,0 +1,132 @@
+"""The status of a job whose driver is alive: by the kubelet's account until it reports, then by its report."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from kafkasparkjob_operator.clock import parse_time
+from kafkasparkjob_operator.conditions import ConditionStatus, ConditionType
+from kafkasparkjob_operator.pod_view import PodView
+from kafkasparkjob_operator.status import JobState, StatusDraft
+from sparkapp.model.report import DriverState, Report
+
+MIN_STALL_SECONDS = 60
+STALL_INTERVALS = 5
+"""A checkpoint this many intervals late, with records waiting, is stalled."""
+
+
+def show_waiting(draft: StatusDraft, driver: PodView) -> None:
+    """The pod does not run yet: say why, once as an event if something is wrong."""
+    reason = driver.waiting_reason or "DriverPending"
+    message = f"the driver pod {driver.name} waits to be scheduled and started"
+    if driver.waiting_reason:
+        message = f"the driver pod {driver.name} does not start: {driver.waiting_reason}: {driver.waiting_message}"
+        draft.event(f"waiting/{driver.attempt}/{reason}", reason, message, warning=True)
+    draft.set_state(_starting_state(draft), reason=reason, message=message)
+
+
+def show_report(
+    draft: StatusDraft, driver: PodView, executors: Sequence[PodView], report: Report | None, *, current: bool
+) -> None:
+    """The container runs: what it reports, or that it has not reported yet.
+
+    :param current: the attempt runs the resource's current generation.
+    """
+    if report is None or report.state is DriverState.STARTING:
+        reason, message = "DriverStarting", "the driver checks Kafka and code, and Spark comes up"
+        draft.set_state(_starting_state(draft), reason=reason, message=message + _executors_waiting(executors))
+        return
+    _kafka_reachable(draft)
+    if report.state is DriverState.RECOVERING:
+        message = "the driver settles the transactions of former attempts"
+        draft.set_state(
+            _starting_state(draft), reason="Recovering", message=message + _executors_waiting(executors)
+        )
+    elif report.state is DriverState.DRAINING:
+        draft.set_state(
+            JobState.RUNNING, reason="Draining", message="the driver was asked to stop and finishes its checkpoint"
+        )
+    else:
+        _show_running(draft, driver, executors, report, current=current)
+
+
+def _show_running(
+    draft: StatusDraft, driver: PodView, executors: Sequence[PodView], report: Report, *, current: bool
+) -> None:
+    message = f"attempt {driver.attempt} runs" + _executors_waiting(executors)
+    if draft.former_state == JobState.RESCALING:
+        draft.event(f"rescaled/{driver.attempt}", "Rescaled", f"runs with parallelism {draft.parallelism} again")
+    if current:
+        draft.set_state(JobState.RUNNING, reason="Running", message=message, ready=True)
+    else:
+        draft.set_state(
+            JobState.RUNNING,
+            reason="InvalidSpec",
+            message=f"{message}; the resource was changed to something invalid since: see condition ConfigValid",
+        )
+
+
+def show_numbers(draft: StatusDraft, report: Report) -> None:
+    """Copies the report's numbers; they change with every checkpoint, so their writing is throttled."""
+    if report.checkpoint_id:
+        draft.section("checkpoint").update(
+            id=report.checkpoint_id,
+            time=report.checkpoint_time or draft.section("checkpoint").get("time", ""),
+            durationMillis=report.checkpoint_duration_millis,
+            bytes=report.checkpoint_bytes,
+        )
+    draft.section("source").update(
+        partitions=report.partitions, lagRecords=report.lag_records, recordsIn=report.records_in
+    )
+    draft.section("sink").update(recordsOut=report.records_out, recordsPerSecond=report.records_per_second)
+    draft.section("transactions").update(
+        open=report.transactions_open, committed=report.transactions_committed, aborted=report.transactions_aborted
+    )
+
+
+def judge_checkpoints(
+    draft: StatusDraft, report: Report | None, *, interval_seconds: int, now: datetime
+) -> float | None:
+    """Sets CheckpointHealthy.
+
+    :returns: seconds after which time alone would change the answer, or None.
+    """
+    kind = ConditionType.CHECKPOINT_HEALTHY
+    if report is None or report.state is not DriverState.RUNNING:
+        draft.condition(kind, ConditionStatus.UNKNOWN, reason="NotRunning", message="no checkpoints are expected now")
+        return None
+    last = parse_time(report.checkpoint_time)
+    limit = timedelta(seconds=max(MIN_STALL_SECONDS, STALL_INTERVALS * interval_seconds))
+    if report.lag_records and last is not None:
+        left = (last + limit - now).total_seconds()
+        if left <= 0:
+            message = (
+                f"checkpoint {report.checkpoint_id} is the last since {report.checkpoint_time}, although"
+                f" {report.lag_records} records wait; read the driver's log"
+            )
+            draft.condition(kind, ConditionStatus.FALSE, reason="CheckpointStalled", message=message)
+            draft.event(f"stalled/{report.attempt}/{report.checkpoint_id}", "CheckpointStalled", message, warning=True)
+            return None
+        draft.condition(kind, ConditionStatus.TRUE, reason="CheckpointsComplete")
+        return left
+    draft.condition(kind, ConditionStatus.TRUE, reason="CheckpointsComplete")
+    return None
+
+
+def _kafka_reachable(draft: StatusDraft) -> None:
+    draft.condition(ConditionType.KAFKA_REACHABLE, ConditionStatus.TRUE, reason="Connected")
+
+
+def _starting_state(draft: StatusDraft) -> JobState:
+    """A job that was rescaled or restarted is called so until it runs again."""
+    former = draft.former_state
+    return JobState(former) if former in {JobState.RESCALING, JobState.RESTARTING} else JobState.STARTING
+
+
+def _executors_waiting(executors: Sequence[PodView]) -> str:
+    waiting = [one for one in executors if one.waiting_reason and not one.finished]
+    if not waiting:
+        return ""
+    first = waiting[0]
+    return f"; {len(waiting)} executor(s) wait, {first.name}: {first.waiting_reason}: {first.waiting_message}"

@@ -1,0 +1,140 @@
+"""Puts the operator together and runs it until it is asked to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Coroutine
+from typing import Any
+
+import kopf
+
+from kafkasparkjob_operator import probes
+from kafkasparkjob_operator.cache import Cache
+from kafkasparkjob_operator.handlers.jobs import register_jobs
+from kafkasparkjob_operator.handlers.pods import register_pods
+from kafkasparkjob_operator.handlers.reports import register_reports
+from kafkasparkjob_operator.kube import KubeCluster, load_configuration
+from kafkasparkjob_operator.leadership import AlwaysLeading, Leadership
+from kafkasparkjob_operator.metrics import OperatorMetrics
+from kafkasparkjob_operator.reconcile import Reconciler
+from kafkasparkjob_operator.settings import Settings
+from kafkasparkjob_operator.sweep import Sweep
+from kafkasparkjob_operator.watch_monitor import WatchMonitor
+from kafkasparkjob_operator.watching import watch_settings
+from kafkasparkjob_operator.work_queue import WorkQueue
+
+LOG = logging.getLogger(__name__)
+
+
+async def run(settings: Settings) -> None:
+    """Runs until SIGTERM or SIGINT; standing by keeps the watches warm, so that a take-over is quick.
+
+    :raises Exception: what ended a part that should have run on; the process ends with it and is started anew.
+    """
+    await _Operator(settings).run()
+
+
+class _Operator:
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.cache = Cache()
+        self.queue = WorkQueue()
+        self.monitor = WatchMonitor()
+        self.metrics = OperatorMetrics(self.cache)
+        self.cluster = KubeCluster(
+            load_configuration(connections=settings.connections),
+            connections=settings.connections,
+            observe=self.metrics.observe_request,
+        )
+        self.leadership: Leadership | AlwaysLeading
+        if settings.leader_election:
+            self.leadership = Leadership(
+                self.cluster, namespace=settings.namespace, name=settings.lease_name, identity=settings.identity,
+                changed=self._leadership_changed,
+            )  # fmt: skip
+        else:
+            self.leadership = AlwaysLeading(self._leadership_changed)
+        self.reconciler = Reconciler(
+            self.cluster, self.cache, self.queue, metrics=self.metrics, monitor=self.monitor,
+            may_act=lambda: self.leadership.leading, resync_seconds=settings.resync_seconds,
+            numbers_seconds=settings.numbers_seconds,
+        )  # fmt: skip
+        self.metrics.gauge("kafkaspark_operator_jobs", "Jobs known.", lambda: len(self.cache))
+        self.metrics.gauge("kafkaspark_operator_queue_depth", "Jobs waiting to be looked at.", lambda: len(self.queue))
+        self.metrics.gauge(
+            "kafkaspark_operator_watch_last_event_age_seconds", "Since any watch told anything.",
+            lambda: self.monitor.last_event_age_seconds,
+        )  # fmt: skip
+        self.metrics.gauge(
+            "kafkaspark_operator_watch_behind_seconds", "How long the watch has owed a known change.",
+            self.monitor.behind_seconds,
+        )  # fmt: skip
+
+    def _leadership_changed(self, leading: bool) -> None:
+        self.metrics.leader.set(1 if leading else 0)
+        if leading:
+            self.reconciler.forget_looks()
+            for key in self.cache.keys:
+                self.queue.add(key)
+
+    async def run(self) -> None:
+        watches_up = asyncio.Event()
+        stop = asyncio.Event()
+        http = await probes.serve(
+            self.settings.http_port, queue=self.queue, monitor=self.monitor, metrics=self.metrics,
+            ready=watches_up.is_set,
+        )  # fmt: skip
+        # Made before kopf's: it cancels whatever was begun after it, and the last writes must be ours to end.
+        parts = [self._part("leadership", self.leadership.run(), stop)]
+        parts += [self._part(f"worker {n}", self.reconciler.work(), stop) for n in range(self.settings.workers)]
+        parts.append(
+            self._part(
+                "sweep",
+                Sweep(self.cluster, self.cache, self.queue, self.monitor, self.settings.watch_namespaces).run(
+                    self.settings.resync_seconds
+                ),
+                stop,
+            )
+        )  # fmt: skip
+        try:
+            await self._watch(stop, watches_up)
+        finally:
+            for part in parts:
+                part.cancel()
+            ended = await asyncio.gather(*parts, return_exceptions=True)
+            await self.leadership.release()
+            await http.cleanup()
+            self.cluster.close()
+        for fault in ended:
+            if isinstance(fault, Exception):
+                raise fault
+
+    async def _watch(self, stop: asyncio.Event, watches_up: asyncio.Event) -> None:
+        """Kopf's lists and watches; returns on a signal or when ``stop`` is set."""
+        registry = kopf.OperatorRegistry()
+        kopf.on.login(registry=registry)(kopf.login_via_client)
+        for register in (register_jobs, register_pods, register_reports):
+            register(registry, self.cache, self.queue, self.monitor)
+        await kopf.operator(
+            registry=registry,
+            settings=watch_settings(),
+            standalone=True,
+            clusterwide=not self.settings.watch_namespaces,
+            namespaces=self.settings.watch_namespaces,
+            stop_flag=stop,
+            ready_flag=watches_up,
+        )
+
+    @staticmethod
+    def _part(name: str, work: Coroutine[Any, Any, None], stop: asyncio.Event) -> asyncio.Task[None]:
+        """A part that runs as long as the operator; its unexpected end ends the operator."""
+        task = asyncio.create_task(work, name=name)
+
+        def ended(done: asyncio.Task[None]) -> None:
+            if not done.cancelled():
+                LOG.error("%s has ended: %r", name, done.exception())
+            stop.set()
+
+        task.add_done_callback(ended)
+        return task

@@ -1,0 +1,82 @@
+"""The operator's own settings, from its environment; the chart sets them."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from sparkapp.model.errors import ConfigurationError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """Each field is one environment variable, ``KAFKASPARK_OPERATOR_`` and the field's name in upper case."""
+
+    watch_namespaces: tuple[str, ...] = ()
+    """Namespaces to watch, separated by commas; empty means all."""
+    namespace: str = "default"
+    """Namespace of the leader election's Lease: the operator's own."""
+    leader_election: bool = True
+    """Only the holder of the Lease acts. Turn it off only where a single process can exist."""
+    lease_name: str = "kafkaspark-operator"
+    """Name of the Lease."""
+    identity: str = ""
+    """Who holds the Lease; by default the pod's name and a random part."""
+    http_port: int = 8080
+    """Port of ``/healthz``, ``/readyz`` and ``/metrics``."""
+    workers: int = 8
+    """Jobs that are reconciled at the same time."""
+    connections: int = 16
+    """Requests to the API server that may be under way at the same time."""
+    resync_seconds: int = 300
+    """Every job is looked at again after this time, whether or not something happened."""
+    numbers_seconds: int = 5
+    """Progress numbers of a job are written to its status at most this often."""
+    log_level: str = "INFO"
+    """Threshold of the log: DEBUG, INFO, WARNING or ERROR."""
+
+
+_PREFIX = "KAFKASPARK_OPERATOR_"
+
+
+def settings_from_environment(environment: Mapping[str, str] | None = None) -> Settings:
+    """Reads the settings.
+
+    :raises ConfigurationError: a value is not of its field's type, or out of range.
+    """
+    environ = os.environ if environment is None else environment
+    default = Settings()
+    namespaces = tuple(filter(None, (one.strip() for one in environ.get(_PREFIX + "WATCH_NAMESPACES", "").split(","))))
+    return Settings(
+        watch_namespaces=namespaces,
+        namespace=environ.get(_PREFIX + "NAMESPACE") or default.namespace,
+        leader_election=_boolean(environ, "LEADER_ELECTION", default.leader_election),
+        lease_name=environ.get(_PREFIX + "LEASE_NAME") or default.lease_name,
+        identity=environ.get(_PREFIX + "IDENTITY") or f"{socket.gethostname()}_{os.urandom(4).hex()}",
+        http_port=_integer(environ, "HTTP_PORT", default.http_port, low=0),
+        workers=_integer(environ, "WORKERS", default.workers),
+        connections=_integer(environ, "CONNECTIONS", default.connections),
+        resync_seconds=_integer(environ, "RESYNC_SECONDS", default.resync_seconds),
+        numbers_seconds=_integer(environ, "NUMBERS_SECONDS", default.numbers_seconds, low=0),
+        log_level=environ.get(_PREFIX + "LOG_LEVEL") or default.log_level,
+    )
+
+
+def _integer(environ: Mapping[str, str], name: str, default: int, *, low: int = 1) -> int:
+    text = environ.get(_PREFIX + name, "")
+    if not text:
+        return default
+    if not text.isascii() or not text.isdigit() or int(text) < low:
+        msg = f"{_PREFIX}{name} must be a whole number of at least {low}, not {text!r}"
+        raise ConfigurationError(msg)
+    return int(text)
+
+
+def _boolean(environ: Mapping[str, str], name: str, default: bool) -> bool:
+    text = environ.get(_PREFIX + name, "").lower()
+    if text not in {"", "true", "false"}:
+        msg = f"{_PREFIX}{name} must be true or false, not {text!r}"
+        raise ConfigurationError(msg)
+    return default if not text else text == "true"

@@ -1,0 +1,243 @@
+"""Nothing of the job runs: whether another attempt may start, now, later, or not before a person acts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from kafkasparkjob_operator.attempts import attempts_ran, current_attempt, next_attempt, record_of
+from kafkasparkjob_operator.clock import format_time, parse_time
+from kafkasparkjob_operator.conditions import ConditionStatus, ConditionType
+from kafkasparkjob_operator.events import JobEvent
+from kafkasparkjob_operator.observation import AttemptRecord, JobResource, Live, Observation
+from kafkasparkjob_operator.plan import Action, CreateState, DeleteAttemptRecord, StartAttempt
+from kafkasparkjob_operator.state_view import StateKind, state_missing
+from kafkasparkjob_operator.status import JobState, StatusDraft
+from kafkasparkjob_operator.workload import Wanted, wanted_from_resource
+from sparkapp.model import names
+from sparkapp.model.errors import ConfigurationError, KafkaSparkJobError
+
+LOOK_AT_STATE_AGAIN = 30.0
+"""A refused state may be restored by hand; nothing tells us."""
+AWAIT_COLLECTION = 2.0
+
+
+class StopReason(StrEnum):
+    """``status.attempt.stopReason``: why the operator asked an attempt to stop."""
+
+    SUSPEND = "Suspend"
+    RESCALE = "Rescale"
+    SPEC_CHANGE = "SpecChange"
+
+
+class StartReason(StrEnum):
+    """``status.attempt.startReason``: why an attempt was started."""
+
+    CREATED = "Created"
+    RESCALED = "Rescaled"
+    SPEC_CHANGED = "SpecChanged"
+    RESUMED = "Resumed"
+    RESTARTED = "Restarted"
+
+
+_STATE_OF = {
+    StartReason.CREATED: JobState.STARTING,
+    StartReason.RESUMED: JobState.STARTING,
+    StartReason.RESCALED: JobState.RESCALING,
+    StartReason.SPEC_CHANGED: JobState.RESTARTING,
+    StartReason.RESTARTED: JobState.RESTARTING,
+}
+_START_AFTER_STOP: dict[str, StartReason] = {
+    StopReason.SUSPEND: StartReason.RESUMED,
+    StopReason.RESCALE: StartReason.RESCALED,
+    StopReason.SPEC_CHANGE: StartReason.SPEC_CHANGED,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """What follows.
+
+    :param ready: everything allows the next step, so that the finished pod of the former attempt may go.
+    """
+
+    actions: tuple[Action, ...] = ()
+    ready: bool = False
+    look_again_after: float | None = None
+
+
+def decide_start(
+    draft: StatusDraft, observation: Observation, live: Live, wanted: Wanted | None, *, suspend: bool, clear: bool
+) -> Decision:
+    """Decides about the next attempt and writes state and reason.
+
+    Called by the state machine when every pod of every former attempt is gone, but for a finished driver that is kept
+    for its log.
+
+    :param wanted: the resource's spec, None where it is invalid: then the last valid one goes on.
+    :param clear: that finished driver is gone, too; without it nothing is started yet.
+    """
+    if suspend:
+        return _suspended(draft, observation) if clear else Decision(ready=True)
+    if wanted is not None:
+        chosen = AttemptRecord(
+            attempt=0, owner_uid="", generation=observation.job.generation, spec=observation.job.spec
+        )
+    else:
+        fallback = _last_accepted(draft, observation, live)
+        if fallback is None:
+            message = "the resource is invalid: see condition ConfigValid"
+            draft.set_state(JobState.FAILED, reason="InvalidSpec", message=message)
+            return Decision()
+        chosen, wanted = fallback
+    held = _held_back(draft, generation=chosen.generation)
+    if held is not None:
+        return held
+    refused = _refused_state(draft, observation, live)
+    if refused is not None:
+        return refused
+    if not clear:
+        return Decision(ready=True)
+    return _start(draft, observation, live, wanted, chosen)
+
+
+def refused_start(job: JobResource, message: str, now: datetime) -> tuple[dict[str, Any], JobEvent]:
+    """Status and event for an attempt that Kubernetes refused: a quota, a policy, a missing permission."""
+    reason = "QuotaExceeded" if "exceeded quota" in message else "StartRefused"
+    draft = StatusDraft(job, now)
+    state = JobState.RESTARTING if draft.section("attempt").get("id") else JobState.PENDING
+    draft.set_state(state, reason=reason, message=f"Kubernetes refused what the next attempt needs: {message}")
+    attempt = draft.section("attempt").get("id", 0)
+    return draft.finish(), JobEvent(
+        occurrence=f"refused/{job.generation}/{attempt}", reason=reason, message=message, warning=True
+    )
+
+
+def _suspended(draft: StatusDraft, observation: Observation) -> Decision:
+    number = current_attempt(observation)
+    draft.set_state(
+        JobState.SUSPENDED, reason="Suspended", message="nothing runs; set spec.suspend to false to go on"
+    )
+    if draft.former_state != JobState.SUSPENDED:
+        message = f"stopped after attempt {number}" if number else "not started, because spec.suspend is true"
+        draft.event(f"suspended/{number}/{observation.job.generation}", "Suspended", message)
+    return Decision(ready=True)
+
+
+def _last_accepted(
+    draft: StatusDraft, observation: Observation, live: Live
+) -> tuple[AttemptRecord, Wanted] | None:
+    """The spec of the newest attempt: an invalid edit does not stop a job for good."""
+    identity = observation.job.identity
+    record = record_of(live, current_attempt(observation), identity.uid)
+    if record is None:
+        return None
+    try:
+        wanted = wanted_from_resource(record.spec, namespace=identity.namespace, name=identity.name)
+    except ConfigurationError:
+        return None
+    return replace(record, generation=draft.section("attempt").get("generation", record.generation)), wanted
+
+
+def _held_back(draft: StatusDraft, *, generation: int) -> Decision | None:
+    """A failure that stands until the resource changes, or a pause that is not over."""
+    failure = draft.section("lastFailure")
+    tried = draft.section("attempt").get("generation") == generation
+    if failure.get("fatal") is True and failure.get("generation") == generation:
+        if draft.state != JobState.FAILED:
+            reason = str(failure.get("reason") or "Failed")
+            text = "; ".join(filter(None, (failure.get("message"), failure.get("remedy"))))
+            draft.set_state(JobState.FAILED, reason=reason, message=text)
+        return Decision()
+    retry = parse_time(draft.section("restarts").get("nextRetryTime"))
+    if tried and retry is not None and draft.now < retry:
+        return Decision(look_again_after=(retry - draft.now).total_seconds())
+    return None
+
+
+def _refused_state(draft: StatusDraft, observation: Observation, live: Live) -> Decision | None:
+    """Never start from a state that is gone, unreadable or somebody else's."""
+    state = live.state
+    checkpoint = int(draft.section("checkpoint").get("id", 0))
+    if state.kind is StateKind.COLLECTED:
+        message = "Kubernetes still removes the state of a deleted job of the same name"
+        draft.set_state(JobState.PENDING, reason="AwaitingCollection", message=message)
+        return Decision(look_again_after=AWAIT_COLLECTION)
+    error: KafkaSparkJobError | None = state.error
+    if (state.kind is StateKind.ABSENT and attempts_ran(observation, live)) or (
+        state.kind is StateKind.EMPTY and checkpoint > 0
+    ):
+        error = state_missing(
+            observation.job.identity, attempts=current_attempt(observation), checkpoint=checkpoint
+        )
+    if error is None:
+        if state.kind is not StateKind.ABSENT:
+            draft.condition(ConditionType.STATE_VALID, ConditionStatus.TRUE, reason="Readable")
+        return None
+    text = f"{error.message}; {error.remedy}"
+    draft.condition(ConditionType.STATE_VALID, ConditionStatus.FALSE, reason=error.reason, message=text)
+    draft.set_state(JobState.FAILED, reason=error.reason, message=text)
+    draft.event(f"state/{error.reason}/{current_attempt(observation)}", error.reason, text, warning=True)
+    return Decision(look_again_after=LOOK_AT_STATE_AGAIN)
+
+
+def _start(
+    draft: StatusDraft, observation: Observation, live: Live, wanted: Wanted, chosen: AttemptRecord
+) -> Decision:
+    job = observation.job
+    number = next_attempt(observation, live)
+    reason = _start_reason(draft, chosen.generation)
+    actions: list[Action] = []
+    if live.state.kind is StateKind.ABSENT:
+        actions.append(CreateState())
+        draft.condition(ConditionType.STATE_VALID, ConditionStatus.TRUE, reason="Created")
+    actions.append(
+        StartAttempt(attempt=number, generation=chosen.generation, wanted=wanted, resource_spec=chosen.spec)
+    )
+    # The last one stays: should the pod's creation be all that is lost, its number is still known to be taken.
+    actions.extend(
+        DeleteAttemptRecord(attempt=record.attempt)
+        for record in live.records
+        if record.owner_uid == job.identity.uid and record.attempt < number - 1
+    )
+    _announce(draft, number, reason, wanted)
+    pod = names.driver_pod(job.identity.name, number)
+    draft.replace(
+        "attempt",
+        {
+            "id": number,
+            "generation": chosen.generation,
+            "startedAt": format_time(draft.now),
+            "startReason": str(reason),
+            "driverPod": pod,
+        },
+    )
+    draft.section("restarts").pop("nextRetryTime", None)
+    draft.replace("parallelism", wanted.spec.parallelism)
+    draft.replace("executors", {"desired": wanted.workload.executor_instances, "running": 0})
+    draft.section("transactions")["prefix"] = wanted.spec.sink.transactional_id_prefix
+    draft.set_state(_STATE_OF[reason], reason="Submitted", message=f"attempt {number} was started: pod {pod}")
+    return Decision(actions=tuple(actions), ready=True)
+
+
+def _start_reason(draft: StatusDraft, generation: int) -> StartReason:
+    attempt = draft.section("attempt")
+    if not attempt.get("id"):
+        return StartReason.CREATED
+    asked = _START_AFTER_STOP.get(attempt.get("stopReason", ""))
+    if asked is not None:
+        return asked
+    return StartReason.SPEC_CHANGED if attempt.get("generation") != generation else StartReason.RESTARTED
+
+
+def _announce(draft: StatusDraft, number: int, reason: StartReason, wanted: Wanted) -> None:
+    if reason is StartReason.RESUMED:
+        draft.event(f"resumed/{number}", "Resumed", f"goes on with attempt {number}")
+    draft.event(
+        f"start/{number}",
+        "Submitted",
+        f"attempt {number} ({reason}): parallelism {wanted.spec.parallelism},"
+        f" {wanted.workload.executor_instances} executor(s), image {wanted.workload.image}",
+    )

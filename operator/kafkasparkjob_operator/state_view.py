@@ -1,0 +1,65 @@
+"""What the state ConfigMap says about starting another attempt; its content is untrusted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from kafkasparkjob_operator.identity import ANNOTATION_JOB_UID, JobIdentity, owned_by_former_job
+from sparkapp.model import names
+from sparkapp.model.checkpoint import CheckpointDocument, decode
+from sparkapp.model.errors import CheckpointCorrupt, CheckpointForeign, CheckpointMissing, KafkaSparkJobError
+
+
+class StateKind(Enum):
+    ABSENT = "absent"
+    COLLECTED = "collected"
+    """Of a deleted resource of the same name: Kubernetes is about to collect it."""
+    EMPTY = "empty"
+    """Made for this job, not claimed by an attempt yet."""
+    VALID = "valid"
+    REFUSED = "refused"
+    """Corrupt or foreign; no attempt may start from it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateView:
+    """The state ConfigMap at one moment."""
+
+    kind: StateKind
+    document: CheckpointDocument | None = None
+    error: KafkaSparkJobError | None = None
+
+
+ABSENT = StateView(kind=StateKind.ABSENT)
+
+
+def state_view(body: Mapping[str, Any] | None, job: JobIdentity) -> StateView:
+    """Judges the state ConfigMap for one life of the resource."""
+    if body is None:
+        return ABSENT
+    if owned_by_former_job(body, job):
+        return StateView(kind=StateKind.COLLECTED)
+    uid = (body["metadata"].get("annotations") or {}).get(ANNOTATION_JOB_UID, "")
+    text = (body.get("data") or {}).get(names.CHECKPOINT_KEY)
+    if uid and uid != job.uid:
+        name = names.state_config_map(job.name)
+        msg = f"ConfigMap {name} was made for a job with UID {uid!r}, this job's is {job.uid!r}"
+        return StateView(kind=StateKind.REFUSED, error=CheckpointForeign(msg))
+    if text is None:
+        return StateView(kind=StateKind.EMPTY)
+    try:
+        return StateView(kind=StateKind.VALID, document=decode(text, job_uid=job.uid))
+    except (CheckpointCorrupt, CheckpointForeign) as error:
+        return StateView(kind=StateKind.REFUSED, error=error)
+
+
+def state_missing(job: JobIdentity, *, attempts: int, checkpoint: int) -> CheckpointMissing:
+    """The error for a state that is gone, or emptied, after attempts ran: never start empty by guess."""
+    msg = (
+        f"ConfigMap {names.state_config_map(job.name)} is gone or empty, although {attempts} attempt(s) ran"
+        f" and checkpoint {checkpoint} was reported"
+    )
+    return CheckpointMissing(msg)

@@ -1,0 +1,71 @@
+"""Kopf, used for what it is best at here: lists and watches that survive a cluster's moods.
+
+Nothing of kopf touches a resource: no finalizer, no annotation, no events, no peering. Progress is
+``metadata.generation`` against ``status.observedGeneration``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import kopf
+
+from kafkasparkjob_operator.identity import ROLE_REPORT
+from sparkapp.model import names
+
+SERVER_SECONDS = 120
+CLIENT_SECONDS = 150
+CONNECT_SECONDS = 5
+"""A watch ends itself now and then, so that one that has died silently is replaced (kopf issues 698 and 955)."""
+REQUEST_SECONDS = 60
+
+
+class _NoDiffBase(kopf.DiffBaseStorage):  # type: ignore[misc, unused-ignore]
+    """Keeps no last-handled configuration on the resources."""
+
+    def build(self, **_: Any) -> Any:
+        return {}
+
+    def fetch(self, **_: Any) -> Any:
+        return None
+
+    def store(self, **_: Any) -> None:
+        """Nothing is kept."""
+
+
+class _NoProgress(kopf.ProgressStorage):  # type: ignore[misc, unused-ignore]
+    """Keeps no handler progress on the resources."""
+
+    def fetch(self, **_: Any) -> Any:
+        return None
+
+    def store(self, **_: Any) -> None:
+        """Nothing is kept."""
+
+    def purge(self, **_: Any) -> None:
+        """Nothing was kept."""
+
+    def touch(self, **_: Any) -> None:
+        """Nothing is touched."""
+
+    def clear(self, *, essence: Any) -> Any:
+        return essence
+
+
+def watch_settings() -> kopf.OperatorSettings:
+    """Kopf's settings; called once, when the operator is put together."""
+    settings = kopf.OperatorSettings()
+    settings.watching.server_timeout = SERVER_SECONDS
+    settings.watching.client_timeout = CLIENT_SECONDS
+    settings.watching.connect_timeout = CONNECT_SECONDS
+    settings.watching.label_selectors["", "v1", "pods"] = names.LABEL_JOB
+    settings.watching.label_selectors["", "v1", "configmaps"] = f"{names.LABEL_JOB},{names.LABEL_ROLE}={ROLE_REPORT}"
+    settings.networking.request_timeout = REQUEST_SECONDS
+    settings.networking.connect_timeout = CONNECT_SECONDS
+    settings.posting.enabled = False
+    # Without it kopf would watch CRDs and namespaces, which needs rights over the whole cluster.
+    settings.scanning.disabled = True
+    settings.peering.standalone = True
+    settings.persistence.diffbase_storage = _NoDiffBase()
+    settings.persistence.progress_storage = _NoProgress()
+    return settings
