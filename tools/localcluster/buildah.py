@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from localcluster import mounts
-from localcluster.commands import run, succeeds
+from localcluster.commands import output_of, run, succeeds
 from localcluster.oci import Layout
 from localcluster.settings import REPOSITORY, Settings
 
@@ -63,7 +63,9 @@ class Buildah:
         copying = ["skopeo", "copy", "--quiet", "--dest-oci-accept-uncompressed-layers"]
         source = f"containers-storage:[overlay@{self._root}+{self._run_root}]{image}"
         run([*copying, source, f"oci:{folder}:latest"], log=self._logs / f"export-image-{layout}.log")
-        return Layout(folder, "latest")
+        written = Layout(folder, "latest")
+        written.discard_other_blobs()
+        return written
 
     def exported(self, layout: str) -> Layout | None:
         """What :meth:`export` wrote last, or None."""
@@ -71,6 +73,17 @@ class Buildah:
             return Layout(self._layouts / layout, "latest")
         except (OSError, ValueError, LookupError):
             return None
+
+    def keep_only(self, image: str) -> None:
+        """Deletes the images that differ from ``image`` in their tag alone, and all that have no name."""
+        repository = image.rpartition(":")[0]
+        listed = output_of(
+            [*self._buildah(), "images", "--format={{.Name}}:{{.Tag}}", f"--filter=reference={repository}"]
+        )
+        for other in listed.split():
+            if other != image:
+                succeeds([*self._buildah(), "rmi", other])
+        succeeds([*self._buildah(), "rmi", "--prune", "--force"])
 
     def let_go(self) -> None:
         """Unmounts what the builder left mounted, so that its folder can be moved or deleted."""

@@ -65,7 +65,6 @@ class ImageBuilder:
         self._progress = progress
         self._buildah = Buildah(settings)
         self._trees = PythonTrees(settings, progress)
-        self._keys = settings.cache / "image-keys.json"
 
     def build(self, image: Image) -> Layout:
         """The built image: the kept one when nothing it is made of has changed.
@@ -74,7 +73,7 @@ class ImageBuilder:
         """
         key = image.key()
         kept = self._buildah.exported(image.name)
-        if kept is not None and self._read_keys().get(image.name) == key:
+        if kept is not None and read_keys(self._settings).get(image.name) == key:
             return kept
         packages.ensure(packages.IMAGES, self._settings, self._progress)
         dependencies = self._build_dependencies(image)
@@ -89,8 +88,9 @@ class ImageBuilder:
                 cache_layers=False,
             )
             layout = self._buildah.export(image.reference, image.name)
+            self._buildah.keep_only(image.reference)
             self._buildah.let_go()
-        self._keys.write_text(json.dumps({**self._read_keys(), image.name: key}))
+        remember_key(self._settings, image, key)
         return layout
 
     def prepare(self) -> None:
@@ -118,6 +118,7 @@ class ImageBuilder:
                     arguments={"BASE_IMAGE": base},
                     contexts=contexts,
                 )
+                self._buildah.keep_only(reference)
         return reference
 
     def _application_context(self) -> dict[str, str]:
@@ -125,9 +126,20 @@ class ImageBuilder:
             return {"application": str(self._trees.application())}
         return {}
 
-    def _read_keys(self) -> dict[str, str]:
-        try:
-            keys: dict[str, str] = json.loads(self._keys.read_text())
-        except (OSError, ValueError):
-            return {}
-        return keys
+
+def read_keys(settings: Settings) -> dict[str, str]:
+    """What each image was last built from, by the image's name; also tells the demo when to restart the operator."""
+    try:
+        keys: dict[str, str] = json.loads(_keys_file(settings).read_text())
+    except (OSError, ValueError):
+        return {}
+    return keys
+
+
+def remember_key(settings: Settings, image: Image, key: str) -> None:
+    """Notes what an image has been built from."""
+    _keys_file(settings).write_text(json.dumps({**read_keys(settings), image.name: key}))
+
+
+def _keys_file(settings: Settings) -> Path:
+    return settings.cache / "image-keys.json"

@@ -8,7 +8,7 @@ from pathlib import Path
 from localcluster import kafka_probe, kafka_properties, state
 from localcluster.commands import output_of, run, succeeds
 from localcluster.errors import SetupError
-from localcluster.images import Image
+from localcluster.images import Image, remember_key
 from localcluster.kafka_properties import Listener
 from localcluster.progress import Progress
 from localcluster.settings import KAFKA_VERSION, NETWORK, REPOSITORY, Settings
@@ -113,7 +113,9 @@ class KindCluster:
             with self._progress.step(f"load {image.reference} into the cluster"):
                 loading = ["kind", "load", "docker-image", "--name", NAME, image.reference]
                 run(loading, log=self._settings.logs / f"load-image-{image.name}.log")
-        return output_of(["docker", "image", "inspect", "--format={{.Id}}", image.reference]).strip()
+        identity = output_of(["docker", "image", "inspect", "--format={{.Id}}", image.reference]).strip()
+        remember_key(self._settings, image, identity)
+        return identity
 
     def _start_broker(self) -> None:
         if not kafka_probe.answers("127.0.0.1", NETWORK.kafka_host_port):

@@ -95,6 +95,13 @@ class Layout:
                 if digest not in known:
                     files.add(self._blob(digest), arcname=f"blobs/{digest.replace(':', '/')}")
 
+    def discard_other_blobs(self) -> None:
+        """Deletes what former builds left in the folder: a layer of third-party packages is a gigabyte."""
+        mine = {self._blob(digest) for digest in self.blobs()}
+        for blob in self._folder.glob("blobs/*/*"):
+            if blob not in mine:
+                blob.unlink()
+
     def _blob(self, digest: str) -> Path:
         return self._folder / "blobs" / digest.replace(":", "/")
 
