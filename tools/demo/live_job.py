@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from demo.kubectl import Kubectl, Object
+from demo.state_documents import Document, StateDocuments
 from demo.watch import Objects, TimedOut, Watch
 from localcluster.errors import SetupError
 from sparkapp.model import names
@@ -33,11 +34,13 @@ class LiveJob:
         self.name = name
         self._job = Watch(kubectl, KIND, f"--field-selector=metadata.name={name}")
         self._pods = Watch(kubectl, "pods", f"--selector={names.LABEL_JOB}={name}")
+        self.state = StateDocuments(kubectl, name)
         self._stack = ExitStack()
 
     def __enter__(self) -> Self:
         self._stack.enter_context(self._job)
         self._stack.enter_context(self._pods)
+        self._stack.enter_context(self.state)
         return self
 
     def __exit__(
@@ -56,11 +59,6 @@ class LiveJob:
     def attempt(self) -> int:
         """Number of the attempt that the status speaks of; 0 before the first one."""
         return int(self.status.get("attempt", {}).get("id", 0))
-
-    @property
-    def checkpoint(self) -> int:
-        """Number of the last completed checkpoint."""
-        return int(self.status.get("checkpoint", {}).get("id", 0))
 
     def pods(self, role: str) -> list[Object]:
         """The pods of the current attempt in a role that are not on their way out."""
@@ -114,11 +112,22 @@ class LiveJob:
         except TimedOut as error:
             raise TimedOut(f"job {self.name}: {error.what}\n{self.diagnosis()}") from error
 
-    def wait_checkpoint(self, number: int, *, seconds: float) -> Status:
-        """Blocks until a checkpoint is complete."""
-        return self.wait(
-            f"checkpoint {number}", lambda status: status.get("checkpoint", {}).get("id", 0) >= number, seconds=seconds
-        )
+    def wait_checkpoint(self, number: int, *, attempt: int = 0, seconds: float) -> Document:
+        """Blocks until a checkpoint is final.
+
+        :param attempt: and it, or a later one, is of this attempt at least.
+        """
+        try:
+            return self.state.wait(number, attempt=attempt, seconds=seconds)
+        except TimedOut as error:
+            raise TimedOut(f"job {self.name}: {error.what}\n{self.diagnosis()}") from error
+
+    def wait_going_on(self, at: float, *, attempt: int, checkpoint: int, seconds: float) -> Document:
+        """Blocks until a new checkpoint is final; see :meth:`StateDocuments.wait_new`."""
+        try:
+            return self.state.wait_new(at, attempt=attempt, checkpoint=checkpoint, seconds=seconds)
+        except TimedOut as error:
+            raise TimedOut(f"job {self.name}: {error.what}\n{self.diagnosis()}") from error
 
     def wait_read(self, records: int, *, seconds: float) -> Status:
         """Blocks until so many source records are in completed checkpoints, and none is left."""

@@ -33,9 +33,9 @@ class Incident:
     """Something done to the running job.
 
     :param checkpoint: the last one completed before.
-    :param running_after: seconds until the job ran as wanted again.
+    :param running_after: seconds until the job was as wanted again: Ready, or with all its executors.
+    :param going_on_after: seconds until the next checkpoint was final, which is when output is visible again.
     :param began: seconds since 1970.
-    :param going_on_after: seconds until the next checkpoint was complete, which is when output is visible again.
     """
 
     what: str
@@ -142,7 +142,7 @@ class FlightsStory:
             status = job.wait_ready(seconds=_BACK_SECONDS, attempt_above=attempt)
             return f"attempt {status['attempt']['id']} runs"
 
-        self._incident("kill the driver (SIGKILL)", job, loader, act, back)
+        self._incident("kill the driver (SIGKILL)", job, loader, act, back, next_attempt=attempt + 1)
 
     def _kill_executor(self, job: LiveJob, loader: PacedLoader) -> None:
         wanted = int(job.status["executors"]["desired"])
@@ -157,7 +157,7 @@ class FlightsStory:
             job.wait_executors(wanted, without=victim["metadata"]["uid"], seconds=_BACK_SECONDS)
             return f"{wanted} executors run"
 
-        self._incident("kill an executor (SIGKILL)", job, loader, act, back)
+        self._incident("kill an executor (SIGKILL)", job, loader, act, back, next_attempt=job.attempt)
 
     def _rescale(self, job: LiveJob, loader: PacedLoader, parallelism: int) -> None:
         attempt, before = job.attempt, job.status["parallelism"]
@@ -170,24 +170,29 @@ class FlightsStory:
             status = job.wait_ready(seconds=_BACK_SECONDS, attempt_above=attempt)
             return f"attempt {status['attempt']['id']} runs with parallelism {status['parallelism']}"
 
-        self._incident(f"rescale {before} -> {parallelism}", job, loader, act, back)
+        self._incident(f"rescale {before} -> {parallelism}", job, loader, act, back, next_attempt=attempt + 1)
 
     def _incident(
-        self, what: str, job: LiveJob, loader: PacedLoader, act: Callable[[], str], back: Callable[[], str]
+        self,
+        what: str,
+        job: LiveJob,
+        loader: PacedLoader,
+        act: Callable[[], str],
+        back: Callable[[], str],
+        *,
+        next_attempt: int,
     ) -> None:
-        # The job must be at work: a checkpoint later than the last incident, and data still coming in.
-        job.wait_checkpoint(job.checkpoint + 1, seconds=60)
-        checkpoint = job.checkpoint
-        with self._progress.step(f"{what} at checkpoint {checkpoint}, {loader.sent:,} records sent"):
+        # The job must be at work: it has completed a checkpoint since the last incident, and data still comes in.
+        checkpoint = job.wait_checkpoint(job.state.latest.checkpoint + 1, seconds=60).checkpoint
+        with self._progress.step(f"{what} after checkpoint {checkpoint}, {loader.sent:,} records sent"):
             began, clock = time.time(), time.monotonic()
             self._say(act())
             said = back()
             running_after = time.monotonic() - clock
             self._say(f"{said} after {running_after:.1f} s")
-            # What was under way when it happened may complete one more; two later is certainly new.
-            status = job.wait_checkpoint(job.checkpoint + 1, seconds=60)
-            going_on_after = time.monotonic() - clock
-            self._say(f"checkpoint {status['checkpoint']['id']} is complete after {going_on_after:.1f} s")
+            found = job.wait_going_on(clock, attempt=next_attempt, checkpoint=checkpoint, seconds=60)
+            going_on_after = found.at - clock
+            self._say(f"checkpoint {found.checkpoint} is final after {going_on_after:.1f} s")
         self._incidents.append(
             Incident(
                 what=what,

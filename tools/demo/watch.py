@@ -7,6 +7,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
@@ -15,6 +16,14 @@ from localcluster.errors import SetupError
 
 Objects = Mapping[str, Object]
 """What exists now, by name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """One state of an object and when it was seen, on the clock of :func:`time.monotonic`."""
+
+    at: float
+    object: Object
 
 
 class TimedOut(SetupError):
@@ -33,6 +42,7 @@ class Watch:
         self._what = f"{kind} {selection}"
         self._arguments = ("get", kind, selection, "--watch", "--output-watch-events", "--output=json")
         self._objects: dict[str, Object] = {}
+        self._seen: list[Seen] = []
         self._changed = threading.Condition()
         self._closed = threading.Event()
         self._process: subprocess.Popen[str] | None = None
@@ -56,6 +66,12 @@ class Watch:
         """What exists now."""
         with self._changed:
             return dict(self._objects)
+
+    @property
+    def seen(self) -> list[Seen]:
+        """Every state of every object so far, oldest first."""
+        with self._changed:
+            return list(self._seen)
 
     def wait(self, what: str, condition: Callable[[Objects], bool], *, seconds: float) -> Objects:
         """Blocks until the objects satisfy the condition, and returns them; the present ones count.
@@ -95,6 +111,7 @@ class Watch:
                 self._objects.pop(found["metadata"]["name"], None)
             elif event["type"] in {"ADDED", "MODIFIED"}:
                 self._objects[found["metadata"]["name"]] = found
+                self._seen.append(Seen(time.monotonic(), found))
             self._changed.notify_all()
 
 

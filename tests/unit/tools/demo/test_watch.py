@@ -7,25 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from demo.environment import ClusterEnvironment
-from demo.kubectl import Kubectl
 from demo.watch import TimedOut, Watch, documents
+from tests.unit.tools.demo.stand_in import kubectl_that_prints
 
 
 def event(kind: str, name: str, state: str) -> str:
     body = {"type": kind, "object": {"metadata": {"name": name}, "status": {"state": state}}}
     return json.dumps(body, indent=4)
-
-
-def kubectl_that_prints(folder: Path, *events: str) -> Kubectl:
-    program = folder / "kubectl"
-    program.write_text("#!/bin/sh\ncat <<'E'\n" + "\n".join(events) + "\nE\nexec sleep 60\n")
-    program.chmod(0o755)
-    return Kubectl(
-        ClusterEnvironment(
-            kubeconfig=folder, kubectl=str(program), helm="", bootstrap="", bootstrap_pods="", logs=folder
-        )
-    )
 
 
 def test_documents_end_at_their_last_line() -> None:
