@@ -33,6 +33,8 @@ MIN_HEAP_MEBIBYTES = 512
 
 _SECRET_WORDS = ("password", "secret", "token")
 _RESERVED_ENV = ("KAFKASPARK_", "SPARK_", "KUBERNETES_")
+_FREE_ENV = frozenset({"KAFKASPARK_LOG_LEVEL", "KAFKASPARK_FAULT"})
+"""What the driver reads and the operator leaves to the user: how much it logs, and faults on order for tests."""
 _MEMORY = re.compile(r"[1-9][0-9]{0,9}[mg]")
 _QUANTITY = re.compile(r"[0-9]+m|[0-9]+(\.[0-9]{1,3})?")
 
@@ -158,12 +160,16 @@ def _pod_resources(fields: Fields) -> PodResources:
     env = fields.objects("env")
     for variable in env:
         name = variable.get("name")
-        if not isinstance(name, str) or name.startswith(_RESERVED_ENV) or name == "PYTHONPATH":
+        if not isinstance(name, str) or _reserved(name):
             msg = f"{fields.path}.env: {name!r} is set by the operator: choose another name"
             raise ConfigurationError(msg)
     return PodResources(
         cores=fields.integer("cores", 1, low=1), core_request=core_request, memory=memory, env=tuple(env)
     )
+
+
+def _reserved(name: str) -> bool:
+    return name == "PYTHONPATH" or (name.startswith(_RESERVED_ENV) and name not in _FREE_ENV)
 
 
 def _mebibytes(memory: str) -> int:
