@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 from demo.environment import ClusterEnvironment
 from demo.helm import Helm
 from demo.kubectl import Kubectl
 from localcluster.errors import SetupError
-from localcluster.images import IMAGES
+from localcluster.images import IMAGES, read_keys
 from localcluster.settings import REPOSITORY, Settings
 
 NAMESPACE = "kafkaspark-system"
@@ -43,15 +42,9 @@ def install(environment: ClusterEnvironment, settings: Settings | None = None) -
         {
             "image.repository": repository,
             "image.tag": tag,
-            "podAnnotations.kafkaspark\\.io/image": image_key(used, "operator"),
+            "podAnnotations.kafkaspark\\.io/image": read_keys(used).get("operator", ""),
         },
     )
-
-
-def image_key(settings: Settings, name: str) -> str:
-    """What the loaded image was built from; empty where it cannot be told."""
-    keys = settings.cache / "image-keys.json"
-    return str(json.loads(keys.read_text()).get(name, "")) if keys.exists() else ""
 
 
 def operator_pods(environment: ClusterEnvironment) -> list[str]:
