@@ -1,0 +1,93 @@
+{{- define "kafkaspark.name" -}}
+{{- default .Chart.Name .Values.nameOverride | trunc 50 | trimSuffix "-" }}
+{{- end }}
+
+{{- define "kafkaspark.fullname" -}}
+{{- if .Values.fullnameOverride }}
+{{- .Values.fullnameOverride | trunc 50 | trimSuffix "-" }}
+{{- else }}
+{{- $name := include "kafkaspark.name" . }}
+{{- if contains .Release.Name $name }}
+{{- $name }}
+{{- else }}
+{{- printf "%s-%s" .Release.Name $name | trunc 50 | trimSuffix "-" }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{- define "kafkaspark.selectorLabels" -}}
+app.kubernetes.io/name: {{ include "kafkaspark.name" . }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
+{{- define "kafkaspark.labels" -}}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+{{ include "kafkaspark.selectorLabels" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+{{- with .Values.commonLabels }}
+{{ toYaml . }}
+{{- end }}
+{{- end }}
+
+{{- define "kafkaspark.serviceAccountName" -}}
+{{- if .Values.serviceAccount.create }}
+{{- default (include "kafkaspark.fullname" .) .Values.serviceAccount.name }}
+{{- else }}
+{{- required "serviceAccount.name is needed with serviceAccount.create: false" .Values.serviceAccount.name }}
+{{- end }}
+{{- end }}
+
+{{- define "kafkaspark.image" -}}
+{{- if .Values.image.digest -}}
+{{ .Values.image.repository }}@{{ .Values.image.digest }}
+{{- else -}}
+{{ .Values.image.repository }}:{{ default .Chart.AppVersion .Values.image.tag }}
+{{- end }}
+{{- end }}
+
+{{- define "kafkaspark.podSecurityContext" -}}
+runAsNonRoot: true
+runAsUser: 10001
+runAsGroup: 10001
+seccompProfile: {type: RuntimeDefault}
+{{- end }}
+
+{{- define "kafkaspark.containerSecurityContext" -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+runAsNonRoot: true
+capabilities: {drop: [ALL]}
+{{- end }}
+
+{{/* What the operator does in a namespace. It may grant no more than it has: the driver's rights are among these. */}}
+{{- define "kafkaspark.rules" -}}
+- apiGroups: [streaming.kafkaspark.io]
+  resources: [kafkasparkjobs]
+  verbs: [get, list, watch]
+- apiGroups: [streaming.kafkaspark.io]
+  resources: [kafkasparkjobs/status]
+  verbs: [patch]
+# Owner references that block deletion need it where the admission plugin OwnerReferencesPermissionEnforcement is on.
+- apiGroups: [streaming.kafkaspark.io]
+  resources: [kafkasparkjobs/finalizers]
+  verbs: [update]
+# Drivers; patch and deletecollection only to grant them to drivers, for their executors.
+- apiGroups: [""]
+  resources: [pods]
+  verbs: [get, list, watch, create, delete, patch, deletecollection]
+# State, report and attempts; patch only to grant it to drivers, for their own two.
+- apiGroups: [""]
+  resources: [configmaps]
+  verbs: [get, list, watch, create, update, delete, patch]
+# Each driver's identity.
+- apiGroups: [""]
+  resources: [serviceaccounts]
+  verbs: [get, create, update]
+- apiGroups: [rbac.authorization.k8s.io]
+  resources: [roles, rolebindings]
+  verbs: [get, create, update]
+- apiGroups: [""]
+  resources: [events]
+  verbs: [create]
+{{- end }}
