@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from sparkapp.model.committable import KafkaCommittable
-from sparkapp.model.errors import InvalidArgument, KafkaSparkJobError, PreCommitFailed
+from sparkapp.model.errors import InvalidArgument, PreCommitFailed
 from sparkapp.model.job import Job, Sink
 from sparkapp.model.semantic import Semantic
 from sparkapp.model.split import KafkaPartitionSplit
@@ -156,7 +156,7 @@ class KafkaWriter:
         """
         entry = self._entry
         if entry is not None:
-            with contextlib.suppress(KafkaSparkJobError):
+            with contextlib.suppress(Exception):
                 entry.producer.abort_transaction(self._timeout)
         self._fail()
 

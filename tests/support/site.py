@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from sparkapp.model.deadline import Deadline
 from sparkapp.sink.transaction_client import TransactionClient
 from tests.support import visibility
 
@@ -24,6 +25,12 @@ class Site:
     def numbers(self) -> list[int]:
         """:meth:`records` as numbers."""
         return visibility.numbers(self.bootstrap, self.topic)
+
+    def await_written(self, count: int) -> None:
+        """Waits until the brokers hold ``count`` records of the topic, whether committed or not."""
+        deadline = Deadline.after(20)
+        while len(visibility.records(self.bootstrap, self.topic, isolation="read_uncommitted")) < count:
+            assert not deadline.expired, f"{self.topic}: not {count} records"
 
     def open_transactions(self) -> list[str]:
         """Ids of the prefix that are open, once none is ending."""

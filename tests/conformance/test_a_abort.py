@@ -1,0 +1,250 @@
+"""Group A: which transactions a start aborts, and which it must not touch."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from sparkapp.model.errors import AuthorizationFailed, ListingUnsupported
+from sparkapp.model.transactional_id import FIRST_HINT, TransactionalIdHint, number_of
+from sparkapp.sink.committer import Outcome
+from sparkapp.sink.lingering import abort_lingering, bounded_ids, select
+from sparkapp.sink.transaction_client import TransactionClient
+from sparkapp.sink.transactions import TransactionState
+from tests.support.harness import State, merged
+
+OPEN = TransactionState.ONGOING
+DONE = TransactionState.COMPLETE_COMMIT
+
+
+def test_A01_downscale_aborts_what_no_checkpoint_names():
+    found = {"p-1": DONE, "p-6": DONE, "p-11": OPEN, "p-2": OPEN, "p-7": OPEN, "p-12": OPEN}
+    assert select(found, first_start=False).abort == ("p-11", "p-2", "p-7", "p-12")
+
+
+def test_A01_downscale_from_4_to_2(harness, site):
+    """Committables are committed whoever wrote them; what four subtasks had open on their next slots is aborted."""
+    wide = [harness(subtask, 4).open() for subtask in range(4)]
+    states = []
+    for subtask, writer in enumerate(wide):
+        writer.write(subtask)
+        states.append(writer.snapshot(1))
+        writer.write(100 + subtask)
+    narrow = harness(0, 2).restore(merged(states))
+    assert {one.outcome for one in narrow.settled} == {Outcome.COMMITTED}
+    assert set(narrow.aborted.ids) == {f"{site.prefix}-{subtask * 5 + 2}" for subtask in range(4)}
+    assert site.open_transactions() == []
+    assert sorted(site.numbers()) == [0, 1, 2, 3]
+
+
+def test_A02_ids_of_other_subtasks_are_aborted_by_the_one_that_starts_the_job(harness, site):
+    """Ours has one abort for the job, by the driver, so no subtask can be missed and none can hit another's new one."""
+    former = harness(3, 4).open()
+    former.write(1)
+    former.snapshot(1)
+    others = harness(1, 2).open()
+    assert others.aborted.ids == ()
+    assert len(site.open_transactions()) == 1
+    assert len(harness(0, 2).open().aborted.ids) == 1
+    assert site.open_transactions() == []
+    assert site.numbers() == []
+
+
+def test_A03_committables_are_not_aborted(harness, site):
+    first = harness().open()
+    first.write(1)
+    state = first.snapshot(1)
+    second = harness().restore(state)
+    assert second.aborted.ids == ()
+    assert site.open_transactions() == []
+    assert site.numbers() == [1]
+
+
+def test_A04_upscale(harness, site):
+    narrow = [harness(subtask, 2).open() for subtask in range(2)]
+    states = []
+    for subtask, writer in enumerate(narrow):
+        writer.write(subtask)
+        states.append(writer.snapshot(1))
+        writer.write(100 + subtask)
+    wide = harness(0, 4).restore(merged(states))
+    assert set(wide.aborted.ids) == {f"{site.prefix}-2", f"{site.prefix}-7"}
+    wide.write(7)
+    state = wide.snapshot(2)
+    assert state.hint == TransactionalIdHint(4, 30), "10 ids of two subtasks, then 20 for four"
+    assert number_of(state.pending[0].transactional_id, site.prefix) >= 10, "never an id of the former life"
+    wide.notify(2)
+    site.await_ended()
+    assert sorted(site.numbers()) == [0, 1, 7]
+    assert site.open_transactions() == []
+
+
+def test_A06_without_state_everything_of_the_prefix_is_aborted(harness, site):
+    former = harness(3, 4).open()
+    for label in (1, 2):
+        former.write(label)
+        former.snapshot(label)
+    assert len(site.open_transactions()) == 2
+    started = harness(0, 4).open()
+    assert set(started.aborted.ids) == {f"{site.prefix}-16", f"{site.prefix}-17"}
+    assert site.open_transactions() == []
+    assert site.numbers() == []
+
+
+@pytest.mark.parametrize("foreign", ["other-0", "{}-1", "{}.b", "x{}", "{}-"])
+def test_A07_foreign_prefixes_are_untouched(harness, site, foreign):
+    """`a.b-1-7` belongs to the prefix `a.b-1`, not to `a.b`."""
+    name = foreign.format(site.prefix) if "{}" in foreign else f"{foreign}.{site.prefix}"
+    other = harness(prefix=name).open()
+    other.write(1)
+    state = other.snapshot(1)
+    ours = harness().open()
+    assert ours.aborted.ids == ()
+    assert ours.aborted.fenced == ()
+    settled = other.notify(1)
+    assert [one.outcome for one in settled] == [Outcome.COMMITTED], state
+    site.await_ended()
+    assert site.numbers() == [1]
+    assert site.open_transactions() == []
+
+
+def test_A07_ids_are_told_apart_by_their_number():
+    assert number_of("a.b-7", "a.b") == 7
+    assert number_of("a.b-1-7", "a.b") is None
+    assert number_of("a.b-1-7", "a.b-1") == 7
+    for other in ("a.b-", "a.b-x", "a.b-07", "a.b--7", "a.b-+7", "a.bc-7", "a.b", "a.b-٧"):
+        assert number_of(other, "a.b") is None, other
+
+
+class Walking(TransactionClient):
+    """A control plane whose user may not list; everything else is real."""
+
+    error: type[Exception] = AuthorizationFailed
+
+    def list_transactions(self, prefix, *, deadline=None):
+        raise self.error(f"{prefix}: forbidden here")
+
+
+@pytest.mark.parametrize("error", [AuthorizationFailed, ListingUnsupported])
+def test_A08_A09_walking_describes_the_bounded_ids_and_does_not_probe(harness, site, error):
+    former = harness(1, 2).open()
+    former.write(1)
+    state = former.snapshot(1)
+    former.write(2)
+    former.notify(1)
+    walking = Walking({"bootstrap.servers": site.bootstrap})
+    walking.error = error
+    before = site.client.describe([f"{site.prefix}-{number}" for number in range(200)])
+    report = abort_lingering(walking, [site.prefix], hint=TransactionalIdHint(2, 10), parallelism=2, pool_size=5)
+    walking.close()
+    assert report.ids == (f"{site.prefix}-7",)
+    assert not report.listed
+    after = site.client.describe([f"{site.prefix}-{number}" for number in range(200)])
+    assert set(after) == set(before), "ids that nobody used are not initialised, so the search does not grow"
+    committed = state.pending[0].transactional_id
+    assert after[committed].producer_epoch == before[committed].producer_epoch, (
+        "a committable's triple keeps its meaning"
+    )
+    site.await_ended()
+    assert site.numbers() == [1]
+    assert site.open_transactions() == []
+
+
+def test_A08_walking_on_a_first_start_fences_the_ids_that_exist(harness, site):
+    former = harness(1, 2).open()
+    former.write(1)
+    former.snapshot(1)
+    former.notify(1)
+    former.write(2)
+    walking = Walking({"bootstrap.servers": site.bootstrap})
+    site.await_ended()
+    report = abort_lingering(walking, [site.prefix], hint=FIRST_HINT, parallelism=1, pool_size=5)
+    walking.close()
+    assert (report.ids, report.fenced) == ((f"{site.prefix}-7",), (f"{site.prefix}-6",))
+    assert site.open_transactions() == []
+    assert site.numbers() == [1]
+
+
+def test_A09_a_restart_loop_does_not_grow_the_search(harness, site):
+    state = State(checkpoint_id=1, hint=TransactionalIdHint(1, 5), prefix=site.prefix)
+    known = []
+    for _ in range(4):
+        life = harness().restore(state)
+        life.write(1)
+        known.append(len(site.client.list_transactions(site.prefix)))
+    assert known == [1, 1, 1, 1]
+    assert harness().restore(state).aborted.ids != ()
+    assert site.open_transactions() == []
+    assert site.numbers() == []
+
+
+def test_A18_a_newer_epoch_under_a_committables_id_is_aborted(harness, site):
+    """A checkpoint's id was used again after its commit; the job goes back to that checkpoint with fewer subtasks."""
+    wide = harness(1, 2, pool_size=2).open()
+    wide.write(1)
+    state = wide.snapshot(1)
+    wide.notify(1)
+    wide.write(2)
+    wide.snapshot(2)
+    wide.notify(2)
+    committed = state.pending[0]
+    # Another process takes the id over, as a retried task does: the epoch moves on.
+    zombie = harness(1, 2, pool_size=2)
+    zombie.open()
+    zombie.pool.begin(committed.transactional_id)
+    zombie.pool.drop(committed.transactional_id)
+    entry = zombie.pool.begin(committed.transactional_id)
+    entry.producer.produce(pa.RecordBatch.from_pydict({"value": [b"3"]}), topic=site.topic)
+    assert entry.producer.flush(30) == 1
+    assert entry.producer_epoch > committed.producer_epoch
+    assert site.open_transactions() == [committed.transactional_id]
+    narrow = harness(0, 1, pool_size=2).restore(state)
+    assert narrow.aborted.ids == (committed.transactional_id,)
+    assert site.open_transactions() == []
+    assert site.numbers() == [1, 2], "the reader is not held back, and 3 is not seen"
+
+
+def test_A18_the_same_epoch_open_again_is_not_committed_by_the_recovered_triple(harness, site):
+    """The rule that prevents it: an id is free only when a newer checkpoint is settled, so no document names it."""
+    writer = harness(pool_size=2).open()
+    for label in (1, 2):
+        writer.write(label)
+        state = writer.snapshot(label)
+        writer.notify(label)
+    writer.write(3)
+    named = {one.transactional_id for one in state.pending}
+    assert not named & set(site.open_transactions())
+    writer.close()
+
+
+def test_A19_former_prefixes_are_aborted_too(harness, site):
+    old = harness(prefix=f"{site.prefix}.old").open()
+    old.write(1)
+    state = old.snapshot(1)
+    old.write(2)
+    renamed = harness().restore(state)
+    assert renamed.aborted.ids == (f"{site.prefix}.old-2",)
+    site.await_ended()
+    assert renamed.client.describe([f"{site.prefix}.old-1"])[f"{site.prefix}.old-1"].state is DONE
+    assert site.numbers() == [1]
+
+
+def test_select_waits_for_what_is_ending_and_fences_idle_ids_only_on_a_first_start():
+    found = {
+        "p-0": TransactionState.PREPARE_COMMIT,
+        "p-1": TransactionState.PREPARE_ABORT,
+        "p-2": TransactionState.EMPTY,
+        "p-3": TransactionState.PREPARE_EPOCH_FENCE,
+        "p-4": TransactionState.UNKNOWN,
+    }
+    later = select(found, first_start=False)
+    assert (later.abort, later.idle, later.wait) == (("p-3",), (), ("p-0", "p-1"))
+    first = select(found, first_start=True)
+    assert (first.abort, first.idle, first.wait) == (("p-3",), ("p-2", "p-4"), ("p-0", "p-1"))
+
+
+def test_bounded_ids_with_a_hint_cover_former_lives_and_a_scale_out_without_checkpoint():
+    numbers = [
+        number_of(one, "p") for one in bounded_ids("p", hint=TransactionalIdHint(4, 25), parallelism=4, pool_size=5)
+    ]
+    assert numbers == list(range(125))

@@ -1,0 +1,310 @@
+"""Group C: what the committer makes of the coordinator's answers; the table with a fake, the rest with a broker."""
+
+from __future__ import annotations
+
+import pytest
+
+from sparkapp.model.committable import KafkaCommittable
+from sparkapp.model.errors import (
+    AuthenticationFailed,
+    AuthorizationFailed,
+    CommitOutcomeUnknown,
+    KafkaUnreachable,
+)
+from sparkapp.model.partition import TopicPartition
+from sparkapp.model.settlement import EndTxnAnswer
+from sparkapp.model.split import KafkaPartitionSplit
+from sparkapp.sink.committer import KafkaCommitter, Outcome
+from sparkapp.sink.transaction_client import TransactionClient
+
+SPLIT = KafkaPartitionSplit(TopicPartition("in", 0), 10, 20)
+OTHER = KafkaPartitionSplit(TopicPartition("in", 1), 0, 5)
+
+
+def committable(number=0, checkpoint_id=1, ranges=(SPLIT,), transaction_version=1):
+    return KafkaCommittable(
+        transactional_id=f"p-{number}",
+        producer_id=number,
+        producer_epoch=0,
+        transaction_version=transaction_version,
+        checkpoint_id=checkpoint_id,
+        subtask=number,
+        records=1,
+        ranges=ranges,
+    )
+
+
+class Coordinator:
+    """Answers as scripted, by transactional id; the last answer stays."""
+
+    def __init__(self, **scripts):
+        self.scripts = {name.replace("_", "-"): list(answers) for name, answers in scripts.items()}
+        self.asked = []
+
+    def end_all(self, ends, *, deadline=None):
+        self.asked.append([end.transactional_id for end in ends])
+        assert all(end.commit for end in ends)
+        return [self._next(end.transactional_id) for end in ends]
+
+    def _next(self, transactional_id):
+        script = self.scripts[transactional_id]
+        return script.pop(0) if len(script) > 1 else script[0]
+
+
+class Offsets:
+    """A witness with these offsets, or one that cannot be reached."""
+
+    def __init__(self, committed=None, error=None):
+        self.offsets = committed or {}
+        self.error = error
+        self.asked = []
+
+    def committed(self, partitions):
+        self.asked.append(list(partitions))
+        if self.error:
+            raise self.error
+        return {one: self.offsets[one] for one in partitions if one in self.offsets}
+
+
+class Time:
+    """A clock that only sleeping moves."""
+
+    def __init__(self):
+        self.now = 0.0
+        self.slept = []
+
+    def __call__(self):
+        return self.now
+
+    def sleep(self, seconds):
+        self.slept.append(seconds)
+        self.now += seconds
+
+
+def committer(coordinator, witness=None, **options):
+    time = Time()
+    return KafkaCommitter(coordinator, witness, clock=time, sleep=time.sleep, timeout=5, **options), time
+
+
+def outcomes(settled):
+    return [one.outcome for one in settled]
+
+
+@pytest.mark.parametrize("answer", [EndTxnAnswer.CONCURRENT_TRANSACTIONS, EndTxnAnswer.OTHER_RETRIABLE])
+def test_C01_retriable_answers_are_asked_again(answer):
+    coordinator = Coordinator(p_0=[answer, EndTxnAnswer.NONE])
+    subject, time = committer(coordinator)
+    (settled,) = subject.commit([committable()])
+    assert settled.outcome is Outcome.COMMITTED
+    assert len(coordinator.asked) == 2
+    assert len(time.slept) == 1
+
+
+def test_C01_only_the_unanswered_ones_are_asked_again():
+    coordinator = Coordinator(p_0=[EndTxnAnswer.NONE], p_1=[EndTxnAnswer.OTHER_RETRIABLE, EndTxnAnswer.NONE])
+    subject, _ = committer(coordinator)
+    assert outcomes(subject.commit([committable(0), committable(1)])) == [Outcome.COMMITTED] * 2
+    assert coordinator.asked == [["p-0", "p-1"], ["p-1"]]
+
+
+def test_C01_retries_end_with_the_deadline():
+    coordinator = Coordinator(p_0=[EndTxnAnswer.OTHER_RETRIABLE])
+    subject, time = committer(coordinator)
+    with pytest.raises(CommitOutcomeUnknown, match="p-0 \\(OTHER_RETRIABLE\\)"):
+        subject.commit([committable()])
+    assert time.now == pytest.approx(5)
+    assert time.slept == sorted(time.slept[:-1]) + time.slept[-1:], "pauses grow"
+
+
+def test_C02_an_unknown_answer_fails_the_job_and_settles_nothing():
+    coordinator = Coordinator(p_0=[EndTxnAnswer.OTHER_FATAL], p_1=[EndTxnAnswer.NONE])
+    subject, _ = committer(coordinator, Offsets({SPLIT.partition: 20}))
+    with pytest.raises(CommitOutcomeUnknown, match="p-0"):
+        subject.commit([committable(0), committable(1)])
+    assert coordinator.asked == [["p-0", "p-1"]], "the others of the checkpoint were asked all the same"
+
+
+@pytest.mark.parametrize("error", [AuthorizationFailed("no WRITE"), AuthenticationFailed("wrong password")])
+def test_C02_errors_of_access_keep_their_name(error):
+    subject, _ = committer(Coordinator(p_0=[error], p_1=[EndTxnAnswer.NONE]))
+    with pytest.raises(type(error)):
+        subject.commit([committable(0), committable(1)])
+
+
+ASKED = [
+    EndTxnAnswer.PRODUCER_FENCED,
+    EndTxnAnswer.INVALID_TXN_STATE,
+    EndTxnAnswer.INVALID_PRODUCER_ID_MAPPING,
+]
+
+
+@pytest.mark.parametrize("answer", ASKED)
+@pytest.mark.parametrize(
+    ("committed", "expected"),
+    [
+        ({SPLIT.partition: 20, OTHER.partition: 5}, Outcome.COMMITTED),
+        ({SPLIT.partition: 25, OTHER.partition: 9}, Outcome.COMMITTED),
+        ({SPLIT.partition: 10}, Outcome.LOST),
+        ({}, Outcome.LOST),
+        ({SPLIT.partition: 20}, Outcome.UNCERTAIN),
+        ({SPLIT.partition: 15, OTHER.partition: 0}, Outcome.UNCERTAIN),
+    ],
+)
+def test_C03_C07_the_witness_decides_what_the_coordinator_no_longer_knows(answer, committed, expected):
+    witness = Offsets(committed)
+    subject, _ = committer(Coordinator(p_0=[answer]), witness)
+    (settled,) = subject.commit([committable(ranges=(SPLIT, OTHER))])
+    assert (settled.outcome, settled.answer) == (expected, answer)
+    assert witness.asked == [[SPLIT.partition, OTHER.partition]]
+
+
+@pytest.mark.parametrize("answer", ASKED)
+@pytest.mark.parametrize("witness", [None, Offsets({SPLIT.partition: 20})])
+def test_C03_C07_without_anything_to_compare_the_outcome_is_uncertain_never_dropped(answer, witness):
+    ranges = () if witness else (SPLIT,)
+    subject, _ = committer(Coordinator(p_0=[answer]), witness)
+    (settled,) = subject.commit([committable(ranges=ranges)])
+    assert settled.outcome is Outcome.UNCERTAIN
+
+
+def test_C03_the_witness_is_asked_once_for_all_and_after_the_room_was_cleared():
+    order = []
+    witness = Offsets({SPLIT.partition: 20})
+    coordinator = Coordinator(
+        p_0=[EndTxnAnswer.PRODUCER_FENCED], p_1=[EndTxnAnswer.NONE], p_2=[EndTxnAnswer.INVALID_TXN_STATE]
+    )
+    subject, _ = committer(coordinator, witness, before_witness=lambda: order.append(len(witness.asked)))
+    settled = subject.commit([committable(0), committable(1), committable(2, ranges=(OTHER,))])
+    assert outcomes(settled) == [Outcome.COMMITTED, Outcome.COMMITTED, Outcome.LOST]
+    assert witness.asked == [[SPLIT.partition, OTHER.partition]]
+    assert order == [0]
+
+
+def test_C03_a_witness_that_cannot_be_asked_leaves_the_outcome_unknown():
+    subject, _ = committer(Coordinator(p_0=[EndTxnAnswer.PRODUCER_FENCED]), Offsets(error=KafkaUnreachable("down")))
+    with pytest.raises(CommitOutcomeUnknown, match="down"):
+        subject.commit([committable()])
+
+
+def test_C04_each_attempt_is_one_request_and_keeps_no_state():
+    coordinator = Coordinator(p_0=[EndTxnAnswer.OTHER_RETRIABLE] * 3 + [EndTxnAnswer.NONE])
+    subject, _ = committer(coordinator)
+    subject.commit([committable()])
+    assert coordinator.asked == [["p-0"]] * 4
+    subject.commit([committable()])
+    assert len(coordinator.asked) == 5
+
+
+def test_C05_an_interrupt_goes_through():
+    def interrupted(_):
+        raise InterruptedError
+
+    coordinator = Coordinator(p_0=[EndTxnAnswer.OTHER_RETRIABLE])
+    subject = KafkaCommitter(coordinator, None, sleep=interrupted)
+    with pytest.raises(InterruptedError):
+        subject.commit([committable()])
+    coordinator.scripts["p-0"] = [EndTxnAnswer.NONE]
+    assert outcomes(subject.commit([committable()])) == [Outcome.COMMITTED]
+
+
+def test_C06_the_hook_sees_each_single_commit():
+    coordinator = Coordinator(p_0=[EndTxnAnswer.NONE], p_1=[EndTxnAnswer.NONE])
+    subject, _ = committer(coordinator)
+    seen = []
+    subject.commit(
+        [committable(0), committable(1)], after_each=lambda one: seen.append((one.subtask, len(coordinator.asked)))
+    )
+    assert seen == [(0, 1), (1, 2)]
+    assert coordinator.asked == [["p-0"], ["p-1"]]
+
+
+def test_C08_checkpoints_are_committed_in_their_order():
+    coordinator = Coordinator(p_0=[EndTxnAnswer.NONE], p_1=[EndTxnAnswer.NONE], p_2=[EndTxnAnswer.NONE])
+    subject, _ = committer(coordinator)
+    given = [committable(0, checkpoint_id=2), committable(1, checkpoint_id=1), committable(2, checkpoint_id=2)]
+    settled = subject.commit(given)
+    assert coordinator.asked == [["p-1"], ["p-0", "p-2"]]
+    assert [one.committable for one in settled] == given, "answers come in the order of the question"
+
+
+def test_C08_a_later_checkpoint_waits_for_an_earlier_one():
+    coordinator = Coordinator(p_0=[EndTxnAnswer.OTHER_RETRIABLE], p_1=[EndTxnAnswer.NONE])
+    subject, _ = committer(coordinator)
+    with pytest.raises(CommitOutcomeUnknown):
+        subject.commit([committable(0, checkpoint_id=1), committable(1, checkpoint_id=2)])
+    assert all(ids == ["p-0"] for ids in coordinator.asked)
+
+
+def test_C02_a_committable_of_a_newer_transaction_protocol_is_refused():
+    """FLINK-40689: committing it as version 1 would answer for the wrong epoch."""
+    subject, _ = committer(Coordinator(p_0=[EndTxnAnswer.NONE]))
+    with pytest.raises(CommitOutcomeUnknown, match="transaction version 2"):
+        subject.commit([committable(transaction_version=2)])
+
+
+def test_C08_nothing_to_commit():
+    assert committer(Coordinator())[0].commit([]) == ()
+
+
+# With the real broker: fencing and visibility.
+
+
+@pytest.fixture
+def ranges(make_topic):
+    """Ranges of a source topic; the broker takes offsets of topics that exist only."""
+    source = make_topic(2, name="in")
+    return tuple(KafkaPartitionSplit(TopicPartition(source, partition), 0, 5) for partition in range(2))
+
+
+def test_C03_superseded_after_its_commit_is_found_committed(harness, site, ranges):
+    first = harness(group_id=site.prefix).open()
+    first.write(1)
+    state = first.snapshot(1, ranges=ranges)
+    first.notify(1)
+    site.await_ended()
+    taker = harness(group_id=site.prefix).open()
+    entry = taker.pool.begin(state.pending[0].transactional_id)
+    assert entry.producer_epoch > state.pending[0].producer_epoch
+    second = harness(group_id=site.prefix).restore(state)
+    (settled,) = second.settled
+    assert (settled.outcome, settled.answer) == (Outcome.COMMITTED, EndTxnAnswer.PRODUCER_FENCED)
+    assert site.numbers() == [1]
+    assert site.open_transactions() == []
+
+
+def test_C03_superseded_before_its_commit_is_found_lost(harness, site, ranges):
+    first = harness(group_id=site.prefix).open()
+    first.write(1)
+    state = first.snapshot(1, ranges=ranges)
+    # The id is taken over by a transaction that holds offsets of the same partitions, so the witness would wait for it.
+    taker = harness(group_id=site.prefix)
+    entry = taker.pool.begin(state.pending[0].transactional_id)
+    entry.producer.send_offsets({ranges[0].partition: 9}, group_id=site.prefix, metadata="", timeout=30)
+    second = harness(group_id=site.prefix).restore(state)
+    (settled,) = second.settled
+    assert (settled.outcome, settled.answer) == (Outcome.LOST, EndTxnAnswer.PRODUCER_FENCED)
+    assert second.aborted.ids == (state.pending[0].transactional_id,)
+    assert site.numbers() == []
+    assert site.open_transactions() == []
+
+
+def test_C06_four_commits_side_by_side_are_all_visible(harness, site):
+    writers = [harness(subtask, 4).open() for subtask in range(4)]
+    pending = []
+    for subtask, writer in enumerate(writers):
+        writer.write(subtask)
+        pending += writer.snapshot(1).pending
+    settled = writers[0].committer().commit(pending)
+    assert outcomes(settled) == [Outcome.COMMITTED] * 4
+    assert site.open_transactions() == []
+    assert sorted(site.numbers()) == [0, 1, 2, 3]
+
+
+def test_C05_an_unreachable_cluster_is_an_unknown_outcome_in_time():
+    client = TransactionClient({"bootstrap.servers": "127.0.0.1:1"}, timeout=0.5)
+    subject = KafkaCommitter(client, None, timeout=1)
+    with pytest.raises(CommitOutcomeUnknown):
+        subject.commit([committable()])
+    with pytest.raises(KafkaUnreachable):
+        client.describe(["p-0"])
+    client.close()
