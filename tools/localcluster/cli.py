@@ -54,10 +54,12 @@ def _up(settings: Settings, _options: argparse.Namespace) -> int:
 
 
 def _down(settings: Settings, options: argparse.Namespace) -> int:
+    progress = Progress()
     with state.held(settings):
-        selection.choose(settings, Progress()).down()
+        selection.choose(settings, progress).down()
         if options.purge:
-            state.purge(settings)
+            with progress.step(f"delete {settings.state}"):
+                state.purge(settings)
     return 0
 
 

@@ -21,4 +21,5 @@ def describe(settings: Settings) -> Broker:
         listeners=listeners,
         controller_port=NETWORK.kafka_controller_port,
         log=settings.logs / "kafka.log",
+        record=settings.run / "kafka.json",
     )

@@ -44,11 +44,13 @@ class Broker:
         overrides: Mapping[str, str] | None = None,
         heap: str = "512m",
         log: Path | None = None,
+        record: Path | None = None,
     ) -> None:
         """Describes a broker; starts nothing.
 
         ``directory`` holds everything of it, and is kept; the first of ``listeners`` is :attr:`bootstrap`;
-        ``overrides`` are properties that win over the defaults; ``log`` is ``server.log`` in ``directory`` by default.
+        ``overrides`` are properties that win over the defaults; ``log`` and ``record``, where the process is
+        noted, are files in ``directory`` by default.
         """
         self.directory = directory
         self.log = log if log is not None else directory / "server.log"
@@ -57,7 +59,7 @@ class Broker:
         self._controller = Listener("CONTROLLER", "127.0.0.1", controller_port)
         self._overrides = dict(overrides or {})
         self._heap = heap
-        self._record = directory / "process.json"
+        self._record = record if record is not None else directory / "process.json"
 
     @classmethod
     def ephemeral(
@@ -109,7 +111,7 @@ class Broker:
         process = self.process
         properties = self.directory / "server.properties"
         wanted = self._properties()
-        if process is not None and properties.read_text() != wanted:
+        if process is not None and not (properties.exists() and properties.read_text() == wanted):
             self.stop()
             process = None
         if process is None:
@@ -119,6 +121,7 @@ class Broker:
                 shutil.copytree(self._distribution.formatted_storage, self._data)
             command: list[str | Path] = [*self._distribution.java(self._heap), "kafka.Kafka", properties]
             process = spawn(command, self.log, environment=java_environment())
+            self._record.parent.mkdir(parents=True, exist_ok=True)
             self._record.write_text(json.dumps(asdict(process)))
         addresses = ", ".join(each.address for each in (*self.listeners, self._controller))
         hint = f"another program on one of {addresses} would explain it"

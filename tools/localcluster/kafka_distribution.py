@@ -86,9 +86,10 @@ class KafkaDistribution:
             fcntl.flock(lock, fcntl.LOCK_EX)  # several tests may want their first broker at once
             if self.is_ready():
                 return
-            self._fetch_jars(settings.logs / "kafka-jars.log")
+            # Not among the cluster's logs: tests come here too, for whom there need not be a cluster.
+            self._fetch_jars(self.folder.with_suffix(".jars.log"))
             with tempfile.TemporaryDirectory() as folder:
-                self._prepare(Path(folder), settings.logs / "kafka-prepare.log")
+                self._prepare(Path(folder), self.folder.with_suffix(".prepare.log"))
 
     def java(self, heap: str, options: Sequence[str] = ("-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20")) -> list[str]:
         """The command line of a JVM with Kafka's classes, up to the name of the class to run."""

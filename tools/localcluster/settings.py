@@ -48,8 +48,11 @@ class Settings:
 
     @property
     def records(self) -> Path:
-        """One file for every process that was started, so that it can be found and stopped again."""
-        return self.state / "processes"
+        """One file for every process that was started, so that it can be found and stopped again.
+
+        Not in the state: whoever deletes that by hand can still stop what runs, and a reboot forgets what it ended.
+        """
+        return self.run / "processes"
 
     @property
     def programs(self) -> Path:
