@@ -17,7 +17,7 @@ SWITCH = "KAFKASPARK_NATIVE"
 def _is_built() -> bool:
     try:
         from sparkapp.native import native_consumer  # noqa: F401
-    except ImportError:
+    except (ImportError, OSError):
         return False
     return True
 

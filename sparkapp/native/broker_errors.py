@@ -39,6 +39,12 @@ class BrokerErrors:
             if MEANING.get(code) in _AT_ONCE:
                 raise error_of(code, text, doing)
 
+    def raise_fenced(self, doing: str) -> None:
+        """Raises if a newer producer has taken the transactional id over."""
+        for code, text in self._noted.items():
+            if MEANING.get(code) is TransactionFenced:
+                raise error_of(code, text, doing)
+
     def explain(self, doing: str, otherwise: type[KafkaSparkJobError] = KafkaAccessError) -> KafkaSparkJobError:
         """The exception for a deadline that passed: unreachable brokers if that was noted, else ``otherwise``."""
         for code in OUT_OF_REACH:

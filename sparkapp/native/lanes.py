@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from sparkapp.model.errors import InvalidArgument
@@ -18,13 +18,11 @@ prefetch and spares the broker a new start."""
 class Lane:
     """One assigned partition.
 
-    :param position: the next offset that the caller has not been given.
-    :param stop: where the current read ends.
+    :param position: where the last read ended; the next offset that the caller has not been given.
     :param idle_reads: reads in a row that did not name the partition.
     """
 
     position: int
-    stop: int
     idle_reads: int = 0
 
 
@@ -56,12 +54,11 @@ def align(lanes: dict[TopicPartition, Lane], splits: Iterable[KafkaPartitionSpli
     for partition, split in wanted.items():
         known = lanes.get(partition)
         if known is not None and known.position == split.start:
-            known.stop = split.stop
             continue
         if known is not None:
             drop.append(partition)
         add.append(split)
-        lanes[partition] = Lane(position=split.start, stop=split.stop)
+        lanes[partition] = Lane(position=split.start)
     return Alignment(tuple(drop), tuple(add))
 
 
@@ -76,14 +73,3 @@ def one_split_a_partition(splits: Iterable[KafkaPartitionSplit]) -> dict[TopicPa
             msg = f"two splits of {split.partition} in one read"
             raise InvalidArgument(msg)
     return wanted
-
-
-def unfinished(lanes: dict[TopicPartition, Lane], splits: Sequence[KafkaPartitionSplit]) -> str:
-    """Names the splits that a read stands at, for an error message."""
-    where = [
-        f"{split.partition} [{split.start}, {split.stop}) at {lanes[split.partition].position}"
-        for split in splits
-        if split.size and split.partition in lanes and lanes[split.partition].position < split.stop
-    ]
-    shown = ", ".join(where[:5])
-    return shown if len(where) <= 5 else f"{shown} and {len(where) - 5} more"

@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
-import time
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-import pyarrow as pa
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as Position
 
-from sparkapp.model.errors import ReadTimedOut
+from sparkapp.model.errors import ConfigurationError
 from sparkapp.model.partition import TopicPartition
-from sparkapp.model.split import KafkaPartitionSplit
-from sparkapp.native.broker_errors import BrokerErrors
-from sparkapp.native.interface import ALL_COLUMNS
+from sparkapp.native.bounded_reader import BoundedReader, Gathered, Limits
 from sparkapp.native.kafka_errors import RETRIED, error_for
-from sparkapp.native.lanes import Lane, align, unfinished
+from sparkapp.native.lanes import Alignment
 from sparkapp.native.plain_columns import batch_of
 from sparkapp.native.settings import consumer_settings
 
 _TAKE = 10_000
 """Messages taken from the client at once."""
 _WAIT = 0.1
+_LINGER = 0.01
+"""How long a batch that has rows waits for more."""
 _KEEP = 20_000
 """Messages kept of a partition that is not read now, before its fetching is paused."""
 
@@ -32,61 +30,52 @@ _KEEP = 20_000
 class _Kept:
     """Messages of a partition that the client handed out and the caller has not got.
 
-    :param reached: every record below this offset has been handed out; record gaps and the log's end move it too.
+    :param position: the next offset for the caller.
+    :param stop: where the current read ends.
+    :param reached: every record below has been handed out by the client, or never was one.
     """
 
+    position: int
+    stop: int
     reached: int
     messages: deque[Message] = field(default_factory=deque)
-    paused: bool = False
+    is_paused: bool = False
+
+    @property
+    def is_done(self) -> bool:
+        return (self.messages[0].offset() if self.messages else self.reached) >= self.stop
 
 
-class PlainConsumer:
+class PlainConsumer(BoundedReader):
     """:class:`sparkapp.native.interface.BatchConsumer` over confluent_kafka; about a fifth of the extension's speed.
 
     confluent_kafka gives no access to the queue of one partition. What arrives of a partition beyond its stop is
     therefore kept for the next read, and the partition is paused where too much of it comes.
+
+    :raises ConfigurationError: a key or value that librdkafka does not take.
     """
 
     def __init__(self, config: Mapping[str, str]) -> None:
-        self._errors = BrokerErrors()
+        super().__init__()
         settings: dict[str, object] = {**consumer_settings(config)}
         settings["error_cb"] = lambda error: self._errors.note(error.code(), error.str())
-        self._client = Consumer(settings)
-        self._lanes: dict[TopicPartition, Lane] = {}
-        self._kept: dict[TopicPartition, _Kept] = {}
-
-    def read(
-        self,
-        splits: Sequence[KafkaPartitionSplit],
-        *,
-        columns: frozenset[str] = ALL_COLUMNS,
-        max_rows: int = 65_536,
-        max_bytes: int = 16 << 20,
-        stall_timeout: float = 120.0,
-    ) -> Iterator[pa.RecordBatch]:
-        """See :meth:`sparkapp.native.interface.BatchConsumer.read`."""
-        finished = False
         try:
-            pending = self._align(splits)
-            while pending:
-                rows = self._gather(pending, splits, max_rows, max_bytes, stall_timeout)
-                if rows:
-                    yield batch_of(rows, columns)
-            finished = True
-        finally:
-            if not finished:
-                # An error leaves partitions stopped, an abandoned read leaves rows that nobody counted: start anew.
-                self._forget_all()
+            self._client = Consumer(settings)
+        except KafkaException as failure:
+            raise ConfigurationError(f"Kafka consumer: {failure.args[0].str()}") from failure
+        self._kept: dict[TopicPartition, _Kept] = {}
+        self._pending: list[TopicPartition] = []
+        self._is_open = True
 
     def close(self) -> None:
         """Ends the client; nothing is committed."""
-        self._lanes.clear()
-        self._kept.clear()
-        self._client.close()
+        if self._is_open:
+            self._is_open = False
+            self._client.close()
 
-    def _align(self, splits: Sequence[KafkaPartitionSplit]) -> dict[TopicPartition, int]:
-        """Assigns what is to be read; returns the stop of each partition."""
-        change = align(self._lanes, splits)
+    def _apply(self, change: Alignment) -> None:
+        if not self._is_open:
+            return
         if change.drop:
             self._client.incremental_unassign([Position(*partition) for partition in change.drop])
             for partition in change.drop:
@@ -94,65 +83,55 @@ class PlainConsumer:
         if change.add:
             self._client.incremental_assign([Position(*split.partition, split.start) for split in change.add])
             for split in change.add:
-                self._kept[split.partition] = _Kept(reached=split.start)
-        return {split.partition: split.stop for split in splits if split.size}
+                self._kept[split.partition] = _Kept(split.start, split.start, split.start)
 
-    def _gather(
-        self,
-        pending: dict[TopicPartition, int],
-        splits: Sequence[KafkaPartitionSplit],
-        max_rows: int,
-        max_bytes: int,
-        stall_timeout: float,
-    ) -> list[Message]:
-        """Waits for the next rows, up to a full batch or the end of every split; finished ones leave ``pending``."""
+    def _begin(self, stops: dict[TopicPartition, int]) -> None:
+        self._pending = list(stops)
+        for partition, stop in stops.items():
+            self._kept[partition].stop = stop
+
+    def _gather(self, limits: Limits) -> Gathered:
         rows: list[Message] = []
-        room = max_bytes
-        last_progress = time.monotonic()
-        while pending and len(rows) < max_rows and room > 0:
-            share = max(1, max_rows // len(pending))
-            for partition, stop in list(pending.items()):
-                room -= self._take(partition, stop, min(share, max_rows - len(rows)), room, rows)
-                if self._is_done(partition, stop):
-                    self._lanes[partition].position = stop
-                    del pending[partition]
-            if not pending or any(self._is_ready(partition) for partition in pending):
-                continue
-            if self._receive(wait=_WAIT if not rows else 0.01):
-                last_progress = time.monotonic()
-                self._errors.forget()
-            elif rows:
-                break
-            elif time.monotonic() - last_progress > stall_timeout:
-                doing = f"no progress for {stall_timeout:g} s reading {unfinished(self._lanes, splits)}"
-                raise self._errors.explain(doing, ReadTimedOut)
-            else:
-                self._errors.raise_final(f"reading {unfinished(self._lanes, splits)}")
-        return rows
+        room = limits.max_bytes
+        moved = False
+        is_full = False
+        while self._pending and not is_full:
+            share = max(1, limits.max_rows // len(self._pending))
+            before = len(rows), len(self._pending)
+            for partition in list(self._pending):
+                room, is_full = self._take(partition, min(share, limits.max_rows - len(rows)), room, rows)
+                if self._kept[partition].is_done:
+                    self._kept[partition].position = self._kept[partition].stop
+                    self._pending.remove(partition)
+                if is_full := is_full or len(rows) >= limits.max_rows:
+                    break
+            if before != (len(rows), len(self._pending)):
+                moved = True
+            elif not is_full:
+                came = self._receive(wait=_LINGER if rows else _WAIT)
+                moved |= came
+                if not came:
+                    break
+        return Gathered(batch_of(rows, limits.columns) if rows else None, moved, len(self._pending))
 
-    def _take(self, partition: TopicPartition, stop: int, share: int, room: int, rows: list[Message]) -> int:
-        """Moves kept messages below the stop to the rows; returns their bytes."""
+    def _take(self, partition: TopicPartition, share: int, room: int, rows: list[Message]) -> tuple[int, bool]:
+        """Moves kept messages below the stop to the rows; returns the bytes of room left, and whether there is none."""
         kept = self._kept[partition]
-        size = 0
-        while kept.messages and share > 0 and size < room:
+        while kept.messages and share > 0:
             message = kept.messages[0]
-            if message.offset() >= stop:
+            size = len(message.value() or b"") + len(message.key() or b"")
+            if message.offset() >= kept.stop:
                 break
+            if rows and size > room:
+                return room, True
             rows.append(kept.messages.popleft())
-            self._lanes[partition].position = message.offset() + 1
-            size += len(message)
+            kept.position = message.offset() + 1
+            room -= size
             share -= 1
-        if kept.paused and not kept.messages:
+        if kept.is_paused and not kept.messages:
             self._client.resume([Position(*partition)])
-            kept.paused = False
-        return size
-
-    def _is_ready(self, partition: TopicPartition) -> bool:
-        return bool(self._kept[partition].messages)
-
-    def _is_done(self, partition: TopicPartition, stop: int) -> bool:
-        kept = self._kept[partition]
-        return kept.messages[0].offset() >= stop if kept.messages else kept.reached >= stop
+            kept.is_paused = False
+        return room, room <= 0
 
     def _receive(self, *, wait: float) -> bool:
         """Takes what the client has, waiting for a first message only; says whether a partition moved."""
@@ -183,11 +162,9 @@ class PlainConsumer:
 
     def _pause_full(self) -> None:
         for partition, kept in self._kept.items():
-            if len(kept.messages) > _KEEP and not kept.paused:
+            if len(kept.messages) > _KEEP and not kept.is_paused:
                 self._client.pause([Position(*partition)])
-                kept.paused = True
+                kept.is_paused = True
 
-    def _forget_all(self) -> None:
-        self._lanes.clear()
-        self._kept.clear()
-        self._client.unassign()
+    def _positions(self) -> list[tuple[TopicPartition, int, int]]:
+        return [(partition, self._kept[partition].position, self._kept[partition].stop) for partition in self._pending]

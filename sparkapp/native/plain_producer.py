@@ -2,101 +2,44 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import pyarrow as pa
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer
 from confluent_kafka import TopicPartition as Position
 
-from sparkapp.model.errors import KafkaSparkJobError, KafkaUnreachable, PreCommitFailed, TransactionError
+from sparkapp.model.errors import ConfigurationError
 from sparkapp.model.partition import TopicPartition
-from sparkapp.native.broker_errors import BrokerErrors
-from sparkapp.native.kafka_errors import MEANING, error_for
+from sparkapp.native.checked_producer import CheckedProducer, ClientFailure, Deliveries, Step
 from sparkapp.native.output_batch import OutputBatch
 from sparkapp.native.settings import producer_settings
 
-_SLICE = 0.5
-"""Blocking calls are made in slices of so many seconds, so that refused credentials surface at once."""
+_ROWS_A_POLL = 4096
+"""Delivery reports are served at least so often, lest they pile up."""
 
 
-class PlainProducer:
-    """:class:`sparkapp.native.interface.BatchProducer` over confluent_kafka; about a third of the extension's speed."""
+class PlainProducer(CheckedProducer):
+    """:class:`sparkapp.native.interface.BatchProducer` over confluent_kafka.
+
+    :raises ConfigurationError: a key or value that librdkafka does not take.
+    """
 
     def __init__(self, config: Mapping[str, str]) -> None:
-        self._errors = BrokerErrors()
+        super().__init__()
         settings: dict[str, object] = {**producer_settings(config)}
         settings["error_cb"] = lambda error: self._errors.note(error.code(), error.str())
         settings["on_delivery"] = self._delivered
-        self._client: Producer | None = Producer(settings)
+        self._client: Producer | None
+        try:
+            self._client = Producer(settings)
+        except KafkaException as failure:
+            raise ConfigurationError(f"Kafka producer: {failure.args[0].str()}") from failure
         self._group_metadata: dict[str, object] = {}
         self._acknowledged = 0
         self._failed = 0
-        self._first_failure: KafkaError | None = None
-
-    def init_transactions(self, timeout: float) -> None:
-        """See :meth:`sparkapp.native.interface.BatchProducer.init_transactions`."""
-        self._in_slices(self._open.init_transactions, timeout, "initialising the producer")
-
-    def begin_transaction(self) -> None:
-        """See :meth:`sparkapp.native.interface.BatchProducer.begin_transaction`."""
-        self._take_counts()
-        try:
-            self._open.begin_transaction()
-        except KafkaException as failure:
-            raise self._translated(failure, "beginning a transaction") from failure
-
-    def produce(self, batch: pa.RecordBatch, *, topic: str) -> None:
-        """See :meth:`sparkapp.native.interface.BatchProducer.produce`."""
-        output = OutputBatch.of(batch)
-        client = self._open
-        optional: dict[str, Any] = {}
-        for row in range(output.rows):
-            if output.partition is not None and output.partition[row].is_valid:
-                optional["partition"] = output.partition[row].as_py()
-            if output.timestamp is not None and output.timestamp[row].is_valid:
-                optional["timestamp"] = output.timestamp[row].value
-            if output.headers is not None and output.headers[row].is_valid:
-                optional["headers"] = [(one["key"], one["value"]) for one in output.headers[row].as_py()]
-            name = topic
-            if output.topic is not None and output.topic[row].is_valid:
-                name = output.topic[row].as_py()
-            self._produce_one(client, name, _bytes(output.key, row), _bytes(output.value, row), optional)
-            optional.clear()
-
-    def send_offsets(
-        self, offsets: Mapping[TopicPartition, int], *, group_id: str, metadata: str, timeout: float
-    ) -> None:
-        """See :meth:`sparkapp.native.interface.BatchProducer.send_offsets`."""
-        positions = [Position(*partition, offset, metadata) for partition, offset in offsets.items()]
-        group = self._metadata_of(group_id)
-        doing = f"adding offsets of group {group_id}"
-        self._in_slices(lambda some: self._open.send_offsets_to_transaction(positions, group, some), timeout, doing)
-
-    def flush(self, timeout: float) -> int:
-        """See :meth:`sparkapp.native.interface.BatchProducer.flush`."""
-        deadline = time.monotonic() + timeout
-        while (left := self._open.flush(_SLICE)) and time.monotonic() < deadline and not self._failed:
-            self._errors.raise_final("flushing")
-        acknowledged, failed, first = self._take_counts()
-        self._errors.raise_final("flushing")
-        if first is not None:
-            raise self._delivery_failure(first, failed, left)
-        if left:
-            doing = f"{left} records are not acknowledged after {timeout:g} s"
-            raise PreCommitFailed(str(self._errors.explain(doing, PreCommitFailed)))
-        return acknowledged
-
-    def commit_transaction(self, timeout: float) -> None:
-        """See :meth:`sparkapp.native.interface.BatchProducer.commit_transaction`."""
-        self._in_slices(self._open.commit_transaction, timeout, "committing the transaction")
-        self._take_counts()
-
-    def abort_transaction(self, timeout: float) -> None:
-        """See :meth:`sparkapp.native.interface.BatchProducer.abort_transaction`."""
-        self._in_slices(self._open.abort_transaction, timeout, "aborting the transaction")
-        self._take_counts()
+        self._first_failure = (0, "")
 
     def close(self) -> None:
         """See :meth:`sparkapp.native.interface.BatchProducer.close`."""
@@ -108,37 +51,60 @@ class PlainProducer:
     @property
     def _open(self) -> Producer:
         if self._client is None:
-            msg = "the producer is closed"
-            raise TransactionError(msg)
+            msg = "the client is closed"
+            raise RuntimeError(msg)
         return self._client
+
+    def _step(self, step: Step, seconds: float) -> None:
+        with _failures():
+            getattr(self._open, step)(seconds)
+
+    def _begin(self) -> None:
+        with _failures():
+            self._open.begin_transaction()
+
+    def _produce(self, output: OutputBatch, topic: str) -> None:
+        client = self._open
+        optional: dict[str, Any] = {}
+        for row in range(output.rows):
+            if output.partition is not None and output.partition[row].is_valid:
+                optional["partition"] = output.partition[row].as_py()
+            if output.timestamp is not None and output.timestamp[row].is_valid:
+                optional["timestamp"] = output.timestamp[row].value
+            if output.headers is not None and output.headers[row].is_valid:
+                optional["headers"] = [(one["key"] or "", one["value"]) for one in output.headers[row].as_py()]
+            name = topic
+            if output.topic is not None and output.topic[row].is_valid:
+                name = output.topic[row].as_py()
+            self._produce_one(client, name, _bytes(output.key, row), _bytes(output.value, row), optional)
+            optional.clear()
+            if row % _ROWS_A_POLL == 0:
+                client.poll(0)
 
     def _produce_one(
         self, client: Producer, topic: str, key: bytes | None, value: bytes | None, optional: Mapping[str, Any]
     ) -> None:
-        while True:
-            try:
-                client.produce(topic, value, key, **optional)
-            except BufferError:
-                client.poll(0.05)
-                self._errors.raise_final("producing")
-            except KafkaException as failure:
-                self._failed += 1
-                self._first_failure = self._first_failure or failure.args[0]
-                raise self._translated(failure, f"producing to {topic}") from failure
-            else:
-                return
+        try:
+            while True:
+                try:
+                    with _failures():
+                        client.produce(topic, value, key, **optional)
+                except BufferError:  # the queue is full
+                    client.poll(0.05)
+                    self._errors.raise_final(f"producing to {topic}")
+                else:
+                    return
+        except ClientFailure as failure:
+            self._fail(failure.code, failure.text)
+            raise
 
-    def _delivered(self, error: KafkaError | None, _: Message) -> None:
-        if error is None:
-            self._acknowledged += 1
-            return
-        self._failed += 1
-        self._first_failure = self._first_failure or error
-
-    def _take_counts(self) -> tuple[int, int, KafkaError | None]:
-        counts = (self._acknowledged, self._failed, self._first_failure)
-        self._acknowledged, self._failed, self._first_failure = 0, 0, None
-        return counts
+    def _send_offsets(
+        self, offsets: Mapping[TopicPartition, int], group_id: str, metadata: str, seconds: float
+    ) -> None:
+        positions = [Position(*partition, offset, metadata) for partition, offset in offsets.items()]
+        group = self._metadata_of(group_id)
+        with _failures():
+            self._open.send_offsets_to_transaction(positions, group, seconds)
 
     def _metadata_of(self, group_id: str) -> object:
         if group_id not in self._group_metadata:
@@ -148,37 +114,36 @@ class PlainProducer:
             consumer.close()
         return self._group_metadata[group_id]
 
-    def _in_slices(self, call: Callable[[float], object], timeout: float, doing: str) -> None:
-        """Makes a call that may be repeated after a time-out, until it succeeds, fails or the deadline passes."""
-        deadline = time.monotonic() + timeout
-        while True:
-            try:
-                call(max(0.001, min(_SLICE, deadline - time.monotonic())))
-            except KafkaException as failure:
-                self._errors.raise_final(doing)
-                late = time.monotonic() >= deadline
-                if failure.args[0].code() == KafkaError._TIMED_OUT and late:
-                    text = f"{doing}: no answer in {timeout:g} s"
-                    raise self._errors.explain(text, KafkaUnreachable) from failure
-                if not failure.args[0].retriable() or late:
-                    raise self._translated(failure, doing) from failure
-            else:
-                return
+    def _flush(self, seconds: float) -> int:
+        return int(self._open.flush(seconds))
 
-    def _translated(self, failure: KafkaException, doing: str) -> KafkaSparkJobError:
+    def _delivered(self, error: KafkaError | None, message: Message) -> None:
+        if error is None:
+            self._acknowledged += 1
+        else:
+            self._fail(error.code(), f"{message.topic()} [{message.partition()}]: {error.str()}")
+
+    def _fail(self, code: int, text: str) -> None:
+        if not self._failed:
+            self._first_failure = (code, text)
+        self._failed += 1
+
+    def _take_deliveries(self) -> Deliveries:
+        deliveries = Deliveries(self._acknowledged, self._failed, *self._first_failure)
+        self._acknowledged, self._failed, self._first_failure = 0, 0, (0, "")
+        return deliveries
+
+    def _look_at_errors(self) -> None:
+        self._open.poll(0)
+
+
+@contextmanager
+def _failures() -> Iterator[None]:
+    try:
+        yield
+    except KafkaException as failure:
         error: KafkaError = failure.args[0]
-        if error.code() in (KafkaError._FATAL, KafkaError._STATE):
-            # The state came from an earlier, fatal error, of which the client told on its own account.
-            self._open.poll(0)
-            self._errors.raise_final(doing)
-        if error.code() in MEANING:
-            return error_for(error, doing)
-        return TransactionError(f"{doing}: {error.str()} ({error.name()})")
-
-    def _delivery_failure(self, error: KafkaError, failed: int, left: int) -> KafkaSparkJobError:
-        text = f"{failed} records failed and {left} are left, the first failure"
-        translated = error_for(error, text)
-        return translated if not isinstance(translated, KafkaUnreachable) else PreCommitFailed(translated.message)
+        raise ClientFailure(error.code(), error.str(), is_retriable=error.retriable()) from None
 
 
 def _bytes(column: pa.Array[Any] | None, row: int) -> bytes | None:

@@ -49,6 +49,8 @@ _PRODUCER_DEFAULTS: Mapping[str, str] = {
     # How long a topic may be unknown to a broker before that is an error; it existed when the job started.
     "topic.metadata.propagation.max.ms": "5000",
     "log.connection.close": "false",
+    # Equal keys go where Java clients (Spark's and Flink's sinks among them) put them.
+    "partitioner": "murmur2_random",
     # Order within a partition and no duplicate by a retry; a transactional id implies both.
     "enable.idempotence": "true",
 }

@@ -1,0 +1,137 @@
+"""The bounded read that both consumers share: what is assigned, when a read ends, and when it is given up."""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from sparkapp.model.errors import InvalidArgument, ReadTimedOut
+from sparkapp.model.partition import TopicPartition
+from sparkapp.model.split import KafkaPartitionSplit
+from sparkapp.native.broker_errors import BrokerErrors
+from sparkapp.native.interface import ALL_COLUMNS
+from sparkapp.native.lanes import Alignment, Lane, align, one_split_a_partition
+
+_SHOWN = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a batch may hold, and which columns are asked for."""
+
+    columns: frozenset[str]
+    max_rows: int
+    max_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Gathered:
+    """What one wait for records came to.
+
+    :param batch: None without a row.
+    :param moved: whether a partition went on; a gap or the log's end counts, too.
+    :param left: partitions that are not yet at their stop.
+    """
+
+    batch: pa.RecordBatch | None
+    moved: bool
+    left: int
+
+
+class BoundedReader(ABC):
+    """Base of the consumers; see :class:`sparkapp.native.interface.BatchConsumer`. Not for use by several threads."""
+
+    def __init__(self) -> None:
+        self._errors = BrokerErrors()
+        self._lanes: dict[TopicPartition, Lane] = {}
+        self._reads = 0
+        self._is_reading = False
+
+    def read(
+        self,
+        splits: Sequence[KafkaPartitionSplit],
+        *,
+        columns: frozenset[str] = ALL_COLUMNS,
+        max_rows: int = 65_536,
+        max_bytes: int = 16 << 20,
+        stall_timeout: float = 120.0,
+    ) -> Iterator[pa.RecordBatch]:
+        """See :meth:`sparkapp.native.interface.BatchConsumer.read`."""
+        if unknown := columns - ALL_COLUMNS:
+            msg = f"no such columns: {', '.join(sorted(unknown))}"
+            raise InvalidArgument(msg)
+        return self._read(splits, Limits(columns, max(1, max_rows), max(1, max_bytes)), stall_timeout)
+
+    def _read(
+        self, splits: Sequence[KafkaPartitionSplit], limits: Limits, stall_timeout: float
+    ) -> Iterator[pa.RecordBatch]:
+        wanted = one_split_a_partition(splits)
+        if self._is_reading:  # the last read was abandoned, and nobody has closed it yet
+            self._forget()
+        self._reads += 1
+        read = self._reads
+        self._is_reading = True
+        finished = False
+        try:
+            self._apply(align(self._lanes, wanted.values()))
+            self._begin({partition: split.stop for partition, split in wanted.items()})
+            left = len(wanted)
+            last_progress = time.monotonic()
+            while left:
+                gathered = self._gather(limits)
+                left = gathered.left
+                if gathered.moved:
+                    self._errors.forget()
+                elif time.monotonic() - last_progress > stall_timeout:
+                    doing = f"no progress for {stall_timeout:g} s reading {self._unfinished()}"
+                    raise self._errors.explain(doing, ReadTimedOut)
+                else:
+                    self._errors.raise_final(f"reading {self._unfinished()}")
+                    continue
+                if gathered.batch is not None:
+                    yield gathered.batch
+                    if read != self._reads:
+                        msg = "another read of this consumer has begun"
+                        raise RuntimeError(msg)
+                last_progress = time.monotonic()
+            for partition, split in wanted.items():
+                self._lanes[partition].position = split.stop
+            finished = True
+        finally:
+            if read == self._reads:
+                self._is_reading = False
+                if not finished:
+                    # An error leaves partitions stopped, an abandoned read leaves rows nobody counted: start anew.
+                    self._forget()
+
+    def _forget(self) -> None:
+        self._apply(Alignment(drop=tuple(self._lanes), add=()))
+        self._lanes.clear()
+
+    def _unfinished(self) -> str:
+        where = [f"{partition} at {position} of {stop}" for partition, position, stop in self._positions()]
+        shown = ", ".join(where[:_SHOWN])
+        return shown if len(where) <= _SHOWN else f"{shown} and {len(where) - _SHOWN} more partitions"
+
+    @abstractmethod
+    def _apply(self, change: Alignment) -> None:
+        """Gives partitions back, then starts fetching others."""
+
+    @abstractmethod
+    def _begin(self, stops: dict[TopicPartition, int]) -> None:
+        """A read of these assigned partitions begins."""
+
+    @abstractmethod
+    def _gather(self, limits: Limits) -> Gathered:
+        """Waits a moment for the next batch.
+
+        :raises KafkaAccessError: a partition's error that librdkafka does not retry.
+        """
+
+    @abstractmethod
+    def _positions(self) -> list[tuple[TopicPartition, int, int]]:
+        """Partition, next offset and stop of what the read is not through with."""

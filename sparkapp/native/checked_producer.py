@@ -1,0 +1,177 @@
+"""What both producers share: waiting in slices, the check of every delivery report, and what failures mean."""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Literal
+
+import pyarrow as pa
+from confluent_kafka import KafkaError
+
+from sparkapp.model.errors import KafkaSparkJobError, KafkaUnreachable, PreCommitFailed, TransactionError
+from sparkapp.model.partition import TopicPartition
+from sparkapp.native.broker_errors import BrokerErrors
+from sparkapp.native.kafka_errors import MEANING, error_of
+from sparkapp.native.output_batch import OutputBatch
+
+SLICE = 0.5
+"""Blocking calls are made in slices of so many seconds; between them signals are served and errors looked at."""
+_BACKOFF = 0.05
+
+Step = Literal["init_transactions", "commit_transaction", "abort_transaction"]
+
+
+class ClientFailure(Exception):
+    """An error of librdkafka's, before it is known what was being done."""
+
+    def __init__(self, code: int, text: str, *, is_retriable: bool = False) -> None:
+        super().__init__(code, text)
+        self.code = code
+        self.text = text
+        self.is_retriable = is_retriable
+
+
+@dataclass(frozen=True, slots=True)
+class Deliveries:
+    """Delivery reports since they were last counted; the code and text are the first failure's."""
+
+    acknowledged: int
+    failed: int
+    code: int = 0
+    text: str = ""
+
+
+class CheckedProducer(ABC):
+    """Base of the producers; see :class:`sparkapp.native.interface.BatchProducer`. Not for use by several threads."""
+
+    def __init__(self) -> None:
+        self._errors = BrokerErrors()
+
+    def init_transactions(self, timeout: float) -> None:
+        """See :meth:`sparkapp.native.interface.BatchProducer.init_transactions`."""
+        self._in_slices(partial(self._step, "init_transactions"), timeout, "initialising the producer")
+
+    def begin_transaction(self) -> None:
+        """See :meth:`sparkapp.native.interface.BatchProducer.begin_transaction`."""
+        self._take_deliveries()
+        try:
+            self._begin()
+        except ClientFailure as failure:
+            raise self._translated(failure, "beginning a transaction") from None
+
+    def produce(self, batch: pa.RecordBatch, *, topic: str) -> None:
+        """See :meth:`sparkapp.native.interface.BatchProducer.produce`.
+
+        :raises TransformError: a column is missing or has a type that cannot be meant.
+        :raises PreCommitFailed: a record that no broker would take (too large); the same again in :meth:`flush`.
+        """
+        try:
+            self._produce(OutputBatch.of(batch), topic)
+        except ClientFailure as failure:
+            raise self._translated(failure, f"producing to {topic}") from None
+
+    def send_offsets(
+        self, offsets: Mapping[TopicPartition, int], *, group_id: str, metadata: str, timeout: float
+    ) -> None:
+        """See :meth:`sparkapp.native.interface.BatchProducer.send_offsets`."""
+        call = partial(self._send_offsets, dict(offsets), group_id, metadata)
+        self._in_slices(call, timeout, f"adding offsets of group {group_id}")
+
+    def flush(self, timeout: float) -> int:
+        """See :meth:`sparkapp.native.interface.BatchProducer.flush`."""
+        deadline = time.monotonic() + timeout
+        while left := self._flush(max(0.0, min(SLICE, deadline - time.monotonic()))):
+            self._look_at_errors()
+            self._errors.raise_final("flushing")
+            if time.monotonic() >= deadline:
+                break
+        deliveries = self._take_deliveries()
+        self._look_at_errors()
+        self._errors.raise_fenced("flushing")
+        if deliveries.failed:
+            doing = f"{deliveries.failed} records failed, {left} are left; the first failure"
+            meaning = MEANING.get(deliveries.code)
+            error = error_of(deliveries.code, deliveries.text, doing)
+            # Out of time or out of reach: for a record that only means that it is not there.
+            raise error if meaning not in (None, KafkaUnreachable) else PreCommitFailed(error.message)
+        if left:
+            doing = f"{left} records are not acknowledged after {timeout:g} s"
+            raise PreCommitFailed(str(self._errors.explain(doing, PreCommitFailed)))
+        self._errors.forget()
+        return deliveries.acknowledged
+
+    def commit_transaction(self, timeout: float) -> None:
+        """See :meth:`sparkapp.native.interface.BatchProducer.commit_transaction`."""
+        self._in_slices(partial(self._step, "commit_transaction"), timeout, "committing the transaction")
+        self._take_deliveries()
+
+    def abort_transaction(self, timeout: float) -> None:
+        """See :meth:`sparkapp.native.interface.BatchProducer.abort_transaction`."""
+        self._in_slices(partial(self._step, "abort_transaction"), timeout, "aborting the transaction")
+        self._take_deliveries()
+
+    def _in_slices(self, call: Callable[[float], None], timeout: float, doing: str) -> None:
+        """Makes a call that goes on where it timed out, until it succeeds, fails, or the deadline passes."""
+        deadline = time.monotonic() + timeout
+        while True:
+            try:
+                call(max(0.001, min(SLICE, deadline - time.monotonic())))
+            except ClientFailure as failure:
+                self._look_at_errors()
+                self._errors.raise_final(doing)
+                if not failure.is_retriable and failure.code != KafkaError._TIMED_OUT:
+                    raise self._translated(failure, doing) from None
+                if time.monotonic() >= deadline:
+                    text = f"{doing}: no success in {timeout:g} s: {failure.text}"
+                    raise self._errors.explain(text, KafkaUnreachable) from None
+                if failure.code != KafkaError._TIMED_OUT:
+                    time.sleep(_BACKOFF)  # the broker asked to come again, and there is nothing to wait for
+            else:
+                self._errors.forget()
+                return
+
+    def _translated(self, failure: ClientFailure, doing: str) -> KafkaSparkJobError:
+        self._look_at_errors()
+        try:
+            # A fatal state came from an earlier error, which the client has told on its own account.
+            self._errors.raise_fenced(doing)
+        except KafkaSparkJobError as cause:
+            return cause
+        if failure.code in MEANING:
+            return error_of(failure.code, failure.text, doing)
+        return TransactionError(f"{doing}: {failure.text} ({KafkaError(failure.code).name()})")
+
+    @abstractmethod
+    def close(self) -> None:
+        """Ends the client at once."""
+
+    @abstractmethod
+    def _step(self, step: Step, seconds: float) -> None:
+        """One slice of a transactional call. :raises ClientFailure: in this and all that follow."""
+
+    @abstractmethod
+    def _begin(self) -> None: ...
+
+    @abstractmethod
+    def _produce(self, output: OutputBatch, topic: str) -> None: ...
+
+    @abstractmethod
+    def _send_offsets(
+        self, offsets: Mapping[TopicPartition, int], group_id: str, metadata: str, seconds: float
+    ) -> None: ...
+
+    @abstractmethod
+    def _flush(self, seconds: float) -> int:
+        """Waits for delivery reports; returns how many are missing."""
+
+    @abstractmethod
+    def _take_deliveries(self) -> Deliveries:
+        """Counts, which start anew."""
+
+    @abstractmethod
+    def _look_at_errors(self) -> None:
+        """Serves the client's callbacks, so that what it has to say is noted."""

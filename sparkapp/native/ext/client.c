@@ -1,0 +1,137 @@
+#include "client.h"
+
+#include <string.h>
+#include <unistd.h>
+
+enum { ERROR_TEXT = 512 };
+
+PyObject *Failure;
+PyObject *BadConfiguration;
+
+int client_add_exceptions(PyObject *module) {
+    Failure = PyErr_NewExceptionWithDoc("sparkapp.native._kafka_arrow.Failure",
+                                        "An error of librdkafka: (code, text, whether the call may be repeated).",
+                                        NULL, NULL);
+    BadConfiguration = PyErr_NewExceptionWithDoc("sparkapp.native._kafka_arrow.BadConfiguration",
+                                                 "A configuration that librdkafka refuses: (text).", PyExc_ValueError,
+                                                 NULL);
+    if (Failure == NULL || BadConfiguration == NULL || PyModule_AddObjectRef(module, "Failure", Failure) < 0) {
+        return -1;
+    }
+    return PyModule_AddObjectRef(module, "BadConfiguration", BadConfiguration);
+}
+
+static bool configure(rd_kafka_conf_t *conf, PyObject *config) {
+    Py_ssize_t position = 0;
+    PyObject *key, *value;
+    char complaint[ERROR_TEXT];
+    while (PyDict_Next(config, &position, &key, &value)) {
+        const char *name = PyUnicode_AsUTF8(key);
+        const char *setting = name == NULL ? NULL : PyUnicode_AsUTF8(value);
+        if (setting == NULL) {
+            return false;
+        }
+        if (rdkafka.conf_set(conf, name, setting, complaint, sizeof complaint) != RD_KAFKA_CONF_OK) {
+            PyErr_SetString(BadConfiguration, complaint);
+            return false;
+        }
+    }
+    return true;
+}
+
+bool client_open(Client *client, int kind, PyObject *config, rd_kafka_dr_msg_cb *delivered, void *opaque) {
+    char complaint[ERROR_TEXT];
+    if (rdkafka.new == NULL) {
+        PyErr_SetString(PyExc_RuntimeError, "load() has not been called");
+        return false;
+    }
+    rd_kafka_conf_t *conf = rdkafka.conf_new();
+    if (!configure(conf, config)) {
+        rdkafka.conf_destroy(conf);
+        return false;
+    }
+    rdkafka.conf_set_opaque(conf, opaque);
+    rdkafka.conf_set_error_cb(conf, client_note_error);
+    if (delivered != NULL) {
+        rdkafka.conf_set_dr_msg_cb(conf, delivered);
+    }
+    notes_init(&client->notes);
+    client->owner = getpid();
+    Py_BEGIN_ALLOW_THREADS
+    client->rk = rdkafka.new(kind, conf, complaint, sizeof complaint);
+    Py_END_ALLOW_THREADS
+    if (client->rk == NULL) {
+        rdkafka.conf_destroy(conf); /* still ours where new() failed */
+        notes_destroy(&client->notes);
+        PyErr_SetString(BadConfiguration, complaint);
+        return false;
+    }
+    return true;
+}
+
+void client_close(Client *client) {
+    rd_kafka_t *rk = client->rk;
+    client->rk = NULL;
+    if (rk == NULL || client->owner != getpid()) {
+        return;
+    }
+    Py_BEGIN_ALLOW_THREADS
+    rdkafka.destroy_flags(rk, RD_KAFKA_DESTROY_F_NO_CONSUMER_CLOSE);
+    Py_END_ALLOW_THREADS
+    notes_destroy(&client->notes);
+}
+
+bool client_enter(Client *client) {
+    if (client->rk == NULL) {
+        PyErr_SetString(PyExc_RuntimeError, "the client is closed");
+        return false;
+    }
+    if (client->owner != getpid()) {
+        PyErr_SetString(PyExc_RuntimeError, "the client was opened before this process was forked");
+        return false;
+    }
+    if (client->busy) {
+        PyErr_SetString(PyExc_RuntimeError, "the client is used by another thread");
+        return false;
+    }
+    client->busy = true;
+    return true;
+}
+
+void client_leave(Client *client) { client->busy = false; }
+
+void client_note_error(rd_kafka_t *rk, int code, const char *reason, void *opaque) {
+    Client *client = opaque;
+    char text[ERROR_TEXT];
+    if (code == RD_KAFKA_RESP_ERR__FATAL) {
+        code = rdkafka.fatal_error(rk, text, sizeof text);
+        reason = text;
+    }
+    notes_add(&client->notes, code, -1, reason, strlen(reason));
+}
+
+PyObject *client_answer(Client *client, rd_kafka_error_t *error) {
+    if (error == NULL) {
+        Py_RETURN_NONE;
+    }
+    client_fail(client, rdkafka.error_code(error), rdkafka.error_string(error), rdkafka.error_is_retriable(error));
+    rdkafka.error_destroy(error);
+    return NULL;
+}
+
+PyObject *client_fail(Client *client, int code, const char *text, bool retriable) {
+    char fatal[ERROR_TEXT];
+    rd_kafka_resp_err_t cause = rdkafka.fatal_error(client->rk, fatal, sizeof fatal);
+    if (cause != RD_KAFKA_RESP_ERR_NO_ERROR) {
+        code = cause;
+        text = fatal;
+        retriable = false;
+    }
+    PyObject *words = PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "replace");
+    PyObject *arguments = words == NULL ? NULL : Py_BuildValue("(iNO)", code, words, retriable ? Py_True : Py_False);
+    if (arguments != NULL) {
+        PyErr_SetObject(Failure, arguments);
+        Py_DECREF(arguments);
+    }
+    return NULL;
+}

@@ -1,0 +1,339 @@
+#include "consumer.h"
+
+#include <string.h>
+
+#include "client.h"
+#include "columns.h"
+#include "lanes.h"
+
+enum { LINGER_MILLIS = 50 };
+
+typedef struct {
+    PyObject_HEAD
+    Client client;
+    rd_kafka_queue_t *events;
+    Lanes lanes;
+    bool has_lanes;
+    struct ArrowArray exported[COLUMN_COUNT]; /* until Python has imported them */
+} Consumer;
+
+static void release_exported(Consumer *self) {
+    for (int column = 0; column < COLUMN_COUNT; column++) {
+        if (self->exported[column].release != NULL) {
+            self->exported[column].release(&self->exported[column]);
+        }
+    }
+}
+
+static void shut(Consumer *self) {
+    release_exported(self);
+    bool ours = self->client.rk != NULL && self->client.owner == getpid();
+    if (ours && self->has_lanes) {
+        lanes_destroy(&self->lanes);
+        self->has_lanes = false;
+    }
+    if (ours && self->events != NULL) {
+        rdkafka.queue_cb_event_enable(self->events, NULL, NULL);
+        rdkafka.queue_destroy(self->events);
+        self->events = NULL;
+    }
+    client_close(&self->client);
+}
+
+static int consumer_init(Consumer *self, PyObject *arguments, PyObject *keywords) {
+    PyObject *config;
+    if (!PyArg_ParseTuple(arguments, "O!", &PyDict_Type, &config)) {
+        return -1;
+    }
+    if (self->client.rk != NULL) {
+        PyErr_SetString(PyExc_RuntimeError, "the consumer is open already");
+        return -1;
+    }
+    if (!client_open(&self->client, RD_KAFKA_CONSUMER, config, NULL, &self->client)) {
+        return -1;
+    }
+    self->has_lanes = true;
+    if (!lanes_init(&self->lanes)) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    /* The client's callbacks and errors come through the consumer's queue, too: one queue less to serve. */
+    rdkafka.poll_set_consumer(self->client.rk);
+    self->events = rdkafka.queue_get_consumer(self->client.rk);
+    rdkafka.queue_cb_event_enable(self->events, wake_up, &self->lanes.wake);
+    return 0;
+}
+
+static void consumer_dealloc(Consumer *self) {
+    PyTypeObject *type = Py_TYPE(self);
+    shut(self);
+    type->tp_free(self);
+    Py_DECREF(type);
+}
+
+PyDoc_STRVAR(close_doc, "close()\n\nEnds the client; nothing is committed.");
+static PyObject *consumer_close(Consumer *self, PyObject *nothing) {
+    if (self->client.rk == NULL) {
+        Py_RETURN_NONE;
+    }
+    if (!client_enter(&self->client)) {
+        return NULL;
+    }
+    shut(self);
+    client_leave(&self->client);
+    Py_RETURN_NONE;
+}
+
+/* The lane of a number that Python gave, or NULL with an error set. */
+static Lane *lane_of(Consumer *self, int number) {
+    if (number < 0 || (size_t)number >= self->lanes.count || self->lanes.slots[number].topic == NULL) {
+        PyErr_Format(PyExc_IndexError, "no lane %d", number);
+        return NULL;
+    }
+    return &self->lanes.slots[number];
+}
+
+static PyObject *change_assignment(Consumer *self, rd_kafka_topic_partition_list_t *list, bool add) {
+    rd_kafka_error_t *error;
+    Py_BEGIN_ALLOW_THREADS
+    error = add ? rdkafka.incremental_assign(self->client.rk, list)
+                : rdkafka.incremental_unassign(self->client.rk, list);
+    Py_END_ALLOW_THREADS
+    rdkafka.topic_partition_list_destroy(list);
+    return client_answer(&self->client, error);
+}
+
+static PyObject *assign(Consumer *self, PyObject *positions) {
+    PyObject *numbers = PyList_New(0);
+    rd_kafka_topic_partition_list_t *list = rdkafka.topic_partition_list_new((int)PyList_GET_SIZE(positions));
+    for (Py_ssize_t index = 0; numbers != NULL && index < PyList_GET_SIZE(positions); index++) {
+        const char *topic;
+        int partition;
+        long long start;
+        int number = -1;
+        if (PyArg_ParseTuple(PyList_GET_ITEM(positions, index), "siL", &topic, &partition, &start)) {
+            number = lanes_add(&self->lanes, topic, partition, start);
+            if (number < 0) {
+                PyErr_NoMemory();
+            }
+        }
+        PyObject *item = number < 0 ? NULL : PyLong_FromLong(number);
+        if (item == NULL || PyList_Append(numbers, item) < 0) {
+            Py_XDECREF(item);
+            Py_CLEAR(numbers);
+            break;
+        }
+        Py_DECREF(item);
+        /* Taken from the consumer's queue before anything can come: see RD_KAFKA_Q_F_FWD_APP in librdkafka. */
+        Lane *lane = &self->lanes.slots[number];
+        lane->queue = rdkafka.queue_get_partition(self->client.rk, topic, partition);
+        rdkafka.queue_forward(lane->queue, NULL);
+        rdkafka.queue_cb_event_enable(lane->queue, wake_up, &self->lanes.wake);
+        rdkafka.topic_partition_list_add(list, topic, partition)->offset = start;
+    }
+    if (numbers == NULL) {
+        rdkafka.topic_partition_list_destroy(list);
+        return NULL;
+    }
+    PyObject *done = change_assignment(self, list, true);
+    if (done == NULL) {
+        Py_CLEAR(numbers);
+    }
+    Py_XDECREF(done);
+    return numbers;
+}
+
+PyDoc_STRVAR(assign_doc, "assign(positions: list[tuple[str, int, int]]) -> list[int]\n\n"
+                         "Starts fetching partitions (topic, partition, offset); answers with a number for each.");
+static PyObject *consumer_assign(Consumer *self, PyObject *positions) {
+    if (!PyList_Check(positions)) {
+        PyErr_SetString(PyExc_TypeError, "a list is needed");
+        return NULL;
+    }
+    if (!client_enter(&self->client)) {
+        return NULL;
+    }
+    PyObject *numbers = assign(self, positions);
+    client_leave(&self->client);
+    return numbers;
+}
+
+static PyObject *unassign(Consumer *self, PyObject *numbers) {
+    rd_kafka_topic_partition_list_t *list = rdkafka.topic_partition_list_new((int)PyList_GET_SIZE(numbers));
+    for (Py_ssize_t index = 0; index < PyList_GET_SIZE(numbers); index++) {
+        long number = PyLong_AsLong(PyList_GET_ITEM(numbers, index));
+        Lane *lane = number == -1 && PyErr_Occurred() ? NULL : lane_of(self, (int)number);
+        if (lane == NULL) {
+            rdkafka.topic_partition_list_destroy(list);
+            return NULL;
+        }
+        rdkafka.topic_partition_list_add(list, lane->topic, lane->partition);
+    }
+    for (Py_ssize_t index = 0; index < PyList_GET_SIZE(numbers); index++) {
+        lane_clear(&self->lanes.slots[PyLong_AsLong(PyList_GET_ITEM(numbers, index))]);
+    }
+    return change_assignment(self, list, false);
+}
+
+PyDoc_STRVAR(unassign_doc, "unassign(numbers: list[int])\n\nStops fetching and forgets what was prefetched.");
+static PyObject *consumer_unassign(Consumer *self, PyObject *numbers) {
+    if (!PyList_Check(numbers)) {
+        PyErr_SetString(PyExc_TypeError, "a list is needed");
+        return NULL;
+    }
+    if (!client_enter(&self->client)) {
+        return NULL;
+    }
+    PyObject *done = unassign(self, numbers);
+    client_leave(&self->client);
+    return done;
+}
+
+PyDoc_STRVAR(begin_doc, "begin(stops: list[tuple[int, int]])\n\nA read of these lanes (number, stop) begins.");
+static PyObject *consumer_begin(Consumer *self, PyObject *stops) {
+    if (!PyList_Check(stops) || !client_enter(&self->client)) {
+        return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_TypeError, "a list is needed");
+    }
+    for (size_t index = 0; index < self->lanes.count; index++) {
+        self->lanes.slots[index].wanted = false;
+    }
+    Lane *lane = NULL;
+    for (Py_ssize_t index = 0; index < PyList_GET_SIZE(stops); index++) {
+        int number;
+        long long stop;
+        bool read = PyArg_ParseTuple(PyList_GET_ITEM(stops, index), "iL", &number, &stop);
+        lane = read ? lane_of(self, number) : NULL;
+        if (lane == NULL) {
+            break;
+        }
+        lane->stop = stop;
+        lane->wanted = true;
+    }
+    client_leave(&self->client);
+    if (PyErr_Occurred()) {
+        return NULL;
+    }
+    Py_RETURN_NONE;
+}
+
+/* (rows, addresses of the columns of the mask, moved, lanes left); NULL with an error set. */
+static PyObject *hand_over(Consumer *self, Columns *columns, Gathered gathered) {
+    PyObject *addresses = PyList_New(0);
+    for (int column = 0; addresses != NULL && gathered.rows > 0 && column < COLUMN_COUNT; column++) {
+        if (!(columns->mask & 1u << column)) {
+            continue;
+        }
+        PyObject *address = NULL;
+        if (columns_finish(columns, column, &self->exported[column])) {
+            address = PyLong_FromVoidPtr(&self->exported[column]);
+        } else {
+            PyErr_NoMemory();
+        }
+        if (address == NULL || PyList_Append(addresses, address) < 0) {
+            Py_CLEAR(addresses);
+        }
+        Py_XDECREF(address);
+    }
+    if (addresses == NULL) {
+        return NULL;
+    }
+    return Py_BuildValue("(LNOn)", (long long)gathered.rows, addresses, gathered.moved ? Py_True : Py_False,
+                         (Py_ssize_t)lanes_unfinished(&self->lanes));
+}
+
+PyDoc_STRVAR(gather_doc,
+             "gather(columns, max_rows, max_bytes, wait_millis) -> (rows, addresses, moved, lanes_left)\n\n"
+             "Waits for the next batch of the lanes of begin(). The addresses are those of ArrowArray structures, one "
+             "for each column of the mask; they must be imported before the next call.");
+static PyObject *consumer_gather(Consumer *self, PyObject *arguments) {
+    unsigned mask;
+    long long max_rows, max_bytes, wait_millis;
+    if (!PyArg_ParseTuple(arguments, "ILLL", &mask, &max_rows, &max_bytes, &wait_millis) ||
+        !client_enter(&self->client)) {
+        return NULL;
+    }
+    release_exported(self);
+    const int64_t most_bytes = 1 << 30; /* Arrow's offsets are 32 bits wide, and one message may come on top */
+    Limits limits = {max_rows < 1 ? 1 : max_rows, max_bytes < 1 ? 1 : max_bytes, wait_millis, LINGER_MILLIS};
+    if (limits.max_bytes > most_bytes) {
+        limits.max_bytes = most_bytes;
+    }
+    int64_t expected = 0;
+    for (size_t index = 0; index < self->lanes.count && expected < limits.max_rows; index++) {
+        Lane *lane = &self->lanes.slots[index];
+        expected += lane->wanted && lane->stop > lane->reached ? lane->stop - lane->reached : 0;
+    }
+    expected = expected < limits.max_rows ? expected : limits.max_rows;
+    double bytes = self->lanes.bytes_a_row * (double)expected;
+    Columns columns;
+    Gathered gathered;
+    Py_BEGIN_ALLOW_THREADS
+    columns_begin(&columns, mask, expected, bytes < (double)limits.max_bytes ? (size_t)bytes : (size_t)limits.max_bytes);
+    gathered = lanes_gather(&self->lanes, self->events, &self->client.notes, &columns, limits);
+    if (gathered.rows > 0) {
+        self->lanes.bytes_a_row = 1.05 * (double)columns.value.data.length / (double)gathered.rows;
+    }
+    Py_END_ALLOW_THREADS
+    PyObject *answer = hand_over(self, &columns, gathered);
+    columns_free(&columns);
+    client_leave(&self->client);
+    return answer;
+}
+
+PyDoc_STRVAR(positions_doc, "positions() -> list[tuple[str, int, int, int]]\n\n"
+                            "(topic, partition, position, stop) of the lanes that the read is not through with.");
+static PyObject *consumer_positions(Consumer *self, PyObject *nothing) {
+    PyObject *list = PyList_New(0);
+    for (size_t index = 0; list != NULL && index < self->lanes.count; index++) {
+        Lane *lane = &self->lanes.slots[index];
+        if (!lane->wanted) {
+            continue;
+        }
+        PyObject *item = Py_BuildValue("(siLL)", lane->topic, (int)lane->partition, (long long)lane->position,
+                                       (long long)lane->stop);
+        if (item == NULL || PyList_Append(list, item) < 0) {
+            Py_CLEAR(list);
+        }
+        Py_XDECREF(item);
+    }
+    return list;
+}
+
+PyDoc_STRVAR(take_errors_doc, "take_errors() -> list[tuple[int, str, int]]\n\n"
+                              "(code, text, lane or -1) of errors since the last call.");
+static PyObject *consumer_take_errors(Consumer *self, PyObject *nothing) {
+    return self->client.rk == NULL ? PyList_New(0) : notes_take(&self->client.notes);
+}
+
+static PyMethodDef methods[] = {
+    {"assign", (PyCFunction)consumer_assign, METH_O, assign_doc},
+    {"unassign", (PyCFunction)consumer_unassign, METH_O, unassign_doc},
+    {"begin", (PyCFunction)consumer_begin, METH_O, begin_doc},
+    {"gather", (PyCFunction)consumer_gather, METH_VARARGS, gather_doc},
+    {"positions", (PyCFunction)consumer_positions, METH_NOARGS, positions_doc},
+    {"take_errors", (PyCFunction)consumer_take_errors, METH_NOARGS, take_errors_doc},
+    {"close", (PyCFunction)consumer_close, METH_NOARGS, close_doc},
+    {0},
+};
+
+PyDoc_STRVAR(consumer_doc, "Consumer(config: dict[str, str])\n\nPartition queues of librdkafka, gathered into columns.");
+static PyType_Slot slots[] = {
+    {Py_tp_doc, (void *)consumer_doc},
+    {Py_tp_init, consumer_init},
+    {Py_tp_dealloc, consumer_dealloc},
+    {Py_tp_methods, methods},
+    {0},
+};
+static PyType_Spec spec = {
+    .name = "sparkapp.native._kafka_arrow.Consumer",
+    .basicsize = sizeof(Consumer),
+    .flags = Py_TPFLAGS_DEFAULT,
+    .slots = slots,
+};
+
+int consumer_add_type(PyObject *module) {
+    PyObject *type = PyType_FromSpec(&spec);
+    int failed = type == NULL ? -1 : PyModule_AddObjectRef(module, "Consumer", type);
+    Py_XDECREF(type);
+    return failed;
+}

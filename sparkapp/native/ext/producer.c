@@ -1,0 +1,304 @@
+#include "producer.h"
+
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "client.h"
+#include "outlet.h"
+
+enum { FAILURE_TEXT = 256 };
+
+typedef struct {
+    long long acknowledged;
+    long long failed;
+    int first_code;
+    char first_text[FAILURE_TEXT];
+} Deliveries;
+
+typedef struct {
+    PyObject_HEAD
+    Client client;
+    Topics topics;
+    Deliveries deliveries; /* written in poll, flush and abort alone, hence by one thread */
+    struct ArrowArray imported[INPUT_COUNT];
+} Producer;
+
+static void note_delivery(rd_kafka_t *rk, const rd_kafka_message_t *message, void *opaque) {
+    Deliveries *deliveries = &((Producer *)((char *)opaque - offsetof(Producer, client)))->deliveries;
+    if (message->err == RD_KAFKA_RESP_ERR_NO_ERROR) {
+        deliveries->acknowledged++;
+        return;
+    }
+    if (deliveries->failed++ == 0) {
+        deliveries->first_code = message->err;
+        snprintf(deliveries->first_text, sizeof deliveries->first_text, "%s [%d]: %s", rdkafka.topic_name(message->rkt),
+                 (int)message->partition, rdkafka.err2str(message->err));
+    }
+}
+
+static void release_imported(Producer *self) {
+    for (int column = 0; column < INPUT_COUNT; column++) {
+        if (self->imported[column].release != NULL) {
+            self->imported[column].release(&self->imported[column]);
+        }
+        self->imported[column].release = NULL;
+    }
+}
+
+static void shut(Producer *self) {
+    release_imported(self);
+    if (self->client.rk != NULL && self->client.owner == getpid()) {
+        /* Nothing that is still queued may go out after the caller has given the producer up. */
+        rdkafka.purge(self->client.rk, RD_KAFKA_PURGE_F_QUEUE | RD_KAFKA_PURGE_F_INFLIGHT |
+                                           RD_KAFKA_PURGE_F_NON_BLOCKING);
+        topics_clear(&self->topics);
+    }
+    client_close(&self->client);
+}
+
+static int producer_init(Producer *self, PyObject *arguments, PyObject *keywords) {
+    PyObject *config;
+    if (!PyArg_ParseTuple(arguments, "O!", &PyDict_Type, &config)) {
+        return -1;
+    }
+    if (self->client.rk != NULL) {
+        PyErr_SetString(PyExc_RuntimeError, "the producer is open already");
+        return -1;
+    }
+    return client_open(&self->client, RD_KAFKA_PRODUCER, config, note_delivery, &self->client) ? 0 : -1;
+}
+
+static void producer_dealloc(Producer *self) {
+    PyTypeObject *type = Py_TYPE(self);
+    shut(self);
+    type->tp_free(self);
+    Py_DECREF(type);
+}
+
+PyDoc_STRVAR(close_doc, "close()\n\nEnds the client; what is not sent is dropped, an open transaction stays open.");
+static PyObject *producer_close(Producer *self, PyObject *nothing) {
+    if (self->client.rk == NULL) {
+        Py_RETURN_NONE;
+    }
+    if (!client_enter(&self->client)) {
+        return NULL;
+    }
+    shut(self);
+    client_leave(&self->client);
+    Py_RETURN_NONE;
+}
+
+PyDoc_STRVAR(slots_doc, "slots() -> list[int]\n\nAddresses of the ArrowArray structures that produce() reads: value, "
+                        "key, topic, partition, timestamp, headers. Empty after each call.");
+static PyObject *producer_slots(Producer *self, PyObject *nothing) {
+    release_imported(self);
+    PyObject *list = PyList_New(INPUT_COUNT);
+    for (int column = 0; list != NULL && column < INPUT_COUNT; column++) {
+        PyObject *address = PyLong_FromVoidPtr(&self->imported[column]);
+        if (address == NULL) {
+            Py_CLEAR(list);
+            break;
+        }
+        PyList_SET_ITEM(list, column, address);
+    }
+    return list;
+}
+
+PyDoc_STRVAR(produce_doc, "produce(topic, rows, large, first, wait_millis) -> int\n\n"
+                          "Produces the imported rows from first on; answers with the row that comes next, which is "
+                          "below rows where the queue stayed full. Raises Failure for a row that is refused.");
+static PyObject *producer_produce(Producer *self, PyObject *arguments) {
+    const char *topic;
+    Py_ssize_t topic_size;
+    long long rows, first;
+    unsigned large;
+    int wait_millis;
+    if (!PyArg_ParseTuple(arguments, "s#LILi", &topic, &topic_size, &rows, &large, &first, &wait_millis) ||
+        !client_enter(&self->client)) {
+        return NULL;
+    }
+    Input input;
+    Produced produced;
+    input_open(&input, rows, self->imported, large);
+    Py_BEGIN_ALLOW_THREADS
+    produced = outlet_produce(self->client.rk, &self->topics, &input,
+                              (Bytes){(const uint8_t *)topic, (size_t)topic_size}, first, wait_millis);
+    Py_END_ALLOW_THREADS
+    if (produced.code != 0 || produced.next == rows) {
+        release_imported(self);
+    }
+    PyObject *answer;
+    if (produced.code != 0) {
+        if (self->deliveries.failed++ == 0) { /* flush() must not call the batch complete */
+            self->deliveries.first_code = produced.code;
+            memcpy(self->deliveries.first_text, produced.text, sizeof produced.text);
+        }
+        answer = client_fail(&self->client, produced.code, produced.text, false);
+    } else {
+        answer = PyLong_FromLongLong(produced.next);
+    }
+    client_leave(&self->client);
+    return answer;
+}
+
+PyDoc_STRVAR(flush_doc, "flush(wait_millis) -> int\n\nWaits for delivery reports; answers how many are still missing.");
+static PyObject *producer_flush(Producer *self, PyObject *argument) {
+    long wait_millis = PyLong_AsLong(argument);
+    if ((wait_millis == -1 && PyErr_Occurred()) || !client_enter(&self->client)) {
+        return NULL;
+    }
+    int left;
+    Py_BEGIN_ALLOW_THREADS
+    rdkafka.flush(self->client.rk, (int)wait_millis);
+    left = rdkafka.outq_len(self->client.rk);
+    Py_END_ALLOW_THREADS
+    client_leave(&self->client);
+    return PyLong_FromLong(left);
+}
+
+PyDoc_STRVAR(take_deliveries_doc, "take_deliveries() -> (acknowledged, failed, code, text)\n\n"
+                                  "Counts since the last call, and the first failure; they start anew.");
+static PyObject *producer_take_deliveries(Producer *self, PyObject *nothing) {
+    Deliveries taken = self->deliveries;
+    memset(&self->deliveries, 0, sizeof taken);
+    return Py_BuildValue("(LLis)", taken.acknowledged, taken.failed, taken.first_code, taken.first_text);
+}
+
+PyDoc_STRVAR(take_errors_doc, "take_errors() -> list[tuple[int, str, int]]\n\n"
+                              "(code, text, -1) of errors since the last call.");
+static PyObject *producer_take_errors(Producer *self, PyObject *nothing) {
+    if (!client_enter(&self->client)) {
+        return NULL;
+    }
+    Py_BEGIN_ALLOW_THREADS
+    rdkafka.poll(self->client.rk, 0); /* the error callback runs in here */
+    Py_END_ALLOW_THREADS
+    client_leave(&self->client);
+    return notes_take(&self->client.notes);
+}
+
+static PyObject *transaction_step(Producer *self, PyObject *argument,
+                                  rd_kafka_error_t *(*step)(rd_kafka_t *, int)) {
+    long wait_millis = PyLong_AsLong(argument);
+    if ((wait_millis == -1 && PyErr_Occurred()) || !client_enter(&self->client)) {
+        return NULL;
+    }
+    rd_kafka_error_t *error;
+    Py_BEGIN_ALLOW_THREADS
+    error = step(self->client.rk, (int)wait_millis);
+    Py_END_ALLOW_THREADS
+    PyObject *answer = client_answer(&self->client, error);
+    client_leave(&self->client);
+    return answer;
+}
+
+PyDoc_STRVAR(init_doc, "init_transactions(wait_millis)");
+static PyObject *producer_init_transactions(Producer *self, PyObject *argument) {
+    return transaction_step(self, argument, rdkafka.init_transactions);
+}
+
+PyDoc_STRVAR(commit_doc, "commit_transaction(wait_millis)");
+static PyObject *producer_commit_transaction(Producer *self, PyObject *argument) {
+    return transaction_step(self, argument, rdkafka.commit_transaction);
+}
+
+PyDoc_STRVAR(abort_doc, "abort_transaction(wait_millis)");
+static PyObject *producer_abort_transaction(Producer *self, PyObject *argument) {
+    return transaction_step(self, argument, rdkafka.abort_transaction);
+}
+
+PyDoc_STRVAR(begin_doc, "begin_transaction()");
+static PyObject *producer_begin_transaction(Producer *self, PyObject *nothing) {
+    if (!client_enter(&self->client)) {
+        return NULL;
+    }
+    PyObject *answer = client_answer(&self->client, rdkafka.begin_transaction(self->client.rk));
+    client_leave(&self->client);
+    return answer;
+}
+
+/* A list of (topic, partition, offset) with one metadata text for all; NULL with an error set. */
+static rd_kafka_topic_partition_list_t *offsets_of(PyObject *offsets, const char *metadata, size_t size) {
+    rd_kafka_topic_partition_list_t *list = rdkafka.topic_partition_list_new((int)PyList_GET_SIZE(offsets));
+    for (Py_ssize_t index = 0; index < PyList_GET_SIZE(offsets); index++) {
+        const char *topic;
+        int partition;
+        long long offset;
+        if (!PyArg_ParseTuple(PyList_GET_ITEM(offsets, index), "siL", &topic, &partition, &offset)) {
+            rdkafka.topic_partition_list_destroy(list);
+            return NULL;
+        }
+        rd_kafka_topic_partition_t *item = rdkafka.topic_partition_list_add(list, topic, partition);
+        item->offset = offset;
+        item->metadata = rdkafka.mem_malloc(NULL, size + 1); /* the list frees it, with librdkafka's own free() */
+        memcpy(item->metadata, metadata, size + 1);
+        item->metadata_size = size;
+    }
+    return list;
+}
+
+PyDoc_STRVAR(send_offsets_doc, "send_offsets(offsets: list[tuple[str, int, int]], metadata, group_id, wait_millis)\n\n"
+                               "Adds (topic, partition, next offset) of a group to the transaction.");
+static PyObject *producer_send_offsets(Producer *self, PyObject *arguments) {
+    PyObject *offsets;
+    const char *metadata, *group_id;
+    Py_ssize_t metadata_size;
+    int wait_millis;
+    if (!PyArg_ParseTuple(arguments, "O!s#si", &PyList_Type, &offsets, &metadata, &metadata_size, &group_id,
+                          &wait_millis) ||
+        !client_enter(&self->client)) {
+        return NULL;
+    }
+    PyObject *answer = NULL;
+    rd_kafka_topic_partition_list_t *list = offsets_of(offsets, metadata, (size_t)metadata_size);
+    if (list != NULL) {
+        rd_kafka_error_t *error;
+        Py_BEGIN_ALLOW_THREADS
+        rd_kafka_consumer_group_metadata_t *group = rdkafka.consumer_group_metadata_new(group_id);
+        error = rdkafka.send_offsets_to_transaction(self->client.rk, list, group, wait_millis);
+        rdkafka.consumer_group_metadata_destroy(group);
+        rdkafka.topic_partition_list_destroy(list);
+        Py_END_ALLOW_THREADS
+        answer = client_answer(&self->client, error);
+    }
+    client_leave(&self->client);
+    return answer;
+}
+
+static PyMethodDef methods[] = {
+    {"slots", (PyCFunction)producer_slots, METH_NOARGS, slots_doc},
+    {"produce", (PyCFunction)producer_produce, METH_VARARGS, produce_doc},
+    {"flush", (PyCFunction)producer_flush, METH_O, flush_doc},
+    {"take_deliveries", (PyCFunction)producer_take_deliveries, METH_NOARGS, take_deliveries_doc},
+    {"take_errors", (PyCFunction)producer_take_errors, METH_NOARGS, take_errors_doc},
+    {"init_transactions", (PyCFunction)producer_init_transactions, METH_O, init_doc},
+    {"begin_transaction", (PyCFunction)producer_begin_transaction, METH_NOARGS, begin_doc},
+    {"send_offsets", (PyCFunction)producer_send_offsets, METH_VARARGS, send_offsets_doc},
+    {"commit_transaction", (PyCFunction)producer_commit_transaction, METH_O, commit_doc},
+    {"abort_transaction", (PyCFunction)producer_abort_transaction, METH_O, abort_doc},
+    {"close", (PyCFunction)producer_close, METH_NOARGS, close_doc},
+    {0},
+};
+
+PyDoc_STRVAR(producer_doc, "Producer(config: dict[str, str])\n\nArrow columns handed to librdkafka row by row.");
+static PyType_Slot slots[] = {
+    {Py_tp_doc, (void *)producer_doc},
+    {Py_tp_init, producer_init},
+    {Py_tp_dealloc, producer_dealloc},
+    {Py_tp_methods, methods},
+    {0},
+};
+static PyType_Spec spec = {
+    .name = "sparkapp.native._kafka_arrow.Producer",
+    .basicsize = sizeof(Producer),
+    .flags = Py_TPFLAGS_DEFAULT,
+    .slots = slots,
+};
+
+int producer_add_type(PyObject *module) {
+    PyObject *type = PyType_FromSpec(&spec);
+    int failed = type == NULL ? -1 : PyModule_AddObjectRef(module, "Producer", type);
+    Py_XDECREF(type);
+    return failed;
+}
