@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit
 from pyspark.sql.types import StructType
 
 from sparkapp.spark.planner import PlannerClient, SubtaskSplits
-from sparkapp.spark.records import SOURCE_DDL
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 FORMAT = "kafkaspark"
+
+SOURCE_DDL = (
+    "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP, timestampType INT, "
+    "headers ARRAY<STRUCT<key: STRING, value: BINARY>>"
+)
+"""Mirrors ``native.interface.SOURCE_SCHEMA``; the record as Spark's own Kafka source shows it."""
 
 
 class KafkaSparkDataSource(DataSource):

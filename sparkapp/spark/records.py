@@ -10,12 +10,6 @@ from pyspark.sql.types import ArrayType, BinaryType, DataType, MapType, StringTy
 from sparkapp.model.errors import ConfigurationError, TransformError
 from sparkapp.model.job import Format, Source
 
-SOURCE_DDL = (
-    "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP, timestampType INT, "
-    "headers ARRAY<STRUCT<key: STRING, value: BINARY>>"
-)
-"""Mirrors ``native.interface.SOURCE_SCHEMA``."""
-
 SINK_COLUMNS = ("key", "value", "headers", "timestamp")
 """What the sink takes from the transform's result; ``value`` is required, other columns are not written."""
 

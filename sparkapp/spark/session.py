@@ -19,6 +19,7 @@ _ALWAYS = {
     # A second copy of a task would fence the first: both write under the same transactional id.
     "spark.speculation": "false",
     "spark.python.worker.reuse": "true",
+    "spark.python.daemon.module": "sparkapp.spark.worker_daemon",
     # Larger batches, fewer crossings between the JVM and Python.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
     "spark.sql.streaming.pollingDelay": "50ms",

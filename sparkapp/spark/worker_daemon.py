@@ -1,0 +1,39 @@
+"""Spark's Python daemon with the heavy modules already imported: each worker is a fork that starts at once.
+
+A worker of its own would spend 3 s of CPU on pandas, pyarrow and the Kafka clients, and a job of parallelism P has 2 P
+of them (a reader and a writer for each task): on few cores that was most of a restart. Importing starts no thread and
+opens no connection, so forking afterwards is safe. Spark runs ``python -m`` this, by ``spark.python.daemon.module``.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+
+from pyspark.daemon import manager
+
+PRELOADED = (
+    "pandas",
+    "pyarrow",
+    "pyspark.worker",
+    "pyspark.sql.conversion",
+    "pyspark.sql.pandas.serializers",
+    "pyspark.sql.worker.plan_data_source_read",
+    "confluent_kafka",
+    "sparkapp.spark.data_source",
+    "sparkapp.spark.worker_clients",
+    "sparkapp.spark.write_task",
+)
+
+
+def preload() -> None:
+    """Imports what every worker needs and keeps the collector from touching (and so copying) it in the forks."""
+    for name in PRELOADED:
+        importlib.import_module(name)
+    gc.collect()
+    gc.freeze()
+
+
+if __name__ == "__main__":
+    preload()
+    manager()

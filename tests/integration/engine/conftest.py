@@ -1,0 +1,56 @@
+"""Jobs as real processes against the real broker."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from sparkapp.model.job import JobSpec, KafkaCluster, Sink, Source, StartupMode, Transform
+from sparkapp.model.semantic import Semantic
+from tests.support.local_job import LocalJob
+
+LocalJobs = Callable[..., LocalJob]
+
+
+@pytest.fixture
+def local_job(broker: str, unique: str, tmp_path: Path, make_topic: Callable[..., str]) -> Iterator[LocalJobs]:
+    """``local_job(source=…, transform=…, …) -> LocalJob`` with topics of this test's own; processes end with it."""
+    made: list[LocalJob] = []
+
+    def make(
+        *,
+        partitions: int = 4,
+        semantic: Semantic = Semantic.EXACTLY_ONCE,
+        transform: Transform | None = None,
+        parallelism: int = 2,
+        interval: int = 1,
+        max_offsets: int = 1_000_000,
+        pool_size: int = 3,
+        code: Path | None = None,
+        stateful: bool = False,
+        **source: object,
+    ) -> LocalJob:
+        topic = str(source.pop("topic", "") or make_topic(partitions, "in"))
+        fields: dict[str, object] = {"topics": (topic,), "startup": StartupMode.EARLIEST, **source}
+        spec = JobSpec(
+            kafka=KafkaCluster(bootstrap_servers=broker),
+            source=Source(group_id=unique, max_offsets_per_checkpoint=max_offsets, **fields),  # type: ignore[arg-type]
+            transform=transform or Transform(),
+            sink=Sink(
+                topic=make_topic(partitions, "out"),
+                semantic=semantic,
+                transactional_id_prefix=unique,
+                producers_pool_size=pool_size,
+                transaction_timeout_seconds=120,
+            ),
+            parallelism=parallelism,
+            checkpoint_interval_seconds=interval,
+        )
+        made.append(LocalJob(folder=tmp_path, spec=spec, uid=unique, code=code, stateful=stateful))
+        return made[-1]
+
+    yield make
+    for job in made:
+        job.kill()

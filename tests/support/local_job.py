@@ -1,0 +1,140 @@
+"""A job as real processes on this machine: `sparkapp run` with a checkpoint file, its own JVM and Python workers.
+
+The same program as in a pod, so a SIGKILL here is the SIGKILL there; only Kubernetes is missing.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import Producer
+
+from sparkapp.model.checkpoint import CheckpointDocument, decode
+from sparkapp.model.job import Job, JobSpec, encode_job
+from sparkapp.model.report import Termination, decode_termination
+
+ROOT = Path(__file__).resolve().parents[2]
+START_SECONDS = 90.0
+
+
+@dataclass
+class LocalJob:
+    """One job over several attempts; each :meth:`start` is a new life.
+
+    :param folder: of the job's description, checkpoint file and logs.
+    :param code: where user modules are.
+    :param stateful: keep Spark's query folder from attempt to attempt.
+    """
+
+    folder: Path
+    spec: JobSpec
+    uid: str
+    code: Path | None = None
+    stateful: bool = False
+    attempt: int = 0
+    process: subprocess.Popen[bytes] | None = None
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def state_file(self) -> Path:
+        return self.folder / "state"
+
+    def start(self, *, parallelism: int | None = None, fault: str = "") -> None:
+        """Begins the next attempt, after the former one's processes have ended."""
+        assert self.process is None or self.process.poll() is not None, "the former attempt still runs"
+        self.attempt += 1
+        if parallelism is not None:
+            self.spec = replace(self.spec, parallelism=parallelism)
+        job = Job(namespace="test", name=self.uid, uid=self.uid, generation=1, attempt=self.attempt, spec=self.spec)
+        description = self.folder / f"job-{self.attempt}.json"
+        description.write_text(encode_job(job))
+        command = [sys.executable, "-m", "sparkapp", "run", "--job", str(description), "--state", str(self.state_file)]
+        if self.stateful:
+            command += ["--folder", str(self.folder / "query")]
+        environment = {
+            **os.environ,
+            "PYTHONPATH": str(ROOT),
+            "KAFKASPARK_FAULT": fault,
+            "KAFKASPARK_TERMINATION_LOG": str(self.folder / f"termination-{self.attempt}"),
+            **({"KAFKASPARK_CODE": str(self.code)} if self.code else {}),
+            **self.environment,
+        }
+        with (self.folder / f"log-{self.attempt}").open("wb") as log:
+            self.process = subprocess.Popen(
+                command, env=environment, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
+            )
+
+    def document(self) -> CheckpointDocument | None:
+        if not self.state_file.exists():
+            return None
+        return decode(self.state_file.read_text().partition("\n")[2], job_uid=self.uid)
+
+    def await_records_in(self, count: int, seconds: float = START_SECONDS) -> CheckpointDocument:
+        """Waits until completed checkpoints of this attempt cover so many source records."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            document = self.document()
+            if document and document.attempt == self.attempt and document.counters.records_in >= count:
+                return document
+            assert self.process is not None
+            assert self.process.poll() is None, f"attempt {self.attempt} ended: {self.termination()}\n{self.log()}"
+            time.sleep(0.1)
+        raise AssertionError(f"{count} records were not processed in {seconds} s: {self.document()}\n{self.log()}")
+
+    def await_end(self, seconds: float = START_SECONDS) -> int:
+        """Waits for the process's own end and returns its status (negative: killed by that signal)."""
+        assert self.process is not None
+        try:
+            return self.process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"attempt {self.attempt} did not end in {seconds} s\n{self.log()}") from None
+
+    def drain(self) -> int:
+        """SIGTERM, as Kubernetes stops a pod."""
+        assert self.process is not None
+        self.process.send_signal(signal.SIGTERM)
+        return self.await_end()
+
+    def termination(self) -> Termination | None:
+        file = self.folder / f"termination-{self.attempt}"
+        return decode_termination(file.read_text()) if file.exists() else None
+
+    def log(self, lines: int = 40) -> str:
+        file = self.folder / f"log-{self.attempt}"
+        return "\n".join(file.read_text(errors="replace").splitlines()[-lines:]) if file.exists() else ""
+
+    def kill(self) -> None:
+        """Ends whatever is left of the session: driver, JVM and workers."""
+        if self.process is None:
+            return
+        try:
+            os.killpg(self.process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            return
+        self.process.wait(20)
+
+
+def produce(bootstrap: str, topic: str, first: int, count: int, **message: Any) -> None:
+    """Writes the numbers ``first … first+count-1`` as text, keyed so that they spread over the partitions."""
+    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 20})
+    for number in range(first, first + count):
+        body = {"key": str(number % 97), "value": str(number), **message}
+        producer.produce(topic, **body)
+        producer.poll(0)
+    assert producer.flush(30) == 0
+
+
+def produce_json(bootstrap: str, topic: str, rows: list[dict[str, Any]]) -> None:
+    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 20})
+    for row in rows:
+        producer.produce(topic, key=str(row.get("id", "")), value=json.dumps(row))
+    assert producer.flush(30) == 0
