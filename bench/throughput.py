@@ -24,15 +24,15 @@ from typing import Any
 
 import pyarrow as pa
 from confluent_kafka.admin import AdminClient, NewTopic
-from localcluster.kafka import Broker
 from pyspark.sql import SparkSession
+from sparkapp.native.batch import implementation, open_consumer, open_producer
 
+from localcluster.kafka import Broker
 from sparkapp.checkpoint.coordinator import Completed
 from sparkapp.checkpoint.store import MemoryStore
-from sparkapp.model.job import Job, KafkaCluster, JobSpec, Sink, Source, StartupMode, Transform
+from sparkapp.model.job import Job, JobSpec, KafkaCluster, Sink, Source, StartupMode, Transform
 from sparkapp.model.report import Outcome
 from sparkapp.model.semantic import Semantic
-from sparkapp.native.batch import implementation, open_consumer, open_producer
 from sparkapp.spark.driver import Driver, Surroundings
 from sparkapp.spark.session import create_session, session_settings
 
@@ -72,9 +72,11 @@ def main() -> int:
     parser.add_argument("--only", nargs="*", help="contestants by name: NONE AT_LEAST_ONCE EXACTLY_ONCE native")
     options = parser.parse_args()
     jars = connector_jars()
-    with tempfile.TemporaryDirectory(prefix="bench-") as folder:
-        with Broker.ephemeral(Path(folder), overrides={"log.retention.ms": "-1"}) as broker:
-            return Bench(options, broker.bootstrap, jars).run()
+    with (
+        tempfile.TemporaryDirectory(prefix="bench-") as folder,
+        Broker.ephemeral(Path(folder), overrides={"log.retention.ms": "-1"}) as broker,
+    ):
+        return Bench(options, broker.bootstrap, jars).run()
 
 
 class Bench:
@@ -126,9 +128,8 @@ class Bench:
             guarantee = "AT_LEAST_ONCE" if name == "native" else name
             label = "Spark connector" if name == "native" else "ours"
             ratio = f"{median(name, 'warm') / base:.2f}" if base else "-"
-            print(
-                f"{label:16}{guarantee:16}{median(name, 'whole') / 1000:>10,.0f}{median(name, 'warm') / 1000:>10,.0f}{ratio:>15}"
-            )
+            whole, warm = median(name, "whole") / 1000, median(name, "warm") / 1000
+            print(f"{label:16}{guarantee:16}{whole:>10,.0f}{warm:>10,.0f}{ratio:>15}")
 
     def topic(self, kind: str) -> str:
         name = f"bench-{kind}-{uuid.uuid4().hex[:8]}"
@@ -186,9 +187,10 @@ class Bench:
         driver = Driver(
             job,
             Surroundings(
-                store=MemoryStore(), write_report=lambda _: None, open_session=lambda: spark, close_session=lambda _: None,
-                folder=Path(tempfile.mkdtemp(prefix="bench-query-")), stateful_allowed=False, credentials=Path("/nowhere"),
-                on_completed=completed,
+                store=MemoryStore(), write_report=lambda _: None,
+                open_session=lambda: spark, close_session=lambda _: None,
+                folder=Path(tempfile.mkdtemp(prefix="bench-query-")), stateful_allowed=False,
+                credentials=Path("/nowhere"), on_completed=completed,
             ),
         )  # fmt: skip
         started = time.monotonic()
