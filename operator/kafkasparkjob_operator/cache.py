@@ -38,11 +38,7 @@ class Cache:
         meta = body["metadata"]
         key = JobKey(meta["namespace"], meta["name"])
         slim = {
-            "metadata": {
-                name: meta[name]
-                for name in _METADATA
-                if name in meta
-            },
+            "metadata": {name: meta[name] for name in _METADATA if name in meta},
             "spec": body.get("spec") or {},
             "status": body.get("status") or {},
         }
@@ -89,6 +85,4 @@ class Cache:
         job = self.job(key)
         if job is None:
             return None
-        return Observation(
-            job=job, pods=tuple(self._pods.get(key, {}).values()), report=self.report(key, job.identity)
-        )
+        return Observation(job=job, pods=tuple(self._pods.get(key, {}).values()), report=self.report(key, job.identity))

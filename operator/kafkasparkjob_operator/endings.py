@@ -87,6 +87,4 @@ def _without_last_word(driver: PodView) -> Ending:
             remedy=f"read its log: kubectl logs {driver.name}",
         )
     detail = f": {driver.stopped_message}" if driver.stopped_message else ""
-    return Ending(
-        outcome=Outcome.KILLED, reason=reason, message=f"the driver was stopped{code}{detail}", remedy=""
-    )
+    return Ending(outcome=Outcome.KILLED, reason=reason, message=f"the driver was stopped{code}{detail}", remedy="")

@@ -79,7 +79,7 @@ def pod_view(body: Mapping[str, Any]) -> PodView | None:
         owner_uid=owner_uid(body),
         node=(body.get("spec") or {}).get("nodeName") or "",
         deleting_since=parse_time(meta.get("deletionTimestamp")),
-        started=bool(state.get("running") or terminated),
+        started="running" in state or "terminated" in state,
         # The pod's own reason (Evicted, NodeLost, Terminated) says more than the container's exit code.
         stopped_reason=status.get("reason") or terminated.get("reason") or "",
         stopped_message=status.get("message") or "",

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from typing import Any
 
 from kafkasparkjob_operator import clock
@@ -37,6 +38,7 @@ class Reconciler:
     :param may_act: asked before every write; False leaves everything as it is.
     :param resync_seconds: after this time a job is looked at live again.
     :param numbers_seconds: pause between two writes of progress numbers alone.
+    :param now: the wall clock.
     """
 
     def __init__(
@@ -50,6 +52,7 @@ class Reconciler:
         may_act: Callable[[], bool],
         resync_seconds: float = 300,
         numbers_seconds: float = 5,
+        now: Callable[[], datetime] = clock.now,
     ) -> None:
         self._cluster = cluster
         self._cache = cache
@@ -59,6 +62,7 @@ class Reconciler:
         self._may_act = may_act
         self._resync_seconds = resync_seconds
         self._numbers_seconds = numbers_seconds
+        self._now = now
         self._executor = Executor(cluster, may_act)
         self._looked_at: dict[JobKey, float] = {}
         self._written_at: dict[JobKey, float] = {}
@@ -128,11 +132,11 @@ class Reconciler:
         if time.monotonic() - self._looked_at.get(key, -self._resync_seconds) < self._resync_seconds:
             observation = self._cache.observe(key)
             if observation is not None:
-                the_plan = plan(observation, clock.now())
+                the_plan = plan(observation, self._now())
                 if not the_plan.needs_live and not the_plan.actions:
                     return observation, the_plan
         observation = await self._look(key)
-        return observation, plan(observation, clock.now()) if observation is not None else Plan()
+        return observation, plan(observation, self._now()) if observation is not None else Plan()
 
     async def _look(self, key: JobKey) -> Observation | None:
         # Pods last: one that a former plan created is then never taken for missing.
@@ -163,9 +167,9 @@ class Reconciler:
                     pod = await self._executor.start(action, job.identity)
                     status["attempt"] = {**status["attempt"], "driverPodUID": pod["metadata"]["uid"]}
                     if job.created is not None and not job.status.get("attempt"):
-                        self._metrics.start_seconds.observe((clock.now() - job.created).total_seconds())
+                        self._metrics.start_seconds.observe((self._now() - job.created).total_seconds())
         except ObjectRefused as error:
-            refused_status, event = refused_start(job, error.message, clock.now())
+            refused_status, event = refused_start(job, error.message, self._now())
             await self._publish(job, (event,))
             await self._write(job.identity.key, job, refused_status)
             raise
@@ -173,9 +177,7 @@ class Reconciler:
 
     async def _publish(self, job: JobResource, events: tuple[JobEvent, ...]) -> None:
         for event in events:
-            manifest = event_manifest(
-                event, job.identity, resource_version=job.resource_version, now=clock.now()
-            )
+            manifest = event_manifest(event, job.identity, resource_version=job.resource_version, now=self._now())
             try:
                 await self._executor.guard().create(manifest)
                 LOG.info("%s: %s: %s", job.identity.key, event.reason, event.message)

@@ -131,9 +131,7 @@ def _exhausted(policy: RestartPolicy, failures: int) -> bool:
 
 def _judge_conditions(draft: StatusDraft, ending: Ending) -> None:
     if ending.reason in KAFKA_REASONS:
-        draft.condition(
-            ConditionType.KAFKA_REACHABLE, ConditionStatus.FALSE, reason=ending.reason, message=ending.text
-        )
+        draft.condition(ConditionType.KAFKA_REACHABLE, ConditionStatus.FALSE, reason=ending.reason, message=ending.text)
     if ending.reason in STATE_REASONS:
         draft.condition(ConditionType.STATE_VALID, ConditionStatus.FALSE, reason=ending.reason, message=ending.text)
 

@@ -40,9 +40,7 @@ def show_report(
     _kafka_reachable(draft)
     if report.state is DriverState.RECOVERING:
         message = "the driver settles the transactions of former attempts"
-        draft.set_state(
-            _starting_state(draft), reason="Recovering", message=message + _executors_waiting(executors)
-        )
+        draft.set_state(_starting_state(draft), reason="Recovering", message=message + _executors_waiting(executors))
     elif report.state is DriverState.DRAINING:
         draft.set_state(
             JobState.RUNNING, reason="Draining", message="the driver was asked to stop and finishes its checkpoint"

@@ -117,18 +117,14 @@ def refused_start(job: JobResource, message: str, now: datetime) -> tuple[dict[s
 
 def _suspended(draft: StatusDraft, observation: Observation) -> Decision:
     number = current_attempt(observation)
-    draft.set_state(
-        JobState.SUSPENDED, reason="Suspended", message="nothing runs; set spec.suspend to false to go on"
-    )
+    draft.set_state(JobState.SUSPENDED, reason="Suspended", message="nothing runs; set spec.suspend to false to go on")
     if draft.former_state != JobState.SUSPENDED:
         message = f"stopped after attempt {number}" if number else "not started, because spec.suspend is true"
         draft.event(f"suspended/{number}/{observation.job.generation}", "Suspended", message)
     return Decision(ready=True)
 
 
-def _last_accepted(
-    draft: StatusDraft, observation: Observation, live: Live
-) -> tuple[AttemptRecord, Wanted] | None:
+def _last_accepted(draft: StatusDraft, observation: Observation, live: Live) -> tuple[AttemptRecord, Wanted] | None:
     """The spec of the newest attempt: an invalid edit does not stop a job for good."""
     identity = observation.job.identity
     record = record_of(live, current_attempt(observation), identity.uid)
@@ -169,9 +165,7 @@ def _refused_state(draft: StatusDraft, observation: Observation, live: Live) -> 
     if (state.kind is StateKind.ABSENT and attempts_ran(observation, live)) or (
         state.kind is StateKind.EMPTY and checkpoint > 0
     ):
-        error = state_missing(
-            observation.job.identity, attempts=current_attempt(observation), checkpoint=checkpoint
-        )
+        error = state_missing(observation.job.identity, attempts=current_attempt(observation), checkpoint=checkpoint)
     if error is None:
         if state.kind is not StateKind.ABSENT:
             draft.condition(ConditionType.STATE_VALID, ConditionStatus.TRUE, reason="Readable")
@@ -183,9 +177,7 @@ def _refused_state(draft: StatusDraft, observation: Observation, live: Live) -> 
     return Decision(look_again_after=LOOK_AT_STATE_AGAIN)
 
 
-def _start(
-    draft: StatusDraft, observation: Observation, live: Live, wanted: Wanted, chosen: AttemptRecord
-) -> Decision:
+def _start(draft: StatusDraft, observation: Observation, live: Live, wanted: Wanted, chosen: AttemptRecord) -> Decision:
     job = observation.job
     number = next_attempt(observation, live)
     reason = _start_reason(draft, chosen.generation)
@@ -193,9 +185,7 @@ def _start(
     if live.state.kind is StateKind.ABSENT:
         actions.append(CreateState())
         draft.condition(ConditionType.STATE_VALID, ConditionStatus.TRUE, reason="Created")
-    actions.append(
-        StartAttempt(attempt=number, generation=chosen.generation, wanted=wanted, resource_spec=chosen.spec)
-    )
+    actions.append(StartAttempt(attempt=number, generation=chosen.generation, wanted=wanted, resource_spec=chosen.spec))
     # The last one stays: should the pod's creation be all that is lost, its number is still known to be taken.
     actions.extend(
         DeleteAttemptRecord(attempt=record.attempt)
@@ -214,7 +204,9 @@ def _start(
             "driverPod": pod,
         },
     )
-    draft.section("restarts").pop("nextRetryTime", None)
+    restarts = draft.section("restarts")
+    restarts.setdefault("total", 0)
+    restarts.pop("nextRetryTime", None)
     draft.replace("parallelism", wanted.spec.parallelism)
     draft.replace("executors", {"desired": wanted.workload.executor_instances, "running": 0})
     draft.section("transactions")["prefix"] = wanted.spec.sink.transactional_id_prefix

@@ -1,0 +1,479 @@
+"""The story of a job, step by step, against a Kubernetes in memory: what is created, deleted and said."""
+
+from __future__ import annotations
+
+import pytest
+
+from kafkasparkjob_operator.cluster import ObjectRefused
+from sparkapp.model import names
+from sparkapp.model.report import DriverState
+from tests.support.operator_bench import DRAINED, FAILED, FATAL, KEY, OperatorBench, job_body, report_event
+
+
+@pytest.fixture
+def bench() -> OperatorBench:
+    return OperatorBench()
+
+
+def kinds(bench: OperatorBench) -> list[tuple[str, str]]:
+    return [(kind, name) for verb, kind, name in bench.kubernetes.writes if verb == "create" and kind != "Event"]
+
+
+async def test_a_new_job_gets_everything_its_driver_needs_and_the_driver_last(bench: OperatorBench) -> None:
+    await bench.look()
+    assert kinds(bench) == [
+        ("ConfigMap", "orders-state"),
+        ("ServiceAccount", "orders-driver"),
+        ("Role", "orders-driver"),
+        ("RoleBinding", "orders-driver"),
+        ("ConfigMap", "orders-report"),
+        ("ConfigMap", "orders-1-job"),
+        ("Pod", "orders-1-driver"),
+    ]
+    assert bench.status["state"] == "Starting"
+    assert bench.status["attempt"]["id"] == 1
+    assert bench.status["attempt"]["startReason"] == "Created"
+    assert bench.status["attempt"]["driverPodUID"]
+    assert bench.status["parallelism"] == 2
+    assert bench.status["observedGeneration"] == 1
+    assert bench.ready["status"] == "False"
+
+
+async def test_ready_is_true_when_the_driver_reports_running(bench: OperatorBench) -> None:
+    await bench.run()
+    assert bench.status["state"] == "Running"
+    assert bench.ready["status"] == "True"
+    assert bench.status["checkpoint"]["id"] == 10
+    assert bench.kubernetes.condition(KEY, "KafkaReachable")["status"] == "True"
+    assert bench.kubernetes.condition(KEY, "StateValid")["status"] == "True"
+    assert bench.kubernetes.condition(KEY, "CheckpointHealthy")["status"] == "True"
+
+
+@pytest.mark.parametrize(
+    ("state", "reason"), [(DriverState.STARTING, "DriverStarting"), (DriverState.RECOVERING, "Recovering")]
+)
+async def test_a_starting_driver_is_not_ready(bench: OperatorBench, state: DriverState, reason: str) -> None:
+    await bench.settle()
+    bench.kubernetes.pod_runs("orders-1-driver")
+    bench.report(1, state)
+    await bench.settle()
+    assert (bench.status["state"], bench.status["reason"]) == ("Starting", reason)
+    assert bench.ready["status"] == "False"
+
+
+async def test_a_driver_that_waits_says_why_once(bench: OperatorBench) -> None:
+    await bench.settle()
+    waiting = {"name": "driver", "state": {"waiting": {"reason": "ImagePullBackOff", "message": "no such image"}}}
+    bench.kubernetes.objects["Pod", "team", "orders-1-driver"]["status"] = {
+        "phase": "Pending",
+        "containerStatuses": [waiting],
+    }
+    await bench.settle()
+    await bench.settle()
+    assert bench.status["reason"] == "ImagePullBackOff"
+    assert "no such image" in bench.status["message"]
+    assert bench.kubernetes.events(warning=True) == ["ImagePullBackOff"]
+
+
+async def test_a_failed_driver_is_followed_by_another_attempt_after_a_growing_pause(bench: OperatorBench) -> None:
+    for attempt, pause in ((1, 5), (2, 10), (3, 20)):
+        await bench.run(attempt)
+        bench.driver_ends(attempt, FAILED)
+        await bench.settle()
+        assert bench.status["state"] == "Restarting"
+        assert bench.status["restarts"]["consecutiveFailures"] == attempt
+        assert "check the brokers" in bench.status["message"]
+        assert bench.drivers == [f"orders-{attempt}-driver"]  # kept for kubectl logs
+        bench.wait(pause - 1)
+        await bench.settle()
+        assert bench.drivers == [f"orders-{attempt}-driver"]
+        bench.wait(1)
+        await bench.settle()
+        assert bench.drivers == [f"orders-{attempt + 1}-driver"]
+    assert bench.status["restarts"]["total"] == 3
+    assert bench.status["lastFailure"]["reason"] == "KafkaUnreachable"
+    assert bench.kubernetes.condition(KEY, "KafkaReachable")["status"] == "False"
+    assert bench.kubernetes.events(warning=True) == ["KafkaUnreachable"] * 3
+
+
+async def test_a_long_run_ends_the_row_of_failures(bench: OperatorBench) -> None:
+    await bench.run(1)
+    bench.driver_ends(1, FAILED)
+    await bench.settle()
+    bench.wait(5)
+    await bench.settle()
+    await bench.run(2)
+    bench.wait(600)
+    await bench.settle()
+    assert bench.status["restarts"]["consecutiveFailures"] == 0
+    assert bench.status["restarts"]["total"] == 1
+
+
+async def test_a_fatal_failure_is_not_repeated_until_the_resource_changes(bench: OperatorBench) -> None:
+    await bench.run(1)
+    bench.driver_ends(1, FATAL)
+    await bench.settle()
+    assert (bench.status["state"], bench.status["reason"]) == ("Failed", "InvalidTransform")
+    bench.wait(100_000)
+    bench.restart_operator()
+    await bench.settle()
+    assert bench.drivers == ["orders-1-driver"]
+    bench.kubernetes.edit_job(KEY, restartNonce=1)
+    await bench.settle()
+    assert bench.drivers == ["orders-2-driver"]
+    assert bench.status["attempt"]["startReason"] == "SpecChanged"
+
+
+async def test_the_limit_of_failures_ends_the_tries() -> None:
+    bench = OperatorBench(restartPolicy={"maxConsecutiveFailures": 2, "backoff": {"initialSeconds": 1}})
+    for attempt in (1, 2):
+        await bench.run(attempt)
+        bench.driver_ends(attempt, FAILED)
+        await bench.settle()
+        bench.wait(1)
+        await bench.settle()
+    bench.wait(100_000)
+    await bench.settle()
+    assert (bench.status["state"], bench.status["reason"]) == ("Failed", "RestartLimitReached")
+    assert bench.kubernetes.driver_attempts == [1, 2]
+    assert "RestartLimitReached" in bench.kubernetes.events(warning=True)
+
+
+@pytest.mark.parametrize(
+    ("reason", "code", "expected"), [("OOMKilled", 137, "OOMKilled"), ("Error", 137, "DriverFailed")]
+)
+async def test_a_killed_driver_is_restarted(bench: OperatorBench, reason: str, code: int, expected: str) -> None:
+    await bench.run(1)
+    bench.driver_ends(1, code=code, reason=reason)
+    await bench.settle()
+    assert bench.status["attempt"]["outcome"] == "Killed"
+    assert bench.status["reason"] == expected
+    bench.wait(5)
+    await bench.settle()
+    assert bench.drivers == ["orders-2-driver"]
+
+
+async def test_an_evicted_driver_without_container_statuses_is_restarted(bench: OperatorBench) -> None:
+    await bench.run(1)
+    bench.kubernetes.objects["Pod", "team", "orders-1-driver"]["status"] = {
+        "phase": "Failed",
+        "reason": "Evicted",
+        "message": "The node was low on resource: memory.",
+    }
+    await bench.settle()
+    assert bench.status["reason"] == "Evicted"
+    bench.wait(5)
+    await bench.settle()
+    assert bench.drivers == ["orders-2-driver"]
+
+
+async def test_a_vanished_driver_is_restarted_and_its_executors_go_first(bench: OperatorBench) -> None:
+    await bench.run(1)
+    executor = bench.kubernetes.add_executor(KEY, 1)
+    bench.kubernetes.remove(("Pod", "team", "orders-1-driver"))
+    await bench.settle()
+    assert bench.status["reason"] == "DriverMissing"
+    bench.wait(60)
+    await bench.settle()
+    assert bench.drivers == []  # the executor is still terminating
+    assert bench.kubernetes.pods(KEY)[0]["metadata"]["deletionTimestamp"]
+    bench.kubernetes.remove(("Pod", "team", executor))
+    await bench.settle()
+    assert bench.drivers == ["orders-2-driver"]
+
+
+async def test_a_driver_deleted_by_hand_drains_and_is_followed_without_a_failure(bench: OperatorBench) -> None:
+    await bench.run(1)
+    bench.wait(300)
+    bench.kubernetes.objects["Pod", "team", "orders-1-driver"]["metadata"]["deletionTimestamp"] = "2026-11-21T12:05:00Z"
+    await bench.settle()
+    assert (bench.status["state"], bench.status["reason"]) == ("Restarting", "DriverStopping")
+    bench.checkpoint(1, 11, drained=True)
+    bench.kubernetes.remove(("Pod", "team", "orders-1-driver"))
+    await bench.settle()
+    assert bench.drivers == ["orders-2-driver"]
+    assert bench.status["restarts"].get("consecutiveFailures", 0) == 0
+    assert bench.status["restarts"]["total"] == 1
+
+
+async def test_suspend_drains_and_resume_goes_on_with_the_next_attempt(bench: OperatorBench) -> None:
+    await bench.run(1)
+    bench.kubernetes.edit_job(KEY, suspend=True)
+    await bench.settle()
+    assert bench.status["state"] == "Suspending"
+    bench.driver_ends(1, DRAINED)
+    await bench.settle()
+    assert bench.status["state"] == "Suspended"
+    assert bench.drivers == []
+    bench.wait(1000)
+    await bench.settle()
+    assert bench.drivers == []
+    bench.kubernetes.edit_job(KEY, suspend=False)
+    await bench.settle()
+    assert bench.drivers == ["orders-2-driver"]
+    assert bench.status["attempt"]["startReason"] == "Resumed"
+    assert bench.status["restarts"]["total"] == 0
+    assert {"Suspending", "Suspended", "Resumed"} <= set(bench.kubernetes.events(warning=False))
+    assert bench.kubernetes.events(warning=True) == []
+
+
+async def test_a_job_created_suspended_starts_nothing() -> None:
+    bench = OperatorBench(suspend=True)
+    await bench.settle()
+    assert bench.status["state"] == "Suspended"
+    assert bench.kubernetes.driver_attempts == []
+    bench.kubernetes.edit_job(KEY, suspend=False)
+    await bench.settle()
+    assert bench.drivers == ["orders-1-driver"]
+
+
+async def test_a_rescale_drains_first_and_says_so(bench: OperatorBench) -> None:
+    await bench.run(1)
+    bench.kubernetes.edit_job(KEY, parallelism=3)
+    await bench.settle()
+    assert (bench.status["state"], bench.status["reason"]) == ("Rescaling", "RescaleStarted")
+    assert "from 2 to 3" in bench.status["message"]
+    assert bench.status["parallelism"] == 2
+    bench.driver_ends(1, DRAINED)
+    await bench.settle()
+    assert bench.drivers == ["orders-2-driver"]
+    assert (bench.status["state"], bench.status["parallelism"]) == ("Rescaling", 3)
+    await bench.run(2)
+    assert bench.status["state"] == "Running"
+    assert bench.ready["status"] == "True"
+    assert {"RescaleStarted", "Rescaled"} <= set(bench.kubernetes.events())
+
+
+async def test_another_spec_drains_and_restarts(bench: OperatorBench) -> None:
+    await bench.run(1)
+    bench.kubernetes.edit_job(KEY, image="kafkaspark/sparkapp:2")
+    await bench.settle()
+    assert (bench.status["state"], bench.status["reason"]) == ("Restarting", "SpecChanged")
+    bench.driver_ends(1, DRAINED)
+    await bench.settle()
+    assert bench.drivers == ["orders-2-driver"]
+    assert bench.status["attempt"]["generation"] == 2
+
+
+async def test_a_change_that_does_not_concern_the_application_restarts_nothing(bench: OperatorBench) -> None:
+    await bench.run(1)
+    bench.kubernetes.edit_job(KEY, restartPolicy={"maxConsecutiveFailures": 7})
+    await bench.settle()
+    assert bench.drivers == ["orders-1-driver"]
+    assert bench.status["attempt"]["generation"] == 2
+    assert bench.ready["status"] == "True"
+    assert bench.ready["observedGeneration"] == 2
+
+
+async def test_an_invalid_edit_leaves_the_job_running_and_says_what_to_type(bench: OperatorBench) -> None:
+    await bench.run(1)
+    bench.kubernetes.edit_job(KEY, sink={"topic": "orders"})
+    await bench.settle()
+    assert bench.drivers == ["orders-1-driver"]
+    valid = bench.kubernetes.condition(KEY, "ConfigValid")
+    assert valid["status"] == "False"
+    assert "also a source topic" in valid["message"]
+    assert bench.ready["status"] == "False"
+    # Should its driver fail meanwhile, the last valid spec goes on.
+    bench.driver_ends(1, FAILED)
+    await bench.settle()
+    bench.wait(5)
+    await bench.settle()
+    assert bench.drivers == ["orders-2-driver"]
+    assert bench.status["attempt"]["generation"] == 1
+    assert bench.status["attempt"]["startReason"] == "Restarted"
+
+
+async def test_an_invalid_first_spec_starts_nothing() -> None:
+    bench = OperatorBench(sink={"topic": "orders"})
+    await bench.settle()
+    assert (bench.status["state"], bench.status["reason"]) == ("Failed", "InvalidSpec")
+    assert kinds(bench) == []
+
+
+async def test_a_lost_state_is_never_replaced_by_an_empty_one(bench: OperatorBench) -> None:
+    await bench.run(1)
+    bench.kubernetes.remove(("ConfigMap", "team", "orders-state"))
+    bench.driver_ends(1, FAILED)
+    await bench.settle()
+    bench.wait(5)
+    await bench.settle()
+    assert (bench.status["state"], bench.status["reason"]) == ("Failed", "StateMissing")
+    assert bench.kubernetes.condition(KEY, "StateValid")["reason"] == "StateMissing"
+    assert ("ConfigMap", "orders-state") not in kinds(bench)[1:]
+    assert bench.kubernetes.driver_attempts == [1]
+
+
+async def test_an_emptied_state_counts_as_lost(bench: OperatorBench) -> None:
+    await bench.run(1)
+    bench.kubernetes.objects["ConfigMap", "team", "orders-state"]["data"] = {}
+    bench.driver_ends(1, FAILED)
+    await bench.settle()
+    bench.wait(5)
+    await bench.settle()
+    assert bench.status["reason"] == "StateMissing"
+
+
+async def test_a_lost_status_does_not_hide_a_lost_state(bench: OperatorBench) -> None:
+    await bench.run(1)
+    bench.kubernetes.remove(("ConfigMap", "team", "orders-state"))
+    bench.kubernetes.remove(("Pod", "team", "orders-1-driver"))
+    bench.kubernetes.job(KEY)["status"] = {}
+    await bench.settle()
+    assert bench.status["reason"] == "StateMissing"
+    assert bench.kubernetes.driver_attempts == [1]
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"), [("{", "StateCorrupt"), ('{"formatVersion":1,"jobUid":"another"}', "StateForeign")]
+)
+async def test_an_unreadable_state_starts_nothing_until_it_is_restored(
+    bench: OperatorBench, text: str, reason: str
+) -> None:
+    await bench.run(1)
+    document = bench.kubernetes.objects["ConfigMap", "team", "orders-state"]["data"]["checkpoint.json"]
+    bench.kubernetes.set_data(KEY, "orders-state", "checkpoint.json", text)
+    bench.driver_ends(1, FAILED)
+    await bench.settle()
+    bench.wait(5)
+    await bench.settle()
+    assert bench.status["reason"] == reason
+    assert bench.drivers == ["orders-1-driver"]
+    bench.kubernetes.set_data(KEY, "orders-state", "checkpoint.json", document)
+    await bench.settle()
+    assert bench.drivers == ["orders-2-driver"]
+    assert bench.kubernetes.condition(KEY, "StateValid")["status"] == "True"
+
+
+async def test_a_recreated_job_waits_until_its_namesakes_state_is_collected(bench: OperatorBench) -> None:
+    await bench.run(1)
+    body = job_body()
+    body["metadata"]["uid"] = "another-life"
+    bench.kubernetes.remove((names.KIND, "team", "orders"))
+    bench.kubernetes.add_job(body)
+    await bench.look(3)
+    assert bench.kubernetes.pods(KEY)[0]["metadata"]["deletionTimestamp"]  # the stranger's driver has to stop
+    assert bench.kubernetes.driver_attempts == [1]
+    bench.kubernetes.remove(("Pod", "team", "orders-1-driver"))
+    await bench.look(2)
+    assert bench.status["reason"] == "AwaitingCollection"
+    for place in list(bench.kubernetes.objects):
+        if place[0] in {"ConfigMap", "ServiceAccount", "Role", "RoleBinding"} and place[2] != "orders-1-job":
+            bench.kubernetes.remove(place)
+    await bench.settle()
+    assert bench.drivers == ["orders-2-driver"]  # not 1: that name may still mean something to somebody
+
+
+async def test_restarting_the_operator_touches_no_pod(bench: OperatorBench) -> None:
+    await bench.run(1)
+    bench.kubernetes.add_executor(KEY, 1)
+    await bench.settle()
+    before, writes = bench.kubernetes.pods(KEY), len(bench.kubernetes.writes)
+    bench.restart_operator()
+    await bench.settle()
+    assert bench.kubernetes.pods(KEY) == before
+    assert len(bench.kubernetes.writes) == writes
+
+
+async def test_a_lost_status_adopts_the_running_driver(bench: OperatorBench) -> None:
+    await bench.run(1)
+    bench.kubernetes.job(KEY)["status"] = {}
+    bench.restart_operator()
+    await bench.settle()
+    assert bench.kubernetes.driver_attempts == [1]
+    assert bench.status["attempt"]["id"] == 1
+    assert bench.status["attempt"]["generation"] == 1
+    assert bench.status["state"] == "Running"
+
+
+async def test_pods_of_a_former_attempt_beside_a_live_driver_are_stopped(bench: OperatorBench) -> None:
+    await bench.run(1)
+    bench.driver_ends(1, FAILED)
+    await bench.settle()
+    bench.wait(5)
+    await bench.run(2)
+    name = bench.kubernetes.add_executor(KEY, 1)
+    await bench.settle()
+    assert bench.kubernetes.objects["Pod", "team", name]["metadata"]["deletionTimestamp"]
+    assert bench.status["state"] == "Running"
+
+
+async def test_a_pod_that_does_not_go_away_is_waited_for_and_named(bench: OperatorBench) -> None:
+    await bench.run(1)
+    bench.kubernetes.edit_job(KEY, parallelism=3)
+    await bench.settle()
+    bench.wait(10_000)
+    await bench.settle()
+    assert bench.kubernetes.driver_attempts == [1]
+    assert bench.status["reason"] == "PodNotTerminating"
+    assert "--force" in bench.status["message"]
+    assert bench.kubernetes.events(warning=True) == ["PodNotTerminating"]
+
+
+async def test_a_refused_pod_leaves_its_number_free(bench: OperatorBench) -> None:
+    bench.kubernetes.refuse_pods = 'pods "orders-1-driver" is forbidden: exceeded quota: compute'
+    for _ in range(3):
+        with pytest.raises(ObjectRefused):
+            await bench.look()
+    assert (bench.status["state"], bench.status["reason"]) == ("Pending", "QuotaExceeded")
+    assert bench.kubernetes.events(warning=True) == ["QuotaExceeded"]
+    bench.kubernetes.refuse_pods = ""
+    await bench.settle()
+    assert bench.drivers == ["orders-1-driver"]
+
+
+async def test_the_drivers_events_are_published_once_each(bench: OperatorBench) -> None:
+    await bench.run(1)
+    bench.report(1, events=(report_event(1), report_event(2, "OffsetsDropped", "Warning")))
+    await bench.settle()
+    bench.report(1, events=(report_event(1), report_event(2, "OffsetsDropped", "Warning"), report_event(3)))
+    bench.restart_operator()
+    await bench.settle()
+    await bench.settle()
+    assert bench.kubernetes.events().count("PartitionAdded") == 2
+    assert bench.kubernetes.events(warning=True) == ["OffsetsDropped"]
+    assert bench.status["attempt"]["eventSequence"] == 3
+
+
+async def test_a_report_of_another_attempt_says_nothing_about_this_one(bench: OperatorBench) -> None:
+    await bench.run(1)
+    bench.driver_ends(1, FAILED)
+    await bench.settle()
+    bench.wait(5)
+    await bench.settle()
+    bench.kubernetes.pod_runs("orders-2-driver")
+    await bench.settle()
+    assert bench.status["reason"] == "DriverStarting"
+    assert bench.ready["status"] == "False"
+
+
+async def test_a_stalled_checkpoint_is_shown(bench: OperatorBench) -> None:
+    await bench.run(1)
+    bench.report(1, checkpoint_id=10, checkpoint_time="2026-11-21T12:00:00Z", lag_records=5)
+    bench.wait(59)
+    await bench.settle()
+    assert bench.kubernetes.condition(KEY, "CheckpointHealthy")["status"] == "True"
+    bench.wait(2)
+    await bench.settle()
+    assert bench.kubernetes.condition(KEY, "CheckpointHealthy")["reason"] == "CheckpointStalled"
+    assert bench.kubernetes.events(warning=True) == ["CheckpointStalled"]
+
+
+async def test_a_deleted_resource_is_left_to_kubernetes(bench: OperatorBench) -> None:
+    await bench.run(1)
+    bench.kubernetes.job(KEY)["metadata"]["deletionTimestamp"] = "2026-11-21T12:00:00Z"
+    writes = len(bench.kubernetes.writes)
+    bench.kubernetes.remove(("Pod", "team", "orders-1-driver"))
+    await bench.look(3)
+    assert len(bench.kubernetes.writes) == writes
+
+
+async def test_old_descriptions_of_attempts_are_removed(bench: OperatorBench) -> None:
+    for attempt in range(1, 5):
+        await bench.run(attempt)
+        bench.driver_ends(attempt, FAILED)
+        await bench.settle()
+        bench.wait(300)
+        await bench.settle()
+    kept = [place[2] for place in bench.kubernetes.objects if place[0] == "ConfigMap" and place[2].endswith("-job")]
+    assert kept == ["orders-4-job", "orders-5-job"]

@@ -1,0 +1,152 @@
+"""Whatever happens, in whatever order: never two live attempts, no number twice, and no write without a reason."""
+
+from __future__ import annotations
+
+import asyncio
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from kafkasparkjob_operator.cluster import ClusterError
+from kafkasparkjob_operator.status import JobState
+from sparkapp.model import names
+from sparkapp.model.report import DriverState
+from tests.support.operator_bench import DRAINED, FAILED, FATAL, KEY, OperatorBench
+
+
+class JobStory(RuleBasedStateMachine):
+    """A job, its operator, people who edit and delete, and pods that live and die."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.loop = asyncio.new_event_loop()
+
+    @initialize()
+    def create(self) -> None:
+        self.bench = OperatorBench()
+
+    def teardown(self) -> None:
+        self.loop.close()
+
+    # -- the operator ----------------------------------------------------------------------------------------------
+
+    @rule(times=st.integers(1, 4))
+    def operator_looks(self, times: int) -> None:
+        for _ in range(times):
+            self._look()
+            self.bench.kubernetes.kubelet()
+
+    @rule(write=st.integers(0, 8))
+    def operator_loses_the_answer_to_a_write(self, write: int) -> None:
+        self.bench.kubernetes.fail_write = write
+        self._look()
+        self.bench.kubernetes.fail_write = None
+        self.bench.restart_operator()
+
+    @rule()
+    def operator_restarts(self) -> None:
+        self.bench.restart_operator()
+
+    # -- people ----------------------------------------------------------------------------------------------------
+
+    @rule(parallelism=st.integers(1, 4))
+    def rescale(self, parallelism: int) -> None:
+        self.bench.kubernetes.edit_job(KEY, parallelism=parallelism)
+
+    @rule(suspend=st.booleans())
+    def suspend(self, suspend: bool) -> None:
+        self.bench.kubernetes.edit_job(KEY, suspend=suspend)
+
+    @rule(topic=st.sampled_from(["orders", "enriched"]))
+    def edit_to_something_invalid_or_back(self, topic: str) -> None:
+        self.bench.kubernetes.edit_job(KEY, sink={"topic": topic})
+
+    @rule()
+    def lose_the_status(self) -> None:
+        self.bench.kubernetes.job(KEY)["status"] = {}
+
+    @rule(force=st.booleans())
+    @precondition(lambda self: self.bench.drivers)
+    def delete_the_driver(self, force: bool) -> None:
+        name = self.bench.drivers[0]
+        if force:
+            self.bench.kubernetes.remove(("Pod", KEY.namespace, name))
+        else:
+            self.loop.run_until_complete(self.bench.kubernetes.delete("Pod", KEY.namespace, name))
+
+    # -- the cluster -----------------------------------------------------------------------------------------------
+
+    @rule(seconds=st.sampled_from([1, 10, 400]))
+    def time_passes(self, seconds: int) -> None:
+        self.bench.wait(seconds)
+
+    @rule(report=st.sampled_from([None, *DriverState]), executors=st.integers(0, 2))
+    @precondition(lambda self: self._live_drivers())
+    def driver_runs(self, report: DriverState | None, executors: int) -> None:
+        attempt = self._live_drivers()[0]
+        self.bench.kubernetes.pod_runs(names.driver_pod(KEY.name, attempt))
+        self.bench.checkpoint(attempt, attempt)
+        for number in range(executors):
+            self.bench.kubernetes.add_executor(KEY, attempt, number)
+        if report is not None:
+            self.bench.report(attempt, report, checkpoint_id=attempt)
+
+    @rule(how=st.sampled_from([DRAINED, FAILED, FATAL, None]))
+    @precondition(lambda self: self._live_drivers())
+    def driver_ends(self, how: object) -> None:
+        attempt = self._live_drivers()[0]
+        if how is DRAINED:
+            self.bench.checkpoint(attempt, attempt, drained=True)
+        self.bench.driver_ends(attempt, how)  # type: ignore[arg-type]
+
+    @rule()
+    def executors_end(self) -> None:
+        for pod in self.bench.kubernetes.pods(KEY, names.ROLE_EXECUTOR):
+            self.bench.kubernetes.pod_ends(pod["metadata"]["name"], code=1)
+        self.bench.kubernetes.kubelet()
+
+    # -- what must hold --------------------------------------------------------------------------------------------
+
+    @invariant()
+    def never_two_live_attempts(self) -> None:
+        live = {pod["metadata"]["labels"][names.LABEL_ATTEMPT] for pod in self.bench.kubernetes.pods(KEY)}
+        assert len(live) <= 1, f"pods of attempts {live}"
+
+    @invariant()
+    def numbers_only_grow(self) -> None:
+        attempts = self.bench.kubernetes.driver_attempts
+        assert attempts == sorted(set(attempts))
+
+    @invariant()
+    def the_state_is_created_once(self) -> None:
+        created = [one for one in self.bench.kubernetes.writes if one == ("create", "ConfigMap", "orders-state")]
+        assert len(created) <= 1
+
+    @invariant()
+    def the_state_word_is_known(self) -> None:
+        assert self.bench.status.get("state", "Pending") in set(JobState)
+
+    @rule()
+    def a_look_at_an_unchanged_job_writes_nothing(self) -> None:
+        self.loop.run_until_complete(self.bench.settle())
+        writes = len(self.bench.kubernetes.writes)
+        self._look()
+        assert len(self.bench.kubernetes.writes) == writes, self.bench.kubernetes.writes[writes:]
+
+    def _look(self) -> None:
+        try:
+            self.loop.run_until_complete(self.bench.look())
+        except ClusterError:
+            self.bench.restart_operator()
+
+    def _live_drivers(self) -> list[int]:
+        return [
+            int(pod["metadata"]["labels"][names.LABEL_ATTEMPT])
+            for pod in self.bench.kubernetes.pods(KEY, names.ROLE_DRIVER)
+            if pod["status"]["phase"] in {"Pending", "Running"}
+        ]
+
+
+JobStory.TestCase.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
+test_job_story = JobStory.TestCase
