@@ -13,6 +13,8 @@ from localcluster.settings import REPOSITORY, Settings
 
 NAMESPACE = "kafkaspark-system"
 RELEASE = "kafkaspark"
+SELECTOR = f"app.kubernetes.io/instance={RELEASE}"
+"""Labels of what the release deploys."""
 
 IMAGE_OF = {image.name: image.reference for image in IMAGES}
 
@@ -49,5 +51,5 @@ def install(environment: ClusterEnvironment, settings: Settings | None = None) -
 
 def operator_pods(environment: ClusterEnvironment) -> list[str]:
     """Names of the operator's pods."""
-    pods = Kubectl(environment, NAMESPACE).list("pods", f"app.kubernetes.io/instance={RELEASE}")
+    pods = Kubectl(environment, NAMESPACE).list("pods", SELECTOR)
     return [str(pod["metadata"]["name"]) for pod in pods]

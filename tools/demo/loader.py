@@ -13,19 +13,23 @@ from confluent_kafka import KafkaError, Message, Producer
 from demo.data import SourceRecord
 from localcluster.errors import SetupError
 
-_SLICE = 500
+_SLICE = 100
 """Records between two looks at the clock."""
+_RESERVE_SECONDS = 20.0
+"""The pace falls so that what is left always lasts this long: data comes in until somebody says :meth:`hurry`."""
 
 
 class PacedLoader:
     """Produces records in a thread of its own; a context manager. An idempotent producer: each record is stored once.
 
-    :param rate: records a second, until :meth:`hurry`.
+    :param total: how many records there are.
+    :param rate: records a second at most, until :meth:`hurry`.
     """
 
-    def __init__(self, bootstrap: str, topic: str, records: Iterable[SourceRecord], *, rate: float) -> None:
+    def __init__(self, bootstrap: str, topic: str, records: Iterable[SourceRecord], *, total: int, rate: float) -> None:
         self._topic = topic
         self._records = records
+        self._total = total
         self._rate = rate
         self._hurry = threading.Event()
         self._stop = threading.Event()
@@ -77,16 +81,16 @@ class PacedLoader:
         self._thread.join(timeout=30)
 
     def _run(self) -> None:
-        began = time.monotonic()
+        due = time.monotonic()
         try:
             for record in self._records:
                 if self._sent % _SLICE == 0:
                     self._producer.poll(0)
                     if self._stop.is_set():
                         return
-                    ahead = self._sent / self._rate - (time.monotonic() - began)
-                    if ahead > 0:
-                        self._hurry.wait(ahead)
+                    self._hurry.wait(max(0.0, due - time.monotonic()))
+                    rate = min(self._rate, max(1, self._total - self._sent) / _RESERVE_SECONDS)
+                    due = max(due, time.monotonic() - 1.0) + _SLICE / rate
                 self._produce(record)
                 self._sent += 1
             if self._producer.flush(60) > 0:

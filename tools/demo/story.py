@@ -104,7 +104,9 @@ class FlightsStory:
         records = flights(self._records)
         with (
             LiveJob(self._kubectl, self.name) as job,
-            PacedLoader(self._environment.bootstrap, self.source, records, rate=self._rate) as loader,
+            PacedLoader(
+                self._environment.bootstrap, self.source, records, total=self._records, rate=self._rate
+            ) as loader,
         ):
             with self._progress.step(f"waiting until job {self.name} is Ready"):
                 status = job.wait_ready(seconds=_START_SECONDS)

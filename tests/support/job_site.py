@@ -1,0 +1,150 @@
+"""One job's own place on the real cluster: a namespace, two topics, data with numbers, and the judgement at the end."""
+
+from __future__ import annotations
+
+import copy
+import json
+import uuid
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from confluent_kafka import ConsumerGroupTopicPartitions
+from confluent_kafka.admin import AdminClient
+
+from demo.data import SourceRecord
+from demo.environment import ClusterEnvironment
+from demo.installation import IMAGE_OF
+from demo.kubectl import Kubectl
+from demo.live_job import LiveJob
+from demo.loader import PacedLoader
+from demo.oracle import Expectation, Verdict, compare, same
+from demo.reading import read_committed
+from demo.topics import Topics
+from demo.transactions import open_transactions
+from sparkapp.model import names
+
+NAME = "job"
+
+
+class JobSite:
+    """Made by the fixture ``make_site``; every object and topic of it carries the namespace's name.
+
+    :param environment: the cluster.
+    :param namespace: made for this job alone.
+    """
+
+    def __init__(self, environment: ClusterEnvironment, namespace: str) -> None:
+        self.environment = environment
+        self.namespace = namespace
+        self.kubectl = Kubectl(environment, namespace)
+        self.job = LiveJob(self.kubectl, NAME)
+        self.source = f"{namespace}.in"
+        self.sink = f"{namespace}.out"
+        self.topics = Topics(environment.bootstrap)
+        self._numbered = 0
+
+    @classmethod
+    def make(cls, environment: ClusterEnvironment, word: str) -> JobSite:
+        """A new place; ``word`` says in its names what for."""
+        site = cls(environment, f"e2e-{word}-{uuid.uuid4().hex[:6]}")
+        site.kubectl.ensure_namespace(site.namespace)
+        site.topics.recreate([site.source, site.sink], partitions=4)
+        site.job.__enter__()
+        return site
+
+    def close(self) -> None:
+        """Takes everything away, without waiting for Kubernetes to be done."""
+        self.job.__exit__(None, None, None)
+        self.kubectl.delete("namespace", self.namespace, wait=False)
+        self.topics.delete([self.source, self.sink])
+
+    @property
+    def prefix(self) -> str:
+        """The transactional ids of the job begin with it."""
+        return names.default_transactional_id_prefix(self.namespace, NAME)
+
+    def resource(self, **changes: Any) -> dict[str, Any]:
+        """A job that passes records through, small and quick; ``changes`` are merged into its spec."""
+        spec: dict[str, Any] = {
+            "image": IMAGE_OF["sparkapp"],
+            "parallelism": 2,
+            "checkpoint": {"intervalSeconds": 1},
+            "restartPolicy": {"backoff": {"initialSeconds": 1, "maxSeconds": 60, "multiplier": 2}},
+            "kafka": {"bootstrapServers": self.environment.bootstrap_pods},
+            "source": {"topics": [self.source], "startup": {"mode": "EARLIEST"}},
+            "sink": {"topic": self.sink},
+            # One executor with a core for each of two subtasks; heaps as small as Spark takes them.
+            "driver": {"memory": "512m"},
+            "executor": {"cores": 2, "memory": "512m"},
+        }
+        return {
+            "apiVersion": f"{names.GROUP}/{names.VERSION}",
+            "kind": names.KIND,
+            "metadata": {"name": NAME},
+            "spec": merged(spec, changes),
+        }
+
+    def apply(self, **changes: Any) -> None:
+        """Creates the job."""
+        self.kubectl.apply(self.resource(**changes))
+
+    def change(self, **changes: Any) -> None:
+        """Changes the job's spec."""
+        self.kubectl.patch(names.PLURAL, NAME, {"spec": changes})
+
+    def load(self, count: int) -> int:
+        """Puts ``count`` more records into the source topic; returns how many there are now."""
+        records = numbered(range(self._numbered, self._numbered + count))
+        with PacedLoader(self.environment.bootstrap, self.source, records, total=count, rate=1e9) as loader:
+            loader.finish(60)
+        self._numbered += count
+        return self._numbered
+
+    def judge(self, expect: Expectation = same) -> Verdict:
+        """Compares what read_committed readers get with what is in the source."""
+        sink = read_committed(self.environment.bootstrap, self.sink)
+        return compare(read_committed(self.environment.bootstrap, self.source), sink, expect=expect)
+
+    def assert_exactly_once(self, records: int, *, seconds: float, expect: Expectation = same) -> None:
+        """Waits until the job has read everything; then every record is in the sink once, and nothing is open."""
+        self.job.wait_read(records, seconds=seconds)
+        verdict = self.judge(expect)
+        assert verdict.exactly_once, verdict.explain()
+        assert verdict.records_in == verdict.records_out == records, verdict.explain()
+        self.assert_nothing_open()
+
+    def assert_nothing_open(self) -> None:
+        """No transaction of the job is open, by the coordinators' word and by the readers' last stable offset."""
+        assert open_transactions(self.environment.bootstrap, self.prefix) == []
+        assert self.topics.held_back(self.sink) == 0
+
+    def committed_offsets(self) -> Mapping[int, int]:
+        """The group's committed offset of each partition that has one."""
+        admin = AdminClient({"bootstrap.servers": self.environment.bootstrap})
+        group = names.default_group_id(self.namespace, NAME)
+        future = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])[group]
+        return {one.partition: one.offset for one in future.result(30).topic_partitions if one.offset >= 0}
+
+    def state_text(self) -> str | None:
+        """The checkpoint document as it is stored."""
+        found = self.kubectl.get("configmap", names.state_config_map(NAME))
+        return (found or {}).get("data", {}).get(names.CHECKPOINT_KEY)
+
+
+def numbered(numbers: Iterable[int]) -> Iterable[SourceRecord]:
+    """Records that the oracle can find again."""
+    for number in numbers:
+        yield SourceRecord(f"key-{number % 97}".encode(), json.dumps({"id": number, "text": "x" * 40}).encode())
+
+
+def merged(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """``base`` with the changes; objects are merged, None removes a field."""
+    result = copy.deepcopy(dict(base))
+    for name, value in changes.items():
+        if value is None:
+            result.pop(name, None)
+        elif isinstance(value, Mapping) and isinstance(result.get(name), Mapping):
+            result[name] = merged(result[name], value)
+        else:
+            result[name] = copy.deepcopy(value)
+    return result
