@@ -25,7 +25,6 @@ from typing import Any
 import pyarrow as pa
 from confluent_kafka.admin import AdminClient, NewTopic
 from pyspark.sql import SparkSession
-from sparkapp.native.batch import implementation, open_consumer, open_producer
 
 from localcluster.kafka import Broker
 from sparkapp.checkpoint.coordinator import Completed
@@ -33,6 +32,7 @@ from sparkapp.checkpoint.store import MemoryStore
 from sparkapp.model.job import Job, JobSpec, KafkaCluster, Sink, Source, StartupMode, Transform
 from sparkapp.model.report import Outcome
 from sparkapp.model.semantic import Semantic
+from sparkapp.native.batch import implementation, open_consumer, open_producer
 from sparkapp.spark.driver import Driver, Surroundings
 from sparkapp.spark.session import create_session, session_settings
 
