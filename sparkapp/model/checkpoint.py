@@ -16,7 +16,7 @@ from sparkapp.model.committable import KafkaCommittable
 from sparkapp.model.errors import CheckpointCorrupt, CheckpointForeign, CheckpointTooLarge, KafkaSparkJobError
 from sparkapp.model.partition import TopicPartition
 from sparkapp.model.split import KafkaPartitionSplit, splits_by_subtask
-from sparkapp.model.transactional_id import FIRST_HINT, TransactionalIdHint
+from sparkapp.model.transactional_id import FIRST_HINT, TransactionalIdHint, check_prefix, number_of
 
 FORMAT_VERSION = 1
 MAX_DOCUMENT_BYTES = 768 * 1024
@@ -222,7 +222,19 @@ def _document(reader: _Reader, uid: str) -> CheckpointDocument:
     )
     for one in (reader, hint, counters):
         one.finish()
+    _check_prefixes(document)
     return document
+
+
+def _check_prefixes(document: CheckpointDocument) -> None:
+    """A document must not make a driver commit what belongs to another job."""
+    prefixes = (document.prefix, *document.former_prefixes)
+    for prefix in prefixes:
+        check_prefix(prefix)
+    for one in document.committables:
+        if all(number_of(one.transactional_id, prefix) is None for prefix in prefixes):
+            msg = f"the committable {one.transactional_id} is of none of the prefixes {', '.join(prefixes)}"
+            raise CheckpointCorrupt(msg)
 
 
 def _splits(body: Mapping[str, Any]) -> list[KafkaPartitionSplit]:

@@ -1,0 +1,274 @@
+"""The checkpoint document: a round trip, and every way in which it can be wrong."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from sparkapp.model.checkpoint import (
+    FORMAT_VERSION,
+    MAX_DOCUMENT_BYTES,
+    MAX_ENGINE_BYTES,
+    CheckpointDocument,
+    Counters,
+    decode,
+    encode,
+)
+from sparkapp.model.committable import KafkaCommittable
+from sparkapp.model.errors import CheckpointCorrupt, CheckpointForeign, CheckpointTooLarge
+from sparkapp.model.partition import TopicPartition, split_owner
+from sparkapp.model.split import KafkaPartitionSplit, splits_by_subtask
+from sparkapp.model.transactional_id import TransactionalIdHint
+
+UID = "4f9a1c7e-uid"
+SPLITS = tuple(
+    sorted(
+        KafkaPartitionSplit(TopicPartition(topic, partition), 10 * partition, 10 * partition + size)
+        for topic, size in (("orders", 7), ("idle", 0), ("täglich.über-alles_1", 3))
+        for partition in range(4)
+    )
+)
+
+
+def document(**changes):
+    owned = splits_by_subtask(SPLITS, 3)
+    base = CheckpointDocument(
+        job_uid=UID,
+        attempt=4,
+        checkpoint_id=17,
+        created_at="2026-11-21T08:00:00Z",
+        parallelism=3,
+        prefix="shop.orders",
+        former_prefixes=("shop.old",),
+        hint=TransactionalIdHint(3, 30),
+        splits=SPLITS,
+        committables=tuple(
+            KafkaCommittable(
+                transactional_id=f"shop.orders-{30 + subtask * 5}",
+                producer_id=1000 + subtask,
+                producer_epoch=subtask,
+                transaction_version=1,
+                checkpoint_id=17,
+                subtask=subtask,
+                records=subtask * 11,
+                ranges=ranges,
+            )
+            for subtask, ranges in owned.items()
+        ),
+        witness_group="shop.orders",
+        engine='{"batch":"\\u0000 \\"quoted\\" ü"}',
+        counters=Counters(records_in=5, records_out=4, transactions_committed=3, transactions_aborted=2),
+    )
+    return replace(base, **changes)
+
+
+def body(**changes):
+    return {**json.loads(encode(document())), **changes}
+
+
+def refused(value, match=None):
+    text = value if isinstance(value, str) else json.dumps(value)
+    with pytest.raises(CheckpointCorrupt, match=match):
+        decode(text, job_uid=UID)
+
+
+def test_round_trip():
+    assert decode(encode(document()), job_uid=UID) == document()
+
+
+def test_round_trip_of_a_claim():
+    claim = CheckpointDocument(
+        job_uid=UID, attempt=1, checkpoint_id=0, created_at="", parallelism=1, prefix="shop.orders"
+    )
+    assert decode(encode(claim), job_uid=UID) == claim
+
+
+def test_ranges_of_committables_come_back_from_the_owner_formula():
+    for one in decode(encode(document()), job_uid=UID).committables:
+        assert one.ranges
+        for split in one.ranges:
+            assert split_owner(split.partition.topic, split.partition.partition, 3) == one.subtask
+
+
+def test_a_shuffled_checkpoint_has_committables_without_ranges():
+    shuffled = decode(encode(document(aligned=False)), job_uid=UID)
+    assert [one.ranges for one in shuffled.committables] == [()] * len(document().committables)
+
+
+def test_a_former_prefix_names_committables_too():
+    renamed = document(prefix="shop.new", former_prefixes=("shop.orders",))
+    assert decode(encode(renamed), job_uid=UID) == renamed
+
+
+@pytest.mark.parametrize("foreign", ["other.job-3", "shop.orders-x", "shop.orders", "shop.orders-1-3"])
+def test_committables_of_another_job_are_refused(foreign):
+    changed = body()
+    changed["committables"][0]["transactionalId"] = foreign
+    refused(changed, "is of none of the prefixes")
+
+
+def test_another_jobs_document_is_foreign():
+    with pytest.raises(CheckpointForeign, match="another-uid"):
+        decode(encode(document()), job_uid="another-uid")
+
+
+@pytest.mark.parametrize("cut", [0, 1, 10, 0.5, -2, -1])
+def test_truncated(cut):
+    text = encode(document())
+    refused(text[: int(len(text) * cut)] if isinstance(cut, float) else text[:cut], "not JSON")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        " ",
+        "null",
+        "[]",
+        "7",
+        '"text"',
+        "{",
+        "}{",
+        '{"formatVersion":1}',
+        "\ufeff{}",
+        "{'a':1}",
+        "NaN",
+        '{"a":Infinity}',
+    ],
+)
+def test_not_a_document(text):
+    refused(text)
+
+
+@pytest.mark.parametrize("opening", ["[", '{"a":', '{"splits":[['])
+def test_bombs_of_nesting_are_refused_without_harm(opening):
+    refused(opening * (MAX_DOCUMENT_BYTES // len(opening) // 2))
+
+
+def test_numbers_of_many_digits_are_refused():
+    refused(encode(document()).replace('"checkpointId":17', '"checkpointId":' + "9" * 100_000))
+
+
+def test_too_large_to_read():
+    refused(encode(document())[:-1] + " " * MAX_DOCUMENT_BYTES + "}", "larger than")
+    refused("ü" * (MAX_DOCUMENT_BYTES // 2 + 1), "larger than")
+
+
+def test_too_large_to_write():
+    many = tuple(KafkaPartitionSplit(TopicPartition("t" * 200, number), 1 << 40, 1 << 41) for number in range(30_000))
+    with pytest.raises(CheckpointTooLarge, match=str(MAX_DOCUMENT_BYTES)):
+        encode(document(splits=many))
+
+
+def test_too_large_an_engine_text():
+    refused(body(engine="x" * (MAX_ENGINE_BYTES + 1)), "engine")
+
+
+@pytest.mark.parametrize("version", [0, FORMAT_VERSION + 1, -1, 999, "1", 1.0, True, None])
+def test_unknown_format_version(version):
+    refused(body(formatVersion=version))
+
+
+@pytest.mark.parametrize("name", sorted(body()))
+def test_a_missing_field(name):
+    changed = body()
+    del changed[name]
+    refused(changed, f"{name} is missing")
+
+
+@pytest.mark.parametrize("name", sorted(body()["committables"][0]))
+def test_a_missing_field_of_a_committable(name):
+    changed = body()
+    del changed["committables"][0][name]
+    refused(changed, f"{name} is missing")
+
+
+@pytest.mark.parametrize("place", ["document", "hint", "counters", "committable"])
+def test_an_unknown_field(place):
+    changed = body()
+    target = {
+        "document": changed, "hint": changed["hint"], "counters": changed["counters"],
+        "committable": changed["committables"][0],
+    }[place]  # fmt: skip
+    target["surprise"] = 1
+    refused(changed, "surprise")
+
+
+def _wrong_values():
+    legal = {"formerPrefixes": [[]], "committables": [[]], "splits": [{}], "createdAt": ["x"], "engine": ["x"],
+             "witnessGroup": ["x"], "aligned": [True], "drained": [True], "engineHasState": [True]}  # fmt: skip
+    for name in sorted(body()):
+        for wrong in (None, [], {}, "x", -1, 1.5, True, [1], {"a": 1}):
+            if not any(type(wrong) is type(one) and wrong == one for one in legal.get(name, [])):
+                yield pytest.param(name, wrong, id=f"{name}-{wrong!r}")
+
+
+@pytest.mark.parametrize(("name", "wrong"), [*_wrong_values()])
+def test_a_field_of_the_wrong_type(name, wrong):
+    with pytest.raises((CheckpointCorrupt, CheckpointForeign)):
+        decode(json.dumps(body(**{name: wrong})), job_uid=UID)
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong"),
+    [
+        ("producerEpoch", 32768), ("producerEpoch", -1), ("producerId", -1), ("subtask", 3), ("transactionalId", ""),
+        ("records", -1), ("producerId", 1 << 63), ("producerEpoch", 1.0), ("producerEpoch", False),
+    ],
+)  # fmt: skip
+def test_values_of_a_committable_that_cannot_be(name, wrong):
+    changed = body()
+    changed["committables"][0][name] = wrong
+    refused(changed)
+
+
+@pytest.mark.parametrize(
+    "splits",
+    [
+        {"orders": []}, {"orders": {"x": [0, 1]}}, {"orders": {"-1": [0, 1]}}, {"orders": {"01": [0, 1]}},
+        {"orders": {"0": [1, 0]}}, {"orders": {"0": [-1, 0]}}, {"orders": {"0": [0]}}, {"orders": {"0": [0, 1, 2]}},
+        {"orders": {"0": ["0", 1]}}, {"orders": {"0": [0, True]}}, {"orders": {"0": {"start": 0}}},
+        {"orders": {"٣": [0, 1]}}, {"orders": None},
+    ],
+    ids=json.dumps,
+)  # fmt: skip
+def test_splits_that_cannot_be(splits):
+    refused(body(splits=splits))
+
+
+def test_two_committables_of_one_id():
+    changed = body()
+    changed["committables"][1]["transactionalId"] = changed["committables"][0]["transactionalId"]
+    refused(changed, "same transactional id")
+
+
+def test_a_field_named_twice():
+    text = encode(document())
+    refused(text[:-1] + ',"attempt":9}', "twice")
+    refused(text.replace('"hint":{', '"hint":{"lastParallelism":1,'), "twice")
+
+
+@pytest.mark.parametrize(
+    "hint", [{"lastParallelism": -1, "nextFreeTransactionalId": 0}, {"lastParallelism": 1}, {}, []]
+)
+def test_a_hint_that_cannot_be(hint):
+    refused(body(hint=hint))
+
+
+@pytest.mark.parametrize("prefix", ["", "a b", "a/b", "ü", "x" * 250])
+def test_a_prefix_that_cannot_be(prefix):
+    refused(body(prefix=prefix, transactionalIdPrefix=prefix, committables=[]))
+    refused(body(formerPrefixes=[prefix]))
+
+
+def test_every_single_deleted_character_is_refused_or_still_a_document():
+    """No flipped byte may end in anything but our errors or a document that passes every check."""
+    text = encode(document())
+    for position in range(0, len(text), 3):
+        damaged = text[:position] + text[position + 1 :]
+        try:
+            decode(damaged, job_uid=UID)
+        except (CheckpointCorrupt, CheckpointForeign):
+            continue

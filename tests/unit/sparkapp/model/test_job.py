@@ -1,0 +1,174 @@
+"""A job's spec: defaults, rules between fields, and the trip from the resource to the driver."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from sparkapp.model.errors import ConfigurationError
+from sparkapp.model.job import (
+    AuthenticationType,
+    Format,
+    IsolationLevel,
+    Job,
+    ResetStrategy,
+    StartupMode,
+    decode_job,
+    encode_job,
+    spec_from_resource,
+)
+from sparkapp.model.semantic import OffsetCommit, Semantic
+
+SMALLEST = {"kafka": {"bootstrapServers": "b:9092"}, "source": {"topics": ["in"]}, "sink": {"topic": "out"}}
+FULL = {
+    "kafka": {
+        "bootstrapServers": "a:1,b:2",
+        "authentication": {
+            "type": "scram-sha-256",
+            "username": "user",
+            "passwordFrom": {"secretKeyRef": {"name": "kafka", "key": "password"}},
+        },
+    },
+    "source": {
+        "topicPattern": "in-.*",
+        "groupId": "group",
+        "startup": {"mode": "LATEST", "onMissingOffset": "NONE"},
+        "discoveryIntervalSeconds": -1,
+        "offsetCommit": "OnCheckpoint",
+        "maxOffsetsPerCheckpoint": 5,
+        "format": {"key": "string", "value": "json", "valueSchema": "id BIGINT"},
+        "properties": {"fetch.min.bytes": "1"},
+    },
+    "transform": {"python": {"function": "enrich:transform", "configMapRef": {"name": "code"}}},
+    "sink": {
+        "topic": "out",
+        "semantic": "EXACTLY_ONCE",
+        "transactionalIdPrefix": "my-prefix",
+        "producersPoolSize": 3,
+        "transactionTimeoutSeconds": 60,
+        "properties": {"compression.type": "zstd"},
+    },
+    "parallelism": 4,
+    "checkpoint": {"intervalSeconds": 2},
+}
+
+
+def spec(*, base=SMALLEST, **sections):
+    """The smallest spec with sections merged in, one level deep."""
+    merged = json.loads(json.dumps(base))
+    for name, values in sections.items():
+        merged[name] = {**merged.get(name, {}), **values} if isinstance(values, dict) else values
+    return merged
+
+
+def parsed(value):
+    return spec_from_resource(value, namespace="shop", name="orders")
+
+
+def test_defaults():
+    found = parsed(SMALLEST)
+    assert found.source.group_id == "shop.orders"
+    assert found.source.startup is StartupMode.GROUP_OFFSETS
+    assert found.source.on_missing_offset is ResetStrategy.EARLIEST
+    assert found.source.offset_commit is OffsetCommit.IN_TRANSACTION
+    assert found.source.isolation_level is IsolationLevel.READ_COMMITTED
+    assert found.source.discovery_interval_seconds == 300
+    assert found.sink.semantic is Semantic.EXACTLY_ONCE
+    assert found.sink.transactional_id_prefix == "shop.orders"
+    assert found.sink.producers_pool_size == 5
+    assert found.sink.transaction_timeout_seconds == 900
+    assert (found.parallelism, found.checkpoint_interval_seconds) == (1, 10)
+
+
+def test_every_field():
+    found = parsed(FULL)
+    assert found.kafka.authentication.type is AuthenticationType.SCRAM_SHA_256
+    assert found.source.topic_pattern == "in-.*"
+    assert found.source.value_format is Format.JSON
+    assert found.transform.function == "enrich:transform"
+    assert found.sink.properties == {"compression.type": "zstd"}
+    assert (found.parallelism, found.checkpoint_interval_seconds) == (4, 2)
+
+
+@pytest.mark.parametrize("value", [SMALLEST, FULL], ids=["smallest", "full"])
+def test_the_driver_reads_back_what_the_operator_wrote(value):
+    job = Job(namespace="shop", name="orders", uid="uid", generation=3, attempt=2, spec=parsed(value))
+    assert decode_job(encode_job(job)) == job
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[]", "null", '{"spec":{}}', '{"spec":null}', "{", '{"spec":{"kafka":7}}'])
+def test_a_job_description_of_another_release_is_refused(text):
+    with pytest.raises(ConfigurationError, match="not one of this release"):
+        decode_job(text)
+
+
+def test_a_job_description_with_an_unknown_field_is_refused():
+    body = json.loads(encode_job(Job(namespace="n", name="j", uid="u", generation=1, attempt=1, spec=parsed(SMALLEST))))
+    body["spec"]["sink"]["later"] = 1
+    with pytest.raises(ConfigurationError, match="not one of this release"):
+        decode_job(json.dumps(body))
+
+
+def test_the_drivers_copy_is_checked_again():
+    body = json.loads(encode_job(Job(namespace="n", name="j", uid="u", generation=1, attempt=1, spec=parsed(SMALLEST))))
+    body["spec"]["sink"]["topic"] = "in"
+    with pytest.raises(ConfigurationError, match="loop"):
+        decode_job(json.dumps(body))
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ({}, "bootstrapServers"),
+        (spec(kafka={"bootstrapServers": ""}), "bootstrapServers"),
+        (spec(kafka={"bootstrapServers": 7}), "bootstrapServers"),
+        (spec(sink={"topic": ""}), "spec.sink.topic"),
+        (spec(sink={"topic": "a b"}), "not a topic name"),
+        (spec(sink={"topic": "x" * 250}), "not a topic name"),
+        (spec(source={"topics": []}), "exactly one of source.topics"),
+        (spec(source={"topicPattern": "in.*"}), "exactly one of source.topics"),
+        (spec(source={"topics": [], "topicPattern": "("}), "not a regular expression"),
+        (spec(source={"topics": [], "topicPattern": "o.*"}), "read its own output"),
+        (spec(source={"topics": ["in", "out"]}), "loop forever"),
+        (spec(source={"topics": "in"}), "a list of strings"),
+        (spec(source={"properties": {"group.id": "x"}}), "group.id cannot be set here"),
+        (spec(sink={"properties": {"acks": "1"}}), "acks cannot be set here"),
+        (spec(sink={"properties": {"ssl.keystore.password": "x"}}), "password cannot be set here"),
+        (spec(sink={"properties": {"some.password.of.mine": "x"}}), "cannot be set here"),
+        (spec(sink={"properties": {"linger.ms": 5}}), "in quotes"),
+        (spec(transform={"python": {"function": "a:b"}, "sql": {"query": "select 1"}}), "at most one of transform"),
+        (spec(transform={"python": {"function": "no_colon"}}), "module:function"),
+        (spec(source={"format": {"value": "json"}}), "valueSchema"),
+        (spec(source={"format": {"keySchema": "id INT"}}), "keySchema"),
+        (spec(source={"format": {"value": "avro"}}), "one of raw, string, json"),
+        (spec(source={"isolationLevel": "read_uncommitted"}), "EXACTLY_ONCE needs read_committed"),
+        (spec(sink={"transactionTimeoutSeconds": 10}), "must exceed checkpoint.intervalSeconds"),
+        (spec(sink={"transactionalIdPrefix": "a b"}), "transactionalIdPrefix"),
+        (spec(sink={"transactionalIdPrefix": "x" * 250}), "transactionalIdPrefix"),
+        (spec(sink={"producersPoolSize": 1}), "at least 2"),
+        (spec(sink={"producersPoolSize": "5"}), "whole number"),
+        (spec(sink={"producersPoolSize": True}), "whole number"),
+        (spec(sink={"semantic": "EXACTLY"}), "one of NONE, AT_LEAST_ONCE, EXACTLY_ONCE"),
+        (spec(parallelism=0), "at least 1"),
+        (spec(checkpoint={"intervalSeconds": 0}), "at least 1"),
+        (spec(kafka={"authentication": {"type": "plain"}}), "username"),
+        (spec(kafka={"authentication": {"type": "kerberos", "username": "u"}}), "one of plain"),
+        (spec(source=None) | {"source": 7}, "spec.source must be an object"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_spec_that_cannot_work_says_which_field_and_why(value, message):
+    with pytest.raises(ConfigurationError) as caught:
+        parsed(value)
+    assert message in caught.value.message
+    assert caught.value.remedy
+    assert caught.value.fatal
+
+
+@pytest.mark.parametrize("semantic", ["AT_LEAST_ONCE", "NONE"])
+def test_rules_of_exactly_once_do_not_bind_the_others(semantic):
+    found = parsed(
+        spec(source={"isolationLevel": "read_uncommitted"}, sink={"semantic": semantic, "transactionTimeoutSeconds": 1})
+    )
+    assert found.sink.semantic.value == semantic

@@ -1,0 +1,110 @@
+"""Report and last word: advisory texts that anybody in the pod may have written."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from sparkapp.model.errors import CheckpointCorrupt, ProducersPoolEmpty
+from sparkapp.model.report import (
+    MAX_EVENTS,
+    MAX_MESSAGE,
+    MAX_REPORT_BYTES,
+    MAX_TERMINATION_BYTES,
+    DriverState,
+    Outcome,
+    Report,
+    ReportEvent,
+    Termination,
+    decode_report,
+    decode_termination,
+    encode_report,
+    encode_termination,
+    termination_of,
+)
+
+REPORT = Report(
+    job_uid="uid", attempt=2, state=DriverState.RUNNING, updated_at="2026-11-21T08:00:00Z", checkpoint_id=7,
+    lag_records=9, records_in=100, records_out=99,
+    events=(ReportEvent(sequence=1, type="Warning", reason="TransactionsLost", message="two", time="t"),),
+)  # fmt: skip
+
+
+def changed(**fields):
+    return json.dumps({**json.loads(encode_report(REPORT)), **fields})
+
+
+def test_report_round_trip():
+    assert decode_report(encode_report(REPORT), job_uid="uid") == REPORT
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "null", "7", "[]", "{}", "{", "[" * 30_000, " " * (MAX_REPORT_BYTES + 1), '{"job_uid":"uid"}', "\x00"],
+    ids=lambda text: text[:20],
+)
+def test_garbage_is_no_report(text):
+    assert decode_report(text, job_uid="uid") is None
+
+
+def test_another_jobs_report_is_none():
+    assert decode_report(encode_report(REPORT), job_uid="other") is None
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("attempt", "2"), ("attempt", -1), ("attempt", True), ("attempt", 1 << 63),
+        ("state", "Dancing"), ("state", None),
+        ("updated_at", 7), ("events", 7), ("events", [7]), ("events", [{}]), ("events", {"a": 1}),
+        ("events", [{"sequence": "1", "type": "Normal", "reason": "r", "message": "m", "time": "t"}]),
+        ("records_in", 1.5), ("lag_records", None), ("checkpoint_time", []),
+    ],
+)  # fmt: skip
+def test_a_field_of_the_wrong_kind_is_no_report(name, value):
+    assert decode_report(changed(**{name: value}), job_uid="uid") is None
+
+
+def test_long_texts_are_cut_and_events_bounded():
+    event = {"sequence": 1, "type": "Evil", "reason": "r" * 500, "message": "m" * 3000, "time": "t" * 100}
+    text = changed(events=[event] * 15, updated_at="u" * 99)
+    found = decode_report(text, job_uid="uid")
+    assert len(found.events) <= MAX_EVENTS
+    assert {len(one.message) for one in found.events} == {MAX_MESSAGE}
+    assert {one.type for one in found.events} == {"Normal"}
+    assert len(found.updated_at) == 40
+
+
+def test_termination_round_trip():
+    last = Termination(outcome=Outcome.FAILED, reason="DataLoss", message="m", remedy="r", fatal=True, checkpoint_id=3)
+    assert decode_termination(encode_termination(last)) == last
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "Killed", "{}", "[]", '{"outcome":"Won"}', "[" * 4000, "x" * (MAX_TERMINATION_BYTES + 1)],
+    ids=lambda text: text[:20],
+)
+def test_garbage_is_no_last_word(text):
+    assert decode_termination(text) is None
+
+
+@pytest.mark.parametrize("fatal", ["true", 1, None])
+def test_only_true_is_fatal(fatal):
+    body = json.loads(encode_termination(termination_of(CheckpointCorrupt("x"))))
+    assert body["fatal"] is True
+    assert decode_termination(json.dumps({**body, "fatal": fatal})).fatal is False
+
+
+def test_our_errors_name_reason_and_remedy():
+    last = termination_of(ProducersPoolEmpty("Too many ongoing snapshots"), checkpoint_id=4)
+    assert (last.reason, last.fatal, last.checkpoint_id) == ("ProducersPoolEmpty", False, 4)
+    assert "producersPoolSize" in last.remedy
+
+
+def test_other_errors_are_shown_as_they_are_and_fit_the_log():
+    last = termination_of(RuntimeError("ü" * 5000))
+    assert last.reason == "InternalError"
+    assert last.message.startswith("RuntimeError: ")
+    assert len(encode_termination(last).encode()) <= MAX_TERMINATION_BYTES
