@@ -94,7 +94,7 @@ def _kafka_up(settings: Settings, _options: argparse.Namespace) -> int:
     progress = Progress()
     with state.held(settings):
         broker = cluster_broker.describe(settings)
-        if not broker.answers():
+        if not broker.is_running():
             KafkaDistribution.of(settings).fetch(settings, progress)
             with progress.step("start Kafka"):
                 broker.start()

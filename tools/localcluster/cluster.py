@@ -62,7 +62,7 @@ class LocalCluster:
         """Whether everything runs and answers."""
         return (
             all(self._daemons.running(name) is not None for name in DAEMON_NAMES)
-            and cluster_broker.describe(self._settings).answers()
+            and cluster_broker.describe(self._settings).is_running()
             and self._api.is_ready()
             and self._api.node_is_ready()
         )

@@ -15,11 +15,13 @@ import shutil
 import signal
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from localcluster import kafka_probe, kafka_properties
+from localcluster.errors import SetupError
 from localcluster.kafka_distribution import KafkaDistribution, java_environment
 from localcluster.kafka_properties import Listener
 from localcluster.processes import Identity, end, spawn
@@ -29,6 +31,7 @@ from localcluster.waiting import wait_for
 
 _START_SECONDS = 60.0
 _STOP_SECONDS = 20.0
+_CLOSING_SECONDS = 3.0
 
 
 class Broker:
@@ -106,7 +109,7 @@ class Broker:
 
         A running one stays, unless its configuration has changed since.
 
-        :raises SetupError: it ended, or did not answer in time.
+        :raises SetupError: it ended, or did not answer in time, or another program has one of its ports.
         """
         process = self.process
         properties = self.directory / "server.properties"
@@ -115,6 +118,7 @@ class Broker:
             self.stop()
             process = None
         if process is None:
+            self._refuse_taken_ports()
             self.directory.mkdir(parents=True, exist_ok=True)
             properties.write_text(wanted)
             if not self._data.exists():
@@ -123,9 +127,7 @@ class Broker:
             process = spawn(command, self.log, environment=java_environment())
             self._record.parent.mkdir(parents=True, exist_ok=True)
             self._record.write_text(json.dumps(asdict(process)))
-        addresses = ", ".join(each.address for each in (*self.listeners, self._controller))
-        hint = f"another program on one of {addresses} would explain it"
-        wait_for("Kafka answers", self.answers, seconds=seconds, process=process, log=self.log, hint=hint)
+        wait_for("Kafka answers", self.is_running, seconds=seconds, process=process, log=self.log)
         return self
 
     def stop(self) -> None:
@@ -157,6 +159,10 @@ class Broker:
         """Whether every listener answers requests, which a broker does once it has caught up and is in service."""
         return all(kafka_probe.answers(each.host, each.port) for each in self.listeners)
 
+    def is_running(self) -> bool:
+        """Whether this broker, and no other one at its addresses, is in service."""
+        return self.process is not None and self.answers()
+
     def __enter__(self) -> Self:
         """Starts the broker."""
         return self.start()
@@ -167,6 +173,18 @@ class Broker:
         """Stops the broker; its directory stays."""
         self.resume()
         self.stop()
+
+    def _refuse_taken_ports(self) -> None:
+        # Otherwise the other program's answers could be taken for those of the broker that could not start.
+        for each in (*self.listeners, self._controller):
+            try:
+                # A killed broker is gone a moment before the kernel has closed its sockets: so not at the first look.
+                wait_for("free", partial(kafka_probe.is_free, each.host, each.port), seconds=_CLOSING_SECONDS)
+            except SetupError as taken:
+                raise SetupError(
+                    f"Kafka cannot start: another program listens at {each.address}",
+                    hint="stop that program; `ss -tlnp` tells which one it is",
+                ) from taken
 
     @property
     def _data(self) -> Path:

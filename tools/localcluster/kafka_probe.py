@@ -25,6 +25,15 @@ def answers(host: str, port: int) -> bool:
         return False
 
 
+def is_free(host: str, port: int) -> bool:
+    """Whether no program listens at this address."""
+    try:
+        with socket.create_connection((host, port), timeout=1):
+            return False
+    except OSError:
+        return True
+
+
 def free_ports(count: int) -> list[int]:
     """Different TCP ports of the loopback address that nothing listens at, at this moment."""
     with contextlib.ExitStack() as held:
