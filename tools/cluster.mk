@@ -1,5 +1,5 @@
 # Targets for the local cluster; included by the top-level Makefile. What they do is in tools/README.md.
-LOCALCLUSTER = PYTHONPATH=tools python3 -m localcluster
+LOCALCLUSTER = PYTHONPATH=tools $(or $(PYTHON),python3) -m localcluster
 
 .PHONY: cluster-up cluster-down cluster-status cluster-logs kafka-up kafka-down images
 

@@ -2,7 +2,9 @@
 
 import sys
 
-from localcluster.cli import main
-
 if __name__ == "__main__":
+    if sys.version_info < (3, 11):  # noqa: UP036 - it runs with whatever python3 the machine has
+        sys.exit(f"error: this needs Python 3.11 or newer, and python3 is {sys.version.split()[0]}")
+    from localcluster.cli import main
+
     sys.exit(main())

@@ -31,7 +31,7 @@ class Settings:
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> Settings:
         """Reads ``KAFKASPARK_CACHE`` and ``KAFKASPARK_STATE``; the defaults suit root and, for Kafka alone, anyone."""
         environ = os.environ if environment is None else environment
-        home = Path(environ.get("HOME") or "/root")
+        home = Path(environ["HOME"]) if environ.get("HOME") else Path.home()
         is_root = os.geteuid() == 0
         cache = environ.get("KAFKASPARK_CACHE") or str(home / ".cache" / "kafkaspark")
         state = environ.get("KAFKASPARK_STATE") or (
