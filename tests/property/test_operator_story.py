@@ -25,6 +25,7 @@ class JobStory(RuleBasedStateMachine):
     @initialize()
     def create(self) -> None:
         self.bench = OperatorBench()
+        self.operator_looks(1)
 
     def teardown(self) -> None:
         self.loop.close()
@@ -32,10 +33,8 @@ class JobStory(RuleBasedStateMachine):
     # -- the operator ----------------------------------------------------------------------------------------------
 
     @rule(times=st.integers(1, 4))
-    def operator_looks(self, times: int) -> None:
-        for _ in range(times):
-            self._look()
-            self.bench.kubernetes.kubelet()
+    def operator_looks_repeatedly(self, times: int) -> None:
+        self.operator_looks(times)
 
     @rule(write=st.integers(0, 8))
     def operator_loses_the_answer_to_a_write(self, write: int) -> None:
@@ -80,10 +79,12 @@ class JobStory(RuleBasedStateMachine):
     @rule(seconds=st.sampled_from([1, 10, 400]))
     def time_passes(self, seconds: int) -> None:
         self.bench.wait(seconds)
+        self.operator_looks(3)
 
     @rule(report=st.sampled_from([None, *DriverState]), executors=st.integers(0, 2))
     @precondition(lambda self: self._live_drivers())
     def driver_runs(self, report: DriverState | None, executors: int) -> None:
+        """Comes up with its executors and, perhaps, a report."""
         attempt = self._live_drivers()[0]
         self.bench.kubernetes.pod_runs(names.driver_pod(KEY.name, attempt))
         self.bench.checkpoint(attempt, attempt)
@@ -134,6 +135,11 @@ class JobStory(RuleBasedStateMachine):
         self._look()
         assert len(self.bench.kubernetes.writes) == writes, self.bench.kubernetes.writes[writes:]
 
+    def operator_looks(self, times: int) -> None:
+        for _ in range(times):
+            self._look()
+            self.bench.kubernetes.kubelet()
+
     def _look(self) -> None:
         try:
             self.loop.run_until_complete(self.bench.look())
@@ -148,5 +154,5 @@ class JobStory(RuleBasedStateMachine):
         ]
 
 
-JobStory.TestCase.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
+JobStory.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
 test_job_story = JobStory.TestCase
