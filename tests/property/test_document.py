@@ -1,0 +1,107 @@
+"""The checkpoint document under arbitrary content and arbitrary damage."""
+
+from __future__ import annotations
+
+import json
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sparkapp.model.checkpoint import CheckpointDocument, Counters, decode, encode
+from sparkapp.model.committable import KafkaCommittable
+from sparkapp.model.errors import CheckpointCorrupt, CheckpointForeign
+from sparkapp.model.partition import TopicPartition
+from sparkapp.model.split import KafkaPartitionSplit, splits_by_subtask
+from sparkapp.model.transactional_id import TransactionalIdHint
+
+words = st.text(st.characters(codec="utf-8"), max_size=12)
+prefixes = st.text(st.sampled_from("ab.-_1"), min_size=1, max_size=8)
+naturals = st.integers(0, (1 << 63) - 1)
+small = st.integers(0, 1 << 20)
+
+
+@st.composite
+def documents(draw):
+    parallelism = draw(st.integers(1, 40))
+    aligned = draw(st.booleans())
+    checkpoint_id = draw(small)
+    prefix = draw(prefixes)
+    partitions = draw(st.lists(st.tuples(words, st.integers(0, 99)), unique=True, max_size=8))
+    splits = tuple(
+        sorted(
+            KafkaPartitionSplit(TopicPartition(*one), start, start + draw(small))
+            for one in partitions
+            for start in [draw(small)]
+        )
+    )
+    owned = splits_by_subtask(splits, parallelism) if aligned else {}
+    committables = tuple(
+        KafkaCommittable(
+            transactional_id=f"{prefix}-{number}",
+            producer_id=draw(naturals),
+            producer_epoch=draw(st.integers(0, 32767)),
+            transaction_version=draw(st.integers(0, 2)),
+            checkpoint_id=checkpoint_id,
+            subtask=subtask,
+            records=draw(naturals),
+            ranges=owned.get(subtask, ()),
+        )
+        for number in draw(st.lists(st.integers(0, 10**6), unique=True, max_size=5))
+        for subtask in [draw(st.integers(0, parallelism - 1))]
+    )
+    return CheckpointDocument(
+        job_uid=draw(words),
+        attempt=draw(st.integers(1, 1 << 40)),
+        checkpoint_id=checkpoint_id,
+        created_at=draw(words),
+        parallelism=parallelism,
+        prefix=prefix,
+        former_prefixes=tuple(draw(st.lists(prefixes, max_size=2))),
+        hint=TransactionalIdHint(draw(small), draw(small)),
+        splits=splits,
+        aligned=aligned,
+        committables=committables,
+        witness_group=draw(words),
+        engine=draw(words),
+        engine_has_state=draw(st.booleans()),
+        drained=draw(st.booleans()),
+        counters=Counters(records_in=draw(naturals), records_out=draw(naturals)),
+    )
+
+
+@given(documents())
+def test_round_trip(document):
+    assert decode(encode(document), job_uid=document.job_uid) == document
+
+
+@given(documents(), st.data())
+def test_damage_is_refused_or_harmless(document, data):
+    """Any replacement of a stretch of the text is one of our errors, or a document that passes every check."""
+    text = encode(document)
+    start = data.draw(st.integers(0, len(text)))
+    end = data.draw(st.integers(start, min(len(text), start + 20)))
+    damaged = text[:start] + data.draw(st.text(max_size=10)) + text[end:]
+    try:
+        found = decode(damaged, job_uid=document.job_uid)
+    except (CheckpointCorrupt, CheckpointForeign):
+        return
+    assert decode(encode(found), job_uid=document.job_uid) == found
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=4),
+    max_leaves=10,
+)
+
+
+@given(documents(), st.data(), json_values)
+def test_any_value_in_any_place_is_refused_or_harmless(document, data, value):
+    body = json.loads(encode(document))
+    place = data.draw(st.sampled_from(sorted(body)))
+    body[place] = value
+    try:
+        found = decode(json.dumps(body), job_uid=document.job_uid)
+    except (CheckpointCorrupt, CheckpointForeign):
+        return
+    assert decode(encode(found), job_uid=document.job_uid) == found
