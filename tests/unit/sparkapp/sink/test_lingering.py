@@ -1,0 +1,109 @@
+"""What abort_lingering asks a control plane for; that it aborts is proven against a real broker (group A)."""
+
+from __future__ import annotations
+
+import pytest
+
+from sparkapp.model.errors import AuthorizationFailed, KafkaUnreachable
+from sparkapp.model.transactional_id import FIRST_HINT, TransactionalIdHint
+from sparkapp.sink.lingering import abort_lingering
+from sparkapp.sink.transactions import TransactionDescription, TransactionListing, TransactionState, state_of
+
+S = TransactionState
+LATER = TransactionalIdHint(1, 5)
+
+
+class Control:
+    """Ids with a script of states; the last one stays."""
+
+    def __init__(self, listing=True, **scripts):
+        self.scripts = {name.replace("_", "-"): list(states) for name, states in scripts.items()}
+        self.listing = listing
+        self.fenced = []
+        self.described = []
+
+    def _state(self, name):
+        script = self.scripts[name]
+        return script.pop(0) if len(script) > 1 else script[0]
+
+    def list_transactions(self, prefix, *, deadline=None):
+        if not self.listing:
+            raise AuthorizationFailed("no")
+        return [
+            TransactionListing(transactional_id=name, producer_id=1, state=self._state(name))
+            for name in self.scripts
+            if name.startswith(f"{prefix}-")
+        ]
+
+    def describe(self, ids, *, deadline=None):
+        self.described.append(list(ids))
+        return {
+            one: TransactionDescription(
+                state=self._state(one), producer_id=1, producer_epoch=0, timeout_ms=1, start_time_ms=-1
+            )
+            for one in ids
+            if one in self.scripts
+        }
+
+    def fence_all(self, ids, *, deadline=None):
+        self.fenced += ids
+
+
+def run(control, *prefixes, hint=LATER, timeout=5.0):
+    return abort_lingering(control, prefixes or ("p",), hint=hint, parallelism=1, pool_size=5, timeout=timeout)
+
+
+def test_open_ones_are_fenced_others_left_alone():
+    control = Control(p_0=[S.ONGOING], p_1=[S.COMPLETE_COMMIT], p_2=[S.EMPTY], p_3=[S.PREPARE_EPOCH_FENCE])
+    report = run(control)
+    assert report.ids == ("p-0", "p-3") == tuple(control.fenced)
+    assert report.fenced == ()
+
+
+def test_what_is_ending_is_awaited_not_fenced():
+    control = Control(
+        p_0=[S.PREPARE_COMMIT, S.PREPARE_COMMIT, S.COMPLETE_COMMIT], p_1=[S.PREPARE_ABORT, S.COMPLETE_ABORT]
+    )
+    assert run(control).ids == ()
+    assert control.fenced == []
+    assert control.described == [["p-0", "p-1"], ["p-0"]]
+
+
+def test_what_a_zombie_opens_meanwhile_is_fenced():
+    control = Control(p_0=[S.PREPARE_ABORT, S.ONGOING])
+    assert run(control).ids == ("p-0",)
+    assert control.fenced == ["p-0"]
+
+
+def test_what_never_ends_is_an_error_in_time():
+    with pytest.raises(KafkaUnreachable, match="p-0"):
+        run(Control(p_0=[S.PREPARE_COMMIT]), timeout=0.1)
+
+
+def test_every_prefix_is_listed_once():
+    control = Control(p_0=[S.ONGOING], old_7=[S.ONGOING], other_1=[S.ONGOING])
+    assert run(control, "p", "old", "p").ids == ("p-0", "old-7")
+
+
+def test_H09_a_first_start_fences_idle_ids_too():
+    control = Control(p_0=[S.ONGOING], p_1=[S.COMPLETE_COMMIT], p_2=[S.PREPARE_COMMIT, S.COMPLETE_COMMIT])
+    report = run(control, hint=FIRST_HINT)
+    assert (report.ids, report.fenced) == (("p-0",), ("p-1",))
+
+
+@pytest.mark.parametrize(
+    ("hint", "bound"), [(FIRST_HINT, 25), (TransactionalIdHint(1, 5), 30), (TransactionalIdHint(3, 15), 90)]
+)
+def test_without_listing_the_bounded_ids_are_walked(hint, bound):
+    control = Control(listing=False, p_0=[S.COMPLETE_COMMIT], p_4=[S.ONGOING])
+    report = run(control, hint=hint)
+    assert not report.listed
+    assert report.ids == ("p-4",)
+    assert control.described[0] == [f"p-{number}" for number in range(bound)]
+
+
+def test_a_state_of_a_newer_broker_is_neither_open_nor_over():
+    assert state_of("PreparedTwoPhase") is S.UNKNOWN
+    assert not S.UNKNOWN.open
+    assert not S.UNKNOWN.ending
+    assert {one for one in S if one.open} == {S.ONGOING, S.PREPARE_EPOCH_FENCE}

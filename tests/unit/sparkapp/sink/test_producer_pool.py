@@ -1,0 +1,169 @@
+"""The pool's bookkeeping, with fakes; that fencing works is proven against a real broker (group W)."""
+
+from __future__ import annotations
+
+import pytest
+
+from sparkapp.model.errors import KafkaUnreachable, TransactionFenced
+from sparkapp.sink.producer_pool import ProducerPool
+from sparkapp.sink.transactions import TransactionDescription, TransactionState
+
+
+class Producer:
+    def __init__(self, coordinator, config):
+        self.coordinator = coordinator
+        self.config = config
+        self.calls = coordinator.calls
+        self.fail = coordinator.fail
+
+    def _call(self, name):
+        self.calls.append(name)
+        if name in self.fail:
+            raise self.fail[name]
+
+    def init_transactions(self, timeout):
+        self._call("init")
+        self.coordinator.epoch += 1
+        self.coordinator.state = TransactionState.EMPTY
+
+    def begin_transaction(self):
+        self._call("begin")
+
+    def commit_transaction(self, timeout):
+        self._call("commit")
+
+    def close(self):
+        self._call("close")
+
+
+class Coordinator:
+    """One id's state, as DescribeTransactions would tell it."""
+
+    def __init__(self):
+        self.calls = []
+        self.fail = {}
+        self.epoch = -1
+        self.state = None
+
+    def open_producer(self, config):
+        self.calls.append("open")
+        return Producer(self, config)
+
+    def describe(self, ids):
+        self.calls.append("describe")
+        if self.state is None:
+            return {}
+        return {
+            one: TransactionDescription(
+                state=self.state, producer_id=7, producer_epoch=self.epoch, timeout_ms=1, start_time_ms=-1
+            )
+            for one in ids
+        }
+
+
+@pytest.fixture
+def coordinator():
+    return Coordinator()
+
+
+@pytest.fixture
+def pool(coordinator):
+    return ProducerPool(
+        open_producer=coordinator.open_producer,
+        client=coordinator,
+        config={"bootstrap.servers": "b:1"},
+        max_producers=2,
+    )
+
+
+def test_the_pair_is_asked_after_init_and_before_the_first_begin(pool, coordinator):
+    entry = pool.begin("p-0")
+    assert coordinator.calls == ["open", "init", "describe", "begin"]
+    assert (entry.producer_id, entry.producer_epoch) == (7, 0)
+    assert entry.producer.config == {"bootstrap.servers": "b:1", "transactional.id": "p-0"}
+
+
+@pytest.mark.parametrize("state", [TransactionState.COMPLETE_COMMIT, TransactionState.PREPARE_COMMIT])
+def test_W09_a_committed_one_is_reused_for_two_small_requests(pool, coordinator, state):
+    entry = pool.begin("p-0")
+    coordinator.state = state
+    coordinator.calls.clear()
+    assert pool.begin("p-0") is entry
+    assert coordinator.calls == ["describe", "commit", "begin"]
+
+
+@pytest.mark.parametrize(
+    "state",
+    [TransactionState.ONGOING, TransactionState.COMPLETE_ABORT, TransactionState.EMPTY, TransactionState.UNKNOWN, None],
+)
+def test_W11_anything_else_is_replaced_and_never_completed_from_here(pool, coordinator, state):
+    entry = pool.begin("p-0")
+    coordinator.state = state
+    coordinator.calls.clear()
+    again = pool.begin("p-0")
+    assert again is not entry
+    assert again.producer_epoch == 1
+    assert coordinator.calls == ["describe", "close", "open", "init", "describe", "begin"]
+    assert pool.live == 1
+
+
+def test_an_id_taken_over_since_is_replaced(pool, coordinator):
+    entry = pool.begin("p-0")
+    coordinator.state, coordinator.epoch = TransactionState.COMPLETE_COMMIT, 5
+    assert pool.begin("p-0") is not entry
+
+
+def test_one_that_is_fenced_while_it_is_completed_is_replaced(pool, coordinator):
+    entry = pool.begin("p-0")
+    coordinator.state = TransactionState.COMPLETE_COMMIT
+    coordinator.fail["commit"] = TransactionFenced("x")
+    assert pool.begin("p-0") is not entry
+
+
+@pytest.mark.parametrize("step", ["init", "begin"])
+def test_W04_a_producer_that_failed_to_start_is_closed(pool, coordinator, step):
+    coordinator.fail[step] = KafkaUnreachable("x")
+    with pytest.raises(KafkaUnreachable):
+        pool.begin("p-0")
+    assert coordinator.calls[-1] == "close"
+    assert pool.live == 0
+
+
+@pytest.mark.parametrize(
+    ("state", "epoch", "ours"),
+    [
+        (TransactionState.ONGOING, 0, True), (TransactionState.ONGOING, 1, False),
+        (TransactionState.COMPLETE_ABORT, 0, False), (TransactionState.PREPARE_ABORT, 0, False),
+        (TransactionState.EMPTY, 0, False), (None, 0, False),
+    ],
+)  # fmt: skip
+def test_only_an_open_transaction_of_ours_passes_the_precommit(pool, coordinator, state, epoch, ours):
+    entry = pool.begin("p-0")
+    coordinator.state, coordinator.epoch = state, epoch
+    if ours:
+        pool.verify(entry)
+    else:
+        with pytest.raises(TransactionFenced):
+            pool.verify(entry)
+
+
+def test_the_least_recently_used_goes_first(pool, coordinator):
+    first = pool.begin("p-0")
+    pool.begin("p-1")
+    coordinator.state = TransactionState.COMPLETE_COMMIT
+    first.producer_epoch = coordinator.epoch  # the fake has one epoch for all ids
+    assert pool.begin("p-0") is first
+    pool.begin("p-2")
+    assert pool.live == 2
+    assert set(pool._entries) == {"p-0", "p-2"}
+
+
+def test_T14_close_ends_everything(pool, coordinator):
+    pool.begin("p-0")
+    pool.plain()
+    assert pool.plain() is pool.plain()
+    assert pool.live == 2
+    pool.close()
+    pool.close()
+    assert pool.live == 0
+    assert coordinator.calls.count("close") == coordinator.calls.count("open") == 2
