@@ -15,8 +15,7 @@ from localcluster.errors import SetupError
 from sparkapp.model import names
 
 KIND = f"{names.PLURAL}.{names.GROUP}"
-EXECUTOR_CONTAINER = "spark-kubernetes-executor"
-"""Spark's name for it."""
+EXECUTOR_CONTAINER = "executor"
 
 Status = Mapping[str, Any]
 

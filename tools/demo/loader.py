@@ -42,6 +42,8 @@ class PacedLoader:
                 "enable.idempotence": True,
                 "linger.ms": 50,
                 "compression.type": "lz4",
+                # A broker that has only just started says so in warnings that mean nothing here.
+                "log_level": 3,
                 "queue.buffering.max.messages": 200_000,
             }
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
@@ -101,16 +102,11 @@ class FlightsStory:
         :raises SetupError: something did not happen in time; the job is left as it is, for a look.
         """
         self._start_afresh()
-        records = flights(self._records)
-        with (
-            LiveJob(self._kubectl, self.name) as job,
-            PacedLoader(
-                self._environment.bootstrap, self.source, records, total=self._records, rate=self._rate
-            ) as loader,
-        ):
+        with LiveJob(self._kubectl, self.name) as job, ExitStack() as stack:
             with self._progress.step(f"waiting until job {self.name} is Ready"):
                 status = job.wait_ready(seconds=_START_SECONDS)
             self._say(f"attempt {status['attempt']['id']} runs with parallelism {status['parallelism']}")
+            loader = stack.enter_context(self._loader())
             job.wait_checkpoint(2, seconds=60)
             self._kill_driver(job, loader)
             self._kill_executor(job, loader)
@@ -120,6 +116,10 @@ class FlightsStory:
                 loaded = loader.finish(60)
                 status = job.wait_read(loaded, seconds=120)
         return self._judge(dict(status))
+
+    def _loader(self) -> PacedLoader:
+        records = flights(self._records)
+        return PacedLoader(self._environment.bootstrap, self.source, records, total=self._records, rate=self._rate)
 
     def clean_up(self) -> None:
         """Deletes the job and its topics; the operator and the cluster stay."""

@@ -6,7 +6,7 @@ import json
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
@@ -99,8 +99,8 @@ class Watch:
                 self._process.kill()
             with self._changed:
                 self._objects.clear()
-            for event in documents(self._process.stdout):
-                self._apply(event)
+            for line in self._process.stdout:  # one event a line
+                self._apply(json.loads(line))
             self._process.wait()
             self._closed.wait(0.2)
 
@@ -113,13 +113,3 @@ class Watch:
                 self._objects[found["metadata"]["name"]] = found
                 self._seen.append(Seen(time.monotonic(), found))
             self._changed.notify_all()
-
-
-def documents(lines: Iterable[str]) -> Iterator[Object]:
-    """The JSON objects of kubectl's output, each as soon as its last line is there."""
-    collected: list[str] = []
-    for line in lines:
-        collected.append(line)
-        if line.rstrip("\n") == "}":
-            yield json.loads("".join(collected))
-            collected.clear()

@@ -11,7 +11,7 @@ from demo.kubectl import Kubectl
 def kubectl_that_prints(folder: Path, *documents: str) -> Kubectl:
     """Whatever is asked of it, the answer is these documents."""
     program = folder / "kubectl"
-    program.write_text("#!/bin/sh\ncat <<'E'\n" + "\n".join(documents) + "\nE\nexec sleep 60\n")
+    program.write_text("#!/bin/sh\ncat <<'E'\n" + "".join(f"{one}\n" for one in documents) + "E\nexec sleep 60\n")
     program.chmod(0o755)
     return Kubectl(
         ClusterEnvironment(

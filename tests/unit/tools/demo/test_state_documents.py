@@ -22,7 +22,7 @@ def written(attempt: int, checkpoint: int) -> str:
             "data": {names.CHECKPOINT_KEY: json.dumps(document)},
         },
     }
-    return json.dumps(body, indent=4)
+    return json.dumps(body)
 
 
 def test_the_first_new_checkpoint_is_found_in_the_history(tmp_path: Path) -> None:

@@ -7,18 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from demo.watch import TimedOut, Watch, documents
+from demo.watch import TimedOut, Watch
 from tests.unit.tools.demo.stand_in import kubectl_that_prints
 
 
 def event(kind: str, name: str, state: str) -> str:
     body = {"type": kind, "object": {"metadata": {"name": name}, "status": {"state": state}}}
-    return json.dumps(body, indent=4)
-
-
-def test_documents_end_at_their_last_line() -> None:
-    text = event("ADDED", "a", "Running") + "\n" + event("MODIFIED", "a", "Failed") + "\n"
-    assert [one["type"] for one in documents(text.splitlines(keepends=True))] == ["ADDED", "MODIFIED"]
+    return json.dumps(body)
 
 
 def test_a_watch_has_the_newest_state_of_what_exists(tmp_path: Path) -> None:
