@@ -1,0 +1,29 @@
+"""Settings from the environment."""
+
+from __future__ import annotations
+
+import pytest
+
+from kafkasparkjob_operator.settings import Settings, settings_from_environment
+from sparkapp.model.errors import ConfigurationError
+
+
+def test_settings_come_from_the_environment() -> None:
+    settings = settings_from_environment(
+        {
+            "KAFKASPARK_OPERATOR_WATCH_NAMESPACES": "team-a, team-b,",
+            "KAFKASPARK_OPERATOR_WORKERS": "3",
+            "KAFKASPARK_OPERATOR_LEADER_ELECTION": "False",
+        }
+    )
+    assert settings.watch_namespaces == ("team-a", "team-b")
+    assert (settings.workers, settings.leader_election) == (3, False)
+    assert settings.resync_seconds == Settings().resync_seconds
+    assert settings.identity
+
+
+@pytest.mark.parametrize("setting", ["WORKERS=0", "WORKERS=x", "LEADER_ELECTION=maybe", "HTTP_PORT=-1"])
+def test_settings_that_cannot_work_are_refused(setting: str) -> None:
+    name, _, value = setting.partition("=")
+    with pytest.raises(ConfigurationError, match=name):
+        settings_from_environment({f"KAFKASPARK_OPERATOR_{name}": value})
