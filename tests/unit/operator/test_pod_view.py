@@ -1,0 +1,63 @@
+"""Pods as the state machine sees them; nothing in a pod's status is sure to be there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kafkasparkjob_operator.pod_view import pod_view
+from sparkapp.model import names
+
+
+def pod(status: dict[str, Any] | None = None, **labels: str) -> dict[str, Any]:
+    given = {names.LABEL_JOB: "orders", names.LABEL_ATTEMPT: "3", names.LABEL_ROLE: "driver", **labels}
+    return {"metadata": {"name": "orders-3-driver", "uid": "u", "labels": given}, "status": status or {}}
+
+
+def test_an_empty_status_is_a_pending_pod() -> None:
+    view = pod_view(pod())
+    assert view is not None
+    assert (view.phase, view.started, view.finished, view.deleting, view.attempt) == ("Pending", False, False, False, 3)
+
+
+@pytest.mark.parametrize(("label", "attempt"), [("12", 12), ("", 0), ("x", 0), ("-1", 0), ("²", 0), ("9" * 30, 0)])
+def test_the_attempt_is_a_number_or_nothing(label: str, attempt: int) -> None:
+    view = pod_view(pod(**{names.LABEL_ATTEMPT: label}))
+    assert view is not None
+    assert view.attempt == attempt
+
+
+def test_a_pod_of_no_role_is_not_ours() -> None:
+    assert pod_view(pod(**{names.LABEL_ROLE: "debug"})) is None
+
+
+@pytest.mark.parametrize(
+    ("status", "reason"),
+    [
+        ({"containerStatuses": [{"name": "driver", "state": {"waiting": {"reason": "ErrImagePull"}}}]}, "ErrImagePull"),
+        ({"containerStatuses": [{"name": "driver", "state": {"waiting": {"reason": "ContainerCreating"}}}]}, ""),
+        ({"conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]}, "Unschedulable"),
+        ({"conditions": [{"type": "PodScheduled", "status": "True"}]}, ""),
+    ],
+)
+def test_why_it_waits(status: dict[str, Any], reason: str) -> None:
+    view = pod_view(pod(status))
+    assert view is not None
+    assert view.waiting_reason == reason
+
+
+def test_the_pods_own_reason_says_more_than_the_containers() -> None:
+    terminated = {"exitCode": 137, "reason": "Error", "message": "last words"}
+    status = {
+        "phase": "Failed",
+        "reason": "Evicted",
+        "containerStatuses": [
+            {"name": "sidecar", "state": {"running": {}}},
+            {"name": "driver", "state": {"terminated": terminated}},
+        ],
+    }
+    view = pod_view(pod(status))
+    assert view is not None
+    assert (view.stopped_reason, view.exit_code, view.last_words) == ("Evicted", 137, "last words")
+    assert view.finished

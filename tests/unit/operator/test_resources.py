@@ -1,0 +1,121 @@
+"""The manifests of a job, compared with the files in ``golden``; ``KAFKASPARK_GOLDEN=write`` writes them anew."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from kafkasparkjob_operator.identity import JobIdentity
+from kafkasparkjob_operator.resources.access import role, role_binding, service_account
+from kafkasparkjob_operator.resources.config_maps import (
+    RESOURCE_SPEC_KEY,
+    attempt_config_map,
+    report_config_map,
+    state_config_map,
+)
+from kafkasparkjob_operator.resources.driver_pod import driver_pod
+from kafkasparkjob_operator.resources.executor_template import executor_pod_template
+from kafkasparkjob_operator.resources.spark_conf import spark_conf
+from kafkasparkjob_operator.workload import Wanted, wanted_from_resource
+from sparkapp.model import names
+from sparkapp.model.job import decode_job
+from tests.support.operator_bench import job_body
+
+GOLDEN = Path(__file__).parent / "golden"
+JOB = JobIdentity("team", "orders", "job-uid")
+FULL: dict[str, Any] = {
+    "imagePullPolicy": "Always",
+    "imagePullSecrets": [{"name": "registry"}],
+    "kafka": {
+        "bootstrapServers": "kafka:9092",
+        "authentication": {"username": "orders", "passwordFrom": {"secretKeyRef": {"name": "kafka-user", "key": "pw"}}},
+    },
+    "transform": {"python": {"function": "enrich:transform", "configMapRef": {"name": "enrich-code"}}},
+    "driver": {"memory": "2g", "cores": 2, "coreRequest": "500m", "env": [{"name": "REGION", "value": "eu"}]},
+    "executor": {
+        "cores": 2,
+        "memory": "3g",
+        "env": [{"name": "TOKEN", "valueFrom": {"secretKeyRef": {"name": "api", "key": "token"}}}],
+    },
+    "sparkConf": {"spark.sql.shuffle.partitions": "8", "spark.executor.memoryOverheadFactor": "0.2"},
+    "parallelism": 5,
+}
+
+
+def wanted(spec: dict[str, Any]) -> Wanted:
+    return wanted_from_resource(job_body(**spec)["spec"], namespace="team", name="orders")
+
+
+@pytest.mark.parametrize(
+    ("name", "manifest"),
+    [
+        ("service-account", service_account(JOB)),
+        ("role", role(JOB)),
+        ("role-binding", role_binding(JOB)),
+        ("state-config-map", state_config_map(JOB)),
+        ("report-config-map", report_config_map(JOB)),
+        ("driver-pod", driver_pod(JOB, wanted({}), attempt=3)),
+        ("driver-pod-full", driver_pod(JOB, wanted(FULL), attempt=3)),
+        ("executor-template", executor_pod_template(JOB, wanted({}), attempt=3)),
+        ("executor-template-full", executor_pod_template(JOB, wanted(FULL), attempt=3)),
+        ("spark-conf", spark_conf(JOB, wanted({}), attempt=3)),
+        ("spark-conf-full", spark_conf(JOB, wanted(FULL), attempt=3)),
+    ],
+)
+def test_golden(name: str, manifest: dict[str, Any]) -> None:
+    path = GOLDEN / f"{name}.yaml"
+    # Through JSON: YAML would note which parts are the same object.
+    text = yaml.safe_dump(json.loads(json.dumps(manifest)), sort_keys=False)
+    if os.environ.get("KAFKASPARK_GOLDEN") == "write":
+        path.write_text(text, encoding="utf-8")
+    assert text == path.read_text(encoding="utf-8")
+
+
+def test_the_driver_reads_the_job_that_the_operator_wrote() -> None:
+    resource = job_body(**FULL)["spec"]
+    body = attempt_config_map(JOB, wanted(FULL), attempt=3, generation=7, resource_spec=resource)
+    assert body["immutable"] is True
+    assert body["metadata"]["name"] == names.attempt_config_map("orders", 3)
+    job = decode_job(body["data"][names.JOB_KEY])
+    assert (job.namespace, job.name, job.uid, job.generation, job.attempt) == ("team", "orders", "job-uid", 7, 3)
+    assert job.spec == wanted(FULL).spec
+    assert json.loads(body["data"][RESOURCE_SPEC_KEY]) == {"generation": 7, "spec": resource}
+    settings = json.loads(body["data"][names.SPARK_CONF_KEY])
+    assert all(isinstance(value, str) for value in settings.values())
+    template = yaml.safe_load(body["data"][names.EXECUTOR_POD_TEMPLATE_KEY])
+    assert template == executor_pod_template(JOB, wanted(FULL), attempt=3)
+
+
+@pytest.mark.parametrize("spec", [{}, FULL])
+def test_every_pod_satisfies_the_restricted_pod_security_standard(spec: dict[str, Any]) -> None:
+    pods = (driver_pod(JOB, wanted(spec), attempt=1), executor_pod_template(JOB, wanted(spec), attempt=1))
+    for pod in pods:
+        body = pod["spec"]
+        assert body["securityContext"]["runAsNonRoot"] is True
+        assert body["securityContext"]["runAsUser"] > 0
+        assert body["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+        assert not {"hostNetwork", "hostPID", "hostIPC"} & set(body)
+        assert all(set(volume) - {"name"} <= {"emptyDir", "configMap", "secret"} for volume in body["volumes"])
+        for container in body["containers"]:
+            context = container["securityContext"]
+            assert context["allowPrivilegeEscalation"] is False
+            assert context["readOnlyRootFilesystem"] is True
+            assert context["capabilities"] == {"drop": ["ALL"]}
+    assert pods[1]["spec"]["automountServiceAccountToken"] is False
+
+
+def test_no_secret_value_is_anywhere_but_in_a_reference() -> None:
+    text = json.dumps(driver_pod(JOB, wanted(FULL), attempt=1)) + json.dumps(spark_conf(JOB, wanted(FULL), attempt=1))
+    assert "secretName" in text
+    assert '"sasl' not in text
+
+
+def test_names_fit_a_label_for_the_longest_job() -> None:
+    job = "j" * names.MAX_JOB_NAME
+    assert len(f"{names.executor_pod_prefix(job, 99_999)}-exec-99999") <= 63
+    assert len(names.driver_pod(job, 99_999_999)) <= 63

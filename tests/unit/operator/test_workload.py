@@ -1,0 +1,76 @@
+"""What a resource asks for: defaults, and refusals that name the field."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kafkasparkjob_operator.resources.pod_parts import memory_mebibytes
+from kafkasparkjob_operator.workload import RestartPolicy, Wanted, restart_policy_of, wanted_from_resource
+from sparkapp.model.errors import ConfigurationError
+from tests.support.operator_bench import job_body
+
+
+def wanted(**spec: Any) -> Wanted:
+    return wanted_from_resource(job_body(**spec)["spec"], namespace="team", name="orders")
+
+
+def test_defaults_fit_a_small_node() -> None:
+    found = wanted()
+    assert found.workload.driver.memory == found.workload.executor.memory == "1g"
+    assert found.workload.driver.core_request == "100m"
+    assert found.restart_policy == RestartPolicy()
+    assert (found.suspend, found.restart_nonce) == (False, 0)
+    assert found.spec.sink.transactional_id_prefix == "team.orders"
+
+
+@pytest.mark.parametrize(
+    ("parallelism", "executor", "instances"),
+    [(2, {}, 2), (5, {"cores": 2}, 3), (4, {"cores": 4}, 1), (4, {"instances": 7}, 7)],
+)
+def test_executors_follow_the_parallelism(parallelism: int, executor: dict[str, int], instances: int) -> None:
+    assert wanted(parallelism=parallelism, executor=executor).workload.executor_instances == instances
+
+
+@pytest.mark.parametrize(("memory", "container"), [("512m", 896), ("1g", 1433), ("2g", 2867)])
+def test_the_container_has_room_beside_the_heap(memory: str, container: int) -> None:
+    assert memory_mebibytes(wanted(driver={"memory": memory}).workload.driver) == container
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ({"image": ""}, "spec.image"),
+        ({"driver": {"memory": "1Gi"}}, "spec.driver.memory must be a Java heap"),
+        ({"executor": {"memory": "256m"}}, "spec.executor.memory must be at least 512m"),
+        ({"executor": {"coreRequest": "half"}}, "spec.executor.coreRequest"),
+        ({"executor": {"instances": 0}}, "spec.executor.instances"),
+        ({"executor": {"cores": "2"}}, "spec.executor.cores"),
+        ({"suspend": "yes"}, "spec.suspend"),
+        ({"driver": {"env": [{"name": "SPARK_HOME", "value": "/x"}]}}, "spec.driver.env"),
+        ({"driver": {"env": ["A=B"]}}, "spec.driver.env"),
+        ({"sparkConf": {"spark.kubernetes.executor.volumes.hostPath.x.mount.path": "/"}}, "is the operator's"),
+        ({"sparkConf": {"spark.master": "local"}}, "is the operator's"),
+        ({"sparkConf": {"spark.speculation": "true"}}, "is the operator's"),
+        ({"sparkConf": {"spark.hadoop.fs.s3a.secret.key": "x"}}, "credentials do not belong here"),
+        ({"sparkConf": {"not.spark": "x"}}, "is the operator's"),
+        ({"sparkConf": {"spark.sql.shuffle.partitions": 5}}, "write numbers and booleans in quotes"),
+    ],
+)
+def test_refusals(spec: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        wanted(**spec)
+    assert message in caught.value.message
+
+
+def test_what_concerns_the_application_and_what_does_not() -> None:
+    first = wanted()
+    assert first.same_application(wanted(suspend=True, restartPolicy={"maxConsecutiveFailures": 9}))
+    for change in ({"restartNonce": 1}, {"parallelism": 3}, {"image": "x"}, {"executor": {"memory": "2g"}}):
+        assert not first.same_application(wanted(**change)), change
+
+
+def test_an_unreadable_restart_policy_is_the_default() -> None:
+    assert restart_policy_of({"restartPolicy": {"resetAfterSeconds": "x"}}) == RestartPolicy()
+    assert restart_policy_of({"restartPolicy": {"resetAfterSeconds": 7}}).reset_after_seconds == 7
