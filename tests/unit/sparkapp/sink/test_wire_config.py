@@ -31,7 +31,8 @@ def test_tls():
     found = wire_config(
         {
             "bootstrap.servers": "a:1", "security.protocol": "SSL", "ssl.ca.location": "/ca",
-            "ssl.certificate.location": "/crt", "ssl.key.location": "/key", "ssl.endpoint.identification.algorithm": "none",
+            "ssl.certificate.location": "/crt", "ssl.key.location": "/key",
+            "ssl.endpoint.identification.algorithm": "none",
         }
     )  # fmt: skip
     assert (found["ssl_cafile"], found["ssl_certfile"], found["ssl_keyfile"]) == ("/ca", "/crt", "/key")

@@ -1,0 +1,303 @@
+"""Group W: the writer and its producer pool, on a real broker."""
+
+from __future__ import annotations
+
+import threading
+
+import pyarrow as pa
+import pytest
+
+from sparkapp.model.deadline import Deadline
+from sparkapp.model.errors import InvalidArgument, KafkaSparkJobError, PreCommitFailed, TransactionFenced
+from sparkapp.model.partition import TopicPartition
+from sparkapp.model.semantic import Semantic
+from sparkapp.model.split import KafkaPartitionSplit
+from sparkapp.native.batch import open_producer
+from sparkapp.sink.committer import Outcome
+from sparkapp.sink.producer_pool import ProducerPool
+from sparkapp.sink.witness import GroupOffsetsWitness
+from tests.support.harness import State
+
+
+def row(value: int) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pydict({"value": [str(value).encode()]})
+
+
+def fence(site, transactional_id):
+    """Another producer takes the id over."""
+    site.client.fence(transactional_id)
+
+
+def test_W01_lingering_transactions_of_a_former_prefix_are_aborted(harness, site):
+    for subtask in range(2):
+        former = harness(subtask, 2, prefix=f"{site.prefix}.old").open()
+        former.write(subtask)
+    writer = harness().restore(State(prefix=f"{site.prefix}.old"))
+    writer.write(7)
+    writer.snapshot(1)
+    writer.notify(1)
+    site.await_ended()
+    assert site.numbers() == [7]
+    assert site.open_transactions() == []
+
+
+@pytest.mark.parametrize("restored", [1, 2, 3])
+def test_W02_precommitted_transactions_of_the_restored_checkpoint_are_kept(harness, site, restored):
+    writer = harness().open()
+    states = {}
+    for label in (1, 2, 3):
+        writer.write(label)
+        states[label] = writer.snapshot(label)
+    assert len(site.open_transactions()) == 3
+    again = harness().restore(states[restored])
+    assert [one.outcome for one in again.settled] == [Outcome.COMMITTED] * restored
+    assert len(again.aborted.ids) == 3 - restored
+    assert site.open_transactions() == []
+    assert site.numbers() == list(range(1, restored + 1))
+
+
+def test_W03_producers_are_reused_after_their_commit(harness, site):
+    writer = harness(pool_size=2).open()
+    seen = {}
+    for label in range(1, 7):
+        writer.write(label)
+        committable = writer.snapshot(label).pending[-1]
+        producer = writer.pool._entries[committable.transactional_id].producer
+        assert seen.setdefault(committable.transactional_id, producer) is producer
+        writer.notify(label)
+    assert writer.pool.live == len(seen) == 2
+    site.await_ended()
+    assert site.numbers() == [1, 2, 3, 4, 5, 6]
+
+
+def test_W04_a_failed_producer_is_not_reused(harness, site):
+    writer = harness().open()
+    writer.write(1)
+    (transactional_id,) = site.open_transactions()
+    first = writer.pool._entries[transactional_id].producer
+    fence(site, transactional_id)
+    with pytest.raises(TransactionFenced):
+        writer.snapshot(1)
+    assert writer.pool.live == 0
+    writer._begun = False
+    writer.write(2)
+    assert writer.pool._entries[transactional_id].producer is not first
+    writer.snapshot(1)
+    writer.notify(1)
+    site.await_ended()
+    assert site.numbers() == [2]
+    assert site.open_transactions() == []
+
+
+def test_W05_a_checkpoint_without_records_begins_no_transaction(harness, site):
+    writer = harness().open()
+    state = writer.snapshot(1)
+    assert state.pending == ()
+    assert writer.pool.live == 0
+    writer.writer.begin(99)
+    writer.writer.write(row(1).slice(0, 0))
+    assert writer.writer.pre_commit((), group_id=None) is None
+    assert site.client.list_transactions(site.prefix) == []
+
+
+def test_W06_abort_on_close(harness, site):
+    first = harness().open()
+    first.write(1)
+    first.close()
+    assert site.open_transactions() == []
+    second = harness().open()
+    second.write(2)
+    state = second.snapshot(1)
+    second.kill()
+    settled = harness().restore(state).settled
+    assert [one.outcome for one in settled] == [Outcome.COMMITTED]
+    assert site.numbers() == [2]
+
+
+@pytest.mark.parametrize("step", ["write", "snapshot", "snapshot with offsets", "close"])
+def test_W08_a_fenced_writer_says_so_once(harness, site, make_topic, step):
+    source = make_topic(name="in")
+    group = site.prefix if step == "snapshot with offsets" else None
+    writer = harness(group_id=group).open()
+    writer.write(1)
+    (transactional_id,) = site.open_transactions()
+    site.await_written(1)
+    fence(site, transactional_id)
+    if step == "write":
+        writer.write(2)  # the refusal comes back later than the call returns
+    if step == "close":
+        writer.close()
+    else:
+        split = KafkaPartitionSplit(TopicPartition(source, 0), 0, 1)
+        with pytest.raises(TransactionFenced):
+            writer.snapshot(1, ranges=(split,))
+        with pytest.raises(InvalidArgument):
+            writer.writer.write(row(3))
+        writer.close()
+    assert writer.pool.live == 0
+    assert site.open_transactions() == []
+    assert site.numbers() == []
+
+
+def test_W09_the_same_id_gives_the_same_producer(harness, site):
+    pool = harness().pool
+    entry = pool.begin(f"{site.prefix}-0")
+    entry.producer.produce(row(1), topic=site.topic)
+    entry.producer.flush(30)
+    site.client.end_txn(entry.transactional_id, entry.producer_id, entry.producer_epoch, True)
+    assert pool.begin(f"{site.prefix}-0") is entry
+
+
+def test_W10_a_committed_producer_is_in_no_transaction(harness, site):
+    writer = harness(pool_size=2).open()
+    for label in (1, 2):
+        writer.write(label)
+        writer.snapshot(label)
+        writer.notify(label)
+    assert site.open_transactions() == []
+    assert writer.pool.live == 2
+
+
+def test_W11_a_producer_whose_transaction_was_not_committed_is_replaced(harness, site):
+    """A retried task finds its own half-written transaction under the id: it is aborted, never completed."""
+    pool = harness().pool
+    entry = pool.begin(f"{site.prefix}-0")
+    entry.producer.produce(row(1), topic=site.topic)
+    entry.producer.flush(30)
+    again = pool.begin(f"{site.prefix}-0")
+    assert again is not entry
+    assert again.producer_epoch > entry.producer_epoch
+    again.producer.produce(row(2), topic=site.topic)
+    again.producer.flush(30)
+    site.client.end_txn(again.transactional_id, again.producer_id, again.producer_epoch, True)
+    site.await_ended()
+    assert site.numbers() == [2]
+    assert site.open_transactions() == []
+
+
+def test_W15_the_slot_is_the_checkpoint_modulo_the_pool(harness, site):
+    writer = harness(pool_size=3).open()
+    for label in range(1, 6):
+        writer.write(label)
+        (committable,) = writer.snapshot(label).pending
+        assert committable.transactional_id == f"{site.prefix}-{label % 3}"
+        writer.notify(label)
+
+
+def test_a_subtask_that_moves_between_worker_processes_goes_on(harness, site):
+    """Spark places a subtask anywhere: each process finds its kept producer fenced by the other's and replaces it."""
+    workers = [harness(pool_size=2).open() for _ in range(2)]
+    for number in range(1, 9):
+        worker = workers[number % 2 if number < 5 else (number // 2) % 2]
+        worker._checkpoint_id = number
+        worker.write(number)
+        worker.snapshot(number)
+        worker.notify(number)
+        for other in workers:
+            other.writer.notify_committed(number)
+    site.await_ended()
+    assert site.numbers() == list(range(1, 9))
+    assert site.open_transactions() == []
+
+
+def test_a_zombie_task_cannot_add_to_what_its_retry_wrote(harness, site):
+    zombie, retry = harness().open(), harness().open()
+    zombie.write(1)
+    (transactional_id,) = site.open_transactions()
+    retry.write(2)
+    state = retry.snapshot(1)
+    zombie.write(3)
+    with pytest.raises(TransactionFenced):
+        zombie.snapshot(1)
+    assert [one.transactional_id for one in state.pending] == [transactional_id]
+    retry.notify(1)
+    site.await_ended()
+    assert site.numbers() == [2]
+    assert site.open_transactions() == []
+
+
+def test_a_transaction_that_timed_out_is_not_precommitted(harness, site):
+    writer = harness(transaction_timeout=1).open()
+    writer.write(1)
+    site.await_written(1)
+    deadline = Deadline.after(40)
+    while site.open_transactions():
+        assert not deadline.expired
+    with pytest.raises(KafkaSparkJobError) as caught:
+        writer.snapshot(1)
+    assert isinstance(caught.value, TransactionFenced | PreCommitFailed)
+    assert site.numbers() == []
+
+
+def test_offsets_move_with_the_transaction_or_not_at_all(harness, site, make_topic):
+    source = make_topic(name="in")
+    partition = TopicPartition(source, 0)
+    witness = GroupOffsetsWitness({"bootstrap.servers": site.bootstrap}, group_id=site.prefix)
+    writer = harness(group_id=site.prefix).open()
+    writer.write(1)
+    state = writer.snapshot(1, ranges=(KafkaPartitionSplit(partition, 0, 7),))
+    assert state.pending[0].ranges == (KafkaPartitionSplit(partition, 0, 7),)
+    writer.notify(1)
+    assert witness.committed([partition]) == {partition: 7}
+    writer.write(2)
+    writer.snapshot(2, ranges=(KafkaPartitionSplit(partition, 7, 9),))
+    harness(group_id=site.prefix).open()
+    assert witness.committed([partition]) == {partition: 7}, "the second transaction was aborted"
+    assert site.open_transactions() == []
+    assert site.numbers() == [1]
+
+
+def test_a_pool_keeps_a_bounded_number_of_producers(site):
+    pool = ProducerPool(
+        open_producer=open_producer, client=site.client, config={"bootstrap.servers": site.bootstrap}, max_producers=2
+    )
+    assert pool.live == 0
+    site.open_transactions()  # the control plane's own thread is running now
+    before = threading.active_count()
+    for number in range(4):
+        entry = pool.begin(f"{site.prefix}-{number}")
+        entry.producer.produce(row(number), topic=site.topic)
+        entry.producer.flush(30)
+        site.client.end_txn(entry.transactional_id, entry.producer_id, entry.producer_epoch, True)
+        assert pool.live <= 2
+    pool.close()
+    assert pool.live == 0
+    assert threading.active_count() <= before
+    site.await_ended()
+    assert site.numbers() == [0, 1, 2, 3]
+
+
+def test_at_least_once_awaits_every_acknowledgement(harness, site):
+    writer = harness(semantic=Semantic.AT_LEAST_ONCE).open()
+    writer.write(*range(100))
+    assert writer.snapshot(1).pending == ()
+    assert site.numbers() == list(range(100)), "acknowledged, so visible, when the pre-commit returns"
+    assert site.client.list_transactions(site.prefix) == []
+
+
+def test_at_least_once_fails_where_a_record_is_not_acknowledged(harness, make_topic):
+    narrow = make_topic(max_message_bytes="200")
+    writer = harness(topic=narrow, semantic=Semantic.AT_LEAST_ONCE).open()
+    writer.write("x" * 1000)
+    with pytest.raises(PreCommitFailed):
+        writer.snapshot(1)
+    assert writer.pool.live == 0
+
+
+def test_exactly_once_fails_where_a_record_is_not_acknowledged(harness, site, make_topic):
+    narrow = make_topic(max_message_bytes="200")
+    writer = harness(topic=narrow).open()
+    writer.write(1, "x" * 1000)
+    with pytest.raises(PreCommitFailed):
+        writer.snapshot(1)
+    assert harness(topic=narrow).open().aborted.listed
+    assert site.open_transactions() == []
+
+
+def test_none_awaits_and_checks_nothing(harness, make_topic):
+    narrow = make_topic(max_message_bytes="200")
+    writer = harness(topic=narrow, semantic=Semantic.NONE).open()
+    writer.write("x" * 1000)
+    assert writer.snapshot(1).pending == ()
+    assert writer.writer.records == 1
+    assert writer.pool.live == 1
