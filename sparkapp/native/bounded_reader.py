@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from sparkapp.model.errors import InvalidArgument, ReadTimedOut
+from sparkapp.model.errors import InvalidArgument, KafkaSparkJobError, ReadTimedOut
 from sparkapp.model.partition import TopicPartition
 from sparkapp.model.split import KafkaPartitionSplit
 from sparkapp.native.broker_errors import BrokerErrors
@@ -50,6 +50,8 @@ class BoundedReader(ABC):
         self._lanes: dict[TopicPartition, Lane] = {}
         self._reads = 0
         self._is_reading = False
+        self._is_open = True
+        self._has_failed = False
 
     def read(
         self,
@@ -70,8 +72,7 @@ class BoundedReader(ABC):
         self, splits: Sequence[KafkaPartitionSplit], limits: Limits, stall_timeout: float
     ) -> Iterator[pa.RecordBatch]:
         wanted = one_split_a_partition(splits)
-        if self._is_reading:  # the last read was abandoned, and nobody has closed it yet
-            self._forget()
+        self._make_ready()
         self._reads += 1
         read = self._reads
         self._is_reading = True
@@ -79,43 +80,76 @@ class BoundedReader(ABC):
         try:
             self._apply(align(self._lanes, wanted.values()))
             self._begin({partition: split.stop for partition, split in wanted.items()})
-            left = len(wanted)
-            last_progress = time.monotonic()
-            while left:
-                gathered = self._gather(limits)
-                left = gathered.left
-                if gathered.moved:
-                    self._errors.forget()
-                elif time.monotonic() - last_progress > stall_timeout:
-                    doing = f"no progress for {stall_timeout:g} s reading {self._unfinished()}"
-                    raise self._errors.explain(doing, ReadTimedOut)
-                else:
-                    self._errors.raise_final(f"reading {self._unfinished()}")
-                    continue
-                if gathered.batch is not None:
-                    yield gathered.batch
-                    if read != self._reads:
-                        msg = "another read of this consumer has begun"
-                        raise RuntimeError(msg)
-                last_progress = time.monotonic()
+            for batch in self._batches(len(wanted), limits, stall_timeout):
+                yield batch
+                if read != self._reads:
+                    msg = "another read of this consumer has begun"
+                    raise RuntimeError(msg)
             for partition, split in wanted.items():
                 self._lanes[partition].position = split.stop
             finished = True
+        except KafkaSparkJobError:
+            self._has_failed = True
+            raise
         finally:
             if read == self._reads:
                 self._is_reading = False
-                if not finished:
-                    # An error leaves partitions stopped, an abandoned read leaves rows nobody counted: start anew.
-                    self._forget()
+                if not finished and not self._has_failed:
+                    self._forget()  # abandoned, with rows taken that nobody has counted
+
+    def _make_ready(self) -> None:
+        if not self._is_open:
+            msg = "the consumer is closed"
+            raise RuntimeError(msg)
+        if self._has_failed:
+            # A client goes on to complain about topics that are gone, and its partitions may have stopped.
+            self._lanes.clear()
+            self._errors = BrokerErrors()
+            self._reopen()
+            self._has_failed = False
+        elif self._is_reading:  # the last read was abandoned, and nobody has closed it yet
+            self._forget()
+
+    def _batches(self, left: int, limits: Limits, stall_timeout: float) -> Iterator[pa.RecordBatch]:
+        """Gathers until nothing is left; gives up where nothing moves for too long, or what waiting cannot heal."""
+        last_progress = time.monotonic()
+        while left:
+            gathered = self._gather(limits)
+            left = gathered.left
+            if gathered.batch is not None:
+                yield gathered.batch
+            if gathered.moved:
+                self._errors.forget()
+                last_progress = time.monotonic()
+            elif time.monotonic() - last_progress > stall_timeout:
+                doing = f"no progress for {stall_timeout:g} s reading {self._unfinished()}"
+                raise self._errors.explain(doing, ReadTimedOut)
+            else:
+                self._errors.raise_final(f"reading {self._unfinished()}")
+
+    def close(self) -> None:
+        """Ends the client; nothing is committed. Repeating it does nothing."""
+        if self._is_open:
+            self._is_open = False
+            self._end()
 
     def _forget(self) -> None:
-        self._apply(Alignment(drop=tuple(self._lanes), add=()))
+        if self._is_open:
+            self._apply(Alignment(drop=tuple(self._lanes), add=()))
         self._lanes.clear()
 
     def _unfinished(self) -> str:
         where = [f"{partition} at {position} of {stop}" for partition, position, stop in self._positions()]
         shown = ", ".join(where[:_SHOWN])
         return shown if len(where) <= _SHOWN else f"{shown} and {len(where) - _SHOWN} more partitions"
+
+    @abstractmethod
+    def _end(self) -> None:
+        """Ends the client."""
+
+    @abstractmethod
+    def _reopen(self) -> None:
+        """Opens another client in place of one that failed."""
 
     @abstractmethod
     def _apply(self, change: Alignment) -> None:

@@ -11,10 +11,11 @@ from sparkapp.model.errors import (
     KafkaSparkJobError,
     TopicNotFound,
     TransactionFenced,
+    TransactionTimeoutTooLong,
 )
 from sparkapp.native.kafka_errors import MEANING, OUT_OF_REACH, error_of
 
-_AT_ONCE = (AuthenticationFailed, AuthorizationFailed, TopicNotFound, TransactionFenced)
+_AT_ONCE = (AuthenticationFailed, AuthorizationFailed, TopicNotFound, TransactionFenced, TransactionTimeoutTooLong)
 
 
 class BrokerErrors:

@@ -41,11 +41,8 @@ class NativeConsumer(BoundedReader):
         self._shares = _FEW
         self._client = self._opened()
         self._numbers: dict[TopicPartition, int] = {}
-        self._is_open = True
 
-    def close(self) -> None:
-        """Ends the client; nothing is committed."""
-        self._is_open = False
+    def _end(self) -> None:
         self._client.close()
 
     def _opened(self) -> _kafka_arrow.Consumer:
@@ -55,23 +52,24 @@ class NativeConsumer(BoundedReader):
             raise ConfigurationError(f"Kafka consumer: {refusal}") from refusal
 
     def _apply(self, change: Alignment) -> None:
-        if not self._is_open:
-            return
         add = list(change.add)
         if len(self._lanes) > 2 * self._shares:
-            add = self._reopened(add)
+            self._shares = len(self._lanes)
+            self._reopen()
+            add = self._everything(add)
         elif change.drop:
             self._client.unassign([self._numbers.pop(partition) for partition in change.drop])
         if add:
             numbers = self._client.assign([(*split.partition, split.start) for split in add])
             self._numbers.update(zip((split.partition for split in add), numbers, strict=True))
 
-    def _reopened(self, add: list[KafkaPartitionSplit]) -> list[KafkaPartitionSplit]:
-        """Opens the client with a share for each lane; returns everything that must be assigned then."""
+    def _reopen(self) -> None:
         self._client.close()
-        self._shares = len(self._lanes)
         self._client = self._opened()
         self._numbers.clear()
+
+    def _everything(self, add: list[KafkaPartitionSplit]) -> list[KafkaPartitionSplit]:
+        """What is to be added, and the lanes that had been assigned to a former client."""
         starts = {split.partition: split for split in add}
         return [
             starts.get(partition) or KafkaPartitionSplit(partition, lane.position, lane.position)

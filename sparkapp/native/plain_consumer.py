@@ -22,6 +22,8 @@ _TAKE = 10_000
 _WAIT = 0.1
 _LINGER = 0.01
 """How long a batch that has rows waits for more."""
+_TURN = 1000
+"""Rows that one partition gives before the next one has its turn."""
 _KEEP = 20_000
 """Messages kept of a partition that is not read now, before its fetching is paused."""
 
@@ -57,25 +59,24 @@ class PlainConsumer(BoundedReader):
 
     def __init__(self, config: Mapping[str, str]) -> None:
         super().__init__()
-        settings: dict[str, object] = {**consumer_settings(config)}
-        settings["error_cb"] = lambda error: self._errors.note(error.code(), error.str())
+        self._settings: dict[str, object] = {**consumer_settings(config)}
+        self._settings["error_cb"] = lambda error: self._errors.note(error.code(), error.str())
         try:
-            self._client = Consumer(settings)
+            self._client = Consumer(self._settings)
         except KafkaException as failure:
             raise ConfigurationError(f"Kafka consumer: {failure.args[0].str()}") from failure
         self._kept: dict[TopicPartition, _Kept] = {}
         self._pending: list[TopicPartition] = []
-        self._is_open = True
 
-    def close(self) -> None:
-        """Ends the client; nothing is committed."""
-        if self._is_open:
-            self._is_open = False
-            self._client.close()
+    def _end(self) -> None:
+        self._client.close()
+
+    def _reopen(self) -> None:
+        self._client.close()
+        self._client = Consumer(self._settings)
+        self._kept.clear()
 
     def _apply(self, change: Alignment) -> None:
-        if not self._is_open:
-            return
         if change.drop:
             self._client.incremental_unassign([Position(*partition) for partition in change.drop])
             for partition in change.drop:
@@ -96,10 +97,9 @@ class PlainConsumer(BoundedReader):
         moved = False
         is_full = False
         while self._pending and not is_full:
-            share = max(1, limits.max_rows // len(self._pending))
             before = len(rows), len(self._pending)
             for partition in list(self._pending):
-                room, is_full = self._take(partition, min(share, limits.max_rows - len(rows)), room, rows)
+                room, is_full = self._take(partition, min(_TURN, limits.max_rows - len(rows)), room, rows)
                 if self._kept[partition].is_done:
                     self._kept[partition].position = self._kept[partition].stop
                     self._pending.remove(partition)

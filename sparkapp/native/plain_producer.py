@@ -79,7 +79,7 @@ class PlainProducer(CheckedProducer):
             self._produce_one(client, name, _bytes(output.key, row), _bytes(output.value, row), optional)
             optional.clear()
             if row % _ROWS_A_POLL == 0:
-                client.poll(0)
+                self._poll(0)
 
     def _produce_one(
         self, client: Producer, topic: str, key: bytes | None, value: bytes | None, optional: Mapping[str, Any]
@@ -90,7 +90,7 @@ class PlainProducer(CheckedProducer):
                     with _failures():
                         client.produce(topic, value, key, **optional)
                 except BufferError:  # the queue is full
-                    client.poll(0.05)
+                    self._poll(0.05)
                     self._errors.raise_final(f"producing to {topic}")
                 else:
                     return
@@ -115,7 +115,12 @@ class PlainProducer(CheckedProducer):
         return self._group_metadata[group_id]
 
     def _flush(self, seconds: float) -> int:
-        return int(self._open.flush(seconds))
+        client = self._open
+        try:
+            return int(client.flush(seconds))
+        except (KafkaException, SystemError) as failure:
+            self._note(failure)
+            return len(client)
 
     def _delivered(self, error: KafkaError | None, message: Message) -> None:
         if error is None:
@@ -134,7 +139,37 @@ class PlainProducer(CheckedProducer):
         return deliveries
 
     def _look_at_errors(self) -> None:
-        self._open.poll(0)
+        self._poll(0)
+
+    def _poll(self, seconds: float) -> None:
+        """Serves callbacks; out of these confluent_kafka raises a fatal error instead of handing it to ``error_cb``."""
+        try:
+            self._open.poll(seconds)
+        except (KafkaException, SystemError) as failure:
+            self._note(failure)
+
+    def _note(self, failure: KafkaException | SystemError) -> None:
+        # With the fatal error raised, callbacks that follow it end in a SystemError, their reports uncounted: what was
+        # produced is not complete then, whatever the other reports say.
+        error = _error_of(failure) or self._fatal_error()
+        if error is None:
+            raise failure
+        self._errors.note(error.code(), error.str())
+        self._fail(error.code(), error.str())
+
+    def _fatal_error(self) -> KafkaError | None:
+        """The error that a transactional client has stopped at; asked for where confluent_kafka has lost it."""
+        try:
+            self._open.begin_transaction()
+        except KafkaException as refusal:
+            error: KafkaError = refusal.args[0]
+            return error if error.fatal() else None
+        return None
+
+
+def _error_of(failure: BaseException) -> KafkaError | None:
+    cause = failure if isinstance(failure, KafkaException) else failure.__cause__
+    return cause.args[0] if isinstance(cause, KafkaException) else None
 
 
 @contextmanager

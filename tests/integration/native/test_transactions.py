@@ -1,0 +1,154 @@
+"""Transactions of the batch producer, judged by a read_committed reader and by the coordinator."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import pyarrow as pa
+import pytest
+from confluent_kafka import Consumer
+from confluent_kafka import TopicPartition as Position
+
+from sparkapp.model.errors import TransactionError, TransactionFenced, TransactionTimeoutTooLong
+from sparkapp.model.partition import TopicPartition
+from sparkapp.native.interface import BatchProducer
+from tests.support.batch_path import BatchPath
+from tests.support.site import Site
+
+
+def batch(*values: str) -> pa.RecordBatch:
+    return pa.record_batch({"value": pa.array(values)})
+
+
+def produce_and_flush(producer: BatchProducer, topic: str, *values: str) -> int:
+    producer.produce(batch(*values), topic=topic)
+    return producer.flush(30)
+
+
+def committed(path: BatchPath, group: str, *partitions: TopicPartition) -> list[tuple[int, str | None]]:
+    consumer = Consumer({"bootstrap.servers": path.bootstrap, "group.id": group, "isolation.level": "read_committed"})
+    try:
+        found = consumer.committed([Position(*partition) for partition in partitions], timeout=30)
+        return [(one.offset, one.metadata) for one in found]
+    finally:
+        consumer.close()
+
+
+def test_aborted_records_and_offsets_are_invisible_and_committed_ones_are_not(path: BatchPath, site: Site) -> None:
+    group, source = site.prefix, TopicPartition(site.topic, 0)
+    producer = path.transactional(f"{site.prefix}-0")
+
+    producer.begin_transaction()
+    producer.produce(batch("a", "b"), topic=site.topic)
+    producer.send_offsets({source: 17}, group_id=group, metadata="aborted", timeout=30)
+    assert producer.flush(30) == 2
+    producer.abort_transaction(30)
+    assert site.numbers() == []
+    assert committed(path, group, source) == [(-1001, None)]
+
+    producer.begin_transaction()
+    producer.produce(batch("1", "2"), topic=site.topic)
+    producer.send_offsets({source: 42}, group_id=group, metadata='{"checkpoint": 7}', timeout=30)
+    assert producer.flush(30) == 2
+    assert site.numbers() == []
+    assert site.open_transactions() == [f"{site.prefix}-0"]
+    producer.commit_transaction(30)
+    assert site.numbers() == [1, 2]
+    assert committed(path, group, source) == [(42, '{"checkpoint": 7}')]
+    assert site.open_transactions() == []
+
+
+def test_close_leaves_the_transaction_open_and_the_next_life_aborts_it(path: BatchPath, site: Site) -> None:
+    producer = path.transactional(f"{site.prefix}-0")
+    producer.begin_transaction()
+    producer.produce(batch("1", "2", "3"), topic=site.topic)
+    assert producer.flush(30) == 3
+    producer.close()
+    assert site.open_transactions() == [f"{site.prefix}-0"]
+    path.transactional(f"{site.prefix}-0")
+    assert site.open_transactions() == []
+    assert site.numbers() == []
+
+
+def test_an_abandoned_queue_is_not_sent_on_close(path: BatchPath, site: Site) -> None:
+    producer = path.transactional(f"{site.prefix}-0", linger_ms="5000")
+    producer.begin_transaction()
+    producer.produce(batch("1"), topic=site.topic)
+    before = time.monotonic()
+    producer.close()
+    assert time.monotonic() - before < 3
+    assert site.open_transactions() == []
+
+
+def test_a_fenced_producer_learns_it_when_it_flushes(path: BatchPath, site: Site) -> None:
+    zombie = path.transactional(f"{site.prefix}-0")
+    zombie.begin_transaction()
+    zombie.produce(batch("1"), topic=site.topic)
+    assert zombie.flush(30) == 1
+    successor = path.transactional(f"{site.prefix}-0")
+    with pytest.raises(TransactionFenced):
+        produce_and_flush(zombie, site.topic, "2")
+    with pytest.raises(TransactionFenced):
+        zombie.produce(batch("3"), topic=site.topic)
+    successor.begin_transaction()
+    successor.produce(batch("4"), topic=site.topic)
+    assert successor.flush(30) == 1
+    successor.commit_transaction(30)
+    assert site.numbers() == [4]
+    assert site.open_transactions() == []
+
+
+STEPS: dict[str, Callable[[BatchProducer, Site], object]] = {
+    "send_offsets": lambda producer, site: producer.send_offsets(
+        {TopicPartition(site.topic, 0): 1}, group_id=site.prefix, metadata="", timeout=30
+    ),
+    "commit": lambda producer, _: producer.commit_transaction(30),
+    "abort": lambda producer, _: producer.abort_transaction(30),
+}
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_fenced_producer_learns_it_at_every_step(path: BatchPath, site: Site, step: str) -> None:
+    zombie = path.transactional(f"{site.prefix}-0")
+    zombie.begin_transaction()
+    zombie.produce(batch("1"), topic=site.topic)
+    assert zombie.flush(30) == 1
+    path.transactional(f"{site.prefix}-0")
+    with pytest.raises(TransactionFenced):
+        STEPS[step](zombie, site)
+    assert site.numbers() == []
+    assert site.open_transactions() == []
+
+
+def test_steps_in_the_wrong_order(path: BatchPath, site: Site) -> None:
+    producer = path.producer(transactional_id=f"{site.prefix}-0")
+    with pytest.raises(TransactionError):
+        producer.begin_transaction()
+    producer.init_transactions(30)
+    with pytest.raises(TransactionError):
+        producer.produce(batch("1"), topic=site.topic)
+    producer.begin_transaction()
+    with pytest.raises(TransactionError):
+        producer.begin_transaction()
+    producer.produce(batch("2"), topic=site.topic)
+    assert producer.flush(30) == 1
+    producer.commit_transaction(30)
+    assert site.numbers() == [2]
+
+
+def test_a_timeout_beyond_the_brokers_limit(path: BatchPath, site: Site) -> None:
+    producer = path.producer(transactional_id=f"{site.prefix}-0", transaction_timeout_ms="900001")
+    with pytest.raises(TransactionTimeoutTooLong):
+        producer.init_transactions(30)
+
+
+def test_counts_start_anew_with_each_transaction(path: BatchPath, site: Site) -> None:
+    producer = path.transactional(f"{site.prefix}-0")
+    for round_ in range(1, 4):
+        producer.begin_transaction()
+        producer.produce(batch(*map(str, range(round_))), topic=site.topic)
+        assert producer.flush(30) == round_
+        assert producer.flush(30) == 0
+        producer.commit_transaction(30)
+    assert sorted(site.numbers()) == [0, 0, 0, 1, 1, 2]
