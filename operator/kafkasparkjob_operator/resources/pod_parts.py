@@ -7,13 +7,14 @@ from typing import Any
 
 from kafkasparkjob_operator.workload import PodResources, Wanted
 from sparkapp.model import names
+from sparkapp.model.client_config import PASSWORD_FILE
 
 USER = 10001
 """The image's user; no root, in any pod."""
 OVERHEAD_FACTOR = 0.4
 """Memory beside the Java heap, as a share of it: Python and librdkafka live there (Spark's own share for Python)."""
 MIN_OVERHEAD_MEBIBYTES = 384
-PASSWORD_FILE = "password"  # noqa: S105 - the name of a file
+
 _CREDENTIALS_MODE = 0o440
 
 

@@ -1,0 +1,105 @@
+"""The resource's definition on a real API server: what is accepted, what is refused, and with which words."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from kafkasparkjob_operator.workload import wanted_from_resource
+from tests.support.api_client import JOBS, REPOSITORY, ApiClient, ApiError, manifests
+from tests.support.fake_kubernetes import merged
+
+CORPUS = Path(__file__).parent / "corpus"
+BASE = yaml.safe_load((CORPUS / "base.yaml").read_text(encoding="utf-8"))
+EXAMPLES = sorted(REPOSITORY.glob("examples/**/*.yaml"))
+
+
+def cases(name: str) -> list[Any]:
+    return [
+        pytest.param(case, id=case["name"])
+        for case in yaml.safe_load((CORPUS / f"{name}.yaml").read_text(encoding="utf-8"))
+    ]
+
+
+def create(api: ApiClient, manifest: dict[str, Any], *, dry_run: bool = True) -> dict[str, Any]:
+    query = "?fieldValidation=Strict" + ("&dryRun=All" if dry_run else "")
+    return api.call("POST", JOBS.format("default") + query, manifest)
+
+
+def test_the_corpus_is_large_enough() -> None:
+    assert len(cases("valid")) >= 15
+    assert len(cases("invalid")) >= 25
+
+
+@pytest.mark.parametrize("case", cases("valid"))
+def test_valid(api: ApiClient, case: dict[str, Any]) -> None:
+    created = create(api, merged(BASE, case["patch"]))
+    wanted_from_resource(created["spec"], namespace="default", name=created["metadata"]["name"])
+
+
+@pytest.mark.parametrize("case", cases("invalid"))
+def test_invalid(api: ApiClient, case: dict[str, Any]) -> None:
+    with pytest.raises(ApiError) as caught:
+        create(api, merged(BASE, case["patch"]))
+    assert case["message"] in caught.value.message
+
+
+@pytest.mark.parametrize("case", cases("transitions"))
+def test_transitions(api: ApiClient, unique: str, case: dict[str, Any]) -> None:
+    name = f"t-{unique.rpartition('.')[2]}"
+    create(api, merged(merged(BASE, case["before"]), {"metadata": {"name": name}}), dry_run=False)
+    path = f"{JOBS.format('default')}/{name}"
+    current = api.get(path)
+    assert current is not None
+    changed = merged(merged(BASE, case["after"]), {"metadata": current["metadata"]})
+    if "message" in case:
+        with pytest.raises(ApiError) as caught:
+            api.call("PUT", path, changed)
+        assert case["message"] in caught.value.message
+    else:
+        assert api.call("PUT", path, changed)["metadata"]["generation"] == 2
+    api.call("DELETE", path)
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: str(path.relative_to(REPOSITORY / "examples")))
+def test_examples(api: ApiClient, path: Path) -> None:
+    for manifest in manifests(path):
+        if manifest["kind"] == "KafkaSparkJob":
+            create(api, manifest)
+        else:
+            api.call("POST", "/api/v1/namespaces/default/configmaps?dryRun=All&fieldValidation=Strict", manifest)
+
+
+def test_defaults_fill_in_everything_that_has_one(api: ApiClient) -> None:
+    spec = create(api, BASE)["spec"]
+    assert spec["parallelism"] == 1
+    assert spec["checkpoint"] == {"intervalSeconds": 10}
+    assert spec["sink"]["semantic"] == "EXACTLY_ONCE"
+    assert spec["source"]["startup"] == {"mode": "GROUP_OFFSETS", "onMissingOffset": "EARLIEST"}
+    assert spec["driver"] == {"cores": 1, "coreRequest": "100m", "memory": "1g"}
+    assert spec["restartPolicy"]["backoff"] == {"initialSeconds": 5, "maxSeconds": 300, "multiplier": 2}
+
+
+def test_scale_reads_and_writes_the_parallelism(api: ApiClient, unique: str) -> None:
+    name = f"t-{unique.rpartition('.')[2]}"
+    create(api, merged(BASE, {"metadata": {"name": name}}), dry_run=False)
+    path = f"{JOBS.format('default')}/{name}"
+    api.merge(f"{path}/status", {"status": {"parallelism": 1, "selector": "kafkaspark.io/job=x"}})
+    scale = api.call("GET", f"{path}/scale")
+    assert (scale["spec"]["replicas"], scale["status"]) == (1, {"replicas": 1, "selector": "kafkaspark.io/job=x"})
+    api.merge(f"{path}/scale", {"spec": {"replicas": 3}})
+    assert api.call("GET", path)["spec"]["parallelism"] == 3
+    with pytest.raises(ApiError, match="should be greater than or equal to 1"):
+        api.merge(f"{path}/scale", {"spec": {"replicas": 0}})
+    api.call("DELETE", path)
+
+
+def test_the_table_has_the_columns_that_people_look_for(api: ApiClient) -> None:
+    definition = yaml.safe_load((REPOSITORY / "crds/kafkasparkjobs.yaml").read_text(encoding="utf-8"))
+    version = definition["spec"]["versions"][0]
+    columns = [one["name"] for one in version["additionalPrinterColumns"] if not one.get("priority")]
+    assert columns == ["Ready", "State", "Parallelism", "Checkpoint", "Lag", "Restarts", "Age"]
+    assert api.get("/apis/streaming.kafkaspark.io/v1alpha1") is not None
