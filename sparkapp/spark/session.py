@@ -15,13 +15,19 @@ from sparkapp.spark.transform import code_directory
 
 SPARK_CONF_FILE = "spark-conf.json"
 
+_DEFAULTS = {
+    # Larger batches, fewer crossings between the JVM and Python; lower it where records are far beyond 10 KB.
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "16384",
+    # With a limit in bytes Spark measures the whole batch after every row, and for a list column of nothing but nulls
+    # (headers, mostly) one measurement costs as much as there are rows: batches of 65,536 rows took minutes.
+    "spark.sql.execution.arrow.maxBytesPerBatch": "2147483647",
+}
+
 _ALWAYS = {
     # A second copy of a task would fence the first: both write under the same transactional id.
     "spark.speculation": "false",
     "spark.python.worker.reuse": "true",
     "spark.python.daemon.module": "sparkapp.spark.worker_daemon",
-    # Larger batches, fewer crossings between the JVM and Python.
-    "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
     "spark.sql.streaming.pollingDelay": "50ms",
     # The query log is rebuilt from the document at each start: neither checksums nor renames have to protect it.
     "spark.sql.streaming.checkpointFileManagerClass": (
@@ -32,6 +38,8 @@ _ALWAYS = {
     "spark.sql.streaming.minBatchesToRetain": "10",
     "spark.sql.session.timeZone": "UTC",
     "spark.ui.showConsoleProgress": "false",
+    # Not supported in streaming; left on, Spark warns at each start.
+    "spark.sql.adaptive.enabled": "false",
 }
 
 
@@ -41,6 +49,7 @@ def session_settings(job: Job, *, directory: Path = Path(names.JOB_DIRECTORY)) -
     :param directory: where the operator's ``spark-conf.json`` is mounted; without one the session is local.
     """
     settings: dict[str, str] = {
+        **_DEFAULTS,
         "spark.app.name": f"{job.namespace}.{job.name}",
         # A shuffle ends in as many writers as there are subtasks with transactional ids.
         "spark.sql.shuffle.partitions": str(job.spec.parallelism),
