@@ -36,10 +36,6 @@ _IDLE_PROBE_SECONDS = 0.25
 """How often the brokers are asked for news while a checkpoint is due and nothing was new."""
 
 
-class DrainedSignal(Exception):
-    """Ends the query from inside its last batch; never leaves the engine."""
-
-
 class MicroBatchEngine:
     """Runs one attempt of a job until it fails or is asked to drain.
 
@@ -86,7 +82,10 @@ class MicroBatchEngine:
         self._pending: tuple[KafkaPartitionSplit, ...] | None = None
         self._due = clock()
         self._draining = threading.Event()
-        self._drained = threading.Event()
+        self._lock = threading.Lock()
+        """Guards the three below: whether a checkpoint is planned or under way, and whether another one may begin."""
+        self._in_batch = False
+        self._stopped = False
         self._failure: KafkaSparkJobError | None = None
         self._query: StreamingQuery | None = None
 
@@ -127,8 +126,11 @@ class MicroBatchEngine:
         # A backlog beyond the cap is worked off without pauses; else the interval sets the pace.
         capped = sum(split.size for split in splits) >= self._job.spec.source.max_offsets_per_checkpoint
         self._due = now if capped else now + self._job.spec.checkpoint_interval_seconds
-        self._pending = splits
-        self._plan = start + 1
+        with self._lock:
+            if self._draining.is_set():
+                return start
+            self._pending = splits
+            self._plan = start + 1
         return self._plan
 
     # -- the life of the query ------------------------------------------------------------------------------------
@@ -174,25 +176,29 @@ class MicroBatchEngine:
         """
         query = self._query
         assert query is not None, "started before"
-        idle_since: float | None = None
         while query.isActive:
             time.sleep(0.1)
-            if self._draining.is_set() and self._pending is None:
-                # Nothing planned: no batch will come that could notice the drain.
-                idle_since = idle_since or self._clock()
-                if self._clock() - idle_since > 1.0 and self._pending is None:
-                    break
-        if query.isActive:
-            query.stop()
-            self._drained.set()
+            if self._draining.is_set() and self._stop_between_checkpoints():
+                query.stop()
+                break
         self._server.close()
-        if self._drained.is_set() and self._failure is None:
+        if self._stopped and self._failure is None:
             return
         raise self._failure or original_error(query.exception())
 
     # -- one micro-batch ------------------------------------------------------------------------------------------
 
+    def _stop_between_checkpoints(self) -> bool:
+        """True, and no further batch begins, if none is planned or under way: then the query may be stopped."""
+        with self._lock:
+            self._stopped = self._pending is None and not self._in_batch
+            return self._stopped
+
     def _run_batch(self, frame: DataFrame, batch_id: int) -> None:
+        with self._lock:
+            if self._stopped:
+                return
+            self._in_batch = True
         try:
             self._checkpoint(frame, batch_id + 1)
         except Exception as error:
@@ -203,11 +209,9 @@ class MicroBatchEngine:
             self._failure = self._failure or ours
             msg = f"checkpoint {batch_id + 1} failed"
             raise RuntimeError(msg) from None
-        if self._draining.is_set():
-            # Returning would let Spark begin another batch; the document is final, Spark's own log may miss this one.
-            self._drained.set()
-            msg = "drained at a completed checkpoint"
-            raise DrainedSignal(msg)
+        finally:
+            with self._lock:
+                self._in_batch = False
 
     def _checkpoint(self, frame: DataFrame, checkpoint_id: int) -> None:
         if checkpoint_id <= self._coordinator.document.checkpoint_id:
