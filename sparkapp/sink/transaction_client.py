@@ -15,7 +15,8 @@ from sparkapp.model.deadline import Deadline
 from sparkapp.model.errors import KafkaAccessError, KafkaSparkJobError, KafkaUnreachable
 from sparkapp.model.settlement import EndTxnAnswer
 from sparkapp.model.transactional_id import number_of
-from sparkapp.sink.kafka_wire import KafkaWire, RefusedWireError, RetriableWireError
+from sparkapp.sink.kafka_connection import KafkaConnection, RefusedWireError, RetriableWireError
+from sparkapp.sink.kafka_wire import KafkaWire
 from sparkapp.sink.transactions import EndTxn, TransactionDescription, TransactionListing
 
 LOG = logging.getLogger(__name__)
@@ -49,7 +50,8 @@ class TransactionClient:
     """
 
     def __init__(self, config: Mapping[str, str], *, timeout: float = 30.0) -> None:
-        self._wire = KafkaWire(config)
+        self._connection = KafkaConnection(config)
+        self._wire = KafkaWire(self._connection)
         self._timeout = timeout
 
     def end_txn(
@@ -105,10 +107,10 @@ class TransactionClient:
                 await self._wire.coordinators(ids, _request_deadline(used))
             except (RetriableWireError, RefusedWireError, KafkaSparkJobError) as error:
                 LOG.debug("looking the coordinators up: %s", error)
-            return await self._wire.gather(one, ends)
+            return await self._connection.gather(one, ends)
 
         try:
-            return self._wire.run(used, every)
+            return self._connection.run(used, every)
         except KafkaUnreachable as error:
             # Nothing was sent, but the caller's question stays the same: ask again.
             LOG.info("EndTxn: %s", error)
@@ -130,7 +132,9 @@ class TransactionClient:
                 at: dict[object, list[str]] = {}
                 for one, node in (await self._wire.coordinators(part, limit)).items():
                     at.setdefault(node, []).append(one)
-                parts = await self._wire.gather(lambda each: self._wire.describe(each[1], each[0], limit), at.items())
+                parts = await self._connection.gather(
+                    lambda each: self._wire.describe(each[1], each[0], limit), at.items()
+                )
                 return {one: description for answers in parts for one, description in answers.items()}
 
             return await self._retried(attempt, used, f"describing {len(part)} transactional ids", part)
@@ -142,7 +146,7 @@ class TransactionClient:
                 found |= await chunk(part)
             return found
 
-        return self._wire.run(used, every) if ids else {}
+        return self._connection.run(used, every) if ids else {}
 
     def list_transactions(self, prefix: str, *, deadline: Deadline | None = None) -> list[TransactionListing]:
         """Every transactional id ``prefix-N`` that any coordinator knows, in any state, by id's number.
@@ -158,12 +162,12 @@ class TransactionClient:
 
         async def attempt() -> list[TransactionListing]:
             limit = _request_deadline(used)
-            answers = await self._wire.gather(
+            answers = await self._connection.gather(
                 lambda node: self._wire.list_transactions(pattern, node, limit), self._wire.brokers()
             )
             return [row for rows in answers for row in rows]
 
-        rows = self._wire.run(used, lambda: self._retried(attempt, used, f"listing transactions of {prefix}"))
+        rows = self._connection.run(used, lambda: self._retried(attempt, used, f"listing transactions of {prefix}"))
         numbered = [(number_of(row.transactional_id, prefix), row) for row in rows]
         return [row for number, row in sorted(((n, r) for n, r in numbered if n is not None), key=lambda each: each[0])]
 
@@ -188,14 +192,14 @@ class TransactionClient:
             await self._retried(attempt, used, f"fencing {transactional_id}", [transactional_id])
 
         async def every() -> None:
-            await self._wire.gather(one, ids)
+            await self._connection.gather(one, ids)
 
         if ids:
-            self._wire.run(used, every)
+            self._connection.run(used, every)
 
     def close(self) -> None:
         """Ends the connections; the next call would open new ones."""
-        self._wire.close()
+        self._connection.close()
 
     async def _retried(
         self,
@@ -216,7 +220,7 @@ class TransactionClient:
                     raise KafkaUnreachable(msg) from error
                 if error.name != _CONCURRENT:
                     self._wire.forget_coordinators(transactional_ids)
-            await self._wire.sleep(deadline.bound(pause))
+            await self._connection.sleep(deadline.bound(pause))
             pause = min(2 * pause, _LONGEST_PAUSE)
 
 

@@ -6,17 +6,24 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException
+from confluent_kafka import Consumer, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as ClientPartition
-from confluent_kafka.admin import AdminClient
 
 from sparkapp.model.deadline import Deadline
-from sparkapp.model.errors import KafkaSparkJobError, KafkaUnreachable
+from sparkapp.model.errors import AuthenticationFailed, AuthorizationFailed, KafkaSparkJobError, KafkaUnreachable
 from sparkapp.model.partition import TopicPartition
-from sparkapp.native.kafka_errors import error_for
+from sparkapp.native.kafka_errors import MEANING, RETRIED, error_for
+from sparkapp.sink.refused_credentials import cluster_properties
 
+_MAY_PASS = RETRIED | {
+    KafkaError.UNSTABLE_OFFSET_COMMIT,
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.NOT_COORDINATOR,
+}
 _PAUSE = 0.1
-_SHARED = ("security.", "sasl.", "ssl.")
+_REQUEST_SECONDS = 3.0
+"""One request; between requests it is noticed that credentials or rights are missing."""
 
 
 class Witness(Protocol):
@@ -38,74 +45,70 @@ class GroupOffsetsWitness:
     """
 
     def __init__(self, config: Mapping[str, str], *, group_id: str, timeout: float = 30.0) -> None:
-        shared = {
-            name: value
-            for name, value in config.items()
-            if name in {"bootstrap.servers", "client.id"} or name.startswith(_SHARED)
-        }
+        # A read_committed consumer asks for stable offsets (KIP-447).
+        self._config = {**cluster_properties(config), "group.id": group_id, "isolation.level": "read_committed"}
         self._group_id = group_id
         self._timeout = timeout
-        self._last_error: KafkaError | None = None
-        self._admin = AdminClient({**shared, "error_cb": self._remember})
 
     def committed(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        """See :meth:`Witness.committed`.
+
+        A client for each question, of which there are few: it is ended here, so that no callback can outlive it.
+
+        :raises KafkaUnreachable: no stable answer in time. :raises AuthenticationFailed: the credentials were refused.
+        :raises AuthorizationFailed: READ is missing on the group, or DESCRIBE on a topic.
+        """
         wanted = [ClientPartition(topic, partition) for topic, partition in partitions]
         if not wanted:
             return {}
+        errors: list[KafkaError] = []
+        consumer = Consumer({**self._config, "error_cb": errors.append})
+        try:
+            return self._ask(consumer, wanted, errors)
+        finally:
+            consumer.close()
+
+    def close(self) -> None:
+        """Nothing is held open between questions."""
+
+    def _ask(
+        self, consumer: Consumer, wanted: list[ClientPartition], errors: list[KafkaError]
+    ) -> dict[TopicPartition, int]:
         deadline = Deadline.after(self._timeout)
         while True:
             try:
-                return self._ask(wanted, deadline)
+                return _offsets(consumer.committed(wanted, timeout=deadline.bound(_REQUEST_SECONDS)))
             except KafkaException as error:
-                problem = error.args[0]
-                if not _may_pass(problem):
-                    raise self._translated(problem) from error
+                problem: KafkaError = error.args[0]
+                refused = _refusal(consumer, errors)
+                if refused is not None or problem.code() not in _MAY_PASS:
+                    raise self._translated(refused or problem) from error
                 if deadline.expired:
-                    raise self._late(problem) from error
-            # An open transaction ends by somebody else's doing; there is nothing to be woken by.
+                    msg = (
+                        f"the committed offsets of group {self._group_id} were not stable or not to be had within "
+                        f"{self._timeout:.0f} s: {problem.str()}"
+                    )
+                    raise KafkaUnreachable(msg) from error
+            # Some of these answers come at once; what they wait for is other brokers' doing.
             time.sleep(deadline.bound(_PAUSE))
-
-    def close(self) -> None:
-        """Nothing is held open: the client ends with its last reference."""
-
-    def _ask(self, wanted: list[ClientPartition], deadline: Deadline) -> dict[TopicPartition, int]:
-        request = ConsumerGroupTopicPartitions(self._group_id, wanted)
-        futures = self._admin.list_consumer_group_offsets(
-            [request], require_stable=True, request_timeout=max(0.1, deadline.remaining)
-        )
-        found = futures[self._group_id].result()
-        offsets = {}
-        for one in found.topic_partitions:
-            if one.error is not None:
-                raise KafkaException(one.error)
-            if one.offset >= 0:
-                offsets[TopicPartition(one.topic, one.partition)] = one.offset
-        return offsets
-
-    def _remember(self, error: KafkaError) -> None:
-        self._last_error = error
 
     def _translated(self, error: KafkaError) -> KafkaSparkJobError:
         return error_for(error, f"reading the committed offsets of group {self._group_id}")
 
-    def _late(self, error: KafkaError) -> KafkaSparkJobError:
-        cause = self._last_error
-        if cause is not None and cause.code() in {KafkaError._AUTHENTICATION, KafkaError.SASL_AUTHENTICATION_FAILED}:
-            return self._translated(cause)
-        return KafkaUnreachable(
-            f"the committed offsets of group {self._group_id} were not stable or not to be had within "
-            f"{self._timeout:.0f} s: {error.str()}"
-        )
+
+def _refusal(consumer: Consumer, errors: list[KafkaError]) -> KafkaError | None:
+    """What the client tells on its own account while it tries again: credentials by callback, ACLs as a message."""
+    message = consumer.poll(0)
+    if message is not None and message.error() is not None:
+        errors.append(message.error())
+    return next((one for one in errors if MEANING.get(one.code()) in {AuthenticationFailed, AuthorizationFailed}), None)
 
 
-def _may_pass(error: KafkaError) -> bool:
-    return bool(error.retriable()) or error.code() in {
-        KafkaError._TIMED_OUT,
-        KafkaError._TRANSPORT,
-        KafkaError._ALL_BROKERS_DOWN,
-        KafkaError.UNSTABLE_OFFSET_COMMIT,
-        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
-        KafkaError.COORDINATOR_NOT_AVAILABLE,
-        KafkaError.NOT_COORDINATOR,
-        KafkaError.REQUEST_TIMED_OUT,
-    }
+def _offsets(found: list[ClientPartition]) -> dict[TopicPartition, int]:
+    offsets = {}
+    for one in found:
+        if one.error is not None:
+            raise KafkaException(one.error)
+        if one.offset >= 0:
+            offsets[TopicPartition(one.topic, one.partition)] = one.offset
+    return offsets

@@ -220,13 +220,13 @@ def test_P12_end_txn_never_exceeds_version_4(pool, monkeypatch, site):
     from kafka.protocol.producer.transaction import EndTxnRequest
 
     sent = []
-    send = site.client._wire._send
+    send = site.client._connection.send
 
     async def watched(request, node, deadline):
         sent.append(request)
         return await send(request, node, deadline)
 
-    monkeypatch.setattr(site.client._wire, "_send", watched)
+    monkeypatch.setattr(site.client._connection, "send", watched)
     for _ in range(3):
         triple = written(pool, f"{site.prefix}-0", site.topic)
         assert site.client.end_txn(*triple, True) is EndTxnAnswer.NONE
@@ -236,5 +236,5 @@ def test_P12_end_txn_never_exceeds_version_4(pool, monkeypatch, site):
     versions = [one.API_VERSION for one in sent if isinstance(one, EndTxnRequest)]
     assert len(versions) == 3
     assert max(versions) <= 4
-    assert site.client._wire._manager.broker_version_data.api_version(EndTxnRequest) >= 5, "the broker offers more"
+    assert site.client._connection.offered_version(EndTxnRequest) >= 5, "the broker offers more"
     assert site.records() == [b"42"] * 3

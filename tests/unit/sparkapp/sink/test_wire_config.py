@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from sparkapp.sink.kafka_wire import END_TXN_MAX_VERSION, wire_config
+from sparkapp.sink.kafka_connection import wire_config
+from sparkapp.sink.kafka_wire import END_TXN_MAX_VERSION
 
 
 def test_plain_cluster():

@@ -1,0 +1,120 @@
+"""Credentials and ACLs, on a broker that has both."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from confluent_kafka.admin import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+)
+
+from sparkapp.model.deadline import Deadline
+from sparkapp.model.errors import AuthenticationFailed, AuthorizationFailed
+from sparkapp.model.partition import TopicPartition
+from sparkapp.model.transactional_id import FIRST_HINT
+from sparkapp.sink.lingering import abort_lingering
+from sparkapp.sink.transaction_client import TransactionClient
+from sparkapp.sink.witness import GroupOffsetsWitness
+
+pytestmark = pytest.mark.broker
+
+LOGIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+
+
+@pytest.fixture(scope="module")
+def secured(tmp_path_factory):
+    """Bootstrap of a broker with SASL/PLAIN users ``admin`` (super user) and ``job`` (ids of prefix ``mine``)."""
+    from localcluster.kafka import Broker
+
+    overrides = {
+        "listener.security.protocol.map": "HOST:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT",
+        "sasl.enabled.mechanisms": "PLAIN",
+        "sasl.mechanism.inter.broker.protocol": "PLAIN",
+        "listener.name.host.plain.sasl.jaas.config": (
+            f'{LOGIN} username="admin" password="a" user_admin="a" user_job="j";'
+        ),
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "super.users": "User:admin;User:ANONYMOUS",
+    }
+    with Broker.ephemeral(tmp_path_factory.mktemp("secured"), overrides=overrides) as broker:
+        admin = AdminClient(config(broker.bootstrap, "admin", "a"))
+        binding = AclBinding(
+            ResourceType.TRANSACTIONAL_ID, "mine", ResourcePatternType.PREFIXED, "User:job", "*",
+            AclOperation.WRITE, AclPermissionType.ALLOW,
+        )  # fmt: skip
+        for future in admin.create_acls([binding]).values():
+            future.result(30)
+        yield broker.bootstrap
+
+
+def config(bootstrap, user, password):
+    return {
+        "bootstrap.servers": bootstrap,
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "PLAIN",
+        "sasl.username": user,
+        "sasl.password": password,
+    }
+
+
+@pytest.fixture
+def client(secured):
+    opened = []
+
+    def make(user="job", password="j"):
+        opened.append(TransactionClient(config(secured, user, password), timeout=20))
+        return opened[-1]
+
+    yield make
+    for one in opened:
+        one.close()
+
+
+def test_right_credentials_and_rights(client):
+    job = client()
+    job.fence("mine-0")
+    assert job.describe(["mine-0"])["mine-0"].producer_epoch == 0
+    assert [one.transactional_id for one in job.list_transactions("mine")] == ["mine-0"]
+
+
+@pytest.mark.parametrize("call", ["end_txn", "describe", "list_transactions", "fence"])
+def test_a_wrong_password_is_said_at_once(client, call):
+    wrong = client(password="wrong")
+    arguments = {"end_txn": ("mine-0", 1, 0, True), "describe": (["mine-0"],)}.get(call, ("mine-0",))
+    deadline = Deadline.after(15)
+    with pytest.raises(AuthenticationFailed) as caught:
+        getattr(wrong, call)(*arguments)
+    assert not deadline.expired
+    assert "wrong" not in str(caught.value).replace("mine", "")
+
+
+@pytest.mark.parametrize("call", ["end_txn", "describe", "fence"])
+def test_a_missing_acl_is_said_at_once(client, call):
+    arguments = {"end_txn": ("other-0", 1, 0, True), "describe": (["other-0"],)}.get(call, ("other-0",))
+    with pytest.raises(AuthorizationFailed, match="other-0"):
+        getattr(client(), call)(*arguments)
+
+
+def test_ids_that_may_not_be_described_are_not_listed(client):
+    """Kafka leaves them out without a word: who may write under an id may describe it, so ours never miss."""
+    client("admin", "a").fence("other-1")
+    assert client().list_transactions("other") == []
+    assert [one.transactional_id for one in client("admin", "a").list_transactions("other")] == ["other-1"]
+    assert abort_lingering(client(), ["mine"], hint=FIRST_HINT, parallelism=1, pool_size=5).listed
+
+
+def test_the_witness_says_what_is_missing(secured):
+    started = time.monotonic()
+    partition = TopicPartition("in", 0)
+    with pytest.raises(AuthorizationFailed):
+        GroupOffsetsWitness(config(secured, "job", "j"), group_id="g", timeout=20).committed([partition])
+    with pytest.raises(AuthenticationFailed):
+        GroupOffsetsWitness(config(secured, "job", "wrong"), group_id="g").committed([partition])
+    assert time.monotonic() - started < 20, "said at once, not when the time was over"
+    assert GroupOffsetsWitness(config(secured, "admin", "a"), group_id="g").committed([partition]) == {}
