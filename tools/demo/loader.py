@@ -13,9 +13,9 @@ from confluent_kafka import KafkaError, Message, Producer
 from demo.data import SourceRecord
 from localcluster.errors import SetupError
 
-_SLICE = 100
+_SLICE = 20
 """Records between two looks at the clock."""
-_RESERVE_SECONDS = 20.0
+_RESERVE_SECONDS = 60.0
 """The pace falls so that what is left always lasts this long: data comes in until somebody says :meth:`hurry`."""
 
 

@@ -131,8 +131,15 @@ class FlightsStory:
             self._kubectl.ensure_namespace(self._kubectl.namespace)
             # One left by --keep, or by a run that was stopped.
             self._kubectl.delete(names.PLURAL, self.name)
+            self._await_no_pods()
             self._topics.recreate([self.source, self.sink], partitions=PARTITIONS)
             self._kubectl.apply(code_config_map(self._resource), self._resource)
+
+    def _await_no_pods(self) -> None:
+        # A job of the same name numbers its attempts on from what it finds: a new story begins with attempt 1.
+        selector = f"--selector={names.LABEL_JOB}={self.name}"
+        if self._kubectl.list("pods", f"{names.LABEL_JOB}={self.name}"):
+            self._kubectl.run("wait", "pods", selector, "--for=delete", "--timeout=90s", seconds=100)
 
     def _kill_driver(self, job: LiveJob, loader: PacedLoader) -> None:
         attempt = job.attempt
