@@ -9,6 +9,7 @@ from typing import Any
 from kafkasparkjob_operator.identity import JobIdentity, JobKey
 from kafkasparkjob_operator.observation import JobResource, Observation, job_resource, report_of
 from kafkasparkjob_operator.pod_view import PodView
+from sparkapp.model import names
 from sparkapp.model.report import Report
 
 _METADATA = ("namespace", "name", "uid", "generation", "resourceVersion", "creationTimestamp", "deletionTimestamp")
@@ -25,6 +26,7 @@ class Cache:
         self._jobs: dict[JobKey, tuple[str, bytes]] = {}
         self._pods: dict[JobKey, dict[str, PodView]] = {}
         self._reports: dict[JobKey, Mapping[str, Any]] = {}
+        self._ended: dict[JobKey, PodView] = {}
 
     def __len__(self) -> int:
         return len(self._jobs)
@@ -46,7 +48,7 @@ class Cache:
         return key
 
     def drop_job(self, key: JobKey) -> None:
-        for part in (self._jobs, self._pods, self._reports):
+        for part in (self._jobs, self._pods, self._reports, self._ended):
             part.pop(key, None)
 
     def version(self, key: JobKey) -> str:
@@ -55,6 +57,12 @@ class Cache:
 
     def put_pod(self, key: JobKey, pod: PodView) -> None:
         self._pods.setdefault(key, {})[pod.uid] = pod
+        if pod.finished and pod.role == names.ROLE_DRIVER:
+            self._ended[key] = pod
+
+    def ended_driver(self, key: JobKey) -> PodView | None:
+        """The driver that was last seen finished, and its last words, although its pod may be gone by now."""
+        return self._ended.get(key)
 
     def drop_pod(self, key: JobKey, uid: str) -> None:
         pods = self._pods.get(key)

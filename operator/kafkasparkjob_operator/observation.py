@@ -56,6 +56,7 @@ class Observation:
     """One job at one moment.
 
     :param pods: every pod of the job, of any attempt and of any former life of the resource.
+    :param ended_driver: the driver that a watch last saw finished; its pod may be gone before anybody has looked.
     :param live: None where the rest comes from the watched cache; whatever creates or deletes needs a live look.
     """
 
@@ -63,6 +64,7 @@ class Observation:
     pods: tuple[PodView, ...]
     report: Report | None
     live: Live | None = None
+    ended_driver: PodView | None = None
 
 
 def job_resource(body: Mapping[str, Any]) -> JobResource:
@@ -94,7 +96,11 @@ def report_of(body: Mapping[str, Any] | None, job: JobIdentity) -> Report | None
 
 
 def live_observation(
-    body: Mapping[str, Any], pods: Iterable[Mapping[str, Any]], config_maps: Iterable[Mapping[str, Any]]
+    body: Mapping[str, Any],
+    pods: Iterable[Mapping[str, Any]],
+    config_maps: Iterable[Mapping[str, Any]],
+    *,
+    ended_driver: PodView | None = None,
 ) -> Observation:
     """Builds the observation from what the API server says now."""
     job = job_resource(body)
@@ -105,6 +111,7 @@ def live_observation(
         job=job,
         pods=tuple(view for view in map(pod_view, pods) if view is not None),
         report=report_of(report if report is not None and _role(report) == ROLE_REPORT else None, job.identity),
+        ended_driver=ended_driver,
         live=Live(
             state=state_view(by_name.get(names.state_config_map(job.identity.name)), job.identity),
             records=tuple(sorted((one for one in records if one is not None), key=lambda one: one.attempt)),

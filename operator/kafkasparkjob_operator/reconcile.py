@@ -153,7 +153,7 @@ class Reconciler:
             if config_map["metadata"]["name"] == report:
                 self._cache.put_report(key, config_map)
         self._looked_at[key] = time.monotonic()
-        return live_observation(body, pods, config_maps)
+        return live_observation(body, pods, config_maps, ended_driver=self._cache.ended_driver(key))
 
     async def _create(self, observation: Observation, the_plan: Plan) -> Mapping[str, Any]:
         """Carries out what creates; the status that follows."""

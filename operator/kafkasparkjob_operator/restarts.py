@@ -41,6 +41,8 @@ def record_ending(draft: StatusDraft, observation: Observation, live: Live, driv
     Called by the state machine when the driver has finished or is gone, before its pod is deleted.
     """
     number = current_attempt(observation)
+    if driver is None:
+        driver = _gone_with_last_words(observation, number)
     ending = ending_of(driver, attempt=number, document=live.state.document)
     attempt = draft.section("attempt")
     attempt["outcome"] = str(ending.outcome)
@@ -55,6 +57,14 @@ def record_ending(draft: StatusDraft, observation: Observation, live: Live, driv
         _drained_unasked(draft, observation, number)
     else:
         _failed(draft, observation, number, ending)
+
+
+def _gone_with_last_words(observation: Observation, number: int) -> PodView | None:
+    """The attempt's driver as a watch last saw it: finished, and deleted before anybody looked."""
+    seen = observation.ended_driver
+    if seen is None or seen.attempt != number or seen.owner_uid != observation.job.identity.uid:
+        return None
+    return seen
 
 
 def note_stability(draft: StatusDraft, spec: Mapping[str, Any]) -> float | None:

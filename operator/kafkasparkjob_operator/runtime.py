@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import signal
 from collections.abc import Coroutine
 from typing import Any
 
@@ -97,6 +98,7 @@ class _Operator:
                 stop,
             )
         )  # fmt: skip
+        parts.append(asyncio.create_task(_take_signals(stop, after=watches_up), name="signals"))
         try:
             await self._watch(stop, watches_up)
         finally:
@@ -138,3 +140,11 @@ class _Operator:
 
         task.add_done_callback(ended)
         return task
+
+
+async def _take_signals(stop: asyncio.Event, *, after: asyncio.Event) -> None:
+    """Takes SIGTERM and SIGINT over from kopf, whose own way to stop waits 5 s for the flag that it was given."""
+    await after.wait()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)

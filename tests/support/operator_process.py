@@ -10,6 +10,7 @@ import sys
 import urllib.error
 import urllib.request
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from tests.support.api_client import REPOSITORY, await_that
@@ -68,3 +69,19 @@ class OperatorProcess:
         if self._process.poll() is None:
             self._process.terminate()
         return self._process.wait(20)
+
+
+@dataclass(frozen=True)
+class Place:
+    """A namespace, and an identity with the rights that the chart gives the operator there."""
+
+    namespace: str
+    kubeconfig: Path
+
+
+@dataclass(frozen=True)
+class Running:
+    """An operator that many tests share, each with a job of its own name."""
+
+    place: Place
+    operator: OperatorProcess

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import subprocess
+import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
-from tests.support.api_client import ApiClient
+from localcluster.pki import Authority, write_kubeconfig
+from tests.support.api_client import REPOSITORY, ApiClient
 from tests.support.api_server import api_server, programs
-from tests.support.operator_process import OperatorProcess
+from tests.support.operator_process import OperatorProcess, Place, Running
 
 
 @pytest.fixture(scope="session")
@@ -34,23 +40,81 @@ def api(kubeconfig: Path) -> ApiClient:
     return client
 
 
-@pytest.fixture
-def namespace(api: ApiClient, unique: str) -> Iterator[str]:
-    """A namespace of this test's own."""
-    name = f"t-{unique.rpartition('.')[2]}"
-    api.call("POST", "/api/v1/namespaces", {"metadata": {"name": name}})
-    yield name
-    api.call("DELETE", f"/api/v1/namespaces/{name}")
+@pytest.fixture(scope="session")
+def chart(kubeconfig: Path) -> Callable[..., list[dict[str, Any]]]:
+    """``chart("key=value", …)`` renders the chart as release "kafkaspark" in namespace "kafkaspark-system"."""
+    helm = kubeconfig.parent / "bin" / "helm"
+
+    def render(*values: str) -> list[dict[str, Any]]:
+        command = [helm, "template", "kafkaspark", REPOSITORY / "charts/kafkaspark-operator"]
+        command += ["--namespace", "kafkaspark-system", *(part for value in values for part in ("--set", value))]
+        text = subprocess.run([str(one) for one in command], check=True, capture_output=True, text=True).stdout
+        return [one for one in yaml.safe_load_all(text) if one]
+
+    return render
+
+
+@pytest.fixture(scope="session")
+def make_place(api: ApiClient, kubeconfig: Path, chart: Callable[..., list[dict[str, Any]]]) -> Callable[[], Place]:
+    """Makes a namespace where Kubernetes admits nothing but restricted pods, and an operator's identity for it."""
+
+    def make() -> Place:
+        name = f"t-{uuid.uuid4().hex[:8]}"
+        labels = {"pod-security.kubernetes.io/enforce": "restricted"}
+        api.call("POST", "/api/v1/namespaces", {"metadata": {"name": name, "labels": labels}})
+        account = f"system:serviceaccount:{name}:operator"
+        for manifest in chart(f"watchNamespaces={{{name}}}", "rbac.aggregateClusterRoles=false"):
+            if manifest["kind"] in {"Role", "RoleBinding"}:
+                # The lease is beside the jobs here; the chart puts it beside the operator.
+                meta = {"name": manifest["metadata"]["name"], "namespace": name}
+                manifest["metadata"] = meta
+                if "subjects" in manifest:
+                    manifest["subjects"] = [{"kind": "User", "name": account, "apiGroup": "rbac.authorization.k8s.io"}]
+                plural = f"{manifest['kind'].lower()}s"
+                api.apply(f"/apis/rbac.authorization.k8s.io/v1/namespaces/{name}/{plural}/{meta['name']}", manifest)
+        folder = kubeconfig.parent
+        authority = Authority(folder / "pki", folder / "openssl.log")
+        certificate = authority.issue(f"operator-{name}", f"/O=system:authenticated/CN={account}")
+        path = folder / f"operator-{name}.kubeconfig"
+        server = yaml.safe_load(kubeconfig.read_text(encoding="utf-8"))["clusters"][0]["cluster"]["server"]
+        write_kubeconfig(path, server, authority.pair, certificate)
+        return Place(namespace=name, kubeconfig=path)
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def running(make_place: Callable[[], Place], kubeconfig: Path) -> Iterator[Running]:
+    """One operator for all tests that do not stop it."""
+    place = make_place()
+    with operators(place, kubeconfig.parent) as start:
+        operator = start()
+        operator.await_leading()
+        yield Running(place, operator)
 
 
 @pytest.fixture
-def start_operator(kubeconfig: Path, namespace: str, tmp_path: Path) -> Iterator[Callable[..., OperatorProcess]]:
+def place(make_place: Callable[[], Place]) -> Place:
+    """A namespace of this test's own, for tests that start and stop operators."""
+    return make_place()
+
+
+@pytest.fixture
+def start_operator(place: Place, tmp_path: Path) -> Iterator[Callable[..., OperatorProcess]]:
     """``start_operator(**settings)`` runs one more operator for this test's namespace; all end with the test."""
+    with operators(place, tmp_path) as start:
+        yield start
+
+
+@contextlib.contextmanager
+def operators(place: Place, folder: Path) -> Iterator[Callable[..., OperatorProcess]]:
+    """Starts operators and ends them; none of them may have met anything that it did not expect."""
     started: list[OperatorProcess] = []
 
     def start(**settings: str) -> OperatorProcess:
-        log = tmp_path / f"operator-{len(started)}.log"
-        started.append(OperatorProcess(kubeconfig, namespace, log, settings))
+        log = folder / f"operator-{len(started)}.log"
+        given = {"lease_name": "kafkaspark-operator", **settings}
+        started.append(OperatorProcess(place.kubeconfig, place.namespace, log, given))
         return started[-1]
 
     yield start

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kafkasparkjob_operator.cluster import ObjectRefused
+from kafkasparkjob_operator.pod_view import pod_view
 from sparkapp.model import names
 from sparkapp.model.report import DriverState
 from tests.support.operator_bench import DRAINED, FAILED, FATAL, KEY, OperatorBench, job_body, report_event
@@ -194,6 +195,18 @@ async def test_a_driver_deleted_by_hand_drains_and_is_followed_without_a_failure
     assert bench.drivers == ["orders-2-driver"]
     assert bench.status["restarts"].get("consecutiveFailures", 0) == 0
     assert bench.status["restarts"]["total"] == 1
+
+
+async def test_last_words_count_although_the_pod_was_gone_before_anybody_looked(bench: OperatorBench) -> None:
+    await bench.run(1)
+    bench.driver_ends(1, FATAL)
+    seen = pod_view(bench.kubernetes.objects["Pod", "team", "orders-1-driver"])
+    assert seen is not None
+    bench.cache.put_pod(KEY, seen)
+    bench.cache.drop_pod(KEY, seen.uid)
+    bench.kubernetes.remove(("Pod", "team", "orders-1-driver"))
+    await bench.settle()
+    assert (bench.status["state"], bench.status["reason"]) == ("Failed", "InvalidTransform")
 
 
 async def test_suspend_drains_and_resume_goes_on_with_the_next_attempt(bench: OperatorBench) -> None:

@@ -1,0 +1,156 @@
+"""The chart: what it renders, what the API server says to it, and what its schema refuses."""
+
+from __future__ import annotations
+
+import subprocess
+import tarfile
+from collections.abc import Callable
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from kafkasparkjob_operator.settings import Settings
+from tests.support.api_client import REPOSITORY, ApiClient
+from tests.support.operator_process import Place
+
+CHART = REPOSITORY / "charts/kafkaspark-operator"
+EVERYTHING = (
+    "replicas=2", "watchNamespaces={team-a,team-b}", "networkPolicy.enabled=true", "podDisruptionBudget.enabled=true",
+    "image.digest=sha256:" + "0" * 64, "imagePullSecrets[0].name=registry", "priorityClassName=high",
+    "podLabels.team=data", "commonLabels.cost=42a", "env[0].name=A", "env[0].value=b", "nodeSelector.disk=ssd",
+    "serviceAccount.annotations.a=b", "metrics.service.annotations.a=b",
+)  # fmt: skip
+PATHS = {
+    "Deployment": "/apis/apps/v1/namespaces/{}/deployments",
+    "Service": "/api/v1/namespaces/{}/services",
+    "ServiceAccount": "/api/v1/namespaces/{}/serviceaccounts",
+    "Pod": "/api/v1/namespaces/{}/pods",
+    "Role": "/apis/rbac.authorization.k8s.io/v1/namespaces/{}/roles",
+    "RoleBinding": "/apis/rbac.authorization.k8s.io/v1/namespaces/{}/rolebindings",
+    "ClusterRole": "/apis/rbac.authorization.k8s.io/v1/clusterroles",
+    "ClusterRoleBinding": "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
+    "NetworkPolicy": "/apis/networking.k8s.io/v1/namespaces/{}/networkpolicies",
+    "PodDisruptionBudget": "/apis/policy/v1/namespaces/{}/poddisruptionbudgets",
+}
+
+Render = Callable[..., list[dict[str, Any]]]
+
+
+def of_kind(manifests: list[dict[str, Any]], kind: str) -> list[dict[str, Any]]:
+    return [one for one in manifests if one["kind"] == kind]
+
+
+def helm(kubeconfig: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [str(kubeconfig.parent / "bin/helm"), *arguments], capture_output=True, text=True, check=False
+    )
+
+
+def test_lint_is_content(kubeconfig: Path) -> None:
+    done = helm(kubeconfig, "lint", "--strict", str(CHART))
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_charts_definition_is_the_definition() -> None:
+    ours, copy = REPOSITORY / "crds/kafkasparkjobs.yaml", CHART / "files/kafkasparkjobs.yaml"
+    assert copy.read_text(encoding="utf-8") == ours.read_text(encoding="utf-8"), f"cp {ours} {copy}"
+
+
+def test_a_package_holds_the_definition(kubeconfig: Path, tmp_path: Path) -> None:
+    done = helm(kubeconfig, "package", str(CHART), "--destination", str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    with tarfile.open(next(tmp_path.glob("*.tgz"))) as archive:
+        packaged = archive.extractfile("kafkaspark-operator/files/kafkasparkjobs.yaml")
+        assert packaged is not None
+        assert packaged.read() == (CHART / "files/kafkasparkjobs.yaml").read_bytes()
+
+
+@pytest.mark.parametrize("values", [(), EVERYTHING], ids=["defaults", "everything"])
+def test_the_api_server_takes_every_object(
+    chart: Render, api: ApiClient, place: Place, values: tuple[str, ...]
+) -> None:
+    kinds = set()
+    for manifest in chart(*values):
+        kinds.add(manifest["kind"])
+        if manifest["kind"] == "CustomResourceDefinition":
+            continue  # the fixture has installed it
+        manifest["metadata"]["name"] += "-dry"  # the operators of these tests have the rights of the same names
+        namespace = manifest["metadata"].pop("namespace", "")
+        path = PATHS[manifest["kind"]].format(place.namespace if namespace else "")
+        api.call("POST", f"{path}?dryRun=All&fieldValidation=Strict", manifest)
+    assert "Deployment" in kinds
+    assert {"NetworkPolicy", "PodDisruptionBudget"} <= kinds or not values
+
+
+def test_the_operators_pod_is_admitted_as_restricted(chart: Render, api: ApiClient, place: Place) -> None:
+    template = of_kind(chart(), "Deployment")[0]["spec"]["template"]
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "operator"}, "spec": template["spec"]}
+    api.call("POST", f"{PATHS['Pod'].format(place.namespace)}?dryRun=All", pod)
+
+
+def test_every_setting_of_the_deployment_is_one_of_the_operators(chart: Render) -> None:
+    container = of_kind(chart(), "Deployment")[0]["spec"]["template"]["spec"]["containers"][0]
+    given = {one["name"].removeprefix("KAFKASPARK_OPERATOR_").lower() for one in container["env"]}
+    known = {field.name for field in fields(Settings)}
+    assert given <= known
+    assert known - given == {"identity"}
+
+
+def test_the_definition_is_kept_and_can_be_left_out(chart: Render) -> None:
+    definition = of_kind(chart(), "CustomResourceDefinition")[0]
+    assert definition["metadata"]["annotations"] == {"helm.sh/resource-policy": "keep"}
+    assert definition["spec"] == yaml.safe_load((REPOSITORY / "crds/kafkasparkjobs.yaml").read_text())["spec"]
+    assert "annotations" not in of_kind(chart("crds.keep=false"), "CustomResourceDefinition")[0]["metadata"]
+    assert of_kind(chart("crds.install=false"), "CustomResourceDefinition") == []
+
+
+def test_named_namespaces_need_no_right_over_the_cluster(chart: Render) -> None:
+    manifests = chart("watchNamespaces={team-a,team-b}", "rbac.aggregateClusterRoles=false")
+    assert of_kind(manifests, "ClusterRole") == of_kind(manifests, "ClusterRoleBinding") == []
+    assert [one["metadata"]["namespace"] for one in of_kind(manifests, "Role")] == [
+        "team-a", "team-b", "kafkaspark-system",
+    ]  # fmt: skip
+
+
+def test_no_right_over_secrets_and_none_by_wildcard(chart: Render) -> None:
+    for manifest in (*of_kind(chart(), "ClusterRole"), *of_kind(chart(), "Role")):
+        for rule in manifest["rules"]:
+            assert "secrets" not in rule["resources"]
+            assert "*" not in rule["resources"] + rule["verbs"] + rule["apiGroups"]
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ("replica=2", "additional properties 'replica' not allowed"),
+        ("image.registry=x", "additional properties 'registry' not allowed"),
+        ("replicas=many", "got string, want integer"),
+        ("image.pullPolicy=Sometimes", "value must be one of"),
+        ("image.digest=latest", "does not match pattern"),
+        ("operator.logLevel=info", "value must be one of"),
+        ("replicas=2,leaderElection.enabled=false", "maximum: got 2, want 1"),
+    ],
+)
+def test_the_schema_refuses(kubeconfig: Path, value: str, message: str) -> None:
+    done = helm(kubeconfig, "template", "x", str(CHART), "--set", value)
+    assert done.returncode != 0
+    assert message in done.stderr
+
+
+def test_every_value_is_explained_and_typed(kubeconfig: Path) -> None:
+    import json
+
+    values = yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8"))
+    schema = json.loads((CHART / "values.schema.json").read_text(encoding="utf-8"))
+
+    def compare(value: Any, part: dict[str, Any], where: str) -> None:
+        if isinstance(value, dict) and "properties" in part:
+            assert set(value) <= set(part["properties"]), where
+            for name, inner in value.items():
+                compare(inner, part["properties"][name], f"{where}.{name}")
+
+    compare(values, schema, "values")
+    assert set(schema["properties"]) - set(values) == {"global"}

@@ -1,0 +1,207 @@
+"""The operator as a process, with the chart's rights, against a real API server; the test plays driver and kubelet."""
+
+from __future__ import annotations
+
+import uuid
+
+import pytest
+
+from sparkapp.model import names
+from tests.support.api_client import ApiClient, await_that
+from tests.support.live_job import LiveJob
+from tests.support.operator_bench import DRAINED, FAILED, FATAL
+from tests.support.operator_process import Running
+
+
+@pytest.fixture
+def job(api: ApiClient, running: Running) -> LiveJob:
+    return LiveJob(api, running.place.namespace, f"orders-{uuid.uuid4().hex[:6]}")
+
+
+def test_a_job_comes_up_and_its_story_is_told(job: LiveJob, running: Running) -> None:
+    job.create()
+    job.run(1)
+    status = job.status
+    assert job.condition("Ready")["status"] == "True"
+    assert (status["attempt"]["id"], status["parallelism"], status["checkpoint"]["id"]) == (1, 2, 10)
+    assert status["observedGeneration"] == 1
+    assert ("Submitted", 1) in job.events
+    assert running.operator.read("/healthz") == running.operator.read("/readyz") == "ok"
+    metrics = running.operator.read("/metrics")
+    assert f'kafkaspark_job_ready{{job="{job.name}",namespace="{job.namespace}"}} 1.0' in metrics
+    # Nothing of kopf's is on the resource.
+    assert "finalizers" not in job.body["metadata"]
+    assert "annotations" not in job.body["metadata"]
+
+
+def test_the_executors_that_spark_would_create_are_admitted_as_restricted(job: LiveJob) -> None:
+    job.create(
+        transform={"python": {"function": "a:b", "configMapRef": {"name": "code"}}},
+        kafka={"authentication": {"username": "u", "passwordFrom": {"secretKeyRef": {"name": "s", "key": "k"}}}},
+    )
+    job.run(1)
+    name = job.add_executor(1)
+    pod = job.api.call("GET", f"{job.pods_path}/{name}")
+    assert pod["spec"]["automountServiceAccountToken"] is False
+
+
+def test_the_driver_may_do_what_it_needs_and_nothing_else(job: LiveJob) -> None:
+    job.create()
+    job.await_driver(1, hold=False)
+    driver = f"system:serviceaccount:{job.namespace}:{job.name}-driver"
+
+    def may(verb: str, resource: str, name: str = "") -> bool:
+        attributes = {"namespace": job.namespace, "verb": verb, "resource": resource, "name": name}
+        review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview"}
+        review |= {"spec": {"user": driver, "resourceAttributes": attributes}}  # type: ignore[dict-item]
+        answer = job.api.call("POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews", review)
+        return bool(answer["status"]["allowed"])
+
+    for verb in ("get", "update", "patch"):
+        assert may(verb, "configmaps", f"{job.name}-state")
+        assert may(verb, "configmaps", f"{job.name}-report")
+        assert not may(verb, "configmaps", f"{job.name}-1-job")
+        assert not may(verb, "configmaps", "another-state")
+    for verb in ("create", "delete", "list", "watch"):
+        assert not may(verb, "configmaps", f"{job.name}-state")
+    for verb in ("create", "get", "list", "watch", "delete", "deletecollection", "patch"):
+        assert may(verb, "pods")
+    for resource in ("secrets", "services", "persistentvolumeclaims", "serviceaccounts", "pods/exec"):
+        assert not any(may(verb, resource) for verb in ("get", "list", "create"))
+    assert not may("patch", "kafkasparkjobs")
+
+
+def test_a_failure_is_followed_by_another_attempt_once_nothing_is_left(job: LiveJob) -> None:
+    job.create(restartPolicy={"backoff": {"initialSeconds": 1}})
+    job.run(1)
+    executor = job.add_executor(1)
+    job.api.merge(f"{job.pods_path}/{executor}", {"metadata": {"finalizers": ["tests.kafkaspark.io/kubelet"]}})
+    job.ends(1, FAILED)
+    status = job.await_state("Restarting", reason="KafkaUnreachable")
+    assert "check the brokers" in status["message"]
+    await_that(
+        "the executor is being deleted",
+        lambda: "deletionTimestamp" in job.api.call("GET", f"{job.pods_path}/{executor}")["metadata"],
+    )
+    await_that("the pause is over", lambda: _past(job.status["restarts"]["nextRetryTime"]))
+    assert [one["metadata"]["name"] for one in job.pods if one["metadata"]["name"].endswith("driver")] == [
+        f"{job.name}-1-driver"
+    ]
+    job.api.merge(f"{job.pods_path}/{executor}", {"metadata": {"finalizers": None}})
+    job.await_deletion(1)
+    job.release(1)
+    job.run(2)
+    assert job.status["restarts"] == {"total": 1, "consecutiveFailures": 1, "lastReason": "KafkaUnreachable"}
+    assert [reason for reason, count in job.events if count == 1] == [
+        "Submitted", "KafkaUnreachable", "RestartScheduled", "Submitted",
+    ]  # fmt: skip
+
+
+def test_scale_drains_and_goes_on_with_the_new_parallelism(job: LiveJob) -> None:
+    job.create()
+    job.run(1)
+    job.api.merge(f"{job.path}/scale", {"spec": {"replicas": 3}})
+    job.await_state("Rescaling", reason="RescaleStarted")
+    job.await_deletion(1)
+    job.checkpoint(1, 11, drained=True)
+    job.ends(1, DRAINED, code=0, reason="Completed")
+    job.release(1)
+    job.run(2, checkpoint=12)
+    assert job.api.call("GET", f"{job.path}/scale")["status"]["replicas"] == 3
+    assert job.status["restarts"]["total"] == 0
+    assert [reason for reason, _ in job.events] == ["Submitted", "RescaleStarted", "Submitted", "Rescaled"]
+
+
+def test_suspend_and_resume(job: LiveJob) -> None:
+    job.create()
+    job.run(1)
+    job.edit(suspend=True)
+    job.await_state("Suspending")
+    job.await_deletion(1)
+    job.ends(1, DRAINED, code=0, reason="Completed")
+    job.release(1)
+    job.await_state("Suspended")
+    assert job.pods == []
+    job.edit(suspend=False)
+    job.run(2)
+    assert [reason for reason, _ in job.events] == [
+        "Submitted", "Suspending", "Suspended", "Resumed", "Submitted",
+    ]  # fmt: skip
+
+
+def test_a_fatal_failure_waits_for_a_person(job: LiveJob) -> None:
+    job.create()
+    job.run(1)
+    job.ends(1, FATAL)
+    status = job.await_state("Failed", reason="InvalidTransform")
+    assert status["lastFailure"]["fatal"] is True
+    job.edit(restartNonce=1)
+    job.await_deletion(1)
+    job.release(1)
+    job.run(2)
+
+
+def test_a_lost_state_stops_the_job(job: LiveJob) -> None:
+    job.create(restartPolicy={"backoff": {"initialSeconds": 0}})
+    job.run(1)
+    job.api.call("DELETE", f"{job.config_maps_path}/{job.name}-state")
+    job.ends(1, FAILED)
+    job.await_state("Failed", reason="StateMissing")
+    assert job.condition("StateValid")["status"] == "False"
+    assert job.api.get(f"{job.config_maps_path}/{job.name}-state") is None
+
+
+def test_an_invalid_change_leaves_the_job_running(job: LiveJob) -> None:
+    job.create(source={"topics": None, "topicPattern": "in-.*"})
+    job.run(1)
+    job.edit(source={"topicPattern": "en.*"})  # matches the sink: CEL cannot tell, the operator can
+    await_that("the condition says so", lambda: job.condition("ConfigValid").get("status") == "False")
+    assert "read its own output forever" in job.condition("ConfigValid")["message"]
+    assert job.status["state"] == "Running"
+    assert job.condition("Ready")["status"] == "False"
+    job.edit(source={"topicPattern": "in-.*"})
+    await_that("it is ready again", lambda: job.condition("Ready")["status"] == "True")
+    assert len(job.pods) == 1
+
+
+def test_deleting_the_resource_takes_everything_with_it(job: LiveJob, running: Running) -> None:
+    job.create()
+    job.run(1, hold=False)
+    executor = job.add_executor(1)
+    job.api.call("DELETE", job.path)
+    selector = f"{names.LABEL_JOB}={job.name}"
+    for path in (
+        job.pods_path, job.config_maps_path, f"/api/v1/namespaces/{job.namespace}/serviceaccounts",
+        f"/apis/rbac.authorization.k8s.io/v1/namespaces/{job.namespace}/roles",
+        f"/apis/rbac.authorization.k8s.io/v1/namespaces/{job.namespace}/rolebindings",
+    ):  # fmt: skip
+        # The collector looks for new kinds of owners every 30 s.
+        await_that(f"nothing is left of {path}", lambda path=path: job.api.items(path, selector) == [], seconds=90)
+    assert job.api.get(f"{job.pods_path}/{executor}") is None
+    await_that("the job's metrics are gone", lambda: f'job="{job.name}"' not in running.operator.read("/metrics"))
+
+
+def test_a_namesake_does_not_inherit_anything(job: LiveJob) -> None:
+    job.create()
+    job.run(1)
+    former = job.uid()
+    job.api.call("DELETE", job.path)
+    job.create()
+    job.await_deletion(1)
+    job.await_state("Pending")
+    assert len(job.pods) == 1  # the former life's driver drains; nothing of the new one runs beside it
+    job.release(1)
+    await_that("an attempt starts", lambda: job.status.get("attempt"))
+    status = job.status
+    assert job.uid() != former
+    state = job.api.call("GET", f"{job.config_maps_path}/{job.name}-state")
+    assert state["metadata"]["annotations"]["kafkaspark.io/job-uid"] == job.uid()
+    assert "data" not in state
+    assert status["restarts"]["total"] == 0
+
+
+def _past(time: str) -> bool:
+    from kafkasparkjob_operator.clock import now, parse_time
+
+    moment = parse_time(time)
+    return moment is not None and now() > moment

@@ -1,0 +1,79 @@
+"""Operators that die, restart and take over from one another, against a real API server."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.support.api_client import JOBS, ApiClient, await_that
+from tests.support.live_job import LiveJob
+from tests.support.operator_process import OperatorProcess, Place
+
+Start = Callable[..., OperatorProcess]
+
+
+@pytest.fixture
+def job(api: ApiClient, place: Place) -> LiveJob:
+    return LiveJob(api, place.namespace)
+
+
+def test_restarting_the_operator_touches_nothing(job: LiveJob, start_operator: Start) -> None:
+    first = start_operator()
+    job.create()
+    job.run(1)
+    job.add_executor(1)
+    await_that("the executor is seen", lambda: job.status["executors"]["running"] == 0)
+    before = [(pod["metadata"]["name"], pod["metadata"]["uid"], pod["metadata"]["resourceVersion"]) for pod in job.pods]
+    version = job.body["metadata"]["resourceVersion"]
+    first.kill()
+    second = start_operator()
+    second.await_leading()
+    await_that("it has looked at the job", lambda: 'job_attempt{job="orders"' in second.read("/metrics"))
+    await_that(
+        "it has reconciled",
+        lambda: 'reconcile_duration_seconds_count{result="ok"}' in second.read("/metrics"),
+    )
+    after = [(pod["metadata"]["name"], pod["metadata"]["uid"], pod["metadata"]["resourceVersion"]) for pod in job.pods]
+    assert after == before
+    assert job.body["metadata"]["resourceVersion"] == version
+
+
+def test_the_standby_takes_over_from_a_dead_leader_without_touching_a_pod(job: LiveJob, start_operator: Start) -> None:
+    leader = start_operator()
+    leader.await_leading()
+    standby = start_operator()
+    job.create()
+    job.run(1)
+    before = [(pod["metadata"]["uid"], pod["metadata"]["resourceVersion"]) for pod in job.pods]
+    assert "kafkaspark_operator_leader 0.0" in await_that("it answers", lambda: standby.read("/metrics"))
+    leader.kill()
+    standby.await_leading(seconds=25)
+    assert [(pod["metadata"]["uid"], pod["metadata"]["resourceVersion"]) for pod in job.pods] == before
+    job.edit(suspend=True)
+    job.await_state("Suspending")
+
+
+def test_an_orderly_stop_hands_the_lease_over_at_once(job: LiveJob, start_operator: Start) -> None:
+    leader = start_operator()
+    leader.await_leading()
+    standby = start_operator()
+    await_that("the standby watches", lambda: standby.read("/readyz") == "ok")
+    assert leader.stop() == 0
+    standby.await_leading(seconds=8)
+
+
+def test_two_operators_start_one_attempt(api: ApiClient, place: Place, start_operator: Start) -> None:
+    """Both act, as two that are cut off from each other would if leases did not exist."""
+    for lease in ("one", "two"):
+        start_operator(leader_election="false", lease_name=lease)
+    jobs = [LiveJob(api, place.namespace, f"job-{number}") for number in range(8)]
+    for one in jobs:
+        one.create()
+    for one in jobs:
+        await_that("an attempt has started", lambda one=one: one.status.get("attempt"))
+    for one in jobs:
+        pods: list[dict[str, Any]] = one.pods
+        assert len(pods) == 1, [pod["metadata"]["name"] for pod in pods]
+    assert len(api.items(JOBS.format(place.namespace))) == len(jobs)
