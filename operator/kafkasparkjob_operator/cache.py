@@ -9,6 +9,7 @@ from typing import Any
 from kafkasparkjob_operator.identity import JobIdentity, JobKey
 from kafkasparkjob_operator.observation import JobResource, Observation, job_resource, report_of
 from kafkasparkjob_operator.pod_view import PodView
+from kafkasparkjob_operator.prefixes import PrefixClaims, claim_of
 from sparkapp.model import names
 from sparkapp.model.report import Report
 
@@ -27,6 +28,7 @@ class Cache:
         self._pods: dict[JobKey, dict[str, PodView]] = {}
         self._reports: dict[JobKey, Mapping[str, Any]] = {}
         self._ended: dict[JobKey, PodView] = {}
+        self._claims = PrefixClaims()
 
     def __len__(self) -> int:
         return len(self._jobs)
@@ -45,9 +47,15 @@ class Cache:
             "status": body.get("status") or {},
         }
         self._jobs[key] = (str(meta.get("resourceVersion", "")), json.dumps(slim, separators=(",", ":")).encode())
+        self._claims.put(key, claim_of(body))
         return key
 
+    def prefix_rival(self, key: JobKey) -> JobKey | None:
+        """An older job with the same transactional id prefix on the same Kafka cluster."""
+        return self._claims.older_claimant(key)
+
     def drop_job(self, key: JobKey) -> None:
+        self._claims.drop(key)
         for part in (self._jobs, self._pods, self._reports, self._ended):
             part.pop(key, None)
 

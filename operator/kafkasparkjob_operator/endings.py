@@ -9,6 +9,9 @@ from kafkasparkjob_operator.pod_view import PodView
 from sparkapp.model import report
 from sparkapp.model.checkpoint import CheckpointDocument
 
+_SIGNALLED = 128
+"""Exit statuses above it are signals, as shells and container runtimes count them."""
+
 
 class Outcome(StrEnum):
     """``status.attempt.outcome``."""
@@ -78,6 +81,14 @@ def _without_last_word(driver: PodView) -> Ending:
             reason=reason,
             message=f"the driver used more memory than its container has, and was killed{code}",
             remedy="raise spec.driver.memory",
+        )
+    if reason == "Error" and driver.exit_code is not None and driver.exit_code > _SIGNALLED:
+        code = f" by signal {driver.exit_code - _SIGNALLED}"
+        return Ending(
+            outcome=Outcome.KILLED,
+            reason="DriverKilled",
+            message=f"the driver was killed{code} and left no last word",
+            remedy="see what killed it: kubectl get events, or the node's log",
         )
     if reason in {"Error", "Completed"}:
         return Ending(

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kafkasparkjob_operator.clock import now
-from kafkasparkjob_operator.cluster import Body, Cluster, ClusterError
+from kafkasparkjob_operator.cluster import Body, Cluster, ClusterError, ObjectConflict
 
 LOG = logging.getLogger(__name__)
 
@@ -56,6 +56,7 @@ class Leadership:
         self._clock = clock
         self._renewed_at: float | None = None
         self._seen: tuple[Any, float] | None = None
+        self._held: Body | None = None
         self._told = False
 
     @property
@@ -73,12 +74,13 @@ class Leadership:
         """One attempt to renew or to take over."""
         began = self._clock()
         try:
-            if await self._acquire():
+            if await self._acquired():
                 # Counted from before the request: the lease is no longer than others see it.
                 self._renewed_at = began
             else:
                 self._renewed_at = None
         except ClusterError as error:
+            self._held = None
             LOG.warning("the lease could not be renewed: %s", error.message)
         self._tell()
 
@@ -86,7 +88,7 @@ class Leadership:
         """Hands over at once instead of letting the lease run out. Nothing may act in this process any more."""
         if not self.leading:
             return
-        self._renewed_at = None
+        self._renewed_at = self._held = None
         self._tell()
         try:
             lease = await self._cluster.get("Lease", self._namespace, self._name)
@@ -96,8 +98,9 @@ class Leadership:
         except ClusterError as error:
             LOG.warning("the lease could not be released, it runs out by itself: %s", error.message)
 
-    async def _acquire(self) -> bool:
-        lease = await self._cluster.get("Lease", self._namespace, self._name)
+    async def _acquired(self) -> bool:
+        # While it is held, the lease as it was written last is enough: whoever changed it makes the renewal conflict.
+        lease = self._held or await self._cluster.get("Lease", self._namespace, self._name)
         if lease is None:
             manifest = {
                 "apiVersion": "coordination.k8s.io/v1",
@@ -105,7 +108,7 @@ class Leadership:
                 "metadata": {"name": self._name, "namespace": self._namespace},
                 "spec": self._claim(transitions=0),
             }
-            await self._cluster.create(manifest)
+            self._held = await self._cluster.create(manifest)
             return True
         spec = _spec(lease)
         holder = spec.get("holderIdentity") or ""
@@ -115,7 +118,14 @@ class Leadership:
         claim = self._claim(transitions=transitions)
         if holder == self._identity and spec.get("acquireTime"):
             claim["acquireTime"] = spec["acquireTime"]
-        await self._cluster.replace({**lease, "kind": "Lease", "spec": {**spec, **claim}})
+        renewed = self._held is not None
+        self._held = None
+        try:
+            self._held = await self._cluster.replace({**lease, "kind": "Lease", "spec": {**spec, **claim}})
+        except ObjectConflict:
+            if not renewed:
+                return False  # another one was faster
+            return await self._acquired()
         return True
 
     def _ran_out(self, lease: Body) -> bool:

@@ -57,6 +57,7 @@ class Observation:
 
     :param pods: every pod of the job, of any attempt and of any former life of the resource.
     :param ended_driver: the driver that a watch last saw finished; its pod may be gone before anybody has looked.
+    :param prefix_rival: an older job that writes under the same transactional ids.
     :param live: None where the rest comes from the watched cache; whatever creates or deletes needs a live look.
     """
 
@@ -65,6 +66,7 @@ class Observation:
     report: Report | None
     live: Live | None = None
     ended_driver: PodView | None = None
+    prefix_rival: JobKey | None = None
 
 
 def job_resource(body: Mapping[str, Any]) -> JobResource:
@@ -101,6 +103,7 @@ def live_observation(
     config_maps: Iterable[Mapping[str, Any]],
     *,
     ended_driver: PodView | None = None,
+    prefix_rival: JobKey | None = None,
 ) -> Observation:
     """Builds the observation from what the API server says now."""
     job = job_resource(body)
@@ -112,6 +115,7 @@ def live_observation(
         pods=tuple(view for view in map(pod_view, pods) if view is not None),
         report=report_of(report if report is not None and _role(report) == ROLE_REPORT else None, job.identity),
         ended_driver=ended_driver,
+        prefix_rival=prefix_rival,
         live=Live(
             state=state_view(by_name.get(names.state_config_map(job.identity.name)), job.identity),
             records=tuple(sorted((one for one in records if one is not None), key=lambda one: one.attempt)),

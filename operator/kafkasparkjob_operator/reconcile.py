@@ -153,7 +153,13 @@ class Reconciler:
             if config_map["metadata"]["name"] == report:
                 self._cache.put_report(key, config_map)
         self._looked_at[key] = time.monotonic()
-        return live_observation(body, pods, config_maps, ended_driver=self._cache.ended_driver(key))
+        return live_observation(
+            body,
+            pods,
+            config_maps,
+            ended_driver=self._cache.ended_driver(key),
+            prefix_rival=self._cache.prefix_rival(key),
+        )
 
     async def _create(self, observation: Observation, the_plan: Plan) -> Mapping[str, Any]:
         """Carries out what creates; the status that follows."""

@@ -11,6 +11,7 @@ from kafkasparkjob_operator.attempts import attempts_ran, current_attempt, next_
 from kafkasparkjob_operator.clock import format_time, parse_time
 from kafkasparkjob_operator.conditions import ConditionStatus, ConditionType
 from kafkasparkjob_operator.events import JobEvent
+from kafkasparkjob_operator.identity import JobKey
 from kafkasparkjob_operator.observation import AttemptRecord, JobResource, Live, Observation
 from kafkasparkjob_operator.plan import Action, CreateState, DeleteAttemptRecord, StartAttempt
 from kafkasparkjob_operator.state_view import StateKind, state_missing
@@ -92,12 +93,13 @@ def decide_start(
             draft.set_state(JobState.FAILED, reason="InvalidSpec", message=message)
             return Decision()
         chosen, wanted = fallback
-    held = _held_back(draft, generation=chosen.generation)
-    if held is not None:
-        return held
-    refused = _refused_state(draft, observation, live)
-    if refused is not None:
-        return refused
+    refusal = (
+        _held_back(draft, generation=chosen.generation)
+        or _refused_state(draft, observation, live)
+        or _prefix_in_use(draft, observation.prefix_rival, wanted)
+    )
+    if refusal is not None:
+        return refusal
     if not clear:
         return Decision(ready=True)
     return _start(draft, observation, live, wanted, chosen)
@@ -174,6 +176,19 @@ def _refused_state(draft: StatusDraft, observation: Observation, live: Live) -> 
     draft.condition(ConditionType.STATE_VALID, ConditionStatus.FALSE, reason=error.reason, message=text)
     draft.set_state(JobState.FAILED, reason=error.reason, message=text)
     draft.event(f"state/{error.reason}/{current_attempt(observation)}", error.reason, text, warning=True)
+    return Decision(look_again_after=LOOK_AT_STATE_AGAIN)
+
+
+def _prefix_in_use(draft: StatusDraft, rival: JobKey | None, wanted: Wanted) -> Decision | None:
+    """Two jobs under the same transactional ids would abort each other's transactions without end."""
+    if rival is None:
+        return None
+    message = (
+        f"job {rival} already writes with the transactional id prefix {wanted.spec.sink.transactional_id_prefix!r};"
+        " delete one of the two, and create it again with another sink.transactionalIdPrefix"
+    )
+    draft.set_state(JobState.FAILED, reason="PrefixInUse", message=message)
+    draft.event(f"prefix/{rival}", "PrefixInUse", message, warning=True)
     return Decision(look_again_after=LOOK_AT_STATE_AGAIN)
 
 

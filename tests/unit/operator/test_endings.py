@@ -35,7 +35,7 @@ def document(*, drained: bool, attempt: int = 3) -> CheckpointDocument:
         (driver(exit_code=1, last_words=FAILED_TEXT), None, "Failed", "KafkaUnreachable", False),
         (driver(exit_code=1, last_words=FATAL_TEXT), None, "Failed", "InvalidTransform", True),
         (driver(exit_code=137, stopped_reason="OOMKilled"), None, "Killed", "OOMKilled", False),
-        (driver(exit_code=137, stopped_reason="Error"), None, "Killed", "DriverFailed", False),
+        (driver(exit_code=137, stopped_reason="Error"), None, "Killed", "DriverKilled", False),
         (driver(stopped_reason="Evicted", stopped_message="memory"), None, "Killed", "Evicted", False),
         (driver(), None, "Killed", "DriverFailed", False),
         (driver(phase="Succeeded", exit_code=0, stopped_reason="Completed"), None, "Killed", "DriverFailed", False),

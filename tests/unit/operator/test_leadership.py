@@ -90,6 +90,7 @@ async def test_a_failed_renewal_keeps_leading_until_the_deadline(
         raise ClusterError(msg)
 
     monkeypatch.setattr(cluster, "get", fail)
+    monkeypatch.setattr(cluster, "replace", fail)
     assert await first.step(5)
     assert not await first.step(5.1)
     assert first.told == [True, False]

@@ -141,7 +141,7 @@ async def test_the_limit_of_failures_ends_the_tries() -> None:
 
 
 @pytest.mark.parametrize(
-    ("reason", "code", "expected"), [("OOMKilled", 137, "OOMKilled"), ("Error", 137, "DriverFailed")]
+    ("reason", "code", "expected"), [("OOMKilled", 137, "OOMKilled"), ("Error", 137, "DriverKilled")]
 )
 async def test_a_killed_driver_is_restarted(bench: OperatorBench, reason: str, code: int, expected: str) -> None:
     await bench.run(1)

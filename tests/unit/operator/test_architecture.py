@@ -1,0 +1,70 @@
+"""Who may import what in the operator: the state machine stays pure, the Kubernetes client stays behind its port."""
+
+from __future__ import annotations
+
+import ast
+import operator
+from pathlib import Path
+
+import kafkasparkjob_operator
+
+PACKAGE = Path(kafkasparkjob_operator.__file__).parent
+KOPF = {"runtime", "watching", "handlers.jobs", "handlers.pods", "handlers.reports"}
+KUBERNETES = {"kube"}
+IMPURE = {
+    "kube",
+    "runtime",
+    "leadership",
+    "reconcile",
+    "execute",
+    "sweep",
+    "probes",
+    "work_queue",
+    "__main__",
+    "cluster",
+}
+MAX_LINES = 300
+
+
+def modules() -> dict[str, set[str]]:
+    """Every module of the package, with the top-level names of what it imports."""
+    found = {}
+    for path in PACKAGE.rglob("*.py"):
+        name = ".".join(path.relative_to(PACKAGE).with_suffix("").parts)
+        imported: set[str] = set()
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Import):
+                imported |= {alias.name for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.module:
+                imported.add(node.module)
+        found[name] = imported
+    return found
+
+
+def importers(package: str) -> set[str]:
+    return {name for name, imported in modules().items() if any(one.split(".")[0] == package for one in imported)}
+
+
+def test_only_the_adapter_imports_the_kubernetes_client() -> None:
+    assert importers("kubernetes") == KUBERNETES
+
+
+def test_only_the_watching_parts_import_kopf() -> None:
+    assert importers("kopf") == KOPF
+
+
+def test_what_decides_neither_waits_nor_asks() -> None:
+    assert importers("asyncio") <= IMPURE
+    for name, imported in modules().items():
+        if name not in IMPURE | KOPF:
+            assert not {f"kafkasparkjob_operator.{one}" for one in IMPURE - {"cluster"}} & imported, name
+
+
+def test_no_module_is_longer_than_it_should_be() -> None:
+    lengths = {path.name: len(path.read_text(encoding="utf-8").splitlines()) for path in PACKAGE.rglob("*.py")}
+    assert max(lengths.values()) <= MAX_LINES, lengths
+
+
+def test_the_folder_does_not_shadow_the_standard_librarys_operator() -> None:
+    assert operator.add(1, 2) == 3
+    assert not (PACKAGE.parent / "__init__.py").exists()
