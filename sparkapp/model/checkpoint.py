@@ -33,9 +33,7 @@ class Counters:
     transactions_committed: int = 0
     transactions_aborted: int = 0
 
-    def plus(
-        self, *, records_in: int = 0, records_out: int = 0, committed: int = 0, aborted: int = 0
-    ) -> Counters:
+    def plus(self, *, records_in: int = 0, records_out: int = 0, committed: int = 0, aborted: int = 0) -> Counters:
         """The totals after one more checkpoint or recovery; a lost transaction takes its share back."""
         return Counters(
             records_in=self.records_in + records_in,

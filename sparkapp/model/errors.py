@@ -83,7 +83,9 @@ class AuthorizationFailed(KafkaAccessError):
     """The broker knows the user, but an ACL is missing."""
 
     reason = "AuthorizationFailed"
-    default_remedy = "grant READ on the source topics and the group, WRITE on the sink topic and the transactional id prefix"
+    default_remedy = (
+        "grant READ on the source topics and the group, WRITE on the sink topic and the transactional id prefix"
+    )
 
 
 class TopicNotFound(KafkaAccessError):
@@ -114,7 +116,9 @@ class OffsetsWentBackwards(KafkaAccessError):
 
     reason = "OffsetsWentBackwards"
     fatal = True
-    default_remedy = "check whether the topic was deleted and created again; a new job name starts from spec.source.startup"
+    default_remedy = (
+        "check whether the topic was deleted and created again; a new job name starts from spec.source.startup"
+    )
 
 
 class ReadTimedOut(KafkaAccessError):

@@ -22,7 +22,8 @@ from sparkapp.model.transactional_id import check_prefix
 
 DENIED_PROPERTIES = frozenset(
     {
-        "bootstrap.servers", "group.id", "client.id", "transactional.id", "transaction.timeout.ms", "enable.idempotence",
+        "bootstrap.servers", "group.id", "client.id", "transactional.id", "transaction.timeout.ms",
+        "enable.idempotence",
         "enable.auto.commit", "enable.auto.offset.store", "auto.offset.reset", "isolation.level", "acks",
         "enable.partition.eof", "max.in.flight.requests.per.connection", "plugin.library.paths",
         "sasl.username", "sasl.password", "sasl.mechanism", "sasl.mechanisms", "security.protocol", "sasl.jaas.config",
@@ -174,7 +175,8 @@ def spec_from_resource(spec: Mapping[str, Any], *, namespace: str, name: str) ->
     sink = root.child("sink")
     result = JobSpec(
         kafka=KafkaCluster(
-            bootstrap_servers=kafka.string("bootstrapServers"), authentication=_authentication(kafka.child("authentication"))
+            bootstrap_servers=kafka.string("bootstrapServers"),
+            authentication=_authentication(kafka.child("authentication")),
         ),
         source=Source(
             topics=tuple(source.strings("topics")),
@@ -237,7 +239,11 @@ def check_spec(spec: JobSpec) -> None:
         "set exactly one of source.topics and source.topicPattern",
     )
     for topic in (*source.topics, sink.topic):
-        _require(bool(_TOPIC.fullmatch(topic)), "spec", f"{topic!r} is not a topic name: letters, digits, '.', '_', '-', at most 249")
+        _require(
+            bool(_TOPIC.fullmatch(topic)),
+            "spec",
+            f"{topic!r} is not a topic name: letters, digits, '.', '_', '-', at most 249",
+        )
     if source.topic_pattern:
         try:
             pattern = re.compile(source.topic_pattern)
@@ -250,7 +256,9 @@ def check_spec(spec: JobSpec) -> None:
             f"{sink.topic!r} matches source.topicPattern: the job would read its own output forever",
         )
     _require(
-        sink.topic not in source.topics, "spec.sink.topic", f"{sink.topic!r} is also a source topic: the job would loop forever"
+        sink.topic not in source.topics,
+        "spec.sink.topic",
+        f"{sink.topic!r} is also a source topic: the job would loop forever",
     )
     for where, properties in (("spec.source.properties", source.properties), ("spec.sink.properties", sink.properties)):
         for name in properties:
@@ -259,7 +267,11 @@ def check_spec(spec: JobSpec) -> None:
                 where,
                 f"{name} cannot be set here: use the resource's own field; credentials come from Secrets",
             )
-    _require(not (transform.function and transform.sql), "spec.transform", "set at most one of transform.python and transform.sql")
+    _require(
+        not (transform.function and transform.sql),
+        "spec.transform",
+        "set at most one of transform.python and transform.sql",
+    )
     if transform.function:
         _require(
             bool(_FUNCTION.fullmatch(transform.function)),
@@ -273,7 +285,7 @@ def check_spec(spec: JobSpec) -> None:
         _require(
             (chosen is Format.JSON) == bool(schema),
             f"spec.source.format.{side}Schema",
-            f"needed with format {side}: json, and only there, for instance \"id BIGINT, name STRING\"",
+            f'needed with format {side}: json, and only there, for instance "id BIGINT, name STRING"',
         )
     if sink.semantic is Semantic.EXACTLY_ONCE:
         _require(
@@ -317,7 +329,9 @@ def decode_job(text: str) -> Job:
                         "kafka": KafkaCluster(
                             bootstrap_servers=spec["kafka"]["bootstrap_servers"],
                             authentication=authentication
-                            and Authentication(**{**authentication, "type": AuthenticationType(authentication["type"])}),
+                            and Authentication(
+                                **{**authentication, "type": AuthenticationType(authentication["type"])}
+                            ),
                         ),
                         "source": Source(
                             **{

@@ -128,7 +128,8 @@ def decode_report(text: str, *, job_uid: str) -> Report | None:
         numbers = {
             name: _whole(body[name])
             for name in (
-                "attempt", "checkpoint_id", "checkpoint_duration_millis", "checkpoint_bytes", "partitions", "lag_records",
+                "attempt", "checkpoint_id", "checkpoint_duration_millis", "checkpoint_bytes", "partitions",
+                "lag_records",
                 "records_in", "records_out", "records_per_second", "transactions_committed", "transactions_aborted",
                 "transactions_open",
             )

@@ -114,9 +114,8 @@ class TransactionalIdGenerator:
 def check_prefix(prefix: str) -> None:
     """Refuses a prefix that Kafka, its tools or our own parsing would stumble over."""
     if not _PREFIX.fullmatch(prefix) or len(prefix.encode()) > MAX_PREFIX_BYTES:
-        msg = (
-            f"transactional id prefix {prefix!r} must be 1 to {MAX_PREFIX_BYTES} characters of letters, digits, '.', '_' and '-'"
-        )
+        allowed = f"1 to {MAX_PREFIX_BYTES} characters of letters, digits, '.', '_' and '-'"
+        msg = f"transactional id prefix {prefix!r} must be {allowed}"
         raise InvalidArgument(msg)
 
 
