@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from sparkapp.model import names
 from sparkapp.model.errors import ConfigurationError
 from sparkapp.model.job import Job, decode_job
-from sparkapp.model.report import MAX_TERMINATION_BYTES, Outcome, Termination, encode_termination, termination_of
+from sparkapp.model.report import Outcome, Termination, encode_termination, termination_of
 
 if TYPE_CHECKING:
     from sparkapp.spark.driver import Surroundings
@@ -100,9 +100,7 @@ def _ignore(_: str) -> None:
 def _last_word(termination: Termination) -> None:
     text = encode_termination(termination)
     try:
-        Path(os.environ.get("KAFKASPARK_TERMINATION_LOG", names.TERMINATION_LOG)).write_bytes(
-            text.encode()[:MAX_TERMINATION_BYTES]
-        )
+        Path(os.environ.get("KAFKASPARK_TERMINATION_LOG", names.TERMINATION_LOG)).write_text(text, encoding="utf-8")
     except OSError:
         sys.stderr.write(text + "\n")
 

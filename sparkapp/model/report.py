@@ -6,7 +6,7 @@ Both are advisory and untrusted: the operator shows them, decides restarts by th
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from typing import Any
 
@@ -106,7 +106,13 @@ def encode_report(report: Report) -> str:
 
 
 def encode_termination(termination: Termination) -> str:
-    return json.dumps(asdict(termination), ensure_ascii=False)
+    """The last word as JSON text of at most :data:`MAX_TERMINATION_BYTES`; long words lose their end."""
+    text = json.dumps(asdict(termination), ensure_ascii=False)
+    while len(text.encode()) > MAX_TERMINATION_BYTES:
+        length = max(len(termination.message), len(termination.remedy)) * 3 // 4
+        termination = replace(termination, message=termination.message[:length], remedy=termination.remedy[:length])
+        text = json.dumps(asdict(termination), ensure_ascii=False)
+    return text
 
 
 def decode_report(text: str, *, job_uid: str) -> Report | None:

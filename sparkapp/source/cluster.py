@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol, TypeVar
 
@@ -68,7 +69,7 @@ class KafkaClusterView:
             if name in {"bootstrap.servers", "client.id"} or name.startswith(("security.", "sasl.", "ssl."))
         }
         self._timeout = timeout
-        self._errors: list[Any] = []
+        self._errors: deque[Any] = deque(maxlen=20)
         self._admin = AdminClient({**shared, "error_cb": self._errors.append})
         self._consumer = Consumer({**config, "error_cb": self._errors.append})
         self._isolation = IsolationLevel.READ_COMMITTED if read_committed else IsolationLevel.READ_UNCOMMITTED

@@ -7,23 +7,6 @@
 #include "client.h"
 #include "outlet.h"
 
-enum { FAILURE_TEXT = 256 };
-
-typedef struct {
-    long long acknowledged;
-    long long failed;
-    int first_code;
-    char first_text[FAILURE_TEXT];
-} Deliveries;
-
-typedef struct {
-    PyObject_HEAD
-    Client client;
-    Topics topics;
-    Deliveries deliveries; /* written in poll, flush and abort alone, hence by one thread */
-    struct ArrowArray imported[INPUT_COUNT];
-} Producer;
-
 static void note_delivery(rd_kafka_t *rk, const rd_kafka_message_t *message, void *opaque) {
     Deliveries *deliveries = &((Producer *)((char *)opaque - offsetof(Producer, client)))->deliveries;
     if (message->err == RD_KAFKA_RESP_ERR_NO_ERROR) {
@@ -176,94 +159,6 @@ static PyObject *producer_take_errors(Producer *self, PyObject *nothing) {
     Py_END_ALLOW_THREADS
     client_leave(&self->client);
     return notes_take(&self->client.notes);
-}
-
-static PyObject *transaction_step(Producer *self, PyObject *argument,
-                                  rd_kafka_error_t *(*step)(rd_kafka_t *, int)) {
-    long wait_millis = PyLong_AsLong(argument);
-    if ((wait_millis == -1 && PyErr_Occurred()) || !client_enter(&self->client)) {
-        return NULL;
-    }
-    rd_kafka_error_t *error;
-    Py_BEGIN_ALLOW_THREADS
-    error = step(self->client.rk, (int)wait_millis);
-    Py_END_ALLOW_THREADS
-    PyObject *answer = client_answer(&self->client, error);
-    client_leave(&self->client);
-    return answer;
-}
-
-PyDoc_STRVAR(init_doc, "init_transactions(wait_millis)");
-static PyObject *producer_init_transactions(Producer *self, PyObject *argument) {
-    return transaction_step(self, argument, rdkafka.init_transactions);
-}
-
-PyDoc_STRVAR(commit_doc, "commit_transaction(wait_millis)");
-static PyObject *producer_commit_transaction(Producer *self, PyObject *argument) {
-    return transaction_step(self, argument, rdkafka.commit_transaction);
-}
-
-PyDoc_STRVAR(abort_doc, "abort_transaction(wait_millis)");
-static PyObject *producer_abort_transaction(Producer *self, PyObject *argument) {
-    return transaction_step(self, argument, rdkafka.abort_transaction);
-}
-
-PyDoc_STRVAR(begin_doc, "begin_transaction()");
-static PyObject *producer_begin_transaction(Producer *self, PyObject *nothing) {
-    if (!client_enter(&self->client)) {
-        return NULL;
-    }
-    PyObject *answer = client_answer(&self->client, rdkafka.begin_transaction(self->client.rk));
-    client_leave(&self->client);
-    return answer;
-}
-
-/* A list of (topic, partition, offset) with one metadata text for all; NULL with an error set. */
-static rd_kafka_topic_partition_list_t *offsets_of(PyObject *offsets, const char *metadata, size_t size) {
-    rd_kafka_topic_partition_list_t *list = rdkafka.topic_partition_list_new((int)PyList_GET_SIZE(offsets));
-    for (Py_ssize_t index = 0; index < PyList_GET_SIZE(offsets); index++) {
-        const char *topic;
-        int partition;
-        long long offset;
-        if (!PyArg_ParseTuple(PyList_GET_ITEM(offsets, index), "siL", &topic, &partition, &offset)) {
-            rdkafka.topic_partition_list_destroy(list);
-            return NULL;
-        }
-        rd_kafka_topic_partition_t *item = rdkafka.topic_partition_list_add(list, topic, partition);
-        item->offset = offset;
-        item->metadata = rdkafka.mem_malloc(NULL, size + 1); /* the list frees it, with librdkafka's own free() */
-        memcpy(item->metadata, metadata, size + 1);
-        item->metadata_size = size;
-    }
-    return list;
-}
-
-PyDoc_STRVAR(send_offsets_doc, "send_offsets(offsets: list[tuple[str, int, int]], metadata, group_id, wait_millis)\n\n"
-                               "Adds (topic, partition, next offset) of a group to the transaction.");
-static PyObject *producer_send_offsets(Producer *self, PyObject *arguments) {
-    PyObject *offsets;
-    const char *metadata, *group_id;
-    Py_ssize_t metadata_size;
-    int wait_millis;
-    if (!PyArg_ParseTuple(arguments, "O!s#si", &PyList_Type, &offsets, &metadata, &metadata_size, &group_id,
-                          &wait_millis) ||
-        !client_enter(&self->client)) {
-        return NULL;
-    }
-    PyObject *answer = NULL;
-    rd_kafka_topic_partition_list_t *list = offsets_of(offsets, metadata, (size_t)metadata_size);
-    if (list != NULL) {
-        rd_kafka_error_t *error;
-        Py_BEGIN_ALLOW_THREADS
-        rd_kafka_consumer_group_metadata_t *group = rdkafka.consumer_group_metadata_new(group_id);
-        error = rdkafka.send_offsets_to_transaction(self->client.rk, list, group, wait_millis);
-        rdkafka.consumer_group_metadata_destroy(group);
-        rdkafka.topic_partition_list_destroy(list);
-        Py_END_ALLOW_THREADS
-        answer = client_answer(&self->client, error);
-    }
-    client_leave(&self->client);
-    return answer;
 }
 
 static PyMethodDef methods[] = {

@@ -1,8 +1,33 @@
+/* The producer's object and its transactional methods. */
 #ifndef KAFKASPARK_PRODUCER_H
 #define KAFKASPARK_PRODUCER_H
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
+
+#include "client.h"
+#include "input.h"
+#include "topics.h"
+
+enum { FAILURE_TEXT = 256 };
+
+typedef struct {
+    long long acknowledged;
+    long long failed;
+    int first_code;
+    char first_text[FAILURE_TEXT];
+} Deliveries;
+
+typedef struct {
+    PyObject_HEAD
+    Client client;
+    Topics topics;
+    Deliveries deliveries; /* written in poll, flush and abort alone, hence by one thread */
+    struct ArrowArray imported[INPUT_COUNT];
+} Producer;
+
+/* The transactional methods, to be put behind the others; the last one is empty. */
+extern PyMethodDef producer_transaction_methods[];
 
 /* Type Producer of the extension; sparkapp.native.native_producer is its only user. */
 int producer_add_type(PyObject *module);

@@ -6,6 +6,13 @@ import pytest
 
 from sparkapp.model.errors import ConfigurationError, KafkaSparkJobError, PreCommitFailed
 from sparkapp.model.protocol import ProtocolStep
+from sparkapp.model.report import (
+    MAX_TERMINATION_BYTES,
+    Outcome,
+    Termination,
+    decode_termination,
+    encode_termination,
+)
 from sparkapp.spark.failures import original_error
 from sparkapp.spark.faults import Faults
 
@@ -47,3 +54,12 @@ def test_only_the_fault_before_the_flush_holds_the_writers() -> None:
 def test_an_order_that_is_not_one_is_refused(order: str) -> None:
     with pytest.raises(ConfigurationError, match="KAFKASPARK_FAULT"):
         Faults(1, order)
+
+
+def test_a_long_last_word_still_fits_the_termination_log_and_can_be_read() -> None:
+    word = Termination(outcome=Outcome.FAILED, reason="Long", message="中" * 1000, remedy="é" * 1000, fatal=True)
+    text = encode_termination(word)
+    assert len(text.encode()) <= MAX_TERMINATION_BYTES
+    read = decode_termination(text)
+    assert read is not None
+    assert (read.reason, read.fatal) == ("Long", True)
