@@ -82,13 +82,16 @@ def _surroundings(job: Job, options: argparse.Namespace) -> Surroundings:
         api = core_api()
         store = ConfigMapStore(api, namespace=job.namespace, job=job.name)
         write_report = ReportWriter(api, namespace=job.namespace, job=job.name).write
+    folder: Path | None = options.folder
+    if folder is None and job.spec.state_claim:
+        folder = Path(names.STATE_DIRECTORY) / job.uid
     return Surroundings(
         store=store,
         write_report=write_report,
         open_session=partial(create_session, session_settings(job, directory=options.job.parent)),
         close_session=close_session,
-        folder=options.folder or Path(tempfile.mkdtemp(prefix="kafkaspark-")),
-        stateful_allowed=options.folder is not None,
+        folder=folder or Path(tempfile.mkdtemp(prefix="kafkaspark-")),
+        stateful_allowed=folder is not None,
         credentials=Path(os.environ.get("KAFKASPARK_CREDENTIALS", names.CREDENTIALS_DIRECTORY)),
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -60,8 +61,8 @@ class Executor:
         :raises ObjectRefused: Kubernetes does not allow one of the objects; nothing of the attempt is left.
         :raises FormerObjectInTheWay: wait and try again.
         """
-        for manifest in (service_account(job), role(job), role_binding(job), report_config_map(job)):
-            await self._ensure(manifest, job)
+        needed = (service_account(job), role(job), role_binding(job), report_config_map(job))
+        await asyncio.gather(*(self._ensure(manifest, job) for manifest in needed))
         record = await self.guard().create(
             attempt_config_map(
                 job, action.wanted, attempt=action.attempt, generation=action.generation,

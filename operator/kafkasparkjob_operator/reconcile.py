@@ -139,11 +139,10 @@ class Reconciler:
         return observation, plan(observation, self._now()) if observation is not None else Plan()
 
     async def _look(self, key: JobKey) -> Observation | None:
-        # Pods last: one that a former plan created is then never taken for missing.
-        body = await self._cluster.get_job(key)
+        body, config_maps = await asyncio.gather(self._cluster.get_job(key), self._cluster.list_config_maps(key))
         if body is None:
             return None
-        config_maps = await self._cluster.list_config_maps(key)
+        # Pods last: one that the status speaks of is then never taken for missing.
         pods = await self._cluster.list_pods(key)
         self._monitor.looked(key, str(body["metadata"].get("resourceVersion", "")))
         self._cache.put_job(body)

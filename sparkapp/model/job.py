@@ -61,6 +61,13 @@ class Format(StrEnum):
     JSON = "json"
 
 
+class OutputMode(StrEnum):
+    """What a transform with an aggregation writes: final rows, or every change. Without one both are the same."""
+
+    APPEND = "append"
+    UPDATE = "update"
+
+
 class IsolationLevel(StrEnum):
     READ_COMMITTED = "read_committed"
     READ_UNCOMMITTED = "read_uncommitted"
@@ -120,6 +127,7 @@ class Transform:
     function: str = ""
     config_map: str = ""
     sql: str = ""
+    output_mode: OutputMode = OutputMode.APPEND
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,6 +150,8 @@ class JobSpec:
     sink: Sink
     parallelism: int = 1
     checkpoint_interval_seconds: int = 10
+    state_claim: str = ""
+    """Persistent volume claim for operators' state; a transform that keeps state needs one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -198,6 +208,7 @@ def spec_from_resource(spec: Mapping[str, Any], *, namespace: str, name: str) ->
             function=python.string("function", ""),
             config_map=python.child("configMapRef").string("name", ""),
             sql=sql.string("query", ""),
+            output_mode=transform.choice("outputMode", OutputMode, OutputMode.APPEND),
         ),
         sink=Sink(
             topic=sink.string("topic"),
@@ -210,6 +221,7 @@ def spec_from_resource(spec: Mapping[str, Any], *, namespace: str, name: str) ->
         ),
         parallelism=root.integer("parallelism", 1, low=1),
         checkpoint_interval_seconds=root.child("checkpoint").integer("intervalSeconds", 10, low=1),
+        state_claim=root.child("checkpoint").child("stateVolume").string("claimName", ""),
     )
     check_spec(result)
     return result
@@ -345,7 +357,9 @@ def decode_job(text: str) -> Job:
                                 "value_format": Format(source["value_format"]),
                             }
                         ),
-                        "transform": Transform(**spec["transform"]),
+                        "transform": Transform(
+                            **{**spec["transform"], "output_mode": OutputMode(spec["transform"]["output_mode"])}
+                        ),
                         "sink": Sink(**{**sink, "semantic": Semantic(sink["semantic"])}),
                     }
                 ),

@@ -37,6 +37,8 @@ CODE_DIRECTORY = "/etc/kafkaspark/code"
 """Where ``transform.python.configMapRef`` is mounted, in driver and executors; on the Python path."""
 CREDENTIALS_DIRECTORY = "/etc/kafkaspark/credentials"
 """Where the Kafka password's Secret is mounted, in driver and executors."""
+STATE_DIRECTORY = "/var/kafkaspark/state"
+"""Where ``checkpoint.stateVolume`` is mounted, in driver and executors: operators' state outlives the pods there."""
 WORK_DIRECTORY = "/var/kafkaspark/work"
 """Scratch space of driver and executors, empty at each start; the working directory."""
 

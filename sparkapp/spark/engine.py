@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import secrets
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -146,8 +147,7 @@ class MicroBatchEngine:
             engine=query_log.decode_engine(document.engine),
         )  # fmt: skip
         key = secrets.token_bytes(32)
-        self._folder.chmod(0o700)
-        self._server = PlannerServer(self, directory=self._folder, key=key)
+        self._server = PlannerServer(self, directory=Path(tempfile.mkdtemp(prefix="planner-")), key=key)
         self._spark.dataSource.register(KafkaSparkDataSource)
         source = (
             self._spark.readStream.format(FORMAT)
@@ -159,7 +159,8 @@ class MicroBatchEngine:
         self._columns = lineage.columns_used(result, self._spark)
         LOG.info("columns read from Kafka: %s", ", ".join(sorted(self._columns)))
         self._query = (
-            result.writeStream.foreachBatch(self._run_batch)
+            result.writeStream.outputMode(self._job.spec.transform.output_mode.value)
+            .foreachBatch(self._run_batch)
             .option("checkpointLocation", self._folder.as_uri())
             .queryName(f"{self._job.namespace}.{self._job.name}")
             .start()
@@ -219,7 +220,7 @@ class MicroBatchEngine:
         if query_log.has_operator_state(self._folder) and not self._stateful_allowed:
             msg = "the transform keeps state (an aggregation, deduplication or join), and the job has no volume for it"
             raise ConfigurationError(
-                msg, remedy="use a transform without state, or name a volume in spec.checkpoint.stateVolume"
+                msg, remedy="use a transform without state, or name a volume in spec.checkpoint.stateVolume.claimName"
             )
         started = self._clock()
         splits = self._pending if self._pending is not None else self._enumerator.unplanned()

@@ -23,7 +23,8 @@ from sparkapp.model.job import Job, JobSpec, encode_job
 from sparkapp.model.report import Termination, decode_termination
 
 ROOT = Path(__file__).resolve().parents[2]
-START_SECONDS = 90.0
+START_SECONDS = 240.0
+"""A JVM, its workers and a first micro-batch take 15 s alone; a busy machine takes many times that."""
 
 
 @dataclass

@@ -50,7 +50,8 @@ def driver_pod(job: JobIdentity, wanted: Wanted, *, attempt: int) -> dict[str, A
                 ],
                 "resources": {
                     "requests": {"cpu": workload.driver.core_request, "memory": memory},
-                    "limits": {"cpu": str(workload.driver.cores), "memory": memory},
+                    # No limit on CPU: a start is seconds of it at once, and a throttled driver is a slow restart.
+                    "limits": {"memory": memory},
                 },
                 "securityContext": container_security_context(),
                 "terminationMessagePath": names.TERMINATION_LOG,

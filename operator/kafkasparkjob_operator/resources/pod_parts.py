@@ -45,7 +45,7 @@ def memory_mebibytes(pod: PodResources) -> int:
 
 
 def volumes_and_mounts(wanted: Wanted) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Scratch space, the user's code and the Kafka password: the same places in driver and executors."""
+    """Scratch space, code, operators' state and the Kafka password: the same places in driver and executors."""
     volumes: list[dict[str, Any]] = [{"name": "tmp", "emptyDir": {}}, {"name": "work", "emptyDir": {}}]
     mounts: list[dict[str, Any]] = [
         {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108 - an emptyDir of the pod
@@ -54,6 +54,9 @@ def volumes_and_mounts(wanted: Wanted) -> tuple[list[dict[str, Any]], list[dict[
     if wanted.spec.transform.config_map:
         volumes.append({"name": "code", "configMap": {"name": wanted.spec.transform.config_map}})
         mounts.append({"name": "code", "mountPath": names.CODE_DIRECTORY, "readOnly": True})
+    if wanted.spec.state_claim:
+        volumes.append({"name": "state", "persistentVolumeClaim": {"claimName": wanted.spec.state_claim}})
+        mounts.append({"name": "state", "mountPath": names.STATE_DIRECTORY})
     authentication = wanted.spec.kafka.authentication
     if authentication is not None:
         volumes.append(

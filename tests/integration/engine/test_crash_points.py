@@ -12,7 +12,7 @@ from tests.integration.engine.conftest import LocalJobs
 from tests.support import visibility
 from tests.support.local_job import produce
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
 CHECKPOINT_OF_THE_FAULT = 2
 

@@ -1,0 +1,130 @@
+"""Users' transforms through the whole engine: Python, SQL, JSON, shuffles and operators' state."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from sparkapp.model.job import Format, Transform
+from sparkapp.model.semantic import Semantic
+from sparkapp.sink.transaction_client import TransactionClient
+from tests.integration.engine.conftest import LocalJobs
+from tests.support import visibility
+from tests.support.local_job import produce, produce_json
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
+
+_MODULE = '''
+from pyspark.sql import functions as f
+
+def double(source):
+    return source.select("key", (f.col("value.n") * 2).alias("value")).where("value.n % 2 = 0" if False else "true")
+
+def broken(source):
+    return source.count
+
+def count_keys(source):
+    return source.groupBy("key").agg(f.count("*").alias("n")).select("key", f.col("n").cast("string").alias("value"))
+'''
+
+
+@pytest.fixture
+def code(tmp_path: Path) -> Path:
+    folder = tmp_path / "code"
+    folder.mkdir()
+    (folder / "enrich.py").write_text(_MODULE)
+    return folder
+
+
+def test_a_python_function_over_parsed_json(local_job: LocalJobs, broker: str, code: Path) -> None:
+    job = local_job(
+        transform=Transform(function="enrich:double"), code=code,
+        value_format=Format.JSON, value_schema="n BIGINT", key_format=Format.STRING,
+    )  # fmt: skip
+    produce_json(broker, job.spec.source.topics[0], [{"id": n, "n": n} for n in range(500)])
+    job.start()
+    job.await_records_in(500)
+    assert job.drain() == 0
+    assert sorted(visibility.numbers(broker, job.spec.sink.topic)) == [2 * n for n in range(500)]
+
+
+def test_sql_with_a_shuffle_is_exactly_once_without_offsets_in_the_transactions(
+    local_job: LocalJobs, broker: str, client: TransactionClient
+) -> None:
+    query = "SELECT /*+ REPARTITION(2, value) */ key, value FROM source WHERE CAST(CAST(value AS STRING) AS INT) % 3 = 0"
+    job = local_job(transform=Transform(sql=query), max_offsets=2000)
+    produce(broker, job.spec.source.topics[0], 0, 4000)
+    job.start(fault="after-write@attempt=1,checkpoint=1")
+    assert job.await_end() < 0
+    document = job.document()
+    assert document is not None
+    assert not document.aligned
+    assert document.witness_group == ""
+    assert document.committables
+    job.start(parallelism=1)
+    job.await_records_in(4000)
+    assert job.drain() == 0
+    assert visibility.open_transactions(client, job.spec.sink.transactional_id_prefix) == []
+    assert sorted(visibility.numbers(broker, job.spec.sink.topic)) == list(range(0, 4000, 3))
+
+
+def test_at_least_once_writes_everything_without_transactions(
+    local_job: LocalJobs, broker: str, client: TransactionClient
+) -> None:
+    job = local_job(semantic=Semantic.AT_LEAST_ONCE)
+    produce(broker, job.spec.source.topics[0], 0, 1000)
+    job.start()
+    document = job.await_records_in(1000)
+    assert document.committables == ()
+    assert job.drain() == 0
+    assert set(visibility.numbers(broker, job.spec.sink.topic)) == set(range(1000))
+    assert client.list_transactions(job.spec.sink.transactional_id_prefix) == []
+
+
+def test_a_transform_that_returns_no_data_frame_is_refused_with_a_remedy(
+    local_job: LocalJobs, broker: str, code: Path
+) -> None:
+    job = local_job(transform=Transform(function="enrich:broken"), code=code)
+    produce(broker, job.spec.source.topics[0], 0, 10)
+    job.start()
+    assert job.await_end() == 1
+    termination = job.termination()
+    assert termination is not None
+    assert termination.reason == "InvalidTransform"
+    assert "not a DataFrame" in termination.message
+    assert termination.fatal
+    assert visibility.records(broker, job.spec.sink.topic) == []
+
+
+def test_operators_state_needs_a_folder_that_outlives_the_driver(
+    local_job: LocalJobs, broker: str, code: Path
+) -> None:
+    job = local_job(transform=Transform(function="enrich:count_keys", output_mode="update"), code=code)
+    produce(broker, job.spec.source.topics[0], 0, 10)
+    job.start()
+    assert job.await_end() == 1
+    termination = job.termination()
+    assert termination is not None
+    assert termination.reason == "InvalidSpec"
+    assert "keeps state" in termination.message
+    assert visibility.records(broker, job.spec.sink.topic) == []
+
+
+def test_operators_state_goes_on_after_a_crash(local_job: LocalJobs, broker: str, code: Path) -> None:
+    """Counts per key stay right over a kill -9 between document and commits: the last count of a key is the truth."""
+    job = local_job(
+        transform=Transform(function="enrich:count_keys", output_mode="update"), code=code, stateful=True, max_offsets=300
+    )
+    produce(broker, job.spec.source.topics[0], 0, 970)
+    job.start(fault="after-write@attempt=1,checkpoint=2")
+    assert job.await_end() < 0, job.log()
+    job.start()
+    job.await_records_in(970)
+    assert job.drain() == 0, job.log()
+    values = [int(value or b"0") for value in visibility.records(broker, job.spec.sink.topic)]
+    # Every key occurs ten times, so each count from 1 to 10 that was emitted is at most 10, and 97 keys reach it.
+    assert max(values) == 10
+    assert values.count(10) == 97
+    assert json.dumps(sorted(set(values)))
