@@ -60,7 +60,7 @@ static PyObject *assign(Consumer *self, PyObject *positions) {
 
 const char consumer_assign_doc[] =
     "assign(positions: list[tuple[str, int, int]]) -> list[int]\n\n"
-                         "Starts fetching partitions (topic, partition, offset; answers with a number for each.");
+    "Starts fetching partitions (topic, partition, offset); answers with a number for each.";
 PyObject *consumer_assign(Consumer *self, PyObject *positions) {
     if (!PyList_Check(positions)) {
         PyErr_SetString(PyExc_TypeError, "a list is needed");

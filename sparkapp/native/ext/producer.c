@@ -3,8 +3,8 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
-#include "client.h"
 #include "outlet.h"
 
 static void note_delivery(rd_kafka_t *rk, const rd_kafka_message_t *message, void *opaque) {
@@ -167,11 +167,11 @@ static PyMethodDef methods[] = {
     {"flush", (PyCFunction)producer_flush, METH_O, flush_doc},
     {"take_deliveries", (PyCFunction)producer_take_deliveries, METH_NOARGS, take_deliveries_doc},
     {"take_errors", (PyCFunction)producer_take_errors, METH_NOARGS, take_errors_doc},
-    {"init_transactions", (PyCFunction)producer_init_transactions, METH_O, init_doc},
-    {"begin_transaction", (PyCFunction)producer_begin_transaction, METH_NOARGS, begin_doc},
-    {"send_offsets", (PyCFunction)producer_send_offsets, METH_VARARGS, send_offsets_doc},
-    {"commit_transaction", (PyCFunction)producer_commit_transaction, METH_O, commit_doc},
-    {"abort_transaction", (PyCFunction)producer_abort_transaction, METH_O, abort_doc},
+    {"init_transactions", (PyCFunction)producer_init_transactions, METH_O, "init_transactions(wait_millis)"},
+    {"begin_transaction", (PyCFunction)producer_begin_transaction, METH_NOARGS, "begin_transaction()"},
+    {"send_offsets", (PyCFunction)producer_send_offsets, METH_VARARGS, producer_send_offsets_doc},
+    {"commit_transaction", (PyCFunction)producer_commit_transaction, METH_O, "commit_transaction(wait_millis)"},
+    {"abort_transaction", (PyCFunction)producer_abort_transaction, METH_O, "abort_transaction(wait_millis)"},
     {"close", (PyCFunction)producer_close, METH_NOARGS, close_doc},
     {0},
 };

@@ -26,8 +26,13 @@ typedef struct {
     struct ArrowArray imported[INPUT_COUNT];
 } Producer;
 
-/* The transactional methods, to be put behind the others; the last one is empty. */
-extern PyMethodDef producer_transaction_methods[];
+/* The transactional methods; each argument is the time to wait in milliseconds. They go on where they timed out. */
+PyObject *producer_init_transactions(Producer *self, PyObject *wait_millis);
+PyObject *producer_begin_transaction(Producer *self, PyObject *nothing);
+PyObject *producer_commit_transaction(Producer *self, PyObject *wait_millis);
+PyObject *producer_abort_transaction(Producer *self, PyObject *wait_millis);
+extern const char producer_send_offsets_doc[];
+PyObject *producer_send_offsets(Producer *self, PyObject *arguments);
 
 /* Type Producer of the extension; sparkapp.native.native_producer is its only user. */
 int producer_add_type(PyObject *module);

@@ -17,23 +17,19 @@ static PyObject *transaction_step(Producer *self, PyObject *argument,
     return answer;
 }
 
-PyDoc_STRVAR(init_doc, "init_transactions(wait_millis)");
-static PyObject *producer_init_transactions(Producer *self, PyObject *argument) {
+PyObject *producer_init_transactions(Producer *self, PyObject *argument) {
     return transaction_step(self, argument, rdkafka.init_transactions);
 }
 
-PyDoc_STRVAR(commit_doc, "commit_transaction(wait_millis)");
-static PyObject *producer_commit_transaction(Producer *self, PyObject *argument) {
+PyObject *producer_commit_transaction(Producer *self, PyObject *argument) {
     return transaction_step(self, argument, rdkafka.commit_transaction);
 }
 
-PyDoc_STRVAR(abort_doc, "abort_transaction(wait_millis)");
-static PyObject *producer_abort_transaction(Producer *self, PyObject *argument) {
+PyObject *producer_abort_transaction(Producer *self, PyObject *argument) {
     return transaction_step(self, argument, rdkafka.abort_transaction);
 }
 
-PyDoc_STRVAR(begin_doc, "begin_transaction()");
-static PyObject *producer_begin_transaction(Producer *self, PyObject *nothing) {
+PyObject *producer_begin_transaction(Producer *self, PyObject *nothing) {
     if (!client_enter(&self->client)) {
         return NULL;
     }
@@ -62,9 +58,10 @@ static rd_kafka_topic_partition_list_t *offsets_of(PyObject *offsets, const char
     return list;
 }
 
-PyDoc_STRVAR(send_offsets_doc, "send_offsets(offsets: list[tuple[str, int, int]], metadata, group_id, wait_millis)\n\n"
-                               "Adds (topic, partition, next offset) of a group to the transaction.");
-static PyObject *producer_send_offsets(Producer *self, PyObject *arguments) {
+const char producer_send_offsets_doc[] =
+    "send_offsets(offsets: list[tuple[str, int, int]], metadata, group_id, wait_millis)\n\n"
+    "Adds (topic, partition, next offset) of a group to the transaction.";
+PyObject *producer_send_offsets(Producer *self, PyObject *arguments) {
     PyObject *offsets;
     const char *metadata, *group_id;
     Py_ssize_t metadata_size;
@@ -89,12 +86,3 @@ static PyObject *producer_send_offsets(Producer *self, PyObject *arguments) {
     client_leave(&self->client);
     return answer;
 }
-
-PyMethodDef producer_transaction_methods[] = {
-    {"init_transactions", (PyCFunction)producer_init_transactions, METH_O, init_doc},
-    {"begin_transaction", (PyCFunction)producer_begin_transaction, METH_NOARGS, begin_doc},
-    {"send_offsets", (PyCFunction)producer_send_offsets, METH_VARARGS, send_offsets_doc},
-    {"commit_transaction", (PyCFunction)producer_commit_transaction, METH_O, commit_doc},
-    {"abort_transaction", (PyCFunction)producer_abort_transaction, METH_O, abort_doc},
-    {0},
-};

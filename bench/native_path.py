@@ -1,0 +1,212 @@
+"""How fast record batches go between Kafka and Arrow: the C extension beside the plain fallback.
+
+    PYTHONPATH=tools python -m bench.native_path      # a throw-away broker, 3 M records of 100 bytes, 4 partitions
+    python -m bench.native_path --bootstrap host:9092 --records 10000000 --rounds 3
+
+Four ways, each in one process and one thread of Python: Kafka to Arrow, Arrow to Kafka, both, and both in transactions
+that end every ``--checkpoint`` records with the source's offsets inside. The best round counts: on a shared machine the
+others tell of its other users. The CPU time (of all threads, librdkafka's included) hardly depends on them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import resource
+import tempfile
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import pyarrow as pa
+
+from sparkapp.model.partition import TopicPartition
+from sparkapp.model.split import KafkaPartitionSplit
+from sparkapp.native.interface import ALL_COLUMNS, BatchConsumer, BatchProducer
+
+VALUE = frozenset({"value"})
+ROWS_A_BATCH = 65_536
+_SECONDS = 120.0
+
+
+class Bench:
+    """One implementation against one broker and source topic."""
+
+    def __init__(self, implementation: str, options: argparse.Namespace, bootstrap: str) -> None:
+        self.implementation = implementation
+        self.options = options
+        self.config = {"bootstrap.servers": bootstrap, **dict(pair.split("=", 1) for pair in options.set)}
+        self.records = options.records if implementation == "native" else options.plain_records
+
+    def consumer(self) -> BatchConsumer:
+        from sparkapp.native.plain_consumer import PlainConsumer
+
+        if self.implementation == "plain":
+            return PlainConsumer(_for("consumer", self.config))
+        from sparkapp.native.native_consumer import NativeConsumer
+
+        return NativeConsumer(_for("consumer", self.config))
+
+    def producer(self, **more: str) -> BatchProducer:
+        from sparkapp.native.plain_producer import PlainProducer
+
+        config = {**_for("producer", self.config), **{key.replace("_", "."): value for key, value in more.items()}}
+        if self.implementation == "plain":
+            return PlainProducer(config)
+        from sparkapp.native.native_producer import NativeProducer
+
+        return NativeProducer(config)
+
+    def splits(self, topic: str, first: int, last: int) -> list[KafkaPartitionSplit]:
+        """Records ``first`` to ``last`` of the topic, spread evenly over its partitions."""
+        count = self.options.partitions
+        return [
+            KafkaPartitionSplit(TopicPartition(topic, partition), first // count, last // count)
+            for partition in range(count)
+        ]
+
+    def produce(self, _: str, sink: str) -> None:
+        """Arrow to Kafka."""
+        producer = self.producer()
+        value = pa.array([f"{number:0{self.options.size}d}".encode() for number in range(ROWS_A_BATCH)])
+        for partition in range(self.options.partitions):
+            left = self.records // self.options.partitions
+            while left:
+                rows = min(ROWS_A_BATCH, left)
+                where = pa.array([partition] * rows, pa.int32())
+                producer.produce(pa.record_batch({"value": value.slice(0, rows), "partition": where}), topic=sink)
+                left -= rows
+        assert producer.flush(_SECONDS) == self.records
+        producer.close()
+
+    def consume(self, source: str, _: str, columns: frozenset[str] = VALUE) -> None:
+        """Kafka to Arrow."""
+        consumer = self.consumer()
+        rows = sum(batch.num_rows for batch in consumer.read(self.splits(source, 0, self.records), columns=columns))
+        assert rows == self.records, rows
+        consumer.close()
+
+    def consume_everything(self, source: str, sink: str) -> None:
+        """Kafka to Arrow with every column."""
+        self.consume(source, sink, ALL_COLUMNS)
+
+    def forward(self, source: str, sink: str) -> None:
+        """Kafka to Kafka."""
+        consumer, producer = self.consumer(), self.producer()
+        for batch in consumer.read(self.splits(source, 0, self.records), columns=VALUE):
+            producer.produce(batch.select(["value"]), topic=sink)
+        assert producer.flush(_SECONDS) == self.records
+        producer.close()
+        consumer.close()
+
+    def forward_exactly_once(self, source: str, sink: str) -> None:
+        """Kafka to Kafka in transactions."""
+        consumer, producer = self.consumer(), self.producer(transactional_id=f"bench-{uuid.uuid4().hex}")
+        producer.init_transactions(_SECONDS)
+        step = self.options.checkpoint
+        for first in range(0, self.records, step):
+            splits = self.splits(source, first, min(first + step, self.records))
+            producer.begin_transaction()
+            for batch in consumer.read(splits, columns=VALUE):
+                producer.produce(batch.select(["value"]), topic=sink)
+            offsets = {split.partition: split.stop for split in splits}
+            producer.send_offsets(offsets, group_id="bench", metadata="", timeout=_SECONDS)
+            assert producer.flush(_SECONDS) == sum(split.size for split in splits)
+            producer.commit_transaction(_SECONDS)
+        producer.close()
+        consumer.close()
+
+
+WAYS: Mapping[str, Callable[[Bench, str, str], None]] = {
+    "Kafka -> Arrow, value": Bench.consume,
+    "Kafka -> Arrow, all columns": Bench.consume_everything,
+    "Arrow -> Kafka": Bench.produce,
+    "Kafka -> Kafka": Bench.forward,
+    "Kafka -> Kafka, transactions": Bench.forward_exactly_once,
+}
+
+
+def main() -> None:
+    """Runs what the options say and prints the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--bootstrap", help="an existing broker; without it one is started")
+    parser.add_argument("--records", type=int, default=3_000_000)
+    parser.add_argument("--plain-records", type=int, default=500_000, help="records for the fallback")
+    parser.add_argument("--size", type=int, default=100, help="bytes of a value")
+    parser.add_argument("--partitions", type=int, default=4)
+    parser.add_argument("--checkpoint", type=int, default=1_000_000, help="records of a transaction")
+    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--only", default="", help="part of a way's name")
+    parser.add_argument("--implementations", nargs="+", default=["native", "plain"])
+    parser.add_argument("--set", nargs="*", default=[], metavar="consumer.KEY=VALUE", help="or producer.KEY=VALUE")
+    options = parser.parse_args()
+    # Every partition gets equally many records, and every transaction, too.
+    unit = options.partitions * 4
+    options.records -= options.records % unit
+    options.plain_records = min(options.plain_records - options.plain_records % unit, options.records)
+    with _broker(options.bootstrap) as bootstrap:
+        _measure(options, bootstrap)
+
+
+def _measure(options: argparse.Namespace, bootstrap: str) -> None:
+    source = _topic(bootstrap, options.partitions)
+    Bench("native" if "native" in options.implementations else "plain", options, bootstrap).produce("", source)
+    print(f"{options.records} records of {options.size} bytes, {options.partitions} partitions")
+    print("k records/s, and in brackets the microseconds of CPU time that a record takes in this process")
+    print(f"{'':32}" + "".join(f"{name:>18}" for name in options.implementations) + f"{'ratio':>8}")
+    for way, run in WAYS.items():
+        if options.only not in way:
+            continue
+        results = [_best(Bench(name, options, bootstrap), run, source) for name in options.implementations]
+        line = f"{way:32}" + "".join(f"{rate:10.0f} ({cpu:5.2f})" for rate, cpu in results)
+        print(line + (f"{results[0][0] / results[1][0]:8.1f}" if len(results) > 1 else ""), flush=True)
+    print(f"largest resident size {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10} MiB")
+
+
+def _best(bench: Bench, run: Callable[[Bench, str, str], None], source: str) -> tuple[float, float]:
+    best = (0.0, 0.0)
+    for _ in range(bench.options.rounds):
+        sink = _topic(bench.config["bootstrap.servers"], bench.options.partitions)
+        began, cpu_began = time.perf_counter(), time.process_time()
+        run(bench, source, sink)
+        rate = bench.records / (time.perf_counter() - began) / 1e3
+        best = max(best, (rate, (time.process_time() - cpu_began) / bench.records * 1e6))
+        _drop(bench.config["bootstrap.servers"], sink)
+    return best
+
+
+def _for(role: str, config: Mapping[str, str]) -> dict[str, str]:
+    other = "producer." if role == "consumer" else "consumer."
+    return {key.removeprefix(f"{role}."): value for key, value in config.items() if not key.startswith(other)}
+
+
+def _topic(bootstrap: str, partitions: int) -> str:
+    from confluent_kafka.admin import AdminClient, NewTopic
+
+    name = f"bench-{uuid.uuid4().hex[:8]}"
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin.create_topics([NewTopic(name, partitions, 1)])[name].result(60)
+    return name
+
+
+def _drop(bootstrap: str, topic: str) -> None:
+    from confluent_kafka.admin import AdminClient
+
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin.delete_topics([topic])[topic].result(60)
+
+
+@contextmanager
+def _broker(bootstrap: str | None) -> Iterator[str]:
+    if bootstrap:
+        yield bootstrap
+        return
+    from localcluster.kafka import Broker
+
+    with tempfile.TemporaryDirectory() as directory, Broker.ephemeral(Path(directory), heap="1g") as broker:
+        yield broker.bootstrap
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,59 @@
+"""Errors that belong to no call: which surface at once, which explain a deadline, which are forgotten."""
+
+from __future__ import annotations
+
+import pytest
+from confluent_kafka import KafkaError
+
+from sparkapp.model.errors import AuthenticationFailed, KafkaUnreachable, ReadTimedOut, TopicNotFound, TransactionFenced
+from sparkapp.native.broker_errors import BrokerErrors
+
+
+def test_nothing_noted() -> None:
+    errors = BrokerErrors()
+    errors.raise_final("reading")
+    errors.raise_fenced("flushing")
+    assert str(errors.explain("no progress", ReadTimedOut)) == "no progress"
+    assert type(errors.explain("no progress", ReadTimedOut)) is ReadTimedOut
+
+
+def test_a_lost_connection_alone_only_adds_to_the_message() -> None:
+    errors = BrokerErrors()
+    errors.note(KafkaError._TRANSPORT, "broker 3 disconnected")
+    errors.raise_final("reading")
+    error = errors.explain("no progress", ReadTimedOut)
+    assert type(error) is ReadTimedOut
+    assert str(error) == "no progress; broker 3 disconnected (_TRANSPORT)"
+
+
+@pytest.mark.parametrize("code", [KafkaError._ALL_BROKERS_DOWN, KafkaError._RESOLVE, KafkaError._SSL])
+def test_no_broker_at_all_is_unreachable_at_the_deadline(code: int) -> None:
+    errors = BrokerErrors()
+    errors.note(code, "nobody")
+    errors.note(KafkaError._TRANSPORT, "broker 3 disconnected")
+    errors.raise_final("reading")
+    assert type(errors.explain("no progress", ReadTimedOut)) is KafkaUnreachable
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [(KafkaError._AUTHENTICATION, AuthenticationFailed), (KafkaError.UNKNOWN_TOPIC_OR_PART, TopicNotFound)],
+)
+def test_what_waiting_cannot_heal_is_raised_until_something_goes_well(code: int, kind: type[Exception]) -> None:
+    errors = BrokerErrors()
+    errors.note(code, "no")
+    with pytest.raises(kind, match="reading: no"):
+        errors.raise_final("reading")
+    errors.raise_fenced("flushing")
+    errors.forget()
+    errors.raise_final("reading")
+
+
+def test_a_fenced_producer_stays_fenced() -> None:
+    errors = BrokerErrors()
+    errors.note(KafkaError._FENCED, "newer instance")
+    errors.forget()
+    with pytest.raises(TransactionFenced, match="newer instance"):
+        errors.raise_fenced("flushing")
+    with pytest.raises(TransactionFenced):
+        errors.raise_final("flushing")
