@@ -62,7 +62,10 @@ class Executor:
         :raises FormerObjectInTheWay: wait and try again.
         """
         needed = (service_account(job), role(job), role_binding(job), report_config_map(job))
-        await asyncio.gather(*(self._ensure(manifest, job) for manifest in needed))
+        # All of them come to an end before anything else is done about the job, whatever one of them meets.
+        for outcome in await asyncio.gather(*(self._ensure(one, job) for one in needed), return_exceptions=True):
+            if isinstance(outcome, BaseException):
+                raise outcome
         record = await self.guard().create(
             attempt_config_map(
                 job, action.wanted, attempt=action.attempt, generation=action.generation,
