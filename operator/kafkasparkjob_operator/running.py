@@ -19,7 +19,10 @@ STALL_INTERVALS = 5
 def show_waiting(draft: StatusDraft, driver: PodView) -> None:
     """The pod does not run yet: say why, once as an event if something is wrong."""
     reason = driver.waiting_reason or "DriverPending"
-    message = f"the driver pod {driver.name} waits to be scheduled and started"
+    message = (
+        f"the driver pod {driver.name} waits to be scheduled and started; if that lasts, kubectl describe pod"
+        f" {driver.name} tells what it lacks, a ConfigMap or a Secret for instance"
+    )
     if driver.waiting_reason:
         message = f"the driver pod {driver.name} does not start: {driver.waiting_reason}: {driver.waiting_message}"
         draft.event(f"waiting/{driver.attempt}/{reason}", reason, message, warning=True)
