@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 
 from sparkapp.model import names
 from sparkapp.model.job import Job
+from sparkapp.spark.class_archive import with_class_archive
 from sparkapp.spark.transform import code_directory
 
 SPARK_CONF_FILE = "spark-conf.json"
@@ -73,7 +74,7 @@ def session_settings(job: Job, *, directory: Path = Path(names.JOB_DIRECTORY)) -
     code = code_directory()
     if Path(code).is_dir():
         settings["spark.executorEnv.PYTHONPATH"] = code
-    return settings | _ALWAYS
+    return with_class_archive(settings) | _ALWAYS
 
 
 def create_session(settings: dict[str, str]) -> SparkSession:

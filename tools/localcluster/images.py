@@ -103,6 +103,7 @@ class ImageBuilder:
         key = hashlib.sha256(
             f"{base_image.IMAGE} {self._trees.site_packages_key(image.name)}".encode()
             + image.containerfile.read_bytes()
+            + b"".join(file.read_bytes() for file in sorted(image.folder.glob("*.py")))
         ).hexdigest()[:16]
         reference = f"{image.dependencies_reference}:{key}"
         if not self._buildah.has(reference):
