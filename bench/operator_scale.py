@@ -51,7 +51,7 @@ def measure(kubeconfig: Path, folder: Path, count: int) -> None:
     with ThreadPoolExecutor(CLIENTS) as pool:
         list(pool.map(lambda job: job.create(), jobs))
     created = time.monotonic() - began
-    await_that("every driver is there", lambda: _drivers(operator) == count, seconds=600)
+    await_that("every driver is there", lambda: _drivers(operator) == count, seconds=600, pause=1)
     took = time.monotonic() - began
     print(f"{count} jobs created in {created:.1f} s, every driver pod there after {took:.1f} s")
     print(f"{count / took * 60:.0f} jobs/min, {(_cpu(operator) - cpu) / count * 1000:.0f} ms CPU a job")
@@ -65,7 +65,7 @@ def measure(kubeconfig: Path, folder: Path, count: int) -> None:
         began, cpu = time.monotonic(), _cpu(operator)
         list(pool.map(lambda job: job.report(1, checkpoint_id=1), jobs))
         wrote = time.monotonic() - began
-    await_that("every job is ready", lambda: _ready(operator) == count, seconds=600)
+    await_that("every job is ready", lambda: _ready(operator) == count, seconds=600, pause=1)
     lag = max(time.monotonic() - began - wrote, 0)
     print(f"{count} reports in {wrote:.1f} s, the last status {lag:.1f} s later")
     print(f"{(_cpu(operator) - cpu) / count * 1000:.1f} ms CPU a report")
@@ -77,7 +77,7 @@ def measure(kubeconfig: Path, folder: Path, count: int) -> None:
     began = time.monotonic()
     second = OperatorProcess(kubeconfig, NAMESPACE, folder / "second.log")
     name = 'kafkaspark_operator_reconcile_duration_seconds_count{result="ok"}'
-    await_that("every job is adopted", lambda: _metric(second, name) >= count, seconds=600)
+    await_that("every job is adopted", lambda: _metric(second, name) >= count, seconds=600, pause=1)
     print(f"a new operator looked at all {count} jobs {time.monotonic() - began:.1f} s after its start")
     print(f"objects it wrote: {sum(1 for one in _versions(api) if one not in versions)}")
     second.stop()

@@ -91,15 +91,15 @@ class ApiClient:
             raise
 
 
-def await_that(what: str, question: Callable[[], Found], *, seconds: float = 30) -> Found:
-    """Asks until the answer is true."""
+def await_that(what: str, question: Callable[[], Found], *, seconds: float = 30, pause: float = 0.05) -> Found:
+    """Asks until the answer is true; ``pause`` is for questions that cost something themselves."""
     deadline = time.monotonic() + seconds
     answer = question()
     while not answer:
         if time.monotonic() > deadline:
             msg = f"not within {seconds} s: {what}"
             raise AssertionError(msg)
-        time.sleep(0.05)
+        time.sleep(pause)
         answer = question()
     return answer
 

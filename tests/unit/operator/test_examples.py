@@ -1,0 +1,73 @@
+"""Every example is a job by the definition's schema; tests/integration asks the API server itself."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from jsonschema import Draft202012Validator
+
+from kafkasparkjob_operator.resources.driver_pod import TERMINATION_GRACE_SECONDS
+from kafkasparkjob_operator.status import JobState
+from kafkasparkjob_operator.workload import DENIED_SPARK_PREFIXES, DENIED_SPARK_SETTINGS, wanted_from_resource
+from sparkapp.model import names
+from sparkapp.model.job import DENIED_PROPERTIES
+
+REPOSITORY = Path(__file__).parents[3]
+DEFINITION = yaml.safe_load((REPOSITORY / "crds/kafkasparkjobs.yaml").read_text(encoding="utf-8"))
+SCHEMA = DEFINITION["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+EXAMPLES = sorted(path for path in REPOSITORY.glob("examples/**/*.yaml"))
+
+
+def strict(schema: Any) -> Any:
+    """The schema with every object closed: a field that is not there is a typing error."""
+    if isinstance(schema, list):
+        return [strict(one) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    closed = {name: strict(value) for name, value in schema.items()}
+    if "properties" in schema and schema.get("type") == "object":
+        closed.setdefault("additionalProperties", False)
+    return closed
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: str(path.relative_to(REPOSITORY / "examples")))
+def test_example(path: Path) -> None:
+    jobs = [one for one in yaml.safe_load_all(path.read_text(encoding="utf-8")) if one["kind"] == names.KIND]
+    assert jobs
+    for job in jobs:
+        Draft202012Validator(strict(SCHEMA["properties"]["spec"])).validate(job["spec"])
+        wanted_from_resource(job["spec"], namespace="default", name=job["metadata"]["name"])
+
+
+def test_every_field_is_explained() -> None:
+    def walk(schema: dict[str, Any], where: str) -> None:
+        if where.count(".") and schema.get("type") and ".items" not in where:
+            assert schema.get("description"), where
+        for name, inner in schema.get("properties", {}).items():
+            walk(inner, f"{where}.{name}")
+        if isinstance(schema.get("items"), dict):
+            walk(schema["items"], f"{where}.items")
+
+    for part in ("spec", "status"):
+        walk(SCHEMA["properties"][part], part)
+
+
+def test_the_definition_and_the_code_deny_the_same() -> None:
+    text = (REPOSITORY / "crds/kafkasparkjobs.yaml").read_text(encoding="utf-8")
+    for name in (*DENIED_SPARK_PREFIXES, *DENIED_SPARK_SETTINGS):
+        assert f"'{name}'" in text, name
+    for name in DENIED_PROPERTIES:
+        covered = name.startswith("sasl.") or name == "security.protocol" or "password" in name or "secret" in name
+        assert covered or f"'{name}'" in text, name
+
+
+def test_the_definition_names_the_words_that_the_code_uses() -> None:
+    assert DEFINITION["spec"]["group"] == names.GROUP
+    assert DEFINITION["spec"]["names"]["plural"] == names.PLURAL
+    assert SCHEMA["x-kubernetes-validations"][0]["rule"] == f"self.metadata.name.size() <= {names.MAX_JOB_NAME}"
+    described = SCHEMA["properties"]["status"]["properties"]["state"]["description"]
+    assert all(state in described for state in JobState)
+    assert TERMINATION_GRACE_SECONDS >= 60
