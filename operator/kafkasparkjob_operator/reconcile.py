@@ -142,6 +142,11 @@ class Reconciler:
         body, config_maps = await asyncio.gather(self._cluster.get_job(key), self._cluster.list_config_maps(key))
         if body is None:
             return None
+        state = names.state_config_map(key.name)
+        if all(config_map["metadata"]["name"] != state for config_map in config_maps):
+            # One that somebody else made has no label of ours: it must be seen before we try to make our own.
+            found = await self._cluster.get("ConfigMap", key.namespace, state)
+            config_maps = [*config_maps, *([found] if found is not None else [])]
         # Pods last: one that the status speaks of is then never taken for missing.
         pods = await self._cluster.list_pods(key)
         self._monitor.looked(key, str(body["metadata"].get("resourceVersion", "")))

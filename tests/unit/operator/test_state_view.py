@@ -56,3 +56,11 @@ def test_a_state_that_was_orphaned_by_a_namesake_is_foreign_even_when_it_is_empt
     assert view.kind is StateKind.REFUSED
     assert view.error is not None
     assert view.error.reason == "StateForeign"
+
+
+def test_a_config_map_that_somebody_else_made_is_foreign() -> None:
+    theirs = {"metadata": {"name": "orders-state", "namespace": "team"}, "data": {"theirs": "precious"}}
+    view = state_view(theirs, JOB)
+    assert view.kind is StateKind.REFUSED
+    assert view.error is not None
+    assert view.error.reason == "StateForeign"
