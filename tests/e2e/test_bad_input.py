@@ -186,7 +186,7 @@ def test_right_credentials_work(make_site: MakeSite, sasl_broker: SaslBroker) ->
         ({"source": {"isolationLevel": "read_uncommitted"}}, "needs source.isolationLevel read_committed"),
         ({"source": {"topicPattern": "a.*"}}, "exactly one of source.topics and source.topicPattern"),
         ({"sink": {"properties": {"sasl.password": "x"}}}, "credentials do not belong here"),
-        ({"sink": None}, "spec.sink"),
+        ({"sink": None}, 'required field "sink"'),
     ],
     ids=["parallelism", "loop", "timeout", "isolation", "both", "credentials", "no sink"],
 )
