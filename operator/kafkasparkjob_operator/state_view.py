@@ -44,13 +44,10 @@ def state_view(body: Mapping[str, Any] | None, job: JobIdentity) -> StateView:
         return StateView(kind=StateKind.COLLECTED)
     uid = (body["metadata"].get("annotations") or {}).get(ANNOTATION_JOB_UID, "")
     text = (body.get("data") or {}).get(names.CHECKPOINT_KEY)
-    name = names.state_config_map(job.name)
-    if not uid and text is None:
-        return StateView(
-            kind=StateKind.REFUSED, error=CheckpointForeign(f"ConfigMap {name} is there, and was not made for this job")
-        )
-    if uid and uid != job.uid:
-        msg = f"ConfigMap {name} was made for a job with UID {uid!r}, this job's is {job.uid!r}"
+    # A document names its job itself; without one the annotation has to.
+    if uid != job.uid and (uid or text is None):
+        made_for = f"made for a job with UID {uid!r}, this job's is {job.uid!r}" if uid else "not made for this job"
+        msg = f"ConfigMap {names.state_config_map(job.name)} is there, and was {made_for}"
         return StateView(kind=StateKind.REFUSED, error=CheckpointForeign(msg))
     if text is None:
         return StateView(kind=StateKind.EMPTY)
