@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
+from confluent_kafka import KafkaError
 
 from sparkapp.model.errors import InvalidArgument, KafkaSparkJobError, ReadTimedOut
 from sparkapp.model.partition import TopicPartition
@@ -17,6 +18,9 @@ from sparkapp.native.interface import ALL_COLUMNS
 from sparkapp.native.lanes import Alignment, Lane, align, one_split_a_partition
 
 _SHOWN = 5
+_ASK_AFTER = 5.0
+"""Seconds without progress after which the brokers are asked what they think of the topics."""
+_ANSWER_WITHIN = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +117,7 @@ class BoundedReader(ABC):
     def _batches(self, left: int, limits: Limits, stall_timeout: float) -> Iterator[pa.RecordBatch]:
         """Gathers until nothing is left; gives up where nothing moves for too long, or what waiting cannot heal."""
         last_progress = time.monotonic()
+        next_question = last_progress + _ASK_AFTER
         while left:
             gathered = self._gather(limits)
             left = gathered.left
@@ -121,11 +126,22 @@ class BoundedReader(ABC):
             if gathered.moved:
                 self._errors.forget()
                 last_progress = time.monotonic()
+                next_question = last_progress + _ASK_AFTER
             elif time.monotonic() - last_progress > stall_timeout:
                 doing = f"no progress for {stall_timeout:g} s reading {self._unfinished()}"
                 raise self._errors.explain(doing, ReadTimedOut)
             else:
+                if time.monotonic() > next_question:
+                    self._ask_about_topics()
+                    next_question = time.monotonic() + _ASK_AFTER
                 self._errors.raise_final(f"reading {self._unfinished()}")
+
+    def _ask_about_topics(self) -> None:
+        # librdkafka says nothing of an assigned partition whose topic may not be described, and waits for ever.
+        for topic in sorted({partition.topic for partition, _, _ in self._positions()}):
+            code = self._topic_error(topic, _ANSWER_WITHIN)
+            if code:
+                self._errors.note(code, f"topic {topic}: {KafkaError(code).str()}")
 
     def close(self) -> None:
         """Ends the client; nothing is committed. Repeating it does nothing."""
@@ -165,6 +181,10 @@ class BoundedReader(ABC):
 
         :raises KafkaAccessError: a partition's error that librdkafka does not retry.
         """
+
+    @abstractmethod
+    def _topic_error(self, topic: str, seconds: float) -> int:
+        """The code of what a broker answers when it is asked about a topic, or of not being answered; 0: no error."""
 
     @abstractmethod
     def _positions(self) -> list[tuple[TopicPartition, int, int]]:

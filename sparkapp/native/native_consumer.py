@@ -52,6 +52,13 @@ class NativeConsumer(BoundedReader):
             raise ConfigurationError(f"Kafka consumer: {refusal}") from refusal
 
     def _apply(self, change: Alignment) -> None:
+        try:
+            self._reassign(change)
+        except _kafka_arrow.Failure as failure:
+            code, text, _ = failure.args
+            raise error_of(code, text, "assigning partitions") from None
+
+    def _reassign(self, change: Alignment) -> None:
         add = list(change.add)
         if len(self._lanes) > 2 * self._shares:
             self._shares = len(self._lanes)
@@ -89,6 +96,9 @@ class NativeConsumer(BoundedReader):
                 raise error_of(code, text, f"reading {partition}")
             self._errors.note(code, text)
         return Gathered(batch, moved, left)
+
+    def _topic_error(self, topic: str, seconds: float) -> int:
+        return self._client.topic_error(topic, int(seconds * 1000))
 
     def _positions(self) -> list[tuple[TopicPartition, int, int]]:
         return [

@@ -77,6 +77,12 @@ class PlainConsumer(BoundedReader):
         self._kept.clear()
 
     def _apply(self, change: Alignment) -> None:
+        try:
+            self._reassign(change)
+        except KafkaException as failure:
+            raise error_for(failure.args[0], "assigning partitions") from failure
+
+    def _reassign(self, change: Alignment) -> None:
         if change.drop:
             self._client.incremental_unassign([Position(*partition) for partition in change.drop])
             for partition in change.drop:
@@ -165,6 +171,13 @@ class PlainConsumer(BoundedReader):
             if len(kept.messages) > _KEEP and not kept.is_paused:
                 self._client.pause([Position(*partition)])
                 kept.is_paused = True
+
+    def _topic_error(self, topic: str, seconds: float) -> int:
+        try:
+            error = self._client.list_topics(topic, seconds).topics[topic].error
+        except KafkaException as failure:
+            error = failure.args[0]
+        return 0 if error is None else int(error.code())
 
     def _positions(self) -> list[tuple[TopicPartition, int, int]]:
         return [(partition, self._kept[partition].position, self._kept[partition].stop) for partition in self._pending]

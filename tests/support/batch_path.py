@@ -32,7 +32,7 @@ class BatchPath:
         self._opened: list[BatchConsumer | BatchProducer] = []
 
     def consumer(self, **config: str) -> BatchConsumer:
-        settings = {"bootstrap.servers": self.bootstrap, **_dotted(config)}
+        settings = {"bootstrap.servers": self.bootstrap, **dotted(config)}
         consumer: BatchConsumer
         if self.implementation == "native":
             from sparkapp.native.native_consumer import NativeConsumer
@@ -46,7 +46,7 @@ class BatchPath:
         return consumer
 
     def producer(self, **config: str) -> BatchProducer:
-        settings = {"bootstrap.servers": self.bootstrap, **_dotted(config)}
+        settings = {"bootstrap.servers": self.bootstrap, **dotted(config)}
         producer: BatchProducer
         if self.implementation == "native":
             from sparkapp.native.native_producer import NativeProducer
@@ -144,5 +144,6 @@ def values_of(batches: Iterable[pa.RecordBatch]) -> list[str | None]:
     return [None if value is None else value.decode() for value in table_of(batches)["value"].to_pylist()]
 
 
-def _dotted(config: dict[str, str]) -> dict[str, str]:
+def dotted(config: dict[str, str]) -> dict[str, str]:
+    """Keyword arguments as librdkafka's keys."""
     return {key.replace("_", "."): value for key, value in config.items()}

@@ -181,6 +181,33 @@ static PyObject *consumer_positions(Consumer *self, PyObject *nothing) {
     return list;
 }
 
+PyDoc_STRVAR(topic_error_doc, "topic_error(topic, wait_millis) -> int\n\n"
+                              "Asks a broker about a topic; the error code of the answer or, failing that, of asking.");
+static PyObject *consumer_topic_error(Consumer *self, PyObject *arguments) {
+    const char *topic;
+    int wait_millis;
+    if (!PyArg_ParseTuple(arguments, "si", &topic, &wait_millis) || !client_enter(&self->client)) {
+        return NULL;
+    }
+    rd_kafka_resp_err_t error;
+    Py_BEGIN_ALLOW_THREADS
+    rd_kafka_topic_t *rkt = rdkafka.topic_new(self->client.rk, topic, NULL);
+    if (rkt == NULL) {
+        error = rdkafka.last_error();
+    } else {
+        const rd_kafka_metadata_t *metadata = NULL;
+        error = rdkafka.metadata(self->client.rk, 0, rkt, &metadata, wait_millis);
+        if (error == RD_KAFKA_RESP_ERR_NO_ERROR) {
+            error = metadata->topic_cnt > 0 ? metadata->topics[0].err : error;
+            rdkafka.metadata_destroy(metadata);
+        }
+        rdkafka.topic_destroy(rkt);
+    }
+    Py_END_ALLOW_THREADS
+    client_leave(&self->client);
+    return PyLong_FromLong(error);
+}
+
 PyDoc_STRVAR(take_errors_doc, "take_errors() -> list[tuple[int, str, int]]\n\n"
                               "(code, text, lane or -1) of errors since the last call.");
 static PyObject *consumer_take_errors(Consumer *self, PyObject *nothing) {
@@ -193,6 +220,7 @@ static PyMethodDef methods[] = {
     {"begin", (PyCFunction)consumer_begin, METH_O, begin_doc},
     {"gather", (PyCFunction)consumer_gather, METH_VARARGS, gather_doc},
     {"positions", (PyCFunction)consumer_positions, METH_NOARGS, positions_doc},
+    {"topic_error", (PyCFunction)consumer_topic_error, METH_VARARGS, topic_error_doc},
     {"take_errors", (PyCFunction)consumer_take_errors, METH_NOARGS, take_errors_doc},
     {"close", (PyCFunction)consumer_close, METH_NOARGS, close_doc},
     {0},

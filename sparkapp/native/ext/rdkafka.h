@@ -63,6 +63,24 @@ typedef struct rd_kafka_topic_partition_list_s {
     rd_kafka_topic_partition_t *elems;
 } rd_kafka_topic_partition_list_t;
 
+struct rd_kafka_metadata_broker;
+struct rd_kafka_metadata_partition;
+typedef struct rd_kafka_metadata_topic {
+    char *topic;
+    int partition_cnt;
+    struct rd_kafka_metadata_partition *partitions;
+    rd_kafka_resp_err_t err;
+} rd_kafka_metadata_topic_t;
+
+typedef struct rd_kafka_metadata {
+    int broker_cnt;
+    struct rd_kafka_metadata_broker *brokers;
+    int topic_cnt;
+    rd_kafka_metadata_topic_t *topics;
+    int32_t orig_broker_id;
+    char *orig_broker_name;
+} rd_kafka_metadata_t;
+
 typedef enum rd_kafka_vtype_t {
     RD_KAFKA_VTYPE_END,
     RD_KAFKA_VTYPE_TOPIC,
@@ -123,6 +141,9 @@ typedef void rd_kafka_event_cb(rd_kafka_t *, void *opaque);
     X(rd_kafka_topic_t *, topic_new, (rd_kafka_t *, const char *, rd_kafka_topic_conf_t *))                          \
     X(void, topic_destroy, (rd_kafka_topic_t *))                                                                     \
     X(const char *, topic_name, (const rd_kafka_topic_t *))                                                          \
+    X(rd_kafka_resp_err_t, metadata,                                                                                 \
+      (rd_kafka_t *, int, rd_kafka_topic_t *, const rd_kafka_metadata_t **, int))                                    \
+    X(void, metadata_destroy, (const rd_kafka_metadata_t *))                                                         \
     X(rd_kafka_topic_partition_list_t *, topic_partition_list_new, (int))                                            \
     X(rd_kafka_topic_partition_t *, topic_partition_list_add,                                                        \
       (rd_kafka_topic_partition_list_t *, const char *, int32_t))                                                    \

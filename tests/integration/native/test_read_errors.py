@@ -7,7 +7,6 @@ import time
 import pytest
 
 from sparkapp.model.errors import (
-    AuthenticationFailed,
     ConfigurationError,
     KafkaUnreachable,
     OffsetsWentBackwards,
@@ -59,14 +58,6 @@ def test_nothing_comes_is_told_with_split_and_position(path: BatchPath, topic: s
     assert values_of([next(reading)]) == ["a", "b"]
     with pytest.raises(ReadTimedOut, match=f"{topic}-0 at 2 of 5"):
         next(reading)
-
-
-def test_credentials_for_a_broker_that_wants_none(path: BatchPath, topic: str) -> None:
-    consumer = path.consumer(
-        security_protocol="SASL_PLAINTEXT", sasl_mechanism="PLAIN", sasl_username="u", sasl_password="p"
-    )
-    with pytest.raises((AuthenticationFailed, KafkaUnreachable)):
-        list(consumer.read([split(topic, 0, 1)], stall_timeout=3))
 
 
 @pytest.mark.parametrize("setting", [{"no_such_key": "1"}, {"fetch_wait_max_ms": "many"}])

@@ -1,0 +1,163 @@
+"""Credentials and ACLs: refused ones surface at once and by their own error, long before any deadline."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+
+import pyarrow as pa
+import pytest
+from confluent_kafka.admin import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    NewTopic,
+    ResourcePatternType,
+    ResourceType,
+)
+
+from sparkapp.model.deadline import Deadline
+from sparkapp.model.errors import AuthenticationFailed, AuthorizationFailed, KafkaSparkJobError
+from sparkapp.model.partition import TopicPartition
+from sparkapp.native.interface import BatchProducer
+from tests.support.batch_path import BatchPath, dotted, split, values_of
+
+LOGIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+LONG = 60.0
+SOON = 20.0
+"""Well before LONG, also on a busy machine."""
+SECURITY = {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "PLAIN", "sasl_username": "job"}
+BATCH = pa.record_batch({"value": pa.array(["a", "b"])})
+
+
+@pytest.fixture(scope="module")
+def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A broker with SASL/PLAIN; its user ``job`` may use topics, ids and groups ``mine*``, and see topic ``listed``."""
+    from localcluster.kafka import Broker
+
+    overrides = {
+        "listener.security.protocol.map": "HOST:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT",
+        "sasl.enabled.mechanisms": "PLAIN",
+        "sasl.mechanism.inter.broker.protocol": "PLAIN",
+        "listener.name.host.plain.sasl.jaas.config": (
+            f'{LOGIN} username="admin" password="a" user_admin="a" user_job="j";'
+        ),
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "super.users": "User:admin;User:ANONYMOUS",
+    }
+    with Broker.ephemeral(tmp_path_factory.mktemp("secured"), overrides=overrides) as broker:
+        admin = AdminClient(
+            {
+                "bootstrap.servers": broker.bootstrap,
+                "security.protocol": "SASL_PLAINTEXT",
+                "sasl.mechanism": "PLAIN",
+                "sasl.username": "admin",
+                "sasl.password": "a",
+            }
+        )
+        for created in admin.create_topics([NewTopic(name, 1, 1) for name in ("mine", "theirs", "listed")]).values():
+            created.result(30)
+        allowed = [
+            AclBinding(kind, "mine", ResourcePatternType.PREFIXED, "User:job", "*", what, AclPermissionType.ALLOW)
+            for kind, what in (
+                (ResourceType.TOPIC, AclOperation.READ),
+                (ResourceType.TOPIC, AclOperation.WRITE),
+                (ResourceType.GROUP, AclOperation.READ),
+                (ResourceType.TRANSACTIONAL_ID, AclOperation.WRITE),
+            )
+        ]
+        allowed.append(
+            AclBinding(
+                ResourceType.TOPIC,
+                "listed",
+                ResourcePatternType.LITERAL,
+                "User:job",
+                "*",
+                AclOperation.DESCRIBE,
+                AclPermissionType.ALLOW,
+            )
+        )
+        for made in admin.create_acls(allowed).values():
+            made.result(30)
+        await_visible(broker.bootstrap, "mine")
+        yield broker.bootstrap
+
+
+def await_visible(bootstrap: str, topic: str) -> None:
+    """The broker knows of ACLs a moment after they were made."""
+    job = AdminClient({"bootstrap.servers": bootstrap, "sasl.password": "j", **dotted(SECURITY)})
+    deadline = Deadline.after(SOON)
+    while job.list_topics(topic, timeout=SOON).topics[topic].error is not None:
+        assert not deadline.expired
+
+
+@pytest.fixture(params=["native", "plain"])
+def path(request: pytest.FixtureRequest, secured: str) -> Iterator[BatchPath]:
+    opened = BatchPath(request.param, secured)
+    yield opened
+    opened.close()
+
+
+def raises_soon(kind: type[KafkaSparkJobError], call: Callable[[], object]) -> str:
+    began = time.monotonic()
+    with pytest.raises(kind) as refused:
+        call()
+    assert time.monotonic() - began < SOON
+    return str(refused.value)
+
+
+def produce_and_flush(producer: BatchProducer, topic: str) -> int:
+    producer.produce(BATCH, topic=topic)
+    return producer.flush(LONG)
+
+
+def test_what_is_allowed_works(path: BatchPath) -> None:
+    start = path.producer(sasl_password="j", **SECURITY)
+    assert produce_and_flush(start, "mine") == 2
+    consumer = path.consumer(sasl_password="j", group_id="mine", **SECURITY)
+    assert values_of(consumer.read([split("mine", 0, 2)], stall_timeout=LONG)) == ["a", "b"]
+    producer = path.producer(sasl_password="j", transactional_id=f"mine-{path.implementation}", **SECURITY)
+    producer.init_transactions(LONG)
+    producer.begin_transaction()
+    assert produce_and_flush(producer, "mine") == 2
+    producer.send_offsets({TopicPartition("mine", 0): 2}, group_id="mine", metadata="", timeout=LONG)
+    producer.abort_transaction(LONG)
+
+
+def test_a_wrong_password(path: BatchPath) -> None:
+    consumer = path.consumer(sasl_password="wrong", **SECURITY)
+    reading = [split("mine", 0, 1)]
+    message = raises_soon(AuthenticationFailed, lambda: list(consumer.read(reading, stall_timeout=LONG)))
+    assert "reading mine-0 at 0 of 1" in message
+    producer = path.producer(sasl_password="wrong", **SECURITY)
+    raises_soon(AuthenticationFailed, lambda: produce_and_flush(producer, "mine"))
+    transactional = path.producer(sasl_password="wrong", transactional_id="mine", **SECURITY)
+    raises_soon(AuthenticationFailed, lambda: transactional.init_transactions(LONG))
+
+
+@pytest.mark.parametrize("topic", ["theirs", "listed"])
+def test_a_topic_without_an_acl(path: BatchPath, topic: str) -> None:
+    consumer = path.consumer(sasl_password="j", group_id="mine", **SECURITY)
+    reading = [split(topic, 0, 1)]
+    assert topic in raises_soon(AuthorizationFailed, lambda: list(consumer.read(reading, stall_timeout=LONG)))
+    producer = path.producer(sasl_password="j", **SECURITY)
+    assert topic in raises_soon(AuthorizationFailed, lambda: produce_and_flush(producer, topic))
+
+
+def test_a_transactional_id_or_group_without_an_acl(path: BatchPath) -> None:
+    producer = path.producer(sasl_password="j", transactional_id="theirs", **SECURITY)
+    raises_soon(AuthorizationFailed, lambda: producer.init_transactions(LONG))
+    mine = path.producer(sasl_password="j", transactional_id=f"mine-{path.implementation}", **SECURITY)
+    mine.init_transactions(LONG)
+    mine.begin_transaction()
+    offsets = {TopicPartition("mine", 0): 2}
+    raises_soon(AuthorizationFailed, lambda: mine.send_offsets(offsets, group_id="theirs", metadata="", timeout=LONG))
+    mine.abort_transaction(LONG)
+
+
+def test_a_group_without_an_acl_does_not_hinder_reading(path: BatchPath) -> None:
+    """Nothing is committed through the consumer: offsets move with the transaction, or by the driver."""
+    assert produce_and_flush(path.producer(sasl_password="j", **SECURITY), "mine") == 2
+    consumer = path.consumer(sasl_password="j", group_id="theirs", **SECURITY)
+    assert len(values_of(consumer.read([split("mine", 0, 2)], stall_timeout=LONG))) == 2
