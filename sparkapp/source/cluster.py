@@ -148,6 +148,9 @@ class KafkaClusterView:
         """A time-out hides its cause: what the error callback heard (authentication, DNS …) is the better answer."""
         translated = error_for(error.args[0], what)
         if isinstance(translated, KafkaUnreachable):
+            # Callbacks are called in here and nowhere else.
+            self._admin.poll(0)
+            self._consumer.poll(0)
             for heard in self._errors:
                 better = error_for(heard, what)
                 if type(better) not in (KafkaUnreachable, KafkaAccessError):
