@@ -43,6 +43,7 @@ _QUANTITY = re.compile(r"[0-9]+m|[0-9]+(\.[0-9]{1,3})?")
 class PodResources:
     """One kind of pod: driver or executor.
 
+    :param cores: an executor's task slots; the driver's CPU limit, 0 for none.
     :param core_request: CPU request as a Kubernetes quantity.
     :param memory: Java heap as Spark writes it, ``512m`` or ``2g``.
     :param env: environment variables as the pod spec writes them.
@@ -107,7 +108,7 @@ def wanted_from_resource(spec: Mapping[str, Any], *, namespace: str, name: str) 
     """
     root = Fields(spec, "spec")
     job = spec_from_resource(spec, namespace=namespace, name=name)
-    executor = _pod_resources(root.child("executor"))
+    executor = _pod_resources(root.child("executor"), cores=1)
     instances = root.child("executor").integer("instances", 0, low=1)
     return Wanted(
         spec=job,
@@ -115,7 +116,7 @@ def wanted_from_resource(spec: Mapping[str, Any], *, namespace: str, name: str) 
             image=root.string("image"),
             image_pull_policy=root.string("imagePullPolicy", "IfNotPresent"),
             image_pull_secrets=_pull_secrets(root),
-            driver=_pod_resources(root.child("driver")),
+            driver=_pod_resources(root.child("driver"), cores=0),
             executor=executor,
             executor_instances=instances or math.ceil(job.parallelism / executor.cores),
             spark_conf=_spark_conf(root),
@@ -145,7 +146,7 @@ def _restart_policy(policy: Fields) -> RestartPolicy:
     )
 
 
-def _pod_resources(fields: Fields) -> PodResources:
+def _pod_resources(fields: Fields, *, cores: int) -> PodResources:
     memory = fields.string("memory", "1g")
     if not _MEMORY.fullmatch(memory):
         msg = f"{fields.path}.memory must be a Java heap like 512m or 2g, not {memory!r}"
@@ -164,7 +165,7 @@ def _pod_resources(fields: Fields) -> PodResources:
             msg = f"{fields.path}.env: {name!r} is set by the operator: choose another name"
             raise ConfigurationError(msg)
     return PodResources(
-        cores=fields.integer("cores", 1, low=1), core_request=core_request, memory=memory, env=tuple(env)
+        cores=fields.integer("cores", cores, low=1), core_request=core_request, memory=memory, env=tuple(env)
     )
 
 

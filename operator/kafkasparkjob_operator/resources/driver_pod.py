@@ -26,6 +26,8 @@ def driver_pod(job: JobIdentity, wanted: Wanted, *, attempt: int) -> dict[str, A
     volumes.append({"name": "job", "configMap": {"name": names.attempt_config_map(job.name, attempt)}})
     mounts.append({"name": "job", "mountPath": names.JOB_DIRECTORY, "readOnly": True})
     memory = f"{memory_mebibytes(workload.driver)}Mi"
+    # No limit on CPU unless it is asked for: a throttled driver is a slow restart.
+    limits = {"memory": memory} | ({"cpu": str(workload.driver.cores)} if workload.driver.cores else {})
     spec: dict[str, Any] = {
         "restartPolicy": "Never",
         "serviceAccountName": names.service_account(job.name),
@@ -50,8 +52,11 @@ def driver_pod(job: JobIdentity, wanted: Wanted, *, attempt: int) -> dict[str, A
                 ],
                 "resources": {
                     "requests": {"cpu": workload.driver.core_request, "memory": memory},
-                    # No limit on CPU: a start is seconds of it at once, and a throttled driver is a slow restart.
-                    "limits": {"memory": memory},
+                    # No limit on CPU unless it is asked for: a throttled driver is a slow restart.
+                    "limits": {
+                        "memory": memory,
+                        **({"cpu": str(workload.driver.cores)} if workload.driver.cores else {}),
+                    },
                 },
                 "securityContext": container_security_context(),
                 "terminationMessagePath": names.TERMINATION_LOG,

@@ -36,6 +36,7 @@ FULL: dict[str, Any] = {
         "authentication": {"username": "orders", "passwordFrom": {"secretKeyRef": {"name": "kafka-user", "key": "pw"}}},
     },
     "transform": {"python": {"function": "enrich:transform", "configMapRef": {"name": "enrich-code"}}},
+    "checkpoint": {"stateVolume": {"claimName": "orders-volume"}},
     "driver": {"memory": "2g", "cores": 2, "coreRequest": "500m", "env": [{"name": "REGION", "value": "eu"}]},
     "executor": {
         "cores": 2,
@@ -100,7 +101,10 @@ def test_every_pod_satisfies_the_restricted_pod_security_standard(spec: dict[str
         assert body["securityContext"]["runAsUser"] > 0
         assert body["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
         assert not {"hostNetwork", "hostPID", "hostIPC"} & set(body)
-        assert all(set(volume) - {"name"} <= {"emptyDir", "configMap", "secret"} for volume in body["volumes"])
+        assert all(
+            set(volume) - {"name"} <= {"emptyDir", "configMap", "secret", "persistentVolumeClaim"}
+            for volume in body["volumes"]
+        )
         for container in body["containers"]:
             context = container["securityContext"]
             assert context["allowPrivilegeEscalation"] is False
