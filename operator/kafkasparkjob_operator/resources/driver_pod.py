@@ -52,11 +52,7 @@ def driver_pod(job: JobIdentity, wanted: Wanted, *, attempt: int) -> dict[str, A
                 ],
                 "resources": {
                     "requests": {"cpu": workload.driver.core_request, "memory": memory},
-                    # No limit on CPU unless it is asked for: a throttled driver is a slow restart.
-                    "limits": {
-                        "memory": memory,
-                        **({"cpu": str(workload.driver.cores)} if workload.driver.cores else {}),
-                    },
+                    "limits": limits,
                 },
                 "securityContext": container_security_context(),
                 "terminationMessagePath": names.TERMINATION_LOG,
