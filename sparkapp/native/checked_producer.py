@@ -93,13 +93,14 @@ class CheckedProducer(ABC):
         self._look_at_errors()
         self._errors.raise_fenced("flushing")
         if deliveries.failed:
-            doing = f"{deliveries.failed} records failed, {left} are left; the first failure"
+            doing = f"{deliveries.failed} records failed, up to {left} are left; the first failure"
             meaning = MEANING.get(deliveries.code)
             error = error_of(deliveries.code, deliveries.text, doing)
             # Out of time or out of reach: for a record that only means that it is not there.
             raise error if meaning not in (None, KafkaUnreachable) else PreCommitFailed(error.message)
         if left:
-            doing = f"{left} records are not acknowledged after {timeout:g} s"
+            # librdkafka counts events that wait to be served among them.
+            doing = f"up to {left} records are not acknowledged after {timeout:g} s"
             raise PreCommitFailed(str(self._errors.explain(doing, PreCommitFailed)))
         self._errors.forget()
         return deliveries.acknowledged
