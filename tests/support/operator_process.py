@@ -31,7 +31,17 @@ class OperatorProcess:
         self._log = log
         with log.open("wb") as file:
             self._process = subprocess.Popen(
-                [sys.executable, "-W", "error", "-W", "ignore::DeprecationWarning", "-m", "kafkasparkjob_operator"],
+                [
+                    sys.executable,
+                    "-W",
+                    "error",
+                    "-W",
+                    "ignore::DeprecationWarning",
+                    "-W",
+                    "ignore::ResourceWarning",
+                    "-m",
+                    "kafkasparkjob_operator",
+                ],
                 env={
                     "PATH": os.environ["PATH"],
                     "KUBECONFIG": str(kubeconfig),
