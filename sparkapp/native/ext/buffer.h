@@ -1,11 +1,12 @@
 /* Growing memory and validity bitmaps: what columns are built in. Running out of memory is remembered, not handled at
- * every append: the one who finishes a column asks. */
+ * every append: the one who finishes a column asks. The common paths are inline, for they run once or more a record. */
 #ifndef KAFKASPARK_BUFFER_H
 #define KAFKASPARK_BUFFER_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 typedef struct {
     uint8_t *data;
@@ -14,10 +15,18 @@ typedef struct {
     bool exhausted; /* an allocation failed; the content is useless */
 } Buffer;
 
-/* Room for `more` bytes at the end, or NULL. */
-uint8_t *buffer_extend(Buffer *buffer, size_t more);
-void buffer_append(Buffer *buffer, const void *data, size_t size);
+/* Makes the capacity at least `wanted`; false: no memory. */
+bool buffer_grow(Buffer *buffer, size_t wanted);
 void buffer_free(Buffer *buffer);
+
+static inline void buffer_append(Buffer *buffer, const void *data, size_t size) {
+    size_t wanted = buffer->length + size;
+    if ((wanted > buffer->capacity && !buffer_grow(buffer, wanted)) || size == 0) {
+        return;
+    }
+    memcpy(buffer->data + buffer->length, data, size);
+    buffer->length = wanted;
+}
 
 /* The bitmap exists from the first null on; until then everything is valid. */
 typedef struct {
@@ -26,6 +35,14 @@ typedef struct {
     int64_t nulls;
 } Validity;
 
-void validity_append(Validity *validity, bool valid);
+/* The rest of validity_append(), from the first null on. */
+void validity_mark(Validity *validity, int64_t row, bool valid);
+
+static inline void validity_append(Validity *validity, bool valid) {
+    int64_t row = validity->rows++;
+    if (!valid || validity->nulls > 0) {
+        validity_mark(validity, row, valid);
+    }
+}
 
 #endif

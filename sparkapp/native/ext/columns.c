@@ -1,6 +1,5 @@
 #include "columns.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "export.h"
@@ -12,13 +11,11 @@ static bool wants(const Columns *columns, int column) { return columns->mask & 1
 
 static void bytes_begin(BytesColumn *column, int64_t rows, size_t data) {
     const int32_t zero = 0;
-    /* Sized at once, then filled from the start: a batch has a known number of rows. */
-    if (buffer_extend(&column->offsets, (size_t)(rows + 1) * sizeof zero) != NULL) {
-        column->offsets.length = 0;
-    }
+    /* Sized at once: a batch has a known number of rows, and values are about as long as those before. */
+    buffer_grow(&column->offsets, (size_t)(rows + 1) * sizeof zero);
     buffer_append(&column->offsets, &zero, sizeof zero);
-    if (data > 0 && buffer_extend(&column->data, data) != NULL) {
-        column->data.length = 0;
+    if (data > 0) {
+        buffer_grow(&column->data, data);
     }
 }
 
