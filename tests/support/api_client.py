@@ -91,7 +91,7 @@ class ApiClient:
             raise
 
 
-def await_that(what: str, question: Callable[[], Found], *, seconds: float = 30, pause: float = 0.05) -> Found:
+def await_that(what: str, question: Callable[[], Found], *, seconds: float = 60, pause: float = 0.05) -> Found:
     """Asks until the answer is true; ``pause`` is for questions that cost something themselves."""
     deadline = time.monotonic() + seconds
     answer = question()

@@ -53,7 +53,7 @@ class LiveJob:
     def condition(self, kind: str) -> dict[str, Any]:
         return next((one for one in self.status.get("conditions", ()) if one["type"] == kind), {})
 
-    def await_state(self, state: str, *, reason: str | None = None, seconds: float = 30) -> dict[str, Any]:
+    def await_state(self, state: str, *, reason: str | None = None, seconds: float = 60) -> dict[str, Any]:
         def there() -> bool:
             status = self.status
             return status.get("state") == state and reason in {None, status.get("reason")}

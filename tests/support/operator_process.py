@@ -64,7 +64,7 @@ class OperatorProcess:
         except (urllib.error.URLError, OSError):
             return ""
 
-    def await_leading(self, seconds: float = 30) -> None:
+    def await_leading(self, seconds: float = 60) -> None:
         await_that(
             "the operator leads", lambda: "kafkaspark_operator_leader 1.0" in self.read("/metrics"), seconds=seconds
         )

@@ -49,7 +49,7 @@ def test_the_standby_takes_over_from_a_dead_leader_without_touching_a_pod(job: L
     before = [(pod["metadata"]["uid"], pod["metadata"]["resourceVersion"]) for pod in job.pods]
     assert "kafkaspark_operator_leader 0.0" in await_that("it answers", lambda: standby.read("/metrics"))
     leader.kill()
-    standby.await_leading(seconds=25)
+    standby.await_leading(seconds=45)
     assert [(pod["metadata"]["uid"], pod["metadata"]["resourceVersion"]) for pod in job.pods] == before
     job.edit(suspend=True)
     job.await_state("Suspending")
@@ -61,7 +61,7 @@ def test_an_orderly_stop_hands_the_lease_over_at_once(job: LiveJob, start_operat
     standby = start_operator()
     await_that("the standby watches", lambda: standby.read("/readyz") == "ok")
     assert leader.stop() == 0
-    standby.await_leading(seconds=8)
+    standby.await_leading(seconds=12)
 
 
 def test_two_operators_start_one_attempt(api: ApiClient, place: Place, start_operator: Start) -> None:
