@@ -70,8 +70,10 @@ class Topics:
 
     def held_back(self, topic: str) -> int:
         """Offsets that a read_committed reader cannot reach because a transaction before them is open."""
+        # In this order: what is written in between makes the answer smaller, never larger.
+        ends = self.ends(topic)
         committed = self.ends(topic, committed_only=True)
-        return sum(end - committed[partition] for partition, end in self.ends(topic).items())
+        return sum(max(0, end - committed[partition]) for partition, end in ends.items())
 
     def _await_partitions(self, names: set[str], partitions: int, deadline: float) -> None:
         # Creation is answered before every partition has its leader.
