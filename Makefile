@@ -14,7 +14,9 @@ help: ## list the commands
 
 include tools/cluster.mk
 
-$(VENV)/.ready: locks/dev.txt pyproject.toml setup.py sparkapp/native/_kafka_arrow.c
+NATIVE := $(wildcard sparkapp/native/*.c sparkapp/native/ext/*.c sparkapp/native/ext/*.h)
+
+$(VENV)/.ready: locks/dev.txt pyproject.toml setup.py $(NATIVE)
 	@test -x $(PY) || $(PYTHON) -m venv $(VENV)
 	@$(PY) -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
 	@echo "installing the locked Python packages (pyspark is 430 MB: some minutes on a first run)"
