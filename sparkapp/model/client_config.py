@@ -6,6 +6,7 @@ the job description nor Spark's configuration ever carries it.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from sparkapp.model import names
@@ -17,6 +18,8 @@ _MECHANISMS = {
     AuthenticationType.SCRAM_SHA_256: "SCRAM-SHA-256",
     AuthenticationType.SCRAM_SHA_512: "SCRAM-SHA-512",
 }
+
+_SHARED = ("security.", "sasl.", "ssl.")
 
 PASSWORD_FILE = "password"  # noqa: S105 - a file name
 
@@ -48,6 +51,15 @@ def cluster_config(kafka: KafkaCluster, *, password: str, client_id: str) -> dic
             "sasl.password": password,
         }
     return config
+
+
+def cluster_properties(config: Mapping[str, str]) -> dict[str, str]:
+    """Of a client's properties those that say where the cluster is and who we are."""
+    return {
+        name: value
+        for name, value in config.items()
+        if name in {"bootstrap.servers", "client.id"} or name.startswith(_SHARED)
+    }
 
 
 def consumer_config(job: Job, *, password: str) -> dict[str, str]:

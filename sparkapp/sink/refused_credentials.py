@@ -7,21 +7,12 @@ from collections.abc import Mapping
 from confluent_kafka import KafkaError
 from confluent_kafka.admin import AdminClient
 
+from sparkapp.model.client_config import cluster_properties
 from sparkapp.model.deadline import Deadline
 from sparkapp.model.errors import AuthenticationFailed
 from sparkapp.native.kafka_errors import MEANING, error_for
 
 _LOOK_SECONDS = 3.0
-_SHARED = ("security.", "sasl.", "ssl.")
-
-
-def cluster_properties(config: Mapping[str, str]) -> dict[str, str]:
-    """Of a client's properties those that say where the cluster is and who we are."""
-    return {
-        name: value
-        for name, value in config.items()
-        if name in {"bootstrap.servers", "client.id"} or name.startswith(_SHARED)
-    }
 
 
 def refused_credentials(config: Mapping[str, str], deadline: Deadline) -> Exception | None:

@@ -9,11 +9,11 @@ from typing import Protocol
 from confluent_kafka import Consumer, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as ClientPartition
 
+from sparkapp.model.client_config import cluster_properties
 from sparkapp.model.deadline import Deadline
 from sparkapp.model.errors import AuthenticationFailed, AuthorizationFailed, KafkaSparkJobError, KafkaUnreachable
 from sparkapp.model.partition import TopicPartition
 from sparkapp.native.kafka_errors import MEANING, RETRIED, error_for
-from sparkapp.sink.refused_credentials import cluster_properties
 
 _MAY_PASS = RETRIED | {
     KafkaError.UNSTABLE_OFFSET_COMMIT,
@@ -67,9 +67,6 @@ class GroupOffsetsWitness:
             return self._ask(consumer, wanted, errors)
         finally:
             consumer.close()
-
-    def close(self) -> None:
-        """Nothing is held open between questions."""
 
     def _ask(
         self, consumer: Consumer, wanted: list[ClientPartition], errors: list[KafkaError]

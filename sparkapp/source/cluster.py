@@ -12,6 +12,7 @@ from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec, ResourceType
 
+from sparkapp.model.client_config import cluster_properties
 from sparkapp.model.errors import KafkaAccessError, KafkaUnreachable, TopicNotFound
 from sparkapp.model.partition import TopicPartition
 from sparkapp.native.kafka_errors import error_for
@@ -63,14 +64,9 @@ class KafkaClusterView:
     """
 
     def __init__(self, config: Mapping[str, str], *, read_committed: bool, timeout: float = 20.0) -> None:
-        shared = {
-            name: value
-            for name, value in config.items()
-            if name in {"bootstrap.servers", "client.id"} or name.startswith(("security.", "sasl.", "ssl."))
-        }
         self._timeout = timeout
         self._errors: deque[Any] = deque(maxlen=20)
-        self._admin = AdminClient({**shared, "error_cb": self._errors.append})
+        self._admin = AdminClient({**cluster_properties(config), "error_cb": self._errors.append})
         self._consumer = Consumer({**config, "error_cb": self._errors.append})
         self._isolation = IsolationLevel.READ_COMMITTED if read_committed else IsolationLevel.READ_UNCOMMITTED
 

@@ -14,8 +14,6 @@ from sparkapp.model.job import Job
 from sparkapp.spark.class_archive import with_class_archive
 from sparkapp.spark.transform import code_directory
 
-SPARK_CONF_FILE = "spark-conf.json"
-
 _DEFAULTS = {
     # Larger batches, fewer crossings between the JVM and Python; lower it where records are far beyond 10 KB.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "16384",
@@ -56,7 +54,7 @@ def session_settings(job: Job, *, directory: Path = Path(names.JOB_DIRECTORY)) -
         "spark.sql.shuffle.partitions": str(job.spec.parallelism),
         "spark.default.parallelism": str(job.spec.parallelism),
     }
-    file = directory / SPARK_CONF_FILE
+    file = directory / names.SPARK_CONF_KEY
     if file.exists():
         address = os.environ["KAFKASPARK_POD_IP"]
         settings |= {
