@@ -18,6 +18,7 @@ NATIVE := $(wildcard sparkapp/native/*.c sparkapp/native/ext/*.c sparkapp/native
 
 $(VENV)/.ready: locks/dev.txt pyproject.toml setup.py $(NATIVE)
 	@test -x $(PY) || $(PYTHON) -m venv $(VENV)
+	@$(PY) -m pip --version >/dev/null 2>&1 || $(PY) -m ensurepip >/dev/null
 	@$(PY) -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
 	@echo "installing the locked Python packages (pyspark is 430 MB: some minutes on a first run)"
 	@VIRTUAL_ENV=$(VENV) $(VENV)/bin/uv pip install --quiet --require-hashes -r locks/dev.txt

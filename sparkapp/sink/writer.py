@@ -87,6 +87,11 @@ class KafkaWriter:
         """Records of the current checkpoint, or of the last one after its pre-commit."""
         return self._records
 
+    @property
+    def transactional_id(self) -> str | None:
+        """The id that the current checkpoint's records are written under; None between checkpoints, or without one."""
+        return self._transactional_id
+
     def begin(self, checkpoint_id: int) -> None:
         """Names the checkpoint that the next records belong to; no transaction is begun before the first one (W05).
 

@@ -6,12 +6,14 @@ a crash: its producers stay alive as zombies until the test ends.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
 from sparkapp.model.committable import KafkaCommittable
+from sparkapp.model.deadline import Deadline
 from sparkapp.model.job import Job, JobSpec, KafkaCluster, Sink, Source, Transform
 from sparkapp.model.semantic import Semantic
 from sparkapp.model.split import KafkaPartitionSplit
@@ -23,6 +25,9 @@ from sparkapp.sink.producer_pool import ProducerPool
 from sparkapp.sink.transaction_client import TransactionClient
 from sparkapp.sink.witness import GroupOffsetsWitness
 from sparkapp.sink.writer import KafkaWriter, producer_config
+
+_OPEN_SECONDS = 2.0
+"""A fenced producer's transaction never opens; the rest do within milliseconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,9 +131,16 @@ class Harness:
         return self.open(state)
 
     def write(self, *values: int | str) -> None:
-        """Writes records of the current checkpoint."""
+        """Writes records of the current checkpoint; its transaction is then open at the coordinator.
+
+        The client sends in the background: without the wait, a test that kills this life would now and then leave
+        nothing behind to be found.
+        """
+        first = self.writer.records == 0 or not self._begun
         self._begin()
         self.writer.write(pa.RecordBatch.from_pydict({"value": [str(value).encode() for value in values]}))
+        if first:
+            self._await_open()
 
     def snapshot(self, label: int, ranges: tuple[KafkaPartitionSplit, ...] = ()) -> State:
         """Pre-commits the current transaction as checkpoint ``label``; what follows belongs to the next one."""
@@ -175,6 +187,16 @@ class Harness:
         if not self._begun:
             self.writer.begin(self._checkpoint_id)
             self._begun = True
+
+    def _await_open(self) -> None:
+        """Ends early when the transaction is open; a fenced one never is, and later steps say so."""
+        transactional_id = self.writer.transactional_id
+        deadline = Deadline.after(_OPEN_SECONDS)
+        while transactional_id is not None and not deadline.expired:
+            described = self.client.describe([transactional_id]).get(transactional_id)
+            if described is not None and described.state.open:
+                return
+            time.sleep(0.005)
 
     def _abort(self, state: State) -> None:
         former = [state.prefix] if state.prefix and state.prefix != self.prefix else []
