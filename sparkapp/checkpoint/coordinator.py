@@ -124,15 +124,20 @@ class CheckpointCoordinator:
     def mode(self) -> OffsetCommitMode:
         return self._mode
 
-    def begin(self, splits: tuple[KafkaPartitionSplit, ...]) -> None:
+    def begin(self, splits: tuple[KafkaPartitionSplit, ...], stops: Mapping[TopicPartition, int] | None = None) -> None:
         """Writes the offsets this life starts from, before anything is read.
 
         So a LATEST or group start that dies before its first checkpoint starts again at the same offsets, and a
         restored partition that no longer matches is forgotten once, here.
+
+        :param stops: where each partition of a bounded job ends; fixed from now on.
         """
         self._write(
-            replace(self._document, splits=splits, parallelism=self._job.spec.parallelism, created_at=self._now())
-        )
+            replace(
+                self._document, splits=splits, parallelism=self._job.spec.parallelism, created_at=self._now(),
+                stops=dict(stops or {}), stopping=self._job.spec.source.stopping.fingerprint, finished=False,
+            )
+        )  # fmt: skip
 
     def complete(self, checkpoint: PreCommitted) -> Completed | None:
         """Makes a pre-committed checkpoint final: document first, then the commits, then the group's offsets.
@@ -166,9 +171,12 @@ class CheckpointCoordinator:
             commit_millis=round((committed - written) * 1000),
         )
 
-    def drained(self) -> None:
-        """Marks the last checkpoint as an orderly stop: nothing is open, nothing has to be settled."""
-        self._write(replace(self._document, drained=True, committables=(), created_at=self._now()))
+    def drained(self, *, finished: bool = False) -> None:
+        """Marks the last checkpoint as an orderly stop: nothing is open, nothing has to be settled.
+
+        :param finished: a bounded job has completed all that it is to read.
+        """
+        self._write(replace(self._document, drained=True, finished=finished, committables=(), created_at=self._now()))
 
     def _next_document(self, checkpoint: PreCommitted) -> CheckpointDocument:
         return CheckpointDocument(
@@ -185,6 +193,8 @@ class CheckpointCoordinator:
             witness_group=self._job.spec.source.group_id if self._witnessed(checkpoint) else "",
             engine=checkpoint.engine,
             engine_has_state=checkpoint.engine_has_state,
+            stops=self._document.stops,
+            stopping=self._document.stopping,
             counters=self._document.counters.plus(
                 records_in=sum(split.size for split in checkpoint.splits),
                 records_out=checkpoint.records_out,

@@ -35,6 +35,8 @@ class Outcome(StrEnum):
     """How an attempt ended, by its own account."""
 
     DRAINED = "Drained"
+    FINISHED = "Finished"
+    """A bounded job has read all that it is to read."""
     FAILED = "Failed"
 
 

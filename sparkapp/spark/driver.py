@@ -30,9 +30,9 @@ from sparkapp.sink.lingering import abort_lingering
 from sparkapp.sink.transaction_client import TransactionClient
 from sparkapp.sink.witness import GroupOffsetsWitness
 from sparkapp.source.cluster import KafkaClusterView
-from sparkapp.source.enumerator import KafkaSourceEnumerator
+from sparkapp.source.enumerator import EnumeratorOptions, KafkaSourceEnumerator
 from sparkapp.source.offset_committer import OffsetCommitter
-from sparkapp.source.offsets_initializer import initializer_of
+from sparkapp.source.offsets_initializer import starting_initializer, stopping_initializer
 from sparkapp.source.subscriber import subscriber_of
 from sparkapp.spark.engine import MicroBatchEngine
 from sparkapp.spark.faults import VARIABLE, Faults
@@ -84,6 +84,12 @@ class Driver:
         try:
             with ExitStack() as stack:
                 self._run(reporter, stack)
+            if self._engine is not None and self._engine.finished:
+                return Termination(
+                    outcome=Outcome.FINISHED, reason="Finished",
+                    message=f"read to its stopping offsets, checkpoint {self._checkpoint_id} is the last",
+                    checkpoint_id=self._checkpoint_id,
+                )  # fmt: skip
             return Termination(
                 outcome=Outcome.DRAINED, reason="Drained", message=f"stopped after checkpoint {self._checkpoint_id}",
                 checkpoint_id=self._checkpoint_id,
@@ -113,13 +119,10 @@ class Driver:
         recovery = recover(job, store=self._around.store, control=_Control(job, client, config), now=now())
         self._checkpoint_id = recovery.document.checkpoint_id
         self._tell_recovery(recovery, reporter)
-        enumerator = KafkaSourceEnumerator(
-            cluster=cluster, subscriber=subscriber_of(job.spec.source), initializer=initializer_of(job.spec.source),
-            discovery_interval=job.spec.source.discovery_interval_seconds,
-            max_offsets=job.spec.source.max_offsets_per_checkpoint,
-            warn=lambda reason, message: reporter.event(reason, message, warning=True),
-        )  # fmt: skip
-        enumerator.start(None if recovery.first_start else recovery.document.offsets)
+        enumerator = _enumerator(job, cluster, reporter)
+        restored = recovery.document
+        same_end = restored.stopping == job.spec.source.stopping.fingerprint
+        enumerator.start(None if recovery.first_start else restored.offsets, restored.stops if same_end else None)
         group_offsets = OffsetCommitter(config)
         stack.callback(group_offsets.close)
         coordinator = CheckpointCoordinator(
@@ -127,7 +130,7 @@ class Driver:
             committer=KafkaCommitter(client, None),
             group_offsets=group_offsets, now=now, hook=faults.step if faults.armed else no_hook,
         )  # fmt: skip
-        coordinator.begin(enumerator.unplanned())
+        coordinator.begin(enumerator.unplanned(), enumerator.stops)
         engine = MicroBatchEngine(
             job, spark=session.result(), enumerator=enumerator, coordinator=coordinator, function=function,
             folder=self._around.folder, stateful_allowed=self._around.stateful_allowed,
@@ -150,8 +153,11 @@ class Driver:
         engine.await_end()
         if coordinator.mode is not OffsetCommitMode.DISABLED:
             group_offsets.drain(10)
-        coordinator.drained()
-        reporter.event("Drained", f"stopped after checkpoint {self._checkpoint_id}, no transaction is open")
+        coordinator.drained(finished=engine.finished)
+        if engine.finished:
+            reporter.event("Finished", f"read to its stopping offsets; checkpoint {self._checkpoint_id} is the last")
+        else:
+            reporter.event("Drained", f"stopped after checkpoint {self._checkpoint_id}, no transaction is open")
 
     def _session(self, stack: ExitStack) -> Future[SparkSession]:
         pool = ThreadPoolExecutor(1, thread_name_prefix="spark-start")
@@ -204,6 +210,29 @@ class Driver:
                 "TransactionsLost", "the broker had aborted pre-committed transactions; "
                 f"their source ranges are read and written again: {ranges}", warning=True,
             )  # fmt: skip
+
+
+def _enumerator(job: Job, cluster: KafkaClusterView, reporter: Reporter) -> KafkaSourceEnumerator:
+    source = job.spec.source
+
+    def warn(reason: str, message: str) -> None:
+        reporter.event(reason, message, warning=True)
+
+    return KafkaSourceEnumerator(
+        cluster=cluster,
+        subscriber=subscriber_of(source),
+        starting=starting_initializer(source.startup, warn=warn),
+        stopping=stopping_initializer(source.stopping),
+        options=EnumeratorOptions(
+            discovery_interval=source.discovery_interval_seconds,
+            max_offsets=source.max_offsets_per_checkpoint,
+            max_rate=source.max_rate_per_partition,
+            interval=job.spec.checkpoint_interval_seconds,
+            on_topic_deleted=source.on_topic_deleted,
+            data_loss_policy=source.data_loss_policy,
+        ),
+        warn=warn,
+    )
 
 
 class _Control:

@@ -83,6 +83,7 @@ class MicroBatchEngine:
         self._pending: tuple[KafkaPartitionSplit, ...] | None = None
         self._due = clock()
         self._draining = threading.Event()
+        self._finished_after: int | None = None
         self._lock = threading.Lock()
         """Guards the three below: whether a checkpoint is planned or under way, and whether another one may begin."""
         self._in_batch = False
@@ -117,7 +118,10 @@ class MicroBatchEngine:
         if self._pending is not None and self._plan == start + 1:
             return self._plan
         now = self._clock()
-        if self._draining.is_set() or now < self._due:
+        finished = self._enumerator.finished
+        if finished:
+            self._finish()
+        if finished or self._draining.is_set() or now < self._due:
             return start
         self._enumerator.discover_if_due()
         splits = self._enumerator.plan()
@@ -133,6 +137,20 @@ class MicroBatchEngine:
             self._pending = splits
             self._plan = start + 1
         return self._plan
+
+    def _finish(self) -> None:
+        """A bounded source has reached its end: drains once Spark has seen so twice without a batch in between.
+
+        After the last records Spark may run one batch more, without any, for rows that wait for the watermark.
+        """
+        if self._finished_after == self._settled:
+            self._draining.set()
+        self._finished_after = self._settled
+
+    @property
+    def finished(self) -> bool:
+        """Ended because a bounded source was read to its end."""
+        return self._stopped and self._enumerator.finished
 
     # -- the life of the query ------------------------------------------------------------------------------------
 

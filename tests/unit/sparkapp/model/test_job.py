@@ -12,12 +12,11 @@ from sparkapp.model.job import (
     Format,
     IsolationLevel,
     Job,
-    ResetStrategy,
-    StartupMode,
     decode_job,
     encode_job,
     spec_from_resource,
 )
+from sparkapp.model.positions import ResetStrategy, StartupMode
 from sparkapp.model.semantic import OffsetCommit, Semantic
 
 SMALLEST = {"kafka": {"bootstrapServers": "b:9092"}, "source": {"topics": ["in"]}, "sink": {"topic": "out"}}
@@ -69,8 +68,8 @@ def parsed(value):
 def test_defaults():
     found = parsed(SMALLEST)
     assert found.source.group_id == "shop.orders"
-    assert found.source.startup is StartupMode.GROUP_OFFSETS
-    assert found.source.on_missing_offset is ResetStrategy.EARLIEST
+    assert found.source.startup.mode is StartupMode.GROUP_OFFSETS
+    assert found.source.startup.on_missing is ResetStrategy.EARLIEST
     assert found.source.offset_commit is OffsetCommit.IN_TRANSACTION
     assert found.source.isolation_level is IsolationLevel.READ_COMMITTED
     assert found.source.discovery_interval_seconds == 300
