@@ -54,7 +54,7 @@ class KafkaSourceEnumerator:
         self._warn = warn
         self._clock = clock
         self._next: dict[TopicPartition, int] = {}
-        self._ends: dict[TopicPartition, int] = {}
+        self._ends: Mapping[TopicPartition, int] | None = None
         self._discovered_at = clock()
 
     @property
@@ -65,7 +65,16 @@ class KafkaSourceEnumerator:
     @property
     def lag(self) -> int:
         """Records between what is completed and the ends seen by the last plan."""
-        return sum(max(0, end - self._next.get(partition, end)) for partition, end in self._ends.items())
+        return sum((self.pending or {}).values())
+
+    @property
+    def pending(self) -> dict[TopicPartition, int] | None:
+        """:attr:`lag` by partition; None before the first plan (case S26). May be asked from any thread."""
+        # Plans put another mapping in the place of the former one, and never change it.
+        ends = self._ends
+        if ends is None:
+            return None
+        return {partition: max(0, end - self._next.get(partition, end)) for partition, end in ends.items()}
 
     def start(self, restored: Mapping[TopicPartition, int] | None) -> None:
         """Discovers partitions and places each one.
@@ -122,10 +131,11 @@ class KafkaSourceEnumerator:
 
         :raises OffsetsWentBackwards: a partition ends before the offset it should go on at (case S40).
         """
-        self._ends = self._cluster.latest(sorted(self._next))
+        ends = self._cluster.latest(sorted(self._next))
+        self._ends = ends
         backlog = {}
         for partition, start in self._next.items():
-            end = self._ends[partition]
+            end = ends[partition]
             if end < start:
                 msg = f"{partition}: offset was changed from {start} to {end}; topic recreated, or records lost"
                 raise OffsetsWentBackwards(msg)
