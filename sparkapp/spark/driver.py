@@ -36,7 +36,6 @@ from sparkapp.source.offsets_initializer import initializer_of
 from sparkapp.source.subscriber import subscriber_of
 from sparkapp.spark.engine import MicroBatchEngine
 from sparkapp.spark.faults import VARIABLE, Faults
-from sparkapp.spark.metrics import MetricsEndpoint
 from sparkapp.spark.preflight import check_kafka
 from sparkapp.spark.progress import Progress
 from sparkapp.spark.reporter import Reporter, now
@@ -175,6 +174,8 @@ class Driver:
         port = self._job.spec.metrics_port
         if not port:
             return
+        from sparkapp.spark.metrics import MetricsEndpoint  # while the JVM comes up
+
         try:
             stack.callback(MetricsEndpoint(self._job, progress, port=port).close)
         except OSError as error:

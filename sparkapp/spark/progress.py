@@ -35,7 +35,7 @@ class Snapshot:
     checkpoint_bytes: int = 0
     checkpoints: int = 0
     offsets: Mapping[TopicPartition, int] = field(default_factory=dict)
-    committed: Mapping[TopicPartition, int] = field(default_factory=dict)
+    committed: dict[TopicPartition, int] = field(default_factory=dict)
     records_in: int = 0
     records_out: int = 0
     transactions_committed: int = 0
@@ -112,7 +112,8 @@ class Progress:
                 checkpoint_id=document.checkpoint_id, checkpoint_seconds=seconds, checkpoint_bytes=completed.bytes,
                 checkpoint_time=datetime.fromisoformat(document.created_at).timestamp(),
                 checkpoints=former.checkpoints + 1,
-                offsets=document.offsets, committed={**former.committed, **inside},
+                offsets=document.offsets,
+                committed={one: to for one, to in (former.committed | inside).items() if one in document.offsets},
                 records_in=document.counters.records_in - self._restored.records_in,
                 records_out=document.counters.records_out - self._restored.records_out,
                 transactions_committed=former.transactions_committed + len(document.committables),

@@ -151,6 +151,14 @@ def test_S37_commits_after_checkpoints_are_counted_as_they_end() -> None:
     assert progress.snapshot.committed == {A0: 5, A1: 6}
 
 
+def test_a_partition_that_is_no_longer_read_leaves_no_series_behind() -> None:
+    progress, _ = told()
+    progress.on_complete({A0: 5, A1: 6}, "")
+    progress.completed(completed(1, KafkaPartitionSplit(A0, 5, 5)), 1)
+    assert not [name for name in samples(progress) if "partition=1" in name]
+    assert progress.snapshot.committed == {A0: 5}
+
+
 def test_the_watermark_is_that_of_the_last_batch() -> None:
     progress, _ = told()
     progress.completed(completed(1, watermark=1_700_000_000_500), 1)
