@@ -43,6 +43,11 @@ DENIED_PROPERTIES = frozenset(
 )  # fmt: skip
 """Client properties that the job sets itself, or that would carry a secret into the resource."""
 
+DEFAULT_METRICS_PORT = 8090
+MIN_METRICS_PORT = 1024
+"""Lower ones need a capability that the pods do not have."""
+MAX_PORT = 65535
+
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _FUNCTION = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*:[A-Za-z_][A-Za-z0-9_]*")
 
@@ -168,6 +173,8 @@ class JobSpec:
     checkpoint_interval_seconds: int = 10
     state_claim: str = ""
     """Persistent volume claim for operators' state; a transform that keeps state needs one."""
+    metrics_port: int = 0
+    """TCP port of the driver's Prometheus endpoint; 0 for none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -241,6 +248,7 @@ def spec_from_resource(spec: Mapping[str, Any], *, namespace: str, name: str) ->
         parallelism=root.integer("parallelism", 1, low=1),
         checkpoint_interval_seconds=root.child("checkpoint").integer("intervalSeconds", 10, low=1),
         state_claim=root.child("checkpoint").child("stateVolume").string("claimName", ""),
+        metrics_port=_metrics_port(root.child("metrics").child("prometheus")),
     )
     check_spec(result)
     return result
@@ -256,6 +264,16 @@ def _authentication(fields: Fields) -> Authentication | None:
         secret_name=secret.string("name"),
         secret_key=secret.string("key"),
     )
+
+
+def _metrics_port(fields: Fields) -> int:
+    port = fields.integer("port", DEFAULT_METRICS_PORT)
+    _require(
+        MIN_METRICS_PORT <= port <= MAX_PORT,
+        f"{fields.path}.port",
+        f"must be a port from {MIN_METRICS_PORT} to {MAX_PORT}, not {port}; enabled: false opens none",
+    )
+    return port if fields.boolean("enabled", True) else 0
 
 
 def check_spec(spec: JobSpec) -> None:

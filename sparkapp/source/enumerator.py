@@ -8,13 +8,19 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from sparkapp.model.errors import OffsetsWentBackwards, TopicNotFound
-from sparkapp.model.job import DataLossPolicy, OnTopicDeleted
+from sparkapp.model.job import DataLossPolicy, JobSpec, OnTopicDeleted
 from sparkapp.model.partition import TopicPartition
+from sparkapp.model.positions import MAX_OFFSET
 from sparkapp.model.split import KafkaPartitionSplit
 from sparkapp.source.cluster import ClusterView
-from sparkapp.source.offsets_initializer import OffsetsInitializer, Warn
+from sparkapp.source.offsets_initializer import (
+    OffsetsInitializer,
+    Warn,
+    starting_initializer,
+    stopping_initializer,
+)
 from sparkapp.source.shares import shares
-from sparkapp.source.subscriber import Subscriber, require
+from sparkapp.source.subscriber import Subscriber, require, subscriber_of
 
 LOG = logging.getLogger(__name__)
 
@@ -77,7 +83,7 @@ class KafkaSourceEnumerator:
         self._clock = clock
         self._next: dict[TopicPartition, int] = {}
         self._stops: dict[TopicPartition, int] = {}
-        self._ends: dict[TopicPartition, int] = {}
+        self._ends: Mapping[TopicPartition, int] | None = None
         self._discovered_at = clock()
         self._planned_at: float | None = None
 
@@ -94,7 +100,16 @@ class KafkaSourceEnumerator:
     @property
     def lag(self) -> int:
         """Records between what is completed and the ends seen by the last plan."""
-        return sum(max(0, end - self._next.get(partition, end)) for partition, end in self._ends.items())
+        return sum((self.pending or {}).values())
+
+    @property
+    def pending(self) -> dict[TopicPartition, int] | None:
+        """:attr:`lag` by partition; None before the first plan (case S26). May be asked from any thread."""
+        # Plans put another mapping in the place of the former one, and never change it.
+        ends = self._ends
+        if ends is None:
+            return None
+        return {partition: max(0, end - self._next.get(partition, end)) for partition, end in ends.items()}
 
     @property
     def no_more_new_partition_splits(self) -> bool:
@@ -142,16 +157,16 @@ class KafkaSourceEnumerator:
         :raises OffsetsWentBackwards: a partition ends before the offset it should go on at (case S40).
         :raises TopicNotFound: a partition is gone.
         """
-        self._ends = self._latest()
-        backwards = [one for one, start in self._next.items() if self._ends[one] < start]
+        found = self._latest()
+        backwards = [one for one, start in self._next.items() if found[one] < start]
         if backwards:
-            self._lost(backwards)
+            self._lost(backwards, found)
+        ends = {one: min(found[one], self._stops.get(one, MAX_OFFSET)) for one in self._next}
+        self._ends = ends
+        backlog = {one: max(0, ends[one] - start) for one, start in self._next.items()}
         allowed = self._allowance()
-        backlog = {}
-        for partition, start in self._next.items():
-            stop = self._stops.get(partition)
-            end = self._ends[partition] = self._ends[partition] if stop is None else min(self._ends[partition], stop)
-            backlog[partition] = max(0, end - start) if allowed is None else max(0, min(end - start, allowed))
+        if allowed is not None:
+            backlog = {one: min(size, allowed) for one, size in backlog.items()}
         share = shares(backlog, self._options.max_offsets)
         return tuple(
             KafkaPartitionSplit(partition, start, start + share[partition])
@@ -191,7 +206,7 @@ class KafkaSourceEnumerator:
             self._announce(unknown)
         if self._options.data_loss_policy is DataLossPolicy.SKIP_TO_AVAILABLE:
             first = self._cluster.earliest(sorted(self._next))
-            self._lost([one for one, offset in self._next.items() if first[one] > offset])
+            self._lost([one for one, offset in self._next.items() if first[one] > offset], {})
 
     def _discover(self) -> PartitionChange:
         self._discovered_at = self._clock()
@@ -217,15 +232,15 @@ class KafkaSourceEnumerator:
                 raise
             return self._cluster.latest(sorted(self._next))
 
-    def _lost(self, partitions: Sequence[TopicPartition]) -> None:
+    def _lost(self, partitions: Sequence[TopicPartition], ends: Mapping[TopicPartition, int]) -> None:
         """Records that were not read are gone: stops the job, or goes on at what is there, as the job says."""
         if not partitions:
             return
         first = self._cluster.earliest(sorted(partitions))
         for one in sorted(partitions):
-            end = self._ends.get(one)
             if self._options.data_loss_policy is DataLossPolicy.FAIL:
-                msg = f"{one}: offset was changed from {self._next[one]} to {end}; topic recreated, or records lost"
+                change = f"offset was changed from {self._next[one]} to {ends.get(one)}"
+                msg = f"{one}: {change}; topic recreated, or records lost"
                 raise OffsetsWentBackwards(msg)
             self._warn(
                 "RecordsSkipped",
@@ -251,13 +266,34 @@ class KafkaSourceEnumerator:
         for one in gone:
             self._next.pop(one, None)
             self._stops.pop(one, None)
-            self._ends.pop(one, None)
+        if self._ends is not None:
+            self._ends = {one: end for one, end in self._ends.items() if one in self._next}
         self._warn("PartitionRemoved", f"partition {_shown(gone)} no longer exists on the Kafka brokers: not read")
 
     def _announce(self, partitions: Sequence[TopicPartition]) -> None:
         self._warn(
             "PartitionAdded", f"{len(partitions)} new partition(s), read from the earliest offset: {_shown(partitions)}"
         )
+
+
+def enumerator_of(spec: JobSpec, cluster: ClusterView, *, warn: Warn) -> KafkaSourceEnumerator:
+    """The enumerator that a job's source asks for; called by the driver once an attempt."""
+    source = spec.source
+    return KafkaSourceEnumerator(
+        cluster=cluster,
+        subscriber=subscriber_of(source),
+        starting=starting_initializer(source.startup, warn=warn),
+        stopping=stopping_initializer(source.stopping),
+        options=EnumeratorOptions(
+            discovery_interval=source.discovery_interval_seconds,
+            max_offsets=source.max_offsets_per_checkpoint,
+            max_rate=source.max_rate_per_partition,
+            interval=spec.checkpoint_interval_seconds,
+            on_topic_deleted=source.on_topic_deleted,
+            data_loss_policy=source.data_loss_policy,
+        ),
+        warn=warn,
+    )
 
 
 _REMEDY_DELETED = "create it again, or set spec.source.onTopicDeleted to Ignore to go on without it"

@@ -5,8 +5,9 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Mapping
+from typing import Protocol
 
-from confluent_kafka import Consumer, KafkaException
+from confluent_kafka import Consumer, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as ClientPartition
 
 from sparkapp.model.partition import TopicPartition
@@ -14,21 +15,37 @@ from sparkapp.model.partition import TopicPartition
 LOG = logging.getLogger(__name__)
 
 
+class OffsetCommitCallback(Protocol):
+    """Told of each commit, in the committer's thread (what Flink's callback of seed 000 counts)."""
+
+    def on_complete(self, offsets: Mapping[TopicPartition, int], error: str) -> None:
+        """One commit has its answer.
+
+        :param offsets: what the group has now; without the partitions that were refused.
+        :param error: why all or some were refused, else empty.
+        """
+        ...
+
+
 class OffsetCommitter:
     """Takes offsets after each completed checkpoint and commits them in a thread of its own.
 
-    A failed commit is counted and never fails the job: the checkpoint is what a restart reads, the group's offsets
-    are for people and tools. While a commit is under way newer offsets replace those that still wait.
+    A failed commit never fails the job: the checkpoint is what a restart reads, the group's offsets are for people
+    and tools. While a commit is under way newer offsets replace those that still wait; offsets whose commit failed go
+    along with the next one, unless newer ones have come by then.
+
+    :param config: the job's consumer configuration.
     """
 
-    def __init__(self, config: Mapping[str, str]) -> None:
+    def __init__(self, config: Mapping[str, str], callback: OffsetCommitCallback) -> None:
         self._consumer = Consumer(dict(config))
+        self._callback = callback
         self._condition = threading.Condition()
         self._waiting: dict[TopicPartition, int] = {}
+        self._refused: dict[TopicPartition, int] = {}
+        """Offsets of failed commits; used in the thread alone."""
         self._busy = False
         self._closed = False
-        self.succeeded = 0
-        self.failed = 0
         self._thread = threading.Thread(target=self._run, name="offset-committer", daemon=True)
         self._thread.start()
 
@@ -56,16 +73,32 @@ class OffsetCommitter:
                 self._condition.wait_for(lambda: self._waiting or self._closed)
                 if self._closed and not self._waiting:
                     return
-                offsets, self._waiting, self._busy = self._waiting, {}, True
-            try:
-                self._consumer.commit(
-                    offsets=[ClientPartition(topic, number, offset) for (topic, number), offset in offsets.items()],
-                    asynchronous=False,
-                )
-                self.succeeded += 1
-            except KafkaException as error:
-                self.failed += 1
-                LOG.warning("committing group offsets failed (the job goes on): %s", error)
+                offsets, self._waiting, self._busy = self._refused | self._waiting, {}, True
+            self._commit(offsets)
             with self._condition:
                 self._busy = False
                 self._condition.notify_all()
+
+    def _commit(self, offsets: Mapping[TopicPartition, int]) -> None:
+        try:
+            answers = self._consumer.commit(
+                offsets=[ClientPartition(topic, number, offset) for (topic, number), offset in offsets.items()],
+                asynchronous=False,
+            )
+            # Only a refusal of every partition is raised.
+            errors = {TopicPartition(one.topic, one.partition): one.error for one in answers if one.error is not None}
+        except KafkaException as error:
+            errors = dict.fromkeys(offsets, error.args[0])
+        # A partition that is gone would be refused for ever.
+        self._refused = {
+            partition: offsets[partition]
+            for partition, error in errors.items()
+            if error.code() != KafkaError.UNKNOWN_TOPIC_OR_PART
+        }
+        text = ""
+        if errors:
+            partition, first = next(iter(errors.items()))
+            text = f"{len(errors)} of {len(offsets)} partitions refused, {partition}: {first.str()}"
+            LOG.warning("committing group offsets failed (the job goes on): %s", text)
+        committed = {partition: offset for partition, offset in offsets.items() if partition not in errors}
+        self._callback.on_complete(committed, text)

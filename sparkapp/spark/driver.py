@@ -30,13 +30,12 @@ from sparkapp.sink.lingering import abort_lingering
 from sparkapp.sink.transaction_client import TransactionClient
 from sparkapp.sink.witness import GroupOffsetsWitness
 from sparkapp.source.cluster import KafkaClusterView
-from sparkapp.source.enumerator import EnumeratorOptions, KafkaSourceEnumerator
+from sparkapp.source.enumerator import enumerator_of
 from sparkapp.source.offset_committer import OffsetCommitter
-from sparkapp.source.offsets_initializer import starting_initializer, stopping_initializer
-from sparkapp.source.subscriber import subscriber_of
 from sparkapp.spark.engine import MicroBatchEngine
 from sparkapp.spark.faults import VARIABLE, Faults
 from sparkapp.spark.preflight import check_kafka
+from sparkapp.spark.progress import Progress
 from sparkapp.spark.reporter import Reporter, now
 from sparkapp.spark.transform import import_function
 
@@ -111,6 +110,8 @@ class Driver:
         function = import_function(job.spec.transform)
         # The JVM takes seconds to come up; recovery, which produces nothing, goes on meanwhile.
         session = self._session(stack)
+        progress = Progress(reporter.update)
+        self._serve_metrics(progress, reporter, stack)
         reporter.update(state=DriverState.RECOVERING)
         client = TransactionClient(
             cluster_config(job.spec.kafka, password=password, client_id=f"{job.namespace}.{job.name}")
@@ -118,12 +119,15 @@ class Driver:
         stack.callback(client.close)
         recovery = recover(job, store=self._around.store, control=_Control(job, client, config), now=now())
         self._checkpoint_id = recovery.document.checkpoint_id
+        progress.recovered(recovery)
         self._tell_recovery(recovery, reporter)
-        enumerator = _enumerator(job, cluster, reporter)
+        enumerator = enumerator_of(
+            job.spec, cluster, warn=lambda reason, message: reporter.event(reason, message, warning=True)
+        )
         restored = recovery.document
         same_end = restored.stopping == job.spec.source.stopping.fingerprint
         enumerator.start(None if recovery.first_start else restored.offsets, restored.stops if same_end else None)
-        group_offsets = OffsetCommitter(config)
+        group_offsets = OffsetCommitter(config, progress)
         stack.callback(group_offsets.close)
         coordinator = CheckpointCoordinator(
             job, store=self._around.store, document=recovery.document, version=recovery.version,
@@ -131,11 +135,12 @@ class Driver:
             group_offsets=group_offsets, now=now, hook=faults.step if faults.armed else no_hook,
         )  # fmt: skip
         coordinator.begin(enumerator.unplanned(), enumerator.stops)
+        progress.started(coordinator.document, lambda: enumerator.pending)
         engine = MicroBatchEngine(
             job, spark=session.result(), enumerator=enumerator, coordinator=coordinator, function=function,
             folder=self._around.folder, stateful_allowed=self._around.stateful_allowed,
             step=faults.step, hold=faults.hold,
-            completed=lambda completed, seconds: self._completed(completed, seconds, enumerator, reporter),
+            completed=lambda completed, seconds: self._completed(completed, seconds, progress),
         )  # fmt: skip
         if self._draining.is_set():
             return
@@ -149,7 +154,7 @@ class Driver:
             f"attempt {job.attempt} runs with parallelism {job.spec.parallelism}"
             f" after checkpoint {document.checkpoint_id}",
         )
-        reporter.update(state=DriverState.RUNNING, partitions=len(document.splits))
+        reporter.update(state=DriverState.RUNNING)
         engine.await_end()
         if coordinator.mode is not OffsetCommitMode.DISABLED:
             group_offsets.drain(10)
@@ -171,35 +176,35 @@ class Driver:
         stack.callback(stop)
         return future
 
-    def _completed(
-        self, completed: Completed, seconds: float, enumerator: KafkaSourceEnumerator, reporter: Reporter
-    ) -> None:
+    def _serve_metrics(self, progress: Progress, reporter: Reporter, stack: ExitStack) -> None:
+        port = self._job.spec.metrics_port
+        if not port:
+            return
+        from sparkapp.spark.metrics import MetricsEndpoint  # while the JVM comes up
+
+        try:
+            stack.callback(MetricsEndpoint(self._job, progress, port=port).close)
+        except OSError as error:
+            # Whoever watches the job learns it; the job itself needs no metrics.
+            LOG.warning("no metrics: %s", error)
+            reporter.event(
+                "MetricsUnavailable",
+                f"port {port} of the driver's pod cannot be opened ({error}): set another spec.metrics.prometheus.port",
+                warning=True,
+            )
+
+    def _completed(self, completed: Completed, seconds: float, progress: Progress) -> None:
         document = completed.document
-        records = sum(split.size for split in document.splits)
         self._checkpoint_id = document.checkpoint_id
         self._around.on_completed(completed)
         LOG.info(
             "checkpoint %d: %d offsets in, %d transactions, %.0f ms (write %d ms, commit %d ms)",
-            document.checkpoint_id, records, len(document.committables), seconds * 1000,
-            completed.write_millis, completed.commit_millis,
+            document.checkpoint_id, sum(split.size for split in document.splits), len(document.committables),
+            seconds * 1000, completed.write_millis, completed.commit_millis,
         )  # fmt: skip
-        reporter.update(
-            checkpoint_id=document.checkpoint_id, checkpoint_time=document.created_at,
-            checkpoint_duration_millis=round(seconds * 1000), checkpoint_bytes=completed.bytes,
-            partitions=len(document.splits), lag_records=enumerator.lag, records_in=document.counters.records_in,
-            records_out=document.counters.records_out,
-            records_per_second=round(records / seconds) if seconds > 0 else 0,
-            transactions_committed=document.counters.transactions_committed,
-            transactions_aborted=document.counters.transactions_aborted,
-        )  # fmt: skip
+        progress.completed(completed, seconds)
 
     def _tell_recovery(self, recovery: Recovery, reporter: Reporter) -> None:
-        counters = recovery.document.counters
-        reporter.update(
-            checkpoint_id=recovery.document.checkpoint_id,
-            records_in=counters.records_in, records_out=counters.records_out,
-            transactions_committed=counters.transactions_committed, transactions_aborted=counters.transactions_aborted,
-        )  # fmt: skip
         if recovery.aborted:
             reporter.event(
                 "TransactionsAborted", f"{recovery.aborted} lingering transaction(s) of former attempts aborted"
@@ -210,29 +215,6 @@ class Driver:
                 "TransactionsLost", "the broker had aborted pre-committed transactions; "
                 f"their source ranges are read and written again: {ranges}", warning=True,
             )  # fmt: skip
-
-
-def _enumerator(job: Job, cluster: KafkaClusterView, reporter: Reporter) -> KafkaSourceEnumerator:
-    source = job.spec.source
-
-    def warn(reason: str, message: str) -> None:
-        reporter.event(reason, message, warning=True)
-
-    return KafkaSourceEnumerator(
-        cluster=cluster,
-        subscriber=subscriber_of(source),
-        starting=starting_initializer(source.startup, warn=warn),
-        stopping=stopping_initializer(source.stopping),
-        options=EnumeratorOptions(
-            discovery_interval=source.discovery_interval_seconds,
-            max_offsets=source.max_offsets_per_checkpoint,
-            max_rate=source.max_rate_per_partition,
-            interval=job.spec.checkpoint_interval_seconds,
-            on_topic_deleted=source.on_topic_deleted,
-            data_loss_policy=source.data_loss_policy,
-        ),
-        warn=warn,
-    )
 
 
 class _Control:

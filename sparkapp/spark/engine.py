@@ -7,7 +7,7 @@ import secrets
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -113,6 +113,11 @@ class MicroBatchEngine:
             raise TransactionError(msg)
         groups = splits_by_subtask(self._pending, self._job.spec.parallelism)
         return [SubtaskSplits(subtask, splits) for subtask, splits in groups.items()], self._columns
+
+    def progress(self) -> Mapping[str, int]:
+        pending = self._enumerator.pending
+        known = {} if pending is None else {"pendingRecords": sum(pending.values())}
+        return {"plan": self._plan, "checkpoint": self._settled, **known}
 
     def _latest(self, start: int) -> int:
         if self._pending is not None and self._plan == start + 1:

@@ -131,12 +131,16 @@ def test_a_restored_partition_that_is_gone_is_an_error() -> None:
 def test_plan_covers_every_partition_and_complete_moves_on() -> None:
     one = enumerator(cluster())
     one.start(None)
+    assert one.pending is None, "case S26: nothing is known before the first plan"
+    assert one.lag == 0
     splits = one.plan()
+    assert one.pending == {A0: 7, A1: 20}
     assert [(str(s.partition), s.start, s.stop) for s in splits] == [("a-0", 3, 10), ("a-1", 0, 20)]
     assert one.lag == 27
     one.complete(splits)
     assert one.offsets == {A0: 10, A1: 20}
     assert one.lag == 0
+    assert one.pending == {A0: 0, A1: 0}
     assert all(split.size == 0 for split in one.plan())
 
 
