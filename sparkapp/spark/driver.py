@@ -235,7 +235,10 @@ class _Control:
         # A lingering transaction with offsets of the same partitions would make the witness wait for it.
         prefixes = (document.prefix, *document.former_prefixes)
         committer = KafkaCommitter(
-            self._client, witness, before_witness=lambda: self._abort_early(prefixes, document.hint)
+            self._client,
+            witness,
+            job_uid=self._job.uid,
+            before_witness=lambda: self._abort_early(prefixes, document.hint),
         )
         return committer.commit(document.committables)
 

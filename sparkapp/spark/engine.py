@@ -247,6 +247,7 @@ class MicroBatchEngine:
             )
         started = self._clock()
         splits = self._pending if self._pending is not None else self._enumerator.unplanned()
+        self._coordinator.prepare(splits)
         frame, orders, aligned = self._orders(frame, checkpoint_id, splits)
         results = self._write(frame, orders, checkpoint_id)
         completed = self._coordinator.complete(

@@ -10,6 +10,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka import TopicPartition as ClientPartition
 
+from sparkapp.model.errors import AuthorizationFailed
 from sparkapp.model.partition import TopicPartition
 from sparkapp.source import offset_committer
 from sparkapp.source.offset_committer import OffsetCommitter
@@ -121,3 +122,30 @@ def test_S37_offsets_of_a_partition_that_is_gone_are_given_up(committer: tuple[O
     assert one.drain(10)
     assert consumer.requests[1] == {A0: 2}
     assert heard.answers == [({A0: 1}, False), ({A0: 2}, True)]
+
+
+def test_withdrawn_offsets_are_not_committed_any_more_and_what_is_under_way_is_waited_for(
+    committer: tuple[OffsetCommitter, Any, Heard],
+) -> None:
+    one, consumer, _ = committer
+    one.commit({A0: 1})
+    assert consumer.begun.acquire(timeout=10)
+    one.commit({A0: 2, A1: 7})
+    assert not one.withdraw([A0], 0.05), "a commit is under way"
+    consumer.gate.release()
+    assert consumer.begun.acquire(timeout=10)
+    consumer.gate.release()
+    assert one.withdraw([A0], 10)
+    assert consumer.requests == [{A0: 1}, {A1: 7}]
+
+
+def test_placing_marks_insists(committer: tuple[OffsetCommitter, Any, Heard]) -> None:
+    one, consumer, heard = committer
+    consumer.gate.release()
+    one.place({A0: 3}, "mark")
+    assert consumer.requests == [{A0: 3}]
+    consumer.refused = {A1: KafkaError.GROUP_AUTHORIZATION_FAILED}
+    consumer.gate.release()
+    with pytest.raises(AuthorizationFailed, match="a-1"):
+        one.place({A0: 3, A1: 4}, "mark")
+    assert heard.answers == [], "these are not the commits of checkpoints"
