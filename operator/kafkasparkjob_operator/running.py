@@ -78,9 +78,13 @@ def show_numbers(draft: StatusDraft, report: Report) -> None:
             bytes=report.checkpoint_bytes,
         )
     draft.section("source").update(
-        partitions=report.partitions, lagRecords=report.lag_records, recordsIn=report.records_in
-    )
-    draft.section("sink").update(recordsOut=report.records_out, recordsPerSecond=report.records_per_second)
+        partitions=report.partitions, lagRecords=report.lag_records, recordsIn=report.records_in,
+        recordsSkipped=report.records_skipped,
+    )  # fmt: skip
+    draft.section("sink").update(
+        recordsOut=report.records_out, recordsDeadLettered=report.records_dead_lettered,
+        recordsPerSecond=report.records_per_second,
+    )  # fmt: skip
     draft.section("transactions").update(
         open=report.transactions_open, committed=report.transactions_committed, aborted=report.transactions_aborted
     )

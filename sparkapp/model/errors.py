@@ -4,6 +4,7 @@ KafkaSparkJobError
  + InvalidArgument (also a ValueError)
  + ConfigurationError                 the resource or the code in it cannot work: InvalidSpec, TransformInvalid …
  |  + TransformError
+ + RecordError                          a record that does not parse, under onRecordError: Fail
  + KafkaAccessError                     the broker or what is on it
  |  + KafkaUnreachable  + AuthenticationFailed  + AuthorizationFailed  + TopicNotFound
  |  + TransactionTimeoutTooLong  + UndefinedOffset  + OffsetsWentBackwards  + ReadTimedOut  + ListingUnsupported
@@ -57,6 +58,17 @@ class TransformError(ConfigurationError):
 
     reason = "InvalidTransform"
     default_remedy = "correct spec.transform (or the ConfigMap that it names) and apply the resource again"
+
+
+class RecordError(KafkaSparkJobError):
+    """A record does not parse and ``onRecordError`` is Fail; the message names topic, partition and offset."""
+
+    reason = "RecordError"
+    fatal = True
+    default_remedy = (
+        "set spec.onRecordError to Skip or DeadLetter, or correct spec.source.format; "
+        "the job then goes on at its last checkpoint"
+    )
 
 
 class KafkaAccessError(KafkaSparkJobError):

@@ -17,6 +17,12 @@ from typing import Any
 from sparkapp.model import names
 from sparkapp.model.errors import ConfigurationError, InvalidArgument
 from sparkapp.model.fields import Fields
+from sparkapp.model.record_errors import (
+    RecordErrors,
+    check_record_errors,
+    record_errors_from_job,
+    record_errors_from_resource,
+)
 from sparkapp.model.semantic import OffsetCommit, Semantic
 from sparkapp.model.transactional_id import check_prefix
 
@@ -150,6 +156,7 @@ class JobSpec:
     sink: Sink
     parallelism: int = 1
     checkpoint_interval_seconds: int = 10
+    record_errors: RecordErrors = field(default_factory=RecordErrors)
     state_claim: str = ""
     """Persistent volume claim for operators' state; a transform that keeps state needs one."""
 
@@ -221,6 +228,7 @@ def spec_from_resource(spec: Mapping[str, Any], *, namespace: str, name: str) ->
         ),
         parallelism=root.integer("parallelism", 1, low=1),
         checkpoint_interval_seconds=root.child("checkpoint").integer("intervalSeconds", 10, low=1),
+        record_errors=record_errors_from_resource(root),
         state_claim=root.child("checkpoint").child("stateVolume").string("claimName", ""),
     )
     check_spec(result)
@@ -250,12 +258,13 @@ def check_spec(spec: JobSpec) -> None:
         "spec.source",
         "set exactly one of source.topics and source.topicPattern",
     )
-    for topic in (*source.topics, sink.topic):
+    for topic in (*source.topics, sink.topic, *dead_letter_topics(spec)):
         _require(
             bool(_TOPIC.fullmatch(topic)),
             "spec",
             f"{topic!r} is not a topic name: letters, digits, '.', '_', '-', at most 249",
         )
+    pattern = None
     if source.topic_pattern:
         try:
             pattern = re.compile(source.topic_pattern)
@@ -272,6 +281,7 @@ def check_spec(spec: JobSpec) -> None:
         "spec.sink.topic",
         f"{sink.topic!r} is also a source topic: the job would loop forever",
     )
+    check_record_errors(spec.record_errors, topics=source.topics, pattern=pattern, sink=sink.topic)
     for where, properties in (("spec.source.properties", source.properties), ("spec.sink.properties", sink.properties)):
         for name in properties:
             _require(
@@ -315,6 +325,12 @@ def check_spec(spec: JobSpec) -> None:
         except InvalidArgument as error:
             msg = f"spec.sink.transactionalIdPrefix: {error.message}"
             raise ConfigurationError(msg) from error
+
+
+def dead_letter_topics(spec: JobSpec) -> tuple[str, ...]:
+    """The dead letter topic, if there is one."""
+    topic = spec.record_errors.dead_letter_topic
+    return (topic,) if topic else ()
 
 
 def encode_job(job: Job) -> str:
@@ -361,6 +377,7 @@ def decode_job(text: str) -> Job:
                             **{**spec["transform"], "output_mode": OutputMode(spec["transform"]["output_mode"])}
                         ),
                         "sink": Sink(**{**sink, "semantic": Semantic(sink["semantic"])}),
+                        "record_errors": record_errors_from_job(spec["record_errors"]),
                     }
                 ),
             }

@@ -181,7 +181,8 @@ class Driver:
             checkpoint_id=document.checkpoint_id, checkpoint_time=document.created_at,
             checkpoint_duration_millis=round(seconds * 1000), checkpoint_bytes=completed.bytes,
             partitions=len(document.splits), lag_records=enumerator.lag, records_in=document.counters.records_in,
-            records_out=document.counters.records_out,
+            records_out=document.counters.records_out, records_skipped=document.counters.records_skipped,
+            records_dead_lettered=document.counters.records_dead_lettered,
             records_per_second=round(records / seconds) if seconds > 0 else 0,
             transactions_committed=document.counters.transactions_committed,
             transactions_aborted=document.counters.transactions_aborted,
@@ -192,6 +193,7 @@ class Driver:
         reporter.update(
             checkpoint_id=recovery.document.checkpoint_id,
             records_in=counters.records_in, records_out=counters.records_out,
+            records_skipped=counters.records_skipped, records_dead_lettered=counters.records_dead_lettered,
             transactions_committed=counters.transactions_committed, transactions_aborted=counters.transactions_aborted,
         )  # fmt: skip
         if recovery.aborted:
