@@ -8,6 +8,8 @@ KafkaSparkJobError
  + KafkaAccessError                     the broker or what is on it
  |  + KafkaUnreachable  + AuthenticationFailed  + AuthorizationFailed  + TopicNotFound
  |  + TransactionTimeoutTooLong  + UndefinedOffset  + OffsetsWentBackwards  + ReadTimedOut  + ListingUnsupported
+ + SchemaError                          the schema registry or what is in it
+ |  + SchemaRegistryUnreachable  + SchemaNotFound  + SchemaUnusable
  + CheckpointError                    the document that decides everything
  |  + CheckpointConflict  + CheckpointTooLarge  + CheckpointCorrupt  + CheckpointForeign  + CheckpointMissing
  |  + CheckpointStoreUnavailable
@@ -144,6 +146,34 @@ class ListingUnsupported(KafkaAccessError):
     """The brokers do not offer ListTransactions; lingering transactions are looked for one by one instead."""
 
     reason = "ListingUnsupported"
+
+
+class SchemaError(KafkaSparkJobError):
+    """The schema registry, or a schema in it; restarted with backoff."""
+
+    reason = "SchemaError"
+
+
+class SchemaRegistryUnreachable(SchemaError):
+    """The registry did not answer in time, or answered with an error of its own."""
+
+    reason = "SchemaRegistryUnreachable"
+    default_remedy = "check spec.source.schemaRegistry.url and that the registry is up and reachable from the pods"
+
+
+class SchemaNotFound(SchemaError):
+    """The registry has no schema for the source topic."""
+
+    reason = "SchemaNotFound"
+    default_remedy = "register the schema, or give one in spec.source.format.valueSchema (or keySchema)"
+
+
+class SchemaUnusable(SchemaError):
+    """A schema that is not Avro, does not parse, or has a type without a counterpart in a DataFrame."""
+
+    reason = "SchemaUnusable"
+    fatal = True
+    default_remedy = "give a reader schema in spec.source.format.valueSchema (or keySchema) that leaves the field out"
 
 
 class CheckpointError(KafkaSparkJobError):

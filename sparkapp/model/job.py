@@ -40,6 +40,7 @@ DENIED_PROPERTIES = frozenset(
 """Client properties that the job sets itself, or that would carry a secret into the resource."""
 
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
+_REGISTRY = re.compile(r"https?://[^\s/@?#]+(/[^\s@?#]*)?")
 _FUNCTION = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*:[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -65,6 +66,8 @@ class Format(StrEnum):
     RAW = "raw"
     STRING = "string"
     JSON = "json"
+    AVRO = "avro"
+    """Confluent's wire format: a zero byte, the schema's id in four, the datum."""
 
 
 class OutputMode(StrEnum):
@@ -118,6 +121,8 @@ class Source:
     value_format: Format = Format.RAW
     key_schema: str = ""
     value_schema: str = ""
+    schema_registry: str = ""
+    """The registry's URL; set with avro and only there."""
     properties: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -209,6 +214,7 @@ def spec_from_resource(spec: Mapping[str, Any], *, namespace: str, name: str) ->
             value_format=formats.choice("value", Format, Format.RAW),
             key_schema=formats.string("keySchema", ""),
             value_schema=formats.string("valueSchema", ""),
+            schema_registry=source.child("schemaRegistry").string("url", ""),
             properties=source.string_map("properties"),
         ),
         transform=Transform(
@@ -305,10 +311,25 @@ def check_spec(spec: JobSpec) -> None:
         ("value", source.value_format, source.value_schema),
     ):
         _require(
-            (chosen is Format.JSON) == bool(schema),
+            chosen is Format.AVRO or (chosen is Format.JSON) == bool(schema),
             f"spec.source.format.{side}Schema",
-            f'needed with format {side}: json, and only there, for instance "id BIGINT, name STRING"',
+            f'needed with format {side}: json, for instance "id BIGINT, name STRING"; only there and with avro',
         )
+        _require(
+            chosen is not Format.AVRO or bool(schema) or len(source.topics) == 1,
+            f"spec.source.format.{side}Schema",
+            f"needed with format {side}: avro and several topics: the Avro schema that all of them can be read with",
+        )
+    _require(
+        (Format.AVRO in (source.key_format, source.value_format)) == bool(source.schema_registry),
+        "spec.source.schemaRegistry.url",
+        "needed with format avro, and only there, for instance http://schema-registry:8081",
+    )
+    _require(
+        not source.schema_registry or bool(_REGISTRY.fullmatch(source.schema_registry)),
+        "spec.source.schemaRegistry.url",
+        f"{source.schema_registry!r} must be http://host:port or https://host, without user or password",
+    )
     if sink.semantic is Semantic.EXACTLY_ONCE:
         _require(
             source.isolation_level is IsolationLevel.READ_COMMITTED,

@@ -29,6 +29,7 @@ from sparkapp.sink.committer import KafkaCommitter, Settled
 from sparkapp.sink.lingering import abort_lingering
 from sparkapp.sink.transaction_client import TransactionClient
 from sparkapp.sink.witness import GroupOffsetsWitness
+from sparkapp.source.avro import with_reader_schemas
 from sparkapp.source.cluster import KafkaClusterView
 from sparkapp.source.enumerator import KafkaSourceEnumerator
 from sparkapp.source.offset_committer import OffsetCommitter
@@ -102,6 +103,7 @@ class Driver:
         cluster = KafkaClusterView(config, read_committed=config["isolation.level"] == "read_committed")
         stack.callback(cluster.close)
         check_kafka(job, cluster)
+        job = with_reader_schemas(job)
         function = import_function(job.spec.transform)
         # The JVM takes seconds to come up; recovery, which produces nothing, goes on meanwhile.
         session = self._session(stack)

@@ -7,6 +7,7 @@ import signal
 import time
 from collections import Counter
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ from sparkapp.sink.transaction_client import TransactionClient
 from tests.integration.engine.conftest import LocalJobs
 from tests.support import visibility
 from tests.support.local_job import LocalJob
+from tests.support.schema_registry import framed, registry
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
@@ -245,3 +247,64 @@ def test_the_dead_letter_topic_must_exist(local_job: LocalJobs, broker: str, uni
     assert termination is not None
     assert termination.reason == "TopicNotFound"
     assert f"{unique}.not-there" in termination.message
+
+
+def test_avro_of_several_writers_with_bad_records_among_them(local_job: LocalJobs, broker: str) -> None:
+    """Decoded columns, logical types and dead letters through the real engine, with a crash between."""
+    first = {"type": "record", "name": "R", "fields": [{"name": "n", "type": "int"}]}
+    second = {
+        "type": "record", "name": "R",
+        "fields": [
+            {"name": "at", "type": {"type": "long", "logicalType": "timestamp-millis"}, "default": 0},
+            {"name": "n", "type": "long"},
+            {"name": "tags", "type": {"type": "map", "values": "string"}, "default": {}},
+        ],
+    }  # fmt: skip
+    with registry() as server:
+        job = local_job(
+            transform=Transform(
+                sql="SELECT CONCAT_WS(',', value.n, DATE_FORMAT(value.at, 'yyyy'), value.tags['a']) AS value"
+                " FROM source"
+            ),
+            on_record_error=DEAD_LETTER, value_format=Format.AVRO, schema_registry=server.url, max_offsets=200,
+        )  # fmt: skip
+        source = job.spec.source.topics[0]
+        old = server.register(f"{source}-value", first)
+        new = server.register(f"{source}-value", second)
+        producer = Producer({"bootstrap.servers": broker})
+        expected, bad = [], []
+        for number in range(600):
+            key = b"k%d" % number
+            if number % 3 == 0:
+                value, text = framed(old, first, {"n": number}), f"{number},1970"
+            elif number % 3 == 1:
+                record = {"n": number, "at": datetime(2026, 1, 2, tzinfo=UTC), "tags": {"a": "x"}}
+                value, text = framed(new, second, record), f"{number},2026,x"
+            else:
+                kinds = (b"plain", b"\x00\x00\x00\x00\x63\x02", framed(new, first, {"n": number}))
+                value, text = kinds[number % 9 // 3], ""
+                bad.append((key, value))
+            if text:
+                expected.append(text)
+            producer.produce(source, key=key, value=value)
+        assert producer.flush(30) == 0
+        job.start(fault="after-flush@attempt=1,checkpoint=2")
+        assert job.await_end() == -signal.SIGKILL, job.log()
+        job.start()
+        counters = job.await_records_in(600).counters
+        assert job.drain() == 0, job.log()
+    values = [(value or b"").decode() for value in visibility.records(broker, job.spec.sink.topic)]
+    assert sorted(values) == sorted(expected)
+    assert records_of(letters(broker, job)) == Counter(bad)
+    assert (counters.records_out, counters.records_dead_lettered) == (400, 200)
+
+
+def test_without_its_schema_a_job_does_not_start(local_job: LocalJobs, broker: str) -> None:
+    with registry() as server:
+        job = local_job(value_format=Format.AVRO, schema_registry=server.url)
+        job.start()
+        assert job.await_end() == 1
+    termination = job.termination()
+    assert termination is not None
+    assert termination.reason == "SchemaNotFound"
+    assert f"{job.spec.source.topics[0]}-value" in termination.message
