@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 from sparkapp.checkpoint.coordinator import CheckpointCoordinator, Completed
 from sparkapp.checkpoint.recovery import Recovery, recover
 from sparkapp.checkpoint.store import CheckpointStore
-from sparkapp.model.checkpoint import CheckpointDocument
+from sparkapp.model.checkpoint import CheckpointDocument, Counters
 from sparkapp.model.client_config import cluster_config, consumer_config, read_password
 from sparkapp.model.job import Job
 from sparkapp.model.protocol import no_hook
@@ -72,6 +72,8 @@ class Driver:
         self._draining = threading.Event()
         self._engine: MicroBatchEngine | None = None
         self._checkpoint_id = 0
+        self._bad_records: int | None = None
+        """Records that had not parsed before this attempt; None once the operator has been told of more."""
 
     def drain(self) -> None:
         """Stop at the next completed checkpoint, or before the start has produced anything."""
@@ -174,6 +176,7 @@ class Driver:
         records = sum(split.size for split in document.splits)
         self._checkpoint_id = document.checkpoint_id
         self._around.on_completed(completed)
+        self._tell_bad_records(document.counters, reporter)
         LOG.info(
             "checkpoint %d: %d offsets in, %d transactions, %.0f ms (write %d ms, commit %d ms)",
             document.checkpoint_id, records, len(document.committables), seconds * 1000,
@@ -190,8 +193,19 @@ class Driver:
             transactions_aborted=document.counters.transactions_aborted,
         )  # fmt: skip
 
+    def _tell_bad_records(self, counters: Counters, reporter: Reporter) -> None:
+        """Once an attempt, at the first record that did not parse; from then on the numbers tell."""
+        bad = counters.records_skipped + counters.records_dead_lettered
+        if self._bad_records is not None and bad > self._bad_records:
+            self._bad_records = None
+            topic = self._job.spec.record_errors.dead_letter_topic
+            what = f"go to topic {topic}" if topic else "are left out"
+            message = f"records that do not parse {what}; their number is in status, {bad} since the job's first start"
+            reporter.event("RecordsDeadLettered" if topic else "RecordsSkipped", message, warning=True)
+
     def _tell_recovery(self, recovery: Recovery, reporter: Reporter) -> None:
         counters = recovery.document.counters
+        self._bad_records = counters.records_skipped + counters.records_dead_lettered
         reporter.update(
             checkpoint_id=recovery.document.checkpoint_id,
             records_in=counters.records_in, records_out=counters.records_out,

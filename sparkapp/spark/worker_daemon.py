@@ -22,6 +22,7 @@ PRELOADED = (
     "confluent_kafka",
     "sparkapp.spark.data_source",
     "sparkapp.spark.worker_clients",
+    "sparkapp.spark.avro_format",
     "sparkapp.spark.record_policy",
     "sparkapp.spark.write_task",
 )
