@@ -67,7 +67,11 @@ class Format(StrEnum):
     STRING = "string"
     JSON = "json"
     AVRO = "avro"
-    """Confluent's wire format: a zero byte, the schema's id in four, the datum."""
+    PROTOBUF = "protobuf"
+    """This and avro in Confluent's wire format: a zero byte, the id of a schema in the registry, the record."""
+
+
+_REGISTERED = frozenset({Format.AVRO, Format.PROTOBUF})
 
 
 class OutputMode(StrEnum):
@@ -311,19 +315,24 @@ def check_spec(spec: JobSpec) -> None:
         ("value", source.value_format, source.value_schema),
     ):
         _require(
-            chosen is Format.AVRO or (chosen is Format.JSON) == bool(schema),
+            chosen in _REGISTERED or (chosen is Format.JSON) == bool(schema),
             f"spec.source.format.{side}Schema",
-            f'needed with format {side}: json, for instance "id BIGINT, name STRING"; only there and with avro',
+            f'needed with format {side}: json, for instance "id BIGINT, name STRING"; not with raw or string',
         )
         _require(
             chosen is not Format.AVRO or bool(schema) or len(source.topics) == 1,
             f"spec.source.format.{side}Schema",
             f"needed with format {side}: avro and several topics: the Avro schema that all of them can be read with",
         )
+        _require(
+            chosen is not Format.PROTOBUF or len(source.topics) == 1,
+            "spec.source.topics",
+            f"format {side}: protobuf needs exactly one topic, whose subject in the registry gives the columns",
+        )
     _require(
-        (Format.AVRO in (source.key_format, source.value_format)) == bool(source.schema_registry),
+        bool(_REGISTERED & {source.key_format, source.value_format}) == bool(source.schema_registry),
         "spec.source.schemaRegistry.url",
-        "needed with format avro, and only there, for instance http://schema-registry:8081",
+        "needed with formats avro and protobuf, and only there, for instance http://schema-registry:8081",
     )
     _require(
         not source.schema_registry or bool(_REGISTRY.fullmatch(source.schema_registry)),

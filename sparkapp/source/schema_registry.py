@@ -21,6 +21,7 @@ from sparkapp.model.errors import SchemaNotFound, SchemaRegistryUnreachable, Sch
 _ACCEPT = "application/vnd.schemaregistry.v1+json, application/json"
 _MAX_ANSWER = 8 << 20
 _PAUSE = 0.5
+AVRO, PROTOBUF = "AVRO", "PROTOBUF"
 _SHOWN = 200
 
 
@@ -51,20 +52,26 @@ class SchemaRegistry:
         self._url = url.rstrip("/")
         self._timeout = timeout
 
-    def by_id(self, schema_id: int) -> RegisteredSchema:
-        """:raises SchemaNotFound: no such id. :raises SchemaRegistryUnreachable: no answer in time."""
-        return self._get(f"/schemas/ids/{schema_id}", f"schema {schema_id}")
+    def by_id(self, schema_id: int, *, compiled: bool = False) -> RegisteredSchema:
+        """A schema that a record names.
 
-    def latest(self, subject: str) -> RegisteredSchema:
+        :param compiled: a Protobuf schema as its descriptor, in base64, instead of its text.
+        :raises SchemaNotFound: no such id. :raises SchemaRegistryUnreachable: no answer in time.
+        """
+        return self._get(f"/schemas/ids/{schema_id}", f"schema {schema_id}", compiled)
+
+    def latest(self, subject: str, *, compiled: bool = False) -> RegisteredSchema:
         """The newest version of a subject; errors as in :meth:`by_id`."""
-        return self._get(f"/subjects/{quote(subject, safe='')}/versions/latest", f"subject {subject!r}")
+        return self._get(f"/subjects/{quote(subject, safe='')}/versions/latest", f"subject {subject!r}", compiled)
 
-    def version(self, reference: Reference) -> RegisteredSchema:
+    def version(self, reference: Reference, *, compiled: bool = False) -> RegisteredSchema:
         """What a reference points to; errors as in :meth:`by_id`."""
         path = f"/subjects/{quote(reference.subject, safe='')}/versions/{reference.version}"
-        return self._get(path, f"subject {reference.subject!r}, version {reference.version}")
+        return self._get(path, f"subject {reference.subject!r}, version {reference.version}", compiled)
 
-    def _get(self, path: str, what: str) -> RegisteredSchema:
+    def _get(self, path: str, what: str, compiled: bool) -> RegisteredSchema:
+        if compiled:
+            path += "?format=serialized"
         end = time.monotonic() + self._timeout
         while True:
             try:
@@ -74,6 +81,9 @@ class SchemaRegistry:
                 if error.code == http.client.NOT_FOUND:
                     msg = f"the schema registry {self._url} has no {what}: {said}"
                     raise SchemaNotFound(msg) from error
+                if error.code == http.client.UNPROCESSABLE_ENTITY:
+                    msg = f"the schema registry {self._url} does not give {what} in this form: {said}"
+                    raise SchemaUnusable(msg) from error
                 failure = f"HTTP {error.code} {said}"
                 passing = error.code >= http.client.INTERNAL_SERVER_ERROR or error.code == http.client.TOO_MANY_REQUESTS
             except (OSError, http.client.HTTPException) as error:
@@ -95,7 +105,7 @@ def _schema_of(answer: bytes, what: str) -> RegisteredSchema:
         body: Mapping[str, Any] = json.loads(answer)
         return RegisteredSchema(
             text=str(body["schema"]),
-            kind=str(body.get("schemaType") or "AVRO"),
+            kind=str(body.get("schemaType") or AVRO),
             references=tuple(
                 Reference(str(one["name"]), str(one["subject"]), int(one["version"]))
                 for one in body.get("references") or ()

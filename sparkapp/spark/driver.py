@@ -29,11 +29,11 @@ from sparkapp.sink.committer import KafkaCommitter, Settled
 from sparkapp.sink.lingering import abort_lingering
 from sparkapp.sink.transaction_client import TransactionClient
 from sparkapp.sink.witness import GroupOffsetsWitness
-from sparkapp.source.avro import with_reader_schemas
 from sparkapp.source.cluster import KafkaClusterView
 from sparkapp.source.enumerator import KafkaSourceEnumerator
 from sparkapp.source.offset_committer import OffsetCommitter
 from sparkapp.source.offsets_initializer import initializer_of
+from sparkapp.source.reader_schema import with_reader_schemas
 from sparkapp.source.subscriber import subscriber_of
 from sparkapp.spark.engine import MicroBatchEngine
 from sparkapp.spark.faults import VARIABLE, Faults

@@ -24,7 +24,7 @@ from sparkapp.native.interface import SOURCE_SCHEMA
 from sparkapp.sink.dead_letter import ERROR, RAW_KEY, RAW_VALUE, STAGE, dead_letters
 from sparkapp.spark.hand_over import HandOver
 
-_FALLIBLE = frozenset({Format.JSON, Format.AVRO})
+_FALLIBLE = frozenset({Format.JSON, Format.AVRO, Format.PROTOBUF})
 _OBSERVATION = "kafkaspark"
 _SKIPPED = "skipped"
 

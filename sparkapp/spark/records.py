@@ -8,16 +8,17 @@ from pyspark.sql.types import ArrayType, BinaryType, DataType, MapType, StringTy
 
 from sparkapp.model.errors import TransformError
 from sparkapp.model.job import Format, Job
-from sparkapp.spark.avro_format import parse_avro
+from sparkapp.source.reader_schema import REGISTERED
 from sparkapp.spark.json_format import parse_json
 from sparkapp.spark.record_policy import apply_policy, with_raw_columns
+from sparkapp.spark.registry_format import parse_registered
 
 SINK_COLUMNS = ("key", "value", "headers", "timestamp")
 """What the sink takes from the transform's result; ``value`` is required, other columns are not written."""
 
 
 def decode_records(records: DataFrame, job: Job) -> DataFrame:
-    """Applies ``source.format`` (raw bytes, strings, JSON by its schema, Avro by the registry's) and ``onRecordError``.
+    """Applies ``source.format`` and ``onRecordError``.
 
     :raises ConfigurationError: a schema is not one that Spark understands.
     """
@@ -31,8 +32,8 @@ def decode_records(records: DataFrame, job: Job) -> DataFrame:
             records = records.withColumn(side, f.col(side).cast("string"))
         elif chosen is Format.JSON:
             records = parse_json(records, side, schema)
-        elif chosen is Format.AVRO:
-            records = parse_avro(records, side, registry=source.schema_registry, schema=schema)
+        elif chosen in REGISTERED:
+            records = parse_registered(records, side, kind=chosen, registry=source.schema_registry, schema=schema)
     return apply_policy(records, job)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import threading
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,6 +14,7 @@ from typing import Any
 from urllib.parse import unquote
 
 import fastavro
+from google.protobuf.descriptor_pb2 import FileDescriptorProto
 
 
 @dataclass
@@ -37,17 +39,38 @@ class RegistryServer:
             body["schemaType"] = kind
         if references:
             body["references"] = list(references)
+        return self._add(subject, body)
+
+    def register_protobuf(
+        self, subject: str, file: FileDescriptorProto, *, references: Sequence[Mapping[str, Any]] = ()
+    ) -> int:
+        """Adds a compiled file, which a registry hands out with ``format=serialized``."""
+        compiled = base64.b64encode(file.SerializeToString()).decode()
+        body = {"schema": f"// {file.name}", "schemaType": "PROTOBUF", "compiled": compiled}
+        return self._add(subject, {**body, "references": list(references)})
+
+    def _add(self, subject: str, body: dict[str, Any]) -> int:
         number = len(self.schemas) + 1
         self.schemas[number] = body
         self.subjects.setdefault(subject, []).append(number)
         return number
 
-    def answer(self, path: str) -> tuple[int, object]:
+    def answer(self, path: str) -> tuple[int, dict[str, Any]]:
         self.requests.append(path)
         if self.broken:
             self.broken -= 1
             return 503, {"error_code": 50301, "message": "starting"}
-        match unquote(path).strip("/").split("/"):
+        path, _, form = path.partition("?")
+        answer = self._found(unquote(path).strip("/").split("/"))
+        if answer[0] == 200 and form == "format=serialized":
+            body = answer[1]
+            if "compiled" not in body:
+                return 422, {"error_code": 42201, "message": "format serialized is not supported"}
+            return 200, {**body, "schema": body["compiled"]}
+        return answer
+
+    def _found(self, names: list[str]) -> tuple[int, dict[str, Any]]:
+        match names:
             case ["schemas", "ids", number] if int(number) in self.schemas:
                 return 200, self.schemas[int(number)]
             case ["schemas", "ids", _]:
@@ -104,3 +127,9 @@ def framed(schema_id: int, schema: object, record: object) -> bytes:
     out.write(b"\x00" + schema_id.to_bytes(4, "big"))
     fastavro.schemaless_writer(out, fastavro.parse_schema(schema, {}), record)
     return out.getvalue()
+
+
+def framed_protobuf(schema_id: int, message: bytes, *indexes: int) -> bytes:
+    """A serialized message as Confluent's serializer frames it; without indexes it is the file's first."""
+    places = b"\x00" if not indexes else bytes(2 * number for number in (len(indexes), *indexes))
+    return b"\x00" + schema_id.to_bytes(4, "big") + places + message

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Message, Producer
+from google.protobuf import text_format
+from google.protobuf.descriptor_pb2 import FileDescriptorProto
 
 from sparkapp.model.job import Format, Transform
 from sparkapp.model.record_errors import RecordErrorPolicy
@@ -20,7 +22,7 @@ from sparkapp.sink.transaction_client import TransactionClient
 from tests.integration.engine.conftest import LocalJobs
 from tests.support import visibility
 from tests.support.local_job import LocalJob
-from tests.support.schema_registry import framed, registry
+from tests.support.schema_registry import framed, framed_protobuf, registry
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
@@ -297,6 +299,31 @@ def test_avro_of_several_writers_with_bad_records_among_them(local_job: LocalJob
     assert sorted(values) == sorted(expected)
     assert records_of(letters(broker, job)) == Counter(bad)
     assert (counters.records_out, counters.records_dead_lettered) == (400, 200)
+
+
+def test_protobuf_with_bad_records_among_them(local_job: LocalJobs, broker: str) -> None:
+    order = text_format.Parse(
+        'name: "order.proto" package: "shop" syntax: "proto3" message_type { name: "Order" '
+        'field { name: "n" number: 1 type: TYPE_INT64 label: LABEL_OPTIONAL } }',
+        FileDescriptorProto(),
+    )
+    with registry() as server:
+        job = local_job(
+            transform=NUMBERS, on_record_error=SKIP, value_format=Format.PROTOBUF, schema_registry=server.url
+        )
+        source = job.spec.source.topics[0]
+        number = server.register_protobuf(f"{source}-value", order)
+        producer = Producer({"bootstrap.servers": broker})
+        for value in range(1, 101):
+            producer.produce(source, key=b"k%d" % value, value=framed_protobuf(number, bytes((8, value))))
+            if value % 10 == 0:
+                producer.produce(source, key=b"bad", value=framed_protobuf(number, b"\x0a\xff"))
+        assert producer.flush(30) == 0
+        job.start()
+        counters = job.await_records_in(110).counters
+        assert job.drain() == 0, job.log()
+    assert sorted(visibility.numbers(broker, job.spec.sink.topic)) == list(range(1, 101))
+    assert counters.records_skipped == 10
 
 
 def test_without_its_schema_a_job_does_not_start(local_job: LocalJobs, broker: str) -> None:

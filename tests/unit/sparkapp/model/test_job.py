@@ -150,14 +150,27 @@ def test_the_drivers_copy_is_checked_again():
         (spec(transform={"python": {"function": "no_colon"}}), "module:function"),
         (spec(source={"format": {"value": "json"}}), "valueSchema"),
         (spec(source={"format": {"keySchema": "id INT"}}), "keySchema"),
-        (spec(source={"format": {"value": "xml"}}), "one of raw, string, json, avro"),
-        (spec(source={"format": {"value": "avro"}}), "spec.source.schemaRegistry.url: needed with format avro"),
+        (spec(source={"format": {"value": "xml"}}), "one of raw, string, json, avro, protobuf"),
+        (
+            spec(source={"format": {"value": "avro"}}),
+            "spec.source.schemaRegistry.url: needed with formats avro and protobuf",
+        ),
         (spec(source={"schemaRegistry": {"url": "http://r:8081"}}), "and only there"),
         (spec(source={"format": {"value": "avro"}, "schemaRegistry": {"url": "http://u:p@r"}}), "without user"),
         (spec(source={"format": {"value": "avro"}, "schemaRegistry": {"url": "r:8081"}}), "must be http://host:port"),
         (
             spec(source={"topics": ["a", "b"], "format": {"key": "avro"}, "schemaRegistry": {"url": "http://r"}}),
             "spec.source.format.keySchema: needed with format key: avro and several topics",
+        ),
+        (
+            spec(
+                source={
+                    "topics": ["a", "b"],
+                    "format": {"value": "protobuf", "valueSchema": "a.B"},
+                    "schemaRegistry": {"url": "http://r"},
+                }
+            ),
+            "needs exactly one topic",
         ),
         (spec(source={"isolationLevel": "read_uncommitted"}), "EXACTLY_ONCE needs read_committed"),
         (spec(sink={"transactionTimeoutSeconds": 10}), "must exceed checkpoint.intervalSeconds"),

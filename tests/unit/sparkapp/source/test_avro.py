@@ -12,8 +12,9 @@ import pytest
 
 from sparkapp.model.errors import SchemaNotFound, SchemaRegistryUnreachable, SchemaUnusable
 from sparkapp.model.job import Format, Job, JobSpec, KafkaCluster, Sink, Source, Transform
-from sparkapp.source.avro import AvroDecoder, with_reader_schemas
+from sparkapp.source.avro import AvroDecoder
 from sparkapp.source.avro_types import arrow_type
+from sparkapp.source.reader_schema import with_reader_schemas
 from sparkapp.source.schema_registry import SchemaRegistry
 from tests.support.schema_registry import RegistryServer, framed, registry
 
