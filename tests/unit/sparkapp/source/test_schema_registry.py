@@ -71,5 +71,18 @@ def test_nobody_there() -> None:
 
 def test_something_that_is_no_registry(server: RegistryServer) -> None:
     server.schemas[1] = {"hello": "world"}
-    with pytest.raises(SchemaUnusable, match="is no schema"):
+    with pytest.raises(SchemaRegistryUnreachable, match="is no schema"):
         SchemaRegistry(server.url).by_id(1)
+
+
+def test_a_404_about_the_path_is_no_word_about_a_schema(server: RegistryServer) -> None:
+    """A wrong path, or a proxy before a registry that is away: no reason to call a record bad."""
+    server.register("in-value", '"int"')
+    with pytest.raises(SchemaRegistryUnreachable, match="HTTP 404"):
+        SchemaRegistry(f"{server.url}/elsewhere").by_id(1)
+
+
+def test_a_form_that_the_registry_does_not_give(server: RegistryServer) -> None:
+    server.register("in-value", '"int"')
+    with pytest.raises(SchemaUnusable, match="in this form"):
+        SchemaRegistry(server.url).by_id(1, compiled=True)
