@@ -1,8 +1,8 @@
 """The floor of a micro-batch: an empty round of planning, a stage in Python workers, and Spark's two logs.
 
 The same session, the same Python source and the same work (none) at both places where Structured Streaming lets Python
-write: ``foreachBatch`` with one ``mapInArrow`` stage, as the engine does, and an Arrow stream writer. Rounds are interleaved;
-read the ratio (ADR 1).
+write: ``foreachBatch`` with one ``mapInArrow`` stage, as the engine does, and an Arrow stream writer. Rounds are
+interleaved; read the ratio (ADR 1).
 """
 
 from __future__ import annotations
@@ -133,8 +133,9 @@ def main() -> None:
     found: dict[str, list[int]] = {"foreachBatch": [], "stream writer": []}
     for number in range(options.rounds):
         for way, durations in found.items():
-            durations += measure(spark, way, partitions=options.partitions, rows=options.rows, batches=options.batches)
-            print(f"round {number + 1}: {way}: median so far {statistics.median(durations):.0f} ms", flush=True)
+            more = measure(spark, way, partitions=options.partitions, rows=options.rows, batches=options.batches)
+            durations.extend(more)
+            print(f"round {number + 1}: {way}: median {statistics.median(more):.0f} ms", flush=True)
     medians = {way: statistics.median(durations) for way, durations in found.items()}
     for way, durations in found.items():
         low, high = min(durations), max(durations)

@@ -59,6 +59,8 @@ class PreCommitted:
     aligned: bool
     committables: tuple[KafkaCommittable, ...]
     records_out: int
+    records_skipped: int = 0
+    records_dead_lettered: int = 0
     engine: str = ""
     engine_has_state: bool = False
 
@@ -222,6 +224,8 @@ class CheckpointCoordinator:
             counters=self._document.counters.plus(
                 records_in=sum(split.size for split in checkpoint.splits),
                 records_out=checkpoint.records_out,
+                skipped=checkpoint.records_skipped,
+                dead_lettered=checkpoint.records_dead_lettered,
                 committed=len(checkpoint.committables),
             ),
         )

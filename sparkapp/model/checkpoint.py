@@ -30,14 +30,30 @@ class Counters:
 
     records_in: int = 0
     records_out: int = 0
+    records_skipped: int = 0
+    records_dead_lettered: int = 0
     transactions_committed: int = 0
     transactions_aborted: int = 0
 
-    def plus(self, *, records_in: int = 0, records_out: int = 0, committed: int = 0, aborted: int = 0) -> Counters:
-        """The totals after one more checkpoint or recovery; a lost transaction takes its share back."""
+    def plus(
+        self,
+        *,
+        records_in: int = 0,
+        records_out: int = 0,
+        skipped: int = 0,
+        dead_lettered: int = 0,
+        committed: int = 0,
+        aborted: int = 0,
+    ) -> Counters:
+        """The totals after one more checkpoint or recovery; a lost transaction takes its share back.
+
+        Skipped records are in no transaction: where a lost range is read again, they count again.
+        """
         return Counters(
             records_in=self.records_in + records_in,
             records_out=self.records_out + records_out,
+            records_skipped=self.records_skipped + skipped,
+            records_dead_lettered=self.records_dead_lettered + dead_lettered,
             transactions_committed=self.transactions_committed + committed,
             transactions_aborted=self.transactions_aborted + aborted,
         )
@@ -125,6 +141,7 @@ def encode(document: CheckpointDocument) -> str:
                 "transactionVersion": one.transaction_version,
                 "subtask": one.subtask,
                 "records": one.records,
+                **({"deadLetters": one.dead_letters} if one.dead_letters else {}),
             }
             for one in document.committables
         ],
@@ -135,6 +152,8 @@ def encode(document: CheckpointDocument) -> str:
         "counters": {
             "recordsIn": document.counters.records_in,
             "recordsOut": document.counters.records_out,
+            "recordsSkipped": document.counters.records_skipped,
+            "recordsDeadLettered": document.counters.records_dead_lettered,
             "transactionsCommitted": document.counters.transactions_committed,
             "transactionsAborted": document.counters.transactions_aborted,
         },
@@ -238,6 +257,8 @@ def _document(reader: _Reader, uid: str) -> CheckpointDocument:
         counters=Counters(
             records_in=counters.integer("recordsIn"),
             records_out=counters.integer("recordsOut"),
+            records_skipped=counters.integer("recordsSkipped", default=0),
+            records_dead_lettered=counters.integer("recordsDeadLettered", default=0),
             transactions_committed=counters.integer("transactionsCommitted"),
             transactions_aborted=counters.integer("transactionsAborted"),
         ),
@@ -309,6 +330,7 @@ def _committable(
         checkpoint_id=checkpoint_id,
         subtask=subtask,
         records=reader.integer("records"),
+        dead_letters=reader.integer("deadLetters", default=0),
         ranges=owned.get(subtask, ()),
     )
     reader.finish()
@@ -332,8 +354,9 @@ class _Reader:
             msg = f"{self.where}.{name} is missing"
             raise CheckpointCorrupt(msg) from None
 
-    def integer(self, name: str, *, low: int = 0) -> int:
-        value = self._take(name)
+    def integer(self, name: str, *, low: int = 0, default: int | None = None) -> int:
+        """``default`` stands for a field that documents of former releases do not have."""
+        value = default if default is not None and name not in self._body else self._take(name)
         if type(value) is not int or not low <= value < 1 << 63:
             msg = f"{self.where}.{name} must be a whole number of at least {low}, not {value!r}"
             raise CheckpointCorrupt(msg)

@@ -27,6 +27,12 @@ from sparkapp.model.positions import (
     startup_from,
     stopping_from,
 )
+from sparkapp.model.record_errors import (
+    RecordErrors,
+    check_record_errors,
+    record_errors_from_job,
+    record_errors_from_resource,
+)
 from sparkapp.model.semantic import OffsetCommit, Semantic
 from sparkapp.model.transactional_id import check_prefix
 
@@ -49,6 +55,7 @@ MIN_METRICS_PORT = 1024
 MAX_PORT = 65535
 
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
+_REGISTRY = re.compile(r"https?://[^\s/@?#]+(/[^\s@?#]*)?")
 _FUNCTION = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*:[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -58,6 +65,12 @@ class Format(StrEnum):
     RAW = "raw"
     STRING = "string"
     JSON = "json"
+    AVRO = "avro"
+    PROTOBUF = "protobuf"
+    """This and avro in Confluent's wire format: a zero byte, the id of a schema in the registry, the record."""
+
+
+_REGISTERED = frozenset({Format.AVRO, Format.PROTOBUF})
 
 
 class OutputMode(StrEnum):
@@ -133,6 +146,8 @@ class Source:
     value_format: Format = Format.RAW
     key_schema: str = ""
     value_schema: str = ""
+    schema_registry: str = ""
+    """The registry's URL; set with avro and only there."""
     properties: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -171,6 +186,7 @@ class JobSpec:
     sink: Sink
     parallelism: int = 1
     checkpoint_interval_seconds: int = 10
+    record_errors: RecordErrors = field(default_factory=RecordErrors)
     state_claim: str = ""
     """Persistent volume claim for operators' state; a transform that keeps state needs one."""
     metrics_port: int = 0
@@ -228,6 +244,7 @@ def spec_from_resource(spec: Mapping[str, Any], *, namespace: str, name: str) ->
             value_format=formats.choice("value", Format, Format.RAW),
             key_schema=formats.string("keySchema", ""),
             value_schema=formats.string("valueSchema", ""),
+            schema_registry=source.child("schemaRegistry").string("url", ""),
             properties=source.string_map("properties"),
         ),
         transform=Transform(
@@ -247,6 +264,7 @@ def spec_from_resource(spec: Mapping[str, Any], *, namespace: str, name: str) ->
         ),
         parallelism=root.integer("parallelism", 1, low=1),
         checkpoint_interval_seconds=root.child("checkpoint").integer("intervalSeconds", 10, low=1),
+        record_errors=record_errors_from_resource(root),
         state_claim=root.child("checkpoint").child("stateVolume").string("claimName", ""),
         metrics_port=_metrics_port(root.child("metrics").child("prometheus")),
     )
@@ -288,12 +306,13 @@ def check_spec(spec: JobSpec) -> None:
         "set exactly one of source.topics, source.topicPattern and source.partitions",
     )
     named = {*source.topics, *(partition.topic for partition in source.partitions)}
-    for topic in (*sorted(named), sink.topic):
+    for topic in (*sorted(named), sink.topic, *dead_letter_topics(spec)):
         _require(
             bool(_TOPIC.fullmatch(topic)),
             "spec",
             f"{topic!r} is not a topic name: letters, digits, '.', '_', '-', at most 249",
         )
+    pattern = None
     if source.topic_pattern:
         try:
             pattern = re.compile(source.topic_pattern)
@@ -310,6 +329,7 @@ def check_spec(spec: JobSpec) -> None:
         "spec.sink.topic",
         f"{sink.topic!r} is also a source topic: the job would loop forever",
     )
+    check_record_errors(spec.record_errors, topics=source.topics, pattern=pattern, sink=sink.topic)
     for where, properties in (("spec.source.properties", source.properties), ("spec.sink.properties", sink.properties)):
         for name in properties:
             _require(
@@ -333,10 +353,30 @@ def check_spec(spec: JobSpec) -> None:
         ("value", source.value_format, source.value_schema),
     ):
         _require(
-            (chosen is Format.JSON) == bool(schema),
+            chosen in _REGISTERED or (chosen is Format.JSON) == bool(schema),
             f"spec.source.format.{side}Schema",
-            f'needed with format {side}: json, and only there, for instance "id BIGINT, name STRING"',
+            f'needed with format {side}: json, for instance "id BIGINT, name STRING"; not with raw or string',
         )
+        _require(
+            chosen is not Format.AVRO or bool(schema) or len(source.topics) == 1,
+            f"spec.source.format.{side}Schema",
+            f"needed with format {side}: avro and several topics: the Avro schema that all of them can be read with",
+        )
+        _require(
+            chosen is not Format.PROTOBUF or len(source.topics) == 1,
+            "spec.source.topics",
+            f"format {side}: protobuf needs exactly one topic, whose subject in the registry gives the columns",
+        )
+    _require(
+        bool(_REGISTERED & {source.key_format, source.value_format}) == bool(source.schema_registry),
+        "spec.source.schemaRegistry.url",
+        "needed with formats avro and protobuf, and only there, for instance http://schema-registry:8081",
+    )
+    _require(
+        not source.schema_registry or bool(_REGISTRY.fullmatch(source.schema_registry)),
+        "spec.source.schemaRegistry.url",
+        f"{source.schema_registry!r} must be http://host:port or https://host, without user or password",
+    )
     if sink.semantic is Semantic.EXACTLY_ONCE:
         _require(
             source.isolation_level is IsolationLevel.READ_COMMITTED,
@@ -353,6 +393,12 @@ def check_spec(spec: JobSpec) -> None:
         except InvalidArgument as error:
             msg = f"spec.sink.transactionalIdPrefix: {error.message}"
             raise ConfigurationError(msg) from error
+
+
+def dead_letter_topics(spec: JobSpec) -> tuple[str, ...]:
+    """The dead letter topic, if there is one."""
+    topic = spec.record_errors.dead_letter_topic
+    return (topic,) if topic else ()
 
 
 def encode_job(job: Job) -> str:
@@ -402,6 +448,7 @@ def decode_job(text: str) -> Job:
                             **{**spec["transform"], "output_mode": OutputMode(spec["transform"]["output_mode"])}
                         ),
                         "sink": Sink(**{**sink, "semantic": Semantic(sink["semantic"])}),
+                        "record_errors": record_errors_from_job(spec["record_errors"]),
                     }
                 ),
             }

@@ -243,7 +243,7 @@ class KafkaSourceEnumerator:
                 msg = f"{one}: {change}; topic recreated, or records lost"
                 raise OffsetsWentBackwards(msg)
             self._warn(
-                "RecordsSkipped",
+                "OffsetsSkipped",
                 f"{one}: what follows offset {self._next[one]} is gone (topic made anew, or retention); goes on at"
                 f" {first[one]}, the first one available",
             )

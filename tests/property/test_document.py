@@ -44,6 +44,7 @@ def documents(draw):
             checkpoint_id=checkpoint_id,
             subtask=subtask,
             records=draw(naturals),
+            dead_letters=draw(small),
             ranges=owned.get(subtask, ()),
         )
         for number in draw(st.lists(st.integers(0, 10**6), unique=True, max_size=5))
@@ -69,7 +70,7 @@ def documents(draw):
         engine=draw(words),
         engine_has_state=draw(st.booleans()),
         drained=draw(st.booleans()),
-        counters=Counters(records_in=draw(naturals), records_out=draw(naturals)),
+        counters=Counters(records_in=draw(naturals), records_out=draw(naturals), records_dead_lettered=draw(naturals)),
     )
 
 

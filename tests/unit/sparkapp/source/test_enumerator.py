@@ -316,7 +316,7 @@ def test_S40_offsets_that_went_backwards_go_on_at_what_is_there_where_the_job_sa
     one = enumerator(view, warnings=heard, lost=DataLossPolicy.SKIP_TO_AVAILABLE)
     one.start({A0: 500, A1: 0})
     assert [(split.start, split.stop) for split in one.plan()] == [(3, 10), (0, 20)]
-    assert heard[0][0] == "RecordsSkipped"
+    assert heard[0][0] == "OffsetsSkipped"
     assert "500" in heard[0][1]
 
 
@@ -325,7 +325,7 @@ def test_records_that_retention_took_are_skipped_at_a_restart_where_the_job_says
     one = enumerator(cluster(), warnings=heard, lost=DataLossPolicy.SKIP_TO_AVAILABLE)
     one.start({A0: 1, A1: 4})
     assert one.offsets == {A0: 3, A1: 4}
-    assert [reason for reason, _ in heard] == ["RecordsSkipped"]
+    assert [reason for reason, _ in heard] == ["OffsetsSkipped"]
 
 
 def test_the_rate_of_a_partition_bounds_its_share_of_the_time_that_has_passed() -> None:
