@@ -17,6 +17,13 @@ from typing import Any
 from sparkapp.model import names
 from sparkapp.model.errors import ConfigurationError, InvalidArgument
 from sparkapp.model.fields import Fields
+from sparkapp.model.group_membership import (
+    MembershipOptions,
+    check_membership,
+    decode_membership,
+    membership_from,
+    refused_property,
+)
 from sparkapp.model.semantic import OffsetCommit, Semantic
 from sparkapp.model.transactional_id import check_prefix
 
@@ -28,7 +35,6 @@ DENIED_PROPERTIES = frozenset(
         "enable.partition.eof", "max.in.flight.requests.per.connection", "plugin.library.paths",
         "sasl.username", "sasl.password", "sasl.mechanism", "sasl.mechanisms", "security.protocol", "sasl.jaas.config",
         "ssl.key.password", "ssl.keystore.password", "sasl.oauthbearer.client.secret", "sasl.oauthbearer.config",
-        "group.instance.id", "partition.assignment.strategy",
     }
 )  # fmt: skip
 """Client properties that the job sets itself, or that would carry a secret into the resource."""
@@ -112,6 +118,7 @@ class Source:
     value_format: Format = Format.RAW
     key_schema: str = ""
     value_schema: str = ""
+    group_membership: MembershipOptions = field(default_factory=MembershipOptions)
     properties: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -202,6 +209,7 @@ def spec_from_resource(spec: Mapping[str, Any], *, namespace: str, name: str) ->
             value_format=formats.choice("value", Format, Format.RAW),
             key_schema=formats.string("keySchema", ""),
             value_schema=formats.string("valueSchema", ""),
+            group_membership=membership_from(source.child("groupMembership")),
             properties=source.string_map("properties"),
         ),
         transform=Transform(
@@ -274,6 +282,8 @@ def check_spec(spec: JobSpec) -> None:
     )
     for where, properties in (("spec.source.properties", source.properties), ("spec.sink.properties", sink.properties)):
         for name in properties:
+            instead = refused_property(name)
+            _require(instead is None, where, instead or "")
             _require(
                 name not in DENIED_PROPERTIES and "password" not in name,
                 where,
@@ -299,6 +309,10 @@ def check_spec(spec: JobSpec) -> None:
             f"spec.source.format.{side}Schema",
             f'needed with format {side}: json, and only there, for instance "id BIGINT, name STRING"',
         )
+    check_membership(
+        source.group_membership, semantic=sink.semantic, startup=source.startup.value,
+        offset_commit=source.offset_commit, state_claim=spec.state_claim,
+    )  # fmt: skip
     if sink.semantic is Semantic.EXACTLY_ONCE:
         _require(
             source.isolation_level is IsolationLevel.READ_COMMITTED,
@@ -355,6 +369,7 @@ def decode_job(text: str) -> Job:
                                 "isolation_level": IsolationLevel(source["isolation_level"]),
                                 "key_format": Format(source["key_format"]),
                                 "value_format": Format(source["value_format"]),
+                                "group_membership": decode_membership(source["group_membership"]),
                             }
                         ),
                         "transform": Transform(

@@ -11,6 +11,7 @@ from sparkapp.model.errors import OffsetsWentBackwards, TopicNotFound
 from sparkapp.model.partition import TopicPartition
 from sparkapp.model.split import KafkaPartitionSplit
 from sparkapp.source.cluster import ClusterView
+from sparkapp.source.group_membership import GroupMembership
 from sparkapp.source.offsets_initializer import OffsetsInitializer
 from sparkapp.source.subscriber import Subscriber
 
@@ -33,6 +34,8 @@ class KafkaSourceEnumerator:
     :param discovery_interval: seconds between discoveries; at most 0 discovers once, at the start.
     :param max_offsets: cap of one checkpoint, shared among partitions in proportion to their lag (case S39).
     :param warn: told of what a person should know, with an event's reason and message.
+    :param membership: where the job shares its partitions with other members of a consumer group: which ones are ours,
+        and where they go on.
     """
 
     def __init__(
@@ -45,6 +48,7 @@ class KafkaSourceEnumerator:
         max_offsets: int,
         warn: Callable[[str, str], None],
         clock: Callable[[], float] = time.monotonic,
+        membership: GroupMembership | None = None,
     ) -> None:
         self._cluster = cluster
         self._subscriber = subscriber
@@ -53,6 +57,7 @@ class KafkaSourceEnumerator:
         self._max_offsets = max_offsets
         self._warn = warn
         self._clock = clock
+        self._membership = membership
         self._next: dict[TopicPartition, int] = {}
         self._ends: dict[TopicPartition, int] = {}
         self._discovered_at = clock()
@@ -76,10 +81,13 @@ class KafkaSourceEnumerator:
         :raises TopicNotFound: nothing to read at all, or a named topic is missing.
         """
         found = self._subscriber.partitions(self._cluster.topics())
+        if restored is None and not found:
+            msg = f"{self._subscriber.describe()} matches no topic with a partition"
+            raise TopicNotFound(msg)
+        if self._membership is not None:
+            self._next = self._membership.start(restored, found)
+            return
         if restored is None:
-            if not found:
-                msg = f"{self._subscriber.describe()} matches no topic with a partition"
-                raise TopicNotFound(msg)
             self._next = dict(self._initializer.offsets(sorted(found), self._cluster))
             return
         kept = {
@@ -106,6 +114,9 @@ class KafkaSourceEnumerator:
             return None
         self._discovered_at = self._clock()
         found = self._subscriber.partitions(self._cluster.topics())
+        if self._membership is not None:
+            self._membership.discovered(found)
+            return None
         new = sorted(found - set(self._next))
         removed = frozenset(set(self._next) - found)
         if removed:
@@ -122,6 +133,8 @@ class KafkaSourceEnumerator:
 
         :raises OffsetsWentBackwards: a partition ends before the offset it should go on at (case S40).
         """
+        if self._membership is not None:
+            self._next = self._membership.take()
         self._ends = self._cluster.latest(sorted(self._next))
         backlog = {}
         for partition, start in self._next.items():
@@ -130,6 +143,8 @@ class KafkaSourceEnumerator:
                 msg = f"{partition}: offset was changed from {start} to {end}; topic recreated, or records lost"
                 raise OffsetsWentBackwards(msg)
             backlog[partition] = end - start
+        if self._membership is not None and not any(backlog.values()):
+            self._membership.release()
         share = shares(backlog, self._max_offsets)
         return tuple(
             KafkaPartitionSplit(partition, start, start + share[partition])
@@ -142,6 +157,9 @@ class KafkaSourceEnumerator:
 
     def complete(self, splits: tuple[KafkaPartitionSplit, ...]) -> None:
         """The checkpoint with these splits is final: go on after them."""
+        if self._membership is not None:
+            self._next = self._membership.complete(splits)
+            return
         self._next |= {split.partition: split.stop for split in splits}
 
     def _announce(self, partitions: list[TopicPartition]) -> None:

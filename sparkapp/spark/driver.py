@@ -19,7 +19,7 @@ from sparkapp.checkpoint.coordinator import CheckpointCoordinator, Completed
 from sparkapp.checkpoint.recovery import Recovery, recover
 from sparkapp.checkpoint.store import CheckpointStore
 from sparkapp.model.checkpoint import CheckpointDocument
-from sparkapp.model.client_config import cluster_config, consumer_config, read_password
+from sparkapp.model.client_config import cluster_config, consumer_config, group_member_config, read_password
 from sparkapp.model.job import Job
 from sparkapp.model.protocol import no_hook
 from sparkapp.model.report import DriverState, Outcome, Termination, termination_of
@@ -31,6 +31,8 @@ from sparkapp.sink.transaction_client import TransactionClient
 from sparkapp.sink.witness import GroupOffsetsWitness
 from sparkapp.source.cluster import KafkaClusterView
 from sparkapp.source.enumerator import KafkaSourceEnumerator
+from sparkapp.source.group_member import KafkaGroupMember
+from sparkapp.source.group_membership import GroupMembership
 from sparkapp.source.offset_committer import OffsetCommitter
 from sparkapp.source.offsets_initializer import initializer_of
 from sparkapp.source.subscriber import subscriber_of
@@ -113,15 +115,15 @@ class Driver:
         recovery = recover(job, store=self._around.store, control=_Control(job, client, config), now=now())
         self._checkpoint_id = recovery.document.checkpoint_id
         self._tell_recovery(recovery, reporter)
+        membership = self._membership(cluster, password, reporter, stack)
         enumerator = KafkaSourceEnumerator(
             cluster=cluster, subscriber=subscriber_of(job.spec.source), initializer=initializer_of(job.spec.source),
             discovery_interval=job.spec.source.discovery_interval_seconds,
             max_offsets=job.spec.source.max_offsets_per_checkpoint,
-            warn=lambda reason, message: reporter.event(reason, message, warning=True),
+            warn=lambda reason, message: reporter.event(reason, message, warning=True), membership=membership,
         )  # fmt: skip
         enumerator.start(None if recovery.first_start else recovery.document.offsets)
-        group_offsets = OffsetCommitter(config)
-        stack.callback(group_offsets.close)
+        group_offsets = self._group_offsets(config, stack) if membership is None else membership
         coordinator = CheckpointCoordinator(
             job, store=self._around.store, document=recovery.document, version=recovery.version,
             committer=KafkaCommitter(client, None),
@@ -152,6 +154,31 @@ class Driver:
             group_offsets.drain(10)
         coordinator.drained()
         reporter.event("Drained", f"stopped after checkpoint {self._checkpoint_id}, no transaction is open")
+
+    def _membership(
+        self, cluster: KafkaClusterView, password: str, reporter: Reporter, stack: ExitStack
+    ) -> GroupMembership | None:
+        """The group that says which partitions are ours; None where the job assigns them itself."""
+        source = self._job.spec.source
+        if not source.group_membership.subscribes:
+            return None
+        membership = GroupMembership(
+            cluster=cluster, initializer=initializer_of(source),
+            tell=lambda reason, message, warning: reporter.event(reason, message, warning=warning),
+            # The lag of partitions that are gone is nobody's here; the next checkpoint tells what is left.
+            changed=lambda count: reporter.update(partitions=count, lag_records=0),
+        )  # fmt: skip
+        member = KafkaGroupMember(
+            group_member_config(self._job, password=password), membership=membership, options=source.group_membership
+        )
+        stack.callback(member.close)
+        return membership
+
+    @staticmethod
+    def _group_offsets(config: Mapping[str, str], stack: ExitStack) -> OffsetCommitter:
+        committer = OffsetCommitter(config)
+        stack.callback(committer.close)
+        return committer
 
     def _session(self, stack: ExitStack) -> Future[SparkSession]:
         pool = ThreadPoolExecutor(1, thread_name_prefix="spark-start")

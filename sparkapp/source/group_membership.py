@@ -1,0 +1,316 @@
+"""The partitions that a consumer group gives this job, and where each goes on (seed 004, ADR 10).
+
+Two threads meet here. The engine's plans from :meth:`GroupMembership.take` and reports back with
+:meth:`GroupMembership.commit` and :meth:`GroupMembership.complete`. The member's thread (:mod:`.group_member`, which
+alone talks to Kafka) says what was assigned, waits before it gives anything back, and takes the offsets to commit.
+
+A partition that is asked back while a checkpoint is under way stays this job's until that checkpoint's offsets are
+committed, or until the group has waited long enough: then, and where the group has already given it to another member,
+it is *lost*, nothing of it is committed any more, and its records of that checkpoint may be repeated (at least once).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from sparkapp.model.errors import KafkaSparkJobError
+from sparkapp.model.partition import TopicPartition
+from sparkapp.model.split import KafkaPartitionSplit
+from sparkapp.source.cluster import ClusterView
+from sparkapp.source.offsets_initializer import OffsetsInitializer
+
+Tell = Callable[[str, str, bool], None]
+"""Told an event's reason, its message, and whether it is a warning."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tenure:
+    """An offset of a partition under one assignment of it: worth nothing once the partition was given away."""
+
+    epoch: int
+    offset: int
+
+
+class GroupMembership:
+    """What is ours in the current generation of the group; one per driver.
+
+    :param cluster: asked for committed offsets and log ends of newly assigned partitions.
+    :param initializer: places partitions on a job's first start for which the group has no committed offset.
+    :param tell: of every change of the assignment.
+    :param changed: given the number of our partitions whenever a plan finds another set than the last one did.
+    """
+
+    def __init__(
+        self, *, cluster: ClusterView, initializer: OffsetsInitializer, tell: Tell, changed: Callable[[int], None]
+    ) -> None:
+        self._cluster = cluster
+        self._initializer = initializer
+        self._tell = tell
+        self._changed = changed
+        self._fallback: Mapping[TopicPartition, int] = {}
+        self._first_found: frozenset[TopicPartition] = frozenset()
+        self._positions: dict[TopicPartition, Tenure] = {}
+        self._planned: frozenset[TopicPartition] | None = None
+        self._to_join: frozenset[TopicPartition] | None = None
+        self._told_beyond: set[TopicPartition] = set()
+        self._condition = threading.Condition()
+        """Guards what follows."""
+        self._topics: frozenset[str] = frozenset()
+        self._epoch = 0
+        self._held: dict[TopicPartition, int] = {}
+        """Our partitions, each with the epoch of its assignment (the client does not tell the broker's generation)."""
+        self._asked_back: set[TopicPartition] = set()
+        self._under_way: dict[TopicPartition, int] = {}
+        """The partitions of the checkpoint under way, with the epochs they were taken in."""
+        self._waiting: dict[TopicPartition, Tenure] = {}
+        self._sending = False
+        self._failure: KafkaSparkJobError | None = None
+        self._closing = False
+        self.succeeded = 0
+        """Commits that the broker accepted."""
+        self.failed = 0
+        """Commits that it refused; the job goes on."""
+        self.abandoned = 0
+        """Partitions whose offsets were not committed, because they were lost during a checkpoint."""
+
+    # -- the enumerator's half ------------------------------------------------------------------------------------
+
+    def start(
+        self, restored: Mapping[TopicPartition, int] | None, found: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, int]:
+        """Learns what there is; called once. The group is joined by the first plan, when the job is able to read.
+
+        :param restored: the checkpoint's offsets. They place a partition only where the group has none (never
+            committed, or expired): whoever had the partition last has committed further, or moved it on purpose.
+        :returns: those of them that still exist, to be kept in the checkpoint until the first plan.
+        """
+        every = frozenset(found)
+        self._fallback = {one: offset for one, offset in (restored or {}).items() if one in every}
+        self._first_found = every if restored is None else frozenset()
+        self._to_join = every
+        return dict(self._fallback)
+
+    def discovered(self, found: Iterable[TopicPartition]) -> None:
+        """The topics to be subscribed to; a change makes the group rebalance."""
+        self._to_join = None
+        with self._condition:
+            self._topics = frozenset(one.topic for one in found)
+            self._condition.notify_all()
+
+    def take(self) -> dict[TopicPartition, int]:
+        """Our partitions and where each goes on; they are under way until :meth:`complete` or :meth:`release`.
+
+        Empty while the group rebalances or has nothing for us: that is idleness, no error.
+
+        :raises KafkaSparkJobError: the member cannot be one any more; also what placing a partition raises.
+        """
+        if self._to_join is not None:
+            self.discovered(self._to_join)
+        with self._condition:
+            if self._failure is not None:
+                raise self._failure
+            taken = {one: epoch for one, epoch in self._held.items() if one not in self._asked_back}
+            self._under_way = dict(taken)
+        kept = {one: at for one, at in self._positions.items() if taken.get(one) == at.epoch}
+        try:
+            self._positions = kept | self._placed({one: epoch for one, epoch in taken.items() if one not in kept})
+        except BaseException:
+            self.release()
+            raise
+        if taken.keys() != self._planned:
+            self._planned = frozenset(taken)
+            self._changed(len(taken))
+        return {one: at.offset for one, at in self._positions.items()}
+
+    def release(self) -> None:
+        """The last plan had nothing to read: nothing is under way."""
+        with self._condition:
+            self._under_way = {}
+            self._condition.notify_all()
+
+    def complete(self, splits: Iterable[KafkaPartitionSplit]) -> dict[TopicPartition, int]:
+        """The checkpoint with these splits is final and its offsets were handed to :meth:`commit`.
+
+        :returns: where those of its partitions go on that are still ours.
+        """
+        with self._condition:
+            for split in splits:
+                epoch = self._under_way.get(split.partition)
+                if epoch is not None:
+                    self._positions[split.partition] = Tenure(epoch, split.stop)
+            ours = {one: at.offset for one, at in self._positions.items() if self._held.get(one) == at.epoch}
+            self._under_way = {}
+            self._condition.notify_all()
+        return ours
+
+    def _placed(self, new: Mapping[TopicPartition, int]) -> dict[TopicPartition, Tenure]:
+        """Where newly assigned partitions begin: at the group's offsets, else the checkpoint's, else as on a first
+        start; partitions that came later begin EARLIEST (seed 000).
+
+        What the group did not have is committed at once: else the next owner could place it elsewhere, and LATEST
+        would skip what came in between. A partition that the group has read beyond what our isolation level reaches
+        is left out until the end has caught up.
+        """
+        if not new:
+            return {}
+        found = self._cluster.committed(sorted(new))
+        beyond = self._beyond(found)
+        rest = [one for one in sorted(new) if one not in found]
+        placed = {one: self._fallback[one] for one in rest if one in self._fallback}
+        first = [one for one in rest if one not in placed and one in self._first_found]
+        later = [one for one in rest if one not in placed and one not in self._first_found]
+        placed |= self._initializer.offsets(first, self._cluster) if first else {}
+        placed |= self._cluster.earliest(later) if later else {}
+        self.commit(placed)
+        return {one: Tenure(epoch, (found | placed)[one]) for one, epoch in new.items() if one not in beyond}
+
+    def _beyond(self, committed: Mapping[TopicPartition, int]) -> set[TopicPartition]:
+        ends = self._cluster.latest(sorted(committed))
+        beyond = {one for one, offset in committed.items() if ends[one] < offset}
+        for one in sorted(beyond - self._told_beyond):
+            self._tell(
+                "PartitionBeyondEnd",
+                f"{one}: the group has committed {committed[one]}, and records can be read up to {ends[one]} (an open"
+                " transaction that another member did not wait for, or a topic made anew): not read until the end is"
+                " there; kafka-consumer-groups --reset-offsets sets the group back",
+                True,
+            )
+        self._told_beyond = beyond
+        return beyond
+
+    # -- group offsets, as the coordinator wants them -------------------------------------------------------------
+
+    def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Hands over offsets of the checkpoint under way and returns at once; newer ones replace what still waits.
+
+        Partitions that were lost meanwhile are left out.
+        """
+        with self._condition:
+            for one, offset in offsets.items():
+                epoch = self._under_way.get(one)
+                if epoch is not None and self._held.get(one) == epoch:
+                    self._waiting[one] = Tenure(epoch, offset)
+                else:
+                    self.abandoned += 1
+            self._condition.notify_all()
+
+    def drain(self, timeout: float) -> bool:
+        """Waits until nothing waits to be committed; for an orderly stop."""
+        with self._condition:
+            return self._condition.wait_for(
+                lambda: (not self._waiting and not self._sending) or self._failure is not None, timeout
+            )
+
+    # -- the member's half ----------------------------------------------------------------------------------------
+
+    @property
+    def topics(self) -> frozenset[str]:
+        """What the member should be subscribed to."""
+        with self._condition:
+            return self._topics
+
+    @property
+    def closing(self) -> bool:
+        return self._closing
+
+    def close(self) -> None:
+        """Nothing will be planned any more: revocations no longer wait."""
+        with self._condition:
+            self._closing = True
+            self._condition.notify_all()
+
+    def pause(self, seconds: float) -> None:
+        """Waits until there is something to do for the member, or for so long."""
+        with self._condition:
+            if not self._closing:
+                self._condition.wait(seconds)
+
+    def assigned(self, partitions: Iterable[TopicPartition]) -> None:
+        """These have become ours, in addition to what is."""
+        new = sorted(partitions)
+        with self._condition:
+            self._epoch += 1
+            self._held |= dict.fromkeys(new, self._epoch)
+            self._asked_back -= set(new)
+            count = len(self._held)
+        if new:
+            self._tell("PartitionsAssigned", f"{shown(new)} assigned by the group; now {count}", False)
+
+    def await_finished(self, partitions: Iterable[TopicPartition], timeout: float) -> bool:
+        """Stops planning these, and waits until no checkpoint under way reads them.
+
+        :param timeout: seconds, at most the group's patience.
+        :returns: False where the checkpoint did not complete in time.
+        """
+        asked = set(partitions)
+        with self._condition:
+            self._asked_back |= asked
+            return self._condition.wait_for(
+                lambda: self._closing or self._failure is not None or not asked & self._under_way.keys(), timeout
+            )
+
+    def revoked(self, partitions: Iterable[TopicPartition]) -> None:
+        """Given back; to be called when what :meth:`due` had of them is committed."""
+        self._drop(partitions, "PartitionsRevoked", "given back to the group", warning=False)
+
+    def lost(self, partitions: Iterable[TopicPartition], why: str) -> None:
+        """The group may already have given them to another member: nothing of them may be committed any more."""
+        self._drop(partitions, "PartitionsLost", f"lost ({why}); what was read since the last commit may be repeated",
+                   warning=True)  # fmt: skip
+
+    def due(self) -> dict[TopicPartition, int]:
+        """The offsets to be committed now; :meth:`committed` or :meth:`not_committed` must follow."""
+        with self._condition:
+            due = {one: at.offset for one, at in self._waiting.items()}
+            self._sending = bool(due)
+            return due
+
+    def committed(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """The broker accepted them."""
+        with self._condition:
+            self.succeeded += 1
+            self._sent(offsets)
+
+    def not_committed(self, offsets: Mapping[TopicPartition, int], *, again: bool) -> None:
+        """The broker refused them: they wait for the next try, or the commit counts as failed."""
+        with self._condition:
+            if again:
+                self._sending = False
+                return
+            self.failed += 1
+            self._sent(offsets)
+
+    def fail(self, error: KafkaSparkJobError) -> None:
+        """The member is none any more; the next plan raises this."""
+        with self._condition:
+            self._failure = self._failure or error
+            self._held, self._waiting = {}, {}
+            self._condition.notify_all()
+
+    def _sent(self, offsets: Mapping[TopicPartition, int]) -> None:
+        for one, offset in offsets.items():
+            if one in self._waiting and self._waiting[one].offset == offset:
+                del self._waiting[one]
+        self._sending = False
+        self._condition.notify_all()
+
+    def _drop(self, partitions: Iterable[TopicPartition], reason: str, what: str, *, warning: bool) -> None:
+        gone = sorted(partitions)
+        with self._condition:
+            for one in gone:
+                self._held.pop(one, None)
+                self._asked_back.discard(one)
+                if self._waiting.pop(one, None) is not None:
+                    self.abandoned += 1
+            count = len(self._held)
+            self._condition.notify_all()
+        if gone:
+            self._tell(reason, f"{shown(gone)} {what}; now {count}", warning)
+
+
+def shown(partitions: Iterable[TopicPartition]) -> str:
+    """Partitions in a message, the first few by name."""
+    every = sorted(partitions)
+    return f"{len(every)} partition(s) ({', '.join(map(str, every[:5]))}{' …' if len(every) > 5 else ''})"
