@@ -110,8 +110,23 @@ def check_membership(
     :param state_claim: the volume of operators' state, or empty.
     :raises ConfigurationError: naming the field and what to type instead.
     """
+    _require(
+        options.heartbeat_interval_seconds * 3 <= options.session_timeout_seconds,
+        "heartbeatIntervalSeconds",
+        "must be at most a third of sessionTimeoutSeconds, so that two lost heartbeats do not end the session: set it"
+        f" to at most {options.session_timeout_seconds // 3}, or raise sessionTimeoutSeconds",
+    )
+    _require(
+        options.max_poll_interval_seconds >= options.session_timeout_seconds,
+        "maxPollIntervalSeconds",
+        f"must be at least sessionTimeoutSeconds: set it to at least {options.session_timeout_seconds}",
+    )
     if not options.subscribes:
-        _require(not options.group_instance_id, "groupInstanceId", "needs mode: Subscribe; with Assign nobody joins")
+        _require(
+            not options.group_instance_id,
+            "groupInstanceId",
+            "needs mode: Subscribe; with Assign nobody joins the group",
+        )
         return
     _require(
         semantic is not Semantic.EXACTLY_ONCE,
@@ -141,17 +156,6 @@ def check_membership(
         not options.group_instance_id or bool(_INSTANCE_ID.fullmatch(options.group_instance_id)),
         "groupInstanceId",
         f"{options.group_instance_id!r} must be of letters, digits, '.', '_', '-', at most 249",
-    )
-    _require(
-        options.heartbeat_interval_seconds * 3 <= options.session_timeout_seconds,
-        "heartbeatIntervalSeconds",
-        "must be at most a third of sessionTimeoutSeconds, so that two lost heartbeats do not end the session: set it"
-        f" to at most {options.session_timeout_seconds // 3}, or raise sessionTimeoutSeconds",
-    )
-    _require(
-        options.max_poll_interval_seconds >= options.session_timeout_seconds,
-        "maxPollIntervalSeconds",
-        f"must be at least sessionTimeoutSeconds: set it to at least {options.session_timeout_seconds}",
     )
 
 
