@@ -29,7 +29,8 @@ from pyspark.sql import SparkSession
 from localcluster.kafka import Broker
 from sparkapp.checkpoint.coordinator import Completed
 from sparkapp.checkpoint.store import MemoryStore
-from sparkapp.model.job import Job, JobSpec, KafkaCluster, Sink, Source, StartupMode, Transform
+from sparkapp.model.job import Job, JobSpec, KafkaCluster, Sink, Source, Transform
+from sparkapp.model.positions import Startup, StartupMode
 from sparkapp.model.report import Outcome
 from sparkapp.model.semantic import Semantic
 from sparkapp.native.batch import implementation, open_consumer, open_producer
@@ -163,7 +164,10 @@ class Bench:
             spec=JobSpec(
                 kafka=KafkaCluster(bootstrap_servers=self.bootstrap),
                 source=Source(
-                    topics=(source,), group_id=name, startup=StartupMode.EARLIEST, max_offsets_per_checkpoint=o.batch
+                    topics=(source,),
+                    group_id=name,
+                    startup=Startup(mode=StartupMode.EARLIEST),
+                    max_offsets_per_checkpoint=o.batch,
                 ),
                 transform=Transform(),
                 sink=Sink(topic=sink, semantic=semantic, transactional_id_prefix=f"bench.{name}"),

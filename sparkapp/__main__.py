@@ -46,7 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     _last_word(termination)
     # Spark's and librdkafka's threads must not keep a finished attempt alive.
     logging.shutdown()
-    os._exit(0 if termination.outcome is Outcome.DRAINED else 1)
+    os._exit(1 if termination.outcome is Outcome.FAILED else 0)
 
 
 def _run(options: argparse.Namespace) -> Termination:

@@ -22,6 +22,8 @@ class ConditionType(StrEnum):
     STATE_VALID = "StateValid"
     """The checkpoint document allows to go on; False stops the job: StateMissing, StateCorrupt, StateForeign …"""
     CHECKPOINT_HEALTHY = "CheckpointHealthy"
+    FINISHED = "Finished"
+    """A bounded job has read to its stopping offsets; only such jobs have it."""
 
 
 class ConditionStatus(StrEnum):

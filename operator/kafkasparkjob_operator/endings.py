@@ -17,6 +17,8 @@ class Outcome(StrEnum):
     """``status.attempt.outcome``."""
 
     DRAINED = "Drained"
+    FINISHED = "Finished"
+    """A bounded job has read all that it is to read."""
     FAILED = "Failed"
     KILLED = "Killed"
     """Ended from outside, without a last word: out of memory, evicted, node lost."""
@@ -46,6 +48,12 @@ def ending_of(driver: PodView | None, *, attempt: int, document: CheckpointDocum
     :param document: the state document, which says whether the attempt drained even where the pod is gone.
     """
     drained = document is not None and document.attempt == attempt and document.drained
+    if drained and document is not None and document.finished:
+        return Ending(
+            outcome=Outcome.FINISHED,
+            reason="Finished",
+            message=f"read to its stopping offsets; checkpoint {document.checkpoint_id} is the last",
+        )
     if driver is None:
         if drained and document is not None:
             return Ending(

@@ -58,6 +58,8 @@ _NUMBERS: tuple[tuple[str, str, tuple[str, str]], ...] = (
     ("kafkaspark_job_restarts", "Attempts that took the place of one that ended unasked.", ("restarts", "total")),
     ("kafkaspark_job_lag_records", "Records not yet read.", ("source", "lagRecords")),
     ("kafkaspark_job_records_in", "Records read since the first start.", ("source", "recordsIn")),
+    ("kafkaspark_job_commits_succeeded", "Commits of group offsets, this attempt.", ("source", "commitsSucceeded")),
+    ("kafkaspark_job_commits_failed", "Commits of group offsets that failed.", ("source", "commitsFailed")),
     ("kafkaspark_job_records_out", "Records written since the first start.", ("sink", "recordsOut")),
     ("kafkaspark_job_checkpoint", "Number of the last completed checkpoint.", ("checkpoint", "id")),
     ("kafkaspark_job_checkpoint_bytes", "Size of the checkpoint document.", ("checkpoint", "bytes")),

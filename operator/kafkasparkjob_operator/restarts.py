@@ -49,6 +49,11 @@ def record_ending(draft: StatusDraft, observation: Observation, live: Live, driv
     attempt = draft.section("attempt")
     attempt["outcome"] = str(ending.outcome)
     _judge_conditions(draft, ending)
+    if ending.outcome is Outcome.FINISHED:
+        # The driver has told so by an event; this is where it stays written.
+        draft.condition(ConditionType.FINISHED, ConditionStatus.TRUE, reason=ending.reason, message=ending.message)
+        draft.section("restarts").update(consecutiveFailures=0)
+        return
     if attempt.get("stopReason"):
         document = live.state.document
         began = document is not None and document.attempt >= number

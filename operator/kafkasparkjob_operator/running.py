@@ -78,8 +78,9 @@ def show_numbers(draft: StatusDraft, report: Report) -> None:
             bytes=report.checkpoint_bytes,
         )
     draft.section("source").update(
-        partitions=report.partitions, lagRecords=report.lag_records, recordsIn=report.records_in
-    )
+        partitions=report.partitions, lagRecords=report.lag_records, recordsIn=report.records_in,
+        commitsSucceeded=report.commits_succeeded, commitsFailed=report.commits_failed,
+    )  # fmt: skip
     draft.section("sink").update(recordsOut=report.records_out, recordsPerSecond=report.records_per_second)
     draft.section("transactions").update(
         open=report.transactions_open, committed=report.transactions_committed, aborted=report.transactions_aborted

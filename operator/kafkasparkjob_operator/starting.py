@@ -10,6 +10,7 @@ from typing import Any
 from kafkasparkjob_operator.attempts import attempts_ran, current_attempt, next_attempt, record_of
 from kafkasparkjob_operator.clock import format_time, parse_time
 from kafkasparkjob_operator.conditions import ConditionStatus, ConditionType
+from kafkasparkjob_operator.endings import Outcome
 from kafkasparkjob_operator.events import JobEvent
 from kafkasparkjob_operator.identity import JobKey
 from kafkasparkjob_operator.observation import AttemptRecord, JobResource, Live, Observation
@@ -140,9 +141,13 @@ def _last_accepted(draft: StatusDraft, observation: Observation, live: Live) -> 
 
 
 def _held_back(draft: StatusDraft, *, generation: int) -> Decision | None:
-    """A failure that stands until the resource changes, or a pause that is not over."""
+    """A bounded job's end, a failure that stands until the resource changes, or a pause that is not over."""
     failure = draft.section("lastFailure")
     tried = draft.section("attempt").get("generation") == generation
+    if tried and draft.section("attempt").get("outcome") == Outcome.FINISHED:
+        message = "read to its stopping offsets; change source.stopping or raise restartNonce to start it again"
+        draft.set_state(JobState.FINISHED, reason="Finished", message=message)
+        return Decision()
     if failure.get("fatal") is True and failure.get("generation") == generation:
         if draft.state != JobState.FAILED:
             reason = str(failure.get("reason") or "Failed")
@@ -225,6 +230,9 @@ def _start(draft: StatusDraft, observation: Observation, live: Live, wanted: Wan
     draft.replace("parallelism", wanted.spec.parallelism)
     draft.replace("executors", {"desired": wanted.workload.executor_instances, "running": 0})
     draft.section("transactions")["prefix"] = wanted.spec.sink.transactional_id_prefix
+    if draft.has_condition(ConditionType.FINISHED):
+        message = f"attempt {number} was started"
+        draft.condition(ConditionType.FINISHED, ConditionStatus.FALSE, reason="Submitted", message=message)
     draft.set_state(_STATE_OF[reason], reason="Submitted", message=f"attempt {number} was started: pod {pod}")
     return Decision(actions=tuple(actions), ready=True)
 

@@ -24,6 +24,8 @@ class JobState(StrEnum):
     SUSPENDING = "Suspending"
     SUSPENDED = "Suspended"
     FAILED = "Failed"
+    FINISHED = "Finished"
+    """A bounded job has read to its stopping offsets; only a change of the resource starts it again."""
 
 
 class StatusDraft:
@@ -81,6 +83,9 @@ class StatusDraft:
             generation=self._job.generation,
             now=self.now,
         )
+
+    def has_condition(self, kind: ConditionType) -> bool:
+        return any(one.get("type") == kind for one in self._status.get("conditions") or ())
 
     def event(self, occurrence: str, reason: str, message: str, *, warning: bool = False) -> None:
         """Publishes once for each occurrence, however often the same plan is made."""

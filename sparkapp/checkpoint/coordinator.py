@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -16,11 +16,14 @@ from sparkapp.model.job import Job
 from sparkapp.model.partition import TopicPartition
 from sparkapp.model.protocol import ProtocolStep, StepHook, no_hook
 from sparkapp.model.semantic import OffsetCommitMode, Semantic, effective_offset_commit_mode
+from sparkapp.model.settlement import offset_mark
 from sparkapp.model.split import KafkaPartitionSplit
 from sparkapp.model.transactional_id import TransactionalIdHint
 from sparkapp.sink.committer import Outcome, Settled
 
 LOG = logging.getLogger(__name__)
+
+_WITHDRAW_SECONDS = 10.0
 
 
 class Committer(Protocol):
@@ -32,9 +35,13 @@ class Committer(Protocol):
 
 
 class GroupOffsets(Protocol):
-    """Takes offsets to be committed to the group outside transactions."""
+    """The group's offsets, as far as they move outside transactions; see ``source.offset_committer``."""
 
-    def commit(self, offsets: Mapping[TopicPartition, int]) -> None: ...
+    def commit(self, offsets: Mapping[TopicPartition, int], mark: str = "") -> None: ...
+
+    def place(self, offsets: Mapping[TopicPartition, int], mark: str) -> None: ...
+
+    def withdraw(self, partitions: Iterable[TopicPartition], timeout: float) -> bool: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,6 +111,7 @@ class CheckpointCoordinator:
         )
         self._next_free = document.hint.next_free_transactional_id
         self._mode = effective_offset_commit_mode(job.spec.source.offset_commit, sink.semantic)
+        self._placed: set[TopicPartition] = set()
 
     @property
     def document(self) -> CheckpointDocument:
@@ -124,15 +132,36 @@ class CheckpointCoordinator:
     def mode(self) -> OffsetCommitMode:
         return self._mode
 
-    def begin(self, splits: tuple[KafkaPartitionSplit, ...]) -> None:
+    def begin(self, splits: tuple[KafkaPartitionSplit, ...], stops: Mapping[TopicPartition, int] | None = None) -> None:
         """Writes the offsets this life starts from, before anything is read.
 
         So a LATEST or group start that dies before its first checkpoint starts again at the same offsets, and a
         restored partition that no longer matches is forgotten once, here.
+
+        :param stops: where each partition of a bounded job ends; fixed from now on.
         """
         self._write(
-            replace(self._document, splits=splits, parallelism=self._job.spec.parallelism, created_at=self._now())
-        )
+            replace(
+                self._document, splits=splits, parallelism=self._job.spec.parallelism, created_at=self._now(),
+                stops=dict(stops or {}), stopping=self._job.spec.source.stopping.fingerprint, finished=False,
+            )
+        )  # fmt: skip
+        self.prepare(splits)
+
+    def prepare(self, splits: Sequence[KafkaPartitionSplit]) -> None:
+        """Marks where each partition starts in the group's offsets, once a life, before anything of it is written.
+
+        Only where offsets move inside the transactions: the mark tells a lost transaction from one that was committed
+        even if the group was ahead of the job, or is new.
+
+        :raises KafkaAccessError: the group may not be written; its transactions would be refused, too.
+        """
+        if self._mode is not OffsetCommitMode.IN_TRANSACTION or self._group_offsets is None:
+            return
+        starts = {split.partition: split.start for split in splits if split.partition not in self._placed}
+        if starts:
+            self._group_offsets.place(starts, self._mark(self._document.checkpoint_id))
+            self._placed |= starts.keys()
 
     def complete(self, checkpoint: PreCommitted) -> Completed | None:
         """Makes a pre-committed checkpoint final: document first, then the commits, then the group's offsets.
@@ -158,7 +187,7 @@ class CheckpointCoordinator:
         if self._group_offsets is not None:
             offsets = offsets_to_commit(checkpoint, self._mode)
             if offsets:
-                self._group_offsets.commit(offsets)
+                self._group_offsets.commit(offsets, self._mark(checkpoint.checkpoint_id))
         return Completed(
             document=self._document,
             bytes=size,
@@ -166,9 +195,12 @@ class CheckpointCoordinator:
             commit_millis=round((committed - written) * 1000),
         )
 
-    def drained(self) -> None:
-        """Marks the last checkpoint as an orderly stop: nothing is open, nothing has to be settled."""
-        self._write(replace(self._document, drained=True, committables=(), created_at=self._now()))
+    def drained(self, *, finished: bool = False) -> None:
+        """Marks the last checkpoint as an orderly stop: nothing is open, nothing has to be settled.
+
+        :param finished: a bounded job has completed all that it is to read.
+        """
+        self._write(replace(self._document, drained=True, finished=finished, committables=(), created_at=self._now()))
 
     def _next_document(self, checkpoint: PreCommitted) -> CheckpointDocument:
         return CheckpointDocument(
@@ -185,12 +217,17 @@ class CheckpointCoordinator:
             witness_group=self._job.spec.source.group_id if self._witnessed(checkpoint) else "",
             engine=checkpoint.engine,
             engine_has_state=checkpoint.engine_has_state,
+            stops=self._document.stops,
+            stopping=self._document.stopping,
             counters=self._document.counters.plus(
                 records_in=sum(split.size for split in checkpoint.splits),
                 records_out=checkpoint.records_out,
                 committed=len(checkpoint.committables),
             ),
         )
+
+    def _mark(self, checkpoint_id: int) -> str:
+        return offset_mark(self._job.uid, self._job.attempt, checkpoint_id)
 
     def _witnessed(self, checkpoint: PreCommitted) -> bool:
         return self._mode is OffsetCommitMode.IN_TRANSACTION and checkpoint.aligned
@@ -204,6 +241,9 @@ class CheckpointCoordinator:
     def _commit(self, checkpoint: PreCommitted) -> None:
         if not checkpoint.committables:
             return
+        inside = {split.partition for one in checkpoint.committables for split in one.ranges}
+        if inside and self._group_offsets is not None and not self._group_offsets.withdraw(inside, _WITHDRAW_SECONDS):
+            LOG.warning("a commit of group offsets is under way for more than %g s", _WITHDRAW_SECONDS)
         watched = None if self._hook is no_hook else self._between(checkpoint)
         settled = self._committer.commit(checkpoint.committables, after_each=watched)
         bad = [one for one in settled if one.outcome is not Outcome.COMMITTED]

@@ -8,7 +8,7 @@ FLINK-40587 are what happens otherwise).
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -62,6 +62,9 @@ class CheckpointDocument:
     :param engine: opaque text of the engine (Spark's batch metadata), restored with the checkpoint.
     :param engine_has_state: True where operators keep state that moved on with this checkpoint.
     :param drained: True where the driver stopped at this checkpoint on request and left nothing open.
+    :param stops: where each partition of a bounded job ends; empty for one without an end.
+    :param stopping: the choice that the stops came from (:attr:`Stopping.fingerprint`): another one fixes new stops.
+    :param finished: True where a bounded job has completed all that it is to read.
     """
 
     job_uid: str
@@ -79,6 +82,9 @@ class CheckpointDocument:
     engine: str = ""
     engine_has_state: bool = False
     drained: bool = False
+    stops: Mapping[TopicPartition, int] = field(default_factory=dict)
+    stopping: str = ""
+    finished: bool = False
     counters: Counters = field(default_factory=Counters)
 
     @property
@@ -96,7 +102,7 @@ def encode(document: CheckpointDocument) -> str:
     for split in sorted(document.splits):
         topic = splits.setdefault(split.partition.topic, {})
         topic[str(split.partition.partition)] = [split.start, split.stop]
-    body = {
+    body: dict[str, Any] = {
         "formatVersion": FORMAT_VERSION,
         "jobUid": document.job_uid,
         "attempt": document.attempt,
@@ -133,12 +139,26 @@ def encode(document: CheckpointDocument) -> str:
             "transactionsAborted": document.counters.transactions_aborted,
         },
     }
+    if document.stopping:
+        # Written for bounded jobs alone: other jobs' documents stay readable to releases that know no bounded ones.
+        body["bounded"] = {
+            "stopping": document.stopping,
+            "finished": document.finished,
+            "stops": _by_topic(document.stops),
+        }
     text = json.dumps(body, separators=(",", ":"), ensure_ascii=False)
     size = len(text.encode())
     if size > MAX_DOCUMENT_BYTES:
         msg = f"the checkpoint document needs {size} bytes, the limit is {MAX_DOCUMENT_BYTES}"
         raise CheckpointTooLarge(msg)
     return text
+
+
+def _by_topic(offsets: Mapping[TopicPartition, int]) -> dict[str, dict[str, int]]:
+    result: dict[str, dict[str, int]] = {}
+    for (topic, partition), offset in sorted(offsets.items()):
+        result.setdefault(topic, {})[str(partition)] = offset
+    return result
 
 
 def decode(text: str, *, job_uid: str) -> CheckpointDocument:
@@ -195,6 +215,7 @@ def _document(reader: _Reader, uid: str) -> CheckpointDocument:
     if len({one.transactional_id for one in committables}) != len(committables):
         msg = "two committables name the same transactional id"
         raise CheckpointCorrupt(msg)
+    bounded = _Reader(reader.mapping_or_none("bounded") or {"stopping": "", "finished": False, "stops": {}}, "bounded")
     document = CheckpointDocument(
         job_uid=uid,
         attempt=reader.integer("attempt", low=1),
@@ -211,6 +232,9 @@ def _document(reader: _Reader, uid: str) -> CheckpointDocument:
         engine=engine,
         engine_has_state=reader.boolean("engineHasState"),
         drained=reader.boolean("drained"),
+        stops=_stops(bounded.mapping("stops")),
+        stopping=bounded.string("stopping"),
+        finished=bounded.boolean("finished"),
         counters=Counters(
             records_in=counters.integer("recordsIn"),
             records_out=counters.integer("recordsOut"),
@@ -218,7 +242,7 @@ def _document(reader: _Reader, uid: str) -> CheckpointDocument:
             transactions_aborted=counters.integer("transactionsAborted"),
         ),
     )
-    for one in (reader, hint, counters):
+    for one in (reader, hint, counters, bounded):
         one.finish()
     _check_prefixes(document)
     return document
@@ -237,21 +261,34 @@ def _check_prefixes(document: CheckpointDocument) -> None:
 
 def _splits(body: Mapping[str, Any]) -> list[KafkaPartitionSplit]:
     splits = []
+    for partition, bounds in _partitions(body, "splits"):
+        if not isinstance(bounds, list) or len(bounds) != 2 or not all(type(bound) is int for bound in bounds):
+            msg = f"split {partition} must be [start, stop]"
+            raise CheckpointCorrupt(msg)
+        splits.append(KafkaPartitionSplit(partition, bounds[0], bounds[1]))
+    return splits
+
+
+def _stops(body: Mapping[str, Any]) -> dict[TopicPartition, int]:
+    stops = {}
+    for partition, offset in _partitions(body, "stops"):
+        if type(offset) is not int or not 0 <= offset < 1 << 63:
+            msg = f"the stop of {partition} must be an offset"
+            raise CheckpointCorrupt(msg)
+        stops[partition] = offset
+    return stops
+
+
+def _partitions(body: Mapping[str, Any], where: str) -> Iterator[tuple[TopicPartition, Any]]:
     for topic, partitions in body.items():
         if not isinstance(partitions, dict):
-            msg = f"splits of topic {topic!r} must be an object"
+            msg = f"{where} of topic {topic!r} must be an object"
             raise CheckpointCorrupt(msg)
-        for partition, bounds in partitions.items():
-            if (
-                not (partition.isascii() and partition.isdigit() and str(int(partition)) == partition)
-                or not isinstance(bounds, list)
-                or len(bounds) != 2
-                or not all(type(bound) is int for bound in bounds)
-            ):
-                msg = f"split {topic}-{partition} must be [start, stop]"
+        for partition, value in partitions.items():
+            if not (partition.isascii() and partition.isdigit() and str(int(partition)) == partition):
+                msg = f"{where} of topic {topic!r} must name partitions by number, not {partition!r}"
                 raise CheckpointCorrupt(msg)
-            splits.append(KafkaPartitionSplit(TopicPartition(topic, int(partition)), bounds[0], bounds[1]))
-    return splits
+            yield TopicPartition(topic, int(partition)), value
 
 
 def _committable(
@@ -318,6 +355,9 @@ class _Reader:
             msg = f"{self.where}.{name} must be an object"
             raise CheckpointCorrupt(msg)
         return value
+
+    def mapping_or_none(self, name: str) -> dict[str, Any] | None:
+        return self.mapping(name) if name in self._body else None
 
     def items(self, name: str) -> list[Any]:
         value = self._take(name)

@@ -102,12 +102,23 @@ def decode_membership(body: Mapping[str, Any]) -> MembershipOptions:
 
 
 def check_membership(
-    options: MembershipOptions, *, semantic: Semantic, startup: str, offset_commit: OffsetCommit, state_claim: str
+    options: MembershipOptions,
+    *,
+    semantic: Semantic,
+    startup: str,
+    offset_commit: OffsetCommit,
+    state_claim: str,
+    bounded: bool,
+    named_partitions: bool,
+    skips: bool,
 ) -> None:
     """The rules between membership and the rest of the spec.
 
     :param startup: ``source.startup.mode``.
     :param state_claim: the volume of operators' state, or empty.
+    :param bounded: whether ``source.stopping`` ends the job.
+    :param named_partitions: whether ``source.partitions`` names what is read.
+    :param skips: whether ``source.dataLossPolicy`` is SkipToAvailable.
     :raises ConfigurationError: naming the field and what to type instead.
     """
     _require(
@@ -151,6 +162,23 @@ def check_membership(
         "mode",
         "Subscribe cannot keep operators' state, for it does not move with a partition:"
         " set mode: Assign, or remove checkpoint.stateVolume",
+    )
+    _require(
+        not bounded,
+        "mode",
+        "Subscribe has no end, for others may read what is left: set source.stopping.mode: UNBOUNDED, or mode: Assign",
+    )
+    _require(
+        not named_partitions,
+        "mode",
+        "Subscribe leaves the choice of partitions to the group: name source.topics instead of source.partitions,"
+        " or set mode: Assign",
+    )
+    _require(
+        not skips,
+        "mode",
+        "Subscribe does not skip for the whole group: set source.dataLossPolicy: Fail"
+        " (kafka-consumer-groups --reset-offsets moves a group whose records are gone)",
     )
     _require(
         not options.group_instance_id or bool(_INSTANCE_ID.fullmatch(options.group_instance_id)),

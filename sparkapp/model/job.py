@@ -24,6 +24,16 @@ from sparkapp.model.group_membership import (
     membership_from,
     refused_property,
 )
+from sparkapp.model.partition import TopicPartition
+from sparkapp.model.positions import (
+    Startup,
+    Stopping,
+    decode_startup,
+    decode_stopping,
+    partitions_from,
+    startup_from,
+    stopping_from,
+)
 from sparkapp.model.semantic import OffsetCommit, Semantic
 from sparkapp.model.transactional_id import check_prefix
 
@@ -39,24 +49,13 @@ DENIED_PROPERTIES = frozenset(
 )  # fmt: skip
 """Client properties that the job sets itself, or that would carry a secret into the resource."""
 
+DEFAULT_METRICS_PORT = 8090
+MIN_METRICS_PORT = 1024
+"""Lower ones need a capability that the pods do not have."""
+MAX_PORT = 65535
+
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _FUNCTION = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*:[A-Za-z_][A-Za-z0-9_]*")
-
-
-class StartupMode(StrEnum):
-    """Where a job without a checkpoint begins (seed 000)."""
-
-    GROUP_OFFSETS = "GROUP_OFFSETS"
-    EARLIEST = "EARLIEST"
-    LATEST = "LATEST"
-
-
-class ResetStrategy(StrEnum):
-    """What GROUP_OFFSETS does where the group has no committed offset."""
-
-    NONE = "NONE"
-    EARLIEST = "EARLIEST"
-    LATEST = "LATEST"
 
 
 class Format(StrEnum):
@@ -72,6 +71,20 @@ class OutputMode(StrEnum):
 
     APPEND = "append"
     UPDATE = "update"
+
+
+class OnTopicDeleted(StrEnum):
+    """What a job does when a topic or partition that it reads is gone."""
+
+    FAIL = "Fail"
+    IGNORE = "Ignore"
+
+
+class DataLossPolicy(StrEnum):
+    """What a job does when records that it has not read are gone: by retention, or with a topic made anew (S40)."""
+
+    FAIL = "Fail"
+    SKIP_TO_AVAILABLE = "SkipToAvailable"
 
 
 class IsolationLevel(StrEnum):
@@ -103,17 +116,25 @@ class KafkaCluster:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """What is read. Exactly one of ``topics`` and ``topic_pattern`` is set."""
+    """What is read. Exactly one of ``topics``, ``topic_pattern`` and ``partitions`` is set.
+
+    :param discovery_interval_seconds: at most 0 discovers once, at a start.
+    :param max_rate_per_partition: records a second of one partition; 0 is no limit.
+    """
 
     topics: tuple[str, ...] = ()
     topic_pattern: str = ""
+    partitions: tuple[TopicPartition, ...] = ()
     group_id: str
-    startup: StartupMode = StartupMode.GROUP_OFFSETS
-    on_missing_offset: ResetStrategy = ResetStrategy.EARLIEST
+    startup: Startup = field(default_factory=Startup)
+    stopping: Stopping = field(default_factory=Stopping)
     discovery_interval_seconds: int = 300
+    on_topic_deleted: OnTopicDeleted = OnTopicDeleted.FAIL
+    data_loss_policy: DataLossPolicy = DataLossPolicy.FAIL
     offset_commit: OffsetCommit = OffsetCommit.IN_TRANSACTION
     isolation_level: IsolationLevel = IsolationLevel.READ_COMMITTED
     max_offsets_per_checkpoint: int = 1_000_000
+    max_rate_per_partition: int = 0
     key_format: Format = Format.RAW
     value_format: Format = Format.RAW
     key_schema: str = ""
@@ -159,6 +180,8 @@ class JobSpec:
     checkpoint_interval_seconds: int = 10
     state_claim: str = ""
     """Persistent volume claim for operators' state; a transform that keeps state needs one."""
+    metrics_port: int = 0
+    """TCP port of the driver's Prometheus endpoint; 0 for none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,7 +207,6 @@ def spec_from_resource(spec: Mapping[str, Any], *, namespace: str, name: str) ->
     root = Fields(spec, "spec")
     kafka = root.child("kafka")
     source = root.child("source")
-    startup = source.child("startup")
     formats = source.child("format")
     transform = root.child("transform")
     python = transform.child("python")
@@ -199,12 +221,16 @@ def spec_from_resource(spec: Mapping[str, Any], *, namespace: str, name: str) ->
             topics=tuple(source.strings("topics")),
             topic_pattern=source.string("topicPattern", ""),
             group_id=source.string("groupId", "") or names.default_group_id(namespace, name),
-            startup=startup.choice("mode", StartupMode, StartupMode.GROUP_OFFSETS),
-            on_missing_offset=startup.choice("onMissingOffset", ResetStrategy, ResetStrategy.EARLIEST),
+            partitions=partitions_from(source, "partitions"),
+            startup=startup_from(source.child("startup")),
+            stopping=stopping_from(source.child("stopping")),
             discovery_interval_seconds=source.integer("discoveryIntervalSeconds", 300),
+            on_topic_deleted=source.choice("onTopicDeleted", OnTopicDeleted, OnTopicDeleted.FAIL),
+            data_loss_policy=source.choice("dataLossPolicy", DataLossPolicy, DataLossPolicy.FAIL),
             offset_commit=source.choice("offsetCommit", OffsetCommit, OffsetCommit.IN_TRANSACTION),
             isolation_level=source.choice("isolationLevel", IsolationLevel, IsolationLevel.READ_COMMITTED),
             max_offsets_per_checkpoint=source.integer("maxOffsetsPerCheckpoint", 1_000_000, low=1),
+            max_rate_per_partition=source.integer("maxRatePerPartition", 0, low=0),
             key_format=formats.choice("key", Format, Format.RAW),
             value_format=formats.choice("value", Format, Format.RAW),
             key_schema=formats.string("keySchema", ""),
@@ -230,6 +256,7 @@ def spec_from_resource(spec: Mapping[str, Any], *, namespace: str, name: str) ->
         parallelism=root.integer("parallelism", 1, low=1),
         checkpoint_interval_seconds=root.child("checkpoint").integer("intervalSeconds", 10, low=1),
         state_claim=root.child("checkpoint").child("stateVolume").string("claimName", ""),
+        metrics_port=_metrics_port(root.child("metrics").child("prometheus")),
     )
     check_spec(result)
     return result
@@ -247,6 +274,16 @@ def _authentication(fields: Fields) -> Authentication | None:
     )
 
 
+def _metrics_port(fields: Fields) -> int:
+    port = fields.integer("port", DEFAULT_METRICS_PORT)
+    _require(
+        MIN_METRICS_PORT <= port <= MAX_PORT,
+        f"{fields.path}.port",
+        f"must be a port from {MIN_METRICS_PORT} to {MAX_PORT}, not {port}; enabled: false opens none",
+    )
+    return port if fields.boolean("enabled", True) else 0
+
+
 def check_spec(spec: JobSpec) -> None:
     """The rules between fields.
 
@@ -254,11 +291,12 @@ def check_spec(spec: JobSpec) -> None:
     """
     source, sink, transform = spec.source, spec.sink, spec.transform
     _require(
-        bool(source.topics) != bool(source.topic_pattern),
+        sum(map(bool, (source.topics, source.topic_pattern, source.partitions))) == 1,
         "spec.source",
-        "set exactly one of source.topics and source.topicPattern",
+        "set exactly one of source.topics, source.topicPattern and source.partitions",
     )
-    for topic in (*source.topics, sink.topic):
+    named = {*source.topics, *(partition.topic for partition in source.partitions)}
+    for topic in (*sorted(named), sink.topic):
         _require(
             bool(_TOPIC.fullmatch(topic)),
             "spec",
@@ -276,7 +314,7 @@ def check_spec(spec: JobSpec) -> None:
             f"{sink.topic!r} matches source.topicPattern: the job would read its own output forever",
         )
     _require(
-        sink.topic not in source.topics,
+        sink.topic not in named,
         "spec.sink.topic",
         f"{sink.topic!r} is also a source topic: the job would loop forever",
     )
@@ -310,8 +348,9 @@ def check_spec(spec: JobSpec) -> None:
             f'needed with format {side}: json, and only there, for instance "id BIGINT, name STRING"',
         )
     check_membership(
-        source.group_membership, semantic=sink.semantic, startup=source.startup.value,
-        offset_commit=source.offset_commit, state_claim=spec.state_claim,
+        source.group_membership, semantic=sink.semantic, startup=source.startup.mode.value,
+        offset_commit=source.offset_commit, state_claim=spec.state_claim, bounded=source.stopping.bounded,
+        named_partitions=bool(source.partitions), skips=source.data_loss_policy is DataLossPolicy.SKIP_TO_AVAILABLE,
     )  # fmt: skip
     if sink.semantic is Semantic.EXACTLY_ONCE:
         _require(
@@ -363,8 +402,11 @@ def decode_job(text: str) -> Job:
                             **{
                                 **source,
                                 "topics": tuple(source["topics"]),
-                                "startup": StartupMode(source["startup"]),
-                                "on_missing_offset": ResetStrategy(source["on_missing_offset"]),
+                                "partitions": tuple(TopicPartition(*one) for one in source["partitions"]),
+                                "startup": decode_startup(source["startup"]),
+                                "stopping": decode_stopping(source["stopping"]),
+                                "on_topic_deleted": OnTopicDeleted(source["on_topic_deleted"]),
+                                "data_loss_policy": DataLossPolicy(source["data_loss_policy"]),
                                 "offset_commit": OffsetCommit(source["offset_commit"]),
                                 "isolation_level": IsolationLevel(source["isolation_level"]),
                                 "key_format": Format(source["key_format"]),

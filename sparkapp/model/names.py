@@ -30,6 +30,9 @@ MAX_JOB_NAME = 45
 """Leaves room for ``-<attempt>-exec-<n>`` within a pod name's and a label's 63 characters."""
 
 DRIVER_CONTAINER = "driver"
+METRICS_PORT = "metrics"
+"""Name of the driver container's port that Prometheus reads."""
+METRICS_PATH = "/metrics"
 TERMINATION_LOG = "/dev/termination-log"
 JOB_DIRECTORY = "/etc/kafkaspark/job"
 """Where the driver finds :data:`JOB_KEY`."""

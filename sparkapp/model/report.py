@@ -35,6 +35,8 @@ class Outcome(StrEnum):
     """How an attempt ended, by its own account."""
 
     DRAINED = "Drained"
+    FINISHED = "Finished"
+    """A bounded job has read all that it is to read."""
     FAILED = "Failed"
 
 
@@ -70,6 +72,9 @@ class Report:
     transactions_committed: int = 0
     transactions_aborted: int = 0
     transactions_open: int = 0
+    commits_succeeded: int = 0
+    """Commits of the group's offsets by this attempt, within transactions or after checkpoints (Flink's name)."""
+    commits_failed: int = 0
     events: tuple[ReportEvent, ...] = ()
 
 
@@ -140,6 +145,8 @@ def decode_report(text: str, *, job_uid: str) -> Report | None:
                 "transactions_open",
             )
         }  # fmt: skip
+        # Drivers of former releases do not know these.
+        numbers |= {name: _whole(body.get(name, 0)) for name in ("commits_succeeded", "commits_failed")}
         return Report(
             job_uid=job_uid,
             state=DriverState(body["state"]),

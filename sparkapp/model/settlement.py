@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import Enum
+from typing import NamedTuple
 
 from sparkapp.model.committable import KafkaCommittable
 from sparkapp.model.partition import TopicPartition
@@ -59,19 +60,50 @@ class Witnessed(Enum):
     """No ranges to compare with, or offsets that fit neither story."""
 
 
-def witness(committable: KafkaCommittable, committed: Mapping[TopicPartition, int]) -> Witnessed:
-    """Compares the transaction's ranges with the group's stable committed offsets.
+class GroupOffset(NamedTuple):
+    """A committed offset of the group as the broker keeps it: the next record, and the text of whoever committed it."""
 
-    The offsets move with the transaction or not at all: every range covered means committed, every range uncovered
-    means lost. A mixture cannot come from this transaction (somebody else commits to the group), so nothing is
-    concluded from it.
+    offset: int
+    metadata: str = ""
 
-    :param committed: next offset a partition; partitions without a committed offset are absent.
+
+def offset_mark(job_uid: str, attempt: int, checkpoint_id: int) -> str:
+    """The text that a job stores with each offset that it commits, inside and outside transactions.
+
+    An offset alone proves nothing: a group may have been ahead of the job's start (EARLIEST with a group of old, or a
+    topic made anew), or be moved by somebody else.
     """
-    if not committable.ranges:
-        return Witnessed.UNKNOWN
-    covered = {committed.get(split.partition, -1) >= split.stop for split in committable.ranges}
-    if covered == {True}:
-        return Witnessed.COMMITTED
-    untouched = all(committed.get(split.partition, -1) <= split.start for split in committable.ranges)
-    return Witnessed.LOST if untouched else Witnessed.UNKNOWN
+    return f"{job_uid}/{attempt}/{checkpoint_id}"
+
+
+def marked_checkpoint(metadata: str, job_uid: str) -> int | None:
+    """The checkpoint that a mark names; None where it is not this job's."""
+    uid, _, rest = metadata.partition("/")
+    number = rest.partition("/")[2]
+    return int(number) if uid == job_uid and number.isascii() and number.isdigit() else None
+
+
+def witness(
+    committable: KafkaCommittable, committed: Mapping[TopicPartition, GroupOffset], *, job_uid: str
+) -> Witnessed:
+    """Compares the transaction's ranges with the group's stable committed offsets and the marks on them. Pure.
+
+    The offsets move with the transaction or not at all, and every partition was marked before its first range was
+    written. So this checkpoint's mark (or a later one's) at a range's stop means committed, the mark of an earlier one
+    means lost. Anything else is somebody else's doing, or has expired with the group: nothing is concluded from it,
+    and nothing from a mixture.
+
+    :param committed: partitions without a committed offset are absent.
+    :param job_uid: the marks of other jobs count as somebody else's.
+    """
+    found = set()
+    for split in committable.ranges:
+        offset, metadata = committed.get(split.partition, GroupOffset(-1))
+        checkpoint = marked_checkpoint(metadata, job_uid)
+        if checkpoint is None:
+            found.add(Witnessed.UNKNOWN)
+        elif checkpoint < committable.checkpoint_id:
+            found.add(Witnessed.LOST)
+        else:
+            found.add(Witnessed.COMMITTED if offset >= split.stop else Witnessed.UNKNOWN)
+    return found.pop() if len(found) == 1 else Witnessed.UNKNOWN

@@ -16,14 +16,12 @@ from sparkapp.native.bounded_reader import BoundedReader, Gathered, Limits
 from sparkapp.native.interface import SOURCE_SCHEMA
 from sparkapp.native.kafka_errors import RETRIED, error_of
 from sparkapp.native.lanes import Alignment
-from sparkapp.native.settings import consumer_settings
+from sparkapp.native.settings import FEW_PARTITIONS, consumer_settings
 
 librdkafka.load()
 
 _WAIT_MILLIS = 100
 """A wait without the GIL; between two of them signals are served and errors looked at."""
-_FEW = 4
-"""Partitions that the prefetch is spread over until there are more than twice as many."""
 
 
 class NativeConsumer(BoundedReader):
@@ -38,7 +36,7 @@ class NativeConsumer(BoundedReader):
     def __init__(self, config: Mapping[str, str]) -> None:
         super().__init__()
         self._config = dict(config)
-        self._shares = _FEW
+        self._shares = FEW_PARTITIONS
         self._client = self._opened()
         self._numbers: dict[TopicPartition, int] = {}
 

@@ -10,6 +10,10 @@ from collections.abc import Mapping
 PREFETCH_BYTES = 64 << 20
 """Record bytes a consumer may hold before they are read, over all its partitions."""
 MIN_PREFETCH_BYTES_A_PARTITION = 1 << 20
+FEW_PARTITIONS = 4
+"""Partitions that the prefetch is spread over until there are more than twice as many."""
+ANSWER_BYTES = 1 << 20
+"""Of one partition in one answer of a broker; a record batch that is larger comes whole."""
 
 _CONSUMER_DEFAULTS: Mapping[str, str] = {
     # librdkafka wants a group for assign(), though nothing is ever committed through it.
@@ -25,7 +29,7 @@ _CONSUMER_DEFAULTS: Mapping[str, str] = {
     "fetch.wait.max.ms": "50",
     "fetch.error.backoff.ms": "100",
     # One answer of a broker: 1 MiB a partition. Measured: larger ones, and deeper queues, make nothing faster.
-    "fetch.message.max.bytes": str(1 << 20),
+    "fetch.message.max.bytes": str(ANSWER_BYTES),
     "fetch.max.bytes": str(16 << 20),
     "socket.receive.buffer.bytes": str(1 << 20),
     # How long a topic may be unknown to a broker before that is an error; it existed when the job started.
@@ -72,6 +76,21 @@ def consumer_settings(config: Mapping[str, str], *, partitions: int = 1) -> dict
     share = max(MIN_PREFETCH_BYTES_A_PARTITION, PREFETCH_BYTES // max(1, partitions))
     prefetch = {"queued.max.messages.kbytes": str(share >> 10)}
     return {**_CONSUMER_DEFAULTS, **prefetch, **config, **_CONSUMER_MUSTS}
+
+
+def reader_bound(partitions: int, *, batch_bytes: int, record_bytes: int) -> int:
+    """Bytes that a consumer with default settings may come to hold, whatever its reader does. Pure.
+
+    A partition is asked for more as long as its queue is below its share, so one answer comes on top. Shares become
+    smaller only when the partitions have more than doubled. A batch exists up to three times: under construction, in
+    a buffer that is growing, and in the caller's hands.
+
+    :param batch_bytes: of the batches that are read.
+    :param record_bytes: of the largest record batch in the topics.
+    """
+    shared_by = max(FEW_PARTITIONS, -(-partitions // 2))
+    share = max(MIN_PREFETCH_BYTES_A_PARTITION, PREFETCH_BYTES // shared_by)
+    return partitions * (share + max(ANSWER_BYTES, record_bytes)) + 3 * (batch_bytes + record_bytes)
 
 
 def producer_settings(config: Mapping[str, str]) -> dict[str, str]:

@@ -14,7 +14,7 @@ from sparkapp.model.committable import KafkaCommittable
 from sparkapp.model.deadline import Clock, Deadline
 from sparkapp.model.errors import CommitOutcomeUnknown, KafkaAccessError, KafkaSparkJobError
 from sparkapp.model.partition import TopicPartition
-from sparkapp.model.settlement import VERDICTS, EndTxnAnswer, Verdict, Witnessed, witness
+from sparkapp.model.settlement import VERDICTS, EndTxnAnswer, GroupOffset, Verdict, Witnessed, witness
 from sparkapp.sink.transactions import EndTxn
 from sparkapp.sink.witness import Witness
 
@@ -59,6 +59,7 @@ class KafkaCommitter:
 
     :param witness: None unless source offsets are inside the transactions: offsets committed in another way prove
         nothing about a transaction.
+    :param job_uid: whose marks the witness looks for; needed with one.
     :param timeout: seconds for one :meth:`commit`, retries included.
     :param before_witness: called once before the witness is asked. Recovery aborts lingering transactions here: one
         that holds offsets of the same partitions would make the witness wait.
@@ -70,6 +71,7 @@ class KafkaCommitter:
         client: TransactionEnds,
         witness: Witness | None,
         *,
+        job_uid: str = "",
         timeout: float = 60.0,
         before_witness: Callable[[], None] | None = None,
         clock: Clock = time.monotonic,
@@ -77,6 +79,7 @@ class KafkaCommitter:
     ) -> None:
         self._client = client
         self._witness = witness
+        self._job_uid = job_uid
         self._timeout = timeout
         self._before_witness = before_witness
         self._clock = clock
@@ -148,7 +151,7 @@ class KafkaCommitter:
             if self._before_witness is not None:
                 self._before_witness()
             committed = self._committed(self._witness, sorted(partitions))
-            outcomes = {one: _OUTCOMES[witness(one, committed)] for one in asking}
+            outcomes = {one: _OUTCOMES[witness(one, committed, job_uid=self._job_uid)] for one in asking}
         for one, outcome in outcomes.items():
             LOG.warning(
                 "EndTxn of %s (checkpoint %d): %s; by the group's offsets the transaction is %s",
@@ -157,7 +160,7 @@ class KafkaCommitter:
         return outcomes
 
     @staticmethod
-    def _committed(source: Witness, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+    def _committed(source: Witness, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, GroupOffset]:
         try:
             return source.committed(partitions)
         except KafkaAccessError as error:

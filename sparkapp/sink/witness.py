@@ -13,6 +13,7 @@ from sparkapp.model.client_config import cluster_properties
 from sparkapp.model.deadline import Deadline
 from sparkapp.model.errors import AuthenticationFailed, AuthorizationFailed, KafkaSparkJobError, KafkaUnreachable
 from sparkapp.model.partition import TopicPartition
+from sparkapp.model.settlement import GroupOffset
 from sparkapp.native.kafka_errors import MEANING, RETRIED, error_for
 
 _MAY_PASS = RETRIED | {
@@ -29,8 +30,8 @@ _REQUEST_SECONDS = 3.0
 class Witness(Protocol):
     """Tells the offsets of the job's group that no open transaction can still change."""
 
-    def committed(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
-        """Next offset a partition; partitions without a committed offset are absent.
+    def committed(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, GroupOffset]:
+        """Next offset a partition, with its mark; partitions without a committed offset are absent.
 
         :raises KafkaAccessError: no stable answer in time.
         """
@@ -50,7 +51,7 @@ class GroupOffsetsWitness:
         self._group_id = group_id
         self._timeout = timeout
 
-    def committed(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+    def committed(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, GroupOffset]:
         """See :meth:`Witness.committed`.
 
         A client for each question, of which there are few: it is ended here, so that no callback can outlive it.
@@ -70,7 +71,7 @@ class GroupOffsetsWitness:
 
     def _ask(
         self, consumer: Consumer, wanted: list[ClientPartition], errors: list[KafkaError]
-    ) -> dict[TopicPartition, int]:
+    ) -> dict[TopicPartition, GroupOffset]:
         deadline = Deadline.after(self._timeout)
         while True:
             try:
@@ -101,11 +102,11 @@ def _refusal(consumer: Consumer, errors: list[KafkaError]) -> KafkaError | None:
     return next((one for one in errors if MEANING.get(one.code()) in {AuthenticationFailed, AuthorizationFailed}), None)
 
 
-def _offsets(found: list[ClientPartition]) -> dict[TopicPartition, int]:
+def _offsets(found: list[ClientPartition]) -> dict[TopicPartition, GroupOffset]:
     offsets = {}
     for one in found:
         if one.error is not None:
             raise KafkaException(one.error)
         if one.offset >= 0:
-            offsets[TopicPartition(one.topic, one.partition)] = one.offset
+            offsets[TopicPartition(one.topic, one.partition)] = GroupOffset(one.offset, one.metadata or "")
     return offsets

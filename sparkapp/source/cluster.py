@@ -50,6 +50,13 @@ class ClusterView(Protocol):
         """The end that a reader of the job's isolation level can reach."""
         ...
 
+    def at_time(self, partitions: Iterable[TopicPartition], millis: int) -> dict[TopicPartition, int]:
+        """The first offset whose record is of that time or later; partitions without such a record are absent.
+
+        :param millis: since 1970.
+        """
+        ...
+
     def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """The group's committed offsets; partitions without one are absent."""
         ...
@@ -88,6 +95,10 @@ class KafkaClusterView:
 
     def latest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         return self._list_offsets(partitions, OffsetSpec.latest())
+
+    def at_time(self, partitions: Iterable[TopicPartition], millis: int) -> dict[TopicPartition, int]:
+        found = self._list_offsets(partitions, OffsetSpec.for_timestamp(millis))
+        return {partition: offset for partition, offset in found.items() if offset >= 0}
 
     def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         wanted = [ClientPartition(topic, partition) for topic, partition in partitions]

@@ -4,26 +4,54 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from sparkapp.model.errors import OffsetsWentBackwards, TopicNotFound
+from sparkapp.model.job import DataLossPolicy, JobSpec, OnTopicDeleted
 from sparkapp.model.partition import TopicPartition
+from sparkapp.model.positions import MAX_OFFSET
 from sparkapp.model.split import KafkaPartitionSplit
 from sparkapp.source.cluster import ClusterView
 from sparkapp.source.group_membership import GroupMembership
-from sparkapp.source.offsets_initializer import OffsetsInitializer
-from sparkapp.source.subscriber import Subscriber
+from sparkapp.source.offsets_initializer import (
+    OffsetsInitializer,
+    Warn,
+    starting_initializer,
+    stopping_initializer,
+)
+from sparkapp.source.shares import shares
+from sparkapp.source.subscriber import Subscriber, require, subscriber_of
 
 LOG = logging.getLogger(__name__)
+
+_SHOWN = 5
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionChange:
-    """What a discovery found."""
+    """What a discovery found (case S12)."""
 
     new: frozenset[TopicPartition]
     removed: frozenset[TopicPartition]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EnumeratorOptions:
+    """How far and how fast the enumerator goes on, and what it does about what is gone.
+
+    :param discovery_interval: seconds between discoveries; at most 0 discovers once, at the start.
+    :param max_offsets: cap of one checkpoint, shared among partitions in proportion to their lag (case S39).
+    :param max_rate: records a second of one partition; 0 is no limit.
+    :param interval: seconds between checkpoints; the first one's share of ``max_rate``.
+    """
+
+    discovery_interval: float
+    max_offsets: int
+    max_rate: int = 0
+    interval: float = 1.0
+    on_topic_deleted: OnTopicDeleted = OnTopicDeleted.FAIL
+    data_loss_policy: DataLossPolicy = DataLossPolicy.FAIL
 
 
 class KafkaSourceEnumerator:
@@ -31,8 +59,8 @@ class KafkaSourceEnumerator:
 
     Used from one thread: :meth:`start` once, then :meth:`plan` and :meth:`complete` in turns.
 
-    :param discovery_interval: seconds between discoveries; at most 0 discovers once, at the start.
-    :param max_offsets: cap of one checkpoint, shared among partitions in proportion to their lag (case S39).
+    :param starting: where partitions of a first start begin.
+    :param stopping: where a bounded job ends; None never ends.
     :param warn: told of what a person should know, with an event's reason and message.
     :param membership: where the job shares its partitions with other members of a consumer group: which ones are ours,
         and where they go on.
@@ -43,24 +71,26 @@ class KafkaSourceEnumerator:
         *,
         cluster: ClusterView,
         subscriber: Subscriber,
-        initializer: OffsetsInitializer,
-        discovery_interval: float,
-        max_offsets: int,
-        warn: Callable[[str, str], None],
+        starting: OffsetsInitializer,
+        options: EnumeratorOptions,
+        warn: Warn,
+        stopping: OffsetsInitializer | None = None,
         clock: Callable[[], float] = time.monotonic,
         membership: GroupMembership | None = None,
     ) -> None:
         self._cluster = cluster
         self._subscriber = subscriber
-        self._initializer = initializer
-        self._interval = discovery_interval
-        self._max_offsets = max_offsets
+        self._starting = starting
+        self._stopping = stopping
+        self._options = options
         self._warn = warn
         self._clock = clock
         self._membership = membership
         self._next: dict[TopicPartition, int] = {}
-        self._ends: dict[TopicPartition, int] = {}
+        self._stops: dict[TopicPartition, int] = {}
+        self._ends: Mapping[TopicPartition, int] | None = None
         self._discovered_at = clock()
+        self._planned_at: float | None = None
 
     @property
     def offsets(self) -> Mapping[TopicPartition, int]:
@@ -68,84 +98,88 @@ class KafkaSourceEnumerator:
         return self._next
 
     @property
+    def stops(self) -> Mapping[TopicPartition, int]:
+        """Where each partition of a bounded job ends; fixed when it is found, kept in the checkpoint."""
+        return self._stops
+
+    @property
     def lag(self) -> int:
         """Records between what is completed and the ends seen by the last plan."""
-        return sum(max(0, end - self._next.get(partition, end)) for partition, end in self._ends.items())
+        return sum((self.pending or {}).values())
 
-    def start(self, restored: Mapping[TopicPartition, int] | None) -> None:
+    @property
+    def pending(self) -> dict[TopicPartition, int] | None:
+        """:attr:`lag` by partition; None before the first plan (case S26). May be asked from any thread."""
+        # Plans put another mapping in the place of the former one, and never change it.
+        ends = self._ends
+        if ends is None:
+            return None
+        return {partition: max(0, end - self._next.get(partition, end)) for partition, end in ends.items()}
+
+    @property
+    def no_more_new_partition_splits(self) -> bool:
+        """True where no discovery will follow the one of the start (cases S02 to S05)."""
+        return self._stopping is not None or self._options.discovery_interval <= 0
+
+    @property
+    def finished(self) -> bool:
+        """A bounded job has completed all that it is to read."""
+        return self._stopping is not None and all(
+            self._next[partition] >= stop for partition, stop in self._stops.items()
+        )
+
+    def start(
+        self, restored: Mapping[TopicPartition, int] | None, stops: Mapping[TopicPartition, int] | None = None
+    ) -> None:
         """Discovers partitions and places each one.
 
         :param restored: offsets of the restored checkpoint, or None on a first start. Restored partitions go on
             there; ones that no longer match the subscription are dropped with a warning; all others begin EARLIEST
             (seed 000), for records they got while nobody looked must not be lost.
-        :raises TopicNotFound: nothing to read at all, or a named topic is missing.
+        :param stops: stopping offsets of the restored checkpoint: a LATEST of then stays what it was.
+        :raises TopicNotFound: nothing to read at all, or what is asked for by name is missing.
+        :raises UndefinedOffset: a partition has no offset to start or stop at.
         """
-        found = self._subscriber.partitions(self._cluster.topics())
-        if restored is None and not found:
-            msg = f"{self._subscriber.describe()} matches no topic with a partition"
-            raise TopicNotFound(msg)
+        topics = self._cluster.topics()
         if self._membership is not None:
-            self._next = self._membership.start(restored, found)
+            self._next = self._membership.start(restored, self._shared(topics, begun=restored is not None))
             return
         if restored is None:
-            self._next = dict(self._initializer.offsets(sorted(found), self._cluster))
-            return
-        kept = {
-            partition: offset for partition, offset in restored.items() if self._subscriber.matches(partition.topic)
-        }
-        for partition in sorted(set(restored) - set(kept)):
-            self._warn(
-                "PartitionRemoved",
-                f"{partition} of the restored checkpoint is no longer part of {self._subscriber.describe()}: not read",
-            )
-        gone = sorted(partition for partition in kept if partition not in found)
-        if gone:
-            shown = ", ".join(map(str, gone[:5]))
-            msg = f"partition {shown} of the restored checkpoint no longer exists on the Kafka brokers"
-            raise TopicNotFound(msg)
-        unknown = sorted(found - set(kept))
-        self._next = kept | self._cluster.earliest(unknown)
-        if unknown and restored:
-            self._announce(unknown)
+            found = require(self._subscriber, topics)
+            self._next = dict(self._starting.offsets(sorted(found), self._cluster))
+        else:
+            self._restore(restored, topics)
+        known = {one: stop for one, stop in (stops or {}).items() if one in self._next}
+        self._stops = known
+        self._fix_stops(sorted(set(self._next) - set(known)))
 
     def discover_if_due(self) -> PartitionChange | None:
         """Looks for new partitions once the interval has passed; new ones begin EARLIEST, always."""
-        if self._interval <= 0 or self._clock() - self._discovered_at < self._interval:
+        if self.no_more_new_partition_splits or self._clock() - self._discovered_at < self._options.discovery_interval:
             return None
-        self._discovered_at = self._clock()
-        found = self._subscriber.partitions(self._cluster.topics())
-        if self._membership is not None:
-            self._membership.discovered(found)
-            return None
-        new = sorted(found - set(self._next))
-        removed = frozenset(set(self._next) - found)
-        if removed:
-            shown = ", ".join(str(partition) for partition in sorted(removed)[:5])
-            msg = f"partition {shown} no longer exists on the Kafka brokers"
-            raise TopicNotFound(msg)
-        if new:
-            self._next |= self._cluster.earliest(new)
-            self._announce(new)
-        return PartitionChange(frozenset(new), removed)
+        return self._discover()
 
     def plan(self) -> tuple[KafkaPartitionSplit, ...]:
         """The splits of the next checkpoint, one a known partition, from where it goes on to a fixed end.
 
         :raises OffsetsWentBackwards: a partition ends before the offset it should go on at (case S40).
+        :raises TopicNotFound: a partition is gone.
         """
         if self._membership is not None:
             self._next = self._membership.take()
-        self._ends = self._cluster.latest(sorted(self._next))
-        backlog = {}
-        for partition, start in self._next.items():
-            end = self._ends[partition]
-            if end < start:
-                msg = f"{partition}: offset was changed from {start} to {end}; topic recreated, or records lost"
-                raise OffsetsWentBackwards(msg)
-            backlog[partition] = end - start
+        found = self._latest()
+        backwards = [one for one, start in self._next.items() if found[one] < start]
+        if backwards:
+            self._lost(backwards, found)
+        ends = {one: min(found[one], self._stops.get(one, MAX_OFFSET)) for one in self._next}
+        self._ends = ends
+        backlog = {one: max(0, ends[one] - start) for one, start in self._next.items()}
+        allowed = self._allowance()
+        if allowed is not None:
+            backlog = {one: min(size, allowed) for one, size in backlog.items()}
         if self._membership is not None and not any(backlog.values()):
             self._membership.release()
-        share = shares(backlog, self._max_offsets)
+        share = shares(backlog, self._options.max_offsets)
         return tuple(
             KafkaPartitionSplit(partition, start, start + share[partition])
             for partition, start in sorted(self._next.items())
@@ -162,27 +196,136 @@ class KafkaSourceEnumerator:
             return
         self._next |= {split.partition: split.stop for split in splits}
 
-    def _announce(self, partitions: list[TopicPartition]) -> None:
-        shown = ", ".join(str(partition) for partition in partitions[:5]) + (" …" if len(partitions) > 5 else "")
-        self._warn("PartitionAdded", f"{len(partitions)} new partition(s), read from the earliest offset: {shown}")
+    def _restore(self, restored: Mapping[TopicPartition, int], topics: Mapping[str, int]) -> None:
+        kept = {partition: offset for partition, offset in restored.items() if self._subscriber.matches(partition)}
+        dropped = sorted(set(restored) - set(kept))
+        if dropped:
+            self._warn(
+                "PartitionRemoved",
+                f"partition {_shown(dropped)} of the restored checkpoint is no longer part of"
+                f" {self._subscriber.describe()}: not read",
+            )
+        found = self._subscriber.partitions(topics)
+        gone = sorted(partition for partition in kept if partition not in found)
+        missing = self._subscriber.missing(topics)
+        if self._options.on_topic_deleted is OnTopicDeleted.FAIL and (gone or missing):
+            what = f"partition {_shown(gone)} of the restored checkpoint" if gone else missing
+            msg = f"{what} no longer exists on the Kafka brokers"
+            raise TopicNotFound(msg, remedy=_REMEDY_DELETED)
+        self._next = kept
+        if gone:
+            self._forget(gone)
+        unknown = sorted(found - set(kept))
+        self._next |= self._cluster.earliest(unknown)
+        if unknown and restored:
+            self._announce(unknown)
+        if self._options.data_loss_policy is DataLossPolicy.SKIP_TO_AVAILABLE:
+            first = self._cluster.earliest(sorted(self._next))
+            self._lost([one for one, offset in self._next.items() if first[one] > offset], {})
+
+    def _shared(self, topics: Mapping[str, int], *, begun: bool) -> set[TopicPartition]:
+        """What the group has to divide."""
+        if begun and self._options.on_topic_deleted is OnTopicDeleted.IGNORE:
+            return self._subscriber.partitions(topics)
+        return require(self._subscriber, topics, or_nothing=begun)
+
+    def _discover(self) -> PartitionChange:
+        self._discovered_at = self._clock()
+        found = self._subscriber.partitions(self._cluster.topics())
+        new = sorted(found - set(self._next))
+        removed = sorted(set(self._next) - found)
+        if removed:
+            if self._options.on_topic_deleted is OnTopicDeleted.FAIL:
+                msg = f"partition {_shown(removed)} no longer exists on the Kafka brokers"
+                raise TopicNotFound(msg, remedy=_REMEDY_DELETED)
+            self._forget(removed)
+        if self._membership is not None:
+            self._membership.discovered(found, removed)
+            return PartitionChange(frozenset(), frozenset(removed))
+        if new:
+            self._next |= self._cluster.earliest(new)
+            self._announce(new)
+        return PartitionChange(frozenset(new), frozenset(removed))
+
+    def _latest(self) -> dict[TopicPartition, int]:
+        try:
+            return self._cluster.latest(sorted(self._next))
+        except TopicNotFound:
+            # Deleted between two discoveries; what is left goes on where the job says so.
+            if self._options.on_topic_deleted is OnTopicDeleted.FAIL or not self._discover().removed:
+                raise
+            return self._cluster.latest(sorted(self._next))
+
+    def _lost(self, partitions: Sequence[TopicPartition], ends: Mapping[TopicPartition, int]) -> None:
+        """Records that were not read are gone: stops the job, or goes on at what is there, as the job says."""
+        if not partitions:
+            return
+        first = self._cluster.earliest(sorted(partitions))
+        for one in sorted(partitions):
+            if self._options.data_loss_policy is DataLossPolicy.FAIL:
+                change = f"offset was changed from {self._next[one]} to {ends.get(one)}"
+                msg = f"{one}: {change}; topic recreated, or records lost"
+                raise OffsetsWentBackwards(msg)
+            self._warn(
+                "RecordsSkipped",
+                f"{one}: what follows offset {self._next[one]} is gone (topic made anew, or retention); goes on at"
+                f" {first[one]}, the first one available",
+            )
+            self._next[one] = first[one]
+
+    def _allowance(self) -> int | None:
+        """Records that one partition may give now: its rate times the time since the last plan, at least one."""
+        now, before = self._clock(), self._planned_at
+        self._planned_at = now
+        if not self._options.max_rate:
+            return None
+        return max(1, int(self._options.max_rate * (self._options.interval if before is None else now - before)))
+
+    def _fix_stops(self, partitions: Sequence[TopicPartition]) -> None:
+        if self._stopping is not None and partitions:
+            self._stops |= self._stopping.offsets(partitions, self._cluster)
+
+    def _forget(self, partitions: Iterable[TopicPartition]) -> None:
+        gone = sorted(partitions)
+        for one in gone:
+            self._next.pop(one, None)
+            self._stops.pop(one, None)
+        if self._ends is not None:
+            self._ends = {one: end for one, end in self._ends.items() if one in self._next}
+        self._warn("PartitionRemoved", f"partition {_shown(gone)} no longer exists on the Kafka brokers: not read")
+
+    def _announce(self, partitions: Sequence[TopicPartition]) -> None:
+        self._warn(
+            "PartitionAdded", f"{len(partitions)} new partition(s), read from the earliest offset: {_shown(partitions)}"
+        )
 
 
-def shares(backlog: Mapping[TopicPartition, int], limit: int) -> dict[TopicPartition, int]:
-    """Divides at most ``limit`` offsets among partitions in proportion to their backlog.
+def enumerator_of(
+    spec: JobSpec, cluster: ClusterView, *, warn: Warn, membership: GroupMembership | None = None
+) -> KafkaSourceEnumerator:
+    """The enumerator that a job's source asks for; called by the driver once an attempt."""
+    source = spec.source
+    return KafkaSourceEnumerator(
+        cluster=cluster,
+        subscriber=subscriber_of(source),
+        starting=starting_initializer(source.startup, warn=warn),
+        stopping=stopping_initializer(source.stopping),
+        options=EnumeratorOptions(
+            discovery_interval=source.discovery_interval_seconds,
+            max_offsets=source.max_offsets_per_checkpoint,
+            max_rate=source.max_rate_per_partition,
+            interval=spec.checkpoint_interval_seconds,
+            on_topic_deleted=source.on_topic_deleted,
+            data_loss_policy=source.data_loss_policy,
+        ),
+        warn=warn,
+        membership=membership,
+    )
 
-    Rounded down, the remainder given one each to the largest fractions first: the sum never exceeds the limit and no
-    partition with a backlog starves for ever, for its fraction grows with it.
-    """
-    total = sum(backlog.values())
-    if total <= limit:
-        return dict(backlog)
-    exact = {partition: size * limit / total for partition, size in backlog.items()}
-    result = {partition: int(share) for partition, share in exact.items()}
-    rest = limit - sum(result.values())
-    for partition in sorted(exact, key=lambda one: (result[one] - exact[one], one)):
-        if rest <= 0:
-            break
-        if result[partition] < backlog[partition]:
-            result[partition] += 1
-            rest -= 1
-    return result
+
+_REMEDY_DELETED = "create it again, or set spec.source.onTopicDeleted to Ignore to go on without it"
+
+
+def _shown(partitions: Sequence[TopicPartition]) -> str:
+    more = f" and {len(partitions) - _SHOWN} more" if len(partitions) > _SHOWN else ""
+    return ", ".join(str(partition) for partition in partitions[:_SHOWN]) + more

@@ -155,7 +155,7 @@ class KafkaGroupMember:
             error = failure.args[0]
             reaction = reaction_to(error)
             again = reaction is Reaction.RETRY
-            self._membership.not_committed(offsets, again=again)
+            self._membership.not_committed(offsets, error.str(), again=again)
             LOG.warning("committing %s: %s (%s): %s", shown(offsets), error.name(), error.str(), reaction)
             if reaction is Reaction.FAIL:
                 raise error_for(error, "committing offsets as a member of the consumer group") from failure
@@ -172,8 +172,9 @@ class KafkaGroupMember:
             # The session has ended, and the callback is to come. Without a member id the broker would take the commit
             # for one of nobody's (an empty group accepts those), or fence a static member (librdkafka pull 5585).
             raise KafkaException(KafkaError(KafkaError._ASSIGNMENT_LOST))
+        mark = self._membership.mark
         answer = self._consumer.commit(
-            offsets=[ClientPartition(topic, number, offset) for (topic, number), offset in offsets.items()],
+            offsets=[ClientPartition(topic, number, offset, mark) for (topic, number), offset in offsets.items()],
             asynchronous=False,
         )
         for one in answer:

@@ -15,10 +15,11 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from sparkapp.model.errors import KafkaSparkJobError
+from sparkapp.model.errors import InvalidArgument, KafkaSparkJobError
 from sparkapp.model.partition import TopicPartition
 from sparkapp.model.split import KafkaPartitionSplit
 from sparkapp.source.cluster import ClusterView
+from sparkapp.source.offset_committer import OffsetCommitCallback
 from sparkapp.source.offsets_initializer import OffsetsInitializer
 
 Tell = Callable[[str, str, bool], None]
@@ -40,15 +41,23 @@ class GroupMembership:
     :param initializer: places partitions on a job's first start for which the group has no committed offset.
     :param tell: of every change of the assignment.
     :param changed: given the number of our partitions whenever a plan finds another set than the last one did.
+    :param callback: told of each commit that has its answer.
     """
 
     def __init__(
-        self, *, cluster: ClusterView, initializer: OffsetsInitializer, tell: Tell, changed: Callable[[int], None]
+        self,
+        *,
+        cluster: ClusterView,
+        initializer: OffsetsInitializer,
+        tell: Tell,
+        changed: Callable[[int], None],
+        callback: OffsetCommitCallback,
     ) -> None:
         self._cluster = cluster
         self._initializer = initializer
         self._tell = tell
         self._changed = changed
+        self._callback = callback
         self._fallback: Mapping[TopicPartition, int] = {}
         self._first_found: frozenset[TopicPartition] = frozenset()
         self._positions: dict[TopicPartition, Tenure] = {}
@@ -65,13 +74,10 @@ class GroupMembership:
         self._under_way: dict[TopicPartition, int] = {}
         """The partitions of the checkpoint under way, with the epochs they were taken in."""
         self._waiting: dict[TopicPartition, Tenure] = {}
+        self._mark = ""
         self._sending = False
         self._failure: KafkaSparkJobError | None = None
         self._closing = False
-        self.succeeded = 0
-        """Commits that the broker accepted."""
-        self.failed = 0
-        """Commits that it refused; the job goes on."""
         self.abandoned = 0
         """Partitions whose offsets were not committed, because they were lost during a checkpoint."""
 
@@ -92,10 +98,16 @@ class GroupMembership:
         self._to_join = every
         return dict(self._fallback)
 
-    def discovered(self, found: Iterable[TopicPartition]) -> None:
-        """The topics to be subscribed to; a change makes the group rebalance."""
+    def discovered(self, found: Iterable[TopicPartition], gone: Iterable[TopicPartition] = ()) -> None:
+        """The topics to be subscribed to; a change makes the group rebalance.
+
+        :param gone: partitions that no longer exist, and that the group has yet to take back.
+        """
         self._to_join = None
         with self._condition:
+            for one in gone:
+                self._held.pop(one, None)
+                self._waiting.pop(one, None)
             self._topics = frozenset(one.topic for one in found)
             self._condition.notify_all()
 
@@ -182,12 +194,15 @@ class GroupMembership:
 
     # -- group offsets, as the coordinator wants them -------------------------------------------------------------
 
-    def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
+    def commit(self, offsets: Mapping[TopicPartition, int], mark: str = "") -> None:
         """Hands over offsets of the checkpoint under way and returns at once; newer ones replace what still waits.
 
         Partitions that were lost meanwhile are left out.
+
+        :param mark: text that is stored with them (``settlement.offset_mark``).
         """
         with self._condition:
+            self._mark = mark or self._mark
             for one, offset in offsets.items():
                 epoch = self._under_way.get(one)
                 if epoch is not None and self._held.get(one) == epoch:
@@ -195,6 +210,21 @@ class GroupMembership:
                 else:
                     self.abandoned += 1
             self._condition.notify_all()
+
+    def place(self, offsets: Mapping[TopicPartition, int], mark: str) -> None:
+        """Marks where partitions start, for a witness of transactions: a member's offsets are in none.
+
+        :raises InvalidArgument: always.
+        """
+        msg = f"group offsets of {shown(offsets)} cannot be placed ({mark}): a member of a group has no transactions"
+        raise InvalidArgument(msg)
+
+    def withdraw(self, partitions: Iterable[TopicPartition], timeout: float) -> bool:
+        """Forgets offsets that wait, and waits out the commit under way."""
+        with self._condition:
+            for one in partitions:
+                self._waiting.pop(one, None)
+            return self._condition.wait_for(lambda: not self._sending, timeout)
 
     def drain(self, timeout: float) -> bool:
         """Waits until nothing waits to be committed; for an orderly stop."""
@@ -260,6 +290,11 @@ class GroupMembership:
         self._drop(partitions, "PartitionsLost", f"lost ({why}); what was read since the last commit may be repeated",
                    warning=True)  # fmt: skip
 
+    @property
+    def mark(self) -> str:
+        """The text to be stored with committed offsets."""
+        return self._mark
+
     def due(self) -> dict[TopicPartition, int]:
         """The offsets to be committed now; :meth:`committed` or :meth:`not_committed` must follow."""
         with self._condition:
@@ -269,18 +304,16 @@ class GroupMembership:
 
     def committed(self, offsets: Mapping[TopicPartition, int]) -> None:
         """The broker accepted them."""
-        with self._condition:
-            self.succeeded += 1
-            self._sent(offsets)
+        self._callback.on_complete(offsets, "")
+        self._sent(offsets)
 
-    def not_committed(self, offsets: Mapping[TopicPartition, int], *, again: bool) -> None:
-        """The broker refused them: they wait for the next try, or the commit counts as failed."""
-        with self._condition:
-            if again:
-                self._sending = False
-                return
-            self.failed += 1
-            self._sent(offsets)
+    def not_committed(self, offsets: Mapping[TopicPartition, int], why: str, *, again: bool) -> None:
+        """The broker refused them: they wait for the next try, or the commit counts as failed and the job goes on."""
+        if again:
+            self._sent({})
+            return
+        self._callback.on_complete({}, why)
+        self._sent(offsets)
 
     def fail(self, error: KafkaSparkJobError) -> None:
         """The member is none any more; the next plan raises this."""
@@ -290,11 +323,12 @@ class GroupMembership:
             self._condition.notify_all()
 
     def _sent(self, offsets: Mapping[TopicPartition, int]) -> None:
-        for one, offset in offsets.items():
-            if one in self._waiting and self._waiting[one].offset == offset:
-                del self._waiting[one]
-        self._sending = False
-        self._condition.notify_all()
+        with self._condition:
+            for one, offset in offsets.items():
+                if one in self._waiting and self._waiting[one].offset == offset:
+                    del self._waiting[one]
+            self._sending = False
+            self._condition.notify_all()
 
     def _drop(self, partitions: Iterable[TopicPartition], reason: str, what: str, *, warning: bool) -> None:
         gone = sorted(partitions)

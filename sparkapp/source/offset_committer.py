@@ -4,39 +4,86 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from typing import Protocol
 
-from confluent_kafka import Consumer, KafkaException
+from confluent_kafka import Consumer, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as ClientPartition
 
 from sparkapp.model.partition import TopicPartition
+from sparkapp.native.kafka_errors import error_for
 
 LOG = logging.getLogger(__name__)
+
+
+class OffsetCommitCallback(Protocol):
+    """Told of each commit, in the committer's thread (what Flink's callback of seed 000 counts)."""
+
+    def on_complete(self, offsets: Mapping[TopicPartition, int], error: str) -> None:
+        """One commit has its answer.
+
+        :param offsets: what the group has now; without the partitions that were refused.
+        :param error: why all or some were refused, else empty.
+        """
+        ...
 
 
 class OffsetCommitter:
     """Takes offsets after each completed checkpoint and commits them in a thread of its own.
 
-    A failed commit is counted and never fails the job: the checkpoint is what a restart reads, the group's offsets
-    are for people and tools. While a commit is under way newer offsets replace those that still wait.
+    A failed commit never fails the job: the checkpoint is what a restart reads, the group's offsets are for people
+    and tools. While a commit is under way newer offsets replace those that still wait; offsets whose commit failed go
+    along with the next one, unless newer ones have come by then.
+
+    :param config: the job's consumer configuration.
     """
 
-    def __init__(self, config: Mapping[str, str]) -> None:
+    def __init__(self, config: Mapping[str, str], callback: OffsetCommitCallback) -> None:
         self._consumer = Consumer(dict(config))
+        self._callback = callback
         self._condition = threading.Condition()
         self._waiting: dict[TopicPartition, int] = {}
+        self._refused: dict[TopicPartition, int] = {}
+        """Offsets of failed commits."""
+        self._mark = ""
         self._busy = False
         self._closed = False
-        self.succeeded = 0
-        self.failed = 0
         self._thread = threading.Thread(target=self._run, name="offset-committer", daemon=True)
         self._thread.start()
 
-    def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Hands offsets over and returns at once."""
+    def commit(self, offsets: Mapping[TopicPartition, int], mark: str = "") -> None:
+        """Hands offsets over and returns at once.
+
+        :param mark: text that is stored with them (``settlement.offset_mark``).
+        """
         with self._condition:
             self._waiting.update(offsets)
+            self._mark = mark
             self._condition.notify_all()
+
+    def place(self, offsets: Mapping[TopicPartition, int], mark: str) -> None:
+        """Commits in the caller's thread and insists on it: the marks that a witness needs, before anything is read.
+
+        :raises KafkaAccessError: any of them was refused, or no coordinator answered.
+        """
+        answers = self._send(offsets, mark)
+        for partition, error in answers.items():
+            raise error_for(error, f"committing the group's offset of {partition}")
+
+    def withdraw(self, partitions: Iterable[TopicPartition], timeout: float) -> bool:
+        """Forgets offsets that wait, and waits out the commit under way: called before a transaction moves the same
+        partitions, so that no older offset comes after it.
+
+        :returns: False if a commit is still under way after ``timeout`` seconds.
+        """
+        with self._condition:
+            for one in partitions:
+                self._waiting.pop(one, None)
+                self._refused.pop(one, None)
+            done = self._condition.wait_for(lambda: not self._busy, timeout)
+            for one in partitions:
+                self._refused.pop(one, None)
+            return done
 
     def drain(self, timeout: float) -> bool:
         """Waits until nothing waits or is under way; for an orderly stop."""
@@ -56,16 +103,34 @@ class OffsetCommitter:
                 self._condition.wait_for(lambda: self._waiting or self._closed)
                 if self._closed and not self._waiting:
                     return
-                offsets, self._waiting, self._busy = self._waiting, {}, True
-            try:
-                self._consumer.commit(
-                    offsets=[ClientPartition(topic, number, offset) for (topic, number), offset in offsets.items()],
-                    asynchronous=False,
-                )
-                self.succeeded += 1
-            except KafkaException as error:
-                self.failed += 1
-                LOG.warning("committing group offsets failed (the job goes on): %s", error)
-            with self._condition:
-                self._busy = False
-                self._condition.notify_all()
+                offsets, mark = self._refused | self._waiting, self._mark
+                self._waiting, self._refused, self._busy = {}, {}, True
+            self._commit(offsets, mark)
+
+    def _commit(self, offsets: Mapping[TopicPartition, int], mark: str) -> None:
+        errors = self._send(offsets, mark)
+        text = ""
+        if errors:
+            partition, first = next(iter(errors.items()))
+            text = f"{len(errors)} of {len(offsets)} partitions refused, {partition}: {first.str()}"
+            LOG.warning("committing group offsets failed (the job goes on): %s", text)
+        self._callback.on_complete({one: offset for one, offset in offsets.items() if one not in errors}, text)
+        with self._condition:
+            # A partition that is gone would be refused for ever.
+            self._refused = {
+                partition: offsets[partition]
+                for partition, error in errors.items()
+                if error.code() != KafkaError.UNKNOWN_TOPIC_OR_PART
+            }
+            self._busy = False
+            self._condition.notify_all()
+
+    def _send(self, offsets: Mapping[TopicPartition, int], mark: str) -> dict[TopicPartition, KafkaError]:
+        """One commit; the partitions that were refused, with the reason."""
+        wanted = [ClientPartition(topic, number, offset, mark) for (topic, number), offset in offsets.items()]
+        try:
+            answers = self._consumer.commit(offsets=wanted, asynchronous=False)
+        except KafkaException as error:
+            # Only a refusal of every partition is raised.
+            return dict.fromkeys(offsets, error.args[0])
+        return {TopicPartition(one.topic, one.partition): one.error for one in answers if one.error is not None}

@@ -1,21 +1,28 @@
-"""Where partitions begin on a job's first start (seed 000's startup modes)."""
+"""Where partitions begin on a job's first start, and where a bounded job ends (seeds 000 and 003)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
 from sparkapp.model.errors import UndefinedOffset
-from sparkapp.model.job import ResetStrategy, Source, StartupMode
 from sparkapp.model.partition import TopicPartition
+from sparkapp.model.positions import ResetStrategy, Startup, StartupMode, Stopping, StoppingMode, offsets_map
 from sparkapp.source.cluster import ClusterView
+
+Warn = Callable[[str, str], None]
+"""Told an event's reason and message."""
+
+
+def no_warning(_reason: str, _message: str) -> None:
+    """For initializers that nobody listens to."""
 
 
 class OffsetsInitializer(Protocol):
-    """Gives each partition its first offset."""
+    """Gives each partition an offset: its first one, or the one that it stops before."""
 
     def offsets(self, partitions: Iterable[TopicPartition], cluster: ClusterView) -> dict[TopicPartition, int]:
-        """Real offsets, never markers, so that they can be written down before anything is read.
+        """Real offsets, never markers, so that they can be written down before anything is read (cases S14 to S16).
 
         :raises UndefinedOffset: a partition has none and no strategy replaces it.
         """
@@ -42,22 +49,126 @@ class CommittedOffsetsInitializer:
         wanted = list(partitions)
         found = cluster.committed(wanted)
         missing = [partition for partition in wanted if partition not in found]
-        if not missing:
-            return found
-        if self._on_missing is ResetStrategy.NONE:
-            shown = ", ".join(str(partition) for partition in sorted(missing)[:5])
-            msg = f"Undefined offset with no reset policy for partition {shown}"
-            raise UndefinedOffset(msg)
-        rest = cluster.earliest(missing) if self._on_missing is ResetStrategy.EARLIEST else cluster.latest(missing)
-        return found | rest
+        return found | reset(missing, self._on_missing, cluster)
 
 
-def initializer_of(source: Source) -> OffsetsInitializer:
-    """The initializer of the job's startup mode."""
-    match source.startup:
+class TimestampOffsetsInitializer:
+    """The first record at or after a time; the reset strategy decides where there is none (LATEST, says seed 000)."""
+
+    def __init__(self, timestamp_millis: int, on_missing: ResetStrategy = ResetStrategy.LATEST) -> None:
+        self._timestamp_millis = timestamp_millis
+        self._on_missing = on_missing
+
+    def offsets(self, partitions: Iterable[TopicPartition], cluster: ClusterView) -> dict[TopicPartition, int]:
+        wanted = list(partitions)
+        found = cluster.at_time(wanted, self._timestamp_millis)
+        missing = [partition for partition in wanted if partition not in found]
+        why = f"no record at or after timestamp {self._timestamp_millis} and no reset policy"
+        return found | reset(missing, self._on_missing, cluster, why=why)
+
+
+class SpecificOffsetsInitializer:
+    """Offsets that the user names; partitions without an entry start at the group's offsets, as in seed 000.
+
+    :param specific: next record to read, a partition.
+    :param on_missing: for a partition without entry and without committed offset, and for an offset outside the log.
+    """
+
+    def __init__(
+        self, specific: Mapping[TopicPartition, int], on_missing: ResetStrategy, *, warn: Warn = no_warning
+    ) -> None:
+        if not specific:
+            msg = "startup.mode SPECIFIC_OFFSETS was chosen, but no specific offsets were specified"
+            raise UndefinedOffset(msg, remedy="name them in spec.source.startup.specificOffsets")
+        self._specific = dict(specific)
+        self._on_missing = on_missing
+        self._warn = warn
+
+    def offsets(self, partitions: Iterable[TopicPartition], cluster: ClusterView) -> dict[TopicPartition, int]:
+        wanted = list(partitions)
+        named = {one: self._specific[one] for one in wanted if one in self._specific}
+        first, end = cluster.earliest(named), cluster.latest(named)
+        outside = [one for one, offset in named.items() if not first[one] <= offset <= end[one]]
+        if outside:
+            shown = ", ".join(
+                f"{one} at {named[one]} (the log holds {first[one]} to {end[one]})" for one in sorted(outside)[:5]
+            )
+            why = f"startup.specificOffsets names what is not in the log and there is no reset policy: {shown}"
+            replaced = reset(outside, self._on_missing, cluster, why=why)
+            self._warn("OffsetOutOfRange", f"startup.specificOffsets: {shown}; {self._on_missing} instead")
+            named |= replaced
+        rest = [one for one in wanted if one not in named]
+        return named | CommittedOffsetsInitializer(self._on_missing).offsets(rest, cluster)
+
+
+class NamedStopsInitializer:
+    """Stopping offsets that the user names, every partition of them: one without an entry would never end."""
+
+    def __init__(self, specific: Mapping[TopicPartition, int]) -> None:
+        self._specific = dict(specific)
+
+    def offsets(self, partitions: Iterable[TopicPartition], cluster: ClusterView) -> dict[TopicPartition, int]:
+        wanted = list(partitions)
+        missing = sorted(one for one in wanted if one not in self._specific)
+        if missing:
+            msg = f"spec.source.stopping.specificOffsets has no entry for partition {_shown(missing)}"
+            raise UndefinedOffset(msg, remedy="name the offset that each partition stops before, 0 to read none of it")
+        return {one: self._specific[one] for one in wanted}
+
+
+def reset(
+    missing: Iterable[TopicPartition],
+    strategy: ResetStrategy,
+    cluster: ClusterView,
+    *,
+    why: str = "Undefined offset with no reset policy",
+) -> dict[TopicPartition, int]:
+    """Offsets for partitions that have none.
+
+    :raises UndefinedOffset: under strategy NONE, naming them.
+    """
+    wanted = sorted(missing)
+    if not wanted:
+        return {}
+    if strategy is ResetStrategy.NONE:
+        msg = f"{why} for partition {_shown(wanted)}"
+        raise UndefinedOffset(msg)
+    return cluster.earliest(wanted) if strategy is ResetStrategy.EARLIEST else cluster.latest(wanted)
+
+
+def starting_initializer(startup: Startup, *, warn: Warn = no_warning) -> OffsetsInitializer:
+    """The initializer of the job's startup mode.
+
+    :param warn: told of what a person should know.
+    """
+    match startup.mode:
         case StartupMode.EARLIEST:
             return EarliestOffsetsInitializer()
         case StartupMode.LATEST:
             return LatestOffsetsInitializer()
         case StartupMode.GROUP_OFFSETS:
-            return CommittedOffsetsInitializer(source.on_missing_offset)
+            return CommittedOffsetsInitializer(startup.on_missing)
+        case StartupMode.TIMESTAMP:
+            return TimestampOffsetsInitializer(startup.timestamp_millis or 0, startup.on_missing)
+        case StartupMode.SPECIFIC_OFFSETS:
+            return SpecificOffsetsInitializer(offsets_map(startup.specific_offsets), startup.on_missing, warn=warn)
+
+
+def stopping_initializer(stopping: Stopping) -> OffsetsInitializer | None:
+    """The initializer of a bounded job's last offsets, None for a job without an end."""
+    match stopping.mode:
+        case StoppingMode.UNBOUNDED:
+            return None
+        case StoppingMode.LATEST:
+            return LatestOffsetsInitializer()
+        case StoppingMode.GROUP_OFFSETS:
+            return CommittedOffsetsInitializer(ResetStrategy.NONE)
+        case StoppingMode.TIMESTAMP:
+            return TimestampOffsetsInitializer(stopping.timestamp_millis or 0)
+        case StoppingMode.SPECIFIC_OFFSETS:
+            return NamedStopsInitializer(offsets_map(stopping.specific_offsets))
+
+
+def _shown(partitions: list[TopicPartition]) -> str:
+    more = f" and {len(partitions) - 5} more" if len(partitions) > 5 else ""
+    return ", ".join(str(partition) for partition in partitions[:5]) + more

@@ -13,18 +13,18 @@ from sparkapp.model.partition import TopicPartition
 
 
 class Subscriber(Protocol):
-    """Chooses partitions from what the cluster has."""
+    """Chooses partitions from what the cluster has: ``topics`` are the partition counts of its topics."""
 
     def partitions(self, topics: Mapping[str, int]) -> set[TopicPartition]:
-        """The subscribed partitions.
-
-        :param topics: partition counts of the cluster's topics.
-        :raises TopicNotFound: a topic that was asked for by name is missing (case S22).
-        """
+        """The subscribed partitions that exist."""
         ...
 
-    def matches(self, topic: str) -> bool:
-        """Whether a topic belongs to the subscription, whether it exists or not."""
+    def missing(self, topics: Mapping[str, int]) -> str:
+        """What was asked for by name and does not exist, in words; empty where nothing is missing (case S22)."""
+        ...
+
+    def matches(self, partition: TopicPartition) -> bool:
+        """Whether a partition belongs to the subscription, whether it exists or not."""
         ...
 
     def describe(self) -> str:
@@ -39,14 +39,14 @@ class TopicListSubscriber:
     topics: tuple[str, ...]
 
     def partitions(self, topics: Mapping[str, int]) -> set[TopicPartition]:
-        missing = [name for name in self.topics if name not in topics]
-        if missing:
-            msg = f"source topic {', '.join(repr(name) for name in missing)} does not exist on the Kafka brokers"
-            raise TopicNotFound(msg)
-        return {TopicPartition(name, number) for name in self.topics for number in range(topics[name])}
+        return {TopicPartition(name, number) for name in self.topics for number in range(topics.get(name, 0))}
 
-    def matches(self, topic: str) -> bool:
-        return topic in self.topics
+    def missing(self, topics: Mapping[str, int]) -> str:
+        names = [repr(name) for name in self.topics if name not in topics]
+        return f"source topic {', '.join(names)}" if names else ""
+
+    def matches(self, partition: TopicPartition) -> bool:
+        return partition.topic in self.topics
 
     def describe(self) -> str:
         return f"topics {', '.join(self.topics)}"
@@ -62,19 +62,62 @@ class TopicPatternSubscriber:
         return {
             TopicPartition(name, number)
             for name, count in topics.items()
-            if self.matches(name)
+            if self.pattern.fullmatch(name)
             for number in range(count)
         }
 
-    def matches(self, topic: str) -> bool:
-        return self.pattern.fullmatch(topic) is not None
+    def missing(self, topics: Mapping[str, int]) -> str:
+        return ""
+
+    def matches(self, partition: TopicPartition) -> bool:
+        return self.pattern.fullmatch(partition.topic) is not None
 
     def describe(self) -> str:
         return f"topicPattern {self.pattern.pattern!r}"
 
 
+@dataclass(frozen=True, slots=True)
+class PartitionSetSubscriber:
+    """Exactly the named partitions; others of the same topics are never read."""
+
+    chosen: frozenset[TopicPartition]
+
+    def partitions(self, topics: Mapping[str, int]) -> set[TopicPartition]:
+        return {one for one in self.chosen if one.partition < topics.get(one.topic, 0)}
+
+    def missing(self, topics: Mapping[str, int]) -> str:
+        names = [f"'{one}'" for one in sorted(self.chosen - self.partitions(topics))]
+        shown = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+        return f"Partition {shown}" if names else ""
+
+    def matches(self, partition: TopicPartition) -> bool:
+        return partition in self.chosen
+
+    def describe(self) -> str:
+        return f"{len(self.chosen)} named partitions"
+
+
+def require(subscriber: Subscriber, topics: Mapping[str, int], *, or_nothing: bool = False) -> set[TopicPartition]:
+    """The partitions to read, everything that was asked for by name among them.
+
+    :param or_nothing: a pattern may match nothing: idleness, once a job has begun.
+    :raises TopicNotFound: something is missing (case S22), or nothing matches.
+    """
+    missing = subscriber.missing(topics)
+    if missing:
+        msg = f"{missing} does not exist on the Kafka brokers"
+        raise TopicNotFound(msg)
+    found = subscriber.partitions(topics)
+    if not found and not or_nothing:
+        msg = f"{subscriber.describe()} matches no topic with a partition"
+        raise TopicNotFound(msg)
+    return found
+
+
 def subscriber_of(source: Source) -> Subscriber:
     """The subscriber that the job's source asks for."""
+    if source.partitions:
+        return PartitionSetSubscriber(frozenset(source.partitions))
     if source.topic_pattern:
         return TopicPatternSubscriber(re.compile(source.topic_pattern))
     return TopicListSubscriber(source.topics)

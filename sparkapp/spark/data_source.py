@@ -64,6 +64,10 @@ class KafkaSparkStreamReader(DataSourceStreamReader):
     def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:
         return {"plan": self._planner.call("latest", start["plan"])}
 
+    def reportLatestOffset(self) -> dict[str, int]:
+        """Spark shows it as ``sources[0].latestOffset`` of a query's progress; the one place it has for our numbers."""
+        return dict(self._planner.call("progress"))
+
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
         work, columns = self._planner.call("partitions", start["plan"], end["plan"])
         return [SubtaskPartition(one, columns) for one in work]

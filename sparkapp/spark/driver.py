@@ -30,15 +30,15 @@ from sparkapp.sink.lingering import abort_lingering
 from sparkapp.sink.transaction_client import TransactionClient
 from sparkapp.sink.witness import GroupOffsetsWitness
 from sparkapp.source.cluster import KafkaClusterView
-from sparkapp.source.enumerator import KafkaSourceEnumerator
+from sparkapp.source.enumerator import enumerator_of
 from sparkapp.source.group_member import KafkaGroupMember
 from sparkapp.source.group_membership import GroupMembership
 from sparkapp.source.offset_committer import OffsetCommitter
-from sparkapp.source.offsets_initializer import initializer_of
-from sparkapp.source.subscriber import subscriber_of
+from sparkapp.source.offsets_initializer import starting_initializer
 from sparkapp.spark.engine import MicroBatchEngine
 from sparkapp.spark.faults import VARIABLE, Faults
 from sparkapp.spark.preflight import check_kafka
+from sparkapp.spark.progress import Progress
 from sparkapp.spark.reporter import Reporter, now
 from sparkapp.spark.transform import import_function
 
@@ -86,6 +86,12 @@ class Driver:
         try:
             with ExitStack() as stack:
                 self._run(reporter, stack)
+            if self._engine is not None and self._engine.finished:
+                return Termination(
+                    outcome=Outcome.FINISHED, reason="Finished",
+                    message=f"read to its stopping offsets, checkpoint {self._checkpoint_id} is the last",
+                    checkpoint_id=self._checkpoint_id,
+                )  # fmt: skip
             return Termination(
                 outcome=Outcome.DRAINED, reason="Drained", message=f"stopped after checkpoint {self._checkpoint_id}",
                 checkpoint_id=self._checkpoint_id,
@@ -107,6 +113,8 @@ class Driver:
         function = import_function(job.spec.transform)
         # The JVM takes seconds to come up; recovery, which produces nothing, goes on meanwhile.
         session = self._session(stack)
+        progress = Progress(reporter.update)
+        self._serve_metrics(progress, reporter, stack)
         reporter.update(state=DriverState.RECOVERING)
         client = TransactionClient(
             cluster_config(job.spec.kafka, password=password, client_id=f"{job.namespace}.{job.name}")
@@ -114,27 +122,29 @@ class Driver:
         stack.callback(client.close)
         recovery = recover(job, store=self._around.store, control=_Control(job, client, config), now=now())
         self._checkpoint_id = recovery.document.checkpoint_id
+        progress.recovered(recovery)
         self._tell_recovery(recovery, reporter)
-        membership = self._membership(cluster, password, reporter, stack)
-        enumerator = KafkaSourceEnumerator(
-            cluster=cluster, subscriber=subscriber_of(job.spec.source), initializer=initializer_of(job.spec.source),
-            discovery_interval=job.spec.source.discovery_interval_seconds,
-            max_offsets=job.spec.source.max_offsets_per_checkpoint,
-            warn=lambda reason, message: reporter.event(reason, message, warning=True), membership=membership,
+        membership = self._membership(cluster, password, progress, reporter, stack)
+        enumerator = enumerator_of(
+            job.spec, cluster, warn=lambda reason, message: reporter.event(reason, message, warning=True),
+            membership=membership,
         )  # fmt: skip
-        enumerator.start(None if recovery.first_start else recovery.document.offsets)
-        group_offsets = self._group_offsets(config, stack) if membership is None else membership
+        restored = recovery.document
+        same_end = restored.stopping == job.spec.source.stopping.fingerprint
+        enumerator.start(None if recovery.first_start else restored.offsets, restored.stops if same_end else None)
+        group_offsets = self._group_offsets(config, progress, stack) if membership is None else membership
         coordinator = CheckpointCoordinator(
             job, store=self._around.store, document=recovery.document, version=recovery.version,
             committer=KafkaCommitter(client, None),
             group_offsets=group_offsets, now=now, hook=faults.step if faults.armed else no_hook,
         )  # fmt: skip
-        coordinator.begin(enumerator.unplanned())
+        coordinator.begin(enumerator.unplanned(), enumerator.stops)
+        progress.started(coordinator.document, lambda: enumerator.pending)
         engine = MicroBatchEngine(
             job, spark=session.result(), enumerator=enumerator, coordinator=coordinator, function=function,
             folder=self._around.folder, stateful_allowed=self._around.stateful_allowed,
             step=faults.step, hold=faults.hold,
-            completed=lambda completed, seconds: self._completed(completed, seconds, enumerator, reporter),
+            completed=lambda completed, seconds: self._completed(completed, seconds, progress),
         )  # fmt: skip
         if self._draining.is_set():
             return
@@ -148,22 +158,25 @@ class Driver:
             f"attempt {job.attempt} runs with parallelism {job.spec.parallelism}"
             f" after checkpoint {document.checkpoint_id}",
         )
-        reporter.update(state=DriverState.RUNNING, partitions=len(document.splits))
+        reporter.update(state=DriverState.RUNNING)
         engine.await_end()
         if coordinator.mode is not OffsetCommitMode.DISABLED:
             group_offsets.drain(10)
-        coordinator.drained()
-        reporter.event("Drained", f"stopped after checkpoint {self._checkpoint_id}, no transaction is open")
+        coordinator.drained(finished=engine.finished)
+        if engine.finished:
+            reporter.event("Finished", f"read to its stopping offsets; checkpoint {self._checkpoint_id} is the last")
+        else:
+            reporter.event("Drained", f"stopped after checkpoint {self._checkpoint_id}, no transaction is open")
 
     def _membership(
-        self, cluster: KafkaClusterView, password: str, reporter: Reporter, stack: ExitStack
+        self, cluster: KafkaClusterView, password: str, progress: Progress, reporter: Reporter, stack: ExitStack
     ) -> GroupMembership | None:
         """The group that says which partitions are ours; None where the job assigns them itself."""
         source = self._job.spec.source
         if not source.group_membership.subscribes:
             return None
         membership = GroupMembership(
-            cluster=cluster, initializer=initializer_of(source),
+            cluster=cluster, initializer=starting_initializer(source.startup), callback=progress,
             tell=lambda reason, message, warning: reporter.event(reason, message, warning=warning),
             # The lag of partitions that are gone is nobody's here; the next checkpoint tells what is left.
             changed=lambda count: reporter.update(partitions=count, lag_records=0),
@@ -175,8 +188,8 @@ class Driver:
         return membership
 
     @staticmethod
-    def _group_offsets(config: Mapping[str, str], stack: ExitStack) -> OffsetCommitter:
-        committer = OffsetCommitter(config)
+    def _group_offsets(config: Mapping[str, str], progress: Progress, stack: ExitStack) -> OffsetCommitter:
+        committer = OffsetCommitter(config, progress)
         stack.callback(committer.close)
         return committer
 
@@ -192,35 +205,35 @@ class Driver:
         stack.callback(stop)
         return future
 
-    def _completed(
-        self, completed: Completed, seconds: float, enumerator: KafkaSourceEnumerator, reporter: Reporter
-    ) -> None:
+    def _serve_metrics(self, progress: Progress, reporter: Reporter, stack: ExitStack) -> None:
+        port = self._job.spec.metrics_port
+        if not port:
+            return
+        from sparkapp.spark.metrics import MetricsEndpoint  # while the JVM comes up
+
+        try:
+            stack.callback(MetricsEndpoint(self._job, progress, port=port).close)
+        except OSError as error:
+            # Whoever watches the job learns it; the job itself needs no metrics.
+            LOG.warning("no metrics: %s", error)
+            reporter.event(
+                "MetricsUnavailable",
+                f"port {port} of the driver's pod cannot be opened ({error}): set another spec.metrics.prometheus.port",
+                warning=True,
+            )
+
+    def _completed(self, completed: Completed, seconds: float, progress: Progress) -> None:
         document = completed.document
-        records = sum(split.size for split in document.splits)
         self._checkpoint_id = document.checkpoint_id
         self._around.on_completed(completed)
         LOG.info(
             "checkpoint %d: %d offsets in, %d transactions, %.0f ms (write %d ms, commit %d ms)",
-            document.checkpoint_id, records, len(document.committables), seconds * 1000,
-            completed.write_millis, completed.commit_millis,
+            document.checkpoint_id, sum(split.size for split in document.splits), len(document.committables),
+            seconds * 1000, completed.write_millis, completed.commit_millis,
         )  # fmt: skip
-        reporter.update(
-            checkpoint_id=document.checkpoint_id, checkpoint_time=document.created_at,
-            checkpoint_duration_millis=round(seconds * 1000), checkpoint_bytes=completed.bytes,
-            partitions=len(document.splits), lag_records=enumerator.lag, records_in=document.counters.records_in,
-            records_out=document.counters.records_out,
-            records_per_second=round(records / seconds) if seconds > 0 else 0,
-            transactions_committed=document.counters.transactions_committed,
-            transactions_aborted=document.counters.transactions_aborted,
-        )  # fmt: skip
+        progress.completed(completed, seconds)
 
     def _tell_recovery(self, recovery: Recovery, reporter: Reporter) -> None:
-        counters = recovery.document.counters
-        reporter.update(
-            checkpoint_id=recovery.document.checkpoint_id,
-            records_in=counters.records_in, records_out=counters.records_out,
-            transactions_committed=counters.transactions_committed, transactions_aborted=counters.transactions_aborted,
-        )  # fmt: skip
         if recovery.aborted:
             reporter.event(
                 "TransactionsAborted", f"{recovery.aborted} lingering transaction(s) of former attempts aborted"
@@ -251,7 +264,10 @@ class _Control:
         # A lingering transaction with offsets of the same partitions would make the witness wait for it.
         prefixes = (document.prefix, *document.former_prefixes)
         committer = KafkaCommitter(
-            self._client, witness, before_witness=lambda: self._abort_early(prefixes, document.hint)
+            self._client,
+            witness,
+            job_uid=self._job.uid,
+            before_witness=lambda: self._abort_early(prefixes, document.hint),
         )
         return committer.commit(document.committables)
 

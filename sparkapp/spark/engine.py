@@ -7,7 +7,7 @@ import secrets
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -83,6 +83,7 @@ class MicroBatchEngine:
         self._pending: tuple[KafkaPartitionSplit, ...] | None = None
         self._due = clock()
         self._draining = threading.Event()
+        self._finished_after: int | None = None
         self._lock = threading.Lock()
         """Guards the three below: whether a checkpoint is planned or under way, and whether another one may begin."""
         self._in_batch = False
@@ -113,11 +114,19 @@ class MicroBatchEngine:
         groups = splits_by_subtask(self._pending, self._job.spec.parallelism)
         return [SubtaskSplits(subtask, splits) for subtask, splits in groups.items()], self._columns
 
+    def progress(self) -> Mapping[str, int]:
+        pending = self._enumerator.pending
+        known = {} if pending is None else {"pendingRecords": sum(pending.values())}
+        return {"plan": self._plan, "checkpoint": self._settled, **known}
+
     def _latest(self, start: int) -> int:
         if self._pending is not None and self._plan == start + 1:
             return self._plan
         now = self._clock()
-        if self._draining.is_set() or now < self._due:
+        finished = self._enumerator.finished
+        if finished:
+            self._finish()
+        if finished or self._draining.is_set() or now < self._due:
             return start
         self._enumerator.discover_if_due()
         splits = self._enumerator.plan()
@@ -133,6 +142,20 @@ class MicroBatchEngine:
             self._pending = splits
             self._plan = start + 1
         return self._plan
+
+    def _finish(self) -> None:
+        """A bounded source has reached its end: drains once Spark has seen so twice without a batch in between.
+
+        After the last records Spark may run one batch more, without any, for rows that wait for the watermark.
+        """
+        if self._finished_after == self._settled:
+            self._draining.set()
+        self._finished_after = self._settled
+
+    @property
+    def finished(self) -> bool:
+        """Ended because a bounded source was read to its end."""
+        return self._stopped and self._enumerator.finished
 
     # -- the life of the query ------------------------------------------------------------------------------------
 
@@ -224,6 +247,7 @@ class MicroBatchEngine:
             )
         started = self._clock()
         splits = self._pending if self._pending is not None else self._enumerator.unplanned()
+        self._coordinator.prepare(splits)
         frame, orders, aligned = self._orders(frame, checkpoint_id, splits)
         results = self._write(frame, orders, checkpoint_id)
         completed = self._coordinator.complete(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Client, Listener
 from pathlib import Path
@@ -41,6 +41,10 @@ class Planner(Protocol):
 
     def partitions(self, start: int, end: int) -> tuple[Sequence[SubtaskSplits], frozenset[str]]:
         """The work between two tokens, one entry a task, and the columns that the transform uses."""
+        ...
+
+    def progress(self) -> Mapping[str, int]:
+        """Numbers for Spark's own progress reports."""
         ...
 
 
@@ -76,6 +80,7 @@ class PlannerServer:
             "initial": self._planner.initial,
             "latest": self._planner.latest,
             "partitions": self._planner.partitions,
+            "progress": self._planner.progress,
         }
         while True:
             try:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from sparkapp.model.errors import TransactionTimeoutTooLong
-from sparkapp.model.job import Job
+from sparkapp.model.job import Job, OnTopicDeleted
 from sparkapp.model.semantic import Semantic
 from sparkapp.source.cluster import KafkaClusterView, require_topics
-from sparkapp.source.subscriber import subscriber_of
+from sparkapp.source.subscriber import require, subscriber_of
 
 _MAX_TIMEOUT = "transaction.max.timeout.ms"
 
@@ -20,7 +20,8 @@ def check_kafka(job: Job, cluster: KafkaClusterView) -> None:
         come up.
     """
     require_topics(cluster, [job.spec.sink.topic])
-    subscriber_of(job.spec.source).partitions(cluster.topics())
+    if job.spec.source.on_topic_deleted is OnTopicDeleted.FAIL:
+        require(subscriber_of(job.spec.source), cluster.topics(), or_nothing=True)
     if job.spec.sink.semantic is not Semantic.EXACTLY_ONCE:
         return
     allowed = cluster.broker_config(_MAX_TIMEOUT)

@@ -47,6 +47,11 @@ def decode_engine(text: str) -> EngineState:
     return EngineState(plan, metadata)
 
 
+def watermark_millis(engine: str) -> int | None:
+    """The event-time watermark that the document's last batch ran with, in ms since 1970; None where there is none."""
+    return json.loads(decode_engine(engine).metadata).get("batchWatermarkMs") or None
+
+
 def rebuild(folder: Path, *, job_uid: str, checkpoint_id: int, engine: EngineState) -> None:
     """Makes the query resume with batch ``checkpoint_id``, whatever the folder said before.
 

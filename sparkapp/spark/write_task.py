@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 import pyarrow as pa
 
 from sparkapp.model.committable import KafkaCommittable
+from sparkapp.model.settlement import offset_mark
 from sparkapp.model.split import KafkaPartitionSplit
 
 RESULT_SCHEMA = pa.schema([pa.field("result", pa.string())])
@@ -79,7 +80,7 @@ def write_partition(
     if order.hold_seconds:
         time.sleep(order.hold_seconds)
     committable = writer.pre_commit(
-        order.ranges, group_id=order.group_id, metadata=f"{job.uid}/{job.attempt}/{order.checkpoint_id}"
+        order.ranges, group_id=order.group_id, metadata=offset_mark(job.uid, job.attempt, order.checkpoint_id)
     )
     yield encode_result(WriteResult(index=index, records=writer.records, committable=committable))
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from confluent_kafka import Consumer
+from confluent_kafka import TopicPartition as ClientPartition
 
 from sparkapp.model.committable import KafkaCommittable
 from sparkapp.model.errors import (
@@ -12,10 +14,11 @@ from sparkapp.model.errors import (
     KafkaUnreachable,
 )
 from sparkapp.model.partition import TopicPartition
-from sparkapp.model.settlement import EndTxnAnswer
+from sparkapp.model.settlement import EndTxnAnswer, GroupOffset, offset_mark
 from sparkapp.model.split import KafkaPartitionSplit
 from sparkapp.sink.committer import KafkaCommitter, Outcome
 from sparkapp.sink.transaction_client import TransactionClient
+from tests.support.harness import JOB_UID
 
 SPLIT = KafkaPartitionSplit(TopicPartition("in", 0), 10, 20)
 OTHER = KafkaPartitionSplit(TopicPartition("in", 1), 0, 5)
@@ -66,6 +69,10 @@ class Offsets:
         return {one: self.offsets[one] for one in partitions if one in self.offsets}
 
 
+def marked(offset, checkpoint=1):
+    return GroupOffset(offset, offset_mark(JOB_UID, 1, checkpoint))
+
+
 class Time:
     """A clock that only sleeping moves."""
 
@@ -83,7 +90,9 @@ class Time:
 
 def committer(coordinator, witness=None, **options):
     time = Time()
-    return KafkaCommitter(coordinator, witness, clock=time, sleep=time.sleep, timeout=5, **options), time
+    return KafkaCommitter(
+        coordinator, witness, job_uid=JOB_UID, clock=time, sleep=time.sleep, timeout=5, **options
+    ), time
 
 
 def outcomes(settled):
@@ -118,7 +127,7 @@ def test_C01_retries_end_with_the_deadline():
 
 def test_C02_an_unknown_answer_fails_the_job_and_settles_nothing():
     coordinator = Coordinator(p_0=[EndTxnAnswer.OTHER_FATAL], p_1=[EndTxnAnswer.NONE])
-    subject, _ = committer(coordinator, Offsets({SPLIT.partition: 20}))
+    subject, _ = committer(coordinator, Offsets({SPLIT.partition: marked(20)}))
     with pytest.raises(CommitOutcomeUnknown, match="p-0"):
         subject.commit([committable(0), committable(1)])
     assert coordinator.asked == [["p-0", "p-1"]], "the others of the checkpoint were asked all the same"
@@ -142,12 +151,14 @@ ASKED = [
 @pytest.mark.parametrize(
     ("committed", "expected"),
     [
-        ({SPLIT.partition: 20, OTHER.partition: 5}, Outcome.COMMITTED),
-        ({SPLIT.partition: 25, OTHER.partition: 9}, Outcome.COMMITTED),
-        ({SPLIT.partition: 10}, Outcome.LOST),
-        ({}, Outcome.LOST),
-        ({SPLIT.partition: 20}, Outcome.UNCERTAIN),
-        ({SPLIT.partition: 15, OTHER.partition: 0}, Outcome.UNCERTAIN),
+        ({SPLIT.partition: marked(20), OTHER.partition: marked(5)}, Outcome.COMMITTED),
+        ({SPLIT.partition: marked(25, 2), OTHER.partition: marked(9, 2)}, Outcome.COMMITTED),
+        ({SPLIT.partition: marked(10, 0), OTHER.partition: marked(0, 0)}, Outcome.LOST),
+        ({SPLIT.partition: marked(500, 0), OTHER.partition: marked(0, 0)}, Outcome.LOST),
+        ({}, Outcome.UNCERTAIN),
+        ({SPLIT.partition: GroupOffset(20), OTHER.partition: GroupOffset(5)}, Outcome.UNCERTAIN),
+        ({SPLIT.partition: marked(20)}, Outcome.UNCERTAIN),
+        ({SPLIT.partition: marked(15), OTHER.partition: marked(0, 0)}, Outcome.UNCERTAIN),
     ],
 )
 def test_C03_C07_the_witness_decides_what_the_coordinator_no_longer_knows(answer, committed, expected):
@@ -159,7 +170,7 @@ def test_C03_C07_the_witness_decides_what_the_coordinator_no_longer_knows(answer
 
 
 @pytest.mark.parametrize("answer", ASKED)
-@pytest.mark.parametrize("witness", [None, Offsets({SPLIT.partition: 20})])
+@pytest.mark.parametrize("witness", [None, Offsets({SPLIT.partition: marked(20)})])
 def test_C03_C07_without_anything_to_compare_the_outcome_is_uncertain_never_dropped(answer, witness):
     ranges = () if witness else (SPLIT,)
     subject, _ = committer(Coordinator(p_0=[answer]), witness)
@@ -169,7 +180,7 @@ def test_C03_C07_without_anything_to_compare_the_outcome_is_uncertain_never_drop
 
 def test_C03_the_witness_is_asked_once_for_all_and_after_the_room_was_cleared():
     order = []
-    witness = Offsets({SPLIT.partition: 20})
+    witness = Offsets({SPLIT.partition: marked(20), OTHER.partition: marked(0, 0)})
     coordinator = Coordinator(
         p_0=[EndTxnAnswer.PRODUCER_FENCED], p_1=[EndTxnAnswer.NONE], p_2=[EndTxnAnswer.INVALID_TXN_STATE]
     )
@@ -285,6 +296,28 @@ def test_C03_superseded_before_its_commit_is_found_lost(harness, site, ranges):
     assert (settled.outcome, settled.answer) == (Outcome.LOST, EndTxnAnswer.PRODUCER_FENCED)
     assert second.aborted.ids == (state.pending[0].transactional_id,)
     assert site.numbers() == []
+    assert site.open_transactions() == []
+
+
+@pytest.mark.parametrize("committed", [True, False])
+def test_C03_a_group_that_was_ahead_of_the_job_proves_nothing_by_its_offsets(harness, site, ranges, committed):
+    """EARLIEST with a group of old: its offsets lie beyond the transaction's whether that was committed or not."""
+    consumer = Consumer({"bootstrap.servers": site.bootstrap, "group.id": site.prefix})
+    ahead = [ClientPartition(*one.partition, 500) for one in ranges]
+    consumer.commit(offsets=ahead, asynchronous=False)
+    consumer.close()
+    first = harness(group_id=site.prefix).open()
+    first.write(1)
+    state = first.snapshot(1, ranges=ranges)
+    if committed:
+        first.notify(1)
+        site.await_ended()
+    harness().pool.begin(state.pending[0].transactional_id)
+    second = harness(group_id=site.prefix).restore(state)
+    (settled,) = second.settled
+    expected = Outcome.COMMITTED if committed else Outcome.LOST
+    assert (settled.outcome, settled.answer) == (expected, EndTxnAnswer.PRODUCER_FENCED)
+    assert site.numbers() == ([1] if committed else [])
     assert site.open_transactions() == []
 
 

@@ -11,13 +11,14 @@ import pytest
 from sparkapp.model.committable import KafkaCommittable
 from sparkapp.model.deadline import Deadline
 from sparkapp.model.partition import TopicPartition
-from sparkapp.model.settlement import EndTxnAnswer
+from sparkapp.model.settlement import EndTxnAnswer, offset_mark
 from sparkapp.model.split import KafkaPartitionSplit
 from sparkapp.native.batch import open_producer
 from sparkapp.sink.committer import KafkaCommitter, Outcome
 from sparkapp.sink.producer_pool import ProducerPool
 from sparkapp.sink.transactions import TransactionState
 from sparkapp.sink.witness import GroupOffsetsWitness
+from tests.support.harness import JOB_UID, mark_starts
 
 ROW = pa.RecordBatch.from_pydict({"value": [b"42"]})
 
@@ -198,7 +199,9 @@ def test_P11_a_transaction_older_than_its_timeout_is_reported_as_lost(make_topic
     entry = pool.begin(f"{site.prefix}-0")
     entry.producer.produce(ROW, topic=site.topic)
     split = KafkaPartitionSplit(TopicPartition(source, 0), 0, 5)
-    entry.producer.send_offsets({split.partition: split.stop}, group_id=site.prefix, metadata="", timeout=30)
+    mark_starts(site.bootstrap, site.prefix, [split], 0)
+    mark = offset_mark(JOB_UID, 1, 1)
+    entry.producer.send_offsets({split.partition: split.stop}, group_id=site.prefix, metadata=mark, timeout=30)
     assert entry.producer.flush(30) == 1
     pool.close()
     deadline = Deadline.after(40)
@@ -209,7 +212,7 @@ def test_P11_a_transaction_older_than_its_timeout_is_reported_as_lost(make_topic
     triple = (f"{site.prefix}-0", entry.producer_id, entry.producer_epoch)
     one = committable(triple, ranges=(split,) if witnessed else ())
     witness = GroupOffsetsWitness({"bootstrap.servers": site.bootstrap}, group_id=site.prefix)
-    (settled,) = KafkaCommitter(site.client, witness).commit([one])
+    (settled,) = KafkaCommitter(site.client, witness, job_uid=JOB_UID).commit([one])
     assert settled.outcome is (Outcome.LOST if witnessed else Outcome.UNCERTAIN)
     assert settled.answer is EndTxnAnswer.PRODUCER_FENCED
     assert site.records() == []

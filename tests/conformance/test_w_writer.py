@@ -11,12 +11,13 @@ from sparkapp.model.deadline import Deadline
 from sparkapp.model.errors import InvalidArgument, KafkaSparkJobError, PreCommitFailed, TransactionFenced
 from sparkapp.model.partition import TopicPartition
 from sparkapp.model.semantic import Semantic
+from sparkapp.model.settlement import GroupOffset, offset_mark
 from sparkapp.model.split import KafkaPartitionSplit
 from sparkapp.native.batch import open_producer
 from sparkapp.sink.committer import Outcome
 from sparkapp.sink.producer_pool import ProducerPool
 from sparkapp.sink.witness import GroupOffsetsWitness
-from tests.support.harness import State
+from tests.support.harness import JOB_UID, State
 
 
 def row(value: int) -> pa.RecordBatch:
@@ -238,11 +239,11 @@ def test_offsets_move_with_the_transaction_or_not_at_all(harness, site, make_top
     state = writer.snapshot(1, ranges=(KafkaPartitionSplit(partition, 0, 7),))
     assert state.pending[0].ranges == (KafkaPartitionSplit(partition, 0, 7),)
     writer.notify(1)
-    assert witness.committed([partition]) == {partition: 7}
+    assert witness.committed([partition]) == {partition: GroupOffset(7, offset_mark(JOB_UID, 1, 1))}
     writer.write(2)
     writer.snapshot(2, ranges=(KafkaPartitionSplit(partition, 7, 9),))
     harness(group_id=site.prefix).open()
-    assert witness.committed([partition]) == {partition: 7}, "the second transaction was aborted"
+    assert witness.committed([partition])[partition].offset == 7, "the second transaction was aborted"
     assert site.open_transactions() == []
     assert site.numbers() == [1]
 

@@ -49,7 +49,11 @@ def documents(draw):
         for number in draw(st.lists(st.integers(0, 10**6), unique=True, max_size=5))
         for subtask in [draw(st.integers(0, parallelism - 1))]
     )
+    stopping = draw(words)
     return CheckpointDocument(
+        stopping=stopping,
+        stops={split.partition: draw(small) for split in splits} if stopping else {},
+        finished=draw(st.booleans()) if stopping else False,
         job_uid=draw(words),
         attempt=draw(st.integers(1, 1 << 40)),
         checkpoint_id=checkpoint_id,

@@ -16,6 +16,8 @@ class FakeCluster:
     starts: dict[TopicPartition, int] = field(default_factory=dict)
     ends: dict[TopicPartition, int] = field(default_factory=dict)
     commits: dict[TopicPartition, int] = field(default_factory=dict)
+    times: dict[TopicPartition, list[int]] = field(default_factory=dict)
+    """Each record's time, from the log start on."""
 
     def topics(self) -> dict[str, int]:
         return dict(self.partitions)
@@ -25,6 +27,14 @@ class FakeCluster:
 
     def latest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         return {one: self.ends.get(one, 0) for one in partitions}
+
+    def at_time(self, partitions: Iterable[TopicPartition], millis: int) -> dict[TopicPartition, int]:
+        found = {}
+        for one in partitions:
+            later = [number for number, time in enumerate(self.times.get(one, [])) if time >= millis]
+            if later:
+                found[one] = self.starts.get(one, 0) + later[0]
+        return found
 
     def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         return {one: self.commits[one] for one in partitions if one in self.commits}

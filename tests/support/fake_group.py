@@ -6,18 +6,31 @@ For the rules of :class:`GroupMembership` alone; what real brokers do is judged 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from sparkapp.model.job import ResetStrategy
 from sparkapp.model.partition import TopicPartition
+from sparkapp.model.positions import ResetStrategy
 from sparkapp.model.split import KafkaPartitionSplit
-from sparkapp.source.enumerator import KafkaSourceEnumerator
+from sparkapp.source.enumerator import EnumeratorOptions, KafkaSourceEnumerator
 from sparkapp.source.group_membership import GroupMembership
 from sparkapp.source.offsets_initializer import CommittedOffsetsInitializer
 from sparkapp.source.subscriber import TopicListSubscriber
 from tests.support.fake_cluster import FakeCluster
 
 TOPIC = "t"
+
+
+class Commits:
+    """Counts commits as the driver's progress does."""
+
+    def __init__(self) -> None:
+        self.succeeded = 0
+        self.failed = 0
+
+    def on_complete(self, _: Mapping[TopicPartition, int], error: str) -> None:
+        self.succeeded += not error
+        self.failed += bool(error)
 
 
 class FakeMember:
@@ -30,13 +43,16 @@ class FakeMember:
         self.under_way: tuple[KafkaPartitionSplit, ...] | None = None
         initializer = CommittedOffsetsInitializer(ResetStrategy.EARLIEST)
         self.told: list[str] = []
+        self.commits = Commits()
         self.membership = GroupMembership(
             cluster=group.cluster, initializer=initializer,
             tell=lambda reason, _message, _warning: self.told.append(reason), changed=lambda _: None,
+            callback=self.commits,
         )  # fmt: skip
         self.enumerator = KafkaSourceEnumerator(
-            cluster=group.cluster, subscriber=TopicListSubscriber((TOPIC,)), initializer=initializer,
-            discovery_interval=0, max_offsets=3, warn=lambda *_: None, membership=self.membership,
+            cluster=group.cluster, subscriber=TopicListSubscriber((TOPIC,)), starting=initializer,
+            options=EnumeratorOptions(discovery_interval=0, max_offsets=3), warn=lambda *_: None,
+            membership=self.membership,
         )  # fmt: skip
         self.enumerator.start(restored)
 
@@ -62,7 +78,7 @@ class FakeMember:
         if offsets and self.group.accept(self, offsets):
             self.membership.committed(offsets)
         elif offsets:
-            self.membership.not_committed(offsets, again=False)
+            self.membership.not_committed(offsets, "refused", again=False)
 
     def give_back(self, partitions: set[TopicPartition], *, finishing: bool) -> None:
         """The revoke callback of the member's thread, with an engine that finishes in time or does not."""

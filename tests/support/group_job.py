@@ -16,16 +16,16 @@ from dataclasses import dataclass, field
 from sparkapp.model.client_config import consumer_config, group_member_config
 from sparkapp.model.errors import KafkaSparkJobError
 from sparkapp.model.group_membership import Assignor, MembershipMode, MembershipOptions
-from sparkapp.model.job import Job, JobSpec, KafkaCluster, ResetStrategy, Sink, Source, Transform
+from sparkapp.model.job import Job, JobSpec, KafkaCluster, Sink, Source, Transform
 from sparkapp.model.semantic import Semantic
 from sparkapp.model.split import KafkaPartitionSplit
 from sparkapp.native.batch import open_consumer
 from sparkapp.source.cluster import KafkaClusterView
-from sparkapp.source.enumerator import KafkaSourceEnumerator
+from sparkapp.source.enumerator import enumerator_of
 from sparkapp.source.group_member import KafkaGroupMember
 from sparkapp.source.group_membership import GroupMembership
-from sparkapp.source.offsets_initializer import initializer_of
-from sparkapp.source.subscriber import subscriber_of
+from sparkapp.source.offsets_initializer import starting_initializer
+from tests.support.fake_group import Commits
 
 
 def membership_options(**fields: object) -> MembershipOptions:
@@ -56,13 +56,16 @@ class GroupJob:
     properties: dict[str, str] = field(default_factory=dict)
     values: list[int] = field(default_factory=list)
     events: list[str] = field(default_factory=list)
+    commits: Commits = field(default_factory=Commits)
     failure: KafkaSparkJobError | None = None
 
     def start(self) -> GroupJob:
         source = Source(
-            topics=(self.topic,), group_id=self.group, group_membership=self.options,
-            on_missing_offset=ResetStrategy.EARLIEST,
-        )  # fmt: skip
+            topics=(self.topic,),
+            group_id=self.group,
+            group_membership=self.options,
+            max_offsets_per_checkpoint=self.max_offsets,
+        )
         sink = Sink(topic="nowhere", semantic=Semantic.AT_LEAST_ONCE, transactional_id_prefix=self.group)
         spec = JobSpec(
             kafka=KafkaCluster(bootstrap_servers=self.bootstrap), source=source, transform=Transform(), sink=sink
@@ -72,12 +75,10 @@ class GroupJob:
         self._cluster = KafkaClusterView(config, read_committed=True)
         self._reader = open_consumer(config)
         self.membership = GroupMembership(
-            cluster=self._cluster, initializer=initializer_of(source), tell=self._tell, changed=lambda _: None
-        )
-        self.enumerator = KafkaSourceEnumerator(
-            cluster=self._cluster, subscriber=subscriber_of(source), initializer=initializer_of(source),
-            discovery_interval=300, max_offsets=self.max_offsets, warn=lambda *_: None, membership=self.membership,
+            cluster=self._cluster, initializer=starting_initializer(source.startup), tell=self._tell,
+            changed=lambda _: None, callback=self.commits,
         )  # fmt: skip
+        self.enumerator = enumerator_of(spec, self._cluster, warn=lambda *_: None, membership=self.membership)
         self.enumerator.start(None)
         self.member = KafkaGroupMember(
             {**group_member_config(job, password=""), **self.properties}, membership=self.membership,

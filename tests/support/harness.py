@@ -11,11 +11,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
+from confluent_kafka import Consumer
+from confluent_kafka import TopicPartition as ClientPartition
 
 from sparkapp.model.committable import KafkaCommittable
 from sparkapp.model.deadline import Deadline
 from sparkapp.model.job import Job, JobSpec, KafkaCluster, Sink, Source, Transform
+from sparkapp.model.partition import TopicPartition
 from sparkapp.model.semantic import Semantic
+from sparkapp.model.settlement import offset_mark
 from sparkapp.model.split import KafkaPartitionSplit
 from sparkapp.model.transactional_id import FIRST_HINT, TransactionalIdHint, snapshot_hint
 from sparkapp.native.batch import open_producer
@@ -26,6 +30,7 @@ from sparkapp.sink.transaction_client import TransactionClient
 from sparkapp.sink.witness import GroupOffsetsWitness
 from sparkapp.sink.writer import KafkaWriter, producer_config
 
+JOB_UID = "uid"
 _OPEN_SECONDS = 2.0
 """A fenced producer's transaction never opens; the rest do within milliseconds."""
 
@@ -52,6 +57,14 @@ def merged(states: Iterable[State]) -> State:
         pending=tuple(committable for one in every for committable in one.pending),
         prefix=every[0].prefix,
     )
+
+
+def mark_starts(bootstrap: str, group_id: str, splits: Iterable[KafkaPartitionSplit], checkpoint_id: int) -> None:
+    """The marks that the coordinator leaves before the first range of a partition is written."""
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group_id})
+    mark = offset_mark(JOB_UID, 1, checkpoint_id)
+    consumer.commit(offsets=[ClientPartition(*one.partition, one.start, mark) for one in splits], asynchronous=False)
+    consumer.close()
 
 
 @dataclass
@@ -92,7 +105,7 @@ class Harness:
             parallelism=self.parallelism,
         )
         shared = {"bootstrap.servers": self.bootstrap, "client.id": "harness"}
-        job = Job(namespace="ns", name="job", uid="uid", generation=1, attempt=1, spec=spec)
+        job = Job(namespace="ns", name="job", uid=JOB_UID, generation=1, attempt=1, spec=spec)
         self.sink = sink
         self.client = TransactionClient(shared, timeout=self.timeout)
         self.pool = ProducerPool(
@@ -101,11 +114,12 @@ class Harness:
         self._shared = shared
         self._pending: dict[int, KafkaCommittable] = {}
         self._labels: dict[int, int] = {}
+        self._placed: set[TopicPartition] = set()
 
     def committer(self, **options: object) -> KafkaCommitter:
         """A committer of the driver's kind; the witness asks the harness's group."""
         witness = GroupOffsetsWitness(self._shared, group_id=self.group_id, timeout=10) if self.group_id else None
-        return KafkaCommitter(self.client, witness, timeout=self.timeout, **options)  # type: ignore[arg-type]
+        return KafkaCommitter(self.client, witness, job_uid=JOB_UID, timeout=self.timeout, **options)  # type: ignore[arg-type]
 
     def open(self, state: State | None = None) -> Harness:
         """Starts the life: settles what the state names, aborts what lingers (subtask 0 does so for the job)."""
@@ -145,7 +159,9 @@ class Harness:
     def snapshot(self, label: int, ranges: tuple[KafkaPartitionSplit, ...] = ()) -> State:
         """Pre-commits the current transaction as checkpoint ``label``; what follows belongs to the next one."""
         self._begin()
-        committable = self.writer.pre_commit(ranges, group_id=self.group_id)
+        mark = offset_mark(JOB_UID, 1, self._checkpoint_id)
+        self._place([split for split in ranges if split.partition not in self._placed])
+        committable = self.writer.pre_commit(ranges, group_id=self.group_id, metadata=mark)
         if committable is not None:
             self._pending[self._checkpoint_id] = committable
         self._labels[label] = self._checkpoint_id
@@ -187,6 +203,11 @@ class Harness:
         if not self._begun:
             self.writer.begin(self._checkpoint_id)
             self._begun = True
+
+    def _place(self, splits: list[KafkaPartitionSplit]) -> None:
+        if splits and self.group_id is not None:
+            mark_starts(self.bootstrap, self.group_id, splits, self._checkpoint_id - 1)
+            self._placed |= {split.partition for split in splits}
 
     def _await_open(self) -> None:
         """Ends early when the transaction is open; a fenced one never is, and later steps say so."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 import copy
 import json
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from confluent_kafka import ConsumerGroupTopicPartitions
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, NewPartitions
 
 from demo.data import SourceRecord
 from demo.environment import ClusterEnvironment
@@ -94,18 +94,24 @@ class JobSite:
         """Changes the job's spec."""
         self.kubectl.patch(names.PLURAL, NAME, {"spec": changes})
 
-    def load(self, count: int) -> int:
-        """Puts ``count`` more records into the source topic; returns how many there are now."""
+    def load(self, count: int, *, topic: str = "") -> int:
+        """Puts ``count`` more records into the source topic, or another one; returns how many there are now."""
         records = numbered(range(self._numbered, self._numbered + count))
-        with PacedLoader(self.environment.bootstrap, self.source, records, total=count, rate=1e9) as loader:
+        with PacedLoader(self.environment.bootstrap, topic or self.source, records, total=count, rate=1e9) as loader:
             loader.finish(60)
         self._numbered += count
         return self._numbered
 
-    def judge(self, expect: Expectation = same) -> Verdict:
-        """Compares what read_committed readers get with what is in the source."""
+    def grow(self, partitions: int) -> None:
+        """Gives the source topic more partitions."""
+        admin = AdminClient({"bootstrap.servers": self.environment.bootstrap})
+        admin.create_partitions([NewPartitions(self.source, partitions)])[self.source].result(30)
+
+    def judge(self, expect: Expectation = same, *, also: Sequence[str] = ()) -> Verdict:
+        """Compares what read_committed readers get with what is in the source (``also``: and in further topics)."""
         sink = read_committed(self.environment.bootstrap, self.sink)
-        return compare(read_committed(self.environment.bootstrap, self.source), sink, expect=expect)
+        source = [one for topic in (self.source, *also) for one in read_committed(self.environment.bootstrap, topic)]
+        return compare(source, sink, expect=expect)
 
     def assert_exactly_once(self, records: int, *, seconds: float, expect: Expectation = same) -> None:
         """Waits until the job has read everything; then every record is in the sink once, and nothing is open."""

@@ -106,11 +106,14 @@ class OperatorBench:
         )
         self.kubernetes.set_data(KEY, names.report_config_map(KEY.name), names.REPORT_KEY, text)
 
-    def checkpoint(self, attempt: int, checkpoint_id: int, *, drained: bool = False, uid: str = "job-uid") -> None:
+    def checkpoint(
+        self, attempt: int, checkpoint_id: int, *, drained: bool = False, finished: bool = False, uid: str = "job-uid"
+    ) -> None:
         """The driver writes its state."""
         document = CheckpointDocument(
             job_uid=uid, attempt=attempt, checkpoint_id=checkpoint_id, created_at="2026-11-21T12:00:00Z",
             parallelism=2, prefix="team.orders", drained=drained,
+            stopping="LATEST" if finished else "", finished=finished,
         )  # fmt: skip
         self.kubernetes.set_data(KEY, names.state_config_map(KEY.name), names.CHECKPOINT_KEY, encode(document))
 
@@ -127,7 +130,7 @@ class OperatorBench:
     ) -> None:
         """The driver's container ends, with a last word or without."""
         text = encode_termination(termination) if termination is not None else ""
-        drained = termination is not None and termination.outcome is Outcome.DRAINED
+        drained = termination is not None and termination.outcome is not Outcome.FAILED
         self.kubernetes.pod_ends(
             names.driver_pod(KEY.name, attempt), message=text, code=0 if drained else code, reason=reason
         )
@@ -135,6 +138,9 @@ class OperatorBench:
 
 DRAINED = Termination(
     outcome=Outcome.DRAINED, reason="Drained", message="stopped after checkpoint 10", checkpoint_id=10
+)
+FINISHED = Termination(
+    outcome=Outcome.FINISHED, reason="Finished", message="read to its stopping offsets", checkpoint_id=10
 )
 FAILED = Termination(
     outcome=Outcome.FAILED, reason="KafkaUnreachable", message="no broker answered", remedy="check the brokers"

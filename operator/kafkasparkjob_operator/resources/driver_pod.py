@@ -62,12 +62,27 @@ def driver_pod(job: JobIdentity, wanted: Wanted, *, attempt: int) -> dict[str, A
         ],
         "volumes": volumes,
     }
+    annotations = {}
+    if wanted.spec.metrics_port:
+        spec["containers"][0]["ports"] = [{"name": names.METRICS_PORT, "containerPort": wanted.spec.metrics_port}]
+        # What Prometheus looks for where no PodMonitor tells it.
+        annotations = {
+            "prometheus.io/scrape": "true",
+            "prometheus.io/port": str(wanted.spec.metrics_port),
+            "prometheus.io/path": names.METRICS_PATH,
+        }
     if workload.image_pull_secrets:
         spec["imagePullSecrets"] = [{"name": name} for name in workload.image_pull_secrets]
     return {
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": metadata(job, names.driver_pod(job.name, attempt), attempt=attempt, role=names.ROLE_DRIVER),
+        "metadata": metadata(
+            job,
+            names.driver_pod(job.name, attempt),
+            attempt=attempt,
+            role=names.ROLE_DRIVER,
+            annotations=annotations,
+        ),
         "spec": spec,
     }
 

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from sparkapp.model.job import JobSpec, KafkaCluster, Sink, Source, StartupMode, Transform
+from sparkapp.model.job import JobSpec, KafkaCluster, Sink, Source, Transform
+from sparkapp.model.positions import Startup, StartupMode
 from sparkapp.model.semantic import Semantic
 from tests.support.local_job import LocalJob
 
@@ -33,7 +34,9 @@ def local_job(broker: str, unique: str, tmp_path: Path, make_topic: Callable[...
         **source: object,
     ) -> LocalJob:
         topic = str(source.pop("topic", "") or make_topic(partitions, "in"))
-        fields: dict[str, object] = {"topics": (topic,), "startup": StartupMode.EARLIEST, **source}
+        if "partitions_" in source:
+            source["partitions"] = source.pop("partitions_")
+        fields: dict[str, object] = {"topics": (topic,), "startup": Startup(mode=StartupMode.EARLIEST), **source}
         spec = JobSpec(
             kafka=KafkaCluster(bootstrap_servers=broker),
             source=Source(group_id=unique, max_offsets_per_checkpoint=max_offsets, **fields),  # type: ignore[arg-type]

@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 from kafkasparkjob_operator.settings import Settings
+from sparkapp.model import names
 from tests.support.api_client import REPOSITORY, ApiClient
 from tests.support.operator_process import Place
 
@@ -122,9 +123,25 @@ def test_no_right_over_secrets_and_none_by_wildcard(chart: Render) -> None:
             assert "*" not in rule["resources"] + rule["verbs"] + rule["apiGroups"]
 
 
+def test_a_pod_monitor_finds_the_drivers_of_the_watched_namespaces(chart: Render) -> None:
+    assert of_kind(chart(), "PodMonitor") == []
+    monitor = of_kind(chart("metrics.podMonitor.enabled=true", "metrics.podMonitor.labels.release=prom"), "PodMonitor")
+    assert monitor[0]["metadata"]["labels"]["release"] == "prom"
+    spec = monitor[0]["spec"]
+    assert spec["namespaceSelector"] == {"any": True}
+    assert spec["selector"]["matchLabels"] == {names.LABEL_ROLE: names.ROLE_DRIVER}
+    assert spec["podMetricsEndpoints"][0] == {
+        "port": names.METRICS_PORT, "path": names.METRICS_PATH, "interval": "30s"
+    }  # fmt: skip
+    assert set(spec["podTargetLabels"]) == {names.LABEL_JOB, names.LABEL_ATTEMPT}
+    some = chart("metrics.podMonitor.enabled=true", "watchNamespaces={team-a,team-b}")
+    assert of_kind(some, "PodMonitor")[0]["spec"]["namespaceSelector"] == {"matchNames": ["team-a", "team-b"]}
+
+
 @pytest.mark.parametrize(
     ("value", "message"),
     [
+        ("metrics.podMonitor.interval=often", "does not match pattern"),
         ("replica=2", "additional properties 'replica' not allowed"),
         ("image.registry=x", "additional properties 'registry' not allowed"),
         ("replicas=many", "got string, want integer"),

@@ -17,8 +17,8 @@ from confluent_kafka.admin import (
 
 from sparkapp.model.deadline import Deadline
 from sparkapp.model.errors import AuthenticationFailed, AuthorizationFailed
-from sparkapp.model.job import ResetStrategy
 from sparkapp.model.partition import TopicPartition
+from sparkapp.model.positions import ResetStrategy
 from sparkapp.model.transactional_id import FIRST_HINT
 from sparkapp.sink.lingering import abort_lingering
 from sparkapp.sink.transaction_client import TransactionClient
@@ -27,6 +27,7 @@ from sparkapp.source.group_member import KafkaGroupMember
 from sparkapp.source.group_membership import GroupMembership
 from sparkapp.source.offsets_initializer import CommittedOffsetsInitializer
 from tests.support.fake_cluster import FakeCluster
+from tests.support.fake_group import Commits
 from tests.support.group_job import membership_options
 
 pytestmark = pytest.mark.broker
@@ -139,7 +140,7 @@ def test_the_witness_says_what_is_missing(secured):
 def test_a_group_that_may_not_be_joined_is_said_at_once(secured, password, kind, name):
     membership = GroupMembership(
         cluster=FakeCluster(), initializer=CommittedOffsetsInitializer(ResetStrategy.NONE),
-        tell=lambda *_: None, changed=lambda _: None,
+        tell=lambda *_: None, changed=lambda _: None, callback=Commits(),
     )  # fmt: skip
     membership.start(None, [TopicPartition("in", 0)])
     member = KafkaGroupMember(

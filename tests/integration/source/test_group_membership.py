@@ -243,13 +243,13 @@ def test_a_refused_commit_is_counted_and_the_job_goes_on(
         completed=lambda values: (begun.wait(30), interfere(values))[1],
     )
     begun.set()
-    await_(lambda: job.membership.failed == 1, "the commit was not refused")
+    await_(lambda: job.commits.failed == 1, "the commit was not refused")
     await_(lambda: any(one.startswith("PartitionsLost") for one in job.events), "the member did not notice")
     source.write(40)
     await_(lambda: set(job.values) == set(range(80)), "a record was missed")
     await_(lambda: sum(source.committed(unique).values()) == 80, "it commits no more", 30)
     assert job.failure is None
-    assert job.membership.failed == 1
+    assert job.commits.failed == 1
 
 
 def test_assignors_that_do_not_match_are_said_with_the_field(jobs: Jobs) -> None:

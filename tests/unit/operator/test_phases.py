@@ -490,3 +490,11 @@ async def test_old_descriptions_of_attempts_are_removed(bench: OperatorBench) ->
         await bench.settle()
     kept = [place[2] for place in bench.kubernetes.objects if place[0] == "ConfigMap" and place[2].endswith("-job")]
     assert kept == ["orders-4-job", "orders-5-job"]
+
+
+async def test_S37_the_status_shows_commits_of_group_offsets(bench: OperatorBench) -> None:
+    await bench.run()
+    bench.report(1, commits_succeeded=7, commits_failed=2)
+    await bench.settle()
+    assert bench.status["source"]["commitsSucceeded"] == 7
+    assert bench.status["source"]["commitsFailed"] == 2

@@ -45,6 +45,7 @@ FULL: dict[str, Any] = {
     },
     "sparkConf": {"spark.sql.shuffle.partitions": "8", "spark.executor.memoryOverheadFactor": "0.2"},
     "parallelism": 5,
+    "metrics": {"prometheus": {"port": 9404}},
 }
 
 
@@ -117,6 +118,12 @@ def test_no_secret_value_is_anywhere_but_in_a_reference() -> None:
     text = json.dumps(driver_pod(JOB, wanted(FULL), attempt=1)) + json.dumps(spark_conf(JOB, wanted(FULL), attempt=1))
     assert "secretName" in text
     assert '"sasl' not in text
+
+
+def test_a_driver_without_metrics_opens_no_port() -> None:
+    pod = driver_pod(JOB, wanted({"metrics": {"prometheus": {"enabled": False}}}), attempt=1)
+    assert "ports" not in pod["spec"]["containers"][0]
+    assert "annotations" not in pod["metadata"]
 
 
 def test_names_fit_a_label_for_the_longest_job() -> None:

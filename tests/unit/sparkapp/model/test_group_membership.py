@@ -87,6 +87,13 @@ def test_a_property_with_a_field_of_its_own_is_refused_by_that_fields_name(name:
         ({"mode": "Subscribe"}, {"startup": {"mode": "EARLIEST"}}, "set source.startup.mode: GROUP_OFFSETS"),
         ({"mode": "Subscribe"}, {"offsetCommit": "Disabled"}, "set source.offsetCommit: OnCheckpoint"),
         ({"mode": "Subscribe"}, {"claim": "state"}, "remove checkpoint.stateVolume"),
+        ({"mode": "Subscribe"}, {"stopping": {"mode": "LATEST"}}, "set source.stopping.mode: UNBOUNDED"),
+        (
+            {"mode": "Subscribe"},
+            {"topics": [], "partitions": [{"topic": "in", "partitions": [0]}]},
+            "name source.topics instead",
+        ),
+        ({"mode": "Subscribe"}, {"dataLossPolicy": "SkipToAvailable"}, "set source.dataLossPolicy: Fail"),
         ({"mode": "subscribe"}, {}, "one of Assign, Subscribe"),
         ({"mode": "Subscribe", "assignor": "sticky"}, {}, "one of range, roundrobin, cooperative-sticky"),
         ({"mode": "Subscribe", "groupInstanceId": "a b"}, {}, "groupInstanceId: 'a b' must be of letters"),

@@ -12,12 +12,11 @@ from sparkapp.model.job import (
     Format,
     IsolationLevel,
     Job,
-    ResetStrategy,
-    StartupMode,
     decode_job,
     encode_job,
     spec_from_resource,
 )
+from sparkapp.model.positions import ResetStrategy, StartupMode
 from sparkapp.model.semantic import OffsetCommit, Semantic
 
 SMALLEST = {"kafka": {"bootstrapServers": "b:9092"}, "source": {"topics": ["in"]}, "sink": {"topic": "out"}}
@@ -69,8 +68,8 @@ def parsed(value):
 def test_defaults():
     found = parsed(SMALLEST)
     assert found.source.group_id == "shop.orders"
-    assert found.source.startup is StartupMode.GROUP_OFFSETS
-    assert found.source.on_missing_offset is ResetStrategy.EARLIEST
+    assert found.source.startup.mode is StartupMode.GROUP_OFFSETS
+    assert found.source.startup.on_missing is ResetStrategy.EARLIEST
     assert found.source.offset_commit is OffsetCommit.IN_TRANSACTION
     assert found.source.isolation_level is IsolationLevel.READ_COMMITTED
     assert found.source.discovery_interval_seconds == 300
@@ -78,7 +77,21 @@ def test_defaults():
     assert found.sink.transactional_id_prefix == "shop.orders"
     assert found.sink.producers_pool_size == 5
     assert found.sink.transaction_timeout_seconds == 900
-    assert (found.parallelism, found.checkpoint_interval_seconds) == (1, 10)
+    assert (found.parallelism, found.checkpoint_interval_seconds, found.metrics_port) == (1, 10, 8090)
+
+
+@pytest.mark.parametrize(
+    ("prometheus", "port"),
+    [({}, 8090), ({"port": 9404}, 9404), ({"enabled": True}, 8090), ({"enabled": False}, 0)],
+)
+def test_the_metrics_port_is_open_unless_it_is_switched_off(prometheus, port):
+    assert parsed(spec(metrics={"prometheus": prometheus})).metrics_port == port
+
+
+def test_a_job_description_that_was_written_before_there_were_metrics_opens_no_port():
+    body = json.loads(encode_job(Job(namespace="n", name="j", uid="u", generation=1, attempt=1, spec=parsed(SMALLEST))))
+    del body["spec"]["metrics_port"]
+    assert decode_job(json.dumps(body)).spec.metrics_port == 0
 
 
 def test_every_field():
@@ -137,6 +150,10 @@ def test_the_drivers_copy_is_checked_again():
         (spec(sink={"properties": {"ssl.keystore.password": "x"}}), "password cannot be set here"),
         (spec(sink={"properties": {"some.password.of.mine": "x"}}), "cannot be set here"),
         (spec(sink={"properties": {"linger.ms": 5}}), "in quotes"),
+        (spec(metrics={"prometheus": {"port": 80}}), "spec.metrics.prometheus.port: must be a port from 1024 to 65535"),
+        (spec(metrics={"prometheus": {"port": 65536}}), "not 65536; enabled: false opens none"),
+        (spec(metrics={"prometheus": {"port": 80, "enabled": False}}), "spec.metrics.prometheus.port"),
+        (spec(metrics={"prometheus": {"enabled": "no"}}), "spec.metrics.prometheus.enabled must be true or false"),
         (spec(transform={"python": {"function": "a:b"}, "sql": {"query": "select 1"}}), "at most one of transform"),
         (spec(transform={"python": {"function": "no_colon"}}), "module:function"),
         (spec(source={"format": {"value": "json"}}), "valueSchema"),

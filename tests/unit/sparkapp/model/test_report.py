@@ -26,7 +26,7 @@ from sparkapp.model.report import (
 
 REPORT = Report(
     job_uid="uid", attempt=2, state=DriverState.RUNNING, updated_at="2026-11-21T08:00:00Z", checkpoint_id=7,
-    lag_records=9, records_in=100, records_out=99,
+    lag_records=9, records_in=100, records_out=99, commits_succeeded=6, commits_failed=1,
     events=(ReportEvent(sequence=1, type="Warning", reason="TransactionsLost", message="two", time="t"),),
 )  # fmt: skip
 
@@ -37,6 +37,13 @@ def changed(**fields):
 
 def test_report_round_trip():
     assert decode_report(encode_report(REPORT), job_uid="uid") == REPORT
+
+
+def test_a_report_of_a_driver_that_counts_no_commits_is_read():
+    body = json.loads(encode_report(REPORT))
+    del body["commits_succeeded"], body["commits_failed"]
+    found = decode_report(json.dumps(body), job_uid="uid")
+    assert (found.commits_succeeded, found.commits_failed, found.checkpoint_id) == (0, 0, 7)
 
 
 @pytest.mark.parametrize(
@@ -59,7 +66,7 @@ def test_another_jobs_report_is_none():
         ("state", "Dancing"), ("state", None),
         ("updated_at", 7), ("events", 7), ("events", [7]), ("events", [{}]), ("events", {"a": 1}),
         ("events", [{"sequence": "1", "type": "Normal", "reason": "r", "message": "m", "time": "t"}]),
-        ("records_in", 1.5), ("lag_records", None), ("checkpoint_time", []),
+        ("records_in", 1.5), ("lag_records", None), ("checkpoint_time", []), ("commits_failed", -1),
     ],
 )  # fmt: skip
 def test_a_field_of_the_wrong_kind_is_no_report(name, value):

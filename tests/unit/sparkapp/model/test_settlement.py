@@ -7,7 +7,16 @@ import pytest
 from sparkapp.model.committable import MAX_PRODUCER_EPOCH, KafkaCommittable
 from sparkapp.model.errors import InvalidArgument
 from sparkapp.model.partition import TopicPartition
-from sparkapp.model.settlement import VERDICTS, EndTxnAnswer, Verdict, Witnessed, witness
+from sparkapp.model.settlement import (
+    VERDICTS,
+    EndTxnAnswer,
+    GroupOffset,
+    Verdict,
+    Witnessed,
+    marked_checkpoint,
+    offset_mark,
+    witness,
+)
 from sparkapp.model.split import KafkaPartitionSplit
 
 A, B = TopicPartition("a", 0), TopicPartition("b", 0)
@@ -38,27 +47,47 @@ def test_the_table(answer, verdict):
     assert VERDICTS[EndTxnAnswer(answer)] is verdict
 
 
+def at(offset, checkpoint=None, uid="uid"):
+    return GroupOffset(offset, "" if checkpoint is None else offset_mark(uid, 3, checkpoint))
+
+
 @pytest.mark.parametrize(
     ("committed", "expected"),
     [
-        ({A: 20, B: 5}, Witnessed.COMMITTED),
-        ({A: 21, B: 50}, Witnessed.COMMITTED),
-        ({}, Witnessed.LOST),
-        ({A: 10}, Witnessed.LOST),
-        ({A: 10, B: 0}, Witnessed.LOST),
-        ({A: 3, B: 0}, Witnessed.LOST),
-        ({A: 20}, Witnessed.UNKNOWN),
-        ({A: 20, B: 4}, Witnessed.UNKNOWN),
-        ({A: 15, B: 0}, Witnessed.UNKNOWN),
-        ({A: 19, B: 4}, Witnessed.UNKNOWN),
+        ({A: at(20, 7), B: at(5, 7)}, Witnessed.COMMITTED),
+        ({A: at(21, 8), B: at(5, 7)}, Witnessed.COMMITTED),
+        ({A: at(10, 6), B: at(0, 6)}, Witnessed.LOST),
+        # The group was ahead of the job: only the mark tells.
+        ({A: at(500, 0), B: at(500, 6)}, Witnessed.LOST),
+        ({A: at(10, 6), B: at(5, 7)}, Witnessed.UNKNOWN),
+        ({A: at(19, 7), B: at(5, 7)}, Witnessed.UNKNOWN),
+        # Nobody marked them, or somebody else did; or the group has expired.
+        ({A: at(20), B: at(5)}, Witnessed.UNKNOWN),
+        ({A: at(20, 7, "other"), B: at(5, 7, "other")}, Witnessed.UNKNOWN),
+        ({A: at(10), B: at(0)}, Witnessed.UNKNOWN),
+        ({A: at(20, 7)}, Witnessed.UNKNOWN),
+        ({}, Witnessed.UNKNOWN),
     ],
 )
 def test_the_witness(committed, expected):
-    assert witness(KafkaCommittable(**FIELDS, ranges=RANGES), committed) is expected
+    one = KafkaCommittable(**{**FIELDS, "checkpoint_id": 7}, ranges=RANGES)
+    assert witness(one, committed, job_uid="uid") is expected
 
 
 def test_without_ranges_the_witness_knows_nothing():
-    assert witness(KafkaCommittable(**FIELDS), {A: 20, B: 5}) is Witnessed.UNKNOWN
+    committed = {A: at(20, 1), B: at(5, 1)}
+    assert witness(KafkaCommittable(**FIELDS), committed, job_uid="uid") is Witnessed.UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("text", "checkpoint"),
+    [
+        (offset_mark("uid", 2, 41), 41), ("uid/2/0", 0), ("", None), ("uid", None), ("uid/2", None), ("uid/2/", None),
+        ("uid/2/x", None), ("uid/2/-1", None), ("uid/2/4/1", None), ("other/2/41", None), ("uid/2/٣", None),
+    ],
+)  # fmt: skip
+def test_a_mark_names_its_checkpoint(text, checkpoint):
+    assert marked_checkpoint(text, "uid") == checkpoint
 
 
 @pytest.mark.parametrize(

@@ -5,20 +5,20 @@ from __future__ import annotations
 import re
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from sparkapp.model.errors import OffsetsWentBackwards, TopicNotFound, UndefinedOffset
-from sparkapp.model.job import ResetStrategy
+from sparkapp.model.job import DataLossPolicy, OnTopicDeleted
 from sparkapp.model.partition import TopicPartition
-from sparkapp.source.enumerator import KafkaSourceEnumerator, shares
+from sparkapp.model.positions import ResetStrategy
+from sparkapp.source.enumerator import EnumeratorOptions, KafkaSourceEnumerator, PartitionChange
 from sparkapp.source.offsets_initializer import (
     CommittedOffsetsInitializer,
     EarliestOffsetsInitializer,
     LatestOffsetsInitializer,
+    NamedStopsInitializer,
     OffsetsInitializer,
 )
-from sparkapp.source.subscriber import Subscriber, TopicListSubscriber, TopicPatternSubscriber
+from sparkapp.source.subscriber import PartitionSetSubscriber, Subscriber, TopicListSubscriber, TopicPatternSubscriber
 from tests.support.fake_cluster import FakeCluster
 
 A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
@@ -29,8 +29,12 @@ def enumerator(
     *,
     subscriber: Subscriber | None = None,
     initializer: OffsetsInitializer | None = None,
+    stopping: OffsetsInitializer | None = None,
     interval: float = 0,
     max_offsets: int = 1000,
+    max_rate: int = 0,
+    deleted: OnTopicDeleted = OnTopicDeleted.FAIL,
+    lost: DataLossPolicy = DataLossPolicy.FAIL,
     clock: list[float] | None = None,
     warnings: list[tuple[str, str]] | None = None,
 ) -> KafkaSourceEnumerator:
@@ -39,9 +43,16 @@ def enumerator(
     return KafkaSourceEnumerator(
         cluster=cluster,
         subscriber=subscriber or TopicListSubscriber(("a",)),
-        initializer=initializer or EarliestOffsetsInitializer(),
-        discovery_interval=interval,
-        max_offsets=max_offsets,
+        starting=initializer or EarliestOffsetsInitializer(),
+        stopping=stopping,
+        options=EnumeratorOptions(
+            discovery_interval=interval,
+            max_offsets=max_offsets,
+            max_rate=max_rate,
+            interval=10,
+            on_topic_deleted=deleted,
+            data_loss_policy=lost,
+        ),
         warn=lambda reason, message: heard.append((reason, message)),
         clock=lambda: time[0],
     )
@@ -120,12 +131,16 @@ def test_a_restored_partition_that_is_gone_is_an_error() -> None:
 def test_plan_covers_every_partition_and_complete_moves_on() -> None:
     one = enumerator(cluster())
     one.start(None)
+    assert one.pending is None, "case S26: nothing is known before the first plan"
+    assert one.lag == 0
     splits = one.plan()
+    assert one.pending == {A0: 7, A1: 20}
     assert [(str(s.partition), s.start, s.stop) for s in splits] == [("a-0", 3, 10), ("a-1", 0, 20)]
     assert one.lag == 27
     one.complete(splits)
     assert one.offsets == {A0: 10, A1: 20}
     assert one.lag == 0
+    assert one.pending == {A0: 0, A1: 0}
     assert all(split.size == 0 for split in one.plan())
 
 
@@ -160,16 +175,167 @@ def test_S04_no_interval_discovers_once() -> None:
     assert one.discover_if_due() is None
 
 
-def test_S39_the_cap_is_shared_in_proportion_to_lag() -> None:
-    assert shares({A0: 300, A1: 100}, 100) == {A0: 75, A1: 25}
-    assert shares({A0: 30, A1: 10}, 100) == {A0: 30, A1: 10}
+@pytest.mark.parametrize(("interval", "no_more"), [(0, True), (-1, True), (30, False)])
+def test_S02_to_S05_no_more_splits_without_an_interval(interval: float, no_more: bool) -> None:
+    one = enumerator(cluster(), interval=interval)
+    one.start(None)
+    assert one.no_more_new_partition_splits is no_more
 
 
-@given(
-    st.dictionaries(st.integers(0, 40).map(lambda n: TopicPartition("t", n)), st.integers(0, 10**7), min_size=1),
-    st.integers(1, 10**6),
-)
-def test_S39_shares_never_exceed_the_cap_or_a_backlog(backlog: dict[TopicPartition, int], limit: int) -> None:
-    result = shares(backlog, limit)
-    assert sum(result.values()) == min(limit, sum(backlog.values()))
-    assert all(0 <= result[one] <= size for one, size in backlog.items())
+def test_S21_exactly_the_named_partitions_are_read_and_discovery_adds_none() -> None:
+    clock, view = [0.0], cluster()
+    one = enumerator(view, subscriber=PartitionSetSubscriber(frozenset({A1, B0})), interval=30, clock=clock)
+    one.start(None)
+    view.partitions["a"] = 5
+    clock[0] = 31.0
+    assert one.discover_if_due() == PartitionChange(frozenset(), frozenset())
+    assert set(one.offsets) == {A1, B0}
+
+
+def test_S22_a_named_partition_that_does_not_exist_is_named() -> None:
+    one = enumerator(cluster(), subscriber=PartitionSetSubscriber(frozenset({A0, TopicPartition("a", 2**31 - 1)})))
+    with pytest.raises(TopicNotFound, match="Partition 'a-2147483647' does not exist on the Kafka brokers"):
+        one.start(None)
+
+
+def test_restored_partitions_outside_a_named_set_are_dropped() -> None:
+    heard: list[tuple[str, str]] = []
+    one = enumerator(cluster(), subscriber=PartitionSetSubscriber(frozenset({A0})), warnings=heard)
+    one.start({A0: 5, A1: 6})
+    assert one.offsets == {A0: 5}
+    assert "a-1" in heard[0][1]
+
+
+def test_a_bounded_source_reads_exactly_to_its_stops_and_is_finished() -> None:
+    view = cluster()
+    one = enumerator(view, stopping=LatestOffsetsInitializer(), max_offsets=15)
+    one.start(None)
+    assert one.stops == {A0: 10, A1: 20}
+    view.ends |= {A0: 1000, A1: 1000}
+    read = 0
+    while not one.finished:
+        splits = one.plan()
+        assert one.lag <= 27
+        read += sum(split.size for split in splits)
+        one.complete(splits)
+    assert (read, one.lag) == (27, 0)
+    assert one.offsets == {A0: 10, A1: 20}
+    assert not any(split.size for split in one.plan())
+
+
+def test_S25_stops_at_or_before_the_start_are_finished_at_once() -> None:
+    one = enumerator(cluster(), initializer=LatestOffsetsInitializer(), stopping=NamedStopsInitializer({A0: 10, A1: 0}))
+    one.start(None)
+    assert one.finished
+    assert [split.size for split in one.plan()] == [0, 0]
+
+
+def test_restored_stops_stay_what_they_were_and_new_partitions_get_theirs() -> None:
+    view = cluster()
+    one = enumerator(view, stopping=LatestOffsetsInitializer())
+    one.start({A0: 5}, {A0: 7, B0: 3})
+    assert one.stops == {A0: 7, A1: 20}
+    assert [(split.start, split.stop) for split in one.plan()] == [(5, 7), (0, 20)]
+
+
+def test_S30_a_bounded_source_discovers_nothing_after_its_start() -> None:
+    clock, view = [0.0], cluster()
+    one = enumerator(view, stopping=LatestOffsetsInitializer(), interval=30, clock=clock)
+    one.start(None)
+    view.partitions["a"] = 3
+    clock[0] = 100.0
+    assert one.no_more_new_partition_splits
+    assert one.discover_if_due() is None
+
+
+def test_a_source_without_an_end_is_never_finished() -> None:
+    one = enumerator(FakeCluster({"a": 1}))
+    one.start(None)
+    assert not one.finished
+
+
+def test_a_removed_topic_fails_the_job_and_says_how_to_go_on() -> None:
+    clock, view = [0.0], cluster()
+    one = enumerator(view, subscriber=TopicListSubscriber(("a", "b")), interval=30, clock=clock)
+    one.start(None)
+    del view.partitions["b"]
+    clock[0] = 31.0
+    with pytest.raises(TopicNotFound, match="b-0 no longer exists") as caught:
+        one.discover_if_due()
+    assert "onTopicDeleted" in caught.value.remedy
+
+
+def test_a_removed_topic_is_forgotten_where_the_job_says_so_and_begins_earliest_when_it_comes_back() -> None:
+    clock, heard = [0.0], list[tuple[str, str]]()
+    view = cluster()
+    one = enumerator(
+        view, subscriber=TopicListSubscriber(("a", "b")), interval=30, clock=clock, warnings=heard,
+        deleted=OnTopicDeleted.IGNORE,
+    )  # fmt: skip
+    one.start(None)
+    one.complete(one.plan())
+    del view.partitions["b"]
+    clock[0] = 31.0
+    change = one.discover_if_due()
+    assert change is not None
+    assert change.removed == {B0}
+    assert set(one.offsets) == {A0, A1}
+    assert heard == [("PartitionRemoved", "partition b-0 no longer exists on the Kafka brokers: not read")]
+    view.partitions["b"], view.ends[B0] = 1, 2
+    clock[0] = 62.0
+    one.discover_if_due()
+    assert one.offsets[B0] == 0
+
+
+def test_every_topic_removed_is_idleness_where_the_job_says_so() -> None:
+    one = enumerator(FakeCluster({}), deleted=OnTopicDeleted.IGNORE)
+    one.start({A0: 5})
+    assert one.plan() == ()
+    assert one.lag == 0
+
+
+def test_a_topic_removed_between_discoveries_is_noticed_by_the_plan() -> None:
+    class Deleted(FakeCluster):
+        def latest(self, partitions):  # type: ignore[no-untyped-def]
+            wanted = list(partitions)
+            if any(one.topic not in self.partitions for one in wanted):
+                msg = "unknown topic"
+                raise TopicNotFound(msg)
+            return super().latest(wanted)
+
+    view = Deleted({"a": 2, "b": 1}, {}, {A0: 4})
+    one = enumerator(view, subscriber=TopicListSubscriber(("a", "b")), deleted=OnTopicDeleted.IGNORE)
+    one.start({A0: 0, A1: 0, B0: 0})
+    del view.partitions["b"]
+    assert [split.stop for split in one.plan()] == [4, 0]
+
+
+def test_S40_offsets_that_went_backwards_go_on_at_what_is_there_where_the_job_says_so() -> None:
+    heard: list[tuple[str, str]] = []
+    view = cluster()
+    one = enumerator(view, warnings=heard, lost=DataLossPolicy.SKIP_TO_AVAILABLE)
+    one.start({A0: 500, A1: 0})
+    assert [(split.start, split.stop) for split in one.plan()] == [(3, 10), (0, 20)]
+    assert heard[0][0] == "RecordsSkipped"
+    assert "500" in heard[0][1]
+
+
+def test_records_that_retention_took_are_skipped_at_a_restart_where_the_job_says_so() -> None:
+    heard: list[tuple[str, str]] = []
+    one = enumerator(cluster(), warnings=heard, lost=DataLossPolicy.SKIP_TO_AVAILABLE)
+    one.start({A0: 1, A1: 4})
+    assert one.offsets == {A0: 3, A1: 4}
+    assert [reason for reason, _ in heard] == ["RecordsSkipped"]
+
+
+def test_the_rate_of_a_partition_bounds_its_share_of_the_time_that_has_passed() -> None:
+    clock, view = [0.0], FakeCluster({"a": 2}, {}, {A0: 10_000, A1: 50})
+    one = enumerator(view, max_offsets=10**6, max_rate=7, clock=clock)
+    one.start(None)
+    first = one.plan()
+    assert [split.size for split in first] == [70, 50], "the first checkpoint has an interval's share"
+    one.complete(first)
+    assert one.lag == 9930
+    clock[0] = 3.0
+    assert [split.size for split in one.plan()] == [21, 0]
+    assert [split.size for split in one.plan()] == [1, 0], "never nothing, or it would not go on"

@@ -8,14 +8,15 @@ from collections.abc import Mapping
 import pytest
 
 from sparkapp.model.errors import GroupMemberFenced, UndefinedOffset
-from sparkapp.model.job import ResetStrategy
 from sparkapp.model.partition import TopicPartition
+from sparkapp.model.positions import ResetStrategy
 from sparkapp.model.split import KafkaPartitionSplit
-from sparkapp.source.enumerator import KafkaSourceEnumerator
+from sparkapp.source.enumerator import EnumeratorOptions, KafkaSourceEnumerator
 from sparkapp.source.group_membership import GroupMembership
 from sparkapp.source.offsets_initializer import CommittedOffsetsInitializer
 from sparkapp.source.subscriber import TopicListSubscriber
 from tests.support.fake_cluster import FakeCluster
+from tests.support.fake_group import Commits
 
 NO_RESET = CommittedOffsetsInitializer(ResetStrategy.NONE)
 A0, A1, A2 = (TopicPartition("a", number) for number in range(3))
@@ -27,6 +28,7 @@ class Told:
     def __init__(self) -> None:
         self.events: list[tuple[str, str, bool]] = []
         self.counts: list[int] = []
+        self.commits = Commits()
 
 
 def membership(
@@ -40,6 +42,7 @@ def membership(
     made = GroupMembership(
         cluster=cluster, initializer=CommittedOffsetsInitializer(on_missing),
         tell=lambda *event: heard.events.append(event), changed=heard.counts.append,
+        callback=heard.commits,
     )  # fmt: skip
     made.start(restored, [A0, A1])
     return made
@@ -124,8 +127,8 @@ def test_a_plan_with_nothing_to_read_keeps_nothing_under_way() -> None:
     view = FakeCluster({"a": 1})
     one = membership(view)
     enumerator = KafkaSourceEnumerator(
-        cluster=view, subscriber=TopicListSubscriber(("a",)), initializer=NO_RESET,
-        discovery_interval=0, max_offsets=10, warn=lambda *_: None, membership=one,
+        cluster=view, subscriber=TopicListSubscriber(("a",)), starting=NO_RESET,
+        options=EnumeratorOptions(discovery_interval=0, max_offsets=10), warn=lambda *_: None, membership=one,
     )  # fmt: skip
     enumerator.start(None)
     one.assigned([A0])
@@ -165,24 +168,26 @@ def test_what_waited_for_a_lost_partition_is_dropped_so_that_a_stop_does_not_wai
 
 
 def test_a_refused_commit_is_counted_one_to_repeat_waits_and_the_newest_wins() -> None:
-    one = membership(cluster())
+    told = Told()
+    one = membership(cluster(), told=told)
     one.assigned([A0])
     one.take()
-    one.commit({A0: 8})
+    one.commit({A0: 8}, "uid/1/1")
     due = one.due()
-    one.not_committed(due, again=True)
-    assert one.failed == 0
-    one.commit({A0: 9})
+    one.not_committed(due, "rebalance", again=True)
+    assert told.commits.failed == 0
+    one.commit({A0: 9}, "uid/1/2")
     assert one.due() == {A0: 9}
-    one.not_committed({A0: 9}, again=False)
-    assert one.failed == 1
+    assert one.mark == "uid/1/2"
+    one.not_committed({A0: 9}, "illegal generation", again=False)
+    assert told.commits.failed == 1
     assert one.drain(0)
     one.commit({A0: 10})
     sent = one.due()
     one.commit({A0: 11})
     one.committed(sent)
     assert one.due() == {A0: 11}
-    assert one.succeeded == 1
+    assert told.commits.succeeded == 1
 
 
 def test_a_failed_member_ends_waits_and_the_next_plan_says_why() -> None:
@@ -221,11 +226,11 @@ def test_restored_offsets_stay_in_the_checkpoint_until_the_first_plan() -> None:
     view = cluster()
     one = GroupMembership(
         cluster=view, initializer=CommittedOffsetsInitializer(ResetStrategy.EARLIEST),
-        tell=lambda *_: None, changed=lambda _: None,
+        tell=lambda *_: None, changed=lambda _: None, callback=Commits(),
     )  # fmt: skip
     enumerator = KafkaSourceEnumerator(
-        cluster=view, subscriber=TopicListSubscriber(("a",)), initializer=NO_RESET,
-        discovery_interval=0, max_offsets=10, warn=lambda *_: None, membership=one,
+        cluster=view, subscriber=TopicListSubscriber(("a",)), starting=NO_RESET,
+        options=EnumeratorOptions(discovery_interval=0, max_offsets=10), warn=lambda *_: None, membership=one,
     )  # fmt: skip
     enumerator.start({A0: 5, A1: 6, A2: 7})
     assert enumerator.unplanned() == (split(A0, 5, 5), split(A1, 6, 6))
@@ -236,11 +241,32 @@ def test_discovery_changes_the_subscription() -> None:
     view, time = FakeCluster({"a": 1}), [0.0]
     one = membership(view)
     enumerator = KafkaSourceEnumerator(
-        cluster=view, subscriber=TopicListSubscriber(("a",)), initializer=NO_RESET,
-        discovery_interval=30, max_offsets=10, warn=lambda *_: None, membership=one, clock=lambda: time[0],
+        cluster=view, subscriber=TopicListSubscriber(("a",)), starting=NO_RESET,
+        options=EnumeratorOptions(discovery_interval=30, max_offsets=10), warn=lambda *_: None,
+        membership=one, clock=lambda: time[0],
     )  # fmt: skip
     enumerator.start(None)
     assert one.topics == frozenset()
     time[0] = 31
     enumerator.discover_if_due()
     assert one.topics == {"a"}
+
+
+def test_partitions_that_are_gone_are_not_planned_any_more_and_nothing_waits_for_them() -> None:
+    one = membership(cluster())
+    one.assigned([A0, A1])
+    one.take()
+    one.commit({A1: 20})
+    one.discovered([A0], [A1])
+    assert one.drain(0)
+    assert one.take() == {A0: 7}
+
+
+def test_offsets_that_are_withdrawn_are_not_committed() -> None:
+    one = membership(cluster())
+    one.assigned([A0, A1])
+    one.take()
+    one.commit({A0: 8, A1: 20})
+    assert one.withdraw([A1], 0)
+    assert one.due() == {A0: 8}
+    assert not one.withdraw([A0], 0), "the commit under way cannot be called back"

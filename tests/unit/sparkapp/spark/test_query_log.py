@@ -8,7 +8,14 @@ from pathlib import Path
 import pytest
 
 from sparkapp.model.errors import CheckpointCorrupt
-from sparkapp.spark.query_log import EngineState, decode_engine, encode_engine, read_metadata, rebuild
+from sparkapp.spark.query_log import (
+    EngineState,
+    decode_engine,
+    encode_engine,
+    read_metadata,
+    rebuild,
+    watermark_millis,
+)
 
 
 def test_engine_text_round_trip() -> None:
@@ -21,6 +28,17 @@ def test_engine_text_round_trip() -> None:
 def test_engine_text_that_is_not_ours_is_refused(text: str) -> None:
     with pytest.raises(CheckpointCorrupt):
         decode_engine(text)
+
+
+@pytest.mark.parametrize(
+    ("metadata", "watermark"), [('{"batchWatermarkMs":5}', 5), ('{"batchWatermarkMs":0}', None), ("{}", None)]
+)
+def test_the_watermark_of_the_last_batch(metadata: str, watermark: int | None) -> None:
+    assert watermark_millis(encode_engine(EngineState(7, metadata))) == watermark
+
+
+def test_there_is_no_watermark_before_the_first_batch() -> None:
+    assert watermark_millis("") is None
 
 
 def test_rebuild_before_the_first_checkpoint_leaves_an_empty_log(tmp_path: Path) -> None:

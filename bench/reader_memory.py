@@ -1,0 +1,163 @@
+"""How much memory a reader takes when nobody takes its records: the prefetch beside its stated bound.
+
+    PYTHONPATH=tools python -m bench.reader_memory        # a throw-away broker; 4, 9, 64 and 200 partitions
+    PYTHONPATH=tools python -m bench.reader_memory --bootstrap host:9092 --partitions 8 --size 500000
+
+One process a line: its consumer reads a topic whose partitions hold more than the bound, takes one batch, waits until
+the prefetch is full, then takes the rest. Growth is the process's peak over what it had before the read.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from sparkapp.model.partition import TopicPartition
+from sparkapp.model.split import KafkaPartitionSplit
+from sparkapp.native.settings import reader_bound
+
+MEBIBYTE = 1 << 20
+BATCH_BYTES = 16 * MEBIBYTE
+"""As :meth:`BatchConsumer.read` has it by default."""
+_FULL_SECONDS = 5.0
+"""Without growth for so long the prefetch is full."""
+
+
+def main() -> None:
+    """Prints one line a number of partitions; ends with status 1 where a reader took more than its bound."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--bootstrap", help="an existing broker; without it one is started")
+    parser.add_argument("--partitions", type=int, nargs="+", default=[4, 9, 64, 200])
+    parser.add_argument("--size", type=int, default=200_000, help="bytes of a record's value")
+    parser.add_argument("--child", metavar="TOPIC", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.child:
+        _read(options.bootstrap, options.child, options.partitions[0])
+        return
+    beyond = False
+    with _broker(options.bootstrap) as bootstrap:
+        print(f"records of {options.size} bytes; MiB")
+        print(f"{'partitions':>10}{'in the topic':>14}{'prefetched':>12}{'peak':>8}{'bound':>8}")
+        for partitions in options.partitions:
+            bound = reader_bound(partitions, record_bytes=options.size, batch_bytes=BATCH_BYTES)
+            topic = _fill(bootstrap, partitions, options.size, total=bound * 3 // 2)
+            prefetched, peak = _measure(bootstrap, topic, partitions)
+            beyond |= peak > bound / MEBIBYTE
+            print(
+                f"{partitions:>10}{bound * 3 // 2 // MEBIBYTE:>14}{prefetched:>12.0f}{peak:>8.0f}"
+                f"{bound / MEBIBYTE:>8.0f}",
+                flush=True,
+            )
+            _drop(bootstrap, topic)
+    sys.exit(1 if beyond else 0)
+
+
+def _measure(bootstrap: str, topic: str, partitions: int) -> tuple[float, float]:
+    command = [sys.executable, "-m", "bench.reader_memory", "--bootstrap", bootstrap, "--child", topic]
+    done = subprocess.run(
+        [*command, "--partitions", str(partitions)], check=True, stdout=subprocess.PIPE, text=True, env=os.environ
+    )
+    prefetched, peak = done.stdout.split()
+    return float(prefetched), float(peak)
+
+
+def _read(bootstrap: str, topic: str, partitions: int) -> None:
+    """The child: prints growth with a full prefetch, and the peak of the whole read."""
+    from sparkapp.native.batch import open_consumer
+
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    from confluent_kafka import TopicPartition as Asked
+    from confluent_kafka.admin import OffsetSpec
+
+    asked = {Asked(topic, number): OffsetSpec.latest() for number in range(partitions)}
+    splits = [
+        KafkaPartitionSplit(TopicPartition(one.topic, one.partition), 0, answer.result(60).offset)
+        for one, answer in admin.list_offsets(asked).items()
+    ]
+    consumer = open_consumer({"bootstrap.servers": bootstrap})
+    before = _resident()
+    watch = _Watch()
+    batches = consumer.read(splits, max_bytes=BATCH_BYTES)
+    rows = next(batches).num_rows
+    grown, since = watch.peak, time.monotonic()
+    while time.monotonic() - since < _FULL_SECONDS:
+        time.sleep(0.2)
+        if watch.peak > grown + MEBIBYTE:
+            grown, since = watch.peak, time.monotonic()
+    full = watch.peak
+    rows += sum(batch.num_rows for batch in batches)
+    watch.close()
+    assert rows == sum(split.size for split in splits)
+    consumer.close()
+    print((full - before) / MEBIBYTE, (watch.peak - before) / MEBIBYTE)
+
+
+class _Watch:
+    """Looks at the process's size every few milliseconds."""
+
+    def __init__(self) -> None:
+        self.peak = 0
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        self._ended.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._ended.wait(0.005):
+            self.peak = max(self.peak, _resident())
+
+
+def _resident() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def _fill(bootstrap: str, partitions: int, size: int, *, total: int) -> str:
+    name = f"bench-{uuid.uuid4().hex[:8]}"
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin.create_topics([NewTopic(name, partitions, 1)])[name].result(60)
+    producer = Producer({"bootstrap.servers": bootstrap, "queue.buffering.max.kbytes": 64 << 10, "linger.ms": 5})
+    value = os.urandom(size)
+    for number in range(max(partitions, total // size)):
+        while True:
+            try:
+                producer.produce(name, value, partition=number % partitions)
+                break
+            except BufferError:
+                producer.poll(0.1)
+    assert producer.flush(300) == 0
+    return name
+
+
+def _drop(bootstrap: str, topic: str) -> None:
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin.delete_topics([topic])[topic].result(60)
+
+
+@contextmanager
+def _broker(bootstrap: str | None) -> Iterator[str]:
+    if bootstrap:
+        yield bootstrap
+        return
+    from localcluster.kafka import Broker
+
+    with tempfile.TemporaryDirectory() as directory, Broker.ephemeral(Path(directory), heap="1g") as broker:
+        yield broker.bootstrap
+
+
+if __name__ == "__main__":
+    main()

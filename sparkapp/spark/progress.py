@@ -1,0 +1,143 @@
+"""What an attempt has done so far: told by the driver once a checkpoint, passed on to the report and to metrics."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any
+
+from sparkapp.checkpoint.coordinator import Completed
+from sparkapp.checkpoint.recovery import Recovery
+from sparkapp.model.checkpoint import CheckpointDocument, Counters
+from sparkapp.model.partition import TopicPartition
+from sparkapp.spark.query_log import watermark_millis
+
+Pending = Mapping[TopicPartition, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """One moment; numbers count from the attempt's start, as Flink's do, unless they say otherwise.
+
+    :param checkpoint_id: the last completed checkpoint, the restored one before that.
+    :param checkpoint_seconds: how long it took; 0 before the attempt's first, like its time and size.
+    :param checkpoint_time: Unix time in seconds.
+    :param offsets: next offset of each partition after the last completed checkpoint.
+    :param committed: offsets that this attempt has committed to the group.
+    :param watermark_millis: event time of the last checkpoint, None without a watermark in the transform.
+    """
+
+    checkpoint_id: int = 0
+    checkpoint_seconds: float = 0.0
+    checkpoint_time: float = 0.0
+    checkpoint_bytes: int = 0
+    checkpoints: int = 0
+    offsets: Mapping[TopicPartition, int] = field(default_factory=dict)
+    committed: dict[TopicPartition, int] = field(default_factory=dict)
+    records_in: int = 0
+    records_out: int = 0
+    transactions_committed: int = 0
+    transactions_aborted: int = 0
+    commits_succeeded: int = 0
+    commits_failed: int = 0
+    watermark_millis: int | None = None
+
+
+class Progress:
+    """Thread-safe; also the offset committer's callback.
+
+    :param update: takes fields of the report, :meth:`Reporter.update`.
+    """
+
+    def __init__(self, update: Callable[..., Any]) -> None:
+        self._update = update
+        self._lock = threading.Lock()
+        self._snapshot = Snapshot()
+        self._restored = Counters()
+        self._pending: Callable[[], Pending | None] = lambda: None
+
+    @property
+    def snapshot(self) -> Snapshot:
+        return self._snapshot
+
+    @property
+    def pending(self) -> Pending | None:
+        """Records of each partition not yet read, as of the last plan; None before the first (case S26)."""
+        return self._pending()
+
+    def recovered(self, recovery: Recovery) -> None:
+        """Former attempts' transactions are settled."""
+        self._restored = counters = recovery.document.counters
+        with self._lock:
+            self._snapshot = replace(
+                self._snapshot, checkpoint_id=recovery.document.checkpoint_id,
+                transactions_committed=recovery.committed, transactions_aborted=recovery.aborted,
+            )  # fmt: skip
+            self._update(
+                checkpoint_id=recovery.document.checkpoint_id,
+                records_in=counters.records_in, records_out=counters.records_out,
+                transactions_committed=counters.transactions_committed,
+                transactions_aborted=counters.transactions_aborted,
+            )  # fmt: skip
+
+    def started(self, document: CheckpointDocument, pending: Callable[[], Pending | None]) -> None:
+        """The attempt has written down where it begins to read.
+
+        :param pending: asked whenever somebody looks, from any thread.
+        """
+        self._pending = pending
+        with self._lock:
+            self._snapshot = replace(self._snapshot, offsets=document.offsets)
+            self._update(partitions=len(document.splits))
+
+    def completed(self, completed: Completed, seconds: float) -> None:
+        """A checkpoint is final and visible.
+
+        :param seconds: from the start of its tasks.
+        """
+        document = completed.document
+        records = sum(split.size for split in document.splits)
+        # Offsets that went with the records; the others come by on_complete.
+        inside = (
+            {split.partition: split.stop for one in document.committables for split in one.ranges if split.size}
+            if document.witness_group
+            else {}
+        )
+        with self._lock:
+            former = self._snapshot
+            self._snapshot = now = replace(
+                former,
+                checkpoint_id=document.checkpoint_id, checkpoint_seconds=seconds, checkpoint_bytes=completed.bytes,
+                checkpoint_time=datetime.fromisoformat(document.created_at).timestamp(),
+                checkpoints=former.checkpoints + 1,
+                offsets=document.offsets,
+                committed={one: to for one, to in (former.committed | inside).items() if one in document.offsets},
+                records_in=document.counters.records_in - self._restored.records_in,
+                records_out=document.counters.records_out - self._restored.records_out,
+                transactions_committed=former.transactions_committed + len(document.committables),
+                commits_succeeded=former.commits_succeeded + bool(inside),
+                watermark_millis=watermark_millis(document.engine),
+            )  # fmt: skip
+            self._update(
+                checkpoint_id=document.checkpoint_id, checkpoint_time=document.created_at,
+                checkpoint_duration_millis=round(seconds * 1000), checkpoint_bytes=completed.bytes,
+                partitions=len(document.splits), lag_records=sum((self.pending or {}).values()),
+                records_in=document.counters.records_in, records_out=document.counters.records_out,
+                records_per_second=round(records / seconds) if seconds > 0 else 0,
+                transactions_committed=document.counters.transactions_committed,
+                transactions_aborted=document.counters.transactions_aborted,
+                commits_succeeded=now.commits_succeeded, commits_failed=now.commits_failed,
+            )  # fmt: skip
+
+    def on_complete(self, offsets: Mapping[TopicPartition, int], error: str) -> None:
+        """A commit of the group's offsets outside transactions has its answer."""
+        with self._lock:
+            former = self._snapshot
+            self._snapshot = now = replace(
+                former, committed={**former.committed, **offsets},
+                commits_succeeded=former.commits_succeeded + (not error),
+                commits_failed=former.commits_failed + bool(error),
+            )  # fmt: skip
+            self._update(commits_succeeded=now.commits_succeeded, commits_failed=now.commits_failed)

@@ -1,0 +1,251 @@
+"""Group S of the catalogue, as far as it is about the group's offsets and what is still to be read (S26, S37)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from confluent_kafka.admin import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    NewTopic,
+    ResourcePatternType,
+    ResourceType,
+)
+
+from sparkapp.model.partition import TopicPartition
+from sparkapp.model.semantic import OffsetCommit, Semantic
+from sparkapp.model.split import KafkaPartitionSplit
+from tests.support.committing_job import CommittingJob, fill
+from tests.support.harness import Harness
+
+pytestmark = pytest.mark.broker
+
+Jobs = Callable[..., CommittingJob]
+LOGIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+
+
+@pytest.fixture
+def jobs() -> Iterator[Jobs]:
+    """``jobs(bootstrap, topics, group, …)``; clients end with the test."""
+    made: list[CommittingJob] = []
+
+    def make(*arguments: Any, **options: Any) -> CommittingJob:
+        made.append(CommittingJob(*arguments, **options))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.close()
+
+
+def test_S37_the_groups_offset_is_the_checkpoints_next_offset(
+    jobs: Jobs, broker: str, make_topic: Callable[..., str], unique: str
+) -> None:
+    topic = make_topic(3)
+    read, also_read, unread = (TopicPartition(topic, number) for number in range(3))
+    fill(broker, read, 7)
+    fill(broker, also_read, 4)
+    job = jobs(broker, [topic], unique)
+    job.start()
+    assert job.committed() == {}
+    completed = job.checkpoint()
+    assert job.commits == (1, 0)
+    assert job.committed() == {read: 7, also_read: 4}, "a partition of which nothing was read is not committed"
+    assert completed.document.offsets == {read: 7, also_read: 4, unread: 0}
+    fill(broker, read, 2)
+    assert job.checkpoint().document.offsets[read] == 9
+    assert job.commits == (2, 0)
+    assert job.committed() == {read: 9, also_read: 4}
+
+
+def test_S37_before_a_checkpoint_is_complete_nothing_is_committed(
+    jobs: Jobs, broker: str, topic: str, unique: str
+) -> None:
+    fill(broker, TopicPartition(topic, 0), 7)
+    job = jobs(broker, [topic], unique)
+    job.start()
+    splits = job.plan()
+    assert job.commits == (0, 0)
+    assert job.committed() == {}
+    job.complete(splits)
+    assert job.commits == (1, 0)
+
+
+@pytest.mark.parametrize("semantic", [Semantic.AT_LEAST_ONCE, Semantic.EXACTLY_ONCE])
+def test_S37_disabled_commits_nothing(jobs: Jobs, broker: str, topic: str, unique: str, semantic: Semantic) -> None:
+    fill(broker, TopicPartition(topic, 0), 7)
+    job = jobs(broker, [topic], unique, offset_commit=OffsetCommit.DISABLED, semantic=semantic)
+    job.start()
+    job.checkpoint()
+    assert job.commits == (0, 0)
+    assert job.committed() == {}
+
+
+def test_S37_offsets_within_transactions_move_with_the_records(
+    jobs: Jobs,
+    broker: str,
+    make_topic: Callable[..., str],
+    unique: str,
+    harness: Callable[..., Harness],
+) -> None:
+    topic = make_topic(2)
+    written, filtered = TopicPartition(topic, 0), TopicPartition(topic, 1)
+    fill(broker, written, 7)
+    fill(broker, filtered, 3)
+    job = jobs(
+        broker, [topic], unique, offset_commit=OffsetCommit.IN_TRANSACTION, semantic=Semantic.EXACTLY_ONCE,
+        prefix=unique,
+    )  # fmt: skip
+    job.start()
+    splits = job.plan()
+    ranges = tuple(split for split in splits if split.partition == written)
+    writer = harness(group_id=unique).open()
+    writer.write(1)
+    committables = writer.snapshot(1, ranges).pending
+    assert job.committed(stable=False) == {}
+    job.complete(splits, committables)
+    # The subtask of the other partition kept no record, so it had no transaction: that offset follows by itself.
+    assert job.commits == (2, 0)
+    assert job.committed() == {written: 7, filtered: 3}
+    assert job.progress.snapshot.committed == {written: 7, filtered: 3}
+
+
+# -- refusals, on a broker with rights ------------------------------------------------------------------------------
+
+
+def login(user: str, password: str) -> dict[str, str]:
+    return {
+        "security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN", "sasl.username": user,
+        "sasl.password": password,
+    }  # fmt: skip
+
+
+ADMIN, JOB = login("admin", "a"), login("job", "j")
+
+
+@pytest.fixture(scope="module")
+def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A broker where user ``job`` may read topic ``in`` and group ``mine``, and describe topic ``closed``."""
+    from localcluster.kafka import Broker
+
+    overrides = {
+        "listener.security.protocol.map": "HOST:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT",
+        "sasl.enabled.mechanisms": "PLAIN",
+        "sasl.mechanism.inter.broker.protocol": "PLAIN",
+        "listener.name.host.plain.sasl.jaas.config": (
+            f'{LOGIN} username="admin" password="a" user_admin="a" user_job="j";'
+        ),
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "super.users": "User:admin;User:ANONYMOUS",
+    }
+    rights = [
+        (ResourceType.TOPIC, "in", AclOperation.READ),
+        (ResourceType.TOPIC, "closed", AclOperation.DESCRIBE),
+        (ResourceType.GROUP, "mine", AclOperation.READ),
+    ]
+    with Broker.ephemeral(tmp_path_factory.mktemp("secured"), overrides=overrides) as broker:
+        admin = AdminClient({"bootstrap.servers": broker.bootstrap, **ADMIN})
+        for made in admin.create_topics([NewTopic("in", 1, 1), NewTopic("closed", 1, 1)]).values():
+            made.result(30)
+        allowed = [
+            AclBinding(kind, name, ResourcePatternType.LITERAL, "User:job", "*", operation, AclPermissionType.ALLOW)
+            for kind, name, operation in rights
+        ]
+        for granted in admin.create_acls(allowed).values():
+            granted.result(30)
+        for topic in ("in", "closed"):
+            fill(broker.bootstrap, TopicPartition(topic, 0), 5, ADMIN)
+        yield broker.bootstrap
+
+
+def test_S37_a_group_that_may_not_be_written_is_counted_and_the_job_lives(jobs: Jobs, secured: str) -> None:
+    job = jobs(secured, ["in"], "not-mine", client=JOB, admin=ADMIN)
+    job.start()
+    job.checkpoint()
+    assert job.commits == (0, 1)
+    fill(secured, TopicPartition("in", 0), 1, ADMIN)
+    completed = job.checkpoint()
+    assert completed.document.checkpoint_id == 2, "checkpoints go on"
+    assert job.commits == (0, 2)
+    assert job.committed() == {}
+    assert job.progress.snapshot.committed == {}
+
+
+def test_S37_a_topic_that_may_not_be_read_fails_the_commit_and_spares_the_others(jobs: Jobs, secured: str) -> None:
+    mine, closed = TopicPartition("in", 0), TopicPartition("closed", 0)
+    job = jobs(secured, ["in", "closed"], "mine", client=JOB, admin=ADMIN)
+    job.start()
+    end = job.checkpoint().document.offsets[mine]
+    assert job.commits == (0, 1)
+    assert job.committed() == {mine: end}
+    assert job.progress.snapshot.committed == {mine: end}
+    admin = AdminClient({"bootstrap.servers": secured, **ADMIN})
+    right = AclBinding(
+        ResourceType.TOPIC, "closed", ResourcePatternType.LITERAL, "User:job", "*", AclOperation.READ,
+        AclPermissionType.ALLOW,
+    )  # fmt: skip
+    for granted in admin.create_acls([right]).values():
+        granted.result(30)
+    fill(secured, mine, 1, ADMIN)
+    job.checkpoint()
+    assert job.commits == (1, 1)
+    assert job.committed() == {mine: end + 1, closed: 5}, "what was refused went along with the next commit"
+
+
+# -- a slow commit, on a broker that hangs --------------------------------------------------------------------------
+
+
+def test_S37_while_a_commit_is_slow_newer_offsets_replace_those_that_wait(
+    jobs: Jobs, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    from localcluster.kafka import Broker
+
+    topic, group = "slow", "slow-group"
+    partition = TopicPartition(topic, 0)
+    with Broker.ephemeral(tmp_path_factory.mktemp("slow")) as broker:
+        admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+        admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(30)
+        fill(broker.bootstrap, partition, 4)
+        job = jobs(broker.bootstrap, [topic], group, max_offsets=1)
+        job.start()
+        job.checkpoint()  # the group's coordinator is known from now on
+        assert job.commits == (1, 0)
+        split = job.plan()[0]
+        broker.pause()
+        for start in (split.start, split.start + 1, split.start + 2):
+            job.complete((KafkaPartitionSplit(partition, start, start + 1),))
+        assert not job.group_offsets.drain(1.0), "the broker has not answered"
+        assert job.report["commits_succeeded"] == 1
+        assert job.coordinator.document.checkpoint_id == 4, "no checkpoint waited for a commit"
+        broker.resume()
+        assert job.commits == (3, 0), "one was under way, the two behind it became one"
+        assert job.committed() == {partition: 4}
+
+
+# -- pendingRecords ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["a_b", "a.b", "a-b"])
+def test_S26_pending_records_is_absent_before_the_first_plan_then_exact(
+    jobs: Jobs, broker: str, make_topic: Callable[..., str], unique: str, name: str
+) -> None:
+    topic = make_topic(2, name)
+    fill(broker, TopicPartition(topic, 0), 6)
+    fill(broker, TopicPartition(topic, 1), 4)
+    job = jobs(broker, [topic], unique, max_offsets=1)
+    job.start()
+    assert job.progress.pending is None
+    seen = []
+    for _ in range(10):
+        job.checkpoint()
+        assert job.progress.pending is not None
+        seen.append(sum(job.progress.pending.values()))
+    assert seen == [9, 8, 7, 6, 5, 4, 3, 2, 1, 0]
+    assert set(job.progress.pending or ()) == {TopicPartition(topic, 0), TopicPartition(topic, 1)}
+    fill(broker, TopicPartition(topic, 1), 3)
+    job.plan()
+    assert job.progress.pending == {TopicPartition(topic, 0): 0, TopicPartition(topic, 1): 3}

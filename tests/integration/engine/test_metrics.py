@@ -1,0 +1,131 @@
+"""A running job's metrics, beside what the brokers say, and the same numbers in Spark's own progress reports."""
+
+from __future__ import annotations
+
+import json
+import socket
+import time
+import urllib.request
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from confluent_kafka import ConsumerGroupTopicPartitions
+from confluent_kafka.admin import AdminClient
+from prometheus_client.parser import text_string_to_metric_families
+
+from sparkapp.model.job import Transform
+from tests.integration.engine.conftest import LocalJobs
+from tests.support.local_job import LocalJob, produce
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
+
+_MODULE = """
+import os
+from pyspark.sql.streaming import StreamingQueryListener
+
+class Listener(StreamingQueryListener):
+    def onQueryStarted(self, event): pass
+    def onQueryIdle(self, event): pass
+    def onQueryTerminated(self, event): pass
+    def onQueryProgress(self, event):
+        with open(os.environ["PROGRESS_FILE"], "a") as file:
+            file.write(event.progress.sources[0].latestOffset + "\\n")
+
+def watched(source):
+    source.sparkSession.streams.addListener(Listener())
+    return source.select("key", "value")
+"""
+
+
+def free_port() -> int:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        return int(taken.getsockname()[1])
+
+
+def scraped(port: int) -> dict[str, float]:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
+        text = answer.read().decode()
+    return {
+        one.name + "".join(f",{key}={value}" for key, value in sorted(one.labels.items())): one.value
+        for family in text_string_to_metric_families(text)
+        for one in family.samples
+    }
+
+
+def awaited(job: LocalJob, port: int, **values: float) -> dict[str, float]:
+    """The metrics, once those named have these values."""
+    end = time.monotonic() + 60
+    while True:
+        found = scraped(port)
+        if all(found.get(f"kafkaspark_{name}") == value for name, value in values.items()):
+            return found
+        assert time.monotonic() < end, f"{found}\n{job.log()}"
+        time.sleep(0.2)
+
+
+def test_S37_metrics_and_progress_say_what_the_brokers_say(
+    local_job: LocalJobs, broker: str, make_topic: Callable[..., str], tmp_path: Path
+) -> None:
+    code, progress = tmp_path / "code", tmp_path / "progress"
+    code.mkdir()
+    (code / "watch.py").write_text(_MODULE)
+    topic = make_topic(3, "in_1.a-b")
+    job = local_job(topic=topic, transform=Transform(function="watch:watched"), code=code, max_offsets=1000)
+    port = free_port()
+    job.spec = replace(job.spec, metrics_port=port)
+    job.environment = {"PROGRESS_FILE": str(progress)}
+    produce(broker, topic, 0, 4000)
+    job.start()
+    job.await_records_in(4000)
+    found = awaited(job, port, source_records_in_total=4000, source_pending_records=0)
+    asked = ConsumerGroupTopicPartitions(job.spec.source.group_id)
+    admin = AdminClient({"bootstrap.servers": broker})
+    offsets = admin.list_consumer_group_offsets([asked])[job.spec.source.group_id].result(30).topic_partitions
+    assert len(offsets) == 3
+    for one in offsets:
+        where = f"partition={one.partition},topic={topic}"
+        assert found[f"kafkaspark_source_current_offset,{where}"] == one.offset
+        assert found[f"kafkaspark_source_committed_offset,{where}"] == one.offset
+        assert found[f"kafkaspark_source_records_lag,{where}"] == 0
+    document = job.document()
+    assert document is not None
+    assert found["kafkaspark_sink_records_out_total"] == 4000
+    assert found["kafkaspark_checkpoint_last_completed_id"] == document.checkpoint_id
+    assert found["kafkaspark_checkpoints_completed_total"] == document.checkpoint_id >= 4
+    assert found["kafkaspark_source_commits_succeeded_total"] == document.checkpoint_id
+    assert found["kafkaspark_source_commits_failed_total"] == 0
+    committed = document.counters.transactions_committed
+    assert found["kafkaspark_sink_transactions_committed_total"] == committed
+    assert 0 < found["kafkaspark_checkpoint_last_duration_seconds"] < 60
+    assert found["kafkaspark_checkpoint_last_size_bytes"] > 100
+    assert job.drain() == 0
+    with pytest.raises(OSError, match="refused"):
+        scraped(port)
+    told = [json.loads(line) for line in progress.read_text().splitlines()]
+    assert {1000, 2000, 3000} & {one.get("pendingRecords") for one in told}, (
+        "a backlog was seen while it was worked off"
+    )
+    # Counters are the attempt's; what former attempts left to be committed is among them.
+    job.start()
+    produce(broker, topic, 4000, 100)
+    job.await_records_in(4100)
+    again = awaited(job, port, source_records_in_total=100, source_pending_records=0)
+    assert again["kafkaspark_sink_records_out_total"] == 100
+    assert again["kafkaspark_checkpoint_last_completed_id"] > found["kafkaspark_checkpoint_last_completed_id"]
+    assert job.drain() == 0
+
+
+def test_a_port_that_is_taken_does_not_stop_the_job(local_job: LocalJobs, broker: str) -> None:
+    job = local_job()
+    produce(broker, job.spec.source.topics[0], 0, 100)
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        job.spec = replace(job.spec, metrics_port=taken.getsockname()[1])
+        job.start()
+        job.await_records_in(100)
+        assert "no metrics" in job.log(1000)
+        assert job.drain() == 0

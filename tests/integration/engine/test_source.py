@@ -1,0 +1,95 @@
+"""Where a real job begins and where it ends: startup and stopping offsets through the whole engine."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import pytest
+from confluent_kafka.admin import AdminClient, NewPartitions
+
+from sparkapp.model.partition import TopicPartition
+from sparkapp.model.positions import PartitionOffset, Startup, StartupMode, Stopping, StoppingMode
+from sparkapp.model.report import Outcome
+from sparkapp.sink.transaction_client import TransactionClient
+from tests.integration.engine.conftest import LocalJobs
+from tests.support import visibility
+from tests.support.local_job import LocalJob, produce
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
+
+
+def outcome(job: LocalJob) -> Outcome:
+    termination = job.termination()
+    assert termination is not None, job.log()
+    return termination.outcome
+
+
+def test_a_bounded_job_reads_exactly_to_the_ends_of_its_first_start_across_a_crash(
+    local_job: LocalJobs, broker: str, client: TransactionClient
+) -> None:
+    job = local_job(stopping=Stopping(mode=StoppingMode.LATEST), max_offsets=1000)
+    topic = job.spec.source.topics[0]
+    produce(broker, topic, 0, 3000)
+    job.start(fault="after-write@attempt=1,checkpoint=2")
+    assert job.await_end() < 0
+    produce(broker, topic, 3000, 500)  # after the first start: not part of the job
+    job.start()
+    assert job.await_end() == 0
+    assert outcome(job) is Outcome.FINISHED
+    document = job.document()
+    assert document is not None
+    assert (document.finished, document.drained, document.committables) == (True, True, ())
+    assert sorted(visibility.numbers(broker, job.spec.sink.topic)) == list(range(3000))
+    assert visibility.open_transactions(client, job.spec.sink.transactional_id_prefix) == []
+    assert document.offsets == dict(document.stops)
+
+    # Asked to run again it has nothing to do; with another end it goes on from where it was.
+    job.start()
+    assert job.await_end() == 0
+    assert outcome(job) is Outcome.FINISHED
+    assert sorted(visibility.numbers(broker, job.spec.sink.topic)) == list(range(3000))
+
+
+def test_named_partitions_between_named_offsets(
+    local_job: LocalJobs, broker: str, make_topic: Callable[..., str]
+) -> None:
+    topic = make_topic(3, "in")
+    for partition in range(3):
+        produce(broker, topic, partition * 100, 100, partition=partition)
+    chosen = tuple(TopicPartition(topic, partition) for partition in (0, 2))
+    job = local_job(
+        topic=topic, topics=(), partitions_=chosen,
+        startup=Startup(
+            mode=StartupMode.SPECIFIC_OFFSETS,
+            specific_offsets=(PartitionOffset(topic, 0, 90), PartitionOffset(topic, 2, 0)),
+        ),
+        stopping=Stopping(
+            mode=StoppingMode.SPECIFIC_OFFSETS,
+            specific_offsets=(PartitionOffset(topic, 0, 95), PartitionOffset(topic, 2, 10)),
+        ),
+    )  # fmt: skip
+    job.start()
+    assert job.await_end() == 0
+    assert outcome(job) is Outcome.FINISHED
+    assert sorted(visibility.numbers(broker, job.spec.sink.topic)) == [*range(90, 95), *range(200, 210)]
+
+
+def test_partitions_added_while_the_job_runs_are_read_from_their_beginning(local_job: LocalJobs, broker: str) -> None:
+    job = local_job(
+        partitions=1, discovery_interval_seconds=1, startup=Startup(mode=StartupMode.LATEST), max_offsets=500
+    )
+    topic = job.spec.source.topics[0]
+    job.start()
+    deadline = time.monotonic() + 120
+    while job.document() is None or not job.document().splits:  # type: ignore[union-attr]
+        assert time.monotonic() < deadline, job.log()
+        time.sleep(0.1)
+    admin = AdminClient({"bootstrap.servers": broker})
+    admin.create_partitions([NewPartitions(topic, 4)])[topic].result(30)
+    produce(broker, topic, 0, 1000, partition=3)
+    produce(broker, topic, 1000, 200, partition=0)
+    job.await_records_in(1200)
+    assert job.drain() == 0
+    assert outcome(job) is Outcome.DRAINED
+    assert sorted(visibility.numbers(broker, job.spec.sink.topic)) == list(range(1200))

@@ -1,0 +1,140 @@
+"""A job's driver without Spark: enumerator, coordinator and offset committer as the driver wires them, on a broker."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from confluent_kafka import ConsumerGroupTopicPartitions, Producer
+from confluent_kafka.admin import AdminClient
+
+from sparkapp.checkpoint.coordinator import CheckpointCoordinator, Completed, PreCommitted
+from sparkapp.checkpoint.recovery import Recovery
+from sparkapp.checkpoint.store import MemoryStore
+from sparkapp.model.checkpoint import CheckpointDocument
+from sparkapp.model.client_config import consumer_config
+from sparkapp.model.committable import KafkaCommittable
+from sparkapp.model.job import Job, JobSpec, KafkaCluster, Sink, Source, Transform
+from sparkapp.model.partition import TopicPartition
+from sparkapp.model.positions import Startup, StartupMode
+from sparkapp.model.semantic import OffsetCommit, Semantic
+from sparkapp.model.split import KafkaPartitionSplit
+from sparkapp.sink.committer import KafkaCommitter
+from sparkapp.sink.transaction_client import TransactionClient
+from sparkapp.source.cluster import KafkaClusterView
+from sparkapp.source.enumerator import enumerator_of
+from sparkapp.source.offset_committer import OffsetCommitter
+from sparkapp.spark.progress import Progress
+
+
+@dataclass
+class CommittingJob:
+    """One attempt whose checkpoints the test decides.
+
+    :param client: properties of this job's clients beyond the address, credentials for instance.
+    :param admin: properties of the client that asks, from outside, what the group has committed.
+    """
+
+    bootstrap: str
+    topics: Sequence[str]
+    group_id: str
+    offset_commit: OffsetCommit = OffsetCommit.ON_CHECKPOINT
+    semantic: Semantic = Semantic.AT_LEAST_ONCE
+    max_offsets: int = 1_000_000
+    prefix: str = "p"
+    client: Mapping[str, str] = field(default_factory=dict)
+    admin: Mapping[str, str] = field(default_factory=dict)
+    report: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        spec = JobSpec(
+            kafka=KafkaCluster(bootstrap_servers=self.bootstrap),
+            source=Source(
+                topics=tuple(self.topics),
+                group_id=self.group_id,
+                startup=Startup(mode=StartupMode.EARLIEST),
+                offset_commit=self.offset_commit,
+                max_offsets_per_checkpoint=self.max_offsets,
+            ),
+            transform=Transform(),
+            sink=Sink(topic="out", semantic=self.semantic, transactional_id_prefix=self.prefix),
+        )
+        self.job = Job(namespace="test", name="job", uid="uid", generation=1, attempt=1, spec=spec)
+        config = {**consumer_config(self.job, password=""), **self.client}
+        self.progress = Progress(lambda **fields: self.report.update(fields))
+        self.cluster = KafkaClusterView(config, read_committed=True)
+        self.enumerator = enumerator_of(spec, self.cluster, warn=lambda *_: None)
+        self.group_offsets = OffsetCommitter(config, self.progress)
+        self.transactions = TransactionClient({"bootstrap.servers": self.bootstrap, **self.client})
+        document = CheckpointDocument(
+            job_uid="uid", attempt=1, checkpoint_id=0, created_at=_NOW, parallelism=1, prefix=self.prefix
+        )
+        self.coordinator = CheckpointCoordinator(
+            self.job, store=MemoryStore(), document=document, version="0",
+            committer=KafkaCommitter(self.transactions, None), group_offsets=self.group_offsets, now=lambda: _NOW,
+        )  # fmt: skip
+        self._recovery = Recovery(
+            document=document, version="0", first_start=True, lost=(), committed=0, aborted=0
+        )  # fmt: skip
+
+    def start(self) -> None:
+        """As far as the driver goes before the first micro-batch."""
+        self.progress.recovered(self._recovery)
+        self.enumerator.start(None)
+        self.coordinator.begin(self.enumerator.unplanned())
+        self.progress.started(self.coordinator.document, lambda: self.enumerator.pending)
+
+    def plan(self) -> tuple[KafkaPartitionSplit, ...]:
+        return self.enumerator.plan()
+
+    def complete(
+        self, splits: tuple[KafkaPartitionSplit, ...], committables: tuple[KafkaCommittable, ...] = ()
+    ) -> Completed:
+        """The subtasks have pre-committed these splits."""
+        completed = self.coordinator.complete(
+            PreCommitted(
+                checkpoint_id=self.coordinator.document.checkpoint_id + 1, splits=splits, aligned=True,
+                committables=committables, records_out=0,
+            )
+        )  # fmt: skip
+        assert completed is not None
+        self.enumerator.complete(splits)
+        self.progress.completed(completed, 0.1)
+        return completed
+
+    def checkpoint(self) -> Completed:
+        """Plans and completes one."""
+        return self.complete(self.plan())
+
+    @property
+    def commits(self) -> tuple[int, int]:
+        """Succeeded and failed, as the report has them once nothing is under way."""
+        assert self.group_offsets.drain(30)
+        return self.report.get("commits_succeeded", 0), self.report.get("commits_failed", 0)
+
+    def committed(self, *, stable: bool = True) -> dict[TopicPartition, int]:
+        """What the brokers say that the group has committed.
+
+        :param stable: wait for transactions that hold some of the offsets.
+        """
+        admin = AdminClient({"bootstrap.servers": self.bootstrap, **self.admin})
+        asked = ConsumerGroupTopicPartitions(self.group_id)
+        found = admin.list_consumer_group_offsets([asked], require_stable=stable)[self.group_id].result(30)
+        return {TopicPartition(one.topic, one.partition): one.offset for one in found.topic_partitions}
+
+    def close(self) -> None:
+        self.group_offsets.close()
+        self.transactions.close()
+        self.cluster.close()
+
+
+_NOW = "2026-11-21T12:00:00Z"
+
+
+def fill(bootstrap: str, partition: TopicPartition, count: int, client: Mapping[str, str] | None = None) -> None:
+    """Writes records into one partition."""
+    producer = Producer({"bootstrap.servers": bootstrap, **(client or {})})
+    for number in range(count):
+        producer.produce(partition.topic, str(number), partition=partition.partition)
+    assert producer.flush(30) == 0

@@ -1,0 +1,151 @@
+"""The committer of group offsets beside a consumer whose answers the test decides (case S37)."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import TopicPartition as ClientPartition
+
+from sparkapp.model.errors import AuthorizationFailed
+from sparkapp.model.partition import TopicPartition
+from sparkapp.source import offset_committer
+from sparkapp.source.offset_committer import OffsetCommitter
+
+A0, A1 = TopicPartition("a", 0), TopicPartition("a", 1)
+
+
+class Answer:
+    """One partition of a commit's answer."""
+
+    def __init__(self, asked: ClientPartition, error: KafkaError | None) -> None:
+        self.topic, self.partition, self.error = asked.topic, asked.partition, error
+
+
+class StandInConsumer:
+    """Keeps what is committed; waits at the gate first; refuses what the test names."""
+
+    def __init__(self, _: Mapping[str, str]) -> None:
+        self.requests: list[dict[TopicPartition, int]] = []
+        self.begun = threading.Semaphore(0)
+        self.gate = threading.Semaphore(0)
+        self.refused: dict[TopicPartition, int] = {}
+        self.raised: int | None = None
+
+    def commit(self, *, offsets: list[ClientPartition], asynchronous: bool) -> list[Answer]:
+        assert not asynchronous
+        self.requests.append({TopicPartition(one.topic, one.partition): one.offset for one in offsets})
+        self.begun.release()
+        assert self.gate.acquire(timeout=10)
+        if self.raised is not None:
+            raise KafkaException(KafkaError(self.raised))
+        errors = {partition: KafkaError(code) for partition, code in self.refused.items()}
+        return [Answer(one, errors.get(TopicPartition(one.topic, one.partition))) for one in offsets]
+
+    def close(self) -> None:
+        pass
+
+
+class Heard:
+    def __init__(self) -> None:
+        self.answers: list[tuple[dict[TopicPartition, int], bool]] = []
+
+    def on_complete(self, offsets: Mapping[TopicPartition, int], error: str) -> None:
+        self.answers.append((dict(offsets), not error))
+
+
+@pytest.fixture
+def committer(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[OffsetCommitter, Any, Heard]]:
+    monkeypatch.setattr(offset_committer, "Consumer", StandInConsumer)
+    heard = Heard()
+    opened = OffsetCommitter({}, heard)
+    consumer: Any = opened._consumer
+    yield opened, consumer, heard
+    for _ in range(9):
+        consumer.gate.release()
+    opened.close()
+
+
+def test_S37_newer_offsets_replace_those_that_wait(committer: tuple[OffsetCommitter, Any, Heard]) -> None:
+    one, consumer, heard = committer
+    one.commit({A0: 1})
+    assert consumer.begun.acquire(timeout=10)
+    one.commit({A0: 2, A1: 7})
+    one.commit({A0: 3})
+    assert not one.drain(0.05), "one is under way, others wait"
+    assert consumer.requests == [{A0: 1}], "one commit at a time"
+    consumer.gate.release()
+    consumer.gate.release()
+    assert one.drain(10)
+    assert consumer.requests == [{A0: 1}, {A0: 3, A1: 7}]
+    assert heard.answers == [({A0: 1}, True), ({A0: 3, A1: 7}, True)]
+
+
+def test_S37_a_failed_commit_goes_along_with_the_next_one(committer: tuple[OffsetCommitter, Any, Heard]) -> None:
+    one, consumer, heard = committer
+    consumer.raised = KafkaError.GROUP_AUTHORIZATION_FAILED
+    consumer.gate.release()
+    one.commit({A0: 1, A1: 1})
+    assert one.drain(10)
+    consumer.raised = None
+    consumer.gate.release()
+    one.commit({A1: 2})
+    assert one.drain(10)
+    assert consumer.requests == [{A0: 1, A1: 1}, {A0: 1, A1: 2}]
+    assert heard.answers == [({}, False), ({A0: 1, A1: 2}, True)]
+
+
+def test_S37_a_refusal_of_some_partitions_is_a_failed_commit(committer: tuple[OffsetCommitter, Any, Heard]) -> None:
+    one, consumer, heard = committer
+    consumer.refused = {A1: KafkaError.TOPIC_AUTHORIZATION_FAILED}
+    consumer.gate.release()
+    one.commit({A0: 1, A1: 1})
+    assert one.drain(10)
+    assert heard.answers == [({A0: 1}, False)]
+    consumer.gate.release()
+    one.commit({A0: 2})
+    assert one.drain(10)
+    assert consumer.requests[1] == {A0: 2, A1: 1}
+
+
+def test_S37_offsets_of_a_partition_that_is_gone_are_given_up(committer: tuple[OffsetCommitter, Any, Heard]) -> None:
+    one, consumer, heard = committer
+    consumer.refused = {A1: KafkaError.UNKNOWN_TOPIC_OR_PART}
+    consumer.gate.release()
+    one.commit({A0: 1, A1: 1})
+    assert one.drain(10)
+    consumer.gate.release()
+    one.commit({A0: 2})
+    assert one.drain(10)
+    assert consumer.requests[1] == {A0: 2}
+    assert heard.answers == [({A0: 1}, False), ({A0: 2}, True)]
+
+
+def test_withdrawn_offsets_are_not_committed_any_more_and_what_is_under_way_is_waited_for(
+    committer: tuple[OffsetCommitter, Any, Heard],
+) -> None:
+    one, consumer, _ = committer
+    one.commit({A0: 1})
+    assert consumer.begun.acquire(timeout=10)
+    one.commit({A0: 2, A1: 7})
+    assert not one.withdraw([A0], 0.05), "a commit is under way"
+    consumer.gate.release()
+    assert consumer.begun.acquire(timeout=10)
+    consumer.gate.release()
+    assert one.withdraw([A0], 10)
+    assert consumer.requests == [{A0: 1}, {A1: 7}]
+
+
+def test_placing_marks_insists(committer: tuple[OffsetCommitter, Any, Heard]) -> None:
+    one, consumer, heard = committer
+    consumer.gate.release()
+    one.place({A0: 3}, "mark")
+    assert consumer.requests == [{A0: 3}]
+    consumer.refused = {A1: KafkaError.GROUP_AUTHORIZATION_FAILED}
+    consumer.gate.release()
+    with pytest.raises(AuthorizationFailed, match="a-1"):
+        one.place({A0: 3, A1: 4}, "mark")
+    assert heard.answers == [], "these are not the commits of checkpoints"

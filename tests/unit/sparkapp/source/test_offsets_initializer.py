@@ -1,0 +1,98 @@
+"""Starting and stopping offsets, on a cluster in memory; against a real broker in ``tests/conformance``."""
+
+from __future__ import annotations
+
+import pytest
+
+from sparkapp.model.errors import UndefinedOffset
+from sparkapp.model.partition import TopicPartition
+from sparkapp.model.positions import PartitionOffset, ResetStrategy, Startup, StartupMode, Stopping, StoppingMode
+from sparkapp.source.offsets_initializer import (
+    NamedStopsInitializer,
+    SpecificOffsetsInitializer,
+    TimestampOffsetsInitializer,
+    starting_initializer,
+    stopping_initializer,
+)
+from tests.support.fake_cluster import FakeCluster
+
+A0, A1, A2 = (TopicPartition("a", number) for number in range(3))
+
+
+def cluster() -> FakeCluster:
+    return FakeCluster({"a": 3}, {A0: 3}, {A0: 10, A1: 20}, {A0: 7, A1: 9}, {A0: [0, 10, 10, 20], A1: [5, 5], A2: []})
+
+
+def test_a_timestamp_finds_the_first_record_of_that_time_or_later() -> None:
+    found = TimestampOffsetsInitializer(10).offsets([A0, A1, A2], cluster())
+    assert found == {A0: 4, A1: 20, A2: 0}, "LATEST where no record is that late, S18: 0 for an empty partition"
+
+
+@pytest.mark.parametrize(("strategy", "offset"), [(ResetStrategy.EARLIEST, 0), (ResetStrategy.LATEST, 20)])
+def test_a_timestamp_after_the_end_follows_the_strategy(strategy: ResetStrategy, offset: int) -> None:
+    assert TimestampOffsetsInitializer(10, strategy).offsets([A1], cluster()) == {A1: offset}
+
+
+def test_a_timestamp_after_the_end_without_a_strategy_names_the_partition() -> None:
+    with pytest.raises(UndefinedOffset, match="no record at or after timestamp 10 and no reset policy for partition a"):
+        TimestampOffsetsInitializer(10, ResetStrategy.NONE).offsets([A1], cluster())
+
+
+def test_S20_specific_offsets_without_any_are_refused() -> None:
+    with pytest.raises(UndefinedOffset, match="no specific offsets were specified"):
+        SpecificOffsetsInitializer({}, ResetStrategy.NONE)
+
+
+def test_partitions_without_an_entry_begin_at_the_group_offsets_then_by_the_strategy() -> None:
+    one = SpecificOffsetsInitializer({A0: 5}, ResetStrategy.LATEST)
+    assert one.offsets([A0, A1, A2], cluster()) == {A0: 5, A1: 9, A2: 0}
+    with pytest.raises(UndefinedOffset, match="Undefined offset with no reset policy for partition a-2"):
+        SpecificOffsetsInitializer({A0: 5}, ResetStrategy.NONE).offsets([A0, A2], cluster())
+
+
+def test_the_ends_of_the_log_are_offsets_and_beyond_them_the_strategy_decides_and_says_so() -> None:
+    heard: list[tuple[str, str]] = []
+    one = SpecificOffsetsInitializer(
+        {A0: 2, A1: 21}, ResetStrategy.EARLIEST, warn=lambda reason, text: heard.append((reason, text))
+    )
+    assert one.offsets([A0, A1], cluster()) == {A0: 3, A1: 0}
+    assert heard[0][0] == "OffsetOutOfRange"
+    assert "a-0 at 2 (the log holds 3 to 10), a-1 at 21 (the log holds 0 to 20)" in heard[0][1]
+    assert SpecificOffsetsInitializer({A0: 3, A1: 20}, ResetStrategy.NONE).offsets([A0, A1], cluster()) == {
+        A0: 3, A1: 20,
+    }  # fmt: skip
+    with pytest.raises(UndefinedOffset, match="a-0 at 2"):
+        SpecificOffsetsInitializer({A0: 2}, ResetStrategy.NONE).offsets([A0], cluster())
+
+
+def test_every_startup_mode_has_its_initializer() -> None:
+    view = cluster()
+    expected = {
+        StartupMode.EARLIEST: {A0: 3}, StartupMode.LATEST: {A0: 10}, StartupMode.GROUP_OFFSETS: {A0: 7},
+        StartupMode.TIMESTAMP: {A0: 6}, StartupMode.SPECIFIC_OFFSETS: {A0: 8},
+    }  # fmt: skip
+    for mode in StartupMode:
+        startup = Startup(mode=mode, timestamp_millis=20, specific_offsets=(PartitionOffset("a", 0, 8),))
+        assert starting_initializer(startup).offsets([A0], view) == expected[mode]
+
+
+def test_every_stopping_mode_has_its_initializer() -> None:
+    view = cluster()
+    expected = {
+        StoppingMode.LATEST: {A0: 10}, StoppingMode.GROUP_OFFSETS: {A0: 7}, StoppingMode.TIMESTAMP: {A0: 6},
+        StoppingMode.SPECIFIC_OFFSETS: {A0: 8},
+    }  # fmt: skip
+    for mode in StoppingMode:
+        stopping = Stopping(mode=mode, timestamp_millis=20, specific_offsets=(PartitionOffset("a", 0, 8),))
+        initializer = stopping_initializer(stopping)
+        assert (initializer.offsets([A0], view) if initializer else None) == expected.get(mode)
+
+
+def test_a_stop_is_never_guessed() -> None:
+    with pytest.raises(UndefinedOffset, match="no entry for partition a-1") as caught:
+        NamedStopsInitializer({A0: 5}).offsets([A0, A1], cluster())
+    assert "each partition stops before" in caught.value.remedy
+    group = stopping_initializer(Stopping(mode=StoppingMode.GROUP_OFFSETS))
+    assert group is not None
+    with pytest.raises(UndefinedOffset, match="partition a-2"):
+        group.offsets([A0, A2], cluster())
