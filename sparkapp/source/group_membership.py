@@ -19,11 +19,9 @@ from sparkapp.model.errors import InvalidArgument, KafkaSparkJobError
 from sparkapp.model.partition import TopicPartition
 from sparkapp.model.split import KafkaPartitionSplit
 from sparkapp.source.cluster import ClusterView
+from sparkapp.source.group_starts import GroupStarts, Tell
 from sparkapp.source.offset_committer import OffsetCommitCallback
 from sparkapp.source.offsets_initializer import OffsetsInitializer
-
-Tell = Callable[[str, str, bool], None]
-"""Told an event's reason, its message, and whether it is a warning."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,17 +51,13 @@ class GroupMembership:
         changed: Callable[[int], None],
         callback: OffsetCommitCallback,
     ) -> None:
-        self._cluster = cluster
-        self._initializer = initializer
+        self._starts = GroupStarts(cluster, initializer, tell)
         self._tell = tell
         self._changed = changed
         self._callback = callback
-        self._fallback: Mapping[TopicPartition, int] = {}
-        self._first_found: frozenset[TopicPartition] = frozenset()
         self._positions: dict[TopicPartition, Tenure] = {}
         self._planned: frozenset[TopicPartition] | None = None
         self._to_join: frozenset[TopicPartition] | None = None
-        self._told_beyond: set[TopicPartition] = set()
         self._condition = threading.Condition()
         """Guards what follows."""
         self._topics: frozenset[str] = frozenset()
@@ -88,15 +82,11 @@ class GroupMembership:
     ) -> dict[TopicPartition, int]:
         """Learns what there is; called once. The group is joined by the first plan, when the job is able to read.
 
-        :param restored: the checkpoint's offsets. They place a partition only where the group has none (never
-            committed, or expired): whoever had the partition last has committed further, or moved it on purpose.
+        :param restored: the checkpoint's offsets, None on a first start.
         :returns: those of them that still exist, to be kept in the checkpoint until the first plan.
         """
-        every = frozenset(found)
-        self._fallback = {one: offset for one, offset in (restored or {}).items() if one in every}
-        self._first_found = every if restored is None else frozenset()
-        self._to_join = every
-        return dict(self._fallback)
+        self._to_join = frozenset(found)
+        return self._starts.remember(restored, self._to_join)
 
     def discovered(self, found: Iterable[TopicPartition], gone: Iterable[TopicPartition] = ()) -> None:
         """The topics to be subscribed to; a change makes the group rebalance.
@@ -158,39 +148,16 @@ class GroupMembership:
         return ours
 
     def _placed(self, new: Mapping[TopicPartition, int]) -> dict[TopicPartition, Tenure]:
-        """Where newly assigned partitions begin: at the group's offsets, else the checkpoint's, else as on a first
-        start; partitions that came later begin EARLIEST (seed 000).
+        """Where newly assigned partitions begin.
 
         What the group did not have is committed at once: else the next owner could place it elsewhere, and LATEST
-        would skip what came in between. A partition that the group has read beyond what our isolation level reaches
-        is left out until the end has caught up.
+        would skip what came in between.
         """
         if not new:
             return {}
-        found = self._cluster.committed(sorted(new))
-        beyond = self._beyond(found)
-        rest = [one for one in sorted(new) if one not in found]
-        placed = {one: self._fallback[one] for one in rest if one in self._fallback}
-        first = [one for one in rest if one not in placed and one in self._first_found]
-        later = [one for one in rest if one not in placed and one not in self._first_found]
-        placed |= self._initializer.offsets(first, self._cluster) if first else {}
-        placed |= self._cluster.earliest(later) if later else {}
-        self.commit(placed)
-        return {one: Tenure(epoch, (found | placed)[one]) for one, epoch in new.items() if one not in beyond}
-
-    def _beyond(self, committed: Mapping[TopicPartition, int]) -> set[TopicPartition]:
-        ends = self._cluster.latest(sorted(committed))
-        beyond = {one for one, offset in committed.items() if ends[one] < offset}
-        for one in sorted(beyond - self._told_beyond):
-            self._tell(
-                "PartitionBeyondEnd",
-                f"{one}: the group has committed {committed[one]}, and records can be read up to {ends[one]} (an open"
-                " transaction that another member did not wait for, or a topic made anew): not read until the end is"
-                " there; kafka-consumer-groups --reset-offsets sets the group back",
-                True,
-            )
-        self._told_beyond = beyond
-        return beyond
+        known, fixed = self._starts.of(new)
+        self.commit(fixed)
+        return {one: Tenure(new[one], offset) for one, offset in (known | fixed).items()}
 
     # -- group offsets, as the coordinator wants them -------------------------------------------------------------
 
