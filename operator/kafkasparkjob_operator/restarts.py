@@ -22,6 +22,8 @@ KAFKA_REASONS = frozenset(
     for kind in (
         errors.KafkaAccessError, errors.KafkaUnreachable, errors.AuthenticationFailed, errors.AuthorizationFailed,
         errors.TopicNotFound, errors.TransactionTimeoutTooLong,
+        errors.GroupMembershipError, errors.GroupMemberFenced, errors.GroupProtocolMismatch, errors.GroupFull,
+        errors.SessionTimeoutRefused,
     )
 )  # fmt: skip
 STATE_REASONS = frozenset(

@@ -74,3 +74,24 @@ def consumer_config(job: Job, *, password: str) -> dict[str, str]:
         "auto.offset.reset": "error",
         "enable.partition.eof": "true",
     }
+
+
+def group_member_config(job: Job, *, password: str) -> dict[str, str]:
+    """The consumer that is the job's member of its group: it joins, heartbeats and commits, and never fetches."""
+    options = job.spec.source.group_membership
+    refresh = job.spec.source.discovery_interval_seconds
+    config = {
+        **consumer_config(job, password=password),
+        "client.id": f"{job.namespace}.{job.name}-member",
+        "partition.assignment.strategy": options.assignor.value,
+        "session.timeout.ms": str(options.session_timeout_seconds * 1000),
+        "heartbeat.interval.ms": str(options.heartbeat_interval_seconds * 1000),
+        "max.poll.interval.ms": str(options.max_poll_interval_seconds * 1000),
+        # A leader looks for new partitions as often as the job does.
+        "topic.metadata.refresh.interval.ms": str(refresh * 1000 if refresh > 0 else -1),
+        "enable.partition.eof": "false",
+        "queued.min.messages": "1",
+    }
+    if options.group_instance_id:
+        config["group.instance.id"] = options.group_instance_id
+    return config

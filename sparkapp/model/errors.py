@@ -8,6 +8,8 @@ KafkaSparkJobError
  + KafkaAccessError                     the broker or what is on it
  |  + KafkaUnreachable  + AuthenticationFailed  + AuthorizationFailed  + TopicNotFound
  |  + TransactionTimeoutTooLong  + UndefinedOffset  + OffsetsWentBackwards  + ReadTimedOut  + ListingUnsupported
+ |  + GroupMembershipError             a consumer group that the job is a member of
+ |     + GroupMemberFenced  + GroupProtocolMismatch  + GroupFull  + SessionTimeoutRefused
  + SchemaError                          the schema registry or what is in it
  |  + SchemaRegistryUnreachable  + SchemaNotFound  + SchemaUnusable
  + CheckpointError                    the document that decides everything
@@ -146,6 +148,51 @@ class ListingUnsupported(KafkaAccessError):
     """The brokers do not offer ListTransactions; lingering transactions are looked for one by one instead."""
 
     reason = "ListingUnsupported"
+
+
+class GroupMembershipError(KafkaAccessError):
+    """The group's coordinator does not let the job be a member (``source.groupMembership`` Subscribe)."""
+
+    reason = "GroupMembershipFailed"
+
+
+class GroupMemberFenced(GroupMembershipError):
+    """FENCED_INSTANCE_ID: another member joined with this job's ``groupInstanceId``; a restart would fence it back."""
+
+    reason = "GroupMemberFenced"
+    fatal = True
+    default_remedy = (
+        "give each member of the group a source.groupMembership.groupInstanceId of its own, or stop the other member;"
+        " then change spec.restartNonce"
+    )
+
+
+class GroupProtocolMismatch(GroupMembershipError):
+    """INCONSISTENT_GROUP_PROTOCOL: the group's other members offer no assignor that this job has."""
+
+    reason = "GroupProtocolMismatch"
+    default_remedy = (
+        "set spec.source.groupMembership.assignor to one that every member of the group offers"
+        " (range is in the defaults of Java's and librdkafka's clients)"
+    )
+
+
+class GroupFull(GroupMembershipError):
+    """GROUP_MAX_SIZE_REACHED: the group has as many members as the brokers allow."""
+
+    reason = "GroupFull"
+    default_remedy = "stop another member of the group, or raise group.max.size on the brokers"
+
+
+class SessionTimeoutRefused(GroupMembershipError):
+    """INVALID_SESSION_TIMEOUT: ``sessionTimeoutSeconds`` is outside what the brokers allow."""
+
+    reason = "SessionTimeoutRefused"
+    fatal = True
+    default_remedy = (
+        "set spec.source.groupMembership.sessionTimeoutSeconds between the brokers' group.min.session.timeout.ms"
+        " (6 s by default) and group.max.session.timeout.ms"
+    )
 
 
 class SchemaError(KafkaSparkJobError):

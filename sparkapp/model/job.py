@@ -17,6 +17,13 @@ from typing import Any
 from sparkapp.model import names
 from sparkapp.model.errors import ConfigurationError, InvalidArgument
 from sparkapp.model.fields import Fields
+from sparkapp.model.group_membership import (
+    MembershipOptions,
+    check_membership,
+    decode_membership,
+    membership_from,
+    refused_property,
+)
 from sparkapp.model.partition import TopicPartition
 from sparkapp.model.positions import (
     Startup,
@@ -44,7 +51,6 @@ DENIED_PROPERTIES = frozenset(
         "enable.partition.eof", "max.in.flight.requests.per.connection", "plugin.library.paths",
         "sasl.username", "sasl.password", "sasl.mechanism", "sasl.mechanisms", "security.protocol", "sasl.jaas.config",
         "ssl.key.password", "ssl.keystore.password", "sasl.oauthbearer.client.secret", "sasl.oauthbearer.config",
-        "group.instance.id", "partition.assignment.strategy",
     }
 )  # fmt: skip
 """Client properties that the job sets itself, or that would carry a secret into the resource."""
@@ -148,6 +154,7 @@ class Source:
     value_schema: str = ""
     schema_registry: str = ""
     """The registry's URL; set with avro and only there."""
+    group_membership: MembershipOptions = field(default_factory=MembershipOptions)
     properties: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -245,6 +252,7 @@ def spec_from_resource(spec: Mapping[str, Any], *, namespace: str, name: str) ->
             key_schema=formats.string("keySchema", ""),
             value_schema=formats.string("valueSchema", ""),
             schema_registry=source.child("schemaRegistry").string("url", ""),
+            group_membership=membership_from(source.child("groupMembership")),
             properties=source.string_map("properties"),
         ),
         transform=Transform(
@@ -332,6 +340,8 @@ def check_spec(spec: JobSpec) -> None:
     check_record_errors(spec.record_errors, topics=source.topics, pattern=pattern, sink=sink.topic)
     for where, properties in (("spec.source.properties", source.properties), ("spec.sink.properties", sink.properties)):
         for name in properties:
+            instead = refused_property(name)
+            _require(instead is None, where, instead or "")
             _require(
                 name not in DENIED_PROPERTIES and "password" not in name,
                 where,
@@ -377,6 +387,11 @@ def check_spec(spec: JobSpec) -> None:
         "spec.source.schemaRegistry.url",
         f"{source.schema_registry!r} must be http://host:port or https://host, without user or password",
     )
+    check_membership(
+        source.group_membership, semantic=sink.semantic, startup=source.startup.mode.value,
+        offset_commit=source.offset_commit, state_claim=spec.state_claim, bounded=source.stopping.bounded,
+        named_partitions=bool(source.partitions), skips=source.data_loss_policy is DataLossPolicy.SKIP_TO_AVAILABLE,
+    )  # fmt: skip
     if sink.semantic is Semantic.EXACTLY_ONCE:
         _require(
             source.isolation_level is IsolationLevel.READ_COMMITTED,
@@ -442,6 +457,7 @@ def decode_job(text: str) -> Job:
                                 "isolation_level": IsolationLevel(source["isolation_level"]),
                                 "key_format": Format(source["key_format"]),
                                 "value_format": Format(source["value_format"]),
+                                "group_membership": decode_membership(source["group_membership"]),
                             }
                         ),
                         "transform": Transform(

@@ -13,6 +13,7 @@ from sparkapp.model.partition import TopicPartition
 from sparkapp.model.positions import MAX_OFFSET
 from sparkapp.model.split import KafkaPartitionSplit
 from sparkapp.source.cluster import ClusterView
+from sparkapp.source.group_membership import GroupMembership
 from sparkapp.source.offsets_initializer import (
     OffsetsInitializer,
     Warn,
@@ -61,6 +62,8 @@ class KafkaSourceEnumerator:
     :param starting: where partitions of a first start begin.
     :param stopping: where a bounded job ends; None never ends.
     :param warn: told of what a person should know, with an event's reason and message.
+    :param membership: where the job shares its partitions with other members of a consumer group: which ones are ours,
+        and where they go on.
     """
 
     def __init__(
@@ -73,6 +76,7 @@ class KafkaSourceEnumerator:
         warn: Warn,
         stopping: OffsetsInitializer | None = None,
         clock: Callable[[], float] = time.monotonic,
+        membership: GroupMembership | None = None,
     ) -> None:
         self._cluster = cluster
         self._subscriber = subscriber
@@ -81,6 +85,7 @@ class KafkaSourceEnumerator:
         self._options = options
         self._warn = warn
         self._clock = clock
+        self._membership = membership
         self._next: dict[TopicPartition, int] = {}
         self._stops: dict[TopicPartition, int] = {}
         self._ends: Mapping[TopicPartition, int] | None = None
@@ -136,6 +141,9 @@ class KafkaSourceEnumerator:
         :raises UndefinedOffset: a partition has no offset to start or stop at.
         """
         topics = self._cluster.topics()
+        if self._membership is not None:
+            self._next = self._membership.start(restored, self._shared(topics, begun=restored is not None))
+            return
         if restored is None:
             found = require(self._subscriber, topics)
             self._next = dict(self._starting.offsets(sorted(found), self._cluster))
@@ -157,6 +165,8 @@ class KafkaSourceEnumerator:
         :raises OffsetsWentBackwards: a partition ends before the offset it should go on at (case S40).
         :raises TopicNotFound: a partition is gone.
         """
+        if self._membership is not None:
+            self._next = self._membership.take()
         found = self._latest()
         backwards = [one for one, start in self._next.items() if found[one] < start]
         if backwards:
@@ -167,6 +177,8 @@ class KafkaSourceEnumerator:
         allowed = self._allowance()
         if allowed is not None:
             backlog = {one: min(size, allowed) for one, size in backlog.items()}
+        if self._membership is not None and not any(backlog.values()):
+            self._membership.release()
         share = shares(backlog, self._options.max_offsets)
         return tuple(
             KafkaPartitionSplit(partition, start, start + share[partition])
@@ -179,6 +191,9 @@ class KafkaSourceEnumerator:
 
     def complete(self, splits: tuple[KafkaPartitionSplit, ...]) -> None:
         """The checkpoint with these splits is final: go on after them."""
+        if self._membership is not None:
+            self._next = self._membership.complete(splits)
+            return
         self._next |= {split.partition: split.stop for split in splits}
 
     def _restore(self, restored: Mapping[TopicPartition, int], topics: Mapping[str, int]) -> None:
@@ -208,6 +223,12 @@ class KafkaSourceEnumerator:
             first = self._cluster.earliest(sorted(self._next))
             self._lost([one for one, offset in self._next.items() if first[one] > offset], {})
 
+    def _shared(self, topics: Mapping[str, int], *, begun: bool) -> set[TopicPartition]:
+        """What the group has to divide."""
+        if begun and self._options.on_topic_deleted is OnTopicDeleted.IGNORE:
+            return self._subscriber.partitions(topics)
+        return require(self._subscriber, topics, or_nothing=begun)
+
     def _discover(self) -> PartitionChange:
         self._discovered_at = self._clock()
         found = self._subscriber.partitions(self._cluster.topics())
@@ -218,6 +239,9 @@ class KafkaSourceEnumerator:
                 msg = f"partition {_shown(removed)} no longer exists on the Kafka brokers"
                 raise TopicNotFound(msg, remedy=_REMEDY_DELETED)
             self._forget(removed)
+        if self._membership is not None:
+            self._membership.discovered(found, removed)
+            return PartitionChange(frozenset(), frozenset(removed))
         if new:
             self._next |= self._cluster.earliest(new)
             self._announce(new)
@@ -276,7 +300,9 @@ class KafkaSourceEnumerator:
         )
 
 
-def enumerator_of(spec: JobSpec, cluster: ClusterView, *, warn: Warn) -> KafkaSourceEnumerator:
+def enumerator_of(
+    spec: JobSpec, cluster: ClusterView, *, warn: Warn, membership: GroupMembership | None = None
+) -> KafkaSourceEnumerator:
     """The enumerator that a job's source asks for; called by the driver once an attempt."""
     source = spec.source
     return KafkaSourceEnumerator(
@@ -293,6 +319,7 @@ def enumerator_of(spec: JobSpec, cluster: ClusterView, *, warn: Warn) -> KafkaSo
             data_loss_policy=source.data_loss_policy,
         ),
         warn=warn,
+        membership=membership,
     )
 
 

@@ -19,7 +19,7 @@ from sparkapp.checkpoint.coordinator import CheckpointCoordinator, Completed
 from sparkapp.checkpoint.recovery import Recovery, recover
 from sparkapp.checkpoint.store import CheckpointStore
 from sparkapp.model.checkpoint import CheckpointDocument, Counters
-from sparkapp.model.client_config import cluster_config, consumer_config, read_password
+from sparkapp.model.client_config import cluster_config, consumer_config, group_member_config, read_password
 from sparkapp.model.job import Job
 from sparkapp.model.protocol import no_hook
 from sparkapp.model.report import DriverState, Outcome, Termination, termination_of
@@ -31,7 +31,10 @@ from sparkapp.sink.transaction_client import TransactionClient
 from sparkapp.sink.witness import GroupOffsetsWitness
 from sparkapp.source.cluster import KafkaClusterView
 from sparkapp.source.enumerator import enumerator_of
+from sparkapp.source.group_member import KafkaGroupMember
+from sparkapp.source.group_membership import GroupMembership
 from sparkapp.source.offset_committer import OffsetCommitter
+from sparkapp.source.offsets_initializer import starting_initializer
 from sparkapp.source.reader_schema import with_reader_schemas
 from sparkapp.spark.engine import MicroBatchEngine
 from sparkapp.spark.faults import VARIABLE, Faults
@@ -125,14 +128,15 @@ class Driver:
         self._checkpoint_id = recovery.document.checkpoint_id
         progress.recovered(recovery)
         self._tell_recovery(recovery, reporter)
+        membership = self._membership(cluster, password, progress, reporter, stack)
         enumerator = enumerator_of(
-            job.spec, cluster, warn=lambda reason, message: reporter.event(reason, message, warning=True)
-        )
+            job.spec, cluster, warn=lambda reason, message: reporter.event(reason, message, warning=True),
+            membership=membership,
+        )  # fmt: skip
         restored = recovery.document
         same_end = restored.stopping == job.spec.source.stopping.fingerprint
         enumerator.start(None if recovery.first_start else restored.offsets, restored.stops if same_end else None)
-        group_offsets = OffsetCommitter(config, progress)
-        stack.callback(group_offsets.close)
+        group_offsets = self._group_offsets(config, progress, stack) if membership is None else membership
         coordinator = CheckpointCoordinator(
             job, store=self._around.store, document=recovery.document, version=recovery.version,
             committer=KafkaCommitter(client, None),
@@ -167,6 +171,31 @@ class Driver:
             reporter.event("Finished", f"read to its stopping offsets; checkpoint {self._checkpoint_id} is the last")
         else:
             reporter.event("Drained", f"stopped after checkpoint {self._checkpoint_id}, no transaction is open")
+
+    def _membership(
+        self, cluster: KafkaClusterView, password: str, progress: Progress, reporter: Reporter, stack: ExitStack
+    ) -> GroupMembership | None:
+        """The group that says which partitions are ours; None where the job assigns them itself."""
+        source = self._job.spec.source
+        if not source.group_membership.subscribes:
+            return None
+        membership = GroupMembership(
+            cluster=cluster, initializer=starting_initializer(source.startup), callback=progress,
+            tell=lambda reason, message, warning: reporter.event(reason, message, warning=warning),
+            # The lag of partitions that are gone is nobody's here; the next checkpoint tells what is left.
+            changed=lambda count: reporter.update(partitions=count, lag_records=0),
+        )  # fmt: skip
+        member = KafkaGroupMember(
+            group_member_config(self._job, password=password), membership=membership, options=source.group_membership
+        )
+        stack.callback(member.close)
+        return membership
+
+    @staticmethod
+    def _group_offsets(config: Mapping[str, str], progress: Progress, stack: ExitStack) -> OffsetCommitter:
+        committer = OffsetCommitter(config, progress)
+        stack.callback(committer.close)
+        return committer
 
     def _session(self, stack: ExitStack) -> Future[SparkSession]:
         pool = ThreadPoolExecutor(1, thread_name_prefix="spark-start")

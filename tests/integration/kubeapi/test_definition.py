@@ -79,6 +79,10 @@ def test_defaults_fill_in_everything_that_has_one(api: ApiClient) -> None:
     assert spec["checkpoint"] == {"intervalSeconds": 10}
     assert spec["sink"]["semantic"] == "EXACTLY_ONCE"
     assert spec["source"]["startup"] == {"mode": "GROUP_OFFSETS", "onMissingOffset": "EARLIEST"}
+    assert spec["source"]["groupMembership"] == {
+        "mode": "Assign", "assignor": "range", "sessionTimeoutSeconds": 45, "heartbeatIntervalSeconds": 3,
+        "maxPollIntervalSeconds": 300,
+    }  # fmt: skip
     assert spec["driver"] == {"coreRequest": "100m", "memory": "1g"}
     assert spec["restartPolicy"]["backoff"] == {"initialSeconds": 5, "maxSeconds": 300, "multiplier": 2}
 

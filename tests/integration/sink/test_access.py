@@ -10,6 +10,7 @@ from confluent_kafka.admin import (
     AclOperation,
     AclPermissionType,
     AdminClient,
+    NewTopic,
     ResourcePatternType,
     ResourceType,
 )
@@ -17,10 +18,17 @@ from confluent_kafka.admin import (
 from sparkapp.model.deadline import Deadline
 from sparkapp.model.errors import AuthenticationFailed, AuthorizationFailed
 from sparkapp.model.partition import TopicPartition
+from sparkapp.model.positions import ResetStrategy
 from sparkapp.model.transactional_id import FIRST_HINT
 from sparkapp.sink.lingering import abort_lingering
 from sparkapp.sink.transaction_client import TransactionClient
 from sparkapp.sink.witness import GroupOffsetsWitness
+from sparkapp.source.group_member import KafkaGroupMember
+from sparkapp.source.group_membership import GroupMembership
+from sparkapp.source.offsets_initializer import CommittedOffsetsInitializer
+from tests.support.fake_cluster import FakeCluster
+from tests.support.fake_group import Commits
+from tests.support.group_job import membership_options
 
 pytestmark = pytest.mark.broker
 
@@ -48,7 +56,12 @@ def secured(tmp_path_factory):
             ResourceType.TRANSACTIONAL_ID, "mine", ResourcePatternType.PREFIXED, "User:job", "*",
             AclOperation.WRITE, AclPermissionType.ALLOW,
         )  # fmt: skip
-        for future in admin.create_acls([binding]).values():
+        readable = AclBinding(
+            ResourceType.TOPIC, "in", ResourcePatternType.LITERAL, "User:job", "*",
+            AclOperation.READ, AclPermissionType.ALLOW,
+        )  # fmt: skip
+        admin.create_topics([NewTopic("in", 1, 1)])["in"].result(30)
+        for future in admin.create_acls([binding, readable]).values():
             future.result(30)
         yield broker.bootstrap
 
@@ -118,3 +131,30 @@ def test_the_witness_says_what_is_missing(secured):
         GroupOffsetsWitness(config(secured, "job", "wrong"), group_id="g").committed([partition])
     assert time.monotonic() - started < 20, "said at once, not when the time was over"
     assert GroupOffsetsWitness(config(secured, "admin", "a"), group_id="g").committed([partition]) == {}
+
+
+@pytest.mark.parametrize(
+    ("password", "kind", "name"),
+    [("j", AuthorizationFailed, "GROUP_AUTHORIZATION_FAILED"), ("wrong", AuthenticationFailed, "_AUTHENTICATION")],
+)
+def test_a_group_that_may_not_be_joined_is_said_at_once(secured, password, kind, name):
+    membership = GroupMembership(
+        cluster=FakeCluster(), initializer=CommittedOffsetsInitializer(ResetStrategy.NONE),
+        tell=lambda *_: None, changed=lambda _: None, callback=Commits(),
+    )  # fmt: skip
+    membership.start(None, [TopicPartition("in", 0)])
+    member = KafkaGroupMember(
+        {**config(secured, "job", password), "group.id": "g"}, membership=membership, options=membership_options()
+    )
+
+    def plan_for(seconds):
+        deadline = Deadline.after(seconds)
+        while not deadline.expired:
+            assert membership.take() == {}
+            time.sleep(0.05)
+
+    try:
+        with pytest.raises(kind, match=name):
+            plan_for(20)
+    finally:
+        member.close()

@@ -1,0 +1,186 @@
+"""The job's member of a consumer group: joins, heartbeats, answers rebalances and commits, and never fetches.
+
+One thread polls it, so that the session and the poll interval hold however long a checkpoint takes; the client's own
+threads send the heartbeats (seed 004). Every callback and every commit happens in that thread, too.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaError, KafkaException
+from confluent_kafka import TopicPartition as ClientPartition
+
+from sparkapp.model.errors import KafkaAccessError, KafkaSparkJobError
+from sparkapp.model.group_membership import MembershipOptions
+from sparkapp.model.partition import TopicPartition
+from sparkapp.native.kafka_errors import error_for
+from sparkapp.source.group_errors import Reaction, reaction_to
+from sparkapp.source.group_membership import GroupMembership, shown
+
+LOG = logging.getLogger(__name__)
+
+_TICK = 0.1
+"""Seconds between polls: how late a rebalance may be noticed, or a refused commit be tried again."""
+_FLUSH_SECONDS = 10.0
+"""How long commits are tried again before partitions are given back."""
+
+
+class KafkaGroupMember:
+    """Keeps a :class:`GroupMembership` in step with the brokers; one per driver, from construction to :meth:`close`.
+
+    :param config: of ``sparkapp.model.client_config.group_member_config``.
+    :param finish_seconds: how long a revocation waits for the checkpoint under way; by default what the options say.
+    """
+
+    def __init__(
+        self,
+        config: Mapping[str, str],
+        *,
+        membership: GroupMembership,
+        options: MembershipOptions,
+        finish_seconds: float | None = None,
+    ) -> None:
+        self._membership = membership
+        self._cooperative = options.assignor.cooperative
+        self._finish = options.finish_seconds if finish_seconds is None else finish_seconds
+        self._topics: frozenset[str] = frozenset()
+        self._consumer = Consumer({**config, "error_cb": self._on_error})
+        self._thread = threading.Thread(target=self._run, name="group-member", daemon=True)
+        self._thread.start()
+
+    @property
+    def member_id(self) -> str:
+        """The coordinator's name for this member; empty while it is none."""
+        return self._consumer.memberid() or ""
+
+    def close(self) -> None:
+        """Leaves the group, so that others go on at once; a static member's partitions stay until its session ends."""
+        self._membership.close()
+        self._thread.join(timeout=30)
+
+    # -- the member's thread --------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        try:
+            while not self._membership.closing:
+                self._follow_topics()
+                self._poll()
+                self._commit()
+                self._membership.pause(_TICK)
+            self._flush()
+        except KafkaSparkJobError as error:
+            self._fail(error)
+        except KafkaException as error:
+            self._fail(error_for(error.args[0], "being a member of the consumer group"))
+        except Exception as error:
+            self._fail(KafkaAccessError(f"being a member of the consumer group: {error!r}"))
+        finally:
+            self._consumer.close()
+
+    def _fail(self, error: KafkaSparkJobError) -> None:
+        LOG.error("the job is no member of its group any more: %s", error)
+        self._membership.fail(error)
+
+    def _follow_topics(self) -> None:
+        wanted = self._membership.topics
+        if wanted == self._topics:
+            return
+        self._topics = wanted
+        if not wanted:
+            self._consumer.unsubscribe()
+            return
+        self._consumer.subscribe(
+            sorted(wanted), on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost
+        )
+
+    def _poll(self) -> None:
+        message = self._consumer.poll(0)
+        error = message.error() if message is not None else None
+        if error is not None:
+            self._on_error(error)
+
+    def _on_error(self, error: KafkaError) -> None:
+        if self._membership.closing:
+            return
+        reaction = reaction_to(error)
+        LOG.warning("consumer group: %s (%s): %s", error.name(), error.str(), reaction)
+        if reaction is Reaction.FAIL:
+            raise error_for(error, "being a member of the consumer group")
+
+    # -- rebalances, called by poll() and close() -----------------------------------------------------------------
+
+    def _on_assign(self, consumer: Any, partitions: Sequence[ClientPartition]) -> None:
+        # The offset keeps the client from asking for one: others read, this consumer is paused at once.
+        assigned = [ClientPartition(one.topic, one.partition, 0) for one in partitions]
+        if self._cooperative:
+            consumer.incremental_assign(assigned)
+        else:
+            consumer.assign(assigned)
+        consumer.pause(assigned)
+        self._membership.assigned(_ours(partitions))
+
+    def _on_revoke(self, _: Any, partitions: Sequence[ClientPartition]) -> None:
+        asked = _ours(partitions)
+        self._commit()
+        if not self._membership.await_finished(asked, self._finish):
+            self._membership.lost(asked, f"the checkpoint under way did not complete within {self._finish:.0f} s")
+            return
+        self._flush()
+        self._membership.revoked(asked)
+
+    def _on_lost(self, _: Any, partitions: Sequence[ClientPartition]) -> None:
+        self._membership.lost(_ours(partitions), "the session ended, or the group has moved on")
+
+    # -- commits --------------------------------------------------------------------------------------------------
+
+    def _flush(self) -> None:
+        """Commits what waits, again and again while the coordinator asks for patience."""
+        end = time.monotonic() + min(_FLUSH_SECONDS, self._finish)
+        while self._commit() and time.monotonic() < end:
+            time.sleep(_TICK)
+
+    def _commit(self) -> bool:
+        """One commit of everything that waits; True where it has to be tried again."""
+        offsets = self._membership.due()
+        if not offsets:
+            return False
+        try:
+            self._send(offsets)
+        except KafkaException as failure:
+            error = failure.args[0]
+            reaction = reaction_to(error)
+            again = reaction is Reaction.RETRY
+            self._membership.not_committed(offsets, error.str(), again=again)
+            LOG.warning("committing %s: %s (%s): %s", shown(offsets), error.name(), error.str(), reaction)
+            if reaction is Reaction.FAIL:
+                raise error_for(error, "committing offsets as a member of the consumer group") from failure
+            return again
+        self._membership.committed(offsets)
+        return False
+
+    def _send(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Commits with the member's id and generation, which the broker compares with its own.
+
+        :raises KafkaException: with the first error of the answer.
+        """
+        if not self.member_id:
+            # The session has ended, and the callback is to come. Without a member id the broker would take the commit
+            # for one of nobody's (an empty group accepts those), or fence a static member (librdkafka pull 5585).
+            raise KafkaException(KafkaError(KafkaError._ASSIGNMENT_LOST))
+        mark = self._membership.mark
+        answer = self._consumer.commit(
+            offsets=[ClientPartition(topic, number, offset, mark) for (topic, number), offset in offsets.items()],
+            asynchronous=False,
+        )
+        for one in answer:
+            if one.error is not None:
+                raise KafkaException(one.error)
+
+
+def _ours(partitions: Sequence[ClientPartition]) -> list[TopicPartition]:
+    return [TopicPartition(one.topic, one.partition) for one in partitions]

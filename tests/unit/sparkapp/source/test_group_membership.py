@@ -1,0 +1,272 @@
+"""What a group gives this job, on a group in memory: planning, giving back, losing, committing."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+
+import pytest
+
+from sparkapp.model.errors import GroupMemberFenced, UndefinedOffset
+from sparkapp.model.partition import TopicPartition
+from sparkapp.model.positions import ResetStrategy
+from sparkapp.model.split import KafkaPartitionSplit
+from sparkapp.source.enumerator import EnumeratorOptions, KafkaSourceEnumerator
+from sparkapp.source.group_membership import GroupMembership
+from sparkapp.source.offsets_initializer import CommittedOffsetsInitializer
+from sparkapp.source.subscriber import TopicListSubscriber
+from tests.support.fake_cluster import FakeCluster
+from tests.support.fake_group import Commits
+
+NO_RESET = CommittedOffsetsInitializer(ResetStrategy.NONE)
+A0, A1, A2 = (TopicPartition("a", number) for number in range(3))
+
+
+class Told:
+    """What a membership said."""
+
+    def __init__(self) -> None:
+        self.events: list[tuple[str, str, bool]] = []
+        self.counts: list[int] = []
+        self.commits = Commits()
+
+
+def membership(
+    cluster: FakeCluster,
+    *,
+    restored: Mapping[TopicPartition, int] | None = None,
+    on_missing: ResetStrategy = ResetStrategy.EARLIEST,
+    told: Told | None = None,
+) -> GroupMembership:
+    heard = told or Told()
+    made = GroupMembership(
+        cluster=cluster, initializer=CommittedOffsetsInitializer(on_missing),
+        tell=lambda *event: heard.events.append(event), changed=heard.counts.append,
+        callback=heard.commits,
+    )  # fmt: skip
+    made.start(restored, [A0, A1])
+    return made
+
+
+def cluster() -> FakeCluster:
+    return FakeCluster({"a": 2}, {A0: 3}, {A0: 10, A1: 20, A2: 5}, {A0: 7})
+
+
+def split(partition: TopicPartition, start: int, stop: int) -> KafkaPartitionSplit:
+    return KafkaPartitionSplit(partition, start, stop)
+
+
+def test_the_group_is_joined_by_the_first_plan_and_an_empty_assignment_is_idleness() -> None:
+    told = Told()
+    one = membership(cluster(), told=told)
+    assert one.topics == frozenset()
+    assert one.take() == {}
+    assert one.topics == {"a"}
+    assert told.counts == [0]
+
+
+def test_assigned_partitions_go_on_where_the_group_stands_and_missing_offsets_are_committed_at_once() -> None:
+    one = membership(cluster(), on_missing=ResetStrategy.LATEST)
+    one.assigned([A0, A1])
+    assert one.take() == {A0: 7, A1: 20}
+    assert one.due() == {A1: 20}, "or the next owner would skip what comes in between"
+
+
+def test_the_groups_offset_beats_the_checkpoints_which_beats_the_reset_strategy() -> None:
+    one = membership(cluster(), restored={A0: 9, A1: 11}, on_missing=ResetStrategy.NONE)
+    one.assigned([A0, A1])
+    assert one.take() == {A0: 7, A1: 11}
+
+
+def test_partitions_that_came_later_begin_earliest_whatever_the_strategy() -> None:
+    view = cluster()
+    one = membership(view, on_missing=ResetStrategy.LATEST)
+    view.starts[A2] = 2
+    one.assigned([A1, A2])
+    assert one.take() == {A1: 20, A2: 2}
+
+
+def test_S23_without_a_strategy_a_missing_offset_is_named_and_nothing_stays_under_way() -> None:
+    one = membership(cluster(), on_missing=ResetStrategy.NONE)
+    one.assigned([A1])
+    with pytest.raises(UndefinedOffset, match="a-1"):
+        one.take()
+    assert one.await_finished([A1], 0)
+
+
+def test_a_revocation_waits_for_the_checkpoint_under_way_and_its_offsets() -> None:
+    one = membership(cluster())
+    one.assigned([A0, A1])
+    one.take()
+    done: list[bool] = []
+    thread = threading.Thread(target=lambda: done.append(one.await_finished([A0], 30)))
+    thread.start()
+    one.commit({A0: 10})
+    assert not done
+    assert one.complete([split(A0, 7, 10), split(A1, 0, 0)]) == {A0: 10, A1: 0}
+    thread.join(30)
+    assert done == [True]
+    assert one.due()[A0] == 10
+    one.committed({A0: 10})
+    assert one.take() == {A1: 0}, "what is asked back is not planned any more"
+    one.revoked([A0])
+    one.assigned([A0])
+    assert one.take().keys() == {A0, A1}
+
+
+def test_a_checkpoint_without_the_partition_is_not_waited_for() -> None:
+    one = membership(cluster())
+    one.assigned([A0])
+    one.take()
+    one.assigned([A1])
+    assert one.await_finished([A1], 0)
+    assert not one.await_finished([A0], 0)
+
+
+def test_a_plan_with_nothing_to_read_keeps_nothing_under_way() -> None:
+    view = FakeCluster({"a": 1})
+    one = membership(view)
+    enumerator = KafkaSourceEnumerator(
+        cluster=view, subscriber=TopicListSubscriber(("a",)), starting=NO_RESET,
+        options=EnumeratorOptions(discovery_interval=0, max_offsets=10), warn=lambda *_: None, membership=one,
+    )  # fmt: skip
+    enumerator.start(None)
+    one.assigned([A0])
+    view.commits[A0] = 0
+    assert enumerator.plan() == (split(A0, 0, 0),)
+    assert one.await_finished([A0], 0)
+
+
+def test_offsets_of_a_lost_partition_are_not_committed_and_its_progress_is_forgotten() -> None:
+    view, told = cluster(), Told()
+    one = membership(view, told=told)
+    one.assigned([A0, A1])
+    one.take()
+    one.lost([A0], "the session ended")
+    one.assigned([A0])
+    view.commits[A0] = 9
+    one.commit({A0: 10, A1: 4})
+    assert one.due() == {A1: 4}
+    assert one.abandoned == 1
+    assert one.complete([split(A0, 7, 10), split(A1, 0, 4)]) == {A1: 4}
+    assert one.take() == {A0: 9, A1: 4}, "where the member in between has left it"
+    assert [(reason, warning) for reason, _, warning in told.events] == [
+        ("PartitionsAssigned", False), ("PartitionsLost", True), ("PartitionsAssigned", False)
+    ]  # fmt: skip
+
+
+def test_what_waited_for_a_lost_partition_is_dropped_so_that_a_stop_does_not_wait_for_it() -> None:
+    one = membership(cluster())
+    one.assigned([A0])
+    one.take()
+    one.commit({A0: 8})
+    assert not one.drain(0)
+    one.lost([A0], "the session ended")
+    assert one.drain(0)
+    assert one.due() == {}
+    assert one.abandoned == 1
+
+
+def test_a_refused_commit_is_counted_one_to_repeat_waits_and_the_newest_wins() -> None:
+    told = Told()
+    one = membership(cluster(), told=told)
+    one.assigned([A0])
+    one.take()
+    one.commit({A0: 8}, "uid/1/1")
+    due = one.due()
+    one.not_committed(due, "rebalance", again=True)
+    assert told.commits.failed == 0
+    one.commit({A0: 9}, "uid/1/2")
+    assert one.due() == {A0: 9}
+    assert one.mark == "uid/1/2"
+    one.not_committed({A0: 9}, "illegal generation", again=False)
+    assert told.commits.failed == 1
+    assert one.drain(0)
+    one.commit({A0: 10})
+    sent = one.due()
+    one.commit({A0: 11})
+    one.committed(sent)
+    assert one.due() == {A0: 11}
+    assert told.commits.succeeded == 1
+
+
+def test_a_failed_member_ends_waits_and_the_next_plan_says_why() -> None:
+    one = membership(cluster())
+    one.assigned([A0])
+    one.take()
+    one.commit({A0: 8})
+    one.fail(GroupMemberFenced("fenced"))
+    assert one.await_finished([A0], 0)
+    assert one.drain(0)
+    with pytest.raises(GroupMemberFenced):
+        one.take()
+
+
+def test_closing_ends_the_wait_for_a_checkpoint_that_will_not_come() -> None:
+    one = membership(cluster())
+    one.assigned([A0])
+    one.take()
+    one.close()
+    assert one.await_finished([A0], 0)
+
+
+def test_a_partition_read_beyond_our_end_waits_until_the_end_has_caught_up() -> None:
+    view, told = cluster(), Told()
+    view.commits[A1] = 25
+    one = membership(view, told=told)
+    one.assigned([A0, A1])
+    assert one.take() == {A0: 7}
+    assert one.take() == {A0: 7}
+    assert [reason for reason, _, _ in told.events].count("PartitionBeyondEnd") == 1
+    view.ends[A1] = 25
+    assert one.take() == {A0: 7, A1: 25}
+
+
+def test_restored_offsets_stay_in_the_checkpoint_until_the_first_plan() -> None:
+    view = cluster()
+    one = GroupMembership(
+        cluster=view, initializer=CommittedOffsetsInitializer(ResetStrategy.EARLIEST),
+        tell=lambda *_: None, changed=lambda _: None, callback=Commits(),
+    )  # fmt: skip
+    enumerator = KafkaSourceEnumerator(
+        cluster=view, subscriber=TopicListSubscriber(("a",)), starting=NO_RESET,
+        options=EnumeratorOptions(discovery_interval=0, max_offsets=10), warn=lambda *_: None, membership=one,
+    )  # fmt: skip
+    enumerator.start({A0: 5, A1: 6, A2: 7})
+    assert enumerator.unplanned() == (split(A0, 5, 5), split(A1, 6, 6))
+    assert enumerator.plan() == ()
+
+
+def test_discovery_changes_the_subscription() -> None:
+    view, time = FakeCluster({"a": 1}), [0.0]
+    one = membership(view)
+    enumerator = KafkaSourceEnumerator(
+        cluster=view, subscriber=TopicListSubscriber(("a",)), starting=NO_RESET,
+        options=EnumeratorOptions(discovery_interval=30, max_offsets=10), warn=lambda *_: None,
+        membership=one, clock=lambda: time[0],
+    )  # fmt: skip
+    enumerator.start(None)
+    assert one.topics == frozenset()
+    time[0] = 31
+    enumerator.discover_if_due()
+    assert one.topics == {"a"}
+
+
+def test_partitions_that_are_gone_are_not_planned_any_more_and_nothing_waits_for_them() -> None:
+    one = membership(cluster())
+    one.assigned([A0, A1])
+    one.take()
+    one.commit({A1: 20})
+    one.discovered([A0], [A1])
+    assert one.drain(0)
+    assert one.take() == {A0: 7}
+
+
+def test_offsets_that_are_withdrawn_are_not_committed() -> None:
+    one = membership(cluster())
+    one.assigned([A0, A1])
+    one.take()
+    one.commit({A0: 8, A1: 20})
+    assert one.withdraw([A1], 0)
+    assert one.due() == {A0: 8}
+    assert not one.withdraw([A0], 0), "the commit under way cannot be called back"
