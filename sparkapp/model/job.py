@@ -133,6 +133,7 @@ class Source:
 
     :param discovery_interval_seconds: at most 0 discovers once, at a start.
     :param max_rate_per_partition: records a second of one partition; 0 is no limit.
+    :param max_drift_seconds: of record time, between partitions; 0 is no limit.
     """
 
     topics: tuple[str, ...] = ()
@@ -148,6 +149,7 @@ class Source:
     isolation_level: IsolationLevel = IsolationLevel.READ_COMMITTED
     max_offsets_per_checkpoint: int = 1_000_000
     max_rate_per_partition: int = 0
+    max_drift_seconds: int = 0
     key_format: Format = Format.RAW
     value_format: Format = Format.RAW
     key_schema: str = ""
@@ -247,6 +249,7 @@ def spec_from_resource(spec: Mapping[str, Any], *, namespace: str, name: str) ->
             isolation_level=source.choice("isolationLevel", IsolationLevel, IsolationLevel.READ_COMMITTED),
             max_offsets_per_checkpoint=source.integer("maxOffsetsPerCheckpoint", 1_000_000, low=1),
             max_rate_per_partition=source.integer("maxRatePerPartition", 0, low=0),
+            max_drift_seconds=source.child("watermarkAlignment").integer("maxDriftSeconds", 0, low=0),
             key_format=formats.choice("key", Format, Format.RAW),
             value_format=formats.choice("value", Format, Format.RAW),
             key_schema=formats.string("keySchema", ""),
