@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException
@@ -35,6 +35,7 @@ class KafkaGroupMember:
 
     :param config: of ``sparkapp.model.client_config.group_member_config``.
     :param finish_seconds: how long a revocation waits for the checkpoint under way; by default what the options say.
+    :param open_consumer: makes the client; another one in unit tests.
     """
 
     def __init__(
@@ -44,19 +45,20 @@ class KafkaGroupMember:
         membership: GroupMembership,
         options: MembershipOptions,
         finish_seconds: float | None = None,
+        open_consumer: Callable[[dict[str, Any]], Any] = Consumer,
     ) -> None:
         self._membership = membership
         self._cooperative = options.assignor.cooperative
         self._finish = options.finish_seconds if finish_seconds is None else finish_seconds
         self._topics: frozenset[str] = frozenset()
-        self._consumer = Consumer({**config, "error_cb": self._on_error})
+        self._consumer = open_consumer({**config, "error_cb": self._on_error})
         self._thread = threading.Thread(target=self._run, name="group-member", daemon=True)
         self._thread.start()
 
     @property
     def member_id(self) -> str:
         """The coordinator's name for this member; empty while it is none."""
-        return self._consumer.memberid() or ""
+        return str(self._consumer.memberid() or "")
 
     def close(self) -> None:
         """Leaves the group, so that others go on at once; a static member's partitions stay until its session ends."""

@@ -6,7 +6,6 @@ For the rules of :class:`GroupMembership` alone; what real brokers do is judged 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from sparkapp.model.partition import TopicPartition
@@ -16,21 +15,10 @@ from sparkapp.source.enumerator import EnumeratorOptions, KafkaSourceEnumerator
 from sparkapp.source.group_membership import GroupMembership
 from sparkapp.source.offsets_initializer import CommittedOffsetsInitializer
 from sparkapp.source.subscriber import TopicListSubscriber
+from tests.support.commit_counter import CommitCounter
 from tests.support.fake_cluster import FakeCluster
 
 TOPIC = "t"
-
-
-class Commits:
-    """Counts commits as the driver's progress does."""
-
-    def __init__(self) -> None:
-        self.succeeded = 0
-        self.failed = 0
-
-    def on_complete(self, _: Mapping[TopicPartition, int], error: str) -> None:
-        self.succeeded += not error
-        self.failed += bool(error)
 
 
 class FakeMember:
@@ -43,7 +31,7 @@ class FakeMember:
         self.under_way: tuple[KafkaPartitionSplit, ...] | None = None
         initializer = CommittedOffsetsInitializer(ResetStrategy.EARLIEST)
         self.told: list[str] = []
-        self.commits = Commits()
+        self.commits = CommitCounter()
         self.membership = GroupMembership(
             cluster=group.cluster, initializer=initializer,
             tell=lambda reason, _message, _warning: self.told.append(reason), changed=lambda _: None,

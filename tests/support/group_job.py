@@ -25,7 +25,7 @@ from sparkapp.source.enumerator import enumerator_of
 from sparkapp.source.group_member import KafkaGroupMember
 from sparkapp.source.group_membership import GroupMembership
 from sparkapp.source.offsets_initializer import starting_initializer
-from tests.support.fake_group import Commits
+from tests.support.commit_counter import CommitCounter
 
 
 def membership_options(**fields: object) -> MembershipOptions:
@@ -56,7 +56,7 @@ class GroupJob:
     properties: dict[str, str] = field(default_factory=dict)
     values: list[int] = field(default_factory=list)
     events: list[str] = field(default_factory=list)
-    commits: Commits = field(default_factory=Commits)
+    commits: CommitCounter = field(default_factory=CommitCounter)
     failure: KafkaSparkJobError | None = None
 
     def start(self) -> GroupJob:

@@ -23,11 +23,11 @@ from sparkapp.model.transactional_id import FIRST_HINT
 from sparkapp.sink.lingering import abort_lingering
 from sparkapp.sink.transaction_client import TransactionClient
 from sparkapp.sink.witness import GroupOffsetsWitness
+from sparkapp.source.cluster import KafkaClusterView
 from sparkapp.source.group_member import KafkaGroupMember
 from sparkapp.source.group_membership import GroupMembership
 from sparkapp.source.offsets_initializer import CommittedOffsetsInitializer
-from tests.support.fake_cluster import FakeCluster
-from tests.support.fake_group import Commits
+from tests.support.commit_counter import CommitCounter
 from tests.support.group_job import membership_options
 
 pytestmark = pytest.mark.broker
@@ -138,14 +138,14 @@ def test_the_witness_says_what_is_missing(secured):
     [("j", AuthorizationFailed, "GROUP_AUTHORIZATION_FAILED"), ("wrong", AuthenticationFailed, "_AUTHENTICATION")],
 )
 def test_a_group_that_may_not_be_joined_is_said_at_once(secured, password, kind, name):
+    settings = {**config(secured, "job", password), "group.id": "g"}
+    cluster = KafkaClusterView(settings, read_committed=True)
     membership = GroupMembership(
-        cluster=FakeCluster(), initializer=CommittedOffsetsInitializer(ResetStrategy.NONE),
-        tell=lambda *_: None, changed=lambda _: None, callback=Commits(),
+        cluster=cluster, initializer=CommittedOffsetsInitializer(ResetStrategy.NONE),
+        tell=lambda *_: None, changed=lambda _: None, callback=CommitCounter(),
     )  # fmt: skip
     membership.start(None, [TopicPartition("in", 0)])
-    member = KafkaGroupMember(
-        {**config(secured, "job", password), "group.id": "g"}, membership=membership, options=membership_options()
-    )
+    member = KafkaGroupMember(settings, membership=membership, options=membership_options())
 
     def plan_for(seconds):
         deadline = Deadline.after(seconds)
@@ -158,3 +158,4 @@ def test_a_group_that_may_not_be_joined_is_said_at_once(secured, password, kind,
             plan_for(20)
     finally:
         member.close()
+        cluster.close()

@@ -15,8 +15,8 @@ from sparkapp.source.enumerator import EnumeratorOptions, KafkaSourceEnumerator
 from sparkapp.source.group_membership import GroupMembership
 from sparkapp.source.offsets_initializer import CommittedOffsetsInitializer
 from sparkapp.source.subscriber import TopicListSubscriber
+from tests.support.commit_counter import CommitCounter
 from tests.support.fake_cluster import FakeCluster
-from tests.support.fake_group import Commits
 
 NO_RESET = CommittedOffsetsInitializer(ResetStrategy.NONE)
 A0, A1, A2 = (TopicPartition("a", number) for number in range(3))
@@ -28,7 +28,7 @@ class Told:
     def __init__(self) -> None:
         self.events: list[tuple[str, str, bool]] = []
         self.counts: list[int] = []
-        self.commits = Commits()
+        self.commits = CommitCounter()
 
 
 def membership(
@@ -226,7 +226,7 @@ def test_restored_offsets_stay_in_the_checkpoint_until_the_first_plan() -> None:
     view = cluster()
     one = GroupMembership(
         cluster=view, initializer=CommittedOffsetsInitializer(ResetStrategy.EARLIEST),
-        tell=lambda *_: None, changed=lambda _: None, callback=Commits(),
+        tell=lambda *_: None, changed=lambda _: None, callback=CommitCounter(),
     )  # fmt: skip
     enumerator = KafkaSourceEnumerator(
         cluster=view, subscriber=TopicListSubscriber(("a",)), starting=NO_RESET,

@@ -1,0 +1,214 @@
+"""The member's reactions, with a client whose answers the test writes: what a real broker cannot be asked to say."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import TopicPartition as ClientPartition
+
+from sparkapp.model.deadline import Deadline
+from sparkapp.model.errors import AuthorizationFailed, GroupMemberFenced, KafkaAccessError
+from sparkapp.model.group_membership import Assignor, MembershipMode, MembershipOptions
+from sparkapp.model.partition import TopicPartition
+from sparkapp.model.positions import ResetStrategy
+from sparkapp.model.split import KafkaPartitionSplit
+from sparkapp.source.group_member import KafkaGroupMember
+from sparkapp.source.group_membership import GroupMembership
+from sparkapp.source.offsets_initializer import CommittedOffsetsInitializer
+from tests.support.commit_counter import CommitCounter
+from tests.support.fake_cluster import FakeCluster
+
+A0, A1 = TopicPartition("a", 0), TopicPartition("a", 1)
+
+
+class FakeConsumer:
+    """Calls back in ``poll`` what the test has queued, and answers commits in the order of ``answers``."""
+
+    def __init__(self, config: dict[str, Any]) -> None:
+        self.config = config
+        self.callbacks: dict[str, Callable[..., None]] = {}
+        self.queue: list[Callable[[], None]] = []
+        self.answers: list[int] = []
+        self.sent: list[dict[TopicPartition, tuple[int, str]]] = []
+        self.calls: list[str] = []
+        self.member = "member-1"
+        self.closed = False
+
+    def subscribe(self, topics: list[str], **callbacks: Callable[..., None]) -> None:
+        self.calls.append(f"subscribe {','.join(topics)}")
+        self.callbacks = callbacks
+
+    def unsubscribe(self) -> None:
+        self.calls.append("unsubscribe")
+
+    def poll(self, _: float) -> None:
+        if self.queue:
+            self.queue.pop(0)()
+
+    def commit(self, *, offsets: list[ClientPartition], asynchronous: bool) -> list[ClientPartition]:
+        assert not asynchronous
+        self.sent.append({TopicPartition(one.topic, one.partition): (one.offset, one.metadata) for one in offsets})
+        if self.answers and (code := self.answers.pop(0)):
+            raise KafkaException(KafkaError(code))
+        return offsets
+
+    def memberid(self) -> str:
+        return self.member
+
+    def close(self) -> None:
+        self.closed = True
+
+    def __getattr__(self, name: str) -> Callable[[list[ClientPartition]], None]:
+        if name not in {"assign", "incremental_assign", "pause"}:
+            raise AttributeError(name)
+        return lambda partitions: self.calls.append(f"{name} {len(partitions)}")
+
+    # -- what the test says ---------------------------------------------------------------------------------------
+
+    def call(self, name: str, *partitions: TopicPartition) -> None:
+        asked = [ClientPartition(one.topic, one.partition) for one in partitions]
+        self.queue.append(lambda: self.callbacks[name](self, asked))
+
+
+class Setting:
+    """A membership with its member and the client in between."""
+
+    def __init__(self, assignor: Assignor = Assignor.RANGE, finish_seconds: float = 30) -> None:
+        self.commits = CommitCounter()
+        self.events: list[str] = []
+        self.membership = GroupMembership(
+            cluster=FakeCluster({"a": 2}, ends={A0: 10, A1: 10}, commits={A0: 0, A1: 0}),
+            initializer=CommittedOffsetsInitializer(ResetStrategy.NONE), callback=self.commits,
+            tell=lambda reason, *_: self.events.append(reason), changed=lambda _: None,
+        )  # fmt: skip
+        self.membership.start(None, [A0, A1])
+        opened: list[FakeConsumer] = []
+        self.member = KafkaGroupMember(
+            {}, membership=self.membership, options=MembershipOptions(mode=MembershipMode.SUBSCRIBE, assignor=assignor),
+            finish_seconds=finish_seconds,
+            open_consumer=lambda config: opened.append(FakeConsumer(config)) or opened[0],  # type: ignore[func-returns-value]
+        )  # fmt: skip
+        self.client = opened[0]
+
+    def join(self) -> None:
+        assert self.membership.take() == {}
+        self.await_(lambda: bool(self.client.callbacks), "not subscribed")
+        self.client.call("on_assign", A0, A1)
+        self.await_(lambda: bool(self.membership.take()), "not assigned")
+
+    def await_(self, what: Callable[[], bool], why: str) -> None:
+        deadline = Deadline.after(20)
+        while not what():
+            assert not deadline.expired, why
+            time.sleep(0.005)
+
+
+@pytest.fixture
+def setting() -> Iterator[Callable[..., Setting]]:
+    made: list[Setting] = []
+
+    def make(**fields: Any) -> Setting:
+        made.append(Setting(**fields))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.member.close()
+        assert one.client.closed
+
+
+@pytest.mark.parametrize(
+    ("assignor", "call"), [(Assignor.RANGE, "assign"), (Assignor.COOPERATIVE_STICKY, "incremental_assign")]
+)
+def test_what_is_assigned_is_paused_at_once(setting: Callable[..., Setting], assignor: Assignor, call: str) -> None:
+    one = setting(assignor=assignor)
+    one.join()
+    assert one.client.calls == ["subscribe a", f"{call} 2", "pause 2"]
+
+
+def test_a_rebalance_in_progress_makes_a_commit_wait_and_nothing_fail(setting: Callable[..., Setting]) -> None:
+    one = setting()
+    one.join()
+    one.client.answers = [KafkaError.REBALANCE_IN_PROGRESS, KafkaError.COORDINATOR_LOAD_IN_PROGRESS, 0]
+    one.membership.commit({A0: 4}, "uid/1/1")
+    one.await_(lambda: one.commits.succeeded == 1, "not committed")
+    assert one.client.sent == [{A0: (4, "uid/1/1")}] * 3
+    assert one.commits.failed == 0
+
+
+@pytest.mark.parametrize("code", [KafkaError.ILLEGAL_GENERATION, KafkaError.UNKNOWN_MEMBER_ID])
+def test_a_commit_of_another_generation_counts_as_failed(setting: Callable[..., Setting], code: int) -> None:
+    one = setting()
+    one.join()
+    one.client.answers = [code]
+    one.membership.commit({A0: 4})
+    one.await_(lambda: one.commits.failed == 1, "not refused")
+    assert one.membership.drain(0)
+    assert one.membership.take() == {A0: 0, A1: 0}, "what is lost, the client says"
+
+
+def test_nothing_is_committed_without_a_member_id(setting: Callable[..., Setting]) -> None:
+    one = setting()
+    one.join()
+    one.client.member = ""
+    one.membership.commit({A0: 4})
+    one.await_(lambda: one.commits.failed == 1, "not refused")
+    assert one.client.sent == []
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [
+        (KafkaError.FENCED_INSTANCE_ID, GroupMemberFenced),
+        (KafkaError.GROUP_AUTHORIZATION_FAILED, AuthorizationFailed),
+    ],
+)
+def test_a_commit_that_ends_the_membership_ends_the_attempt(
+    setting: Callable[..., Setting], code: int, kind: type[Exception]
+) -> None:
+    one = setting()
+    one.join()
+    one.client.answers = [code]
+    one.membership.commit({A0: 4})
+    one.await_(lambda: one.client.closed, "the member goes on")
+    with pytest.raises(kind):
+        one.membership.take()
+
+
+def test_a_revocation_gives_back_after_the_checkpoint_is_committed(setting: Callable[..., Setting]) -> None:
+    one = setting()
+    one.join()
+    one.membership.take()
+    one.client.call("on_revoke", A0, A1)
+    time.sleep(0.3)
+    assert "PartitionsRevoked" not in one.events
+    one.membership.commit({A0: 4, A1: 5})
+    one.membership.complete([KafkaPartitionSplit(A0, 0, 4), KafkaPartitionSplit(A1, 0, 5)])
+    one.await_(lambda: "PartitionsRevoked" in one.events, "not given back")
+    assert one.client.sent == [{A0: (4, ""), A1: (5, "")}]
+    assert one.membership.take() == {}
+
+
+def test_a_revocation_that_cannot_wait_longer_gives_up_uncommitted(setting: Callable[..., Setting]) -> None:
+    one = setting(finish_seconds=0.2)
+    one.join()
+    one.membership.take()
+    one.client.call("on_revoke", A0, A1)
+    one.await_(lambda: "PartitionsLost" in one.events, "it waits for ever")
+    one.membership.commit({A0: 4})
+    time.sleep(0.3)
+    assert one.client.sent == []
+    assert one.membership.abandoned == 1
+
+
+def test_a_surprise_in_the_members_thread_ends_the_attempt(setting: Callable[..., Setting]) -> None:
+    one = setting()
+    one.join()
+    one.client.queue.append([].pop)
+    one.await_(lambda: one.client.closed, "the member goes on")
+    with pytest.raises(KafkaAccessError, match="IndexError"):
+        one.membership.take()
