@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from sparkapp.checkpoint.store import CheckpointStore
-from sparkapp.model.checkpoint import CheckpointDocument, encode
+from sparkapp.model.checkpoint import CheckpointDocument
+from sparkapp.model.checkpoint_codec import encode
 from sparkapp.model.committable import KafkaCommittable
 from sparkapp.model.errors import TransactionFenced
 from sparkapp.model.job import Job

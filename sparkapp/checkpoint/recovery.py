@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from sparkapp.checkpoint.store import CheckpointStore
-from sparkapp.model.checkpoint import CheckpointDocument, decode, encode
+from sparkapp.model.checkpoint import CheckpointDocument
+from sparkapp.model.checkpoint_codec import decode, encode
 from sparkapp.model.errors import CheckpointConflict, StateUncertain
 from sparkapp.model.job import Job
 from sparkapp.model.split import KafkaPartitionSplit

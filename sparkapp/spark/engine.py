@@ -17,7 +17,8 @@ from pyspark.sql.streaming import StreamingQuery
 
 from sparkapp.checkpoint.coordinator import CheckpointCoordinator, Completed, PreCommitted
 from sparkapp.model.errors import ConfigurationError, KafkaSparkJobError, TransactionError
-from sparkapp.model.job import Job, encode_job
+from sparkapp.model.job import Job
+from sparkapp.model.job_codec import encode_job
 from sparkapp.model.protocol import ProtocolStep
 from sparkapp.model.semantic import OffsetCommitMode
 from sparkapp.model.split import KafkaPartitionSplit, splits_by_subtask

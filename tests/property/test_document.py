@@ -7,7 +7,8 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparkapp.model.checkpoint import CheckpointDocument, Counters, decode, encode
+from sparkapp.model.checkpoint import CheckpointDocument, Counters
+from sparkapp.model.checkpoint_codec import decode, encode
 from sparkapp.model.committable import KafkaCommittable
 from sparkapp.model.errors import CheckpointCorrupt, CheckpointForeign
 from sparkapp.model.partition import TopicPartition

@@ -7,15 +7,9 @@ import json
 import pytest
 
 from sparkapp.model.errors import ConfigurationError
-from sparkapp.model.job import (
-    AuthenticationType,
-    Format,
-    IsolationLevel,
-    Job,
-    decode_job,
-    encode_job,
-    spec_from_resource,
-)
+from sparkapp.model.job import AuthenticationType, Format, IsolationLevel, Job
+from sparkapp.model.job_codec import decode_job, encode_job
+from sparkapp.model.job_resource import spec_from_resource
 from sparkapp.model.positions import ResetStrategy, StartupMode
 from sparkapp.model.semantic import OffsetCommit, Semantic
 

@@ -6,10 +6,13 @@ import json
 
 import pytest
 
-from sparkapp.model.checkpoint import CheckpointDocument, Counters, decode, encode
+from sparkapp.model.checkpoint import CheckpointDocument, Counters
+from sparkapp.model.checkpoint_codec import decode, encode
 from sparkapp.model.committable import KafkaCommittable
 from sparkapp.model.errors import CheckpointCorrupt, ConfigurationError, InvalidArgument
-from sparkapp.model.job import Job, decode_job, encode_job, spec_from_resource
+from sparkapp.model.job import Job
+from sparkapp.model.job_codec import decode_job, encode_job
+from sparkapp.model.job_resource import spec_from_resource
 from sparkapp.model.record_errors import RecordErrorPolicy, RecordErrors
 
 BASE = {"kafka": {"bootstrapServers": "b:9092"}, "source": {"topics": ["in"]}, "sink": {"topic": "out"}}
