@@ -67,6 +67,8 @@ def apply_policy(decoded: DataFrame, job: Job) -> DataFrame:
     error = f.coalesce(*errors) if len(errors) > 1 else errors[0]
     policy = job.spec.record_errors.policy
     if policy is RecordErrorPolicy.FAIL:
+        # Filters are not pushed below an observation: without it Spark parses a record again for each condition on it.
+        decoded = decoded.observe(_OBSERVATION, f.count(f.lit(1)).alias("records"))
         return decoded.withColumns({side: _or_raised(side) for side in sides}).select(*names)
     if policy is RecordErrorPolicy.SKIP:
         counted = decoded.observe(_OBSERVATION, f.count(error).alias(_SKIPPED))
