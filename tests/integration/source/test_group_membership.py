@@ -192,7 +192,9 @@ def test_a_second_member_of_the_same_instance_id_fences_the_first(jobs: Jobs, so
     assert second.failure is None
 
 
-def test_a_member_that_is_not_polled_in_time_loses_its_partitions_and_comes_back(jobs: Jobs, source: Source) -> None:
+def test_a_member_that_is_not_polled_in_time_loses_its_partitions_and_comes_back(
+    jobs: Jobs, source: Source, caplog: pytest.LogCaptureFixture
+) -> None:
     stalled = threading.Event()
 
     def stall(reason: str) -> None:
@@ -208,6 +210,7 @@ def test_a_member_that_is_not_polled_in_time_loses_its_partitions_and_comes_back
     source.write(100)
     await_(lambda: set(job.values) == set(range(100)), "it does not work any more")
     assert job.failure is None
+    assert "_MAX_POLL_EXCEEDED" in caplog.text
 
 
 def test_a_checkpoint_that_is_too_slow_for_a_rebalance_gives_its_partitions_up(jobs: Jobs, source: Source) -> None:
@@ -223,7 +226,7 @@ def test_a_checkpoint_that_is_too_slow_for_a_rebalance_gives_its_partitions_up(j
 
 @pytest.mark.parametrize("how", ["illegal generation", "unknown member"])
 def test_a_refused_commit_is_counted_and_the_job_goes_on(
-    jobs: Jobs, source: Source, broker: str, unique: str, how: str
+    jobs: Jobs, source: Source, broker: str, unique: str, how: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     source.write(40)
     interfered = threading.Event()
@@ -250,6 +253,7 @@ def test_a_refused_commit_is_counted_and_the_job_goes_on(
     await_(lambda: sum(source.committed(unique).values()) == 80, "it commits no more", 30)
     assert job.failure is None
     assert job.commits.failed == 1
+    assert ("ILLEGAL_GENERATION" if how == "illegal generation" else "UNKNOWN_MEMBER_ID") in caplog.text
 
 
 def test_assignors_that_do_not_match_are_said_with_the_field(jobs: Jobs) -> None:
