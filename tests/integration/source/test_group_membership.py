@@ -42,7 +42,7 @@ class Source:
 
     def __init__(self, bootstrap: str, topic: str) -> None:
         self.topic = topic
-        self._bootstrap = bootstrap
+        self.bootstrap = bootstrap
         self._producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 5})
         self._numbers = itertools.count()
         self._lock = threading.Lock()
@@ -73,7 +73,7 @@ class Source:
             self.write(20)
 
     def committed(self, group: str) -> dict[int, int]:
-        consumer = Consumer({"bootstrap.servers": self._bootstrap, "group.id": group})
+        consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": group})
         try:
             wanted = [ClientPartition(self.topic, number) for number in range(PARTITIONS)]
             return {one.partition: one.offset for one in consumer.committed(wanted, timeout=20)}
@@ -226,7 +226,7 @@ def test_a_checkpoint_that_is_too_slow_for_a_rebalance_gives_its_partitions_up(j
 
 @pytest.mark.parametrize("how", ["illegal generation", "unknown member"])
 def test_a_refused_commit_is_counted_and_the_job_goes_on(
-    jobs: Jobs, source: Source, broker: str, unique: str, how: str, caplog: pytest.LogCaptureFixture
+    jobs: Jobs, source: Source, unique: str, how: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     source.write(40)
     interfered = threading.Event()
@@ -235,7 +235,7 @@ def test_a_refused_commit_is_counted_and_the_job_goes_on(
         if interfered.is_set():
             return
         interfered.set()
-        impostor = Impostor(broker, group=unique, member_id=job.member.member_id, topic=source.topic)
+        impostor = Impostor(source.bootstrap, group=unique, member_id=job.member.member_id, topic=source.topic)
         impostor.rejoin() if how == "illegal generation" else impostor.leave()
         impostor.close()
 
