@@ -22,7 +22,8 @@ from typing import TypeVar
 
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from sparkapp.model.checkpoint import MAX_DOCUMENT_BYTES, CheckpointDocument, decode, encode
+from sparkapp.model.checkpoint import CheckpointDocument
+from sparkapp.model.checkpoint_codec import MAX_DOCUMENT_BYTES, decode, encode
 from sparkapp.model.client_config import consumer_config
 from sparkapp.model.job import Job, JobSpec, KafkaCluster, Sink, Source, Transform
 from sparkapp.model.partition import TopicPartition

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 
 from sparkapp.model import names
 from sparkapp.model.errors import ConfigurationError
-from sparkapp.model.job import Job, decode_job
+from sparkapp.model.job import Job
+from sparkapp.model.job_codec import decode_job
 from sparkapp.model.report import Outcome, Termination, encode_termination, termination_of
 
 if TYPE_CHECKING:

@@ -61,6 +61,12 @@ _NUMBERS: tuple[tuple[str, str, tuple[str, str]], ...] = (
     ("kafkaspark_job_commits_succeeded", "Commits of group offsets, this attempt.", ("source", "commitsSucceeded")),
     ("kafkaspark_job_commits_failed", "Commits of group offsets that failed.", ("source", "commitsFailed")),
     ("kafkaspark_job_records_out", "Records written since the first start.", ("sink", "recordsOut")),
+    ("kafkaspark_job_records_skipped", "Records that did not parse and were left out.", ("source", "recordsSkipped")),
+    (
+        "kafkaspark_job_records_dead_lettered",
+        "Records that did not parse, in the dead letter topic.",
+        ("sink", "recordsDeadLettered"),
+    ),
     ("kafkaspark_job_checkpoint", "Number of the last completed checkpoint.", ("checkpoint", "id")),
     ("kafkaspark_job_checkpoint_bytes", "Size of the checkpoint document.", ("checkpoint", "bytes")),
     ("kafkaspark_job_open_transactions", "Transactions open at the last report.", ("transactions", "open")),

@@ -80,8 +80,12 @@ def show_numbers(draft: StatusDraft, report: Report) -> None:
     draft.section("source").update(
         partitions=report.partitions, lagRecords=report.lag_records, recordsIn=report.records_in,
         commitsSucceeded=report.commits_succeeded, commitsFailed=report.commits_failed,
+        recordsSkipped=report.records_skipped,
     )  # fmt: skip
-    draft.section("sink").update(recordsOut=report.records_out, recordsPerSecond=report.records_per_second)
+    draft.section("sink").update(
+        recordsOut=report.records_out, recordsDeadLettered=report.records_dead_lettered,
+        recordsPerSecond=report.records_per_second,
+    )  # fmt: skip
     draft.section("transactions").update(
         open=report.transactions_open, committed=report.transactions_committed, aborted=report.transactions_aborted
     )

@@ -9,7 +9,8 @@ from typing import Any
 
 from kafkasparkjob_operator.identity import ANNOTATION_JOB_UID, JobIdentity, owned_by_former_job
 from sparkapp.model import names
-from sparkapp.model.checkpoint import CheckpointDocument, decode
+from sparkapp.model.checkpoint import CheckpointDocument
+from sparkapp.model.checkpoint_codec import decode
 from sparkapp.model.errors import CheckpointCorrupt, CheckpointForeign, CheckpointMissing, KafkaSparkJobError
 
 

@@ -13,7 +13,8 @@ from typing import Any
 
 from sparkapp.model.errors import ConfigurationError
 from sparkapp.model.fields import Fields
-from sparkapp.model.job import JobSpec, spec_from_resource
+from sparkapp.model.job import JobSpec
+from sparkapp.model.job_resource import spec_from_resource
 
 DENIED_SPARK_PREFIXES = (
     "spark.kubernetes.", "spark.submit.", "spark.app.", "spark.jars", "spark.files", "spark.archives",

@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from sparkapp.checkpoint.store import CheckpointStore
-from sparkapp.model.checkpoint import CheckpointDocument, encode
+from sparkapp.model.checkpoint import CheckpointDocument
+from sparkapp.model.checkpoint_codec import encode
 from sparkapp.model.committable import KafkaCommittable
 from sparkapp.model.errors import TransactionFenced
 from sparkapp.model.job import Job
@@ -59,6 +60,8 @@ class PreCommitted:
     aligned: bool
     committables: tuple[KafkaCommittable, ...]
     records_out: int
+    records_skipped: int = 0
+    records_dead_lettered: int = 0
     engine: str = ""
     engine_has_state: bool = False
 
@@ -222,6 +225,8 @@ class CheckpointCoordinator:
             counters=self._document.counters.plus(
                 records_in=sum(split.size for split in checkpoint.splits),
                 records_out=checkpoint.records_out,
+                skipped=checkpoint.records_skipped,
+                dead_lettered=checkpoint.records_dead_lettered,
                 committed=len(checkpoint.committables),
             ),
         )

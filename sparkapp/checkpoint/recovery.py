@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from sparkapp.checkpoint.store import CheckpointStore
-from sparkapp.model.checkpoint import CheckpointDocument, decode, encode
+from sparkapp.model.checkpoint import CheckpointDocument
+from sparkapp.model.checkpoint_codec import decode, encode
 from sparkapp.model.errors import CheckpointConflict, StateUncertain
 from sparkapp.model.job import Job
 from sparkapp.model.split import KafkaPartitionSplit
@@ -89,6 +90,7 @@ def recover(job: Job, *, store: CheckpointStore, control: TransactionControl, no
         claim, splits=splits, committables=(), former_prefixes=(), created_at=now,
         counters=claim.counters.plus(
             records_out=-sum(one.committable.records for one in settled if one.outcome is Outcome.LOST),
+            dead_lettered=-sum(one.committable.dead_letters for one in settled if one.outcome is Outcome.LOST),
             records_in=-sum(split.size for split in lost),
             aborted=aborted + sum(1 for one in settled if one.outcome is Outcome.LOST),
             committed=-sum(1 for one in settled if one.outcome is Outcome.LOST),

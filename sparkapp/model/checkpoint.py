@@ -1,27 +1,14 @@
-"""The checkpoint document: one JSON text, small by design, that decides everything after a crash.
-
-The ConfigMap that holds it is writable by the job's own pods, so it is read as untrusted input: capped, schema-checked
-to the last field and bound to the job's UID. Unreadable is an error, never "start empty" (FLINK-40401, FLINK-40414,
-FLINK-40587 are what happens otherwise).
-"""
+"""The checkpoint document: small by design, and what decides everything after a crash."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from sparkapp.model.committable import KafkaCommittable
-from sparkapp.model.errors import CheckpointCorrupt, CheckpointForeign, CheckpointTooLarge, KafkaSparkJobError
 from sparkapp.model.partition import TopicPartition
-from sparkapp.model.split import KafkaPartitionSplit, splits_by_subtask
-from sparkapp.model.transactional_id import FIRST_HINT, TransactionalIdHint, check_prefix, number_of
-
-FORMAT_VERSION = 1
-MAX_DOCUMENT_BYTES = 768 * 1024
-"""A ConfigMap holds 1 MiB in all; beyond three quarters of it a document is refused, in both directions."""
-MAX_ENGINE_BYTES = 64 * 1024
+from sparkapp.model.split import KafkaPartitionSplit
+from sparkapp.model.transactional_id import FIRST_HINT, TransactionalIdHint
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,14 +17,30 @@ class Counters:
 
     records_in: int = 0
     records_out: int = 0
+    records_skipped: int = 0
+    records_dead_lettered: int = 0
     transactions_committed: int = 0
     transactions_aborted: int = 0
 
-    def plus(self, *, records_in: int = 0, records_out: int = 0, committed: int = 0, aborted: int = 0) -> Counters:
-        """The totals after one more checkpoint or recovery; a lost transaction takes its share back."""
+    def plus(
+        self,
+        *,
+        records_in: int = 0,
+        records_out: int = 0,
+        skipped: int = 0,
+        dead_lettered: int = 0,
+        committed: int = 0,
+        aborted: int = 0,
+    ) -> Counters:
+        """The totals after one more checkpoint or recovery; a lost transaction takes its share back.
+
+        Skipped records are in no transaction: where a lost range is read again, they count again.
+        """
         return Counters(
             records_in=self.records_in + records_in,
             records_out=self.records_out + records_out,
+            records_skipped=self.records_skipped + skipped,
+            records_dead_lettered=self.records_dead_lettered + dead_lettered,
             transactions_committed=self.transactions_committed + committed,
             transactions_aborted=self.transactions_aborted + aborted,
         )
@@ -91,302 +94,3 @@ class CheckpointDocument:
     def offsets(self) -> dict[TopicPartition, int]:
         """Where each known partition goes on."""
         return {split.partition: split.stop for split in self.splits}
-
-
-def encode(document: CheckpointDocument) -> str:
-    """The document as JSON text.
-
-    :raises CheckpointTooLarge: beyond :data:`MAX_DOCUMENT_BYTES`; nothing is written then.
-    """
-    splits: dict[str, dict[str, list[int]]] = {}
-    for split in sorted(document.splits):
-        topic = splits.setdefault(split.partition.topic, {})
-        topic[str(split.partition.partition)] = [split.start, split.stop]
-    body: dict[str, Any] = {
-        "formatVersion": FORMAT_VERSION,
-        "jobUid": document.job_uid,
-        "attempt": document.attempt,
-        "checkpointId": document.checkpoint_id,
-        "createdAt": document.created_at,
-        "parallelism": document.parallelism,
-        "transactionalIdPrefix": document.prefix,
-        "formerPrefixes": list(document.former_prefixes),
-        "hint": {
-            "lastParallelism": document.hint.last_parallelism,
-            "nextFreeTransactionalId": document.hint.next_free_transactional_id,
-        },
-        "splits": splits,
-        "aligned": document.aligned,
-        "committables": [
-            {
-                "transactionalId": one.transactional_id,
-                "producerId": one.producer_id,
-                "producerEpoch": one.producer_epoch,
-                "transactionVersion": one.transaction_version,
-                "subtask": one.subtask,
-                "records": one.records,
-            }
-            for one in document.committables
-        ],
-        "witnessGroup": document.witness_group,
-        "engine": document.engine,
-        "engineHasState": document.engine_has_state,
-        "drained": document.drained,
-        "counters": {
-            "recordsIn": document.counters.records_in,
-            "recordsOut": document.counters.records_out,
-            "transactionsCommitted": document.counters.transactions_committed,
-            "transactionsAborted": document.counters.transactions_aborted,
-        },
-    }
-    if document.stopping:
-        # Written for bounded jobs alone: other jobs' documents stay readable to releases that know no bounded ones.
-        body["bounded"] = {
-            "stopping": document.stopping,
-            "finished": document.finished,
-            "stops": _by_topic(document.stops),
-        }
-    text = json.dumps(body, separators=(",", ":"), ensure_ascii=False)
-    size = len(text.encode())
-    if size > MAX_DOCUMENT_BYTES:
-        msg = f"the checkpoint document needs {size} bytes, the limit is {MAX_DOCUMENT_BYTES}"
-        raise CheckpointTooLarge(msg)
-    return text
-
-
-def _by_topic(offsets: Mapping[TopicPartition, int]) -> dict[str, dict[str, int]]:
-    result: dict[str, dict[str, int]] = {}
-    for (topic, partition), offset in sorted(offsets.items()):
-        result.setdefault(topic, {})[str(partition)] = offset
-    return result
-
-
-def decode(text: str, *, job_uid: str) -> CheckpointDocument:
-    """Reads a document back, trusting nothing in it.
-
-    The ranges of committables are not stored: the splits, the parallelism and the owner formula give them back.
-
-    :raises CheckpointCorrupt: truncated, not JSON, over the cap, an unknown format version, a field missing,
-        unknown or of the wrong type, or values that contradict each other.
-    :raises CheckpointForeign: written by a job with another UID.
-    """
-    if len(text) > MAX_DOCUMENT_BYTES or len(text.encode("utf-8", "surrogatepass")) > MAX_DOCUMENT_BYTES:
-        msg = f"the checkpoint document is larger than {MAX_DOCUMENT_BYTES} bytes"
-        raise CheckpointCorrupt(msg)
-    try:
-        body = json.loads(text, object_pairs_hook=_no_duplicates, parse_constant=_no_constant)
-    except (ValueError, RecursionError) as error:
-        msg = f"the checkpoint document is not JSON: {error}"
-        raise CheckpointCorrupt(msg) from error
-    reader = _Reader(body, "document")
-    version = reader.integer("formatVersion")
-    if version != FORMAT_VERSION:
-        msg = f"the checkpoint document has format version {version}, this release reads {FORMAT_VERSION}"
-        raise CheckpointCorrupt(msg, remedy="run the release of the image that wrote it, or a newer one")
-    uid = reader.string("jobUid")
-    if uid != job_uid:
-        msg = f"the checkpoint document belongs to the job with UID {uid!r}, this job's is {job_uid!r}"
-        raise CheckpointForeign(msg)
-    try:
-        return _document(reader, uid)
-    except CheckpointCorrupt:
-        raise
-    except KafkaSparkJobError as error:
-        msg = f"the checkpoint document contradicts itself: {error.message}"
-        raise CheckpointCorrupt(msg) from error
-
-
-def _document(reader: _Reader, uid: str) -> CheckpointDocument:
-    parallelism = reader.integer("parallelism", low=1)
-    checkpoint_id = reader.integer("checkpointId")
-    aligned = reader.boolean("aligned")
-    splits = tuple(sorted(_splits(reader.mapping("splits"))))
-    owned = splits_by_subtask(splits, parallelism) if aligned else {}
-    hint = _Reader(reader.mapping("hint"), "hint")
-    counters = _Reader(reader.mapping("counters"), "counters")
-    engine = reader.string("engine")
-    if len(engine) > MAX_ENGINE_BYTES:
-        msg = f"engine is larger than {MAX_ENGINE_BYTES} bytes"
-        raise CheckpointCorrupt(msg)
-    committables = tuple(
-        _committable(_Reader(item, f"committables[{index}]"), checkpoint_id, parallelism, owned)
-        for index, item in enumerate(reader.items("committables"))
-    )
-    if len({one.transactional_id for one in committables}) != len(committables):
-        msg = "two committables name the same transactional id"
-        raise CheckpointCorrupt(msg)
-    bounded = _Reader(reader.mapping_or_none("bounded") or {"stopping": "", "finished": False, "stops": {}}, "bounded")
-    document = CheckpointDocument(
-        job_uid=uid,
-        attempt=reader.integer("attempt", low=1),
-        checkpoint_id=checkpoint_id,
-        created_at=reader.string("createdAt"),
-        parallelism=parallelism,
-        prefix=reader.string("transactionalIdPrefix"),
-        former_prefixes=tuple(_string(item, "formerPrefixes") for item in reader.items("formerPrefixes")),
-        hint=TransactionalIdHint(hint.integer("lastParallelism"), hint.integer("nextFreeTransactionalId")),
-        splits=splits,
-        aligned=aligned,
-        committables=committables,
-        witness_group=reader.string("witnessGroup"),
-        engine=engine,
-        engine_has_state=reader.boolean("engineHasState"),
-        drained=reader.boolean("drained"),
-        stops=_stops(bounded.mapping("stops")),
-        stopping=bounded.string("stopping"),
-        finished=bounded.boolean("finished"),
-        counters=Counters(
-            records_in=counters.integer("recordsIn"),
-            records_out=counters.integer("recordsOut"),
-            transactions_committed=counters.integer("transactionsCommitted"),
-            transactions_aborted=counters.integer("transactionsAborted"),
-        ),
-    )
-    for one in (reader, hint, counters, bounded):
-        one.finish()
-    _check_prefixes(document)
-    return document
-
-
-def _check_prefixes(document: CheckpointDocument) -> None:
-    """A document must not make a driver commit what belongs to another job."""
-    prefixes = (document.prefix, *document.former_prefixes)
-    for prefix in prefixes:
-        check_prefix(prefix)
-    for one in document.committables:
-        if all(number_of(one.transactional_id, prefix) is None for prefix in prefixes):
-            msg = f"the committable {one.transactional_id} is of none of the prefixes {', '.join(prefixes)}"
-            raise CheckpointCorrupt(msg)
-
-
-def _splits(body: Mapping[str, Any]) -> list[KafkaPartitionSplit]:
-    splits = []
-    for partition, bounds in _partitions(body, "splits"):
-        if not isinstance(bounds, list) or len(bounds) != 2 or not all(type(bound) is int for bound in bounds):
-            msg = f"split {partition} must be [start, stop]"
-            raise CheckpointCorrupt(msg)
-        splits.append(KafkaPartitionSplit(partition, bounds[0], bounds[1]))
-    return splits
-
-
-def _stops(body: Mapping[str, Any]) -> dict[TopicPartition, int]:
-    stops = {}
-    for partition, offset in _partitions(body, "stops"):
-        if type(offset) is not int or not 0 <= offset < 1 << 63:
-            msg = f"the stop of {partition} must be an offset"
-            raise CheckpointCorrupt(msg)
-        stops[partition] = offset
-    return stops
-
-
-def _partitions(body: Mapping[str, Any], where: str) -> Iterator[tuple[TopicPartition, Any]]:
-    for topic, partitions in body.items():
-        if not isinstance(partitions, dict):
-            msg = f"{where} of topic {topic!r} must be an object"
-            raise CheckpointCorrupt(msg)
-        for partition, value in partitions.items():
-            if not (partition.isascii() and partition.isdigit() and str(int(partition)) == partition):
-                msg = f"{where} of topic {topic!r} must name partitions by number, not {partition!r}"
-                raise CheckpointCorrupt(msg)
-            yield TopicPartition(topic, int(partition)), value
-
-
-def _committable(
-    reader: _Reader,
-    checkpoint_id: int,
-    parallelism: int,
-    owned: Mapping[int, tuple[KafkaPartitionSplit, ...]],
-) -> KafkaCommittable:
-    subtask = reader.integer("subtask")
-    if subtask >= parallelism:
-        msg = f"{reader.where}.subtask {subtask} is not below the parallelism {parallelism}"
-        raise CheckpointCorrupt(msg)
-    committable = KafkaCommittable(
-        transactional_id=reader.string("transactionalId"),
-        producer_id=reader.integer("producerId"),
-        producer_epoch=reader.integer("producerEpoch"),
-        transaction_version=reader.integer("transactionVersion"),
-        checkpoint_id=checkpoint_id,
-        subtask=subtask,
-        records=reader.integer("records"),
-        ranges=owned.get(subtask, ()),
-    )
-    reader.finish()
-    return committable
-
-
-class _Reader:
-    """Takes typed fields out of a JSON object, each once, and complains about what is left."""
-
-    def __init__(self, body: object, where: str) -> None:
-        if not isinstance(body, dict):
-            msg = f"{where} must be an object"
-            raise CheckpointCorrupt(msg)
-        self._body: dict[str, Any] = dict(body)
-        self.where = where
-
-    def _take(self, name: str) -> object:
-        try:
-            return self._body.pop(name)
-        except KeyError:
-            msg = f"{self.where}.{name} is missing"
-            raise CheckpointCorrupt(msg) from None
-
-    def integer(self, name: str, *, low: int = 0) -> int:
-        value = self._take(name)
-        if type(value) is not int or not low <= value < 1 << 63:
-            msg = f"{self.where}.{name} must be a whole number of at least {low}, not {value!r}"
-            raise CheckpointCorrupt(msg)
-        return value
-
-    def string(self, name: str) -> str:
-        return _string(self._take(name), f"{self.where}.{name}")
-
-    def boolean(self, name: str) -> bool:
-        value = self._take(name)
-        if not isinstance(value, bool):
-            msg = f"{self.where}.{name} must be true or false"
-            raise CheckpointCorrupt(msg)
-        return value
-
-    def mapping(self, name: str) -> dict[str, Any]:
-        value = self._take(name)
-        if not isinstance(value, dict):
-            msg = f"{self.where}.{name} must be an object"
-            raise CheckpointCorrupt(msg)
-        return value
-
-    def mapping_or_none(self, name: str) -> dict[str, Any] | None:
-        return self.mapping(name) if name in self._body else None
-
-    def items(self, name: str) -> list[Any]:
-        value = self._take(name)
-        if not isinstance(value, list):
-            msg = f"{self.where}.{name} must be a list"
-            raise CheckpointCorrupt(msg)
-        return value
-
-    def finish(self) -> None:
-        if self._body:
-            msg = f"{self.where} has unknown fields: {', '.join(sorted(self._body))}"
-            raise CheckpointCorrupt(msg)
-
-
-def _string(value: object, where: str) -> str:
-    if not isinstance(value, str):
-        msg = f"{where} must be a string"
-        raise CheckpointCorrupt(msg)
-    return value
-
-
-def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    body = dict(pairs)
-    if len(body) != len(pairs):
-        msg = "an object names a field twice"
-        raise ValueError(msg)
-    return body
-
-
-def _no_constant(name: str) -> float:
-    msg = f"{name} is not a number here"
-    raise ValueError(msg)

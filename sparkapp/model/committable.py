@@ -20,7 +20,8 @@ class KafkaCommittable:
     :param transaction_version: protocol version the producer spoke; librdkafka is 1 at most (case P12, FLINK-40689).
     :param checkpoint_id: the checkpoint that it belongs to.
     :param subtask: the writer.
-    :param records: records produced inside.
+    :param records: records produced to the sink topic inside.
+    :param dead_letters: records produced to the dead letter topic inside.
     :param ranges: the source ranges whose end offsets are inside the same transaction; empty where the pipeline
         shuffles, for a subtask's output then has no source ranges of its own.
     """
@@ -32,6 +33,7 @@ class KafkaCommittable:
     checkpoint_id: int
     subtask: int
     records: int
+    dead_letters: int = 0
     ranges: tuple[KafkaPartitionSplit, ...] = ()
 
     def __post_init__(self) -> None:
@@ -39,7 +41,7 @@ class KafkaCommittable:
             not self.transactional_id
             or self.producer_id < 0
             or not 0 <= self.producer_epoch <= MAX_PRODUCER_EPOCH
-            or min(self.transaction_version, self.checkpoint_id, self.subtask, self.records) < 0
+            or min(self.transaction_version, self.checkpoint_id, self.subtask, self.records, self.dead_letters) < 0
         ):
             msg = f"not a committable: {self}"
             raise InvalidArgument(msg)

@@ -4,11 +4,14 @@ KafkaSparkJobError
  + InvalidArgument (also a ValueError)
  + ConfigurationError                 the resource or the code in it cannot work: InvalidSpec, TransformInvalid …
  |  + TransformError
+ + RecordError                          a record that does not parse, under onRecordError: Fail
  + KafkaAccessError                     the broker or what is on it
  |  + KafkaUnreachable  + AuthenticationFailed  + AuthorizationFailed  + TopicNotFound
  |  + TransactionTimeoutTooLong  + UndefinedOffset  + OffsetsWentBackwards  + ReadTimedOut  + ListingUnsupported
  |  + GroupMembershipError             a consumer group that the job is a member of
  |     + GroupMemberFenced  + GroupProtocolMismatch  + GroupFull  + SessionTimeoutRefused
+ + SchemaError                          the schema registry or what is in it
+ |  + SchemaRegistryUnreachable  + SchemaNotFound  + SchemaUnusable
  + CheckpointError                    the document that decides everything
  |  + CheckpointConflict  + CheckpointTooLarge  + CheckpointCorrupt  + CheckpointForeign  + CheckpointMissing
  |  + CheckpointStoreUnavailable
@@ -59,6 +62,17 @@ class TransformError(ConfigurationError):
 
     reason = "InvalidTransform"
     default_remedy = "correct spec.transform (or the ConfigMap that it names) and apply the resource again"
+
+
+class RecordError(KafkaSparkJobError):
+    """A record does not parse and ``onRecordError`` is Fail; the message names topic, partition and offset."""
+
+    reason = "RecordError"
+    fatal = True
+    default_remedy = (
+        "set spec.onRecordError to Skip or DeadLetter, or correct spec.source.format; "
+        "the job then goes on at its last checkpoint"
+    )
 
 
 class KafkaAccessError(KafkaSparkJobError):
@@ -179,6 +193,34 @@ class SessionTimeoutRefused(GroupMembershipError):
         "set spec.source.groupMembership.sessionTimeoutSeconds between the brokers' group.min.session.timeout.ms"
         " (6 s by default) and group.max.session.timeout.ms"
     )
+
+
+class SchemaError(KafkaSparkJobError):
+    """The schema registry, or a schema in it; restarted with backoff."""
+
+    reason = "SchemaError"
+
+
+class SchemaRegistryUnreachable(SchemaError):
+    """The registry did not answer in time, or answered with an error of its own."""
+
+    reason = "SchemaRegistryUnreachable"
+    default_remedy = "check spec.source.schemaRegistry.url and that the registry is up and reachable from the pods"
+
+
+class SchemaNotFound(SchemaError):
+    """The registry has no schema for the source topic."""
+
+    reason = "SchemaNotFound"
+    default_remedy = "register the schema, or give one in spec.source.format.valueSchema (or keySchema)"
+
+
+class SchemaUnusable(SchemaError):
+    """A schema that is not Avro, does not parse, or has a type without a counterpart in a DataFrame."""
+
+    reason = "SchemaUnusable"
+    fatal = True
+    default_remedy = "give a reader schema in spec.source.format.valueSchema (or keySchema) that leaves the field out"
 
 
 class CheckpointError(KafkaSparkJobError):

@@ -68,6 +68,8 @@ class Report:
     lag_records: int = 0
     records_in: int = 0
     records_out: int = 0
+    records_skipped: int = 0
+    records_dead_lettered: int = 0
     records_per_second: int = 0
     transactions_committed: int = 0
     transactions_aborted: int = 0
@@ -145,8 +147,11 @@ def decode_report(text: str, *, job_uid: str) -> Report | None:
                 "transactions_open",
             )
         }  # fmt: skip
-        # Drivers of former releases do not know these.
-        numbers |= {name: _whole(body.get(name, 0)) for name in ("commits_succeeded", "commits_failed")}
+        # Drivers of former releases do not tell these.
+        later = {
+            name: _whole(body.get(name, 0))
+            for name in ("commits_succeeded", "commits_failed", "records_skipped", "records_dead_lettered")
+        }
         return Report(
             job_uid=job_uid,
             state=DriverState(body["state"]),
@@ -154,6 +159,7 @@ def decode_report(text: str, *, job_uid: str) -> Report | None:
             checkpoint_time=_text(body["checkpoint_time"])[:40],
             events=events,
             **numbers,
+            **later,
         )
     except (KeyError, TypeError, ValueError, AttributeError):
         return None

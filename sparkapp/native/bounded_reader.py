@@ -18,6 +18,8 @@ from sparkapp.native.interface import ALL_COLUMNS
 from sparkapp.native.lanes import Alignment, Lane, align, one_split_a_partition
 
 _SHOWN = 5
+_NOT_OURS = frozenset({KafkaError.GROUP_AUTHORIZATION_FAILED})
+"""A reader neither joins its group nor commits to it; librdkafka looks for the group's coordinator all the same."""
 _ASK_AFTER = 5.0
 """Seconds without progress after which the brokers are asked what they think of the topics."""
 _ANSWER_WITHIN = 1.0
@@ -50,7 +52,7 @@ class BoundedReader(ABC):
     """Base of the consumers; see :class:`sparkapp.native.interface.BatchConsumer`. Not for use by several threads."""
 
     def __init__(self) -> None:
-        self._errors = BrokerErrors()
+        self._errors = BrokerErrors(ignored=_NOT_OURS)
         self._lanes: dict[TopicPartition, Lane] = {}
         self._reads = 0
         self._is_reading = False
@@ -108,7 +110,7 @@ class BoundedReader(ABC):
         if self._has_failed:
             # A client goes on to complain about topics that are gone, and its partitions may have stopped.
             self._lanes.clear()
-            self._errors = BrokerErrors()
+            self._errors = BrokerErrors(ignored=_NOT_OURS)
             self._reopen()
             self._has_failed = False
         elif self._is_reading:  # the last read was abandoned, and nobody has closed it yet

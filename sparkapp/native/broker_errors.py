@@ -22,13 +22,17 @@ class BrokerErrors:
     """Collects errors that belong to no call; the client's calls ask it when they come to nothing.
 
     Both implementations feed it: from confluent_kafka's ``error_cb``, and from the list that the extension keeps.
+
+    :param ignored: codes that do not concern this client's work.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, ignored: frozenset[int] = frozenset()) -> None:
+        self._ignored = ignored
         self._noted: dict[int, str] = {}
 
     def note(self, code: int, text: str) -> None:
-        self._noted[code] = text
+        if code not in self._ignored:
+            self._noted[code] = text
 
     def forget(self) -> None:
         """Something went well: what was noted before explains nothing any more (fatal states stay)."""

@@ -81,11 +81,17 @@ class KafkaWriter:
         self._transactional_id: str | None = None
         self._entry: PooledProducer | None = None
         self._records = 0
+        self._dead_letters = 0
 
     @property
     def records(self) -> int:
-        """Records of the current checkpoint, or of the last one after its pre-commit."""
+        """Records of the current checkpoint, or of the last one after its pre-commit; without dead letters."""
         return self._records
+
+    @property
+    def dead_letters(self) -> int:
+        """Dead letters of the current checkpoint, or of the last one after its pre-commit."""
+        return self._dead_letters
 
     @property
     def transactional_id(self) -> str | None:
@@ -104,23 +110,20 @@ class KafkaWriter:
             self._transactional_id = self._pool.slots.take(self._ids, checkpoint_id)
         self._checkpoint_id = checkpoint_id
         self._records = 0
+        self._dead_letters = 0
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Hands a batch to the producer; see :class:`sparkapp.native.interface.BatchProducer` for its columns.
 
         :raises TransactionFenced: and what the client raises; the producer is dropped and the task has failed.
         """
-        if self._checkpoint_id is None:
-            msg = "begin a checkpoint before writing"
-            raise InvalidArgument(msg)
-        if not batch.num_rows:
-            return
-        try:
-            self._producer().produce(batch, topic=self._sink.topic)
-        except BaseException:
-            self._fail()
-            raise
+        self._produce(batch, self._sink.topic)
         self._records += batch.num_rows
+
+    def write_dead_letters(self, batch: pa.RecordBatch, *, topic: str) -> None:
+        """:meth:`write` to the dead letter topic, in the same transaction; counted apart."""
+        self._produce(batch, topic)
+        self._dead_letters += batch.num_rows
 
     def pre_commit(
         self, ranges: Sequence[KafkaPartitionSplit], *, group_id: str | None, metadata: str = ""
@@ -173,6 +176,18 @@ class KafkaWriter:
         if self._checkpoint_id is not None:
             self.abort()
 
+    def _produce(self, batch: pa.RecordBatch, topic: str) -> None:
+        if self._checkpoint_id is None:
+            msg = "begin a checkpoint before writing"
+            raise InvalidArgument(msg)
+        if not batch.num_rows:
+            return
+        try:
+            self._producer().produce(batch, topic=topic)
+        except BaseException:
+            self._fail()
+            raise
+
     def _producer(self) -> BatchProducer:
         if self._transactional_id is None:
             return self._pool.plain()
@@ -183,7 +198,8 @@ class KafkaWriter:
     def _pre_commit(
         self, checkpoint_id: int, ranges: tuple[KafkaPartitionSplit, ...], group_id: str | None, metadata: str
     ) -> KafkaCommittable | None:
-        if not self._records or self._sink.semantic is Semantic.NONE:
+        written = self._records + self._dead_letters
+        if not written or self._sink.semantic is Semantic.NONE:
             return None
         producer = self._producer()
         entry = self._entry
@@ -198,8 +214,8 @@ class KafkaWriter:
             )
         acknowledged = producer.flush(self._timeout)
         # More than ours can only be what a failed task left behind in the shared producer without transactions.
-        if acknowledged < self._records or (entry is not None and acknowledged != self._records):
-            msg = f"{self._records} records were written, {acknowledged} acknowledged"
+        if acknowledged < written or (entry is not None and acknowledged != written):
+            msg = f"{written} records were written, {acknowledged} acknowledged"
             raise PreCommitFailed(msg)
         if entry is None:
             return None
@@ -212,6 +228,7 @@ class KafkaWriter:
             checkpoint_id=checkpoint_id,
             subtask=self._subtask,
             records=self._records,
+            dead_letters=self._dead_letters,
             ranges=inside,
         )
 

@@ -6,7 +6,7 @@ import logging
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as ClientPartition
@@ -36,6 +36,13 @@ _PASSING = frozenset(
 INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 
 
+class FoundRecord(NamedTuple):
+    """A record that was found by its time: its offset, and its own time in milliseconds since 1970."""
+
+    offset: int
+    millis: int
+
+
 class ClusterView(Protocol):
     """The questions of the enumerator and its offsets initializers; answered by :class:`KafkaClusterView`, or by a
     fake in unit tests."""
@@ -50,10 +57,10 @@ class ClusterView(Protocol):
         """The end that a reader of the job's isolation level can reach."""
         ...
 
-    def at_time(self, partitions: Iterable[TopicPartition], millis: int) -> dict[TopicPartition, int]:
-        """The first offset whose record is of that time or later; partitions without such a record are absent.
+    def records_at(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, FoundRecord]:
+        """The first record of a time or later; partitions without such a record are absent.
 
-        :param millis: since 1970.
+        :param times: milliseconds since 1970, a partition.
         """
         ...
 
@@ -96,9 +103,9 @@ class KafkaClusterView:
     def latest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         return self._list_offsets(partitions, OffsetSpec.latest())
 
-    def at_time(self, partitions: Iterable[TopicPartition], millis: int) -> dict[TopicPartition, int]:
-        found = self._list_offsets(partitions, OffsetSpec.for_timestamp(millis))
-        return {partition: offset for partition, offset in found.items() if offset >= 0}
+    def records_at(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, FoundRecord]:
+        found = self._list({partition: OffsetSpec.for_timestamp(millis) for partition, millis in times.items()})
+        return {one: FoundRecord(info.offset, info.timestamp) for one, info in found.items() if info.offset >= 0}
 
     def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         wanted = [ClientPartition(topic, partition) for topic, partition in partitions]
@@ -130,13 +137,16 @@ class KafkaClusterView:
         return None if entry is None else str(entry.value)
 
     def _list_offsets(self, partitions: Iterable[TopicPartition], spec: OffsetSpec) -> dict[TopicPartition, int]:
-        request = {ClientPartition(topic, partition): spec for topic, partition in partitions}
+        return {one: info.offset for one, info in self._list(dict.fromkeys(partitions, spec)).items()}
+
+    def _list(self, specs: Mapping[TopicPartition, OffsetSpec]) -> dict[TopicPartition, Any]:
+        request = {ClientPartition(*partition): spec for partition, spec in specs.items()}
         if not request:
             return {}
 
-        def ask() -> dict[TopicPartition, int]:
+        def ask() -> dict[TopicPartition, Any]:
             futures = self._admin.list_offsets(request, isolation_level=self._isolation, request_timeout=self._timeout)
-            return {TopicPartition(one.topic, one.partition): future.result().offset for one, future in futures.items()}
+            return {TopicPartition(one.topic, one.partition): future.result() for one, future in futures.items()}
 
         return self._patiently(ask, "listing offsets")
 

@@ -22,6 +22,7 @@ from sparkapp.source.offsets_initializer import (
 )
 from sparkapp.source.shares import shares
 from sparkapp.source.subscriber import Subscriber, require, subscriber_of
+from sparkapp.source.watermark_alignment import WatermarkAlignment
 
 LOG = logging.getLogger(__name__)
 
@@ -44,12 +45,14 @@ class EnumeratorOptions:
     :param max_offsets: cap of one checkpoint, shared among partitions in proportion to their lag (case S39).
     :param max_rate: records a second of one partition; 0 is no limit.
     :param interval: seconds between checkpoints; the first one's share of ``max_rate``.
+    :param max_drift: seconds of record time that one partition may be read ahead of another; 0 is no limit.
     """
 
     discovery_interval: float
     max_offsets: int
     max_rate: int = 0
     interval: float = 1.0
+    max_drift: int = 0
     on_topic_deleted: OnTopicDeleted = OnTopicDeleted.FAIL
     data_loss_policy: DataLossPolicy = DataLossPolicy.FAIL
 
@@ -91,6 +94,7 @@ class KafkaSourceEnumerator:
         self._ends: Mapping[TopicPartition, int] | None = None
         self._discovered_at = clock()
         self._planned_at: float | None = None
+        self._alignment = WatermarkAlignment(cluster, options.max_drift * 1000) if options.max_drift else None
 
     @property
     def offsets(self) -> Mapping[TopicPartition, int]:
@@ -173,6 +177,8 @@ class KafkaSourceEnumerator:
             self._lost(backwards, found)
         ends = {one: min(found[one], self._stops.get(one, MAX_OFFSET)) for one in self._next}
         self._ends = ends
+        if self._alignment is not None:
+            ends = self._alignment.cut(self._next, ends)
         backlog = {one: max(0, ends[one] - start) for one, start in self._next.items()}
         allowed = self._allowance()
         if allowed is not None:
@@ -267,7 +273,7 @@ class KafkaSourceEnumerator:
                 msg = f"{one}: {change}; topic recreated, or records lost"
                 raise OffsetsWentBackwards(msg)
             self._warn(
-                "RecordsSkipped",
+                "OffsetsSkipped",
                 f"{one}: what follows offset {self._next[one]} is gone (topic made anew, or retention); goes on at"
                 f" {first[one]}, the first one available",
             )
@@ -315,6 +321,7 @@ def enumerator_of(
             max_offsets=source.max_offsets_per_checkpoint,
             max_rate=source.max_rate_per_partition,
             interval=spec.checkpoint_interval_seconds,
+            max_drift=source.max_drift_seconds,
             on_topic_deleted=source.on_topic_deleted,
             data_loss_policy=source.data_loss_policy,
         ),

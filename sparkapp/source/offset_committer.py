@@ -4,16 +4,33 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 from confluent_kafka import Consumer, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as ClientPartition
 
+from sparkapp.model.deadline import Deadline
 from sparkapp.model.partition import TopicPartition
 from sparkapp.native.kafka_errors import error_for
 
 LOG = logging.getLogger(__name__)
+
+_PLACE_SECONDS = 30.0
+_PAUSE = 0.2
+_PASSING = frozenset(
+    {
+        KafkaError._WAIT_COORD,
+        KafkaError._TIMED_OUT,
+        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+        KafkaError.COORDINATOR_NOT_AVAILABLE,
+        KafkaError.NOT_COORDINATOR,
+        KafkaError.REQUEST_TIMED_OUT,
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+    }
+)
+"""A coordinator that moves or a group that is new; a topic that is a moment old."""
 
 
 class OffsetCommitCallback(Protocol):
@@ -66,8 +83,12 @@ class OffsetCommitter:
 
         :raises KafkaAccessError: any of them was refused, or no coordinator answered.
         """
-        answers = self._send(offsets, mark)
-        for partition, error in answers.items():
+        deadline = Deadline.after(_PLACE_SECONDS)
+        refused = self._send(offsets, mark)
+        while refused and all(error.code() in _PASSING for error in refused.values()) and not deadline.expired:
+            time.sleep(deadline.bound(_PAUSE))
+            refused = self._send(offsets, mark)
+        for partition, error in refused.items():
             raise error_for(error, f"committing the group's offset of {partition}")
 
     def withdraw(self, partitions: Iterable[TopicPartition], timeout: float) -> bool:

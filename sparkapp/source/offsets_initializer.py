@@ -61,7 +61,8 @@ class TimestampOffsetsInitializer:
 
     def offsets(self, partitions: Iterable[TopicPartition], cluster: ClusterView) -> dict[TopicPartition, int]:
         wanted = list(partitions)
-        found = cluster.at_time(wanted, self._timestamp_millis)
+        records = cluster.records_at(dict.fromkeys(wanted, self._timestamp_millis))
+        found = {partition: record.offset for partition, record in records.items()}
         missing = [partition for partition in wanted if partition not in found]
         why = f"no record at or after timestamp {self._timestamp_millis} and no reset policy"
         return found | reset(missing, self._on_missing, cluster, why=why)

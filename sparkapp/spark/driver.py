@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 from sparkapp.checkpoint.coordinator import CheckpointCoordinator, Completed
 from sparkapp.checkpoint.recovery import Recovery, recover
 from sparkapp.checkpoint.store import CheckpointStore
-from sparkapp.model.checkpoint import CheckpointDocument
+from sparkapp.model.checkpoint import CheckpointDocument, Counters
 from sparkapp.model.client_config import cluster_config, consumer_config, group_member_config, read_password
 from sparkapp.model.job import Job
 from sparkapp.model.protocol import no_hook
@@ -35,6 +35,7 @@ from sparkapp.source.group_member import KafkaGroupMember
 from sparkapp.source.group_membership import GroupMembership
 from sparkapp.source.offset_committer import OffsetCommitter
 from sparkapp.source.offsets_initializer import starting_initializer
+from sparkapp.source.reader_schema import with_reader_schemas
 from sparkapp.spark.engine import MicroBatchEngine
 from sparkapp.spark.faults import VARIABLE, Faults
 from sparkapp.spark.preflight import check_kafka
@@ -73,6 +74,8 @@ class Driver:
         self._draining = threading.Event()
         self._engine: MicroBatchEngine | None = None
         self._checkpoint_id = 0
+        self._bad_records: int | None = None
+        """Records that had not parsed before this attempt; None once the operator has been told of more."""
 
     def drain(self) -> None:
         """Stop at the next completed checkpoint, or before the start has produced anything."""
@@ -110,6 +113,7 @@ class Driver:
         cluster = KafkaClusterView(config, read_committed=config["isolation.level"] == "read_committed")
         stack.callback(cluster.close)
         check_kafka(job, cluster)
+        job = with_reader_schemas(job)
         function = import_function(job.spec.transform)
         # The JVM takes seconds to come up; recovery, which produces nothing, goes on meanwhile.
         session = self._session(stack)
@@ -144,7 +148,7 @@ class Driver:
             job, spark=session.result(), enumerator=enumerator, coordinator=coordinator, function=function,
             folder=self._around.folder, stateful_allowed=self._around.stateful_allowed,
             step=faults.step, hold=faults.hold,
-            completed=lambda completed, seconds: self._completed(completed, seconds, progress),
+            completed=lambda completed, seconds: self._completed(completed, seconds, progress, reporter),
         )  # fmt: skip
         if self._draining.is_set():
             return
@@ -222,7 +226,7 @@ class Driver:
                 warning=True,
             )
 
-    def _completed(self, completed: Completed, seconds: float, progress: Progress) -> None:
+    def _completed(self, completed: Completed, seconds: float, progress: Progress, reporter: Reporter) -> None:
         document = completed.document
         self._checkpoint_id = document.checkpoint_id
         self._around.on_completed(completed)
@@ -232,8 +236,21 @@ class Driver:
             seconds * 1000, completed.write_millis, completed.commit_millis,
         )  # fmt: skip
         progress.completed(completed, seconds)
+        self._tell_bad_records(document.counters, reporter)
+
+    def _tell_bad_records(self, counters: Counters, reporter: Reporter) -> None:
+        """Once an attempt, at the first record that did not parse; from then on the numbers tell."""
+        bad = counters.records_skipped + counters.records_dead_lettered
+        if self._bad_records is not None and bad > self._bad_records:
+            self._bad_records = None
+            topic = self._job.spec.record_errors.dead_letter_topic
+            what = f"go to topic {topic}" if topic else "are left out"
+            message = f"records that do not parse {what}; their number is in status, {bad} since the job's first start"
+            reporter.event("RecordsDeadLettered" if topic else "RecordsSkipped", message, warning=True)
 
     def _tell_recovery(self, recovery: Recovery, reporter: Reporter) -> None:
+        counters = recovery.document.counters
+        self._bad_records = counters.records_skipped + counters.records_dead_lettered
         if recovery.aborted:
             reporter.event(
                 "TransactionsAborted", f"{recovery.aborted} lingering transaction(s) of former attempts aborted"

@@ -17,7 +17,8 @@ from pyspark.sql.streaming import StreamingQuery
 
 from sparkapp.checkpoint.coordinator import CheckpointCoordinator, Completed, PreCommitted
 from sparkapp.model.errors import ConfigurationError, KafkaSparkJobError, TransactionError
-from sparkapp.model.job import Job, encode_job
+from sparkapp.model.job import Job
+from sparkapp.model.job_codec import encode_job
 from sparkapp.model.protocol import ProtocolStep
 from sparkapp.model.semantic import OffsetCommitMode
 from sparkapp.model.split import KafkaPartitionSplit, splits_by_subtask
@@ -27,6 +28,7 @@ from sparkapp.spark import lineage, query_log
 from sparkapp.spark.data_source import FORMAT, KafkaSparkDataSource
 from sparkapp.spark.failures import original_error
 from sparkapp.spark.planner import PlannerServer, SubtaskSplits
+from sparkapp.spark.record_policy import require_aligned, skipped_records
 from sparkapp.spark.records import decode_records, encode_records
 from sparkapp.spark.transform import Function, apply_transform
 from sparkapp.spark.write_task import RESULT_DDL, WriteOrder, WriteResult, decode_result, write_partition
@@ -90,6 +92,7 @@ class MicroBatchEngine:
         self._stopped = False
         self._failure: KafkaSparkJobError | None = None
         self._query: StreamingQuery | None = None
+        self._query_name = f"{job.namespace}.{job.name}"
 
     # -- the planner half, called from the planner's socket -------------------------------------------------------
 
@@ -177,7 +180,7 @@ class MicroBatchEngine:
             .options(job=self._job_text, planner=self._server.address, key=key.hex())
             .load()
         )
-        records = decode_records(source, self._job.spec.source)
+        records = decode_records(source, self._job)
         result = encode_records(apply_transform(records, self._job.spec.transform, self._function, self._spark))
         self._columns = lineage.columns_used(result, self._spark)
         LOG.info("columns read from Kafka: %s", ", ".join(sorted(self._columns)))
@@ -185,7 +188,7 @@ class MicroBatchEngine:
             result.writeStream.outputMode(self._job.spec.transform.output_mode.value)
             .foreachBatch(self._run_batch)
             .option("checkpointLocation", self._folder.as_uri())
-            .queryName(f"{self._job.namespace}.{self._job.name}")
+            .queryName(self._query_name)
             .start()
         )
 
@@ -257,6 +260,8 @@ class MicroBatchEngine:
                 aligned=aligned,
                 committables=tuple(one.committable for one in results if one.committable is not None),
                 records_out=sum(one.records for one in results),
+                records_skipped=skipped_records(self._job.spec, self._spark, self._query_name),
+                records_dead_lettered=sum(one.dead_letters for one in results),
                 engine=query_log.encode_engine(
                     query_log.EngineState(self._plan, query_log.read_metadata(self._folder, checkpoint_id - 1))
                 ),
@@ -286,6 +291,8 @@ class MicroBatchEngine:
         if lineage.is_aligned(frame, len(groups)):
             group_id = self._job.spec.source.group_id if inside else None
             return frame, [order(subtask=s, ranges=ranges, group_id=group_id) for s, ranges in groups.items()], True
+        if any(split.size for split in splits):
+            require_aligned(self._job.spec)
         count = lineage.partition_count(frame)
         if groups and not count:
             msg = f"checkpoint {checkpoint_id}: the engine planned no task for the splits of {len(groups)} subtasks"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sparkapp.model.errors import TransactionTimeoutTooLong
-from sparkapp.model.job import Job, OnTopicDeleted
+from sparkapp.model.job import Job, OnTopicDeleted, dead_letter_topics
 from sparkapp.model.semantic import Semantic
 from sparkapp.source.cluster import KafkaClusterView, require_topics
 from sparkapp.source.subscriber import require, subscriber_of
@@ -15,11 +15,12 @@ def check_kafka(job: Job, cluster: KafkaClusterView) -> None:
     """Reaches the brokers, looks for the topics, compares the transaction time-out.
 
     :raises KafkaUnreachable: and AuthenticationFailed, AuthorizationFailed: no broker lets us in.
-    :raises TopicNotFound: a source topic or the sink topic does not exist (topics are never created by guess).
+    :raises TopicNotFound: a source topic, the sink topic or the dead letter topic does not exist (topics are never
+        created by guess).
     :raises TransactionTimeoutTooLong: the broker allows a shorter one; a producer would only say so after Spark has
         come up.
     """
-    require_topics(cluster, [job.spec.sink.topic])
+    require_topics(cluster, [job.spec.sink.topic, *dead_letter_topics(job.spec)])
     if job.spec.source.on_topic_deleted is OnTopicDeleted.FAIL:
         require(subscriber_of(job.spec.source), cluster.topics(), or_nothing=True)
     if job.spec.sink.semantic is not Semantic.EXACTLY_ONCE:

@@ -78,6 +78,7 @@ class Progress:
             self._update(
                 checkpoint_id=recovery.document.checkpoint_id,
                 records_in=counters.records_in, records_out=counters.records_out,
+                records_skipped=counters.records_skipped, records_dead_lettered=counters.records_dead_lettered,
                 transactions_committed=counters.transactions_committed,
                 transactions_aborted=counters.transactions_aborted,
             )  # fmt: skip
@@ -125,6 +126,8 @@ class Progress:
                 checkpoint_duration_millis=round(seconds * 1000), checkpoint_bytes=completed.bytes,
                 partitions=len(document.splits), lag_records=sum((self.pending or {}).values()),
                 records_in=document.counters.records_in, records_out=document.counters.records_out,
+                records_skipped=document.counters.records_skipped,
+                records_dead_lettered=document.counters.records_dead_lettered,
                 records_per_second=round(records / seconds) if seconds > 0 else 0,
                 transactions_committed=document.counters.transactions_committed,
                 transactions_aborted=document.counters.transactions_aborted,

@@ -2,32 +2,39 @@
 
 from __future__ import annotations
 
-from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 from pyspark.sql.types import ArrayType, BinaryType, DataType, MapType, StringType, StructType, TimestampType
 
-from sparkapp.model.errors import ConfigurationError, TransformError
-from sparkapp.model.job import Format, Source
+from sparkapp.model.errors import TransformError
+from sparkapp.model.job import Format, Job
+from sparkapp.source.reader_schema import REGISTERED
+from sparkapp.spark.json_format import parse_json
+from sparkapp.spark.record_policy import apply_policy, with_raw_columns
+from sparkapp.spark.registry_format import parse_registered
 
 SINK_COLUMNS = ("key", "value", "headers", "timestamp")
 """What the sink takes from the transform's result; ``value`` is required, other columns are not written."""
 
 
-def decode_records(records: DataFrame, source: Source) -> DataFrame:
-    """Applies ``source.format``: raw bytes, strings, or JSON parsed by its schema.
+def decode_records(records: DataFrame, job: Job) -> DataFrame:
+    """Applies ``source.format`` and ``onRecordError``.
 
-    A JSON record that does not parse fails the task: dropping it, or making it null, would lose it silently.
-
-    :raises ConfigurationError: a schema is not a DDL string that Spark understands.
+    :raises ConfigurationError: a schema is not one that Spark understands.
     """
-    for name, chosen, schema in (
+    source = job.spec.source
+    records = with_raw_columns(records)
+    for side, chosen, schema in (
         ("key", source.key_format, source.key_schema),
         ("value", source.value_format, source.value_schema),
     ):
-        if chosen is not Format.RAW:
-            records = records.withColumn(name, _decoded(f.col(name).cast("string"), chosen, schema, name))
-    return records
+        if chosen is Format.STRING:
+            records = records.withColumn(side, f.col(side).cast("string"))
+        elif chosen is Format.JSON:
+            records = parse_json(records, side, schema)
+        elif chosen in REGISTERED:
+            records = parse_registered(records, side, kind=chosen, registry=source.schema_registry, schema=schema)
+    return apply_policy(records, job)
 
 
 def encode_records(result: DataFrame) -> DataFrame:
@@ -43,16 +50,6 @@ def encode_records(result: DataFrame) -> DataFrame:
         )
     columns = [_encoded(name, fields[name]) for name in SINK_COLUMNS if name in fields]
     return result.select(*columns)
-
-
-def _decoded(text: Column, chosen: Format, schema: str, name: str) -> Column:
-    if chosen is Format.STRING:
-        return text
-    try:
-        return f.from_json(text, schema, {"mode": "FAILFAST"})
-    except (ParseException, AnalysisException) as error:
-        msg = f"spec.source.format.{name}Schema {schema!r} is not a schema: {error}"
-        raise ConfigurationError(msg) from error
 
 
 def _encoded(name: str, kind: DataType) -> Column:

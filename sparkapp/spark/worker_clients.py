@@ -10,7 +10,8 @@ import json
 from functools import cache
 
 from sparkapp.model.client_config import cluster_config, consumer_config, read_password
-from sparkapp.model.job import Job, decode_job
+from sparkapp.model.job import Job
+from sparkapp.model.job_codec import decode_job
 from sparkapp.native.batch import open_consumer, open_producer
 from sparkapp.native.interface import BatchConsumer
 from sparkapp.sink.producer_pool import ProducerPool

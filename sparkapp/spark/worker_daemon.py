@@ -22,6 +22,8 @@ PRELOADED = (
     "confluent_kafka",
     "sparkapp.spark.data_source",
     "sparkapp.spark.worker_clients",
+    "sparkapp.spark.record_policy",
+    "sparkapp.spark.registry_format",
     "sparkapp.spark.write_task",
 )
 

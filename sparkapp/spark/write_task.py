@@ -42,6 +42,7 @@ class WriteResult:
 
     index: int
     records: int
+    dead_letters: int
     committable: KafkaCommittable | None
 
 
@@ -51,11 +52,13 @@ def write_partition(
     """Runs in an executor's Python worker as the last stage of the micro-batch (``DataFrame.mapInArrow``).
 
     :param orders: one a partition of the result, in order.
+    :raises TransformError: dead letters are wanted and the transform did not read its input to the end.
     :raises PreCommitFailed: and what the writer raises; the task fails and Spark tries it again under a new epoch.
     """
     from pyspark import TaskContext
 
     from sparkapp.sink.writer import KafkaWriter
+    from sparkapp.spark.record_policy import diverts, hand_over_of_task, life_of
     from sparkapp.spark.worker_clients import job_of, producers_for
 
     context = TaskContext.get()
@@ -77,12 +80,17 @@ def write_partition(
     for batch in batches:
         if batch.num_rows:
             writer.write(batch)
+    if diverts(job.spec) and order.ranges:
+        for letters in hand_over_of_task(life_of(job)).take():
+            writer.write_dead_letters(letters, topic=job.spec.record_errors.dead_letter_topic)
     if order.hold_seconds:
         time.sleep(order.hold_seconds)
     committable = writer.pre_commit(
         order.ranges, group_id=order.group_id, metadata=offset_mark(job.uid, job.attempt, order.checkpoint_id)
     )
-    yield encode_result(WriteResult(index=index, records=writer.records, committable=committable))
+    yield encode_result(
+        WriteResult(index=index, records=writer.records, dead_letters=writer.dead_letters, committable=committable)
+    )
 
 
 def encode_result(result: WriteResult) -> pa.RecordBatch:
@@ -90,6 +98,7 @@ def encode_result(result: WriteResult) -> pa.RecordBatch:
     body = {
         "index": result.index,
         "records": result.records,
+        "dead_letters": result.dead_letters,
         "committable": None if committable is None else {k: v for k, v in asdict(committable).items() if k != "ranges"},
     }
     return pa.RecordBatch.from_pydict({"result": [json.dumps(body)]}, schema=RESULT_SCHEMA)
@@ -103,5 +112,6 @@ def decode_result(text: str, orders: Sequence[WriteOrder]) -> WriteResult:
     return WriteResult(
         index=index,
         records=body["records"],
+        dead_letters=body["dead_letters"],
         committable=None if committable is None else KafkaCommittable(**committable, ranges=orders[index].ranges),
     )

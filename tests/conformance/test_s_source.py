@@ -37,6 +37,7 @@ from sparkapp.source.subscriber import (
     TopicListSubscriber,
     TopicPatternSubscriber,
 )
+from sparkapp.source.watermark_alignment import WatermarkAlignment
 
 PARTITIONS = 10
 RECORDS = 10
@@ -213,3 +214,23 @@ def test_S30_a_bounded_source_ends_at_the_stops_of_its_start(site: Site) -> None
     one.complete(splits)
     assert one.finished
     assert one.no_more_new_partition_splits
+
+
+def test_partitions_are_kept_together_in_record_time(site: Site) -> None:
+    """Partition p of the cut topic begins at record p, so partition 9 could be read to its end at once."""
+    alignment = WatermarkAlignment(site.view, 2000)
+    offsets = {one: one.partition for one in site.partitions(site.topic)}
+    ends = dict.fromkeys(offsets, RECORDS)
+    seen = []
+    while offsets != ends:
+        cut = alignment.cut(offsets, ends)
+        assert cut != offsets
+        seen.append(max(cut[one] for one in offsets if cut[one] > offsets[one]))
+        offsets = cut
+    assert seen == [3, 6, 9, 10]
+
+
+def test_the_time_of_the_next_record_is_found_in_the_middle_of_a_log(site: Site) -> None:
+    first, second = site.partitions(site.pattern_topic)[:2]
+    ends = {first: RECORDS, second: RECORDS}
+    assert WatermarkAlignment(site.view, 1000).cut({first: 7, second: 4}, ends) == {first: 7, second: 6}

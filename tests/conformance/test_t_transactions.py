@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sparkapp.model.errors import KafkaSparkJobError, ProducersPoolEmpty, TransactionFenced
-from sparkapp.model.job import spec_from_resource
+from sparkapp.model.job_resource import spec_from_resource
 from sparkapp.model.semantic import Semantic
 from sparkapp.sink.committer import Outcome
 from tests.support.harness import merged

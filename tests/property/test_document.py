@@ -7,7 +7,8 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparkapp.model.checkpoint import CheckpointDocument, Counters, decode, encode
+from sparkapp.model.checkpoint import CheckpointDocument, Counters
+from sparkapp.model.checkpoint_codec import decode, encode
 from sparkapp.model.committable import KafkaCommittable
 from sparkapp.model.errors import CheckpointCorrupt, CheckpointForeign
 from sparkapp.model.partition import TopicPartition
@@ -44,6 +45,7 @@ def documents(draw):
             checkpoint_id=checkpoint_id,
             subtask=subtask,
             records=draw(naturals),
+            dead_letters=draw(small),
             ranges=owned.get(subtask, ()),
         )
         for number in draw(st.lists(st.integers(0, 10**6), unique=True, max_size=5))
@@ -69,7 +71,7 @@ def documents(draw):
         engine=draw(words),
         engine_has_state=draw(st.booleans()),
         drained=draw(st.booleans()),
-        counters=Counters(records_in=draw(naturals), records_out=draw(naturals)),
+        counters=Counters(records_in=draw(naturals), records_out=draw(naturals), records_dead_lettered=draw(naturals)),
     )
 
 

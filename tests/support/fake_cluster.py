@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from sparkapp.model.partition import TopicPartition
+from sparkapp.source.cluster import FoundRecord
 
 
 @dataclass
@@ -28,12 +29,12 @@ class FakeCluster:
     def latest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         return {one: self.ends.get(one, 0) for one in partitions}
 
-    def at_time(self, partitions: Iterable[TopicPartition], millis: int) -> dict[TopicPartition, int]:
+    def records_at(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, FoundRecord]:
         found = {}
-        for one in partitions:
-            later = [number for number, time in enumerate(self.times.get(one, [])) if time >= millis]
+        for one, millis in times.items():
+            later = [(number, time) for number, time in enumerate(self.times.get(one, [])) if time >= millis]
             if later:
-                found[one] = self.starts.get(one, 0) + later[0]
+                found[one] = FoundRecord(self.starts.get(one, 0) + later[0][0], later[0][1])
         return found
 
     def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:

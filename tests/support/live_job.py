@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from sparkapp.model import names
-from sparkapp.model.checkpoint import CheckpointDocument, encode
+from sparkapp.model.checkpoint import CheckpointDocument
+from sparkapp.model.checkpoint_codec import encode
 from sparkapp.model.report import DriverState, Report, Termination, encode_report, encode_termination
 from tests.support.api_client import JOBS, ApiClient, await_that
 from tests.support.fake_kubernetes import merged

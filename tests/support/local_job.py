@@ -18,8 +18,10 @@ from typing import Any
 
 from confluent_kafka import Producer
 
-from sparkapp.model.checkpoint import CheckpointDocument, decode
-from sparkapp.model.job import Job, JobSpec, encode_job
+from sparkapp.model.checkpoint import CheckpointDocument
+from sparkapp.model.checkpoint_codec import decode
+from sparkapp.model.job import Job, JobSpec
+from sparkapp.model.job_codec import encode_job
 from sparkapp.model.report import Termination, decode_termination
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -13,7 +13,8 @@ from kafkasparkjob_operator.reconcile import Reconciler
 from kafkasparkjob_operator.watch_monitor import WatchMonitor
 from kafkasparkjob_operator.work_queue import WorkQueue
 from sparkapp.model import names
-from sparkapp.model.checkpoint import CheckpointDocument, encode
+from sparkapp.model.checkpoint import CheckpointDocument
+from sparkapp.model.checkpoint_codec import encode
 from sparkapp.model.report import (
     DriverState,
     Outcome,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import uuid
 
-from confluent_kafka import Consumer, KafkaError
+from confluent_kafka import Consumer, KafkaError, Message
 from confluent_kafka import TopicPartition as ClientPartition
 
 from sparkapp.model.deadline import Deadline
@@ -15,7 +15,12 @@ _BOUND_SECONDS = 20.0
 
 
 def records(bootstrap: str, topic: str, *, isolation: str = "read_committed") -> list[bytes | None]:
-    """Values of every record that a reader of the isolation level gets now, partition after partition.
+    """Values of :func:`messages`."""
+    return [message.value() for message in messages(bootstrap, topic, isolation=isolation)]
+
+
+def messages(bootstrap: str, topic: str, *, isolation: str = "read_committed") -> list[Message]:
+    """Every record that a reader of the isolation level gets now, partition after partition.
 
     Reads each partition to the end that the broker reports (under read_committed the last stable offset), so an open
     transaction hides what is behind it, as it does for any consumer.
@@ -34,19 +39,19 @@ def records(bootstrap: str, topic: str, *, isolation: str = "read_committed") ->
         partitions = consumer.list_topics(topic, timeout=_BOUND_SECONDS).topics[topic].partitions
         consumer.assign([ClientPartition(topic, partition, 0) for partition in partitions])
         unread = set(partitions)
-        found: dict[int, list[bytes | None]] = {partition: [] for partition in partitions}
+        found: dict[int, list[Message]] = {partition: [] for partition in partitions}
         deadline = Deadline.after(_BOUND_SECONDS)
         while unread:
             message = consumer.poll(deadline.bound(1.0))
             if message is None:
                 assert not deadline.expired, f"{topic}: partitions {unread} not read to their end"
             elif message.error() is None:
-                found[message.partition()].append(message.value())
+                found[message.partition()].append(message)
             elif message.error().code() == KafkaError._PARTITION_EOF:
                 unread.discard(message.partition())
             else:
                 raise AssertionError(message.error())
-        return [value for partition in sorted(found) for value in found[partition]]
+        return [message for partition in sorted(found) for message in found[partition]]
     finally:
         consumer.close()
 

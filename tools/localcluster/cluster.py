@@ -106,7 +106,9 @@ class LocalCluster:
         if self._containerd.is_running() and self._containerd.images().get(image.reference) != layout.digest:
             with self._progress.step(f"load {image.reference} into the cluster"):
                 known = self._containerd.blobs()
-                self._containerd.load_image(lambda archive: layout.write_archive(archive, image.reference, known))
+                self._containerd.load_image(
+                    image.reference, lambda archive: layout.write_archive(archive, image.reference, known)
+                )
         return layout.digest
 
     def _prepare(self) -> None:
@@ -155,7 +157,8 @@ class LocalCluster:
             if PAUSE_IMAGE not in self._containerd.images():
                 program = go_build.cached(go_build.PAUSE, self._settings)
                 self._containerd.load_image(
-                    lambda archive: oci.write_single_program_image(archive, PAUSE_IMAGE, program, _PAUSE_USER)
+                    PAUSE_IMAGE,
+                    lambda archive: oci.write_single_program_image(archive, PAUSE_IMAGE, program, _PAUSE_USER),
                 )
 
     def _start_kafka(self) -> None:

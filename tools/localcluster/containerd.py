@@ -71,11 +71,23 @@ class Containerd:
         """The digests of the layers, configurations and manifests it already has."""
         return set(output_of([*self._ctr(), "content", "list", "--quiet"]).split())
 
-    def load_image(self, write_archive: Callable[[IO[bytes]], None]) -> None:
+    def load_image(self, reference: str, write_archive: Callable[[IO[bytes]], None]) -> None:
         """Imports the image archive that ``write_archive`` writes; layers that it already has may be left out.
+
+        The image that had the name keeps another one meanwhile: else containerd, as soon as the name has moved on, may
+        collect the layers that both share, before the new image holds them.
 
         :raises SetupError: containerd refused it.
         """
+        former = f"{reference}-former"
+        kept = succeeds([*self._ctr(), "images", "tag", "--force", reference, former])
+        try:
+            self._import(write_archive)
+        finally:
+            if kept:
+                succeeds([*self._ctr(), "images", "remove", former])
+
+    def _import(self, write_archive: Callable[[IO[bytes]], None]) -> None:
         importing = subprocess.Popen(
             [*self._ctr(), "images", "import", "-"],
             stdin=subprocess.PIPE,

@@ -20,7 +20,8 @@ from kafkasparkjob_operator.resources.executor_template import executor_pod_temp
 from kafkasparkjob_operator.resources.spark_conf import spark_conf
 from kafkasparkjob_operator.workload import Wanted
 from sparkapp.model import names
-from sparkapp.model.job import Job, encode_job
+from sparkapp.model.job import Job
+from sparkapp.model.job_codec import encode_job
 
 RESOURCE_SPEC_KEY = "resource-spec.json"
 """The resource's spec as the attempt was started with, so that a later one can be compared with it."""

@@ -9,6 +9,7 @@ import pytest
 
 from sparkapp.model.job import JobSpec, KafkaCluster, Sink, Source, Transform
 from sparkapp.model.positions import Startup, StartupMode
+from sparkapp.model.record_errors import RecordErrorPolicy, RecordErrors
 from sparkapp.model.semantic import Semantic
 from tests.support.local_job import LocalJob
 
@@ -31,6 +32,7 @@ def local_job(broker: str, unique: str, tmp_path: Path, make_topic: Callable[...
         pool_size: int = 3,
         code: Path | None = None,
         stateful: bool = False,
+        on_record_error: RecordErrorPolicy = RecordErrorPolicy.FAIL,
         **source: object,
     ) -> LocalJob:
         topic = str(source.pop("topic", "") or make_topic(partitions, "in"))
@@ -50,6 +52,10 @@ def local_job(broker: str, unique: str, tmp_path: Path, make_topic: Callable[...
             ),
             parallelism=parallelism,
             checkpoint_interval_seconds=interval,
+            record_errors=RecordErrors(
+                policy=on_record_error,
+                dead_letter_topic=make_topic(2, "dlq") if on_record_error is RecordErrorPolicy.DEAD_LETTER else "",
+            ),
         )
         made.append(LocalJob(folder=tmp_path, spec=spec, uid=unique, code=code, stateful=stateful))
         return made[-1]

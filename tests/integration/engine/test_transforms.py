@@ -111,7 +111,9 @@ def test_operators_state_needs_a_folder_that_outlives_the_driver(local_job: Loca
     assert visibility.records(broker, job.spec.sink.topic) == []
 
 
-def test_operators_state_goes_on_after_a_crash(local_job: LocalJobs, broker: str, code: Path) -> None:
+def test_operators_state_goes_on_after_a_crash(
+    local_job: LocalJobs, broker: str, code: Path, client: TransactionClient
+) -> None:
     """Counts per key stay right over a kill -9 between document and commits: each key reaches its true count once."""
     job = local_job(
         transform=Transform(function="enrich:count_keys", output_mode=OutputMode.UPDATE),
@@ -123,6 +125,7 @@ def test_operators_state_goes_on_after_a_crash(local_job: LocalJobs, broker: str
     job.start()
     job.await_records_in(970)
     assert job.drain() == 0, job.log()
+    assert visibility.open_transactions(client, job.spec.sink.transactional_id_prefix) == []
     values = visibility.numbers(broker, job.spec.sink.topic)
     # Every key occurs ten times: a repeated record would count beyond ten, a lost one would not get there.
     assert max(values) == 10

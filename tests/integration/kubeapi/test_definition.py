@@ -78,7 +78,8 @@ def test_defaults_fill_in_everything_that_has_one(api: ApiClient) -> None:
     assert spec["parallelism"] == 1
     assert spec["checkpoint"] == {"intervalSeconds": 10}
     assert spec["sink"]["semantic"] == "EXACTLY_ONCE"
-    assert spec["source"]["startup"] == {"mode": "GROUP_OFFSETS", "onMissingOffset": "EARLIEST"}
+    assert spec["source"]["startup"] == {"mode": "GROUP_OFFSETS"}
+    assert spec["source"]["stopping"] == {"mode": "UNBOUNDED"}
     assert spec["source"]["groupMembership"] == {
         "mode": "Assign", "assignor": "range", "sessionTimeoutSeconds": 45, "heartbeatIntervalSeconds": 3,
         "maxPollIntervalSeconds": 300,

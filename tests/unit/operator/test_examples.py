@@ -14,7 +14,7 @@ from kafkasparkjob_operator.status import JobState
 from kafkasparkjob_operator.workload import DENIED_SPARK_PREFIXES, DENIED_SPARK_SETTINGS, wanted_from_resource
 from sparkapp.model import names
 from sparkapp.model.group_membership import FIELD_OF_PROPERTY
-from sparkapp.model.job import DENIED_PROPERTIES
+from sparkapp.model.job_rules import DENIED_PROPERTIES
 
 REPOSITORY = Path(__file__).parents[3]
 DEFINITION = yaml.safe_load((REPOSITORY / "crds/kafkasparkjobs.yaml").read_text(encoding="utf-8"))

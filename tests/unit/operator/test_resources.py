@@ -23,7 +23,7 @@ from kafkasparkjob_operator.resources.executor_template import executor_pod_temp
 from kafkasparkjob_operator.resources.spark_conf import spark_conf
 from kafkasparkjob_operator.workload import Wanted, wanted_from_resource
 from sparkapp.model import names
-from sparkapp.model.job import decode_job
+from sparkapp.model.job_codec import decode_job
 from tests.support.operator_bench import job_body
 
 GOLDEN = Path(__file__).parent / "golden"

@@ -9,7 +9,8 @@ import pytest
 from kafkasparkjob_operator.identity import JobIdentity
 from kafkasparkjob_operator.resources.config_maps import state_config_map
 from kafkasparkjob_operator.state_view import StateKind, state_view
-from sparkapp.model.checkpoint import MAX_DOCUMENT_BYTES, CheckpointDocument, encode
+from sparkapp.model.checkpoint import CheckpointDocument
+from sparkapp.model.checkpoint_codec import MAX_DOCUMENT_BYTES, encode
 from sparkapp.model.names import CHECKPOINT_KEY
 
 JOB = JobIdentity("team", "orders", "job-uid")

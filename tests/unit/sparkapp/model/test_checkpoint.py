@@ -7,15 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from sparkapp.model.checkpoint import (
-    FORMAT_VERSION,
-    MAX_DOCUMENT_BYTES,
-    MAX_ENGINE_BYTES,
-    CheckpointDocument,
-    Counters,
-    decode,
-    encode,
-)
+from sparkapp.model.checkpoint import CheckpointDocument, Counters
+from sparkapp.model.checkpoint_codec import FORMAT_VERSION, MAX_DOCUMENT_BYTES, MAX_ENGINE_BYTES, decode, encode
 from sparkapp.model.committable import KafkaCommittable
 from sparkapp.model.errors import CheckpointCorrupt, CheckpointForeign, CheckpointTooLarge
 from sparkapp.model.partition import TopicPartition, split_owner

@@ -9,7 +9,9 @@ import pytest
 
 from sparkapp.model.client_config import cluster_config, consumer_config
 from sparkapp.model.errors import ConfigurationError
-from sparkapp.model.job import Job, check_spec, spec_from_resource
+from sparkapp.model.job import Job
+from sparkapp.model.job_resource import spec_from_resource
+from sparkapp.model.job_rules import check_spec
 from sparkapp.source import cluster
 from sparkapp.spark import worker_clients
 

@@ -9,7 +9,9 @@ import pytest
 from sparkapp.model.client_config import consumer_config, group_member_config
 from sparkapp.model.errors import ConfigurationError
 from sparkapp.model.group_membership import FIELD_OF_PROPERTY, Assignor, MembershipOptions
-from sparkapp.model.job import Job, JobSpec, decode_job, encode_job, spec_from_resource
+from sparkapp.model.job import Job, JobSpec
+from sparkapp.model.job_codec import decode_job, encode_job
+from sparkapp.model.job_resource import spec_from_resource
 
 
 def parsed(

@@ -7,15 +7,9 @@ import json
 import pytest
 
 from sparkapp.model.errors import ConfigurationError
-from sparkapp.model.job import (
-    AuthenticationType,
-    Format,
-    IsolationLevel,
-    Job,
-    decode_job,
-    encode_job,
-    spec_from_resource,
-)
+from sparkapp.model.job import AuthenticationType, Format, IsolationLevel, Job
+from sparkapp.model.job_codec import decode_job, encode_job
+from sparkapp.model.job_resource import spec_from_resource
 from sparkapp.model.positions import ResetStrategy, StartupMode
 from sparkapp.model.semantic import OffsetCommit, Semantic
 
@@ -96,6 +90,7 @@ def test_a_job_description_that_was_written_before_there_were_metrics_opens_no_p
 
 def test_every_field():
     found = parsed(FULL)
+    assert found.source.schema_registry == ""
     assert found.kafka.authentication.type is AuthenticationType.SCRAM_SHA_256
     assert found.source.topic_pattern == "in-.*"
     assert found.source.value_format is Format.JSON
@@ -114,6 +109,14 @@ def test_the_driver_reads_back_what_the_operator_wrote(value):
 def test_a_job_description_of_another_release_is_refused(text):
     with pytest.raises(ConfigurationError, match="not one of this release"):
         decode_job(text)
+
+
+@pytest.mark.parametrize("schema", [{}, {"valueSchema": '{"type": "string"}'}], ids=["latest", "given"])
+def test_avro_takes_the_registrys_schema_or_the_given_one(schema):
+    value = spec(source={"format": {"value": "avro", **schema}, "schemaRegistry": {"url": "https://r/sub"}})
+    job = Job(namespace="shop", name="orders", uid="uid", generation=3, attempt=2, spec=parsed(value))
+    assert job.spec.source.schema_registry == "https://r/sub"
+    assert decode_job(encode_job(job)) == job
 
 
 def test_a_job_description_with_an_unknown_field_is_refused():
@@ -158,7 +161,28 @@ def test_the_drivers_copy_is_checked_again():
         (spec(transform={"python": {"function": "no_colon"}}), "module:function"),
         (spec(source={"format": {"value": "json"}}), "valueSchema"),
         (spec(source={"format": {"keySchema": "id INT"}}), "keySchema"),
-        (spec(source={"format": {"value": "avro"}}), "one of raw, string, json"),
+        (spec(source={"format": {"value": "xml"}}), "one of raw, string, json, avro, protobuf"),
+        (
+            spec(source={"format": {"value": "avro"}}),
+            "spec.source.schemaRegistry.url: needed with formats avro and protobuf",
+        ),
+        (spec(source={"schemaRegistry": {"url": "http://r:8081"}}), "and only there"),
+        (spec(source={"format": {"value": "avro"}, "schemaRegistry": {"url": "http://u:p@r"}}), "without user"),
+        (spec(source={"format": {"value": "avro"}, "schemaRegistry": {"url": "r:8081"}}), "must be http://host:port"),
+        (
+            spec(source={"topics": ["a", "b"], "format": {"key": "avro"}, "schemaRegistry": {"url": "http://r"}}),
+            "spec.source.format.keySchema: needed with format key: avro and several topics",
+        ),
+        (
+            spec(
+                source={
+                    "topics": ["a", "b"],
+                    "format": {"value": "protobuf", "valueSchema": "a.B"},
+                    "schemaRegistry": {"url": "http://r"},
+                }
+            ),
+            "needs exactly one topic",
+        ),
         (spec(source={"isolationLevel": "read_uncommitted"}), "EXACTLY_ONCE needs read_committed"),
         (spec(sink={"transactionTimeoutSeconds": 10}), "must exceed checkpoint.intervalSeconds"),
         (spec(sink={"transactionalIdPrefix": "a b"}), "transactionalIdPrefix"),

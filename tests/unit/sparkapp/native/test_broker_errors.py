@@ -5,7 +5,14 @@ from __future__ import annotations
 import pytest
 from confluent_kafka import KafkaError
 
-from sparkapp.model.errors import AuthenticationFailed, KafkaUnreachable, ReadTimedOut, TopicNotFound, TransactionFenced
+from sparkapp.model.errors import (
+    AuthenticationFailed,
+    AuthorizationFailed,
+    KafkaUnreachable,
+    ReadTimedOut,
+    TopicNotFound,
+    TransactionFenced,
+)
 from sparkapp.native.broker_errors import BrokerErrors
 
 
@@ -57,3 +64,12 @@ def test_a_fenced_producer_stays_fenced() -> None:
         errors.raise_fenced("flushing")
     with pytest.raises(TransactionFenced):
         errors.raise_final("flushing")
+
+
+def test_what_does_not_concern_the_client_is_not_noted() -> None:
+    errors = BrokerErrors(ignored=frozenset({KafkaError.GROUP_AUTHORIZATION_FAILED}))
+    errors.note(KafkaError.GROUP_AUTHORIZATION_FAILED, "not our group")
+    errors.raise_final("reading")
+    errors.note(KafkaError.TOPIC_AUTHORIZATION_FAILED, "not our topic")
+    with pytest.raises(AuthorizationFailed, match="not our topic"):
+        errors.raise_final("reading")

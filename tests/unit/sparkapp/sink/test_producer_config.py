@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from sparkapp.model.job import Job, spec_from_resource
+from sparkapp.model.job import Job
+from sparkapp.model.job_resource import spec_from_resource
 from sparkapp.model.semantic import Semantic
 from sparkapp.sink.writer import producer_config
 

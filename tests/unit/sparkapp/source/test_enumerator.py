@@ -10,6 +10,7 @@ from sparkapp.model.errors import OffsetsWentBackwards, TopicNotFound, Undefined
 from sparkapp.model.job import DataLossPolicy, OnTopicDeleted
 from sparkapp.model.partition import TopicPartition
 from sparkapp.model.positions import ResetStrategy
+from sparkapp.model.split import splits_by_subtask
 from sparkapp.source.enumerator import EnumeratorOptions, KafkaSourceEnumerator, PartitionChange
 from sparkapp.source.offsets_initializer import (
     CommittedOffsetsInitializer,
@@ -316,7 +317,7 @@ def test_S40_offsets_that_went_backwards_go_on_at_what_is_there_where_the_job_sa
     one = enumerator(view, warnings=heard, lost=DataLossPolicy.SKIP_TO_AVAILABLE)
     one.start({A0: 500, A1: 0})
     assert [(split.start, split.stop) for split in one.plan()] == [(3, 10), (0, 20)]
-    assert heard[0][0] == "RecordsSkipped"
+    assert heard[0][0] == "OffsetsSkipped"
     assert "500" in heard[0][1]
 
 
@@ -325,7 +326,7 @@ def test_records_that_retention_took_are_skipped_at_a_restart_where_the_job_says
     one = enumerator(cluster(), warnings=heard, lost=DataLossPolicy.SKIP_TO_AVAILABLE)
     one.start({A0: 1, A1: 4})
     assert one.offsets == {A0: 3, A1: 4}
-    assert [reason for reason, _ in heard] == ["RecordsSkipped"]
+    assert [reason for reason, _ in heard] == ["OffsetsSkipped"]
 
 
 def test_the_rate_of_a_partition_bounds_its_share_of_the_time_that_has_passed() -> None:
@@ -339,3 +340,56 @@ def test_the_rate_of_a_partition_bounds_its_share_of_the_time_that_has_passed() 
     clock[0] = 3.0
     assert [split.size for split in one.plan()] == [21, 0]
     assert [split.size for split in one.plan()] == [1, 0], "never nothing, or it would not go on"
+
+
+def test_S09_the_splits_of_a_checkpoint_that_failed_are_planned_again_from_where_it_began() -> None:
+    view = cluster()
+    one = enumerator(view, max_offsets=10)
+    one.start(None)
+    first = one.plan()
+    one.complete(first)
+    failed = one.plan()
+    view.ends[A0] += 5
+    again = one.plan()
+    assert [split.start for split in again] == [split.start for split in failed] == [split.stop for split in first]
+
+
+def test_S10_S11_a_restart_goes_on_at_the_checkpoint_and_owners_follow_the_parallelism() -> None:
+    one = enumerator(cluster())
+    assert dict(one.offsets) == {}, "nothing is known before the first discovery"
+    one.start(None)
+    splits = one.plan()
+    one.complete(splits)
+    two = enumerator(cluster())
+    two.start(one.offsets)
+    assert dict(two.offsets) == {A0: 10, A1: 20}
+    for parallelism in (1, 2, 5):
+        owners = {split.partition: split.owner(parallelism) for split in splits}
+        assert owners == {split.partition: split.owner(parallelism) for split in two.unplanned()}
+
+
+def test_S12_a_first_discovery_with_only_new_partitions_removes_the_others() -> None:
+    clock, view = [0.0], FakeCluster({"topic": 2, "dynamic": 0})
+    one = enumerator(
+        view, subscriber=TopicPatternSubscriber(re.compile("topic|dynamic")), interval=1, clock=clock,
+        deleted=OnTopicDeleted.IGNORE,
+    )  # fmt: skip
+    one.start(None)
+    view.partitions = {"dynamic": 1}
+    clock[0] = 1.0
+    assert one.discover_if_due() == PartitionChange(
+        frozenset({TopicPartition("dynamic", 0)}), frozenset({TopicPartition("topic", 0), TopicPartition("topic", 1)})
+    )
+
+
+def test_S36_subtasks_without_partitions_and_partitions_without_records_end_a_bounded_source_all_the_same() -> None:
+    view = FakeCluster({"a": 3}, {}, {A1: 5})
+    one = enumerator(view, stopping=LatestOffsetsInitializer())
+    one.start(None)
+    splits = one.plan()
+    assert len(splits_by_subtask(splits, 16)) == 1
+    one.complete(splits)
+    assert one.finished
+    empty = enumerator(FakeCluster({"a": 4}), stopping=LatestOffsetsInitializer())
+    empty.start(None)
+    assert empty.finished

@@ -6,7 +6,8 @@ import pytest
 from confluent_kafka import Consumer
 
 from sparkapp.model.client_config import consumer_config, group_member_config
-from sparkapp.model.job import Job, spec_from_resource
+from sparkapp.model.job import Job
+from sparkapp.model.job_resource import spec_from_resource
 from sparkapp.native.settings import consumer_settings
 
 PROPERTIES = {"client.rack": "eu-west-1a", "fetch.max.bytes": "33554432", "max.partition.fetch.bytes": "4194304"}

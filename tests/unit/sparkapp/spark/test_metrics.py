@@ -15,7 +15,8 @@ from sparkapp.checkpoint.coordinator import Completed
 from sparkapp.checkpoint.recovery import Recovery
 from sparkapp.model.checkpoint import CheckpointDocument, Counters
 from sparkapp.model.committable import KafkaCommittable
-from sparkapp.model.job import Job, spec_from_resource
+from sparkapp.model.job import Job
+from sparkapp.model.job_resource import spec_from_resource
 from sparkapp.model.partition import TopicPartition
 from sparkapp.model.split import KafkaPartitionSplit
 from sparkapp.source.enumerator import EnumeratorOptions, KafkaSourceEnumerator

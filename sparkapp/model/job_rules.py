@@ -1,0 +1,153 @@
+"""The rules between a job's fields, checked by the operator and again by the driver.
+
+They repeat what the CRD's CEL rules say and go beyond it, for a CRD may be older than the operator.
+"""
+
+from __future__ import annotations
+
+import re
+
+from sparkapp.model.errors import ConfigurationError, InvalidArgument
+from sparkapp.model.group_membership import check_membership, refused_property
+from sparkapp.model.job import (
+    DataLossPolicy,
+    Format,
+    IsolationLevel,
+    JobSpec,
+    dead_letter_topics,
+)
+from sparkapp.model.record_errors import check_record_errors
+from sparkapp.model.semantic import Semantic
+from sparkapp.model.transactional_id import check_prefix
+
+DENIED_PROPERTIES = frozenset(
+    {
+        "bootstrap.servers", "group.id", "client.id", "transactional.id", "transaction.timeout.ms",
+        "enable.idempotence",
+        "enable.auto.commit", "enable.auto.offset.store", "auto.offset.reset", "isolation.level", "acks",
+        "enable.partition.eof", "max.in.flight.requests.per.connection", "plugin.library.paths",
+        "sasl.username", "sasl.password", "sasl.mechanism", "sasl.mechanisms", "security.protocol", "sasl.jaas.config",
+        "ssl.key.password", "ssl.keystore.password", "sasl.oauthbearer.client.secret", "sasl.oauthbearer.config",
+    }
+)  # fmt: skip
+"""Client properties that the job sets itself, or that would carry a secret into the resource."""
+
+_TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
+_REGISTRY = re.compile(r"https?://[^\s/@?#]+(/[^\s@?#]*)?")
+_FUNCTION = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*:[A-Za-z_][A-Za-z0-9_]*")
+_REGISTERED = frozenset({Format.AVRO, Format.PROTOBUF})
+
+
+def check_spec(spec: JobSpec) -> None:
+    """The rules between fields.
+
+    :raises ConfigurationError: naming the field and what to type instead.
+    """
+    source, sink, transform = spec.source, spec.sink, spec.transform
+    require(
+        sum(map(bool, (source.topics, source.topic_pattern, source.partitions))) == 1,
+        "spec.source",
+        "set exactly one of source.topics, source.topicPattern and source.partitions",
+    )
+    named = {*source.topics, *(partition.topic for partition in source.partitions)}
+    for topic in (*sorted(named), sink.topic, *dead_letter_topics(spec)):
+        require(
+            bool(_TOPIC.fullmatch(topic)),
+            "spec",
+            f"{topic!r} is not a topic name: letters, digits, '.', '_', '-', at most 249",
+        )
+    pattern = None
+    if source.topic_pattern:
+        try:
+            pattern = re.compile(source.topic_pattern)
+        except re.error as error:
+            msg = f"spec.source.topicPattern {source.topic_pattern!r} is not a regular expression: {error}"
+            raise ConfigurationError(msg) from error
+        require(
+            not pattern.fullmatch(sink.topic),
+            "spec.sink.topic",
+            f"{sink.topic!r} matches source.topicPattern: the job would read its own output forever",
+        )
+    require(
+        sink.topic not in named,
+        "spec.sink.topic",
+        f"{sink.topic!r} is also a source topic: the job would loop forever",
+    )
+    check_record_errors(spec.record_errors, topics=source.topics, pattern=pattern, sink=sink.topic)
+    for where, properties in (("spec.source.properties", source.properties), ("spec.sink.properties", sink.properties)):
+        for name in properties:
+            instead = refused_property(name)
+            require(instead is None, where, instead or "")
+            require(
+                name not in DENIED_PROPERTIES and "password" not in name,
+                where,
+                f"{name} cannot be set here: use the resource's own field; credentials come from Secrets",
+            )
+    require(
+        not (transform.function and transform.sql),
+        "spec.transform",
+        "set at most one of transform.python and transform.sql",
+    )
+    if transform.function:
+        require(
+            bool(_FUNCTION.fullmatch(transform.function)),
+            "spec.transform.python.function",
+            f"{transform.function!r} must be written module:function, for instance enrich:transform",
+        )
+    for side, chosen, schema in (
+        ("key", source.key_format, source.key_schema),
+        ("value", source.value_format, source.value_schema),
+    ):
+        require(
+            chosen in _REGISTERED or (chosen is Format.JSON) == bool(schema),
+            f"spec.source.format.{side}Schema",
+            f'needed with format {side}: json, for instance "id BIGINT, name STRING"; not with raw or string',
+        )
+        require(
+            chosen is not Format.AVRO or bool(schema) or len(source.topics) == 1,
+            f"spec.source.format.{side}Schema",
+            f"needed with format {side}: avro and several topics: the Avro schema that all of them can be read with",
+        )
+        require(
+            chosen is not Format.PROTOBUF or len(source.topics) == 1,
+            "spec.source.topics",
+            f"format {side}: protobuf needs exactly one topic, whose subject in the registry gives the columns",
+        )
+    require(
+        bool(_REGISTERED & {source.key_format, source.value_format}) == bool(source.schema_registry),
+        "spec.source.schemaRegistry.url",
+        "needed with formats avro and protobuf, and only there, for instance http://schema-registry:8081",
+    )
+    require(
+        not source.schema_registry or bool(_REGISTRY.fullmatch(source.schema_registry)),
+        "spec.source.schemaRegistry.url",
+        f"{source.schema_registry!r} must be http://host:port or https://host, without user or password",
+    )
+    check_membership(
+        source.group_membership, semantic=sink.semantic, startup=source.startup.mode.value,
+        offset_commit=source.offset_commit, state_claim=spec.state_claim, bounded=source.stopping.bounded,
+        named_partitions=bool(source.partitions), skips=source.data_loss_policy is DataLossPolicy.SKIP_TO_AVAILABLE,
+    )  # fmt: skip
+    if sink.semantic is Semantic.EXACTLY_ONCE:
+        require(
+            source.isolation_level is IsolationLevel.READ_COMMITTED,
+            "spec.source.isolationLevel",
+            "EXACTLY_ONCE needs read_committed: records of aborted transactions would be copied",
+        )
+        require(
+            sink.transaction_timeout_seconds > spec.checkpoint_interval_seconds,
+            "spec.sink.transactionTimeoutSeconds",
+            "must exceed checkpoint.intervalSeconds, or the broker aborts a transaction before it is committed",
+        )
+        try:
+            check_prefix(sink.transactional_id_prefix)
+        except InvalidArgument as error:
+            msg = f"spec.sink.transactionalIdPrefix: {error.message}"
+            raise ConfigurationError(msg) from error
+
+
+def require(condition: bool, where: str, message: str) -> None:
+    """:raises ConfigurationError: the condition does not hold; names the field and says what to type instead."""
+    if not condition:
+        msg = f"{where}: {message}"
+        raise ConfigurationError(msg)

@@ -1,0 +1,62 @@
+"""A dead letter: the source record as it was, with headers that tell what was wrong with it and where it stood.
+
+The headers are Kafka Connect's (``__connect.errors.topic``, ``.partition``, ``.offset``, ``.stage``,
+``.exception.message``) under a prefix of our own; values are text in UTF-8, as there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+import pyarrow as pa
+
+from sparkapp.native.interface import SOURCE_SCHEMA
+
+HEADER_PREFIX = "kafkaspark.error."
+MAX_MESSAGE = 1000
+"""Characters of an error text: a letter must fit where its record did, but for some hundred bytes."""
+
+LETTER_SCHEMA = pa.schema([SOURCE_SCHEMA.field(name) for name in ("key", "value", "headers")])
+"""What is produced. Without a timestamp, so that the topic's retention counts from now: a letter about a record that is
+older than the retention would be gone before anybody read it. The record's own timestamp is among the headers."""
+
+RAW_KEY, RAW_VALUE, STAGE, ERROR = "_raw_key", "_raw_value", "_error_stage", "_error"
+"""Columns of the rows that :func:`dead_letters` takes, beside the source's others."""
+
+
+def dead_letters(rows: pa.RecordBatch, *, job: str) -> pa.RecordBatch:
+    """Letters for rows that did not parse, in order.
+
+    :param rows: raw key and value, ``headers``, ``topic``, ``partition``, ``offset``, ``timestamp``, and the side that
+        failed (``key`` or ``value``) with its error text.
+    :param job: ``namespace.name``.
+    """
+    places = rows.select(["topic", "partition", "offset", "timestamp", STAGE, ERROR]).to_pylist()
+    headers = [
+        [*(former or ()), *_cause(job, place)]
+        for former, place in zip(rows.column("headers").to_pylist(), places, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(
+        [
+            rows.column(RAW_KEY).cast(pa.binary()),
+            rows.column(RAW_VALUE).cast(pa.binary()),
+            pa.array(headers, LETTER_SCHEMA.field("headers").type),
+        ],
+        schema=LETTER_SCHEMA,
+    )
+
+
+def _cause(job: str, place: Mapping[str, Any]) -> list[dict[str, Any]]:
+    timestamp: datetime | None = place["timestamp"]
+    texts = {
+        "topic": place["topic"],
+        "partition": str(place["partition"]),
+        "offset": str(place["offset"]),
+        "timestamp": "" if timestamp is None else str(round(timestamp.timestamp() * 1000)),
+        "job.name": job,
+        "stage": f"{place[STAGE].upper()}_DECODER",
+        "exception.message": place[ERROR][:MAX_MESSAGE],
+    }
+    return [{"key": HEADER_PREFIX + name, "value": text.encode()} for name, text in texts.items()]

@@ -1,0 +1,76 @@
+"""The writer's dead letters: one transaction with its records, counted apart, acknowledged together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pyarrow as pa
+
+from sparkapp.model.semantic import Semantic
+from sparkapp.sink.dead_letter import LETTER_SCHEMA
+from tests.support import visibility
+from tests.support.harness import Harness
+
+
+def letters(*values: bytes) -> pa.RecordBatch:
+    rows = [{"key": b"k", "value": one, "headers": [{"key": "h", "value": b"v"}]} for one in values]
+    return pa.RecordBatch.from_pylist(rows, schema=LETTER_SCHEMA)
+
+
+def test_records_and_letters_become_visible_together(
+    broker: str, harness: Callable[..., Harness], make_topic: Callable[..., str]
+) -> None:
+    dlq = make_topic(1, "dlq")
+    one = harness().open()
+    one.write(1, 2)
+    one.writer.write_dead_letters(letters(b"bad"), topic=dlq)
+    assert (one.writer.records, one.writer.dead_letters) == (2, 1)
+    state = one.snapshot(1)
+    (committable,) = state.pending
+    assert (committable.records, committable.dead_letters) == (2, 1)
+    assert visibility.records(broker, one.topic) == visibility.records(broker, dlq) == []
+    one.notify(1)
+    assert visibility.numbers(broker, one.topic) == [1, 2]
+    (letter,) = visibility.messages(broker, dlq)
+    assert (letter.key(), letter.value(), letter.headers()) == (b"k", b"bad", [("h", b"v")])
+
+
+def test_a_checkpoint_of_letters_alone_has_a_transaction(
+    broker: str, harness: Callable[..., Harness], make_topic: Callable[..., str]
+) -> None:
+    dlq = make_topic(1, "dlq")
+    one = harness().open()
+    one.writer.begin(1)
+    one._begun = True
+    one.writer.write_dead_letters(letters(b"a", b"b"), topic=dlq)
+    (committable,) = one.snapshot(1).pending
+    assert (committable.records, committable.dead_letters) == (0, 2)
+    one.notify(1)
+    assert visibility.records(broker, dlq) == [b"a", b"b"]
+
+
+def test_a_crash_before_the_document_leaves_neither(
+    broker: str, harness: Callable[..., Harness], make_topic: Callable[..., str]
+) -> None:
+    dlq = make_topic(1, "dlq")
+    first = harness().open()
+    first.write(1)
+    first.writer.write_dead_letters(letters(b"bad"), topic=dlq)
+    first.snapshot(1)
+    second = harness().open()
+    second.write(7)
+    second.snapshot(1)
+    second.notify(1)
+    assert visibility.numbers(broker, first.topic) == [7]
+    assert visibility.records(broker, dlq) == []
+
+
+def test_without_transactions_letters_are_awaited_too(
+    broker: str, harness: Callable[..., Harness], make_topic: Callable[..., str]
+) -> None:
+    dlq = make_topic(1, "dlq")
+    one = harness(semantic=Semantic.AT_LEAST_ONCE).open()
+    one.writer.begin(1)
+    one.writer.write_dead_letters(letters(b"a"), topic=dlq)
+    assert one.writer.pre_commit((), group_id=None) is None
+    assert visibility.records(broker, dlq) == [b"a"]

@@ -1,0 +1,135 @@
+"""A small schema registry: the reading half of Confluent's REST interface, over real HTTP, and writers for tests."""
+
+from __future__ import annotations
+
+import base64
+import json
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from io import BytesIO
+from typing import Any
+from urllib.parse import unquote
+
+import fastavro
+from google.protobuf.descriptor_pb2 import FileDescriptorProto
+
+
+@dataclass
+class RegistryServer:
+    """Schemas by id and by subject; ids begin at 1.
+
+    :param broken: answers so many requests with 503 first.
+    """
+
+    url: str = ""
+    broken: int = 0
+    requests: list[str] = field(default_factory=list)
+    schemas: dict[int, dict[str, Any]] = field(default_factory=dict)
+    subjects: dict[str, list[int]] = field(default_factory=dict)
+
+    def register(
+        self, subject: str, schema: object, *, kind: str = "AVRO", references: Sequence[Mapping[str, Any]] = ()
+    ) -> int:
+        """Adds a version to a subject and returns the schema's id."""
+        body: dict[str, Any] = {"schema": schema if isinstance(schema, str) else json.dumps(schema)}
+        if kind != "AVRO":
+            body["schemaType"] = kind
+        if references:
+            body["references"] = list(references)
+        return self._add(subject, body)
+
+    def register_protobuf(
+        self, subject: str, file: FileDescriptorProto, *, references: Sequence[Mapping[str, Any]] = ()
+    ) -> int:
+        """Adds a compiled file, which a registry hands out with ``format=serialized``."""
+        compiled = base64.b64encode(file.SerializeToString()).decode()
+        body = {"schema": f"// {file.name}", "schemaType": "PROTOBUF", "compiled": compiled}
+        return self._add(subject, {**body, "references": list(references)})
+
+    def _add(self, subject: str, body: dict[str, Any]) -> int:
+        number = len(self.schemas) + 1
+        self.schemas[number] = body
+        self.subjects.setdefault(subject, []).append(number)
+        return number
+
+    def answer(self, path: str) -> tuple[int, dict[str, Any]]:
+        self.requests.append(path)
+        if self.broken:
+            self.broken -= 1
+            return 503, {"error_code": 50301, "message": "starting"}
+        path, _, form = path.partition("?")
+        answer = self._found(unquote(path).strip("/").split("/"))
+        if answer[0] == 200 and form == "format=serialized":
+            body = answer[1]
+            if "compiled" not in body:
+                return 422, {"error_code": 42201, "message": "format serialized is not supported"}
+            return 200, {**body, "schema": body["compiled"]}
+        return answer
+
+    def _found(self, names: list[str]) -> tuple[int, dict[str, Any]]:
+        match names:
+            case ["schemas", "ids", number] if int(number) in self.schemas:
+                return 200, self.schemas[int(number)]
+            case ["schemas", "ids", _]:
+                return 404, {"error_code": 40403, "message": "Schema not found"}
+            case ["subjects", *name, "versions", version] if "/".join(name) in self.subjects:
+                ids = self.subjects["/".join(name)]
+                index = len(ids) if version == "latest" else int(version)
+                if index > len(ids):
+                    return 404, {"error_code": 40402, "message": "Version not found"}
+                return 200, {
+                    "subject": "/".join(name),
+                    "version": index,
+                    "id": ids[index - 1],
+                    **self.schemas[ids[index - 1]],
+                }
+            case ["subjects", *_]:
+                return 404, {"error_code": 40401, "message": "Subject not found"}
+        return 404, {"error_code": 404, "message": "HTTP 404 Not Found"}
+
+
+@contextmanager
+def registry() -> Iterator[RegistryServer]:
+    """A registry that listens until the block ends."""
+    state = RegistryServer()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            status, body = state.answer(self.path)
+            content = json.dumps(body).encode()
+            self.send_response(status)
+            self.send_header("Content-Type", "application/vnd.schemaregistry.v1+json")
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    state.url = f"http://127.0.0.1:{server.server_port}"
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
+    thread.start()
+    try:
+        yield state
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join(10)
+
+
+def framed(schema_id: int, schema: object, record: object) -> bytes:
+    """A record as Confluent's serializer writes it."""
+    out = BytesIO()
+    out.write(b"\x00" + schema_id.to_bytes(4, "big"))
+    fastavro.schemaless_writer(out, fastavro.parse_schema(schema, {}), record)
+    return out.getvalue()
+
+
+def framed_protobuf(schema_id: int, message: bytes, *indexes: int) -> bytes:
+    """A serialized message as Confluent's serializer frames it; without indexes it is the file's first."""
+    places = b"\x00" if not indexes else bytes(2 * number for number in (len(indexes), *indexes))
+    return b"\x00" + schema_id.to_bytes(4, "big") + places + message

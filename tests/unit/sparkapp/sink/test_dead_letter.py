@@ -1,0 +1,81 @@
+"""A dead letter: the record as it was, and why."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pyarrow as pa
+
+from sparkapp.sink.dead_letter import ERROR, LETTER_SCHEMA, MAX_MESSAGE, RAW_KEY, RAW_VALUE, STAGE, dead_letters
+
+ROW = {
+    RAW_KEY: b"\xffkey",
+    RAW_VALUE: b"{",
+    "topic": "in",
+    "partition": 3,
+    "offset": 17,
+    "timestamp": datetime(2026, 11, 21, 8, 0, 0, 123000, tzinfo=UTC),
+    "headers": [{"key": "trace", "value": b"\x00\x01"}],
+    STAGE: "value",
+    ERROR: "the value is not JSON",
+}
+
+
+def letters(*rows):
+    batch = pa.RecordBatch.from_pylist(
+        list(rows),
+        schema=pa.schema(
+            [
+                (RAW_KEY, pa.binary()), (RAW_VALUE, pa.binary()), ("topic", pa.string()), ("partition", pa.int32()),
+                ("offset", pa.int64()), ("timestamp", pa.timestamp("us", tz="UTC")),
+                ("headers", LETTER_SCHEMA.field("headers").type), (STAGE, pa.string()), (ERROR, pa.string()),
+            ]
+        ),
+    )  # fmt: skip
+    found = dead_letters(batch, job="shop.orders")
+    assert found.schema == LETTER_SCHEMA
+    return found.to_pylist()
+
+
+def headers(letter):
+    return [(one["key"], one["value"]) for one in letter["headers"]]
+
+
+def test_the_record_is_as_it_was_and_its_headers_come_first():
+    (letter,) = letters(ROW)
+    assert (letter["key"], letter["value"]) == (b"\xffkey", b"{")
+    assert headers(letter) == [
+        ("trace", b"\x00\x01"),
+        ("kafkaspark.error.topic", b"in"),
+        ("kafkaspark.error.partition", b"3"),
+        ("kafkaspark.error.offset", b"17"),
+        ("kafkaspark.error.timestamp", b"1795248000123"),
+        ("kafkaspark.error.job.name", b"shop.orders"),
+        ("kafkaspark.error.stage", b"VALUE_DECODER"),
+        ("kafkaspark.error.exception.message", b"the value is not JSON"),
+    ]
+
+
+def test_null_keys_values_headers_and_timestamps_stay_null():
+    (letter,) = letters({**ROW, RAW_KEY: None, RAW_VALUE: None, "headers": None, "timestamp": None})
+    assert (letter["key"], letter["value"]) == (None, None)
+    assert headers(letter)[0] == ("kafkaspark.error.topic", b"in")
+    assert dict(headers(letter))["kafkaspark.error.timestamp"] == b""
+
+
+def test_a_letter_that_failed_again_keeps_what_it_was_told_first():
+    (first,) = letters(ROW)
+    (second,) = letters({**ROW, "headers": first["headers"], "topic": "dlq"})
+    assert [value for name, value in headers(second) if name == "kafkaspark.error.topic"] == [b"in", b"dlq"]
+
+
+def test_a_long_error_does_not_make_a_long_letter():
+    (letter,) = letters({**ROW, ERROR: "ü" * 5000})
+    assert len(dict(headers(letter))["kafkaspark.error.exception.message"].decode()) == MAX_MESSAGE
+
+
+def test_order_is_kept():
+    assert [dict(headers(one))["kafkaspark.error.offset"] for one in letters(ROW, {**ROW, "offset": 18})] == [
+        b"17",
+        b"18",
+    ]
