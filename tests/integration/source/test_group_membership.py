@@ -119,9 +119,10 @@ def test_two_members_share_the_partitions_and_repeat_nothing_across_a_join_and_a
 ) -> None:
     source.write(200)
     source.flow()
-    first = jobs(assignor=assignor, hold=0.3)
+    patient = {"session_timeout_seconds": 30, "max_poll_interval_seconds": 60}
+    first = jobs(assignor=assignor, hold=0.3, options=patient)
     await_(lambda: first.partitions == set(range(PARTITIONS)), "the first member got nothing")
-    second = jobs(assignor=assignor, hold=0.3)
+    second = jobs(assignor=assignor, hold=0.3, options=patient)
     await_(lambda: shared(first, second), "the second member got no share")
     await_(lambda: len(second.values) > 100, "the second member read nothing")
     second.stop()
@@ -142,7 +143,7 @@ def test_a_plain_consumer_shares_with_a_job_of_the_default_assignor(
     jobs: Jobs, source: Source, broker: str, unique: str
 ) -> None:
     source.write(400)
-    job = jobs()
+    job = jobs(options={"session_timeout_seconds": 30, "max_poll_interval_seconds": 60})
     await_(lambda: len(job.values) == 400, "the job read nothing")
     consumer = Consumer({"bootstrap.servers": broker, "group.id": unique, "auto.offset.reset": "earliest"})
     consumer.subscribe([source.topic])
