@@ -50,6 +50,15 @@ REACTIONS: Mapping[int, Reaction] = {
 
 def reaction_to(error: KafkaError) -> Reaction:
     """The reaction to an error of a poll, a callback or a commit; what the client calls fatal ends the attempt."""
-    if error.fatal():
+    if error.fatal() or error.code() == KafkaError._FATAL:
         return Reaction.FAIL
     return REACTIONS.get(error.code(), Reaction.COUNT)
+
+
+def cause_of(error: KafkaError) -> KafkaError:
+    """The error itself, or what a fatal one was raised for: a consumer is told ``_FATAL``, with the cause in words."""
+    if error.code() != KafkaError._FATAL:
+        return error
+    causes = (code for code, reaction in REACTIONS.items() if reaction is Reaction.FAIL)
+    code = next((code for code in causes if KafkaError(code).str() in error.str()), KafkaError._FATAL)
+    return KafkaError(code, error.str(), fatal=True)

@@ -19,7 +19,7 @@ from sparkapp.model.errors import KafkaAccessError, KafkaSparkJobError
 from sparkapp.model.group_membership import MembershipOptions
 from sparkapp.model.partition import TopicPartition
 from sparkapp.native.kafka_errors import error_for
-from sparkapp.source.group_errors import Reaction, reaction_to
+from sparkapp.source.group_errors import Reaction, cause_of, reaction_to
 from sparkapp.source.group_membership import GroupMembership, shown
 
 LOG = logging.getLogger(__name__)
@@ -106,9 +106,10 @@ class KafkaGroupMember:
         if error is not None:
             self._on_error(error)
 
-    def _on_error(self, error: KafkaError) -> None:
+    def _on_error(self, reported: KafkaError) -> None:
         if self._membership.closing:
             return
+        error = cause_of(reported)
         reaction = reaction_to(error)
         LOG.warning("consumer group: %s (%s): %s", error.name(), error.str(), reaction)
         if reaction is Reaction.FAIL:
@@ -154,7 +155,7 @@ class KafkaGroupMember:
         try:
             self._send(offsets)
         except KafkaException as failure:
-            error = failure.args[0]
+            error = cause_of(failure.args[0])
             reaction = reaction_to(error)
             again = reaction is Reaction.RETRY
             self._membership.not_committed(offsets, error.str(), again=again)

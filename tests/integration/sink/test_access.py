@@ -7,6 +7,7 @@ import time
 import pytest
 from confluent_kafka.admin import (
     AclBinding,
+    AclBindingFilter,
     AclOperation,
     AclPermissionType,
     AdminClient,
@@ -63,6 +64,13 @@ def secured(tmp_path_factory):
         admin.create_topics([NewTopic("in", 1, 1)])["in"].result(30)
         for future in admin.create_acls([binding, readable]).values():
             future.result(30)
+        # The controller has them; the broker learns of them a moment later.
+        deadline = Deadline.after(20)
+        every = AclBindingFilter(
+            ResourceType.ANY, None, ResourcePatternType.ANY, "User:job", None, AclOperation.ANY, AclPermissionType.ANY
+        )
+        while len(admin.describe_acls(every).result(20)) < 2:
+            assert not deadline.expired
         yield broker.bootstrap
 
 

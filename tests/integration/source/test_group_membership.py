@@ -42,7 +42,7 @@ class Source:
 
     def __init__(self, bootstrap: str, topic: str) -> None:
         self.topic = topic
-        self._bootstrap = bootstrap
+        self.bootstrap = bootstrap
         self._producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 5})
         self._numbers = itertools.count()
         self._lock = threading.Lock()
@@ -73,7 +73,7 @@ class Source:
             self.write(20)
 
     def committed(self, group: str) -> dict[int, int]:
-        consumer = Consumer({"bootstrap.servers": self._bootstrap, "group.id": group})
+        consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": group})
         try:
             wanted = [ClientPartition(self.topic, number) for number in range(PARTITIONS)]
             return {one.partition: one.offset for one in consumer.committed(wanted, timeout=20)}
@@ -119,9 +119,10 @@ def test_two_members_share_the_partitions_and_repeat_nothing_across_a_join_and_a
 ) -> None:
     source.write(200)
     source.flow()
-    first = jobs(assignor=assignor, hold=0.3)
+    patient = {"session_timeout_seconds": 30, "max_poll_interval_seconds": 60}
+    first = jobs(assignor=assignor, hold=0.3, options=patient)
     await_(lambda: first.partitions == set(range(PARTITIONS)), "the first member got nothing")
-    second = jobs(assignor=assignor, hold=0.3)
+    second = jobs(assignor=assignor, hold=0.3, options=patient)
     await_(lambda: shared(first, second), "the second member got no share")
     await_(lambda: len(second.values) > 100, "the second member read nothing")
     second.stop()
@@ -142,7 +143,7 @@ def test_a_plain_consumer_shares_with_a_job_of_the_default_assignor(
     jobs: Jobs, source: Source, broker: str, unique: str
 ) -> None:
     source.write(400)
-    job = jobs()
+    job = jobs(options={"session_timeout_seconds": 30, "max_poll_interval_seconds": 60})
     await_(lambda: len(job.values) == 400, "the job read nothing")
     consumer = Consumer({"bootstrap.servers": broker, "group.id": unique, "auto.offset.reset": "earliest"})
     consumer.subscribe([source.topic])
@@ -192,7 +193,9 @@ def test_a_second_member_of_the_same_instance_id_fences_the_first(jobs: Jobs, so
     assert second.failure is None
 
 
-def test_a_member_that_is_not_polled_in_time_loses_its_partitions_and_comes_back(jobs: Jobs, source: Source) -> None:
+def test_a_member_that_is_not_polled_in_time_loses_its_partitions_and_comes_back(
+    jobs: Jobs, source: Source, caplog: pytest.LogCaptureFixture
+) -> None:
     stalled = threading.Event()
 
     def stall(reason: str) -> None:
@@ -208,6 +211,7 @@ def test_a_member_that_is_not_polled_in_time_loses_its_partitions_and_comes_back
     source.write(100)
     await_(lambda: set(job.values) == set(range(100)), "it does not work any more")
     assert job.failure is None
+    assert "_MAX_POLL_EXCEEDED" in caplog.text
 
 
 def test_a_checkpoint_that_is_too_slow_for_a_rebalance_gives_its_partitions_up(jobs: Jobs, source: Source) -> None:
@@ -223,7 +227,7 @@ def test_a_checkpoint_that_is_too_slow_for_a_rebalance_gives_its_partitions_up(j
 
 @pytest.mark.parametrize("how", ["illegal generation", "unknown member"])
 def test_a_refused_commit_is_counted_and_the_job_goes_on(
-    jobs: Jobs, source: Source, broker: str, unique: str, how: str
+    jobs: Jobs, source: Source, unique: str, how: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     source.write(40)
     interfered = threading.Event()
@@ -232,7 +236,7 @@ def test_a_refused_commit_is_counted_and_the_job_goes_on(
         if interfered.is_set():
             return
         interfered.set()
-        impostor = Impostor(broker, group=unique, member_id=job.member.member_id, topic=source.topic)
+        impostor = Impostor(source.bootstrap, group=unique, member_id=job.member.member_id, topic=source.topic)
         impostor.rejoin() if how == "illegal generation" else impostor.leave()
         impostor.close()
 
@@ -250,6 +254,7 @@ def test_a_refused_commit_is_counted_and_the_job_goes_on(
     await_(lambda: sum(source.committed(unique).values()) == 80, "it commits no more", 30)
     assert job.failure is None
     assert job.commits.failed == 1
+    assert ("ILLEGAL_GENERATION" if how == "illegal generation" else "UNKNOWN_MEMBER_ID") in caplog.text
 
 
 def test_assignors_that_do_not_match_are_said_with_the_field(jobs: Jobs) -> None:

@@ -13,7 +13,7 @@ from sparkapp.model.errors import (
     SessionTimeoutRefused,
 )
 from sparkapp.native.kafka_errors import error_for
-from sparkapp.source.group_errors import Reaction, reaction_to
+from sparkapp.source.group_errors import Reaction, cause_of, reaction_to
 
 
 @pytest.mark.parametrize(
@@ -33,6 +33,19 @@ from sparkapp.source.group_errors import Reaction, reaction_to
 )
 def test_the_reaction_to_a_code(code: int, reaction: Reaction) -> None:
     assert reaction_to(KafkaError(code)) is reaction
+
+
+def test_the_cause_of_a_fatal_error_is_in_its_words() -> None:
+    words = (
+        "Fatal error: Broker: Static consumer fenced by other consumer with same group.instance.id:"
+        " Fatal consumer error: Broker: Static consumer fenced by other consumer with same group.instance.id"
+    )
+    fatal = KafkaError(KafkaError._FATAL, words)
+    assert reaction_to(fatal) is Reaction.FAIL
+    assert cause_of(fatal).code() == KafkaError.FENCED_INSTANCE_ID
+    assert cause_of(KafkaError(KafkaError._FATAL, "Fatal error: something new")).code() == KafkaError._FATAL
+    other = KafkaError(KafkaError.ILLEGAL_GENERATION)
+    assert cause_of(other) is other
 
 
 def test_what_the_client_calls_fatal_ends_the_attempt() -> None:
