@@ -11,7 +11,6 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
-from pyspark.sql.pandas.functions import ArrowUDFType
 from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import StringType, StructField, StructType
 
@@ -31,12 +30,13 @@ def parse_registered(records: DataFrame, side: str, *, kind: Format, registry: s
     columns = from_arrow_type(decoder_of(kind, registry, schema, side).type)
     answer = StructType([StructField(_RECORD, columns), StructField(_ERROR, StringType())])
 
-    def decode(values: Any) -> Any:
+    # Spark reads these hints, and takes the bare name alone.
+    def decode(values: pa.Array) -> pa.Array:  # type: ignore[type-arg]
         return decoded(_decoder(kind, registry, schema, side), values, f"the {side} is not {kind}: ")
 
     # Called nondeterministic, so that Spark does not copy the call into every filter and projection that asks for a
     # field of the record.
-    function: Any = f.arrow_udf(decode, answer, ArrowUDFType.SCALAR).asNondeterministic()
+    function: Any = f.arrow_udf(decode, answer).asNondeterministic()
     parsed = f.col(f"_parsed_{side}")
     return (
         records.withColumn(f"_parsed_{side}", function(f.col(side)))
