@@ -48,12 +48,14 @@ integration: setup ## tests against a real broker and a real Spark on this machi
 e2e: setup cluster-up images ## tests on the real cluster: crashes, rescales, every record counted
 	$(PY) -m pytest tests/e2e -q -m e2e --timeout=900
 
-# Side by side, for each waits more than it works; the slower half, JVMs and pods, gives way to the one with tight deadlines.
+# The cluster's tests have the machine to themselves. The other two run side by side, for each waits more than it works;
+# the JVMs give way to the tests with tight deadlines.
 test: lint setup cluster-up images ## everything: lint, types, contracts and all tests
+	$(PY) -m pytest -q -m e2e
 	@mkdir -p artifacts; \
-	echo "tests without cluster and Spark: artifacts/tests.log; tests with them:"; \
+	echo "tests with Spark, and beside them (artifacts/tests.log) those without:"; \
 	$(PY) -m pytest -q -m "not e2e and not spark" >artifacts/tests.log 2>&1 & beside=$$!; \
-	nice -n 5 $(PY) -m pytest -q -m "e2e or spark"; with=$$?; \
+	nice -n 5 $(PY) -m pytest -q -m "spark and not e2e"; with=$$?; \
 	wait $$beside; without=$$?; \
 	echo "tests without cluster and Spark:"; grep -v '|FAIL|\||TERMINATE|' artifacts/tests.log; \
 	exit $$(( with > without ? with : without ))
