@@ -85,7 +85,6 @@ class OffsetCommitter:
                 offsets=[ClientPartition(topic, number, offset) for (topic, number), offset in offsets.items()],
                 asynchronous=False,
             )
-            # Only a refusal of every partition is raised.
             errors = {TopicPartition(one.topic, one.partition): one.error for one in answers if one.error is not None}
         except KafkaException as error:
             errors = dict.fromkeys(offsets, error.args[0])

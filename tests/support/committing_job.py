@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from confluent_kafka import ConsumerGroupTopicPartitions, Producer
+from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
 from sparkapp.checkpoint.coordinator import CheckpointCoordinator, Completed, PreCommitted
@@ -15,6 +16,7 @@ from sparkapp.checkpoint.store import MemoryStore
 from sparkapp.model.checkpoint import CheckpointDocument
 from sparkapp.model.client_config import consumer_config
 from sparkapp.model.committable import KafkaCommittable
+from sparkapp.model.deadline import Deadline
 from sparkapp.model.job import Job, JobSpec, KafkaCluster, Sink, Source, StartupMode, Transform
 from sparkapp.model.partition import TopicPartition
 from sparkapp.model.semantic import OffsetCommit, Semantic
@@ -114,7 +116,7 @@ class CommittingJob:
     @property
     def commits(self) -> tuple[int, int]:
         """Succeeded and failed, as the report has them once nothing is under way."""
-        assert self.group_offsets.drain(30)
+        assert self.group_offsets.drain(150), "librdkafka looks for a coordinator for a minute before it gives up"
         return self.report.get("commits_succeeded", 0), self.report.get("commits_failed", 0)
 
     def committed(self, *, stable: bool = True) -> dict[TopicPartition, int]:
@@ -124,8 +126,24 @@ class CommittingJob:
         """
         admin = AdminClient({"bootstrap.servers": self.bootstrap, **self.admin})
         asked = ConsumerGroupTopicPartitions(self.group_id)
-        found = admin.list_consumer_group_offsets([asked], require_stable=stable)[self.group_id].result(30)
+        deadline = Deadline.after(30)
+        while True:
+            try:
+                found = admin.list_consumer_group_offsets([asked], require_stable=stable)[self.group_id].result(30)
+                break
+            except KafkaException as error:
+                # A broker's first group.
+                assert error.args[0].code() in _COMING_UP, error
+                assert not deadline.expired, error
+                time.sleep(0.2)
         return {TopicPartition(one.topic, one.partition): one.offset for one in found.topic_partitions}
+
+    def await_committed(self, expected: Mapping[TopicPartition, int]) -> None:
+        """Waits until the group has these offsets: a transaction's markers are written after its commit is answered."""
+        deadline = Deadline.after(20)
+        while (found := self.committed()) != expected:
+            assert not deadline.expired, found
+            time.sleep(0.2)
 
     def close(self) -> None:
         self.group_offsets.close()
@@ -133,6 +151,7 @@ class CommittingJob:
         self.cluster.close()
 
 
+_COMING_UP = {KafkaError.COORDINATOR_LOAD_IN_PROGRESS, KafkaError.COORDINATOR_NOT_AVAILABLE, KafkaError.NOT_COORDINATOR}
 _NOW = "2026-11-21T12:00:00Z"
 
 
