@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException, Producer
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import Consumer, Producer
+from confluent_kafka import TopicPartition as ClientPartition
 
 from sparkapp.checkpoint.coordinator import CheckpointCoordinator, Completed, PreCommitted
 from sparkapp.checkpoint.recovery import Recovery
@@ -120,23 +120,21 @@ class CommittingJob:
         return self.report.get("commits_succeeded", 0), self.report.get("commits_failed", 0)
 
     def committed(self, *, stable: bool = True) -> dict[TopicPartition, int]:
-        """What the brokers say that the group has committed.
+        """What the brokers say that the group has committed of the job's partitions.
 
         :param stable: wait for transactions that hold some of the offsets.
         """
-        admin = AdminClient({"bootstrap.servers": self.bootstrap, **self.admin})
-        asked = ConsumerGroupTopicPartitions(self.group_id)
-        deadline = Deadline.after(30)
-        while True:
-            try:
-                found = admin.list_consumer_group_offsets([asked], require_stable=stable)[self.group_id].result(30)
-                break
-            except KafkaException as error:
-                # A broker's first group.
-                if error.args[0].code() not in _COMING_UP or deadline.expired:
-                    raise
-                time.sleep(0.2)
-        return {TopicPartition(one.topic, one.partition): one.offset for one in found.topic_partitions}
+        isolation = "read_committed" if stable else "read_uncommitted"
+        consumer = Consumer(
+            {"bootstrap.servers": self.bootstrap, "group.id": self.group_id, "isolation.level": isolation, **self.admin}
+        )
+        try:
+            asked = [ClientPartition(*partition) for partition in self.enumerator.offsets]
+            found = consumer.committed(asked, timeout=60)
+        finally:
+            consumer.close()
+        assert all(one.error is None for one in found), found
+        return {TopicPartition(one.topic, one.partition): one.offset for one in found if one.offset >= 0}
 
     def await_committed(self, expected: Mapping[TopicPartition, int]) -> None:
         """Waits until the group has these offsets: a transaction's markers are written after its commit is answered."""
@@ -151,7 +149,6 @@ class CommittingJob:
         self.cluster.close()
 
 
-_COMING_UP = {KafkaError.COORDINATOR_LOAD_IN_PROGRESS, KafkaError.COORDINATOR_NOT_AVAILABLE, KafkaError.NOT_COORDINATOR}
 _NOW = "2026-11-21T12:00:00Z"
 
 
