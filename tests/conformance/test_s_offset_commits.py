@@ -19,6 +19,7 @@ from confluent_kafka.admin import (
 from sparkapp.model.partition import TopicPartition
 from sparkapp.model.semantic import OffsetCommit, Semantic
 from sparkapp.model.split import KafkaPartitionSplit
+from tests.support.api_client import await_that
 from tests.support.committing_job import CommittingJob, fill
 from tests.support.harness import Harness
 
@@ -169,9 +170,9 @@ def test_S37_a_group_that_may_not_be_written_is_counted_and_the_job_lives(jobs: 
     fill(secured, TopicPartition("in", 0), 1, ADMIN)
     completed = job.checkpoint()
     assert completed.document.checkpoint_id == 2, "checkpoints go on"
-    succeeded, failed = job.commits
-    assert succeeded == 0
-    assert failed >= 1
+    # librdkafka looks for a coordinator that it may talk to for most of a minute.
+    await_that("the failure is counted", lambda: job.report.get("commits_failed"), seconds=120)
+    assert job.report["commits_succeeded"] == 0
     assert job.committed() == {}
     assert job.progress.snapshot.committed == {}
 
@@ -219,6 +220,7 @@ def test_S37_while_a_commit_is_slow_newer_offsets_replace_those_that_wait(
         broker.pause()
         for start in (split.start, split.start + 1, split.start + 2):
             job.complete((KafkaPartitionSplit(partition, start, start + 1),))
+            await_that("the first commit is under way", lambda: job.group_offsets._busy)
         assert not job.group_offsets.drain(1.0), "the broker has not answered"
         assert job.report["commits_succeeded"] == 1
         assert job.coordinator.document.checkpoint_id == 4, "no checkpoint waited for a commit"

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from confluent_kafka import Consumer, Producer
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka import TopicPartition as ClientPartition
 
 from sparkapp.checkpoint.coordinator import CheckpointCoordinator, Completed, PreCommitted
@@ -130,7 +130,16 @@ class CommittingJob:
         )
         try:
             asked = [ClientPartition(*partition) for partition in self.enumerator.offsets]
-            found = consumer.committed(asked, timeout=60)
+            deadline = Deadline.after(60)
+            while True:
+                try:
+                    found = consumer.committed(asked, timeout=30)
+                    break
+                except KafkaException as error:
+                    # A broker's first group.
+                    if error.args[0].code() not in _COMING_UP or deadline.expired:
+                        raise
+                    time.sleep(0.2)
         finally:
             consumer.close()
         assert all(one.error is None for one in found), found
@@ -149,6 +158,11 @@ class CommittingJob:
         self.cluster.close()
 
 
+_COMING_UP = {
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.NOT_COORDINATOR,
+}
 _NOW = "2026-11-21T12:00:00Z"
 
 
