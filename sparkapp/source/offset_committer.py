@@ -116,6 +116,10 @@ class OffsetCommitter:
             self._closed = True
             self._condition.notify_all()
         self._thread.join(timeout=10)
+        if self._thread.is_alive():
+            # librdkafka looks for a group's coordinator for a minute; to close under a commit ends the process.
+            LOG.warning("a commit of group offsets is still under way at the end and is given up")
+            return
         self._consumer.close()
 
     def _run(self) -> None:

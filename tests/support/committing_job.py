@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from confluent_kafka import ConsumerGroupTopicPartitions, Producer
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
+from confluent_kafka import TopicPartition as ClientPartition
 
 from sparkapp.checkpoint.coordinator import CheckpointCoordinator, Completed, PreCommitted
 from sparkapp.checkpoint.recovery import Recovery
@@ -15,6 +16,7 @@ from sparkapp.checkpoint.store import MemoryStore
 from sparkapp.model.checkpoint import CheckpointDocument
 from sparkapp.model.client_config import consumer_config
 from sparkapp.model.committable import KafkaCommittable
+from sparkapp.model.deadline import Deadline
 from sparkapp.model.job import Job, JobSpec, KafkaCluster, Sink, Source, Transform
 from sparkapp.model.partition import TopicPartition
 from sparkapp.model.positions import Startup, StartupMode
@@ -110,18 +112,41 @@ class CommittingJob:
     @property
     def commits(self) -> tuple[int, int]:
         """Succeeded and failed, as the report has them once nothing is under way."""
-        assert self.group_offsets.drain(30)
+        assert self.group_offsets.drain(150), "librdkafka looks for a coordinator for a minute before it gives up"
         return self.report.get("commits_succeeded", 0), self.report.get("commits_failed", 0)
 
     def committed(self, *, stable: bool = True) -> dict[TopicPartition, int]:
-        """What the brokers say that the group has committed.
+        """What the brokers say that the group has committed of the job's partitions.
 
         :param stable: wait for transactions that hold some of the offsets.
         """
-        admin = AdminClient({"bootstrap.servers": self.bootstrap, **self.admin})
-        asked = ConsumerGroupTopicPartitions(self.group_id)
-        found = admin.list_consumer_group_offsets([asked], require_stable=stable)[self.group_id].result(30)
-        return {TopicPartition(one.topic, one.partition): one.offset for one in found.topic_partitions}
+        isolation = "read_committed" if stable else "read_uncommitted"
+        consumer = Consumer(
+            {"bootstrap.servers": self.bootstrap, "group.id": self.group_id, "isolation.level": isolation, **self.admin}
+        )
+        try:
+            asked = [ClientPartition(*partition) for partition in self.enumerator.offsets]
+            deadline = Deadline.after(60)
+            while True:
+                try:
+                    found = consumer.committed(asked, timeout=30)
+                    break
+                except KafkaException as error:
+                    # A broker's first group.
+                    if error.args[0].code() not in _COMING_UP or deadline.expired:
+                        raise
+                    time.sleep(0.2)
+        finally:
+            consumer.close()
+        assert all(one.error is None for one in found), found
+        return {TopicPartition(one.topic, one.partition): one.offset for one in found if one.offset >= 0}
+
+    def await_committed(self, expected: Mapping[TopicPartition, int]) -> None:
+        """Waits until the group has these offsets: a transaction's markers are written after its commit is answered."""
+        deadline = Deadline.after(20)
+        while (found := self.committed()) != expected:
+            assert not deadline.expired, found
+            time.sleep(0.2)
 
     def close(self) -> None:
         self.group_offsets.close()
@@ -129,6 +154,11 @@ class CommittingJob:
         self.cluster.close()
 
 
+_COMING_UP = {
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.NOT_COORDINATOR,
+}
 _NOW = "2026-11-21T12:00:00Z"
 
 
