@@ -149,11 +149,11 @@ class CheckpointCoordinator:
                 stops=dict(stops or {}), stopping=self._job.spec.source.stopping.fingerprint, finished=False,
             )
         )  # fmt: skip
-        self.prepare(splits)
 
     def prepare(self, splits: Sequence[KafkaPartitionSplit]) -> None:
         """Marks where each partition starts in the group's offsets, once a life, before anything of it is written.
 
+        Called by the engine at the begin of each checkpoint, so that a job that never writes leaves its group alone.
         Only where offsets move inside the transactions: the mark tells a lost transaction from one that was committed
         even if the group was ahead of the job, or is new.
 
