@@ -25,6 +25,8 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from sparkapp.model.checkpoint import CheckpointDocument
 from sparkapp.model.checkpoint_codec import MAX_DOCUMENT_BYTES, decode, encode
 from sparkapp.model.client_config import consumer_config
+from sparkapp.model.deadline import Deadline
+from sparkapp.model.errors import KafkaAccessError
 from sparkapp.model.job import Job, JobSpec, KafkaCluster, Sink, Source, Transform
 from sparkapp.model.partition import TopicPartition
 from sparkapp.model.positions import Startup, StartupMode
@@ -37,7 +39,7 @@ Answer = TypeVar("Answer")
 TARGET_SECONDS = 2.0
 _TOPICS_A_REQUEST = 25
 """A controller takes 10,000 records at a time, a topic is one for itself and one for each partition."""
-_CREATE_SECONDS = 600
+_CREATE_SECONDS = 300
 _SMALL_BROKER = {
     # Files of 10,000 partitions on one disk: small, and not given a second thought when nothing happens.
     "log.index.size.max.bytes": "1024",
@@ -170,6 +172,19 @@ def _create(bootstrap: str, names: list[str], partitions: int) -> None:
         made = admin.create_topics(wanted, operation_timeout=_CREATE_SECONDS, request_timeout=_CREATE_SECONDS)
         for one in made.values():
             one.result(_CREATE_SECONDS)
+    # The broker still makes the files: until then it is not the leader that its metadata names.
+    every = [TopicPartition(name, number) for name in names for number in range(partitions)]
+    view = KafkaClusterView({"bootstrap.servers": bootstrap, "group.id": "g"}, read_committed=True)
+    deadline = Deadline.after(_CREATE_SECONDS)
+    while True:
+        try:
+            view.earliest(every)
+            break
+        except KafkaAccessError:
+            if deadline.expired:
+                raise
+            time.sleep(1)
+    view.close()
 
 
 @contextmanager

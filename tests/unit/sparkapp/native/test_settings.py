@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from sparkapp.native.settings import (
+    CLIENT_BYTES,
     MIN_PREFETCH_BYTES_A_PARTITION,
     PREFETCH_BYTES,
     consumer_settings,
@@ -43,13 +44,14 @@ def test_the_prefetch_is_shared_among_the_partitions() -> None:
 
 def test_what_a_reader_may_hold_grows_with_its_partitions_only_where_it_must() -> None:
     def prefetch(partitions: int) -> int:
-        return reader_bound(partitions, batch_bytes=0, record_bytes=0) >> 20
+        return (reader_bound(partitions, batch_bytes=0, record_bytes=0) - CLIENT_BYTES) >> 20
 
     assert prefetch(1) == 16 + 1, "a sixteen MiB share and one answer"
     assert prefetch(8) == 8 * (16 + 1)
     assert max(prefetch(partitions) for partitions in range(1, 65)) <= 128 + 64
     assert prefetch(1000) == 1000 * (1 + 1), "beyond that a partition has its least"
-    assert reader_bound(1, batch_bytes=10, record_bytes=5 << 20) == (16 + 5) * (1 << 20) + 3 * (10 + (5 << 20))
+    large = reader_bound(1, batch_bytes=10, record_bytes=5 << 20)
+    assert large == CLIENT_BYTES + (16 + 5) * (1 << 20) + 3 * (10 + (5 << 20))
 
 
 def test_a_producer_keeps_order_without_duplicates() -> None:
