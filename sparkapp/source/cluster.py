@@ -33,6 +33,10 @@ _PASSING = frozenset(
     }
 )
 
+_YOUNG = KafkaError.UNKNOWN_TOPIC_OR_PART
+_YOUNG_SECONDS = 3.0
+"""A topic that was created a moment ago is in the metadata before its leaders answer; one that is gone stays so."""
+
 INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 
 
@@ -152,12 +156,14 @@ class KafkaClusterView:
 
     def _patiently(self, ask: Callable[[], Answer], what: str) -> Answer:
         """Asks again while a leader or a coordinator is moving or a topic is a moment old, until the time is up."""
-        end = time.monotonic() + self._timeout
+        began = time.monotonic()
         while True:
             try:
                 return ask()
             except KafkaException as error:
-                if error.args[0].code() not in _PASSING or time.monotonic() >= end:
+                code = error.args[0].code()
+                patience = _YOUNG_SECONDS if code == _YOUNG else self._timeout if code in _PASSING else 0.0
+                if time.monotonic() - began >= patience:
                     raise self._translated(error, what) from error
             time.sleep(_PAUSE)
 
