@@ -120,6 +120,13 @@ class KafkaSourceEnumerator:
             return None
         return {partition: max(0, end - self._next.get(partition, end)) for partition, end in ends.items()}
 
+    def measure_lag(self) -> int:
+        """Records that wait right now; asks the brokers and changes nothing, for the report of a start."""
+        ends = self._cluster.latest(sorted(self._next))
+        return sum(
+            max(0, min(ends[one], self._stops.get(one, MAX_OFFSET)) - offset) for one, offset in self._next.items()
+        )
+
     @property
     def no_more_new_partition_splits(self) -> bool:
         """True where no discovery will follow the one of the start (cases S02 to S05)."""

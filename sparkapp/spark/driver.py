@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import signal
@@ -20,6 +21,7 @@ from sparkapp.checkpoint.recovery import Recovery, recover
 from sparkapp.checkpoint.store import CheckpointStore
 from sparkapp.model.checkpoint import CheckpointDocument, Counters
 from sparkapp.model.client_config import cluster_config, consumer_config, group_member_config, read_password
+from sparkapp.model.errors import KafkaAccessError
 from sparkapp.model.job import Job
 from sparkapp.model.protocol import no_hook
 from sparkapp.model.report import DriverState, Outcome, Termination, termination_of
@@ -144,6 +146,9 @@ class Driver:
         )  # fmt: skip
         coordinator.begin(enumerator.unplanned(), enumerator.stops)
         progress.started(coordinator.document, lambda: enumerator.pending)
+        with contextlib.suppress(KafkaAccessError):
+            # Not 0 until the first checkpoint: whoever waits for lag 0 would be told too early.
+            reporter.update(lag_records=enumerator.measure_lag())
         engine = MicroBatchEngine(
             job, spark=session.result(), enumerator=enumerator, coordinator=coordinator, function=function,
             folder=self._around.folder, stateful_allowed=self._around.stateful_allowed,

@@ -393,3 +393,11 @@ def test_S36_subtasks_without_partitions_and_partitions_without_records_end_a_bo
     empty = enumerator(FakeCluster({"a": 4}), stopping=LatestOffsetsInitializer())
     empty.start(None)
     assert empty.finished
+
+
+def test_the_lag_of_a_start_is_known_before_anything_is_planned() -> None:
+    one = enumerator(cluster(), stopping=NamedStopsInitializer({A0: 5, A1: 100}))
+    one.start(None)
+    assert one.pending is None
+    assert one.measure_lag() == 2 + 20
+    assert one.pending is None
