@@ -151,7 +151,8 @@ class PlainConsumer(BoundedReader):
             error = message.error()
             kept = self._kept.get(partition)
             if error is not None and error.code() != KafkaError._PARTITION_EOF:
-                if error.code() not in RETRIED:
+                # What names no topic is about the client itself, its group for instance.
+                if partition.topic and error.code() not in RETRIED:
                     raise error_for(error, f"reading {partition}")
                 self._errors.note(error.code(), error.str())
             elif kept is None:
