@@ -66,6 +66,8 @@ class LocalJob:
         environment = {
             **os.environ,
             "PYTHONPATH": str(ROOT),
+            # For JVMs that live for half a minute: a compiler that optimises less takes half the CPU of a start.
+            "JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
             "KAFKASPARK_FAULT": fault,
             "KAFKASPARK_TERMINATION_LOG": str(self.folder / f"termination-{self.attempt}"),
             **({"KAFKASPARK_CODE": str(self.code)} if self.code else {}),
