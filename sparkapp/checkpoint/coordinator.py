@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -42,7 +42,7 @@ class GroupOffsets(Protocol):
 
     def place(self, offsets: Mapping[TopicPartition, int], mark: str) -> None: ...
 
-    def withdraw(self, partitions: Iterable[TopicPartition], timeout: float) -> bool: ...
+    def withdraw(self, partitions: Collection[TopicPartition], timeout: float) -> bool: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,6 +6,7 @@ applies it, on any machine and in any order, comes to the same assignment.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from sparkapp.model.errors import InvalidArgument
@@ -19,6 +20,15 @@ class TopicPartition(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.topic}-{self.partition}"
+
+
+_NAMED = 5
+
+
+def named(partitions: Sequence[TopicPartition]) -> str:
+    """Partitions in a message: the first few by name, the rest by number."""
+    more = f" and {len(partitions) - _NAMED} more" if len(partitions) > _NAMED else ""
+    return ", ".join(str(partition) for partition in partitions[:_NAMED]) + more
 
 
 def java_hash(text: str) -> int:

@@ -82,6 +82,11 @@ RETRIED = frozenset(
 )
 """Codes after which librdkafka goes on by itself: they matter only when nothing else happens until a deadline."""
 
+COORDINATOR_MOVES = frozenset(
+    {KafkaError.COORDINATOR_LOAD_IN_PROGRESS, KafkaError.COORDINATOR_NOT_AVAILABLE, KafkaError.NOT_COORDINATOR}
+)
+"""A group's coordinator is on its way to another broker, or the group is new: asked again, it answers."""
+
 OUT_OF_REACH = frozenset({KafkaError._ALL_BROKERS_DOWN, KafkaError._RESOLVE, KafkaError._SSL})
 """Of the retried ones those that say by themselves that no broker can be talked to."""
 

@@ -14,14 +14,9 @@ from sparkapp.model.deadline import Deadline
 from sparkapp.model.errors import AuthenticationFailed, AuthorizationFailed, KafkaSparkJobError, KafkaUnreachable
 from sparkapp.model.partition import TopicPartition
 from sparkapp.model.settlement import GroupOffset
-from sparkapp.native.kafka_errors import MEANING, RETRIED, error_for
+from sparkapp.native.kafka_errors import COORDINATOR_MOVES, MEANING, RETRIED, error_for
 
-_MAY_PASS = RETRIED | {
-    KafkaError.UNSTABLE_OFFSET_COMMIT,
-    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
-    KafkaError.COORDINATOR_NOT_AVAILABLE,
-    KafkaError.NOT_COORDINATOR,
-}
+_MAY_PASS = RETRIED | COORDINATOR_MOVES | {KafkaError.UNSTABLE_OFFSET_COMMIT}
 _PAUSE = 0.1
 _REQUEST_SECONDS = 3.0
 """One request; between requests it is noticed that credentials or rights are missing."""

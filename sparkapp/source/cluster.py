@@ -15,24 +15,16 @@ from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec, Resou
 from sparkapp.model.client_config import cluster_properties
 from sparkapp.model.errors import KafkaAccessError, KafkaUnreachable, TopicNotFound
 from sparkapp.model.partition import TopicPartition
-from sparkapp.native.kafka_errors import error_for
+from sparkapp.native.kafka_errors import COORDINATOR_MOVES, error_for
 
 LOG = logging.getLogger(__name__)
 
 Answer = TypeVar("Answer")
 
 _PAUSE = 0.1
-_PASSING = frozenset(
-    {
-        KafkaError.NOT_LEADER_FOR_PARTITION,
-        KafkaError.LEADER_NOT_AVAILABLE,
-        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
-        KafkaError.COORDINATOR_NOT_AVAILABLE,
-        KafkaError.NOT_COORDINATOR,
-        KafkaError.UNSTABLE_OFFSET_COMMIT,
-    }
-)
-
+_PASSING = COORDINATOR_MOVES | {
+    KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE, KafkaError.UNSTABLE_OFFSET_COMMIT,
+}  # fmt: skip
 _YOUNG = KafkaError.UNKNOWN_TOPIC_OR_PART
 _YOUNG_SECONDS = 3.0
 """A topic that was created a moment ago is in the metadata before its leaders answer; one that is gone stays so."""

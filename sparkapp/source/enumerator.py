@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from sparkapp.model.errors import OffsetsWentBackwards, TopicNotFound
 from sparkapp.model.job import DataLossPolicy, JobSpec, OnTopicDeleted
-from sparkapp.model.partition import TopicPartition
+from sparkapp.model.partition import TopicPartition, named
 from sparkapp.model.positions import MAX_OFFSET
 from sparkapp.model.split import KafkaPartitionSplit
 from sparkapp.source.cluster import ClusterView
@@ -25,8 +25,6 @@ from sparkapp.source.subscriber import Subscriber, require, subscriber_of
 from sparkapp.source.watermark_alignment import WatermarkAlignment
 
 LOG = logging.getLogger(__name__)
-
-_SHOWN = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,8 +178,12 @@ class KafkaSourceEnumerator:
             self._next = self._membership.take()
         found = self._latest()
         backwards = [one for one, start in self._next.items() if found[one] < start]
-        if backwards:
-            self._lost(backwards, found)
+        if backwards and self._options.data_loss_policy is DataLossPolicy.FAIL:
+            one = min(backwards)
+            change = f"offset was changed from {self._next[one]} to {found[one]}"
+            msg = f"{one}: {change}; topic recreated, or records lost"
+            raise OffsetsWentBackwards(msg)
+        self._skip_to(self._cluster.earliest(sorted(backwards)))
         ends = {one: min(found[one], self._stops.get(one, MAX_OFFSET)) for one in self._next}
         self._ends = ends
         if self._alignment is not None:
@@ -215,14 +217,14 @@ class KafkaSourceEnumerator:
         if dropped:
             self._warn(
                 "PartitionRemoved",
-                f"partition {_shown(dropped)} of the restored checkpoint is no longer part of"
+                f"partition {named(dropped)} of the restored checkpoint is no longer part of"
                 f" {self._subscriber.describe()}: not read",
             )
         found = self._subscriber.partitions(topics)
         gone = sorted(partition for partition in kept if partition not in found)
         missing = self._subscriber.missing(topics)
         if self._options.on_topic_deleted is OnTopicDeleted.FAIL and (gone or missing):
-            what = f"partition {_shown(gone)} of the restored checkpoint" if gone else missing
+            what = f"partition {named(gone)} of the restored checkpoint" if gone else missing
             msg = f"{what} no longer exists on the Kafka brokers"
             raise TopicNotFound(msg, remedy=_REMEDY_DELETED)
         self._next = kept
@@ -234,7 +236,7 @@ class KafkaSourceEnumerator:
             self._announce(unknown)
         if self._options.data_loss_policy is DataLossPolicy.SKIP_TO_AVAILABLE:
             first = self._cluster.earliest(sorted(self._next))
-            self._lost([one for one, offset in self._next.items() if first[one] > offset], {})
+            self._skip_to({one: first[one] for one, offset in self._next.items() if first[one] > offset})
 
     def _shared(self, topics: Mapping[str, int], *, begun: bool) -> set[TopicPartition]:
         """What the group has to divide."""
@@ -249,7 +251,7 @@ class KafkaSourceEnumerator:
         removed = sorted(set(self._next) - found)
         if removed:
             if self._options.on_topic_deleted is OnTopicDeleted.FAIL:
-                msg = f"partition {_shown(removed)} no longer exists on the Kafka brokers"
+                msg = f"partition {named(removed)} no longer exists on the Kafka brokers"
                 raise TopicNotFound(msg, remedy=_REMEDY_DELETED)
             self._forget(removed)
         if self._membership is not None:
@@ -269,22 +271,15 @@ class KafkaSourceEnumerator:
                 raise
             return self._cluster.latest(sorted(self._next))
 
-    def _lost(self, partitions: Sequence[TopicPartition], ends: Mapping[TopicPartition, int]) -> None:
-        """Records that were not read are gone: stops the job, or goes on at what is there, as the job says."""
-        if not partitions:
-            return
-        first = self._cluster.earliest(sorted(partitions))
-        for one in sorted(partitions):
-            if self._options.data_loss_policy is DataLossPolicy.FAIL:
-                change = f"offset was changed from {self._next[one]} to {ends.get(one)}"
-                msg = f"{one}: {change}; topic recreated, or records lost"
-                raise OffsetsWentBackwards(msg)
+    def _skip_to(self, available: Mapping[TopicPartition, int]) -> None:
+        """Records that were not read are gone: goes on at the first ones there are."""
+        for one, offset in sorted(available.items()):
             self._warn(
                 "OffsetsSkipped",
                 f"{one}: what follows offset {self._next[one]} is gone (topic made anew, or retention); goes on at"
-                f" {first[one]}, the first one available",
+                f" {offset}, the first one available",
             )
-            self._next[one] = first[one]
+            self._next[one] = offset
 
     def _allowance(self) -> int | None:
         """Records that one partition may give now: its rate times the time since the last plan, at least one."""
@@ -305,11 +300,11 @@ class KafkaSourceEnumerator:
             self._stops.pop(one, None)
         if self._ends is not None:
             self._ends = {one: end for one, end in self._ends.items() if one in self._next}
-        self._warn("PartitionRemoved", f"partition {_shown(gone)} no longer exists on the Kafka brokers: not read")
+        self._warn("PartitionRemoved", f"partition {named(gone)} no longer exists on the Kafka brokers: not read")
 
     def _announce(self, partitions: Sequence[TopicPartition]) -> None:
         self._warn(
-            "PartitionAdded", f"{len(partitions)} new partition(s), read from the earliest offset: {_shown(partitions)}"
+            "PartitionAdded", f"{len(partitions)} new partition(s), read from the earliest offset: {named(partitions)}"
         )
 
 
@@ -338,8 +333,3 @@ def enumerator_of(
 
 
 _REMEDY_DELETED = "create it again, or set spec.source.onTopicDeleted to Ignore to go on without it"
-
-
-def _shown(partitions: Sequence[TopicPartition]) -> str:
-    more = f" and {len(partitions) - _SHOWN} more" if len(partitions) > _SHOWN else ""
-    return ", ".join(str(partition) for partition in partitions[:_SHOWN]) + more

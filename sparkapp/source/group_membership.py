@@ -12,7 +12,7 @@ it is *lost*, nothing of it is committed any more, and its records of that check
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from sparkapp.model.errors import InvalidArgument, KafkaSparkJobError
@@ -186,7 +186,7 @@ class GroupMembership:
         msg = f"group offsets of {shown(offsets)} cannot be placed ({mark}): a member of a group has no transactions"
         raise InvalidArgument(msg)
 
-    def withdraw(self, partitions: Iterable[TopicPartition], timeout: float) -> bool:
+    def withdraw(self, partitions: Collection[TopicPartition], timeout: float) -> bool:
         """Forgets offsets that wait, and waits out the commit under way."""
         with self._condition:
             for one in partitions:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from typing import Protocol
 
 from confluent_kafka import Consumer, KafkaError, KafkaException
@@ -13,23 +13,15 @@ from confluent_kafka import TopicPartition as ClientPartition
 
 from sparkapp.model.deadline import Deadline
 from sparkapp.model.partition import TopicPartition
-from sparkapp.native.kafka_errors import error_for
+from sparkapp.native.kafka_errors import COORDINATOR_MOVES, error_for
 
 LOG = logging.getLogger(__name__)
 
 _PLACE_SECONDS = 30.0
 _PAUSE = 0.2
-_PASSING = frozenset(
-    {
-        KafkaError._WAIT_COORD,
-        KafkaError._TIMED_OUT,
-        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
-        KafkaError.COORDINATOR_NOT_AVAILABLE,
-        KafkaError.NOT_COORDINATOR,
-        KafkaError.REQUEST_TIMED_OUT,
-        KafkaError.UNKNOWN_TOPIC_OR_PART,
-    }
-)
+_PASSING = COORDINATOR_MOVES | {
+    KafkaError._WAIT_COORD, KafkaError._TIMED_OUT, KafkaError.REQUEST_TIMED_OUT, KafkaError.UNKNOWN_TOPIC_OR_PART,
+}  # fmt: skip
 """A coordinator that moves or a group that is new; a topic that is a moment old."""
 
 
@@ -91,7 +83,7 @@ class OffsetCommitter:
         for partition, error in refused.items():
             raise error_for(error, f"committing the group's offset of {partition}")
 
-    def withdraw(self, partitions: Iterable[TopicPartition], timeout: float) -> bool:
+    def withdraw(self, partitions: Collection[TopicPartition], timeout: float) -> bool:
         """Forgets offsets that wait, and waits out the commit under way: called before a transaction moves the same
         partitions, so that no older offset comes after it.
 

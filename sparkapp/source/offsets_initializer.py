@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
 from sparkapp.model.errors import UndefinedOffset
-from sparkapp.model.partition import TopicPartition
+from sparkapp.model.partition import TopicPartition, named
 from sparkapp.model.positions import ResetStrategy, Startup, StartupMode, Stopping, StoppingMode, offsets_map
 from sparkapp.source.cluster import ClusterView
 
@@ -87,19 +87,19 @@ class SpecificOffsetsInitializer:
 
     def offsets(self, partitions: Iterable[TopicPartition], cluster: ClusterView) -> dict[TopicPartition, int]:
         wanted = list(partitions)
-        named = {one: self._specific[one] for one in wanted if one in self._specific}
-        first, end = cluster.earliest(named), cluster.latest(named)
-        outside = [one for one, offset in named.items() if not first[one] <= offset <= end[one]]
+        chosen = {one: self._specific[one] for one in wanted if one in self._specific}
+        first, end = cluster.earliest(chosen), cluster.latest(chosen)
+        outside = [one for one, offset in chosen.items() if not first[one] <= offset <= end[one]]
         if outside:
             shown = ", ".join(
-                f"{one} at {named[one]} (the log holds {first[one]} to {end[one]})" for one in sorted(outside)[:5]
+                f"{one} at {chosen[one]} (the log holds {first[one]} to {end[one]})" for one in sorted(outside)[:5]
             )
             why = f"startup.specificOffsets names what is not in the log and there is no reset policy: {shown}"
             replaced = reset(outside, self._on_missing, cluster, why=why)
             self._warn("OffsetOutOfRange", f"startup.specificOffsets: {shown}; {self._on_missing} instead")
-            named |= replaced
-        rest = [one for one in wanted if one not in named]
-        return named | CommittedOffsetsInitializer(self._on_missing).offsets(rest, cluster)
+            chosen |= replaced
+        rest = [one for one in wanted if one not in chosen]
+        return chosen | CommittedOffsetsInitializer(self._on_missing).offsets(rest, cluster)
 
 
 class NamedStopsInitializer:
@@ -112,7 +112,7 @@ class NamedStopsInitializer:
         wanted = list(partitions)
         missing = sorted(one for one in wanted if one not in self._specific)
         if missing:
-            msg = f"spec.source.stopping.specificOffsets has no entry for partition {_shown(missing)}"
+            msg = f"spec.source.stopping.specificOffsets has no entry for partition {named(missing)}"
             raise UndefinedOffset(msg, remedy="name the offset that each partition stops before, 0 to read none of it")
         return {one: self._specific[one] for one in wanted}
 
@@ -132,7 +132,7 @@ def reset(
     if not wanted:
         return {}
     if strategy is ResetStrategy.NONE:
-        msg = f"{why} for partition {_shown(wanted)}"
+        msg = f"{why} for partition {named(wanted)}"
         raise UndefinedOffset(msg)
     return cluster.earliest(wanted) if strategy is ResetStrategy.EARLIEST else cluster.latest(wanted)
 
@@ -168,8 +168,3 @@ def stopping_initializer(stopping: Stopping) -> OffsetsInitializer | None:
             return TimestampOffsetsInitializer(stopping.timestamp_millis or 0)
         case StoppingMode.SPECIFIC_OFFSETS:
             return NamedStopsInitializer(offsets_map(stopping.specific_offsets))
-
-
-def _shown(partitions: list[TopicPartition]) -> str:
-    more = f" and {len(partitions) - 5} more" if len(partitions) > 5 else ""
-    return ", ".join(str(partition) for partition in partitions[:5]) + more
