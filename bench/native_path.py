@@ -12,15 +12,13 @@ from __future__ import annotations
 
 import argparse
 import resource
-import tempfile
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Callable, Mapping
 
 import pyarrow as pa
 
+from bench.broker import broker_at, drop_topic, make_topic
 from sparkapp.model.partition import TopicPartition
 from sparkapp.model.split import KafkaPartitionSplit
 from sparkapp.native.interface import ALL_COLUMNS, BatchConsumer, BatchProducer
@@ -145,12 +143,12 @@ def main() -> None:
     unit = options.partitions * 4
     options.records -= options.records % unit
     options.plain_records = min(options.plain_records - options.plain_records % unit, options.records)
-    with _broker(options.bootstrap) as bootstrap:
+    with broker_at(options.bootstrap) as bootstrap:
         _measure(options, bootstrap)
 
 
 def _measure(options: argparse.Namespace, bootstrap: str) -> None:
-    source = _topic(bootstrap, options.partitions)
+    source = make_topic(bootstrap, options.partitions)
     Bench("native" if "native" in options.implementations else "plain", options, bootstrap).produce("", source)
     print(f"{options.records} records of {options.size} bytes, {options.partitions} partitions")
     print("k records/s, and in brackets the microseconds of CPU time that a record takes in this process")
@@ -167,45 +165,18 @@ def _measure(options: argparse.Namespace, bootstrap: str) -> None:
 def _best(bench: Bench, run: Callable[[Bench, str, str], None], source: str) -> tuple[float, float]:
     best = (0.0, 0.0)
     for _ in range(bench.options.rounds):
-        sink = _topic(bench.config["bootstrap.servers"], bench.options.partitions)
+        sink = make_topic(bench.config["bootstrap.servers"], bench.options.partitions)
         began, cpu_began = time.perf_counter(), time.process_time()
         run(bench, source, sink)
         rate = bench.records / (time.perf_counter() - began) / 1e3
         best = max(best, (rate, (time.process_time() - cpu_began) / bench.records * 1e6))
-        _drop(bench.config["bootstrap.servers"], sink)
+        drop_topic(bench.config["bootstrap.servers"], sink)
     return best
 
 
 def _for(role: str, config: Mapping[str, str]) -> dict[str, str]:
     other = "producer." if role == "consumer" else "consumer."
     return {key.removeprefix(f"{role}."): value for key, value in config.items() if not key.startswith(other)}
-
-
-def _topic(bootstrap: str, partitions: int) -> str:
-    from confluent_kafka.admin import AdminClient, NewTopic
-
-    name = f"bench-{uuid.uuid4().hex[:8]}"
-    admin = AdminClient({"bootstrap.servers": bootstrap})
-    admin.create_topics([NewTopic(name, partitions, 1)])[name].result(60)
-    return name
-
-
-def _drop(bootstrap: str, topic: str) -> None:
-    from confluent_kafka.admin import AdminClient
-
-    admin = AdminClient({"bootstrap.servers": bootstrap})
-    admin.delete_topics([topic])[topic].result(60)
-
-
-@contextmanager
-def _broker(bootstrap: str | None) -> Iterator[str]:
-    if bootstrap:
-        yield bootstrap
-        return
-    from localcluster.kafka import Broker
-
-    with tempfile.TemporaryDirectory() as directory, Broker.ephemeral(Path(directory), heap="1g") as broker:
-        yield broker.bootstrap
 
 
 if __name__ == "__main__":

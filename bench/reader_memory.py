@@ -13,17 +13,14 @@ import argparse
 import os
 import subprocess
 import sys
-import tempfile
 import threading
 import time
-import uuid
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient
 
+from bench.broker import broker_at, drop_topic, make_topic
 from sparkapp.model.partition import TopicPartition
 from sparkapp.model.split import KafkaPartitionSplit
 from sparkapp.native.settings import reader_bound
@@ -47,7 +44,7 @@ def main() -> None:
         _read(options.bootstrap, options.child, options.partitions[0])
         return
     beyond = False
-    with _broker(options.bootstrap) as bootstrap:
+    with broker_at(options.bootstrap) as bootstrap:
         print(f"records of {options.size} bytes; MiB")
         print(f"{'partitions':>10}{'in the topic':>14}{'prefetched':>12}{'peak':>8}{'bound':>8}")
         for partitions in options.partitions:
@@ -60,7 +57,7 @@ def main() -> None:
                 f"{bound / MEBIBYTE:>8.0f}",
                 flush=True,
             )
-            _drop(bootstrap, topic)
+            drop_topic(bootstrap, topic)
     sys.exit(1 if beyond else 0)
 
 
@@ -127,9 +124,7 @@ def _resident() -> int:
 
 
 def _fill(bootstrap: str, partitions: int, size: int, *, total: int) -> str:
-    name = f"bench-{uuid.uuid4().hex[:8]}"
-    admin = AdminClient({"bootstrap.servers": bootstrap})
-    admin.create_topics([NewTopic(name, partitions, 1)])[name].result(60)
+    name = make_topic(bootstrap, partitions)
     producer = Producer({"bootstrap.servers": bootstrap, "queue.buffering.max.kbytes": 64 << 10, "linger.ms": 5})
     value = os.urandom(size)
     for number in range(max(partitions, total // size)):
@@ -141,22 +136,6 @@ def _fill(bootstrap: str, partitions: int, size: int, *, total: int) -> str:
                 producer.poll(0.1)
     assert producer.flush(300) == 0
     return name
-
-
-def _drop(bootstrap: str, topic: str) -> None:
-    admin = AdminClient({"bootstrap.servers": bootstrap})
-    admin.delete_topics([topic])[topic].result(60)
-
-
-@contextmanager
-def _broker(bootstrap: str | None) -> Iterator[str]:
-    if bootstrap:
-        yield bootstrap
-        return
-    from localcluster.kafka import Broker
-
-    with tempfile.TemporaryDirectory() as directory, Broker.ephemeral(Path(directory), heap="1g") as broker:
-        yield broker.bootstrap
 
 
 if __name__ == "__main__":

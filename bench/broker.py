@@ -1,0 +1,38 @@
+"""What every bench against a broker begins and ends with."""
+
+from __future__ import annotations
+
+import tempfile
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+@contextmanager
+def broker_at(bootstrap: str | None) -> Iterator[str]:
+    """The bootstrap address of the given broker, or of a throw-away one."""
+    if bootstrap:
+        yield bootstrap
+        return
+    from localcluster.kafka import Broker
+
+    with tempfile.TemporaryDirectory() as directory, Broker.ephemeral(Path(directory), heap="1g") as broker:
+        yield broker.bootstrap
+
+
+def make_topic(bootstrap: str, partitions: int) -> str:
+    """A new topic's name."""
+    from confluent_kafka.admin import AdminClient, NewTopic
+
+    name = f"bench-{uuid.uuid4().hex[:8]}"
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin.create_topics([NewTopic(name, partitions, 1)])[name].result(60)
+    return name
+
+
+def drop_topic(bootstrap: str, topic: str) -> None:
+    from confluent_kafka.admin import AdminClient
+
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin.delete_topics([topic])[topic].result(60)
