@@ -22,11 +22,11 @@ from sparkapp.model.split import KafkaPartitionSplit
 from tests.support.api_client import await_that
 from tests.support.committing_job import CommittingJob, fill
 from tests.support.harness import Harness
+from tests.support.secured_broker import login, secured_broker
 
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(400)]
 
 Jobs = Callable[..., CommittingJob]
-LOGIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
 
 
 @pytest.fixture
@@ -118,37 +118,19 @@ def test_S37_offsets_within_transactions_move_with_the_records(
 # -- refusals, on a broker with rights ------------------------------------------------------------------------------
 
 
-def login(user: str, password: str) -> dict[str, str]:
-    return {
-        "security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN", "sasl.username": user,
-        "sasl.password": password,
-    }  # fmt: skip
-
-
 ADMIN, JOB = login("admin", "a"), login("job", "j")
 
 
 @pytest.fixture(scope="module")
 def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A broker where user ``job`` may read topic ``in`` and group ``mine``, and describe topic ``closed``."""
-    from localcluster.kafka import Broker
 
-    overrides = {
-        "listener.security.protocol.map": "HOST:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT",
-        "sasl.enabled.mechanisms": "PLAIN",
-        "sasl.mechanism.inter.broker.protocol": "PLAIN",
-        "listener.name.host.plain.sasl.jaas.config": (
-            f'{LOGIN} username="admin" password="a" user_admin="a" user_job="j";'
-        ),
-        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-        "super.users": "User:admin;User:ANONYMOUS",
-    }
     rights = [
         (ResourceType.TOPIC, "in", AclOperation.READ),
         (ResourceType.TOPIC, "closed", AclOperation.DESCRIBE),
         (ResourceType.GROUP, "mine", AclOperation.READ),
     ]
-    with Broker.ephemeral(tmp_path_factory.mktemp("secured"), overrides=overrides) as broker:
+    with secured_broker(tmp_path_factory.mktemp("secured")) as broker:
         admin = AdminClient({"bootstrap.servers": broker.bootstrap, **ADMIN})
         for made in admin.create_topics([NewTopic("in", 1, 1), NewTopic("closed", 1, 1)]).values():
             made.result(30)

@@ -22,8 +22,8 @@ from sparkapp.model.errors import AuthenticationFailed, AuthorizationFailed, Kaf
 from sparkapp.model.partition import TopicPartition
 from sparkapp.native.interface import BatchProducer
 from tests.support.batch_path import BatchPath, dotted, split, values_of
+from tests.support.secured_broker import login, secured_broker
 
-LOGIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
 LONG = 60.0
 SOON = 20.0
 """Well before LONG, also on a busy machine."""
@@ -34,28 +34,9 @@ BATCH = pa.record_batch({"value": pa.array(["a", "b"])})
 @pytest.fixture(scope="module")
 def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A broker with SASL/PLAIN; its user ``job`` may use topics, ids and groups ``mine*``, and see topic ``listed``."""
-    from localcluster.kafka import Broker
 
-    overrides = {
-        "listener.security.protocol.map": "HOST:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT",
-        "sasl.enabled.mechanisms": "PLAIN",
-        "sasl.mechanism.inter.broker.protocol": "PLAIN",
-        "listener.name.host.plain.sasl.jaas.config": (
-            f'{LOGIN} username="admin" password="a" user_admin="a" user_job="j";'
-        ),
-        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-        "super.users": "User:admin;User:ANONYMOUS",
-    }
-    with Broker.ephemeral(tmp_path_factory.mktemp("secured"), overrides=overrides) as broker:
-        admin = AdminClient(
-            {
-                "bootstrap.servers": broker.bootstrap,
-                "security.protocol": "SASL_PLAINTEXT",
-                "sasl.mechanism": "PLAIN",
-                "sasl.username": "admin",
-                "sasl.password": "a",
-            }
-        )
+    with secured_broker(tmp_path_factory.mktemp("secured")) as broker:
+        admin = AdminClient({"bootstrap.servers": broker.bootstrap, **login("admin", "a")})
         for created in admin.create_topics([NewTopic(name, 1, 1) for name in ("mine", "theirs", "listed")]).values():
             created.result(30)
         allowed = [

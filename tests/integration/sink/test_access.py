@@ -30,28 +30,16 @@ from sparkapp.source.group_membership import GroupMembership
 from sparkapp.source.offsets_initializer import CommittedOffsetsInitializer
 from tests.support.commit_counter import CommitCounter
 from tests.support.group_job import membership_options
+from tests.support.secured_broker import secured_broker
 
 pytestmark = pytest.mark.broker
-
-LOGIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
 
 
 @pytest.fixture(scope="module")
 def secured(tmp_path_factory):
     """Bootstrap of a broker with SASL/PLAIN users ``admin`` (super user) and ``job`` (ids of prefix ``mine``)."""
-    from localcluster.kafka import Broker
 
-    overrides = {
-        "listener.security.protocol.map": "HOST:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT",
-        "sasl.enabled.mechanisms": "PLAIN",
-        "sasl.mechanism.inter.broker.protocol": "PLAIN",
-        "listener.name.host.plain.sasl.jaas.config": (
-            f'{LOGIN} username="admin" password="a" user_admin="a" user_job="j";'
-        ),
-        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-        "super.users": "User:admin;User:ANONYMOUS",
-    }
-    with Broker.ephemeral(tmp_path_factory.mktemp("secured"), overrides=overrides) as broker:
+    with secured_broker(tmp_path_factory.mktemp("secured")) as broker:
         admin = AdminClient(config(broker.bootstrap, "admin", "a"))
         binding = AclBinding(
             ResourceType.TRANSACTIONAL_ID, "mine", ResourcePatternType.PREFIXED, "User:job", "*",
