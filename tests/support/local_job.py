@@ -14,7 +14,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from confluent_kafka import Producer
 
@@ -25,8 +25,31 @@ from sparkapp.model.job_codec import encode_job
 from sparkapp.model.report import Termination, decode_termination
 
 ROOT = Path(__file__).resolve().parents[2]
+ENVIRONMENT = {
+    "PYTHONPATH": str(ROOT),
+    # For JVMs that live for half a minute: a compiler that optimises less takes half the CPU of a start.
+    "JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+}
 START_SECONDS = 240.0
 """A JVM, its workers and a first micro-batch take 15 s alone; a busy machine takes many times that."""
+
+
+class Attempt(Protocol):
+    """A driver's life: a process of its own, or a turn in the engine's host."""
+
+    def poll(self) -> int | None: ...
+
+    def wait(self, timeout: float) -> int: ...
+
+    def send_signal(self, number: int, /) -> None: ...
+
+    def kill(self) -> None: ...
+
+
+class Host(Protocol):
+    """Runs attempts that end in order, one after the other, on a Spark that is already there."""
+
+    def run(self, *, job: Path, state: Path, termination: Path, log: Path) -> Attempt: ...
 
 
 @dataclass
@@ -34,6 +57,7 @@ class LocalJob:
     """One job over several attempts; each :meth:`start` is a new life.
 
     :param folder: of the job's description, checkpoint file and logs.
+    :param host: where attempts run that nothing kills and that bring neither code nor state.
     :param code: where user modules are.
     :param stateful: keep Spark's query folder from attempt to attempt.
     """
@@ -41,18 +65,22 @@ class LocalJob:
     folder: Path
     spec: JobSpec
     uid: str
+    host: Host
     code: Path | None = None
     stateful: bool = False
     attempt: int = 0
-    process: subprocess.Popen[bytes] | None = None
+    process: Attempt | None = None
     environment: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def state_file(self) -> Path:
         return self.folder / "state"
 
-    def start(self, *, parallelism: int | None = None, fault: str = "") -> None:
-        """Begins the next attempt, after the former one's processes have ended."""
+    def start(self, *, parallelism: int | None = None, fault: str = "", alone: bool = False) -> None:
+        """Begins the next attempt, after the former one's processes have ended.
+
+        :param alone: in a process of its own, which may be killed; so is every attempt with a fault.
+        """
         assert self.process is None or self.process.poll() is not None, "the former attempt still runs"
         self.attempt += 1
         if parallelism is not None:
@@ -60,22 +88,24 @@ class LocalJob:
         job = Job(namespace="test", name=self.uid, uid=self.uid, generation=1, attempt=self.attempt, spec=self.spec)
         description = self.folder / f"job-{self.attempt}.json"
         description.write_text(encode_job(job))
+        termination, log = self.folder / f"termination-{self.attempt}", self.folder / f"log-{self.attempt}"
+        if not (alone or fault or self.code or self.stateful or self.environment):
+            self.process = self.host.run(job=description, state=self.state_file, termination=termination, log=log)
+            return
         command = [sys.executable, "-m", "sparkapp", "run", "--job", str(description), "--state", str(self.state_file)]
         if self.stateful:
             command += ["--folder", str(self.folder / "query")]
         environment = {
             **os.environ,
-            "PYTHONPATH": str(ROOT),
-            # For JVMs that live for half a minute: a compiler that optimises less takes half the CPU of a start.
-            "JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+            **ENVIRONMENT,
             "KAFKASPARK_FAULT": fault,
-            "KAFKASPARK_TERMINATION_LOG": str(self.folder / f"termination-{self.attempt}"),
+            "KAFKASPARK_TERMINATION_LOG": str(termination),
             **({"KAFKASPARK_CODE": str(self.code)} if self.code else {}),
             **self.environment,
         }
-        with (self.folder / f"log-{self.attempt}").open("wb") as log:
-            self.process = subprocess.Popen(
-                command, env=environment, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
+        with log.open("wb") as output:
+            self.process = _Session(
+                command, env=environment, stdout=output, stderr=subprocess.STDOUT, start_new_session=True
             )
 
     def document(self) -> CheckpointDocument | None:
@@ -118,14 +148,20 @@ class LocalJob:
         return "\n".join(file.read_text(errors="replace").splitlines()[-lines:]) if file.exists() else ""
 
     def kill(self) -> None:
-        """Ends whatever is left of the session: driver, JVM and workers."""
-        if self.process is None:
-            return
+        """Ends whatever is left: driver, JVM and workers."""
+        if self.process is not None:
+            self.process.kill()
+
+
+class _Session(subprocess.Popen[bytes]):
+    """A process and all that it started."""
+
+    def kill(self) -> None:
         try:
-            os.killpg(self.process.pid, signal.SIGKILL)
+            os.killpg(self.pid, signal.SIGKILL)
         except ProcessLookupError:
             return
-        self.process.wait(20)
+        self.wait(20)
 
 
 def produce(bootstrap: str, topic: str, first: int, count: int, **message: Any) -> None:

@@ -8,16 +8,27 @@ from pathlib import Path
 import pytest
 
 from sparkapp.model.job import JobSpec, KafkaCluster, Sink, Source, Transform
+from sparkapp.model.partition import TopicPartition
 from sparkapp.model.positions import Startup, StartupMode
 from sparkapp.model.record_errors import RecordErrorPolicy, RecordErrors
 from sparkapp.model.semantic import Semantic
+from tests.support.engine_host import EngineHost
 from tests.support.local_job import LocalJob
 
 LocalJobs = Callable[..., LocalJob]
 
 
+@pytest.fixture(scope="session")
+def engine_host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineHost]:
+    host = EngineHost(tmp_path_factory.mktemp("engine"))
+    yield host
+    host.close()
+
+
 @pytest.fixture
-def local_job(broker: str, unique: str, tmp_path: Path, make_topic: Callable[..., str]) -> Iterator[LocalJobs]:
+def local_job(
+    broker: str, unique: str, tmp_path: Path, make_topic: Callable[..., str], engine_host: EngineHost
+) -> Iterator[LocalJobs]:
     """``local_job(source=…, transform=…, …) -> LocalJob`` with topics of this test's own; processes end with it."""
     made: list[LocalJob] = []
 
@@ -33,11 +44,12 @@ def local_job(broker: str, unique: str, tmp_path: Path, make_topic: Callable[...
         code: Path | None = None,
         stateful: bool = False,
         on_record_error: RecordErrorPolicy = RecordErrorPolicy.FAIL,
+        only: tuple[TopicPartition, ...] = (),
         **source: object,
     ) -> LocalJob:
         topic = str(source.pop("topic", "") or make_topic(partitions, "in"))
-        if "partitions_" in source:
-            source["partitions"] = source.pop("partitions_")
+        if only:
+            source["partitions"] = only
         fields: dict[str, object] = {"topics": (topic,), "startup": Startup(mode=StartupMode.EARLIEST), **source}
         spec = JobSpec(
             kafka=KafkaCluster(bootstrap_servers=broker),
@@ -57,7 +69,7 @@ def local_job(broker: str, unique: str, tmp_path: Path, make_topic: Callable[...
                 dead_letter_topic=make_topic(2, "dlq") if on_record_error is RecordErrorPolicy.DEAD_LETTER else "",
             ),
         )
-        made.append(LocalJob(folder=tmp_path, spec=spec, uid=unique, code=code, stateful=stateful))
+        made.append(LocalJob(folder=tmp_path, spec=spec, uid=unique, host=engine_host, code=code, stateful=stateful))
         return made[-1]
 
     yield make

@@ -78,7 +78,7 @@ def test_a_job_shares_with_a_plain_consumer_and_goes_on_where_the_group_stands(
     meanwhile = PlainConsumer(broker, group, topic)
     meanwhile.read_until(lambda one: len(one.seen) == 100, "the group does not go on without the job")
     seen += meanwhile.close()
-    job.start()
+    job.start(alone=True)
     produce(broker, topic, 1300, 100)
     job.await_records_in(1400 - len(seen))
     written = Counter(visibility.numbers(broker, job.spec.sink.topic))

@@ -59,7 +59,7 @@ def test_named_partitions_between_named_offsets(
         produce(broker, topic, partition * 100, 100, partition=partition)
     chosen = tuple(TopicPartition(topic, partition) for partition in (0, 2))
     job = local_job(
-        topic=topic, topics=(), partitions_=chosen,
+        topic=topic, topics=(), only=chosen,
         startup=Startup(
             mode=StartupMode.SPECIFIC_OFFSETS,
             specific_offsets=(PartitionOffset(topic, 0, 90), PartitionOffset(topic, 2, 0)),
