@@ -7,12 +7,16 @@ export PYTHONPATH := tools:$(PYTHONPATH)
 UV_VERSION := 0.13.8
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lint types contracts unit test integration e2e demo bench lock clean
+.PHONY: help fresh setup lint types contracts unit test integration e2e demo bench lock clean
 
 help: ## list the commands
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | sort | awk -F'\t' '{printf "  make %-14s %s\n", $$1, $$2}'
 
 include tools/cluster.mk
+
+# What is locked by hash need not be fresh: first from the cache, without asking the index. One at a time, with those who
+# install the images' packages, so that pyspark is built once.
+UV := VIRTUAL_ENV=$(VENV) $(VENV)/bin/uv pip install --quiet --require-hashes -r locks/dev.txt
 
 NATIVE := $(wildcard sparkapp/native/*.c sparkapp/native/ext/*.c sparkapp/native/ext/*.h)
 
@@ -21,9 +25,13 @@ $(VENV)/.ready: locks/dev.txt pyproject.toml setup.py $(NATIVE)
 	@$(PY) -m pip --version >/dev/null 2>&1 || $(PY) -m ensurepip >/dev/null
 	@$(PY) -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
 	@echo "installing the locked Python packages (pyspark is 430 MB: some minutes on a first run)"
-	@VIRTUAL_ENV=$(VENV) $(VENV)/bin/uv pip install --quiet --require-hashes -r locks/dev.txt
+	@flock .python.lock sh -c "$(UV) --offline 2>/dev/null || $(UV)"
 	@VIRTUAL_ENV=$(VENV) $(VENV)/bin/uv pip install --quiet --no-deps --reinstall-package kafkaspark -e .
 	@touch $@
+
+# On a fresh machine both take minutes, and each waits much of that time.
+fresh:
+	@$(MAKE) --no-print-directory -j2 setup cluster-prepare
 
 setup: $(VENV)/.ready ## install the locked Python environment and build the C extension
 
@@ -45,12 +53,12 @@ unit: setup ## tests that need neither broker nor cluster
 integration: setup ## tests against a real broker and a real Spark on this machine
 	$(PY) -m pytest tests/conformance tests/integration -q -m "not e2e"
 
-e2e: setup cluster-up images ## tests on the real cluster: crashes, rescales, every record counted
+e2e: fresh cluster-up images ## tests on the real cluster: crashes, rescales, every record counted
 	$(PY) -m pytest tests/e2e -q -m e2e --timeout=900
 
 # The cluster's tests have the machine to themselves. The other two run side by side, for each waits more than it works;
 # the JVMs give way to the tests with tight deadlines.
-test: lint setup cluster-up images ## everything: lint, types, contracts and all tests
+test: fresh lint cluster-up images ## everything: lint, types, contracts and all tests
 	$(PY) -m pytest -q -m e2e
 	@mkdir -p artifacts; \
 	echo "tests with Spark, and beside them (artifacts/tests.log) those without:"; \
@@ -60,7 +68,7 @@ test: lint setup cluster-up images ## everything: lint, types, contracts and all
 	echo "tests without cluster and Spark:"; grep -v '|FAIL|\||TERMINATE|' artifacts/tests.log; \
 	exit $$(( with > without ? with : without ))
 
-demo: setup ## the main job: a real job survives kills and rescales, every record counted once (KEEP=1 leaves it running)
+demo: fresh ## the main job: a real job survives kills and rescales, every record counted once (KEEP=1 leaves it running)
 	@$(PY) -m demo $(if $(KEEP),--keep) $(ARGS)
 
 bench: setup ## throughput of the three semantics beside Spark's own Kafka connector

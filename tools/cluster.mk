@@ -1,7 +1,10 @@
 # Targets for the local cluster; included by the top-level Makefile. What they do is in tools/README.md.
 LOCALCLUSTER = PYTHONPATH=tools $(or $(PYTHON),python3) -m localcluster
 
-.PHONY: cluster-up cluster-down cluster-status cluster-logs kafka-up kafka-down images
+.PHONY: cluster-prepare cluster-up cluster-down cluster-status cluster-logs kafka-up kafka-down images
+
+cluster-prepare: ## Fetch and build what they need, minutes on a fresh machine
+	@$(LOCALCLUSTER) prepare
 
 cluster-up: ## Start Kubernetes and Kafka on this machine
 	@$(LOCALCLUSTER) up

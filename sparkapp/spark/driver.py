@@ -8,7 +8,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -19,18 +19,16 @@ from pyspark.sql import SparkSession
 from sparkapp.checkpoint.coordinator import CheckpointCoordinator, Completed
 from sparkapp.checkpoint.recovery import Recovery, recover
 from sparkapp.checkpoint.store import CheckpointStore
-from sparkapp.model.checkpoint import CheckpointDocument, Counters
+from sparkapp.checkpoint.transaction_control import KafkaTransactionControl
+from sparkapp.model.checkpoint import Counters
 from sparkapp.model.client_config import cluster_config, consumer_config, group_member_config, read_password
 from sparkapp.model.errors import KafkaAccessError
 from sparkapp.model.job import Job
 from sparkapp.model.protocol import no_hook
 from sparkapp.model.report import DriverState, Outcome, Termination, termination_of
-from sparkapp.model.semantic import OffsetCommitMode, Semantic
-from sparkapp.model.transactional_id import TransactionalIdHint
-from sparkapp.sink.committer import KafkaCommitter, Settled
-from sparkapp.sink.lingering import abort_lingering
+from sparkapp.model.semantic import OffsetCommitMode
+from sparkapp.sink.committer import KafkaCommitter
 from sparkapp.sink.transaction_client import TransactionClient
-from sparkapp.sink.witness import GroupOffsetsWitness
 from sparkapp.source.cluster import KafkaClusterView
 from sparkapp.source.enumerator import enumerator_of
 from sparkapp.source.group_member import KafkaGroupMember
@@ -126,7 +124,9 @@ class Driver:
             cluster_config(job.spec.kafka, password=password, client_id=f"{job.namespace}.{job.name}")
         )
         stack.callback(client.close)
-        recovery = recover(job, store=self._around.store, control=_Control(job, client, config), now=now())
+        recovery = recover(
+            job, store=self._around.store, control=KafkaTransactionControl(job, client, config), now=now()
+        )
         self._checkpoint_id = recovery.document.checkpoint_id
         progress.recovered(recovery)
         self._tell_recovery(recovery, reporter)
@@ -266,44 +266,6 @@ class Driver:
                 "TransactionsLost", "the broker had aborted pre-committed transactions; "
                 f"their source ranges are read and written again: {ranges}", warning=True,
             )  # fmt: skip
-
-
-class _Control:
-    """Recovery's view of the sink's control plane."""
-
-    def __init__(self, job: Job, client: TransactionClient, config: Mapping[str, str]) -> None:
-        self._job = job
-        self._client = client
-        self._config = config
-        self._aborted_early = 0
-
-    def settle(self, document: CheckpointDocument) -> Sequence[Settled]:
-        if not document.committables:
-            return ()
-        witness = None
-        if document.witness_group:
-            witness = GroupOffsetsWitness(self._config, group_id=document.witness_group)
-        # A lingering transaction with offsets of the same partitions would make the witness wait for it.
-        prefixes = (document.prefix, *document.former_prefixes)
-        committer = KafkaCommitter(
-            self._client,
-            witness,
-            job_uid=self._job.uid,
-            before_witness=lambda: self._abort_early(prefixes, document.hint),
-        )
-        return committer.commit(document.committables)
-
-    def _abort_early(self, prefixes: Sequence[str], hint: TransactionalIdHint) -> None:
-        self._aborted_early = self.abort_lingering(prefixes, hint)
-
-    def abort_lingering(self, prefixes: Sequence[str], hint: TransactionalIdHint) -> int:
-        if self._job.spec.sink.semantic is not Semantic.EXACTLY_ONCE and hint.last_parallelism == 0:
-            return 0
-        report = abort_lingering(
-            self._client, prefixes, hint=hint, parallelism=self._job.spec.parallelism,
-            pool_size=self._job.spec.sink.producers_pool_size,
-        )  # fmt: skip
-        return len(report.ids) + self._aborted_early
 
 
 def run_until_signalled(driver: Driver) -> Termination:

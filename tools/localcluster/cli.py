@@ -37,6 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="localcluster", description=__doc__)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    commands.add_parser("prepare", help="fetch and build what takes minutes, start nothing").set_defaults(run=_prepare)
     commands.add_parser("up", help="start Kubernetes and Kafka").set_defaults(run=_up)
     down = commands.add_parser("down", help="stop Kubernetes and Kafka")
     down.add_argument("--purge", action="store_true", help="delete their state too")
@@ -49,6 +50,12 @@ def _parser() -> argparse.ArgumentParser:
     commands.add_parser("kafka-up", help="start Kafka alone").set_defaults(run=_kafka_up)
     commands.add_parser("kafka-down", help="stop Kafka alone").set_defaults(run=_kafka_down)
     return parser
+
+
+def _prepare(settings: Settings, _options: argparse.Namespace) -> int:
+    with state.held(settings):
+        selection.choose(settings, Progress()).prepare()
+    return 0
 
 
 def _up(settings: Settings, _options: argparse.Namespace) -> int:

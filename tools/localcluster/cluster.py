@@ -21,9 +21,10 @@ from localcluster import (
 from localcluster.containerd import NAME as CONTAINERD
 from localcluster.containerd import PAUSE_IMAGE, Containerd
 from localcluster.errors import SetupError
-from localcluster.images import Image, ImageBuilder
+from localcluster.images import IMAGES, Image, ImageBuilder
 from localcluster.kafka_distribution import KafkaDistribution
 from localcluster.kube_api import KubeApi
+from localcluster.oci import Layout
 from localcluster.processes import Daemons
 from localcluster.progress import Progress
 from localcluster.settings import NETWORK, Settings
@@ -44,6 +45,15 @@ class LocalCluster:
         self._api = KubeApi(NETWORK.api_url, settings.pki)
         self._containerd = Containerd(settings, self._daemons)
         self._images = ImageBuilder(settings, progress)
+
+    def prepare(self) -> None:
+        """Makes everything that takes minutes on a fresh machine, and starts none of it but the container runtime.
+
+        :raises SetupError: a part could not be had; the same command goes on from there.
+        """
+        _require_root()
+        if not self.is_up():
+            self._prepare()
 
     def up(self) -> dict[str, str]:
         """Brings up what is not up yet, and tells how to reach it (the content of the env file).
@@ -105,19 +115,20 @@ class LocalCluster:
         layout = self._images.build(image)
         if self._containerd.is_running() and self._containerd.images().get(image.reference) != layout.digest:
             with self._progress.step(f"load {image.reference} into the cluster"):
-                known = self._containerd.blobs()
-                self._containerd.load_image(
-                    image.reference, lambda archive: layout.write_archive(archive, image.reference, known)
-                )
+                self._load(image.reference, layout)
         return layout.digest
+
+    def _load(self, reference: str, layout: Layout) -> None:
+        known = self._containerd.blobs()
+        self._containerd.load_image(reference, lambda archive: layout.write_archive(archive, reference, known))
 
     def _prepare(self) -> None:
         # Everything that a fresh machine lacks.
         packages.ensure(packages.CLUSTER, self._settings, self._progress)
         tasks = [self._build_programs, self._fetch_kafka]
         if not go_build.cached(go_build.HYPERKUBE, self._settings).exists():
-            # The Go build takes minutes, and the bulk of the images mostly waits for the network: both at once.
-            tasks.append(self._images.prepare)
+            # The Go build takes minutes, and the bulk of the images mostly waits for network and disk: both at once.
+            tasks.append(self._prepare_images)
         with ThreadPoolExecutor(max_workers=len(tasks)) as pool:
             running = [pool.submit(task) for task in tasks]
             for each in running:
@@ -130,6 +141,13 @@ class LocalCluster:
         if not go_build.cached(go_build.PAUSE, self._settings).exists():
             with self._progress.step("build the pause program") as step:
                 go_build.build(go_build.PAUSE, self._settings, step)
+
+    def _prepare_images(self) -> None:
+        for image in IMAGES:
+            layout = self._images.prepare(image)
+            with self._progress.step(f"load what {image.name} depends on into the cluster"):
+                self._containerd.start()
+                self._load(f"{image.dependencies_reference}:dev", layout)
 
     def _fetch_kafka(self) -> None:
         KafkaDistribution.of(self._settings).fetch(self._settings, self._progress)

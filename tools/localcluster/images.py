@@ -93,11 +93,13 @@ class ImageBuilder:
         remember_key(self._settings, image, key)
         return layout
 
-    def prepare(self) -> None:
-        """Makes what the images need besides the project's own code, so that a later build is short."""
+    def prepare(self, image: Image) -> Layout:
+        """Makes what the image needs besides the project's own code, so that a later build is short.
+
+        :raises SetupError: the build failed.
+        """
         packages.ensure(packages.IMAGES, self._settings, self._progress)
-        for image in IMAGES:
-            self._build_dependencies(image)
+        return self._buildah.export(self._build_dependencies(image), image.name)
 
     def _build_dependencies(self, image: Image) -> str:
         key = hashlib.sha256(

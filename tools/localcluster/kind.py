@@ -34,6 +34,9 @@ class KindCluster:
         self._settings = settings
         self._progress = progress
 
+    def prepare(self) -> None:
+        """Nothing: kind pulls what it needs as it comes up."""
+
     def up(self) -> dict[str, str]:
         """Brings up what is not up yet, and tells how to reach it (the content of the env file).
 

@@ -6,6 +6,7 @@ were built. The host can make them only with the Python that the images have.
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import platform
 import shutil
@@ -15,7 +16,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from localcluster import packages
-from localcluster.commands import output_of, run
+from localcluster.commands import output_of, run, succeeds
 from localcluster.errors import SetupError
 from localcluster.progress import Progress
 from localcluster.settings import REPOSITORY, Settings
@@ -89,11 +90,17 @@ class PythonTrees:
         return made
 
     def _install(self, target: Path, what: Iterable[str], log_name: str) -> None:
-        run(
-            [self._uv(), "pip", "install", "--quiet", "--python", sys.executable, "--target", target, *what],
-            log=self._settings.logs / f"{log_name}.log",
-            hint="the packages come from the Python package index; run the same command again to go on",
-        )
+        installing = ["pip", "install", "--quiet", "--python", sys.executable, "--target", target, *what]
+        # `make setup` takes the same lock: whoever comes second finds pyspark, which takes a minute to build, built.
+        with (REPOSITORY / ".python.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            # Locked by hash, so what is in the cache is right, whatever the index says about how fresh it is.
+            if not succeeds([self._uv(), *installing, "--offline"]):
+                run(
+                    [self._uv(), *installing],
+                    log=self._settings.logs / f"{log_name}.log",
+                    hint="the packages come from the Python package index; run the same command again to go on",
+                )
 
     def _uv(self) -> Path:
         # The one on PATH or of the project's environment shares its cache of packages with them.

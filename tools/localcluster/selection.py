@@ -19,6 +19,9 @@ KIND = "kind"
 class Cluster(Protocol):
     """What the commands need of a cluster, whatever it is made of."""
 
+    def prepare(self) -> None:
+        """Makes what takes minutes on a fresh machine; starts no cluster."""
+
     def up(self) -> dict[str, str]:
         """Brings up what is not up; returns the content of the env file."""
 

@@ -1,0 +1,106 @@
+"""A life ends, or stands still and goes on too late, at each moment of a start and of a checkpoint, and the next one
+runs with fewer, as many or more subtasks: every record once, no transaction left open."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from tests.integration.protocol.conftest import Stories
+from tests.support.protocol_life import OF_A_CHECKPOINT, OF_A_START, End, Moment
+
+FROM = 2
+TO = {"same": 2, "up": 3, "down": 1}
+RESCALES = [(1, 2), (2, 3), (2, 5), (3, 5), (5, 6), (6, 5), (5, 2), (5, 3), (3, 2), (2, 1)]
+
+
+@pytest.mark.parametrize("change", TO)
+@pytest.mark.parametrize("moment", OF_A_CHECKPOINT)
+def test_I01_a_life_that_is_killed_in_a_checkpoint(moment: Moment, change: str, story: Stories) -> None:
+    job = story()
+    job.produce(60)
+    job.start(FROM)
+    job.checkpoint()
+    job.checkpoint((moment, End.KILL))
+    job.produce(30)
+    job.finish(TO[change])
+
+
+@pytest.mark.parametrize("moment", OF_A_CHECKPOINT)
+def test_a_life_that_goes_on_when_another_one_has_taken_over(moment: Moment, story: Stories) -> None:
+    """What Kubernetes should never let happen: the former driver was not gone, it only stood still."""
+    job = story()
+    job.produce(60)
+    job.start(FROM)
+    job.checkpoint((moment, End.FREEZE))
+    job.produce(30)
+    job.start(3)
+    job.thaw()
+    job.finish(3)
+
+
+@pytest.mark.parametrize("moment", OF_A_CHECKPOINT)
+def test_a_life_that_goes_on_in_the_middle_of_anothers_checkpoint(moment: Moment, story: Stories) -> None:
+    job = story()
+    job.produce(60)
+    job.start(FROM)
+    job.checkpoint((Moment.AFTER_FLUSH, End.FREEZE))
+    job.start(FROM)
+    job.checkpoint((moment, End.FREEZE))
+    job.thaw()
+    job.thaw()
+    job.finish(FROM)
+
+
+@pytest.mark.parametrize(("moment", "end"), list(itertools.product(OF_A_START, End)))
+def test_a_life_that_ends_while_it_recovers(moment: Moment, end: End, story: Stories) -> None:
+    job = story()
+    job.produce(60)
+    job.start(FROM)
+    job.checkpoint()
+    job.checkpoint((Moment.AFTER_WRITE, End.KILL))
+    job.start(3, stop=(moment, end))
+    job.produce(30)
+    job.finish(1)
+
+
+@pytest.mark.parametrize("moment", OF_A_CHECKPOINT)
+def test_a_job_that_was_down_for_longer_than_its_transactions_live(moment: Moment, story: Stories) -> None:
+    """The broker aborts what is open; what a document names of it is found lost and written again."""
+    job = story(timeout=2)
+    job.produce(60)
+    job.start(FROM)
+    job.checkpoint((moment, End.KILL))
+    job.expire()
+    job.finish(TO["up"])
+
+
+@pytest.mark.parametrize("moment", OF_A_CHECKPOINT)
+def test_a_new_prefix_after_a_crash(moment: Moment, story: Stories) -> None:
+    job = story()
+    job.produce(60)
+    job.start(FROM)
+    job.checkpoint((moment, End.KILL))
+    job.change_prefix()
+    job.finish(TO["down"])
+
+
+@pytest.mark.parametrize(("old", "new"), RESCALES)
+def test_I05_rescaled_there_and_back_and_killed_each_time(old: int, new: int, story: Stories) -> None:
+    job = story(partitions=6)
+    job.produce(200)
+    for parallelism in (old, new, old):
+        job.start(parallelism)
+        job.checkpoint()
+        job.checkpoint((Moment.AFTER_FLUSH, End.KILL))
+        job.change_prefix()
+    job.finish(old)
+
+
+def test_I04_killed_in_the_first_checkpoint_and_scaled_in(story: Stories) -> None:
+    job = story(partitions=5)
+    job.produce(100)
+    job.start(5)
+    job.checkpoint((Moment.AFTER_FLUSH, End.KILL))
+    job.finish(1)

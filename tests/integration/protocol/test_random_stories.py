@@ -1,0 +1,97 @@
+"""Stories that hypothesis invents: any order of work, crashes, pauses, rescales, expiries and changes of the prefix."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Callable
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_state_machine_as_test
+
+from sparkapp.sink.transaction_client import TransactionClient
+from tests.soak.schedule import Schedule
+from tests.support.protocol_life import OF_A_CHECKPOINT, OF_A_START, End
+from tests.support.protocol_story import Story
+
+_EXAMPLES = int(os.environ.get("KAFKASPARK_STORIES", "8"))
+_SUBTASKS = st.integers(1, 4)
+_ENDS = st.sampled_from(list(End))
+
+
+def machine(make: Callable[[], Story]) -> type[RuleBasedStateMachine]:
+    """The rules on stories that ``make`` begins."""
+
+    class Rescaling(RuleBasedStateMachine):
+        def __init__(self) -> None:
+            super().__init__()
+            self.story = make()
+            self.story.produce(20)
+
+        @rule(count=st.integers(1, 60))
+        def produce(self, count: int) -> None:
+            self.story.produce(count)
+
+        @rule(parallelism=_SUBTASKS, pool=st.integers(1, 3))
+        def start(self, parallelism: int, pool: int) -> None:
+            self.story.start(parallelism, pool)
+
+        @rule(parallelism=_SUBTASKS, moment=st.sampled_from(OF_A_START), end=_ENDS)
+        def start_in_vain(self, parallelism: int, moment: object, end: End) -> None:
+            self.story.start(parallelism, stop=(moment, end))  # type: ignore[arg-type]
+
+        @precondition(lambda self: self.story.running)
+        @rule(retry=st.booleans())
+        def checkpoint(self, retry: bool) -> None:
+            self.story.checkpoint(retry=retry)
+
+        @precondition(lambda self: self.story.running)
+        @rule(moment=st.sampled_from(OF_A_CHECKPOINT), end=_ENDS)
+        def checkpoint_in_vain(self, moment: object, end: End) -> None:
+            self.story.checkpoint((moment, end))  # type: ignore[arg-type]
+
+        @precondition(lambda self: self.story.frozen)
+        @rule()
+        def go_on(self) -> None:
+            self.story.thaw()
+
+        @rule()
+        def change_prefix(self) -> None:
+            self.story.change_prefix()
+
+        def teardown(self) -> None:
+            try:
+                self.story.finish()
+            finally:
+                self.story.close()
+
+    return Rescaling
+
+
+@pytest.mark.timeout(900)
+def test_any_story_ends_with_every_record_once(
+    broker: str, unique: str, client: TransactionClient, make_topic: Callable[..., str]
+) -> None:
+    def make() -> Story:
+        return Story(
+            bootstrap=broker, source=make_topic(3, "in"), sink=make_topic(2, "out"),
+            prefix=f"{unique}.{uuid.uuid4().hex[:6]}", client=client,
+        )  # fmt: skip
+
+    run_state_machine_as_test(
+        machine(make),
+        settings=settings(
+            max_examples=_EXAMPLES, stateful_step_count=10, suppress_health_check=list(HealthCheck),
+            report_multiple_bugs=False,
+        ),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_soaks_schedules(
+    seed: int, broker: str, unique: str, client: TransactionClient, make_topic: Callable[..., str]
+) -> None:
+    """The first of those that ``python -m tests.soak`` runs by the thousand."""
+    Schedule(seed).run(broker, client, make_topic, prefix=unique)

@@ -1,0 +1,283 @@
+"""One attempt of a job without Spark: driver and tasks as the engine wires them, that can be killed or frozen anywhere.
+
+Everything that touches a broker is the real code: recovery, enumerator, readers, writers, coordinator, committer.
+Killed means that nothing more is said to anybody; frozen, that the process stands still (a long pause, a paused
+machine) and may go on later, when another attempt has long taken over.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sparkapp.checkpoint.coordinator import CheckpointCoordinator, PreCommitted
+from sparkapp.checkpoint.recovery import Recovery, recover
+from sparkapp.checkpoint.store import MemoryStore, Stored
+from sparkapp.checkpoint.transaction_control import KafkaTransactionControl
+from sparkapp.model.checkpoint import CheckpointDocument
+from sparkapp.model.client_config import consumer_config
+from sparkapp.model.committable import KafkaCommittable
+from sparkapp.model.errors import KafkaSparkJobError
+from sparkapp.model.job import Job
+from sparkapp.model.protocol import ProtocolStep, no_hook
+from sparkapp.model.settlement import offset_mark
+from sparkapp.model.split import KafkaPartitionSplit, splits_by_subtask
+from sparkapp.model.transactional_id import TransactionalIdHint
+from sparkapp.native.batch import open_consumer, open_producer
+from sparkapp.sink.committer import KafkaCommitter, Settled
+from sparkapp.sink.producer_pool import ProducerPool
+from sparkapp.sink.transaction_client import TransactionClient
+from sparkapp.sink.writer import KafkaWriter, producer_config
+from sparkapp.source.cluster import KafkaClusterView
+from sparkapp.source.enumerator import enumerator_of
+from sparkapp.source.offset_committer import OffsetCommitter
+from tests.support.commit_counter import CommitCounter
+
+NOW = "2026-11-21T12:00:00Z"
+WORKERS = 2
+"""Worker processes of a life; Spark gives a subtask to any of them."""
+
+
+class Moment(StrEnum):
+    """Where a life may end: the steps of a start, and of a checkpoint (:class:`ProtocolStep`'s names)."""
+
+    AFTER_CLAIM = "after-claim"
+    AFTER_SETTLE = "after-settle"
+    AFTER_ABORT = "after-abort"
+    AFTER_BEGIN = "after-begin"
+    BEFORE_FLUSH = "before-flush"
+    AFTER_FLUSH = "after-flush"
+    AFTER_WRITE = "after-write"
+    BETWEEN_COMMITS = "between-commits"
+    AFTER_COMMITS = "after-commits"
+
+
+OF_A_START = tuple(Moment)[:4]
+OF_A_CHECKPOINT = tuple(Moment)[4:]
+
+
+class End(StrEnum):
+    KILL = "kill"
+    FREEZE = "freeze"
+
+
+class Killed(BaseException):
+    """Ends the thread that is the life's process; nothing catches it."""
+
+
+class SharedStore(MemoryStore):
+    """The job's ConfigMap: one at a time, whoever comes too late is refused."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._lock = threading.Lock()
+
+    def write(self, text: str, *, expected: str) -> str:
+        with self._lock:
+            return super().write(text, expected=expected)
+
+
+class _WatchedStore:
+    def __init__(self, store: SharedStore, passed: Callable[[Moment], None]) -> None:
+        self._store, self._passed = store, passed
+        self._claimed = False
+
+    def read(self) -> Stored:
+        return self._store.read()
+
+    def write(self, text: str, *, expected: str) -> str:
+        version = self._store.write(text, expected=expected)
+        if not self._claimed:
+            self._claimed = True
+            self._passed(Moment.AFTER_CLAIM)
+        return version
+
+
+class _WatchedControl:
+    def __init__(self, control: KafkaTransactionControl, passed: Callable[[Moment], None]) -> None:
+        self._control, self._passed = control, passed
+
+    def settle(self, document: CheckpointDocument) -> Sequence[Settled]:
+        settled = self._control.settle(document)
+        self._passed(Moment.AFTER_SETTLE)
+        return settled
+
+    def abort_lingering(self, prefixes: Sequence[str], hint: TransactionalIdHint) -> int:
+        aborted = self._control.abort_lingering(prefixes, hint)
+        self._passed(Moment.AFTER_ABORT)
+        return aborted
+
+
+@dataclass
+class Life:
+    """Made for one attempt; :meth:`start`, then :meth:`checkpoint` again and again, each in a thread of the life's own.
+
+    :param keep: what the transform lets through, by the number in a record's value.
+    :param stepwise: commits go one after the other, so that a life can end between two of them.
+    """
+
+    job: Job
+    store: SharedStore
+    keep: Callable[[pa.Array], pa.Array]
+    dice: random.Random
+    stepwise: bool = True
+    failure: KafkaSparkJobError | None = None
+    recovery: Recovery | None = None
+    _stop: tuple[Moment, End] | None = None
+    _thread: threading.Thread | None = None
+    _error: BaseException | None = None
+    _frozen: threading.Event = field(default_factory=threading.Event)
+    _thawed: threading.Event = field(default_factory=threading.Event)
+
+    def __post_init__(self) -> None:
+        job = self.job
+        self._config = consumer_config(job, password="")
+        self._shared = {"bootstrap.servers": job.spec.kafka.bootstrap_servers, "client.id": f"life-{job.attempt}"}
+        self._cluster = KafkaClusterView(self._config, read_committed=True)
+        self._client = TransactionClient(self._shared)
+        self._group_offsets = OffsetCommitter(self._config, CommitCounter())
+        self._readers = [open_consumer(self._config) for _ in range(WORKERS)]
+        self._pools = [
+            ProducerPool(
+                open_producer=open_producer, client=self._client, config=producer_config(job, self._shared), timeout=30
+            )
+            for _ in range(WORKERS)
+        ]
+
+    @property
+    def frozen(self) -> bool:
+        return self._frozen.is_set() and not self._thawed.is_set()
+
+    @property
+    def lag(self) -> int:
+        return self._enumerator.measure_lag()
+
+    def start(self, stop: tuple[Moment, End] | None = None) -> None:
+        """Recovery and everything else up to the first checkpoint."""
+        self._act(self._start, stop)
+
+    def checkpoint(self, stop: tuple[Moment, End] | None = None, *, retry: bool = False) -> None:
+        """Plans, reads, writes and completes one checkpoint; nothing where nothing is new.
+
+        :param retry: a task's first try ends after its pre-commit, as its worker dies, and is tried in another one.
+        """
+        self._act(lambda: self._checkpoint(retry), stop)
+
+    def thaw(self) -> None:
+        """A frozen life goes on from where it stood, and then ends."""
+        assert self._thread is not None
+        self._thawed.set()
+        self._thread.join(120)
+        assert not self._thread.is_alive(), "a life that went on does not end"
+        self._raise_defects()
+        self.close()
+
+    def close(self) -> None:
+        """Ends the clients without a word about transactions."""
+        for one in (*self._pools, *self._readers, self._group_offsets, self._client, self._cluster):
+            one.close()
+
+    def _act(self, what: Callable[[], None], stop: tuple[Moment, End] | None) -> None:
+        assert self.failure is None
+        self._stop, self._error = stop, None
+
+        def run() -> None:
+            try:
+                what()
+            except BaseException as error:
+                self._error = error
+
+        self._thread = threading.Thread(target=run, name=f"life-{self.job.attempt}")
+        self._thread.start()
+        while self._thread.is_alive() and not self._frozen.is_set():
+            self._thread.join(0.002)
+        if not self._frozen.is_set():
+            self._raise_defects()
+
+    def _raise_defects(self) -> None:
+        """An error of the tree ends an attempt; anything else is a defect."""
+        if isinstance(self._error, KafkaSparkJobError):
+            self.failure = self._error
+        elif self._error is not None and not isinstance(self._error, Killed):
+            raise self._error
+
+    def _passed(self, moment: Moment) -> None:
+        if self._stop is None or self._stop[0] is not moment:
+            return
+        end, self._stop = self._stop[1], None
+        if end is End.KILL:
+            raise Killed
+        self._frozen.set()
+        self._thawed.wait()
+
+    def _step(self, step: ProtocolStep, _: int) -> None:
+        self._passed(Moment(step.value))
+
+    def _start(self) -> None:
+        job = self.job
+        store = _WatchedStore(self.store, self._passed)
+        control = _WatchedControl(KafkaTransactionControl(job, self._client, self._config), self._passed)
+        self.recovery = recovery = recover(job, store=store, control=control, now=NOW)
+        self._enumerator = enumerator_of(job.spec, self._cluster, warn=lambda *_: None)
+        self._enumerator.start(None if recovery.first_start else recovery.document.offsets)
+        self._coordinator = CheckpointCoordinator(
+            job, store=store, document=recovery.document, version=recovery.version,
+            committer=KafkaCommitter(self._client, None), group_offsets=self._group_offsets, now=lambda: NOW,
+            hook=self._step if self.stepwise else no_hook,
+        )  # fmt: skip
+        self._coordinator.begin(self._enumerator.unplanned())
+        self._passed(Moment.AFTER_BEGIN)
+        self._settled = recovery.document.checkpoint_id
+
+    def _checkpoint(self, retry: bool) -> None:
+        splits = self._enumerator.plan()
+        if not any(split.size for split in splits):
+            return
+        checkpoint_id = self._coordinator.document.checkpoint_id + 1
+        self._coordinator.prepare(splits)
+        groups = splits_by_subtask(splits, self.job.spec.parallelism)
+        committables: list[KafkaCommittable | None] = []
+        records = 0
+        for subtask, ranges in groups.items():
+            worker = self.dice.randrange(WORKERS)
+            if retry:
+                self._task(worker, subtask, ranges, checkpoint_id)
+                worker = (worker + 1) % WORKERS
+            if len(committables) == len(groups) - 1:
+                self._passed(Moment.BEFORE_FLUSH)
+            committable, written = self._task(worker, subtask, ranges, checkpoint_id)
+            committables.append(committable)
+            records += written
+        self._coordinator.complete(
+            PreCommitted(
+                checkpoint_id=checkpoint_id, splits=splits, aligned=True,
+                committables=tuple(one for one in committables if one is not None), records_out=records,
+            )
+        )  # fmt: skip
+        self._enumerator.complete(splits)
+        self._settled = checkpoint_id
+
+    def _task(
+        self, worker: int, subtask: int, ranges: tuple[KafkaPartitionSplit, ...], checkpoint_id: int
+    ) -> tuple[KafkaCommittable | None, int]:
+        spec = self.job.spec
+        writer = KafkaWriter(
+            spec.sink, pool=self._pools[worker], subtask=subtask, parallelism=spec.parallelism,
+            next_free=self._coordinator.next_free, timeout=30,
+        )  # fmt: skip
+        writer.notify_committed(self._settled)
+        writer.begin(checkpoint_id)
+        for batch in self._readers[worker].read(ranges):
+            values = batch.column("value")
+            kept = values.filter(self.keep(pc.cast(pc.cast(values, pa.string()), pa.int64())))
+            if len(kept):
+                writer.write(pa.RecordBatch.from_pydict({"value": kept}))
+        metadata = offset_mark(self.job.uid, self.job.attempt, checkpoint_id)
+        committable = writer.pre_commit(ranges, group_id=spec.source.group_id, metadata=metadata)
+        return committable, writer.records

@@ -1,0 +1,178 @@
+"""A job's story over many lives, and its oracle: what a reader of committed records sees in the end.
+
+Driven by tests that choose the steps, by a hypothesis state machine and by the soak, which throws dice.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from confluent_kafka import Producer
+
+from sparkapp.model.deadline import Deadline
+from sparkapp.model.job import Job, JobSpec, KafkaCluster, Sink, Source, Transform
+from sparkapp.model.positions import Startup, StartupMode
+from sparkapp.sink.transaction_client import TransactionClient
+from tests.support import visibility
+from tests.support.protocol_life import End, Life, Moment, SharedStore
+
+UID = "uid-of-the-story"
+_MODULUS = 5
+_LIVES = 12
+
+
+def kept(numbers: pa.Array) -> pa.Array:
+    """The transform: one number of five is left out, so that a subtask may have read and yet produced nothing."""
+    return pc.not_equal(pc.subtract(numbers, pc.multiply(pc.divide(numbers, _MODULUS), _MODULUS)), 0)
+
+
+@dataclass
+class Story:
+    """One job.
+
+    :param source: topic of the records, ``sink`` where they go, both made by the caller.
+    :param prefix: transactional id prefix and consumer group of the job alone.
+    :param timeout: seconds until the broker aborts a transaction; a short one is one more fault.
+    """
+
+    bootstrap: str
+    source: str
+    sink: str
+    prefix: str
+    client: TransactionClient
+    timeout: int = 60
+    partitions: int = 3
+    dice: random.Random = field(default_factory=lambda: random.Random(0))
+    told: list[str] = field(default_factory=list)
+    """What happened, for a person who reads a failure."""
+
+    def __post_init__(self) -> None:
+        self._store = SharedStore()
+        self._attempt = 0
+        self._produced = 0
+        self._prefix = self.prefix
+        self._life: Life | None = None
+        self._frozen: list[Life] = []
+        self._producer = Producer({"bootstrap.servers": self.bootstrap, "linger.ms": 1})
+
+    @property
+    def running(self) -> bool:
+        return self._life is not None
+
+    @property
+    def frozen(self) -> int:
+        return len(self._frozen)
+
+    def produce(self, count: int) -> None:
+        """The next numbers, one after the other round the partitions; a big step leaves some without news."""
+        for number in range(self._produced, self._produced + count):
+            self._producer.produce(self.source, str(number), partition=number // 3 % self.partitions)
+        assert self._producer.flush(30) == 0
+        self._produced += count
+
+    def start(
+        self, parallelism: int, pool_size: int = 2, stop: tuple[Moment, End] | None = None, *, stepwise: bool = True
+    ) -> None:
+        """The next attempt, whatever became of the former one."""
+        self.kill()
+        self._attempt += 1
+        life = Life(
+            self._job(parallelism, pool_size), self._store, kept, random.Random(self.dice.random()), stepwise=stepwise
+        )
+        self._tell(f"start P={parallelism} pool={pool_size}", stop)
+        life.start(stop)
+        self._after(life, ended=stop is not None)
+
+    def checkpoint(self, stop: tuple[Moment, End] | None = None, *, retry: bool = False) -> None:
+        """One checkpoint of the running life; with a stop the life ends there."""
+        assert self._life is not None
+        self._tell(f"checkpoint{' with a task tried twice' if retry else ''}", stop)
+        self._life.checkpoint(stop, retry=retry)
+        self._after(self._life, ended=stop is not None)
+
+    def kill(self) -> None:
+        """The running life ends between two checkpoints."""
+        if self._life is not None:
+            self._life.close()
+            self._life = None
+
+    def thaw(self) -> None:
+        """The life that has been frozen longest goes on, in the middle of what it did, and ends."""
+        life = self._frozen.pop(0)
+        self._tell(f"attempt {life.job.attempt} goes on", None)
+        life.thaw()
+
+    def change_prefix(self) -> None:
+        """From the next attempt on."""
+        self._prefix = f"{self.prefix}.{self._attempt}"
+        self._tell("prefix changes", None)
+
+    def expire(self) -> None:
+        """Time passes until the broker has aborted whatever is open."""
+        self._tell("transactions expire", None)
+        deadline = Deadline.after(self.timeout + 30)
+        while visibility.open_transactions(self.client, self.prefix):
+            assert not deadline.expired, "the broker does not end transactions that are too old"
+            time.sleep(deadline.bound(0.1))
+
+    def finish(self, parallelism: int = 2) -> None:
+        """Runs to the end of the source and holds the result against what was produced."""
+        lives = 0
+        while self._life is None or self._life.lag:
+            if self._life is None:
+                lives += 1
+                assert lives <= _LIVES, f"no life gets through: {self.told}"
+                self.start(parallelism)
+            else:
+                self.checkpoint()
+        while self._frozen:
+            self.thaw()
+        self.kill()
+        # What is committed is visible once its markers are written.
+        still_open = visibility.open_transactions(self.client, self.prefix)
+        found = Counter(visibility.numbers(self.bootstrap, self.sink))
+        expected = Counter(number for number in range(self._produced) if number % _MODULUS)
+        lost, more = expected - found, found - expected
+        assert not lost, f"lost {sorted(lost)[:20]}: {self.told}"
+        assert not more, f"more than once {sorted(more)[:20]}: {self.told}"
+        assert still_open == [], f"open {still_open}: {self.told}"
+
+    def close(self) -> None:
+        self.kill()
+        while self._frozen:
+            self._frozen.pop().thaw()
+
+    def _after(self, life: Life, *, ended: bool) -> None:
+        self._life = life
+        if life.failure is not None:
+            self.told.append(f"  ended by {type(life.failure).__name__}: {life.failure}")
+            self.kill()
+        elif life.frozen:
+            self._frozen.append(life)
+            self._life = None
+        elif ended:
+            self.kill()
+
+    def _tell(self, what: str, stop: tuple[Moment, End] | None) -> None:
+        self.told.append(f"{self._attempt}: {what}{f', {stop[1]} {stop[0]}' if stop else ''}")
+
+    def _job(self, parallelism: int, pool_size: int) -> Job:
+        spec = JobSpec(
+            kafka=KafkaCluster(bootstrap_servers=self.bootstrap),
+            source=Source(
+                topics=(self.source,), group_id=self.prefix, startup=Startup(mode=StartupMode.EARLIEST),
+                max_offsets_per_checkpoint=40,
+            ),
+            transform=Transform(),
+            sink=Sink(
+                topic=self.sink, transactional_id_prefix=self._prefix, producers_pool_size=pool_size,
+                transaction_timeout_seconds=self.timeout,
+            ),
+            parallelism=parallelism,
+        )  # fmt: skip
+        return Job(namespace="ns", name="story", uid=UID, generation=1, attempt=self._attempt, spec=spec)
