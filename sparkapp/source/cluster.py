@@ -81,7 +81,9 @@ class KafkaClusterView:
         self._isolation = IsolationLevel.READ_COMMITTED if read_committed else IsolationLevel.READ_UNCOMMITTED
 
     def close(self) -> None:
+        """Ends both clients; the one for questions has no other way to end than that nobody holds it any more."""
         self._consumer.close()
+        del self._admin
 
     def topics(self) -> dict[str, int]:
         metadata = self._patiently(

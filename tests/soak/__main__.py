@@ -10,14 +10,9 @@ import multiprocessing
 import sys
 import tempfile
 import time
-import traceback
-import uuid
 from pathlib import Path
 
-from confluent_kafka.admin import AdminClient, NewTopic
-
-from sparkapp.sink.transaction_client import TransactionClient
-from tests.soak.schedule import Schedule
+from tests.soak.schedule import run_one
 
 _OVERRIDES = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "500"}
 
@@ -52,7 +47,7 @@ def _soak(options: argparse.Namespace, bootstrap: str) -> int:
     # Each schedule in a process of its own: what a killed life leaves behind in a client's threads ends with it.
     context = multiprocessing.get_context("spawn")
     with context.Pool(options.workers, maxtasksperchild=20) as pool:
-        for seed, trace in pool.imap_unordered(_run, seeds):
+        for seed, trace in pool.imap_unordered(run_one, seeds):
             if trace is None:
                 break
             if trace:
@@ -65,32 +60,6 @@ def _soak(options: argparse.Namespace, bootstrap: str) -> int:
         pool.terminate()
     print(f"{clean} schedules clean, failed seeds: {failed or 'none'}; {time.monotonic() - began:.0f} s")
     return 1 if failed else 0
-
-
-def _run(work: tuple[str, int, float]) -> tuple[int, str | None]:
-    """A schedule's seed with its trace: empty if clean, None if the time is up."""
-    bootstrap, seed, until = work
-    if time.monotonic() > until:
-        return seed, None
-    admin = AdminClient({"bootstrap.servers": bootstrap})
-    client = TransactionClient({"bootstrap.servers": bootstrap})
-    run = uuid.uuid4().hex[:8]
-
-    def make_topic(partitions: int, name: str) -> str:
-        topic = f"soak.{run}.{seed}.{name}"
-        admin.create_topics([NewTopic(topic, partitions, 1)])[topic].result(30)
-        return topic
-
-    schedule = Schedule(seed)
-    try:
-        schedule.run(bootstrap, client, make_topic, prefix=f"soak.{run}")
-    except Exception:
-        return seed, traceback.format_exc() + "\n".join(schedule.told)
-    finally:
-        client.close()
-    for future in admin.delete_topics([f"soak.{run}.{seed}.{name}" for name in ("in", "out")]).values():
-        future.result(30)
-    return seed, ""
 
 
 if __name__ == "__main__":

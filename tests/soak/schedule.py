@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import random
+import time
+import traceback
+import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field
+
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from sparkapp.sink.transaction_client import TransactionClient
 from tests.support.protocol_life import OF_A_CHECKPOINT, OF_A_START, End, Moment
@@ -66,3 +71,32 @@ class Schedule:
     @staticmethod
     def _end(dice: random.Random) -> End:
         return End.FREEZE if dice.random() < 0.3 else End.KILL
+
+
+def run_one(work: tuple[str, int, float]) -> tuple[int, str | None]:
+    """One schedule in a process of the soak: its seed, and its trace (empty if clean, None if the time is up).
+
+    :param work: the broker's address, the seed, and when the time is up by the monotonic clock.
+    """
+    bootstrap, seed, until = work
+    if time.monotonic() > until:
+        return seed, None
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    client = TransactionClient({"bootstrap.servers": bootstrap})
+    run = uuid.uuid4().hex[:8]
+
+    def make_topic(partitions: int, name: str) -> str:
+        topic = f"soak.{run}.{seed}.{name}"
+        admin.create_topics([NewTopic(topic, partitions, 1)])[topic].result(30)
+        return topic
+
+    schedule = Schedule(seed)
+    try:
+        schedule.run(bootstrap, client, make_topic, prefix=f"soak.{run}")
+    except Exception:
+        return seed, traceback.format_exc() + "\n".join(schedule.told)
+    finally:
+        client.close()
+    for future in admin.delete_topics([f"soak.{run}.{seed}.{name}" for name in ("in", "out")]).values():
+        future.result(30)
+    return seed, ""
