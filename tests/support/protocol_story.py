@@ -58,6 +58,7 @@ class Story:
         self._prefix = self.prefix
         self._life: Life | None = None
         self._frozen: list[Life] = []
+        self._thawed = False
         self._producer = Producer({"bootstrap.servers": self.bootstrap, "linger.ms": 1})
 
     @property
@@ -81,6 +82,7 @@ class Story:
         """The next attempt, whatever became of the former one."""
         self.kill()
         self._attempt += 1
+        self._thawed = False
         life = Life(
             self._job(parallelism, pool_size), self._store, kept, random.Random(self.dice.random()), stepwise=stepwise
         )
@@ -103,6 +105,7 @@ class Story:
 
     def thaw(self) -> None:
         """The life that has been frozen longest goes on, in the middle of what it did, and ends."""
+        self._thawed = True
         life = self._frozen.pop(0)
         self._tell(f"attempt {life.job.attempt} goes on", None)
         life.thaw()
@@ -122,16 +125,13 @@ class Story:
 
     def finish(self, parallelism: int = 2) -> None:
         """Runs to the end of the source and holds the result against what was produced."""
-        lives = 0
-        while self._life is None or self._life.lag:
-            if self._life is None:
-                lives += 1
-                assert lives <= _LIVES, f"no life gets through: {self.told}"
-                self.start(parallelism)
-            else:
-                self.checkpoint()
+        self._read_all(parallelism)
         while self._frozen:
             self.thaw()
+        if self._thawed:
+            # What a life began that others had superseded is open until the broker's time-out, or until somebody starts.
+            self.kill()
+            self._read_all(parallelism)
         self.kill()
         # What is committed is visible once its markers are written.
         still_open = visibility.open_transactions(self.client, self.prefix)
@@ -141,6 +141,16 @@ class Story:
         assert not lost, f"lost {sorted(lost)[:20]}: {self.told}"
         assert not more, f"more than once {sorted(more)[:20]}: {self.told}"
         assert still_open == [], f"open {still_open}: {self.told}"
+
+    def _read_all(self, parallelism: int) -> None:
+        lives = 0
+        while self._life is None or self._life.lag:
+            if self._life is None:
+                lives += 1
+                assert lives <= _LIVES, f"no life gets through: {self.told}"
+                self.start(parallelism)
+            else:
+                self.checkpoint()
 
     def close(self) -> None:
         self.kill()
