@@ -129,7 +129,7 @@ class Story:
         while self._frozen:
             self.thaw()
         if self._thawed:
-            # What a life began that others had superseded is open until the broker's time-out, or until somebody starts.
+            # What a superseded life began is open until the broker's time-out, or until somebody starts.
             self.kill()
             self._read_all(parallelism)
         self.kill()
