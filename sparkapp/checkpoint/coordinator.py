@@ -50,7 +50,7 @@ class PreCommitted:
     """One checkpoint whose subtasks have all pre-committed.
 
     :param splits: every known partition with this checkpoint's range.
-    :param aligned: whether each subtask wrote exactly what it read.
+    :param aligned: whether each subtask wrote exactly what it read, whole partitions of it.
     :param engine: what the engine wants back on a restart.
     :param engine_has_state: whether the engine keeps operator state outside the document.
     """
