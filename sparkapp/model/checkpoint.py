@@ -66,7 +66,7 @@ class CheckpointDocument:
     :param engine: opaque text of the engine (Spark's batch metadata), restored with the checkpoint.
     :param engine_has_state: True where operators keep state that moved on with this checkpoint.
     :param drained: True where the driver stopped at this checkpoint on request and left nothing open.
-    :param stops: where each partition of a bounded job ends; empty for one without an end.
+    :param stops: where each partition of a bounded job ends, as far as that is known; empty for one without an end.
     :param stopping: the choice that the stops came from (:attr:`Stopping.fingerprint`): another one fixes new stops.
     :param finished: True where a bounded job has completed all that it is to read.
     """

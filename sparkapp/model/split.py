@@ -53,6 +53,14 @@ def splits_by_subtask(
     return {subtask: tuple(groups[subtask]) for subtask in sorted(groups)}
 
 
+def cut_at(splits: Iterable[KafkaPartitionSplit], stops: Offsets) -> tuple[KafkaPartitionSplit, ...]:
+    """The splits, each ended at its partition's stop where there is one before its own. Pure."""
+    return tuple(
+        KafkaPartitionSplit(split.partition, split.start, min(split.stop, stops.get(split.partition, split.stop)))
+        for split in splits
+    )
+
+
 class Assignment(NamedTuple):
     """Who reads what in one checkpoint.
 

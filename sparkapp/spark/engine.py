@@ -21,11 +21,12 @@ from sparkapp.model.job import Job
 from sparkapp.model.job_codec import encode_job
 from sparkapp.model.protocol import ProtocolStep
 from sparkapp.model.semantic import OffsetCommitMode
-from sparkapp.model.split import Assignment, KafkaPartitionSplit, assign
+from sparkapp.model.split import Assignment, KafkaPartitionSplit, assign, cut_at
 from sparkapp.native.interface import ALL_COLUMNS
 from sparkapp.source.enumerator import KafkaSourceEnumerator
 from sparkapp.spark import lineage, query_log
 from sparkapp.spark.data_source import FORMAT, KafkaSparkDataSource
+from sparkapp.spark.end_of_stream import stops_found
 from sparkapp.spark.failures import original_error
 from sparkapp.spark.planner import PlannerServer, SubtaskSplits
 from sparkapp.spark.record_policy import require_aligned, skipped_records
@@ -257,10 +258,16 @@ class MicroBatchEngine:
         self._coordinator.prepare(splits)
         frame, orders, aligned = self._orders(frame, checkpoint_id, splits)
         results = self._write(frame, orders, checkpoint_id)
+        readers = len(self._assigned(splits).by_subtask)
+        stops = stops_found(self._job.spec, self._spark, self._query_name, readers)
+        for partition, stop in sorted(stops.items()):
+            LOG.info("%s ends at offset %d: source.stopping.predicate", partition, stop - 1)
+        splits = cut_at(splits, stops)
         completed = self._coordinator.complete(
             PreCommitted(
                 checkpoint_id=checkpoint_id,
                 splits=splits,
+                stops=stops,
                 aligned=aligned,
                 committables=tuple(one.committable for one in results if one.committable is not None),
                 records_out=sum(one.records for one in results),
@@ -272,7 +279,7 @@ class MicroBatchEngine:
                 engine_has_state=query_log.has_operator_state(self._folder),
             )
         )
-        self._enumerator.complete(splits)
+        self._enumerator.complete(splits, stops)
         self._pending = None
         self._settled = checkpoint_id
         if completed is not None:

@@ -102,6 +102,13 @@ def test_every_field():
     assert (found.parallelism, found.checkpoint_interval_seconds) == (4, 2)
 
 
+def test_a_partition_in_pieces_has_no_end_record():
+    source = {"stopping": {"predicate": "value = 'END'"}, "maxRecordsPerSplit": 10}
+    with pytest.raises(ConfigurationError, match=r"maxRecordsPerSplit: 0, or remove source\.stopping\.predicate"):
+        parsed(spec(source=source))
+    assert parsed(spec(source={**source, "maxRecordsPerSplit": 0})).source.stopping.bounded
+
+
 @pytest.mark.parametrize("value", [SMALLEST, FULL], ids=["smallest", "full"])
 def test_the_driver_reads_back_what_the_operator_wrote(value):
     job = Job(namespace="shop", name="orders", uid="uid", generation=3, attempt=2, spec=parsed(value))
