@@ -23,7 +23,7 @@ class ConditionType(StrEnum):
     """The checkpoint document allows to go on; False stops the job: StateMissing, StateCorrupt, StateForeign …"""
     CHECKPOINT_HEALTHY = "CheckpointHealthy"
     FINISHED = "Finished"
-    """A bounded job has read to its stopping offsets; only such jobs have it."""
+    """A bounded job has read to its end; only such jobs have it."""
 
 
 class ConditionStatus(StrEnum):

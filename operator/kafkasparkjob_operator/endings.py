@@ -52,7 +52,7 @@ def ending_of(driver: PodView | None, *, attempt: int, document: CheckpointDocum
         return Ending(
             outcome=Outcome.FINISHED,
             reason="Finished",
-            message=f"read to its stopping offsets; checkpoint {document.checkpoint_id} is the last",
+            message=f"read to its end; checkpoint {document.checkpoint_id} is the last",
         )
     if driver is None:
         if drained and document is not None:

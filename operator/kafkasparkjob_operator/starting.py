@@ -145,7 +145,7 @@ def _held_back(draft: StatusDraft, *, generation: int) -> Decision | None:
     failure = draft.section("lastFailure")
     tried = draft.section("attempt").get("generation") == generation
     if tried and draft.section("attempt").get("outcome") == Outcome.FINISHED:
-        message = "read to its stopping offsets; change source.stopping or raise restartNonce to start it again"
+        message = "read to its end; change source.stopping or raise restartNonce to start it again"
         draft.set_state(JobState.FINISHED, reason="Finished", message=message)
         return Decision()
     if failure.get("fatal") is True and failure.get("generation") == generation:

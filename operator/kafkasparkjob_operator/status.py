@@ -25,7 +25,7 @@ class JobState(StrEnum):
     SUSPENDED = "Suspended"
     FAILED = "Failed"
     FINISHED = "Finished"
-    """A bounded job has read to its stopping offsets; only a change of the resource starts it again."""
+    """A bounded job has read to its end; only a change of the resource starts it again."""
 
 
 class StatusDraft:

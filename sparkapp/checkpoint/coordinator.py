@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from sparkapp.checkpoint.store import CheckpointStore
@@ -50,7 +50,8 @@ class PreCommitted:
     """One checkpoint whose subtasks have all pre-committed.
 
     :param splits: every known partition with this checkpoint's range.
-    :param aligned: whether each subtask wrote exactly what it read.
+    :param stops: where partitions were found to end in it; their splits end there, too.
+    :param aligned: whether each subtask wrote exactly what it read, whole partitions of it.
     :param engine: what the engine wants back on a restart.
     :param engine_has_state: whether the engine keeps operator state outside the document.
     """
@@ -60,6 +61,7 @@ class PreCommitted:
     aligned: bool
     committables: tuple[KafkaCommittable, ...]
     records_out: int
+    stops: Mapping[TopicPartition, int] = field(default_factory=dict)
     records_skipped: int = 0
     records_dead_lettered: int = 0
     engine: str = ""
@@ -115,6 +117,7 @@ class CheckpointCoordinator:
         self._next_free = document.hint.next_free_transactional_id
         self._mode = effective_offset_commit_mode(job.spec.source.offset_commit, sink.semantic)
         self._placed: set[TopicPartition] = set()
+        self._was_finished = document.finished
 
     @property
     def document(self) -> CheckpointDocument:
@@ -157,10 +160,16 @@ class CheckpointCoordinator:
         Only where offsets move inside the transactions: the mark tells a lost transaction from one that was committed
         even if the group was ahead of the job, or is new.
 
+        Commits beside the transactions of former checkpoints are over before, or withdrawn: of two offsets the broker
+        keeps the one that reached it last, though the other's transaction be committed later.
+
         :raises KafkaAccessError: the group may not be written; its transactions would be refused, too.
         """
         if self._mode is not OffsetCommitMode.IN_TRANSACTION or self._group_offsets is None:
             return
+        read = [split.partition for split in splits if split.size]
+        if not self._group_offsets.withdraw(read, _WITHDRAW_SECONDS):
+            LOG.warning("a commit of group offsets is under way for more than %g s", _WITHDRAW_SECONDS)
         starts = {split.partition: split.start for split in splits if split.partition not in self._placed}
         if starts:
             self._group_offsets.place(starts, self._mark(self._document.checkpoint_id))
@@ -198,6 +207,15 @@ class CheckpointCoordinator:
             commit_millis=round((committed - written) * 1000),
         )
 
+    def commit_ends(self) -> None:
+        """Commits to the group where its partitions ended; called by the driver once a bounded job has read everything.
+
+        A transaction that holds what precedes an end carries the offset that its task has read to. It is put right
+        after the checkpoint (:func:`offsets_to_commit`), but not by a driver that dies in between.
+        """
+        if self._group_offsets is not None and self._job.spec.source.stopping.predicate and not self._was_finished:
+            self._group_offsets.commit(self._document.offsets, self._mark(self._document.checkpoint_id))
+
     def drained(self, *, finished: bool = False) -> None:
         """Marks the last checkpoint as an orderly stop: nothing is open, nothing has to be settled.
 
@@ -220,7 +238,7 @@ class CheckpointCoordinator:
             witness_group=self._job.spec.source.group_id if self._witnessed(checkpoint) else "",
             engine=checkpoint.engine,
             engine_has_state=checkpoint.engine_has_state,
-            stops=self._document.stops,
+            stops={**self._document.stops, **checkpoint.stops},
             stopping=self._document.stopping,
             counters=self._document.counters.plus(
                 records_in=sum(split.size for split in checkpoint.splits),
@@ -246,9 +264,6 @@ class CheckpointCoordinator:
     def _commit(self, checkpoint: PreCommitted) -> None:
         if not checkpoint.committables:
             return
-        inside = {split.partition for one in checkpoint.committables for split in one.ranges}
-        if inside and self._group_offsets is not None and not self._group_offsets.withdraw(inside, _WITHDRAW_SECONDS):
-            LOG.warning("a commit of group offsets is under way for more than %g s", _WITHDRAW_SECONDS)
         watched = None if self._hook is no_hook else self._between(checkpoint)
         settled = self._committer.commit(checkpoint.committables, after_each=watched)
         bad = [one for one in settled if one.outcome is not Outcome.COMMITTED]
@@ -273,12 +288,13 @@ def offsets_to_commit(checkpoint: PreCommitted, mode: OffsetCommitMode) -> dict[
     """The offsets that a completed checkpoint commits to the group outside its transactions. Pure.
 
     Under IN_TRANSACTION these are the ranges of subtasks that produced nothing (a filter kept no record): they have no
-    transaction, and the group's lag should not stand still because of that.
+    transaction, and the group's lag should not stand still because of that. And those that end before the offset in
+    their transaction: the writer did not know of the record that ends the partition.
     """
     read = {split.partition: split.stop for split in checkpoint.splits if split.size}
     if mode is OffsetCommitMode.ON_CHECKPOINTS or (mode is OffsetCommitMode.IN_TRANSACTION and not checkpoint.aligned):
         return read
     if mode is OffsetCommitMode.IN_TRANSACTION:
-        inside = {split.partition for one in checkpoint.committables for split in one.ranges}
-        return {partition: offset for partition, offset in read.items() if partition not in inside}
+        inside = {split.partition: split.stop for one in checkpoint.committables for split in one.ranges}
+        return {partition: offset for partition, offset in read.items() if inside.get(partition) != offset}
     return {}

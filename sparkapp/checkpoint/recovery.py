@@ -62,7 +62,7 @@ def recover(job: Job, *, store: CheckpointStore, control: TransactionControl, no
     :param now: RFC 3339 time for the document.
     :raises CheckpointCorrupt: and its neighbours: the document cannot be trusted; nothing was changed.
     :raises CheckpointConflict: a newer attempt owns the state.
-    :raises StateUncertain: a shuffled checkpoint is part committed and part lost.
+    :raises StateUncertain: a checkpoint without ranges is part committed and part lost.
     """
     found = store.read()
     prefix = job.spec.sink.transactional_id_prefix
@@ -112,9 +112,10 @@ def splits_after(
     """The splits to go on from, and the ranges that were lost and must be read again. Pure.
 
     Where each subtask wrote what it read, exactly the lost ranges go back to their start. Where the pipeline shuffles,
-    a transaction holds records of every split: the whole checkpoint goes back if none of it was committed.
+    a transaction holds records of every split, and where a partition was cut among subtasks its ranges are not known:
+    the whole checkpoint goes back if none of it was committed.
 
-    :raises StateUncertain: a shuffled checkpoint is part committed and part lost, or neither could be proven.
+    :raises StateUncertain: a checkpoint without ranges is part committed and part lost, or neither could be proven.
     """
     uncertain = [one for one in settled if one.outcome is Outcome.UNCERTAIN]
     gone = [one for one in settled if one.outcome is Outcome.LOST]

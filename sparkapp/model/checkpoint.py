@@ -58,14 +58,15 @@ class CheckpointDocument:
     :param former_prefixes: prefixes of earlier lives whose transactions a restart still has to look for.
     :param hint: transactional id hint; the first hint where the semantic is not EXACTLY_ONCE.
     :param splits: every known partition with the range of this checkpoint; ``stop`` is where the next one starts.
-    :param aligned: True where each subtask wrote exactly what it read (no shuffle), so that committables have ranges.
+    :param aligned: True where each subtask wrote exactly what it read, whole partitions of it (no shuffle, no partition
+        cut among subtasks), so that committables have ranges.
     :param committables: the transactions that this document makes final; they may or may not be committed yet.
     :param witness_group: the group whose offsets are inside the committables' transactions, or empty; only they prove
         what became of a transaction that the coordinator no longer knows.
     :param engine: opaque text of the engine (Spark's batch metadata), restored with the checkpoint.
     :param engine_has_state: True where operators keep state that moved on with this checkpoint.
     :param drained: True where the driver stopped at this checkpoint on request and left nothing open.
-    :param stops: where each partition of a bounded job ends; empty for one without an end.
+    :param stops: where each partition of a bounded job ends, as far as that is known; empty for one without an end.
     :param stopping: the choice that the stops came from (:attr:`Stopping.fingerprint`): another one fixes new stops.
     :param finished: True where a bounded job has completed all that it is to read.
     """

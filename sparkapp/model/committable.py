@@ -23,7 +23,8 @@ class KafkaCommittable:
     :param records: records produced to the sink topic inside.
     :param dead_letters: records produced to the dead letter topic inside.
     :param ranges: the source ranges whose end offsets are inside the same transaction; empty where the pipeline
-        shuffles, for a subtask's output then has no source ranges of its own.
+        shuffles or cuts partitions, for a subtask's output then has no source ranges of its own. Read back from a
+        document they end with its splits, which may be before that offset where a partition has ended.
     """
 
     transactional_id: str

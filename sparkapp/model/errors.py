@@ -321,7 +321,8 @@ class PreCommitFailed(TransactionError):
 
 
 class StateUncertain(TransactionError):
-    """Part of a shuffled checkpoint is committed and part is lost: neither going on nor back is exactly once."""
+    """Part of a checkpoint that shuffles or cuts partitions is committed and part is lost: neither going on nor going
+    back is exactly once."""
 
     reason = "StateUncertain"
     fatal = True

@@ -166,7 +166,8 @@ def check_membership(
     _require(
         not bounded,
         "mode",
-        "Subscribe has no end, for others may read what is left: set source.stopping.mode: UNBOUNDED, or mode: Assign",
+        "Subscribe has no end, for others may read what is left:"
+        " set source.stopping.mode: UNBOUNDED without a predicate, or mode: Assign",
     )
     _require(
         not named_partitions,

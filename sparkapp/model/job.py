@@ -82,6 +82,7 @@ class Source:
 
     :param discovery_interval_seconds: at most 0 discovers once, at a start.
     :param max_rate_per_partition: records a second of one partition; 0 is no limit.
+    :param max_records_per_split: a partition with more in one checkpoint is read by several subtasks; 0 is no limit.
     :param max_drift_seconds: of record time, between partitions; 0 is no limit.
     """
 
@@ -98,6 +99,7 @@ class Source:
     isolation_level: IsolationLevel = IsolationLevel.READ_COMMITTED
     max_offsets_per_checkpoint: int = 1_000_000
     max_rate_per_partition: int = 0
+    max_records_per_split: int = 0
     max_drift_seconds: int = 0
     key_format: Format = Format.RAW
     value_format: Format = Format.RAW

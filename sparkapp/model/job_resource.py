@@ -68,6 +68,7 @@ def spec_from_resource(spec: Mapping[str, Any], *, namespace: str, name: str) ->
             isolation_level=source.choice("isolationLevel", IsolationLevel, IsolationLevel.READ_COMMITTED),
             max_offsets_per_checkpoint=source.integer("maxOffsetsPerCheckpoint", 1_000_000, low=1),
             max_rate_per_partition=source.integer("maxRatePerPartition", 0, low=0),
+            max_records_per_split=source.integer("maxRecordsPerSplit", 0, low=0),
             max_drift_seconds=source.child("watermarkAlignment").integer("maxDriftSeconds", 0, low=0),
             key_format=formats.choice("key", Format, Format.RAW),
             value_format=formats.choice("value", Format, Format.RAW),

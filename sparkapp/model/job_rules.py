@@ -123,6 +123,12 @@ def check_spec(spec: JobSpec) -> None:
         "spec.source.schemaRegistry.url",
         f"{source.schema_registry!r} must be http://host:port or https://host, without user or password",
     )
+    require(
+        not (source.stopping.predicate and source.max_records_per_split),
+        "spec.source.maxRecordsPerSplit",
+        "a partition that is read in pieces has no first record of which stopping.predicate is true:"
+        " set source.maxRecordsPerSplit: 0, or remove source.stopping.predicate",
+    )
     check_membership(
         source.group_membership, semantic=sink.semantic, startup=source.startup.mode.value,
         offset_commit=source.offset_commit, state_claim=spec.state_claim, bounded=source.stopping.bounded,

@@ -73,20 +73,28 @@ class Startup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stopping:
-    """``source.stopping``; see :class:`Startup` for the parameters."""
+    """``source.stopping``; see :class:`Startup` for the other parameters.
+
+    :param predicate: SQL expression; each partition ends at its first record of which it is true, or at the mode's
+        offset, whichever comes first. Empty for none.
+    """
 
     mode: StoppingMode = StoppingMode.UNBOUNDED
     timestamp_millis: int | None = None
     specific_offsets: tuple[PartitionOffset, ...] = ()
+    predicate: str = ""
 
     @property
     def bounded(self) -> bool:
-        return self.mode is not StoppingMode.UNBOUNDED
+        return self.mode is not StoppingMode.UNBOUNDED or bool(self.predicate)
 
     @property
     def fingerprint(self) -> str:
         """Equal for equal choices: the offsets in a checkpoint hold as long as the choice they came from."""
-        return json.dumps(asdict(self), sort_keys=True, separators=(",", ":")) if self.bounded else ""
+        if not self.bounded:
+            return ""
+        body = {name: value for name, value in asdict(self).items() if name != "predicate" or value}
+        return json.dumps(body, sort_keys=True, separators=(",", ":"))
 
 
 def startup_from(fields: Fields) -> Startup:
@@ -112,7 +120,10 @@ def stopping_from(fields: Fields) -> Stopping:
     :raises ConfigurationError: naming the field.
     """
     mode = fields.choice("mode", StoppingMode, StoppingMode.UNBOUNDED)
-    stopping = Stopping(mode=mode, timestamp_millis=_timestamp(fields), specific_offsets=_specific(fields))
+    stopping = Stopping(
+        mode=mode, timestamp_millis=_timestamp(fields), specific_offsets=_specific(fields),
+        predicate=fields.string("predicate", ""),
+    )  # fmt: skip
     _check("stopping", mode, stopping.timestamp_millis, stopping.specific_offsets)
     return stopping
 
@@ -133,6 +144,7 @@ def decode_stopping(body: Mapping[str, Any]) -> Stopping:
         mode=StoppingMode(body["mode"]),
         timestamp_millis=body["timestamp_millis"],
         specific_offsets=tuple(PartitionOffset(*one) for one in body["specific_offsets"]),
+        predicate=body["predicate"],
     )
 
 

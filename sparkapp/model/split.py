@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import heapq
+import itertools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from sparkapp.model.errors import InvalidArgument
 from sparkapp.model.partition import TopicPartition, split_owner
@@ -48,3 +51,53 @@ def splits_by_subtask(
         if split.size:
             groups.setdefault(split.owner(parallelism), []).append(split)
     return {subtask: tuple(groups[subtask]) for subtask in sorted(groups)}
+
+
+def cut_at(splits: Iterable[KafkaPartitionSplit], stops: Offsets) -> tuple[KafkaPartitionSplit, ...]:
+    """The splits, each ended at its partition's stop where there is one before its own. Pure."""
+    return tuple(
+        KafkaPartitionSplit(split.partition, split.start, min(split.stop, stops.get(split.partition, split.stop)))
+        for split in splits
+    )
+
+
+class Assignment(NamedTuple):
+    """Who reads what in one checkpoint.
+
+    :param by_subtask: at most one range a partition and subtask; subtasks without work are absent.
+    :param is_cut: whether several subtasks read one partition, so that no transaction can carry its offset.
+    """
+
+    by_subtask: dict[int, tuple[KafkaPartitionSplit, ...]]
+    is_cut: bool
+
+
+def assign(splits: Iterable[KafkaPartitionSplit], parallelism: int, max_records: int) -> Assignment:
+    """Gives the splits to the subtasks, big ones in pieces. Pure; called by the engine for each checkpoint.
+
+    A split of at most ``max_records`` goes whole to its owner. A bigger one is cut into contiguous pieces of equal size
+    (as many as keep to the limit, but one a subtask at most), which go to the subtasks that have least to do. Nothing
+    but the tasks knows of pieces: the document and the enumerator keep one range a partition.
+
+    :param max_records: ``source.maxRecordsPerSplit``; 0 cuts nothing.
+    """
+    every = [split for split in splits if split.size]
+    big = [split for split in every if max_records and split.size > max_records and parallelism > 1]
+    if not big:
+        return Assignment(splits_by_subtask(every, parallelism), is_cut=False)
+    whole = splits_by_subtask((split for split in every if split.size <= max_records), parallelism)
+    groups = {subtask: list(whole.get(subtask, ())) for subtask in range(parallelism)}
+    loads = [(sum(split.size for split in group), subtask) for subtask, group in groups.items()]
+    heapq.heapify(loads)
+    for split in sorted(big, key=lambda one: (-one.size, one)):
+        count = min(parallelism, -(-split.size // max_records))
+        idlest = [heapq.heappop(loads) for _ in range(count)]
+        for piece, (load, subtask) in zip(_pieces(split, count), idlest, strict=True):
+            groups[subtask].append(piece)
+            heapq.heappush(loads, (load + piece.size, subtask))
+    return Assignment({subtask: tuple(sorted(group)) for subtask, group in groups.items() if group}, is_cut=True)
+
+
+def _pieces(split: KafkaPartitionSplit, count: int) -> list[KafkaPartitionSplit]:
+    bounds = [split.start + split.size * number // count for number in range(count + 1)]
+    return [KafkaPartitionSplit(split.partition, *pair) for pair in itertools.pairwise(bounds)]

@@ -43,6 +43,8 @@ class EnumeratorOptions:
     :param max_offsets: cap of one checkpoint, shared among partitions in proportion to their lag (case S39).
     :param max_rate: records a second of one partition; 0 is no limit.
     :param interval: seconds between checkpoints; the first one's share of ``max_rate``.
+    :param ends_by_record: some record in each partition ends it (``source.stopping.predicate``): bounded, also without
+        offsets to stop at.
     :param max_drift: seconds of record time that one partition may be read ahead of another; 0 is no limit.
     """
 
@@ -51,6 +53,7 @@ class EnumeratorOptions:
     max_rate: int = 0
     interval: float = 1.0
     max_drift: int = 0
+    ends_by_record: bool = False
     on_topic_deleted: OnTopicDeleted = OnTopicDeleted.FAIL
     data_loss_policy: DataLossPolicy = DataLossPolicy.FAIL
 
@@ -83,6 +86,7 @@ class KafkaSourceEnumerator:
         self._subscriber = subscriber
         self._starting = starting
         self._stopping = stopping
+        self._is_bounded = stopping is not None or options.ends_by_record
         self._options = options
         self._warn = warn
         self._clock = clock
@@ -101,7 +105,10 @@ class KafkaSourceEnumerator:
 
     @property
     def stops(self) -> Mapping[TopicPartition, int]:
-        """Where each partition of a bounded job ends; fixed when it is found, kept in the checkpoint."""
+        """Where each partition of a bounded job ends; fixed when it is found, kept in the checkpoint.
+
+        Without stopping offsets a partition is absent until the record is found that ends it.
+        """
         return self._stops
 
     @property
@@ -128,13 +135,13 @@ class KafkaSourceEnumerator:
     @property
     def no_more_new_partition_splits(self) -> bool:
         """True where no discovery will follow the one of the start (cases S02 to S05)."""
-        return self._stopping is not None or self._options.discovery_interval <= 0
+        return self._is_bounded or self._options.discovery_interval <= 0
 
     @property
     def finished(self) -> bool:
         """A bounded job has completed all that it is to read."""
-        return self._stopping is not None and all(
-            self._next[partition] >= stop for partition, stop in self._stops.items()
+        return self._is_bounded and all(
+            partition in self._stops and offset >= self._stops[partition] for partition, offset in self._next.items()
         )
 
     def start(
@@ -204,12 +211,20 @@ class KafkaSourceEnumerator:
         """Every partition with an empty range, for a checkpoint that reads nothing."""
         return tuple(KafkaPartitionSplit(partition, start, start) for partition, start in sorted(self._next.items()))
 
-    def complete(self, splits: tuple[KafkaPartitionSplit, ...]) -> None:
-        """The checkpoint with these splits is final: go on after them."""
+    def complete(
+        self, splits: tuple[KafkaPartitionSplit, ...], stops: Mapping[TopicPartition, int] | None = None
+    ) -> None:
+        """The checkpoint with these splits is final: go on after them.
+
+        :param stops: where records were found that end their partition; in place of stops further on.
+        """
         if self._membership is not None:
             self._next = self._membership.complete(splits)
             return
         self._next |= {split.partition: split.stop for split in splits}
+        if stops:
+            self._stops |= stops
+            self._ends = {one: min(end, stops.get(one, end)) for one, end in (self._ends or {}).items()}
 
     def _restore(self, restored: Mapping[TopicPartition, int], topics: Mapping[str, int]) -> None:
         kept = {partition: offset for partition, offset in restored.items() if self._subscriber.matches(partition)}
@@ -324,6 +339,7 @@ def enumerator_of(
             max_rate=source.max_rate_per_partition,
             interval=spec.checkpoint_interval_seconds,
             max_drift=source.max_drift_seconds,
+            ends_by_record=bool(source.stopping.predicate),
             on_topic_deleted=source.on_topic_deleted,
             data_loss_policy=source.data_loss_policy,
         ),

@@ -84,8 +84,8 @@ class OffsetCommitter:
             raise error_for(error, f"committing the group's offset of {partition}")
 
     def withdraw(self, partitions: Collection[TopicPartition], timeout: float) -> bool:
-        """Forgets offsets that wait, and waits out the commit under way: called before a transaction moves the same
-        partitions, so that no older offset comes after it.
+        """Forgets offsets that wait, and waits out the commit under way: called before a transaction takes offsets of
+        the same partitions, so that no older one comes after them.
 
         :returns: False if a commit is still under way after ``timeout`` seconds.
         """

@@ -92,7 +92,7 @@ class Driver:
             if self._engine is not None and self._engine.finished:
                 return Termination(
                     outcome=Outcome.FINISHED, reason="Finished",
-                    message=f"read to its stopping offsets, checkpoint {self._checkpoint_id} is the last",
+                    message=f"read to its end, checkpoint {self._checkpoint_id} is the last",
                     checkpoint_id=self._checkpoint_id,
                 )  # fmt: skip
             return Termination(
@@ -170,10 +170,12 @@ class Driver:
         reporter.update(state=DriverState.RUNNING)
         engine.await_end()
         if coordinator.mode is not OffsetCommitMode.DISABLED:
+            if engine.finished:
+                coordinator.commit_ends()
             group_offsets.drain(10)
         coordinator.drained(finished=engine.finished)
         if engine.finished:
-            reporter.event("Finished", f"read to its stopping offsets; checkpoint {self._checkpoint_id} is the last")
+            reporter.event("Finished", f"read to its end; checkpoint {self._checkpoint_id} is the last")
         else:
             reporter.event("Drained", f"stopped after checkpoint {self._checkpoint_id}, no transaction is open")
 

@@ -21,11 +21,12 @@ from sparkapp.model.job import Job
 from sparkapp.model.job_codec import encode_job
 from sparkapp.model.protocol import ProtocolStep
 from sparkapp.model.semantic import OffsetCommitMode
-from sparkapp.model.split import KafkaPartitionSplit, splits_by_subtask
+from sparkapp.model.split import Assignment, KafkaPartitionSplit, assign, cut_at
 from sparkapp.native.interface import ALL_COLUMNS
 from sparkapp.source.enumerator import KafkaSourceEnumerator
 from sparkapp.spark import lineage, query_log
 from sparkapp.spark.data_source import FORMAT, KafkaSparkDataSource
+from sparkapp.spark.end_of_stream import stops_found
 from sparkapp.spark.failures import original_error
 from sparkapp.spark.planner import PlannerServer, SubtaskSplits
 from sparkapp.spark.record_policy import require_aligned, skipped_records
@@ -114,8 +115,12 @@ class MicroBatchEngine:
         if self._pending is None or (start, end) != (self._plan - 1, self._plan):
             msg = f"Spark asks for what is between plans {start} and {end}, the plan under way is {self._plan}"
             raise TransactionError(msg)
-        groups = splits_by_subtask(self._pending, self._job.spec.parallelism)
+        groups = self._assigned(self._pending).by_subtask
         return [SubtaskSplits(subtask, splits) for subtask, splits in groups.items()], self._columns
+
+    def _assigned(self, splits: tuple[KafkaPartitionSplit, ...]) -> Assignment:
+        spec = self._job.spec
+        return assign(splits, spec.parallelism, spec.source.max_records_per_split)
 
     def progress(self) -> Mapping[str, int]:
         pending = self._enumerator.pending
@@ -253,10 +258,16 @@ class MicroBatchEngine:
         self._coordinator.prepare(splits)
         frame, orders, aligned = self._orders(frame, checkpoint_id, splits)
         results = self._write(frame, orders, checkpoint_id)
+        readers = len(self._assigned(splits).by_subtask)
+        stops = stops_found(self._job.spec, self._spark, self._query_name, readers)
+        for partition, stop in sorted(stops.items()):
+            LOG.info("%s ends at offset %d: source.stopping.predicate", partition, stop - 1)
+        splits = cut_at(splits, stops)
         completed = self._coordinator.complete(
             PreCommitted(
                 checkpoint_id=checkpoint_id,
                 splits=splits,
+                stops=stops,
                 aligned=aligned,
                 committables=tuple(one.committable for one in results if one.committable is not None),
                 records_out=sum(one.records for one in results),
@@ -268,7 +279,7 @@ class MicroBatchEngine:
                 engine_has_state=query_log.has_operator_state(self._folder),
             )
         )
-        self._enumerator.complete(splits)
+        self._enumerator.complete(splits, stops)
         self._pending = None
         self._settled = checkpoint_id
         if completed is not None:
@@ -277,9 +288,13 @@ class MicroBatchEngine:
     def _orders(
         self, frame: DataFrame, checkpoint_id: int, splits: tuple[KafkaPartitionSplit, ...]
     ) -> tuple[DataFrame, list[WriteOrder], bool]:
-        """One order a partition of the frame: its subtask and, where it writes what it read, its source ranges."""
+        """One order a partition of the frame: its subtask and, where it writes what it read, its source ranges.
+
+        The last of the three is whether the document may say ``aligned``. With a partition cut among tasks it may not,
+        though each of them writes what it read: two transactions cannot both hold the partition's offset.
+        """
         parallelism = self._job.spec.parallelism
-        groups = splits_by_subtask(splits, parallelism)
+        groups, is_cut = self._assigned(splits)
         inside = self._coordinator.mode is OffsetCommitMode.IN_TRANSACTION
         order = partial(
             WriteOrder,
@@ -289,8 +304,12 @@ class MicroBatchEngine:
             hold_seconds=self._hold(checkpoint_id),
         )
         if lineage.is_aligned(frame, len(groups)):
-            group_id = self._job.spec.source.group_id if inside else None
-            return frame, [order(subtask=s, ranges=ranges, group_id=group_id) for s, ranges in groups.items()], True
+            group_id = self._job.spec.source.group_id if inside and not is_cut else None
+            orders = [
+                order(subtask=subtask, writes_what_it_reads=True, ranges=() if is_cut else ranges, group_id=group_id)
+                for subtask, ranges in groups.items()
+            ]
+            return frame, orders, not is_cut
         if any(split.size for split in splits):
             require_aligned(self._job.spec)
         count = lineage.partition_count(frame)
@@ -300,7 +319,8 @@ class MicroBatchEngine:
         if count > parallelism:
             # Each writer needs transactional ids of its own, and there are those of P subtasks.
             frame, count = frame.coalesce(parallelism), parallelism
-        return frame, [order(subtask=index, ranges=(), group_id=None) for index in range(count)], False
+        orders = [order(subtask=index, writes_what_it_reads=False, ranges=(), group_id=None) for index in range(count)]
+        return frame, orders, False
 
     def _write(self, frame: DataFrame, orders: list[WriteOrder], checkpoint_id: int) -> list[WriteResult]:
         if not orders:

@@ -23,6 +23,7 @@ from sparkapp.model.record_errors import RecordErrorPolicy
 from sparkapp.native.interface import SOURCE_SCHEMA
 from sparkapp.sink.dead_letter import ERROR, RAW_KEY, RAW_VALUE, STAGE, dead_letters
 from sparkapp.spark.hand_over import HandOver
+from sparkapp.spark.observed import observed
 
 _FALLIBLE = frozenset({Format.JSON, Format.AVRO, Format.PROTOBUF})
 _OBSERVATION = "kafkaspark"
@@ -121,16 +122,11 @@ def require_aligned(spec: JobSpec) -> None:
 
 
 def skipped_records(spec: JobSpec, spark: SparkSession, query_name: str) -> int:
-    """Records that Skip has left out of the batch under way, asked when its tasks are done.
-
-    Spark publishes what ``observe`` counted with a query's progress, after the batch: too late for its checkpoint. The
-    execution has it before.
-    """
+    """Records that Skip has left out of the batch under way, asked when its tasks are done."""
     if spec.record_errors.policy is not RecordErrorPolicy.SKIP or not fallible_sides(spec):
         return 0
-    query: Any = next(one for one in spark.streams.active if one.name == query_name)
-    metrics = query._jsq.streamingQuery().lastExecution().observedMetrics()
-    return int(metrics.apply(_OBSERVATION).getLong(0)) if metrics.contains(_OBSERVATION) else 0
+    counts = observed(spark, query_name, _OBSERVATION)
+    return 0 if counts is None else int(counts[_SKIPPED])
 
 
 def _or_raised(side: str) -> Column:

@@ -9,6 +9,7 @@ from pyspark.sql.types import ArrayType, BinaryType, DataType, MapType, StringTy
 from sparkapp.model.errors import TransformError
 from sparkapp.model.job import Format, Job
 from sparkapp.source.reader_schema import REGISTERED
+from sparkapp.spark.end_of_stream import end_at_predicate
 from sparkapp.spark.json_format import parse_json
 from sparkapp.spark.record_policy import apply_policy, with_raw_columns
 from sparkapp.spark.registry_format import parse_registered
@@ -18,9 +19,9 @@ SINK_COLUMNS = ("key", "value", "headers", "timestamp")
 
 
 def decode_records(records: DataFrame, job: Job) -> DataFrame:
-    """Applies ``source.format`` and ``onRecordError``.
+    """Applies ``source.format``, ``source.stopping.predicate`` and ``onRecordError``.
 
-    :raises ConfigurationError: a schema is not one that Spark understands.
+    :raises ConfigurationError: a schema, or the predicate, is not one that Spark understands.
     """
     source = job.spec.source
     records = with_raw_columns(records)
@@ -34,7 +35,7 @@ def decode_records(records: DataFrame, job: Job) -> DataFrame:
             records = parse_json(records, side, schema)
         elif chosen in REGISTERED:
             records = parse_registered(records, side, kind=chosen, registry=source.schema_registry, schema=schema)
-    return apply_policy(records, job)
+    return apply_policy(end_at_predicate(records, job.spec), job)
 
 
 def encode_records(result: DataFrame) -> DataFrame:

@@ -23,6 +23,10 @@ class WriteOrder:
 
     :param next_free: base of the life's transactional ids.
     :param settled: the newest checkpoint whose transactions are committed: slots up to it are free again.
+    :param writes_what_it_reads: whether the task reads the source itself, without a shuffle in between; then it has the
+        dead letters of what it read, too.
+    :param ranges: what it reads; empty where the transaction cannot answer for it: after a shuffle, or where several
+        tasks read one partition.
     :param group_id: group whose offsets go into the transaction, or None.
     :param hold_seconds: fault tests only: wait this long with records produced and nothing flushed.
     """
@@ -31,6 +35,7 @@ class WriteOrder:
     subtask: int
     next_free: int
     settled: int
+    writes_what_it_reads: bool
     ranges: tuple[KafkaPartitionSplit, ...]
     group_id: str | None
     hold_seconds: float = 0.0
@@ -80,7 +85,7 @@ def write_partition(
     for batch in batches:
         if batch.num_rows:
             writer.write(batch)
-    if diverts(job.spec) and order.ranges:
+    if diverts(job.spec) and order.writes_what_it_reads:
         for letters in hand_over_of_task(life_of(job)).take():
             writer.write_dead_letters(letters, topic=job.spec.record_errors.dead_letter_topic)
     if order.hold_seconds:

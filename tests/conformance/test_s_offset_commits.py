@@ -18,7 +18,7 @@ from confluent_kafka.admin import (
 
 from sparkapp.model.partition import TopicPartition
 from sparkapp.model.semantic import OffsetCommit, Semantic
-from sparkapp.model.split import KafkaPartitionSplit
+from sparkapp.model.split import KafkaPartitionSplit, cut_at
 from tests.support.api_client import await_that
 from tests.support.committing_job import CommittingJob, fill
 from tests.support.harness import Harness
@@ -84,6 +84,26 @@ def test_S37_disabled_commits_nothing(jobs: Jobs, broker: str, topic: str, uniqu
     job.checkpoint()
     assert job.commits == (0, 0)
     assert job.committed() == {}
+
+
+def test_S37_an_offset_behind_a_partitions_end_is_put_right_after_the_transaction(
+    jobs: Jobs, broker: str, topic: str, unique: str, harness: Callable[..., Harness]
+) -> None:
+    """A commit beside a transaction, later than the transaction's own offset, wins: markers written or not."""
+    partition = TopicPartition(topic, 0)
+    fill(broker, partition, 10)
+    job = jobs(
+        broker, [topic], unique, offset_commit=OffsetCommit.IN_TRANSACTION, semantic=Semantic.EXACTLY_ONCE,
+        prefix=unique,
+    )  # fmt: skip
+    job.start()
+    splits = job.plan()
+    writer = harness(group_id=unique).open()
+    writer.write(1)
+    committables = writer.snapshot(1, splits).pending
+    completed = job.complete(cut_at(splits, {partition: 6}), committables)
+    assert completed.document.offsets == {partition: 6}
+    job.await_committed({partition: 6})
 
 
 def test_S37_offsets_within_transactions_move_with_the_records(

@@ -39,6 +39,12 @@ def test_S37_in_transaction_leaves_over_what_no_transaction_carried() -> None:
     assert offsets_to_commit(checkpoint(inside=(READ, ALSO_READ)), OffsetCommitMode.IN_TRANSACTION) == {}
 
 
+def test_an_offset_behind_the_end_of_its_partition_is_put_right() -> None:
+    """The transaction carries what its task read to; the checkpoint says where the partition ends."""
+    ahead = KafkaPartitionSplit(A0, 3, 40)
+    assert offsets_to_commit(checkpoint(inside=(ahead, ALSO_READ)), OffsetCommitMode.IN_TRANSACTION) == {A0: 10}
+
+
 def test_S37_a_pipeline_that_shuffles_commits_after_the_checkpoint() -> None:
     assert offsets_to_commit(checkpoint(aligned=False), OffsetCommitMode.IN_TRANSACTION) == {A0: 10, A1: 5}
 

@@ -90,6 +90,7 @@ def test_a_property_with_a_field_of_its_own_is_refused_by_that_fields_name(name:
         ({"mode": "Subscribe"}, {"offsetCommit": "Disabled"}, "set source.offsetCommit: OnCheckpoint"),
         ({"mode": "Subscribe"}, {"claim": "state"}, "remove checkpoint.stateVolume"),
         ({"mode": "Subscribe"}, {"stopping": {"mode": "LATEST"}}, "set source.stopping.mode: UNBOUNDED"),
+        ({"mode": "Subscribe"}, {"stopping": {"predicate": "true"}}, "UNBOUNDED without a predicate"),
         (
             {"mode": "Subscribe"},
             {"topics": [], "partitions": [{"topic": "in", "partitions": [0]}]},

@@ -30,6 +30,7 @@ FULL = {
         "discoveryIntervalSeconds": -1,
         "offsetCommit": "OnCheckpoint",
         "maxOffsetsPerCheckpoint": 5,
+        "maxRecordsPerSplit": 2,
         "format": {"key": "string", "value": "json", "valueSchema": "id BIGINT"},
         "properties": {"fetch.min.bytes": "1"},
     },
@@ -67,6 +68,7 @@ def test_defaults():
     assert found.source.offset_commit is OffsetCommit.IN_TRANSACTION
     assert found.source.isolation_level is IsolationLevel.READ_COMMITTED
     assert found.source.discovery_interval_seconds == 300
+    assert found.source.max_records_per_split == 0, "whole partitions"
     assert found.sink.semantic is Semantic.EXACTLY_ONCE
     assert found.sink.transactional_id_prefix == "shop.orders"
     assert found.sink.producers_pool_size == 5
@@ -93,10 +95,18 @@ def test_every_field():
     assert found.source.schema_registry == ""
     assert found.kafka.authentication.type is AuthenticationType.SCRAM_SHA_256
     assert found.source.topic_pattern == "in-.*"
+    assert found.source.max_records_per_split == 2
     assert found.source.value_format is Format.JSON
     assert found.transform.function == "enrich:transform"
     assert found.sink.properties == {"compression.type": "zstd"}
     assert (found.parallelism, found.checkpoint_interval_seconds) == (4, 2)
+
+
+def test_a_partition_in_pieces_has_no_end_record():
+    source = {"stopping": {"predicate": "value = 'END'"}, "maxRecordsPerSplit": 10}
+    with pytest.raises(ConfigurationError, match=r"maxRecordsPerSplit: 0, or remove source\.stopping\.predicate"):
+        parsed(spec(source=source))
+    assert parsed(spec(source={**source, "maxRecordsPerSplit": 0})).source.stopping.bounded
 
 
 @pytest.mark.parametrize("value", [SMALLEST, FULL], ids=["smallest", "full"])

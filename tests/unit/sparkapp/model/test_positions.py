@@ -70,6 +70,7 @@ def test_what_cannot_work_is_refused_with_the_field(body, message):
 def test_a_job_is_unbounded_by_default_and_bounded_by_every_other_mode():
     assert not stopping().bounded
     assert stopping(mode="LATEST").bounded
+    assert stopping(predicate="value = 'END'").bounded
     with pytest.raises(ConfigurationError, match=r"stopping\.timestampMillis: needed with stopping\.mode TIMESTAMP"):
         stopping(mode="TIMESTAMP")
     with pytest.raises(ConfigurationError, match="must be one of UNBOUNDED"):
@@ -86,11 +87,14 @@ def test_a_fingerprint_tells_choices_apart_and_an_unbounded_job_has_none():
     assert len(set(texts)) == len(texts)
     assert stopping().fingerprint == ""
     assert stopping(mode="LATEST").fingerprint == texts[0]
+    assert stopping(predicate="offset > 5").fingerprint != stopping(predicate="offset > 6").fingerprint
+    assert stopping(mode="LATEST", predicate="true").fingerprint != texts[0]
+    assert "predicate" not in texts[0], "as in the documents of releases that knew none"
 
 
 def test_what_the_operator_writes_the_driver_reads():
     begin = startup(mode="SPECIFIC_OFFSETS", specificOffsets=NAMED)
-    end = stopping(mode="TIMESTAMP", timestampMillis=7)
+    end = stopping(mode="TIMESTAMP", timestampMillis=7, predicate="value = 'END'")
     assert decode_startup(asdict(begin)) == begin
     assert decode_stopping(asdict(end)) == end
     assert end.mode is StoppingMode.TIMESTAMP

@@ -10,7 +10,7 @@ from sparkapp.model.errors import OffsetsWentBackwards, TopicNotFound, Undefined
 from sparkapp.model.job import DataLossPolicy, OnTopicDeleted
 from sparkapp.model.partition import TopicPartition
 from sparkapp.model.positions import ResetStrategy
-from sparkapp.model.split import splits_by_subtask
+from sparkapp.model.split import cut_at, splits_by_subtask
 from sparkapp.source.enumerator import EnumeratorOptions, KafkaSourceEnumerator, PartitionChange
 from sparkapp.source.offsets_initializer import (
     CommittedOffsetsInitializer,
@@ -34,6 +34,7 @@ def enumerator(
     interval: float = 0,
     max_offsets: int = 1000,
     max_rate: int = 0,
+    ends_by_record: bool = False,
     deleted: OnTopicDeleted = OnTopicDeleted.FAIL,
     lost: DataLossPolicy = DataLossPolicy.FAIL,
     clock: list[float] | None = None,
@@ -50,6 +51,7 @@ def enumerator(
             discovery_interval=interval,
             max_offsets=max_offsets,
             max_rate=max_rate,
+            ends_by_record=ends_by_record,
             interval=10,
             on_topic_deleted=deleted,
             data_loss_policy=lost,
@@ -222,6 +224,40 @@ def test_a_bounded_source_reads_exactly_to_its_stops_and_is_finished() -> None:
     assert (read, one.lag) == (27, 0)
     assert one.offsets == {A0: 10, A1: 20}
     assert not any(split.size for split in one.plan())
+
+
+def test_a_source_that_ends_by_records_is_finished_when_each_partition_has_ended() -> None:
+    clock, view = [0.0], cluster()
+    one = enumerator(view, ends_by_record=True, interval=30, clock=clock)
+    one.start(None)
+    assert one.stops == {}
+    clock[0] = 100.0
+    assert one.discover_if_due() is None, "bounded"
+    splits = one.plan()
+    one.complete(cut_at(splits, {A0: 7}), {A0: 7})
+    assert one.offsets == {A0: 7, A1: 20}
+    assert not one.finished
+    assert one.pending == {A0: 0, A1: 0}, "what follows an end is nobody's lag"
+    view.ends |= {A0: 100, A1: 30}
+    assert [(split.start, split.stop) for split in one.plan()] == [(7, 7), (20, 30)]
+    one.complete(cut_at(one.plan(), {A1: 25}), {A1: 25})
+    assert one.finished
+    assert one.stops == {A0: 7, A1: 25}
+
+    again = enumerator(view, ends_by_record=True)
+    again.start(one.offsets, one.stops)
+    assert again.finished
+    lost = enumerator(view, ends_by_record=True)
+    lost.start({A0: 7, A1: 20}, one.stops)
+    assert [(split.start, split.stop) for split in lost.plan()] == [(7, 7), (20, 25)]
+
+
+def test_a_record_may_end_a_partition_before_its_stop() -> None:
+    one = enumerator(cluster(), stopping=NamedStopsInitializer({A0: 9, A1: 19}), ends_by_record=True)
+    one.start(None)
+    one.complete(cut_at(one.plan(), {A0: 5}), {A0: 5})
+    assert one.finished
+    assert one.stops == {A0: 5, A1: 19}
 
 
 def test_S25_stops_at_or_before_the_start_are_finished_at_once() -> None:

@@ -1,0 +1,100 @@
+"""What the coordinator does to the group's offsets beside its transactions, and when."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from sparkapp.checkpoint.coordinator import CheckpointCoordinator, PreCommitted
+from sparkapp.checkpoint.store import MemoryStore
+from sparkapp.model.checkpoint import CheckpointDocument
+from sparkapp.model.committable import KafkaCommittable
+from sparkapp.model.job import Job, JobSpec, KafkaCluster, Sink, Source, Transform
+from sparkapp.model.partition import TopicPartition
+from sparkapp.model.positions import Stopping
+from sparkapp.model.settlement import EndTxnAnswer
+from sparkapp.model.split import KafkaPartitionSplit
+from sparkapp.sink.committer import Outcome, Settled
+
+A0, A1 = TopicPartition("a", 0), TopicPartition("a", 1)
+SPLITS = (KafkaPartitionSplit(A0, 0, 10), KafkaPartitionSplit(A1, 5, 5))
+SPEC = JobSpec(
+    kafka=KafkaCluster(bootstrap_servers="b:1"),
+    source=Source(topics=("a",), group_id="g", stopping=Stopping(predicate="value = 'END'")),
+    transform=Transform(),
+    sink=Sink(topic="out", transactional_id_prefix="p"),
+)
+DOCUMENT = CheckpointDocument(job_uid="uid", attempt=1, checkpoint_id=0, created_at="", parallelism=1, prefix="p")
+COMMITTABLE = KafkaCommittable(
+    transactional_id="p-0", producer_id=1, producer_epoch=0, transaction_version=1, checkpoint_id=1, subtask=0,
+    records=6, ranges=SPLITS[:1],
+)  # fmt: skip
+
+
+class Recorder:
+    """Committer and group offsets in one, which note what is asked of them."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[Any, ...]] = []
+
+    def place(self, offsets: Mapping[TopicPartition, int], mark: str) -> None:
+        self.calls.append(("place", dict(offsets), mark))
+
+    def withdraw(self, partitions: Collection[TopicPartition], timeout: float) -> bool:
+        self.calls.append(("withdraw", list(partitions)))
+        return True
+
+
+class Group(Recorder):
+    def commit(self, offsets: Mapping[TopicPartition, int], mark: str = "") -> None:
+        self.calls.append(("commit", dict(offsets), mark))
+
+
+class Transactions:
+    def commit(self, committables: Sequence[KafkaCommittable], **_: object) -> Sequence[Settled]:
+        return [Settled(committable=one, outcome=Outcome.COMMITTED, answer=EndTxnAnswer.NONE) for one in committables]
+
+
+def coordinator(group: Group, spec: JobSpec = SPEC, document: CheckpointDocument = DOCUMENT) -> CheckpointCoordinator:
+    return CheckpointCoordinator(
+        Job(namespace="ns", name="j", uid="uid", generation=1, attempt=1, spec=spec), store=MemoryStore(),
+        document=document, version="0", committer=Transactions(), group_offsets=group, now=lambda: "",
+    )  # fmt: skip
+
+
+def test_commits_of_former_checkpoints_are_over_before_a_transaction_takes_newer_offsets() -> None:
+    group = Group()
+    one = coordinator(group)
+    one.prepare(SPLITS)
+    one.prepare((KafkaPartitionSplit(A0, 10, 20), KafkaPartitionSplit(A1, 5, 6)))
+    assert group.calls == [
+        ("withdraw", [A0]), ("place", {A0: 0, A1: 5}, "uid/1/0"), ("withdraw", [A0, A1]),
+    ]  # fmt: skip
+
+
+def test_an_end_is_in_the_document_that_makes_its_checkpoint_final_and_in_the_group() -> None:
+    group = Group()
+    one = coordinator(group)
+    one.begin((KafkaPartitionSplit(A0, 0, 0), SPLITS[1]), {A1: 5})
+    cut = (KafkaPartitionSplit(A0, 0, 7), SPLITS[1])
+    completed = one.complete(
+        PreCommitted(
+            checkpoint_id=1, splits=cut, stops={A0: 7}, aligned=True, committables=(COMMITTABLE,), records_out=6
+        )
+    )
+    assert completed is not None
+    assert completed.document.offsets == completed.document.stops == {A0: 7, A1: 5}
+    assert completed.document.counters.records_in == 7
+    assert group.calls == [("commit", {A0: 7}, "uid/1/1")], "the transaction moved the group to 10"
+    group.calls.clear()
+    one.commit_ends()
+    assert group.calls == [("commit", {A0: 7, A1: 5}, "uid/1/1")], "once more, for a driver that died before"
+
+
+def test_ends_are_committed_once_and_only_where_records_end_partitions() -> None:
+    group = Group()
+    coordinator(group, document=replace(DOCUMENT, finished=True, splits=SPLITS)).commit_ends()
+    plain = replace(SPEC, source=replace(SPEC.source, stopping=Stopping()))
+    coordinator(group, plain, replace(DOCUMENT, splits=SPLITS)).commit_ends()
+    assert group.calls == []

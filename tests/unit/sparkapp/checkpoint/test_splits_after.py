@@ -1,0 +1,74 @@
+"""Where a restart goes on after lost transactions, where ranges are not those that the tasks were given."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from sparkapp.checkpoint.recovery import splits_after
+from sparkapp.model.checkpoint import CheckpointDocument
+from sparkapp.model.checkpoint_codec import decode, encode
+from sparkapp.model.committable import KafkaCommittable
+from sparkapp.model.errors import StateUncertain
+from sparkapp.model.partition import TopicPartition
+from sparkapp.model.settlement import EndTxnAnswer, GroupOffset, Witnessed, offset_mark, witness
+from sparkapp.model.split import KafkaPartitionSplit, cut_at
+from sparkapp.sink.committer import Outcome, Settled
+
+A0, A1 = TopicPartition("a", 0), TopicPartition("a", 1)
+READ = (KafkaPartitionSplit(A0, 100, 200), KafkaPartitionSplit(A1, 0, 50))
+
+
+def committable(subtask: int, *ranges: KafkaPartitionSplit) -> KafkaCommittable:
+    return KafkaCommittable(
+        transactional_id=f"p-{subtask}", producer_id=1, producer_epoch=0, transaction_version=1, checkpoint_id=7,
+        subtask=subtask, records=9, ranges=ranges,
+    )  # fmt: skip
+
+
+def document(*committables: KafkaCommittable, **changes: object) -> CheckpointDocument:
+    base = CheckpointDocument(
+        job_uid="uid", attempt=1, checkpoint_id=7, created_at="", parallelism=2, prefix="p", splits=READ,
+        committables=committables,
+    )  # fmt: skip
+    return replace(base, **changes)  # type: ignore[arg-type]
+
+
+def settled(one: KafkaCommittable, outcome: Outcome) -> Settled:
+    return Settled(committable=one, outcome=outcome, answer=EndTxnAnswer.INVALID_TXN_STATE)
+
+
+def test_a_cut_partition_goes_back_whole_or_not_at_all() -> None:
+    first, second = committable(0), committable(1)
+    cut = decode(encode(document(first, second, aligned=False)), job_uid="uid")
+    assert cut.committables == (first, second), "no ranges are made up for pieces"
+    splits, lost = splits_after(cut, [settled(first, Outcome.UNCERTAIN), settled(second, Outcome.UNCERTAIN)])
+    assert [(one.start, one.stop) for one in splits] == [(100, 100), (0, 0)]
+    assert lost == READ
+    with pytest.raises(StateUncertain):
+        splits_after(cut, [settled(first, Outcome.COMMITTED), settled(second, Outcome.UNCERTAIN)])
+
+
+def test_an_ended_partition_whose_transaction_was_lost_goes_back_to_its_start_and_keeps_its_end() -> None:
+    stops = {A0: 151, A1: 10}
+    written = document(
+        *(committable(split.owner(2), split) for split in READ), splits=cut_at(READ, stops), stops=stops, stopping="p"
+    )
+    restored = decode(encode(written), job_uid="uid")
+    gone = next(one for one in restored.committables if one.ranges[0].partition == A0)
+    kept = next(one for one in restored.committables if one.ranges[0].partition == A1)
+    assert gone.ranges == (KafkaPartitionSplit(A0, 100, 151),)
+    splits, lost = splits_after(restored, [settled(gone, Outcome.LOST), settled(kept, Outcome.COMMITTED)])
+    assert [(one.start, one.stop) for one in splits] == [(100, 100), (0, 10)]
+    assert lost == gone.ranges
+    assert restored.stops == stops
+
+
+def test_a_group_offset_behind_the_end_still_proves_the_commit() -> None:
+    """The transaction moved the group to where its task had read, beyond the range that the document names."""
+    restored = committable(0, *cut_at(READ[:1], {A0: 151}))
+    mark, former = offset_mark("uid", 1, 7), offset_mark("uid", 1, 6)
+    assert witness(restored, {A0: GroupOffset(200, mark)}, job_uid="uid") is Witnessed.COMMITTED
+    assert witness(restored, {A0: GroupOffset(151, mark)}, job_uid="uid") is Witnessed.COMMITTED
+    assert witness(restored, {A0: GroupOffset(100, former)}, job_uid="uid") is Witnessed.LOST
