@@ -66,7 +66,7 @@ class Schedule:
         stop: tuple[Moment, End] | None = None
         if dice.random() < 0.25:
             stop = dice.choice(OF_A_START), self._end(dice)
-        story.start(dice.randint(1, 5), dice.randint(1, 3), stop, stepwise=dice.random() < 0.6)
+        story.start(dice.randint(1, 5), dice.randint(2, 4), stop, stepwise=dice.random() < 0.6)
 
     @staticmethod
     def _end(dice: random.Random) -> End:

@@ -53,7 +53,9 @@ static rd_kafka_topic_partition_list_t *offsets_of(PyObject *offsets, const char
         item->offset = offset;
         item->metadata = rdkafka.mem_malloc(NULL, size + 1); /* the list frees it, with librdkafka's own free() */
         memcpy(item->metadata, metadata, size + 1);
-        item->metadata_size = size;
+        /* With the zero at its end: librdkafka copies this many bytes, and measures the copy as a string when it writes
+         * the request. Without it the text in the group ends with whatever follows the copy in memory. */
+        item->metadata_size = size + 1;
     }
     return list;
 }

@@ -34,7 +34,7 @@ def machine(make: Callable[[], Story]) -> type[RuleBasedStateMachine]:
         def produce(self, count: int) -> None:
             self.story.produce(count)
 
-        @rule(parallelism=_SUBTASKS, pool=st.integers(1, 3))
+        @rule(parallelism=_SUBTASKS, pool=st.integers(2, 4))
         def start(self, parallelism: int, pool: int) -> None:
             self.story.start(parallelism, pool)
 
