@@ -74,17 +74,19 @@ class EngineHost:
         self._process: subprocess.Popen[str] | None = None
         self._attempt: HostedAttempt | None = None
 
-    def run(self, *, job: Path, state: Path, termination: Path, log: Path) -> Attempt:
+    def run(self, *, job: Path, state: Path, termination: Path, log: Path, code: Path | None) -> Attempt:
         """Begins an attempt; one at a time.
 
         :param job: file with the job's description; ``state`` and ``termination`` are written as ``sparkapp run``
             writes them, and the driver's log goes to ``log``.
+        :param code: modules that the driver imports; workers do not find them.
         """
         assert self._attempt is None or self._attempt.poll() is not None, "the host runs one attempt at a time"
         if self._process is None or self._process.poll() is not None:
             self._start()
         self._attempt = HostedAttempt(self)
-        self.order({"job": str(job), "state": str(state), "termination": str(termination), "log": str(log)})
+        files = {"job": job, "state": state, "termination": termination, "log": log, "code": code or "/nowhere"}
+        self.order({name: str(file) for name, file in files.items()})
         return self._attempt
 
     def order(self, body: dict[str, object]) -> None:
@@ -134,7 +136,7 @@ class _Host:
     def run(self) -> None:
         threading.Thread(target=self._read, daemon=True).start()
         while (order := self._orders.get()) is not None:
-            with _log_to(Path(order["log"])):
+            with _log_to(Path(order["log"])), _modules_from(order["code"]):
                 status = self._attempt(order)
             self._driver = None
             print(json.dumps({"status": status}), flush=True)
@@ -192,6 +194,19 @@ def _log_to(file: Path) -> Iterator[None]:
     finally:
         root.removeHandler(handler)
         handler.close()
+
+
+@contextmanager
+def _modules_from(code: str) -> Iterator[None]:
+    """The next attempt may bring modules of the same names."""
+    os.environ["KAFKASPARK_CODE"] = code
+    try:
+        yield
+    finally:
+        sys.path[:] = [one for one in sys.path if one != code]
+        for name, module in list(sys.modules.items()):
+            if str(getattr(module, "__file__", None)).startswith(code):
+                del sys.modules[name]
 
 
 if __name__ == "__main__":

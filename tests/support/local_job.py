@@ -49,7 +49,7 @@ class Attempt(Protocol):
 class Host(Protocol):
     """Runs attempts that end in order, one after the other, on a Spark that is already there."""
 
-    def run(self, *, job: Path, state: Path, termination: Path, log: Path) -> Attempt: ...
+    def run(self, *, job: Path, state: Path, termination: Path, log: Path, code: Path | None) -> Attempt: ...
 
 
 @dataclass
@@ -57,7 +57,7 @@ class LocalJob:
     """One job over several attempts; each :meth:`start` is a new life.
 
     :param folder: of the job's description, checkpoint file and logs.
-    :param host: where attempts run that nothing kills and that bring neither code nor state.
+    :param host: where attempts run that nothing kills and that keep no operators' state.
     :param code: where user modules are.
     :param stateful: keep Spark's query folder from attempt to attempt.
     """
@@ -79,7 +79,8 @@ class LocalJob:
     def start(self, *, parallelism: int | None = None, fault: str = "", alone: bool = False) -> None:
         """Begins the next attempt, after the former one's processes have ended.
 
-        :param alone: in a process of its own, which may be killed; so is every attempt with a fault.
+        :param alone: in a process of its own, which may be killed and whose workers find the job's code; so is every
+            attempt with a fault.
         """
         assert self.process is None or self.process.poll() is not None, "the former attempt still runs"
         self.attempt += 1
@@ -89,8 +90,10 @@ class LocalJob:
         description = self.folder / f"job-{self.attempt}.json"
         description.write_text(encode_job(job))
         termination, log = self.folder / f"termination-{self.attempt}", self.folder / f"log-{self.attempt}"
-        if not (alone or fault or self.code or self.stateful or self.environment):
-            self.process = self.host.run(job=description, state=self.state_file, termination=termination, log=log)
+        if not (alone or fault or self.stateful or self.environment):
+            self.process = self.host.run(
+                job=description, state=self.state_file, termination=termination, log=log, code=self.code
+            )
             return
         command = [sys.executable, "-m", "sparkapp", "run", "--job", str(description), "--state", str(self.state_file)]
         if self.stateful:
