@@ -144,17 +144,21 @@ class CheckpointRetainer:
                 document, self._newest = self._newest, None
             if document is None:
                 return
-            one = retained(document)
-            if one.checkpoint_id == 0 or not (one.orderly or self._due(one.time)):
+            time = datetime.fromisoformat(document.created_at)
+            if document.checkpoint_id == 0 or not (document.drained or self._due(time)):
                 continue
             try:
-                self._keep(one)
+                self._keep(retained(document))
             except Exception as error:
-                self._kept_at = one.time
-                self._failed(one.checkpoint_id, error)
+                self._kept_at = time
+                self._failed(document.checkpoint_id, error)
 
     def _keep(self, one: RetainedCheckpoint) -> None:
-        """Keeps the checkpoint, and drops what there is no more room for."""
+        """Keeps the checkpoint, and drops what there is no more room for.
+
+        An orderly stop drops nothing for the number's sake: it may be on the way back to the oldest one, and the next
+        attempt drops what is too many once it has gone back.
+        """
         if self._held is None:
             self._held = self._load()
         held = dict(self._held)
@@ -165,7 +169,8 @@ class CheckpointRetainer:
             key = retained_key(one.checkpoint_id)
             put = {key: encode_retained(one)}
             held[key] = _held(key, put[key], usable=True)
-        drop = surplus(held.values(), count=self._retention.count, budget=MAX_RETAINED_BYTES)
+        count = self._retention.count + (1 if put and one.orderly else 0)
+        drop = surplus(held.values(), count=count, budget=MAX_RETAINED_BYTES)
         if not put and not drop:
             return
         self._store.change(put, drop)

@@ -11,7 +11,7 @@ from typing import Any
 from sparkapp.checkpoint.restore import Rewind, find_retained, refuse_state, rewind_between
 from sparkapp.checkpoint.retained import MemoryRetainedStore
 from sparkapp.model.checkpoint import CheckpointDocument
-from sparkapp.model.errors import CheckpointUnusable, ConfigurationError, KafkaSparkJobError, RestoreRefused
+from sparkapp.model.errors import ConfigurationError, KafkaSparkJobError, RestoreRefused
 from sparkapp.model.partition import TopicPartition
 from sparkapp.model.retained import RetainedCheckpoint, retained
 from sparkapp.tools.job_place import FoundJob, JobPlace, place_of
@@ -66,16 +66,24 @@ def _answering(answer: Callable[[argparse.Namespace, JobPlace], int]) -> Callabl
 
 def _list(options: argparse.Namespace, place: JobPlace) -> int:
     found = place.find()
-    rows = []
+    rows: list[Row] = []
+    every: list[tuple[RetainedCheckpoint | KafkaSparkJobError, str]] = [(one, "retained") for one in found.earlier()]
     if found.text is not None:
-        rows.append(_list_row(retained(found.current()), "current"))
-    for one in found.earlier():
+        every.insert(0, (_current(found), "current"))
+    for one, kind in every:
         if isinstance(one, RetainedCheckpoint):
-            rows.append(_list_row(one, "retained"))
+            rows.append(_list_row(one, kind))
         else:
-            rows.append(dict.fromkeys(_list_row(_NOTHING, "")) | {"kind": "unusable", "note": one.message})
+            rows.append(dict.fromkeys(_list_row(_NOTHING, "")) | {"kind": f"{kind}, unusable", "note": one.message})
     _print(rows, options.output, empty="no checkpoint yet")
     return 0
+
+
+def _current(found: FoundJob) -> RetainedCheckpoint | KafkaSparkJobError:
+    try:
+        return retained(found.current())
+    except KafkaSparkJobError as error:
+        return error
 
 
 _NOTHING = RetainedCheckpoint(job_uid="", attempt=1, checkpoint_id=1, created_at="")
@@ -116,16 +124,7 @@ def _show(options: argparse.Namespace, place: JobPlace) -> int:
 def _verify(options: argparse.Namespace, place: JobPlace) -> int:
     found = place.find()
     look = _look_at_logs(options)
-    rows: list[Row] = []
-    try:
-        rows.append(_verdict("current", retained(found.current()), look))
-    except KafkaSparkJobError as error:
-        rows.append(_wrong("current", error))
-    for one in found.earlier():
-        if isinstance(one, CheckpointUnusable):
-            rows.append(_wrong("retained", one))
-        else:
-            rows.append(_verdict("retained", one, look))
+    rows = [_verdict("current", _current(found), look), *(_verdict("retained", one, look) for one in found.earlier())]
     _print(rows, options.output)
     wrong = sum(row["verdict"] != "right" for row in rows)
     if wrong:
@@ -136,7 +135,9 @@ def _verify(options: argparse.Namespace, place: JobPlace) -> int:
 Look = Callable[[Mapping[TopicPartition, int]], Sequence[str]]
 
 
-def _verdict(kind: str, one: RetainedCheckpoint, look: Look) -> Row:
+def _verdict(kind: str, one: RetainedCheckpoint | KafkaSparkJobError, look: Look) -> Row:
+    if isinstance(one, KafkaSparkJobError):
+        return {"checkpoint": None, "kind": kind, "verdict": "unreadable", "problem": one.message}
     problems = look(one.offsets)
     return {
         "checkpoint": one.checkpoint_id,
@@ -144,10 +145,6 @@ def _verdict(kind: str, one: RetainedCheckpoint, look: Look) -> Row:
         "verdict": "records gone" if problems else "right",
         "problem": "; ".join(problems),
     }
-
-
-def _wrong(kind: str, error: KafkaSparkJobError) -> Row:
-    return {"checkpoint": None, "kind": kind, "verdict": "unreadable", "problem": error.message}
 
 
 def _restore(options: argparse.Namespace, place: JobPlace) -> int:
@@ -163,6 +160,8 @@ def _restore(options: argparse.Namespace, place: JobPlace) -> int:
     if problems:
         sys.stderr.write("nothing was changed, for records are gone:\n" + "".join(f"  {one}\n" for one in problems))
         return 1
+    if found.spec and found.earlier()[-1] == target:
+        say("it is the oldest that is kept: should the job keep another one before it stops, this one may go\n")
     if not options.yes:
         say("nothing was changed; add --yes to go back\n")
         return 0

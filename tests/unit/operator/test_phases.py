@@ -146,6 +146,7 @@ async def test_a_restore_is_asked_for_by_the_nonce_alone(bench: OperatorBench) -
 async def test_earlier_checkpoints_that_are_gone_are_no_reason_to_stop(bench: OperatorBench) -> None:
     await bench.run(1)
     bench.driver_ends(1, FAILED)
+    await bench.settle()
     del bench.kubernetes.objects["ConfigMap", "team", "orders-checkpoints"]
     bench.wait(5)
     await bench.settle()

@@ -61,6 +61,13 @@ def test_the_last_one_of_an_orderly_stop_is_kept_whatever_the_interval(store):
     assert kept(store) == [1, 2]
 
 
+def test_an_orderly_stop_does_not_drop_the_one_that_it_may_be_on_the_way_back_to(store):
+    life(store, [document(1), document(2, seconds=60), document(3, seconds=61, drained=True)], count=2)
+    assert kept(store) == [1, 2, 3]
+    life(store, [document(4, seconds=200)], latest=3, count=2)
+    assert kept(store) == [3, 4]
+
+
 def test_the_interval_counts_over_restarts_and_survives_a_clock_that_was_set_back(store):
     life(store, [document(1), document(2, seconds=59), document(3, seconds=60), document(4, seconds=-5000)])
     assert kept(store) == [1, 3, 4]

@@ -73,8 +73,12 @@ def test_list_shows_the_current_one_first_and_then_the_newest(run):
 def test_list_shows_what_cannot_be_read_as_such(run, state):
     FolderRetainedStore.beside(state).change({retained_key(30): "{"}, [])
     rows = json.loads(run("list", "-o", "json")[1])
-    assert [row["kind"] for row in rows] == ["current", "unusable", "retained", "retained"]
+    assert [row["kind"] for row in rows] == ["current", "retained, unusable", "retained", "retained"]
     assert "checkpoint-30.json" in rows[1]["note"]
+    FileStore(state).write(encode(CURRENT).replace('"attempt":3', '"attempt":0'), expected="1")
+    rows = json.loads(run("list", "-o", "json")[1])
+    assert rows[0]["kind"] == "current, unusable"
+    assert [row["checkpoint"] for row in rows] == [None, None, 20, 12], "what can be gone back to is still shown"
 
 
 def test_show_tells_where_each_partition_stood(run):
@@ -172,7 +176,9 @@ def test_the_nonce_grows_beyond_what_was_asked_for_and_what_was_served(monkeypat
     assert place.asked == []
     assert main(["checkpoint", "restore", "12", "--job", "orders", "--yes"]) == 0
     assert place.asked == [("7", 12, next_one)]
-    assert capsys.readouterr().out.endswith("patched\n")
+    out = capsys.readouterr().out
+    assert out.endswith("patched\n")
+    assert "it is the oldest that is kept" in out
 
 
 def test_a_member_of_a_group_is_not_restored(monkeypatch, capsys):
