@@ -70,7 +70,7 @@ class CopyingJob:
         self._shared = {"bootstrap.servers": self.bootstrap}
         self._zombies: list[Callable[[], None]] = []
         self.client = TransactionClient(self._shared)
-        self.events: list[Recovery] = []
+        self.recoveries: list[Recovery] = []
 
     def now(self) -> str:
         """A minute later each time, so that every checkpoint is kept."""
@@ -89,7 +89,7 @@ class CopyingJob:
             job, store=self.store, control=_Control(job, self.client, self._shared), now=self.now(),
             retained=self.retained,
         )  # fmt: skip
-        self.events.append(recovery)
+        self.recoveries.append(recovery)
         with self._clients(job) as (cluster, group_offsets, pool):
             enumerator = enumerator_of(job.spec, cluster, warn=lambda *_: None)
             enumerator.start(None if recovery.first_start else recovery.document.offsets)

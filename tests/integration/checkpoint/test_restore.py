@@ -88,7 +88,7 @@ def test_what_was_read_after_it_is_visible_once_more_and_all_else_once(job: Copy
     after = job.attempt(100)
     assert visible(job) == expected(before.offsets, kept(job)[2])
     assert sum(visible(job).values()) == 2 * RECORDS + 20
-    restored = job.events[-1].restored
+    restored = job.recoveries[-1].restored
     assert restored is not None
     assert restored.rewind.records == 20
     assert after.checkpoint_id == 4 + 1 + 4, "the numbers go on: four, the restore, forty records in tens"
@@ -112,11 +112,11 @@ def test_a_crash_in_the_first_checkpoint_after_it_changes_nothing(
     if fenced:
         job.fence(document(job))
     job.attempt(100)
-    assert job.events[-1].restored is None
+    assert job.recoveries[-1].restored is None
     assert visible(job) == expected(before.offsets, kept(job)[2])
     if fenced:
         lost = {ProtocolStep.AFTER_WRITE: 2, ProtocolStep.BETWEEN_COMMITS: 1}.get(step, 0)
-        assert len(job.events[-1].lost) == lost
+        assert len(job.recoveries[-1].lost) == lost
 
 
 @pytest.mark.parametrize("write", [1, 2, 3])
@@ -142,7 +142,7 @@ def test_transactions_of_the_current_checkpoint_are_settled_first(job: CopyingJo
     assert before.committables
     job.restore = Restore(checkpoint=3, nonce=1)
     job.attempt(100)
-    assert job.events[-1].committed == len(before.committables)
+    assert job.recoveries[-1].committed == len(before.committables)
     assert visible(job) == expected(before.offsets, kept(job)[3])
 
 
