@@ -114,6 +114,8 @@ class CheckpointRetainer:
         self._tell = tell
         self._told = False
         self._held: dict[str, Held] | None = None
+        self._undone: list[str] = []
+        """Ahead of the job: the state was put back by hand, and their numbers will be given once more."""
         self._kept_at: datetime | None = None
         """When the last one was kept, or tried to; by the documents' times."""
         self._condition = threading.Condition()
@@ -171,9 +173,11 @@ class CheckpointRetainer:
             held[key] = _held(key, put[key], usable=True)
         count = self._retention.count + (1 if put and one.orderly else 0)
         drop = surplus(held.values(), count=count, budget=MAX_RETAINED_BYTES)
+        drop += [key for key in self._undone if key not in put]
         if not put and not drop:
             return
         self._store.change(put, drop)
+        self._undone = []
         self._held = {key: entry for key, entry in held.items() if key not in drop}
 
     def _due(self, time: datetime) -> bool:
@@ -189,10 +193,11 @@ class CheckpointRetainer:
                 found[key] = decode_retained(text, key=key, job_uid=self._job_uid)
             except CheckpointUnusable as error:
                 LOG.warning("%s", error.message)
-        usable = {key: one for key, one in found.items() if one.checkpoint_id <= self._latest}
+        self._undone = [key for key, one in found.items() if one.checkpoint_id > self._latest]
+        usable = {key: one for key, one in found.items() if key not in self._undone}
         if usable:
             self._kept_at = max(usable.values(), key=lambda one: one.checkpoint_id).time
-        return {key: _held(key, text, usable=key in usable) for key, text in texts.items()}
+        return {key: _held(key, text, usable=key in usable) for key, text in texts.items() if key not in self._undone}
 
     def _failed(self, checkpoint_id: int, error: Exception) -> None:
         why = error.message if isinstance(error, KafkaSparkJobError) else f"{type(error).__name__}: {error}"

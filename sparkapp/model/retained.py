@@ -75,8 +75,7 @@ class Held(NamedTuple):
     """One entry of the place that holds retained checkpoints.
 
     :param size: bytes of its text.
-    :param usable: this job's, readable, and not ahead of the checkpoint that the attempt began with: such a one is of
-        a history that was undone by hand.
+    :param usable: this job's and readable.
     """
 
     key: str

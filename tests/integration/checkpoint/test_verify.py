@@ -42,7 +42,8 @@ def test_records_that_retention_took_are_found_and_not_gone_back_to(
     here = ["--state", str(state), "--bootstrap", broker]
     assert main(["checkpoint", "verify", *here]) == 0
 
-    for future in AdminClient({"bootstrap.servers": broker}).delete_records([ClientPartition(*one, 6)]).values():
+    admin = AdminClient({"bootstrap.servers": broker})
+    for future in admin.delete_records([ClientPartition(*one, 6)]).values():
         future.result(30)
     capsys.readouterr()
     assert main(["checkpoint", "verify", *here]) == 1

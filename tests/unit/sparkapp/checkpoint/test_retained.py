@@ -108,12 +108,18 @@ def test_what_cannot_be_gone_back_to_makes_room_first():
     strangers = {
         retained_key(900 + one): encode_retained(retained(document(900 + one, uid="other"))) for one in range(4)
     }
-    undone = {retained_key(50): encode_retained(retained(document(50)))}
-    store = MemoryRetainedStore(
-        {**strangers, **undone, "notes": "x", retained_key(8): encode_retained(retained(document(8)))}
-    )
+    store = MemoryRetainedStore({**strangers, "notes": "x", retained_key(8): encode_retained(retained(document(8)))})
     life(store, [document(9, seconds=60), document(10, seconds=120)], latest=8, count=3)
     assert kept(store) == [8, 9, 10]
+
+
+def test_what_is_ahead_of_a_state_that_was_put_back_goes_at_once(store):
+    """Its numbers are given once more, and none may stand for two sets of offsets."""
+    undone = {retained_key(one): encode_retained(retained(document(one, seconds=one))) for one in (49, 50)}
+    store.change({**undone, retained_key(8): encode_retained(retained(document(8)))}, [])
+    life(store, [document(49, seconds=900, attempt=7)], latest=48)
+    assert kept(store) == [8, 49]
+    assert '"attempt":7' in store.read()[retained_key(49)]
 
 
 class Broken:
