@@ -1,4 +1,4 @@
-"""``python -m sparkapp run``: the driver of one attempt, in the pod that the operator made for it."""
+"""``python -m sparkapp run``: the driver of one attempt, in the pod made for it; and the commands for people."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from sparkapp.model.errors import ConfigurationError
 from sparkapp.model.job import Job
 from sparkapp.model.job_codec import decode_job
 from sparkapp.model.report import Outcome, Termination, encode_termination, termination_of
+from sparkapp.tools import checkpoints
 
 if TYPE_CHECKING:
     from sparkapp.spark.driver import Surroundings
@@ -36,7 +37,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         help="a file for the checkpoint instead of the job's ConfigMap (development without Kubernetes)",
     )
     run.add_argument("--folder", type=Path, help="Spark's query log; name a volume where operators keep state")
+    checkpoints.add_commands(commands)
     options = parser.parse_args(arguments)
+    if "answer" in options:
+        return int(options.answer(options))
     logging.basicConfig(
         level=os.environ.get("KAFKASPARK_LOG_LEVEL", "INFO"), stream=sys.stderr,
         format="%(asctime)s %(levelname)s %(name)s: %(message)s",
@@ -70,24 +74,29 @@ def _read_job(path: Path) -> Job:
 
 
 def _surroundings(job: Job, options: argparse.Namespace) -> Surroundings:
-    from sparkapp.checkpoint.config_map import ConfigMapStore, ReportWriter, core_api
+    from sparkapp.checkpoint.config_map import ConfigMapRetainedStore, ConfigMapStore, ReportWriter, core_api
+    from sparkapp.checkpoint.retained import FolderRetainedStore, RetainedStore
     from sparkapp.checkpoint.store import CheckpointStore, FileStore
     from sparkapp.spark.driver import Surroundings
     from sparkapp.spark.session import close_session, create_session, session_settings
 
     store: CheckpointStore
+    retained: RetainedStore
     write_report: Callable[[str], None]
     if options.state is not None:
         store, write_report = FileStore(options.state), _ignore
+        retained = FolderRetainedStore.beside(options.state)
     else:
         api = core_api()
         store = ConfigMapStore(api, namespace=job.namespace, job=job.name)
+        retained = ConfigMapRetainedStore(api, namespace=job.namespace, job=job.name)
         write_report = ReportWriter(api, namespace=job.namespace, job=job.name).write
     folder: Path | None = options.folder
     if folder is None and job.spec.state_claim:
         folder = Path(names.STATE_DIRECTORY) / job.uid
     return Surroundings(
         store=store,
+        retained=retained,
         write_report=write_report,
         open_session=partial(create_session, session_settings(job, directory=options.job.parent)),
         close_session=close_session,

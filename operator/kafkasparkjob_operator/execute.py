@@ -10,7 +10,12 @@ from kafkasparkjob_operator.cluster import Body, Cluster, ClusterError, ObjectCo
 from kafkasparkjob_operator.identity import JobIdentity, owned_by_former_job, owner_uid
 from kafkasparkjob_operator.plan import CreateState, DeleteAttemptRecord, DeletePod, StartAttempt
 from kafkasparkjob_operator.resources.access import role, role_binding, service_account
-from kafkasparkjob_operator.resources.config_maps import attempt_config_map, report_config_map, state_config_map
+from kafkasparkjob_operator.resources.config_maps import (
+    attempt_config_map,
+    checkpoints_config_map,
+    report_config_map,
+    state_config_map,
+)
 from kafkasparkjob_operator.resources.driver_pod import driver_pod
 from sparkapp.model import names
 
@@ -61,7 +66,9 @@ class Executor:
         :raises ObjectRefused: Kubernetes does not allow one of the objects; nothing of the attempt is left.
         :raises FormerObjectInTheWay: wait and try again.
         """
-        needed = (service_account(job), role(job), role_binding(job), report_config_map(job))
+        needed = (
+            service_account(job), role(job), role_binding(job), checkpoints_config_map(job), report_config_map(job),
+        )  # fmt: skip
         # All of them come to an end before anything else is done about the job, whatever one of them meets.
         for outcome in await asyncio.gather(*(self._ensure(one, job) for one in needed), return_exceptions=True):
             if isinstance(outcome, BaseException):

@@ -11,6 +11,7 @@ API_VERSION = f"{names.GROUP}/{names.VERSION}"
 ANNOTATION_JOB_UID = "kafkaspark.io/job-uid"
 ROLE_STATE = "state"
 ROLE_REPORT = "report"
+ROLE_CHECKPOINTS = "checkpoints"
 ROLE_ATTEMPT = "attempt"
 
 

@@ -17,7 +17,7 @@ import kubernetes
 import urllib3
 
 from kafkasparkjob_operator.cluster import Body, ClusterError, ObjectConflict, ObjectExists, ObjectRefused
-from kafkasparkjob_operator.identity import JobKey
+from kafkasparkjob_operator.identity import ROLE_CHECKPOINTS, JobKey
 from sparkapp.model import names
 
 CONNECT_SECONDS = 1.0
@@ -85,7 +85,9 @@ class KubeCluster:
         return await self._list(_PATHS["Pod"].format(namespace=key.namespace), f"{names.LABEL_JOB}={key.name}")
 
     async def list_config_maps(self, key: JobKey) -> Sequence[Body]:
-        return await self._list(_PATHS["ConfigMap"].format(namespace=key.namespace), f"{names.LABEL_JOB}={key.name}")
+        # Earlier checkpoints are large and decide nothing here.
+        selector = f"{names.LABEL_JOB}={key.name},{names.LABEL_ROLE}!={ROLE_CHECKPOINTS}"
+        return await self._list(_PATHS["ConfigMap"].format(namespace=key.namespace), selector)
 
     async def get(self, kind: str, namespace: str, name: str) -> Body | None:
         try:

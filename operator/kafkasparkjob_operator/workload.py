@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sparkapp.model.errors import ConfigurationError
@@ -96,7 +96,12 @@ class Wanted:
 
     def same_application(self, other: Wanted) -> bool:
         """True where a running attempt of one is a running attempt of the other: nothing asks for a restart."""
-        return (self.spec, self.workload, self.restart_nonce) == (other.spec, other.workload, other.restart_nonce)
+        return self._application() == other._application()
+
+    def _application(self) -> tuple[object, ...]:
+        # The checkpoint to go back to has no effect of its own: a change of redeployNonce has.
+        spec = replace(self.spec, restore=replace(self.spec.restore, checkpoint=0))
+        return spec, self.workload, self.restart_nonce
 
 
 def wanted_from_resource(spec: Mapping[str, Any], *, namespace: str, name: str) -> Wanted:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import urllib3
@@ -31,7 +31,11 @@ def core_api() -> Any:
     try:
         config.load_incluster_config()
     except config.ConfigException:
-        config.load_kube_config()
+        try:
+            config.load_kube_config()
+        except config.ConfigException as error:
+            msg = f"no way to a Kubernetes cluster: {error}"
+            raise CheckpointError(msg, remedy="set KUBECONFIG, or name a state file: --state FILE") from error
     return client.CoreV1Api()
 
 
@@ -74,30 +78,111 @@ class ConfigMapStore:
         return str(body.metadata.resource_version)
 
     def _patiently(self, call: Callable[[], Any]) -> Any:
-        end = time.monotonic() + self._deadline
-        pause = 0.2
-        while True:
-            try:
-                return call()
-            except ApiException as error:
-                problem: Exception = error
-                if error.status == 409:
-                    msg = f"ConfigMap {self._name} was changed by somebody else"
-                    raise CheckpointConflict(msg) from error
-                if error.status == 404:
-                    msg = f"ConfigMap {self._name} is gone"
-                    raise CheckpointMissing(msg) from error
-                if error.status not in _RETRIED:
-                    msg = f"ConfigMap {self._name}: the API server answered {error.status} {error.reason}"
-                    raise CheckpointError(msg) from error
-            except urllib3.exceptions.HTTPError as error:
-                problem = error
-            if time.monotonic() >= end:
-                msg = f"ConfigMap {self._name}: no answer from the API server within {self._deadline:.0f} s: {problem}"
-                raise CheckpointStoreUnavailable(msg) from problem
-            LOG.warning("ConfigMap %s: %s; trying again", self._name, problem)
-            time.sleep(pause)
-            pause = min(2 * pause, 5.0)
+        return _patiently(self._name, self._deadline, call)
+
+
+class ConfigMapRetainedStore:
+    """Earlier checkpoints, each under a key of the job's checkpoints ConfigMap.
+
+    :param deadline: seconds that a read, which a restore waits for, keeps trying; a write is tried once.
+    """
+
+    def __init__(self, api: Any, *, namespace: str, job: str, deadline: float = 60.0) -> None:
+        self._api = api
+        self._namespace = namespace
+        self._name = names.checkpoints_config_map(job)
+        self._deadline = deadline
+
+    def read(self) -> dict[str, str]:
+        try:
+            body = _patiently(
+                self._name, self._deadline,
+                lambda: self._api.read_namespaced_config_map(
+                    self._name, self._namespace, _request_timeout=_REQUEST_TIMEOUT
+                ),
+            )  # fmt: skip
+        except CheckpointMissing:
+            return {}
+        return dict(body.data or {})
+
+    def change(self, put: Mapping[str, str], drop: Collection[str]) -> None:
+        patch = {"data": {**dict.fromkeys(drop), **put}}
+        _patiently(
+            self._name, 0,
+            lambda: self._api.patch_namespaced_config_map(
+                self._name, self._namespace, patch, _request_timeout=_REQUEST_TIMEOUT
+            ),
+        )  # fmt: skip
+
+
+def _patiently(name: str, seconds: float, call: Callable[[], Any]) -> Any:
+    """One request, repeated while the API server does not answer; its refusals as errors of ours."""
+    end = time.monotonic() + seconds
+    pause = 0.2
+    while True:
+        try:
+            return call()
+        except ApiException as error:
+            problem: Exception = error
+            if error.status == 409:
+                msg = f"ConfigMap {name} was changed by somebody else"
+                raise CheckpointConflict(msg) from error
+            if error.status == 404:
+                msg = f"ConfigMap {name} is gone"
+                raise CheckpointMissing(msg) from error
+            if error.status not in _RETRIED:
+                msg = f"ConfigMap {name}: the API server answered {error.status} {error.reason}"
+                raise CheckpointError(msg) from error
+        except urllib3.exceptions.HTTPError as error:
+            problem = error
+        if time.monotonic() >= end:
+            msg = f"ConfigMap {name}: no answer from the API server within {seconds:.0f} s: {problem}"
+            raise CheckpointStoreUnavailable(msg) from problem
+        LOG.warning("ConfigMap %s: %s; trying again", name, problem)
+        time.sleep(pause)
+        pause = min(2 * pause, 5.0)
+
+
+class JobResources:
+    """The job's resource, for commands; call :func:`core_api` first, which finds the identity to ask with."""
+
+    def __init__(self, *, namespace: str, job: str) -> None:
+        self._place = (names.GROUP, names.VERSION, namespace, names.PLURAL, job)
+        self._what = f"KafkaSparkJob {namespace}/{job}"
+        self._api = client.CustomObjectsApi()
+
+    def read(self) -> dict[str, Any]:
+        """:raises CheckpointError: it is not there, may not be read, or no answer came."""
+        return dict(
+            self._ask(lambda: self._api.get_namespaced_custom_object(*self._place, _request_timeout=_REQUEST_TIMEOUT))
+        )
+
+    def patch_spec(self, changes: Mapping[str, Any], *, expected: str) -> None:
+        """Merges into ``spec``.
+
+        :param expected: the resource's version that the changes were thought out for.
+        :raises CheckpointError: see :meth:`read`; :class:`CheckpointConflict` where the resource has changed since.
+        """
+        body = {"metadata": {"resourceVersion": expected}, "spec": changes}
+        self._ask(
+            lambda: self._api.patch_namespaced_custom_object(
+                *self._place, body, _content_type="application/merge-patch+json", _request_timeout=_REQUEST_TIMEOUT
+            )
+        )
+
+    def _ask(self, call: Callable[[], Any]) -> Any:
+        try:
+            return call()
+        except ApiException as error:
+            if error.status == 409:
+                msg = f"{self._what} was changed by somebody else meanwhile"
+                raise CheckpointConflict(msg, remedy="look again, then repeat the command") from error
+            msg = f"{self._what}: the API server answered {error.status} {error.reason}"
+            remedy = "check --namespace and --job, and what you may do: kubectl auth can-i patch kafkasparkjobs"
+            raise CheckpointError(msg, remedy=remedy) from error
+        except urllib3.exceptions.HTTPError as error:
+            msg = f"{self._what}: no answer from the API server: {error}"
+            raise CheckpointStoreUnavailable(msg, remedy="check the kubeconfig, and that the cluster is up") from error
 
 
 class ReportWriter:

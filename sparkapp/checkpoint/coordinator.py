@@ -240,6 +240,7 @@ class CheckpointCoordinator:
             engine_has_state=checkpoint.engine_has_state,
             stops={**self._document.stops, **checkpoint.stops},
             stopping=self._document.stopping,
+            redeploy_nonce=self._document.redeploy_nonce,
             counters=self._document.counters.plus(
                 records_in=sum(split.size for split in checkpoint.splits),
                 records_out=checkpoint.records_out,

@@ -2,16 +2,19 @@
 
 1. Read and validate the document. 2. Claim it for this attempt by compare-and-swap. 3. Settle each committable:
 commit it, or learn that it was committed, or that it was lost. 4. Abort every other open transaction of the prefixes.
-5. Say where the splits go on. Each step may be repeated by the next attempt if this one dies in between.
+5. Say where the splits go on: there, or where an earlier checkpoint stood that ``spec.restoreFrom`` names.
+Each step may be repeated by the next attempt if this one dies in between.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+from sparkapp.checkpoint.restore import Restored, go_back, restore_due
+from sparkapp.checkpoint.retained import RetainedStore
 from sparkapp.checkpoint.store import CheckpointStore
 from sparkapp.model.checkpoint import CheckpointDocument
 from sparkapp.model.checkpoint_codec import decode, encode
@@ -46,6 +49,7 @@ class Recovery:
     :param lost: source ranges whose transactions the broker had aborted; they are read and written again.
     :param committed: transactions that recovery found committed or committed itself.
     :param aborted: lingering transactions that were aborted.
+    :param restored: the earlier checkpoint that the job went back to, if this attempt did so.
     """
 
     document: CheckpointDocument
@@ -54,22 +58,35 @@ class Recovery:
     lost: tuple[KafkaPartitionSplit, ...]
     committed: int
     aborted: int
+    restored: Restored | None = None
 
 
-def recover(job: Job, *, store: CheckpointStore, control: TransactionControl, now: str) -> Recovery:
+def recover(
+    job: Job,
+    *,
+    store: CheckpointStore,
+    control: TransactionControl,
+    now: str,
+    retained: RetainedStore,
+    engine: Callable[[str], str] = lambda text: text,
+) -> Recovery:
     """Runs the order above; called by the driver once, before the engine starts.
 
     :param now: RFC 3339 time for the document.
+    :param retained: read where an earlier checkpoint is to be restored.
+    :param engine: see :func:`go_back`.
     :raises CheckpointCorrupt: and its neighbours: the document cannot be trusted; nothing was changed.
     :raises CheckpointConflict: a newer attempt owns the state.
     :raises StateUncertain: a checkpoint without ranges is part committed and part lost.
+    :raises CheckpointNotRetained: and CheckpointUnusable, RestoreRefused: the job cannot go back as it is asked to; all
+        is settled, and nothing else was changed.
     """
     found = store.read()
     prefix = job.spec.sink.transactional_id_prefix
     if found.text is None:
         claim = CheckpointDocument(
             job_uid=job.uid, attempt=job.attempt, checkpoint_id=0, created_at=now,
-            parallelism=job.spec.parallelism, prefix=prefix,
+            parallelism=job.spec.parallelism, prefix=prefix, redeploy_nonce=job.spec.restore.nonce,
         )  # fmt: skip
     else:
         former = decode(found.text, job_uid=job.uid)
@@ -96,13 +113,20 @@ def recover(job: Job, *, store: CheckpointStore, control: TransactionControl, no
             committed=-sum(1 for one in settled if one.outcome is Outcome.LOST),
         ),
     )  # fmt: skip
-    if lost or aborted:
+    restored = None
+    served = not restore_due(document, job.spec.restore)
+    if not served and job.spec.restore.checkpoint:
+        # One write holds the offsets and the nonce: a crash neither loses the restore nor repeats it.
+        document, restored = go_back(document, job.spec.restore, store=retained, engine=engine)
+    elif not served:
+        document = replace(document, redeploy_nonce=job.spec.restore.nonce)
+    if lost or aborted or not served:
         version = store.write(encode(document), expected=version)
     for split in lost:
         LOG.warning("transaction lost: %s [%d, %d) is read and written again", split.partition, split.start, split.stop)
     return Recovery(
         document=document, version=version, first_start=claim.checkpoint_id == 0 and not claim.splits,
-        lost=lost, committed=committed, aborted=aborted,
+        lost=lost, committed=committed, aborted=aborted, restored=restored,
     )  # fmt: skip
 
 

@@ -69,6 +69,7 @@ class CheckpointDocument:
     :param stops: where each partition of a bounded job ends, as far as that is known; empty for one without an end.
     :param stopping: the choice that the stops came from (:attr:`Stopping.fingerprint`): another one fixes new stops.
     :param finished: True where a bounded job has completed all that it is to read.
+    :param redeploy_nonce: the last ``spec.redeployNonce`` that was served: a restore happens once per change of it.
     """
 
     job_uid: str
@@ -89,6 +90,7 @@ class CheckpointDocument:
     stops: Mapping[TopicPartition, int] = field(default_factory=dict)
     stopping: str = ""
     finished: bool = False
+    redeploy_nonce: int = 0
     counters: Counters = field(default_factory=Counters)
 
     @property

@@ -8,14 +8,14 @@ FLINK-40587 are what happens otherwise).
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from sparkapp.model.checkpoint import CheckpointDocument, Counters
 from sparkapp.model.committable import KafkaCommittable
 from sparkapp.model.errors import CheckpointCorrupt, CheckpointForeign, CheckpointTooLarge, KafkaSparkJobError
-from sparkapp.model.partition import TopicPartition
 from sparkapp.model.split import KafkaPartitionSplit, splits_by_subtask
+from sparkapp.model.strict_json import StrictReader, by_topic, offsets_of, parse, partitions_of, string_of
 from sparkapp.model.transactional_id import TransactionalIdHint, check_prefix, number_of
 
 FORMAT_VERSION = 1
@@ -73,12 +73,14 @@ def encode(document: CheckpointDocument) -> str:
             "transactionsAborted": document.counters.transactions_aborted,
         },
     }
+    if document.redeploy_nonce:
+        body["redeployNonce"] = document.redeploy_nonce
     if document.stopping:
         # Written for bounded jobs alone: other jobs' documents stay readable to releases that know no bounded ones.
         body["bounded"] = {
             "stopping": document.stopping,
             "finished": document.finished,
-            "stops": _by_topic(document.stops),
+            "stops": by_topic(document.stops),
         }
     text = json.dumps(body, separators=(",", ":"), ensure_ascii=False)
     size = len(text.encode())
@@ -86,13 +88,6 @@ def encode(document: CheckpointDocument) -> str:
         msg = f"the checkpoint document needs {size} bytes, the limit is {MAX_DOCUMENT_BYTES}"
         raise CheckpointTooLarge(msg)
     return text
-
-
-def _by_topic(offsets: Mapping[TopicPartition, int]) -> dict[str, dict[str, int]]:
-    result: dict[str, dict[str, int]] = {}
-    for (topic, partition), offset in sorted(offsets.items()):
-        result.setdefault(topic, {})[str(partition)] = offset
-    return result
 
 
 def decode(text: str, *, job_uid: str) -> CheckpointDocument:
@@ -104,15 +99,7 @@ def decode(text: str, *, job_uid: str) -> CheckpointDocument:
         unknown or of the wrong type, or values that contradict each other.
     :raises CheckpointForeign: written by a job with another UID.
     """
-    if len(text) > MAX_DOCUMENT_BYTES or len(text.encode("utf-8", "surrogatepass")) > MAX_DOCUMENT_BYTES:
-        msg = f"the checkpoint document is larger than {MAX_DOCUMENT_BYTES} bytes"
-        raise CheckpointCorrupt(msg)
-    try:
-        body = json.loads(text, object_pairs_hook=_no_duplicates, parse_constant=_no_constant)
-    except (ValueError, RecursionError) as error:
-        msg = f"the checkpoint document is not JSON: {error}"
-        raise CheckpointCorrupt(msg) from error
-    reader = _Reader(body, "document")
+    reader = parse(text, "the checkpoint document", limit=MAX_DOCUMENT_BYTES)
     version = reader.integer("formatVersion")
     if version != FORMAT_VERSION:
         msg = f"the checkpoint document has format version {version}, this release reads {FORMAT_VERSION}"
@@ -130,26 +117,28 @@ def decode(text: str, *, job_uid: str) -> CheckpointDocument:
         raise CheckpointCorrupt(msg) from error
 
 
-def _document(reader: _Reader, uid: str) -> CheckpointDocument:
+def _document(reader: StrictReader, uid: str) -> CheckpointDocument:
     parallelism = reader.integer("parallelism", low=1)
     checkpoint_id = reader.integer("checkpointId")
     aligned = reader.boolean("aligned")
     splits = tuple(sorted(_splits(reader.mapping("splits"))))
     owned = splits_by_subtask(splits, parallelism) if aligned else {}
-    hint = _Reader(reader.mapping("hint"), "hint")
-    counters = _Reader(reader.mapping("counters"), "counters")
+    hint = StrictReader(reader.mapping("hint"), "hint")
+    counters = StrictReader(reader.mapping("counters"), "counters")
     engine = reader.string("engine")
     if len(engine) > MAX_ENGINE_BYTES:
         msg = f"engine is larger than {MAX_ENGINE_BYTES} bytes"
         raise CheckpointCorrupt(msg)
     committables = tuple(
-        _committable(_Reader(item, f"committables[{index}]"), checkpoint_id, parallelism, owned)
+        _committable(StrictReader(item, f"committables[{index}]"), checkpoint_id, parallelism, owned)
         for index, item in enumerate(reader.items("committables"))
     )
     if len({one.transactional_id for one in committables}) != len(committables):
         msg = "two committables name the same transactional id"
         raise CheckpointCorrupt(msg)
-    bounded = _Reader(reader.mapping_or_none("bounded") or {"stopping": "", "finished": False, "stops": {}}, "bounded")
+    bounded = StrictReader(
+        reader.mapping_or_none("bounded") or {"stopping": "", "finished": False, "stops": {}}, "bounded"
+    )
     document = CheckpointDocument(
         job_uid=uid,
         attempt=reader.integer("attempt", low=1),
@@ -157,7 +146,7 @@ def _document(reader: _Reader, uid: str) -> CheckpointDocument:
         created_at=reader.string("createdAt"),
         parallelism=parallelism,
         prefix=reader.string("transactionalIdPrefix"),
-        former_prefixes=tuple(_string(item, "formerPrefixes") for item in reader.items("formerPrefixes")),
+        former_prefixes=tuple(string_of(item, "formerPrefixes") for item in reader.items("formerPrefixes")),
         hint=TransactionalIdHint(hint.integer("lastParallelism"), hint.integer("nextFreeTransactionalId")),
         splits=splits,
         aligned=aligned,
@@ -166,9 +155,10 @@ def _document(reader: _Reader, uid: str) -> CheckpointDocument:
         engine=engine,
         engine_has_state=reader.boolean("engineHasState"),
         drained=reader.boolean("drained"),
-        stops=_stops(bounded.mapping("stops")),
+        stops=offsets_of(bounded.mapping("stops"), "stops"),
         stopping=bounded.string("stopping"),
         finished=bounded.boolean("finished"),
+        redeploy_nonce=reader.integer("redeployNonce", default=0),
         counters=Counters(
             records_in=counters.integer("recordsIn"),
             records_out=counters.integer("recordsOut"),
@@ -197,7 +187,7 @@ def _check_prefixes(document: CheckpointDocument) -> None:
 
 def _splits(body: Mapping[str, Any]) -> list[KafkaPartitionSplit]:
     splits = []
-    for partition, bounds in _partitions(body, "splits"):
+    for partition, bounds in partitions_of(body, "splits"):
         if not isinstance(bounds, list) or len(bounds) != 2 or not all(type(bound) is int for bound in bounds):
             msg = f"split {partition} must be [start, stop]"
             raise CheckpointCorrupt(msg)
@@ -205,30 +195,8 @@ def _splits(body: Mapping[str, Any]) -> list[KafkaPartitionSplit]:
     return splits
 
 
-def _stops(body: Mapping[str, Any]) -> dict[TopicPartition, int]:
-    stops = {}
-    for partition, offset in _partitions(body, "stops"):
-        if type(offset) is not int or not 0 <= offset < 1 << 63:
-            msg = f"the stop of {partition} must be an offset"
-            raise CheckpointCorrupt(msg)
-        stops[partition] = offset
-    return stops
-
-
-def _partitions(body: Mapping[str, Any], where: str) -> Iterator[tuple[TopicPartition, Any]]:
-    for topic, partitions in body.items():
-        if not isinstance(partitions, dict):
-            msg = f"{where} of topic {topic!r} must be an object"
-            raise CheckpointCorrupt(msg)
-        for partition, value in partitions.items():
-            if not (partition.isascii() and partition.isdigit() and str(int(partition)) == partition):
-                msg = f"{where} of topic {topic!r} must name partitions by number, not {partition!r}"
-                raise CheckpointCorrupt(msg)
-            yield TopicPartition(topic, int(partition)), value
-
-
 def _committable(
-    reader: _Reader,
+    reader: StrictReader,
     checkpoint_id: int,
     parallelism: int,
     owned: Mapping[int, tuple[KafkaPartitionSplit, ...]],
@@ -250,81 +218,3 @@ def _committable(
     )
     reader.finish()
     return committable
-
-
-class _Reader:
-    """Takes typed fields out of a JSON object, each once, and complains about what is left."""
-
-    def __init__(self, body: object, where: str) -> None:
-        if not isinstance(body, dict):
-            msg = f"{where} must be an object"
-            raise CheckpointCorrupt(msg)
-        self._body: dict[str, Any] = dict(body)
-        self.where = where
-
-    def _take(self, name: str) -> object:
-        try:
-            return self._body.pop(name)
-        except KeyError:
-            msg = f"{self.where}.{name} is missing"
-            raise CheckpointCorrupt(msg) from None
-
-    def integer(self, name: str, *, low: int = 0, default: int | None = None) -> int:
-        """``default`` stands for a field that documents of former releases do not have."""
-        value = default if default is not None and name not in self._body else self._take(name)
-        if type(value) is not int or not low <= value < 1 << 63:
-            msg = f"{self.where}.{name} must be a whole number of at least {low}, not {value!r}"
-            raise CheckpointCorrupt(msg)
-        return value
-
-    def string(self, name: str) -> str:
-        return _string(self._take(name), f"{self.where}.{name}")
-
-    def boolean(self, name: str) -> bool:
-        value = self._take(name)
-        if not isinstance(value, bool):
-            msg = f"{self.where}.{name} must be true or false"
-            raise CheckpointCorrupt(msg)
-        return value
-
-    def mapping(self, name: str) -> dict[str, Any]:
-        value = self._take(name)
-        if not isinstance(value, dict):
-            msg = f"{self.where}.{name} must be an object"
-            raise CheckpointCorrupt(msg)
-        return value
-
-    def mapping_or_none(self, name: str) -> dict[str, Any] | None:
-        return self.mapping(name) if name in self._body else None
-
-    def items(self, name: str) -> list[Any]:
-        value = self._take(name)
-        if not isinstance(value, list):
-            msg = f"{self.where}.{name} must be a list"
-            raise CheckpointCorrupt(msg)
-        return value
-
-    def finish(self) -> None:
-        if self._body:
-            msg = f"{self.where} has unknown fields: {', '.join(sorted(self._body))}"
-            raise CheckpointCorrupt(msg)
-
-
-def _string(value: object, where: str) -> str:
-    if not isinstance(value, str):
-        msg = f"{where} must be a string"
-        raise CheckpointCorrupt(msg)
-    return value
-
-
-def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    body = dict(pairs)
-    if len(body) != len(pairs):
-        msg = "an object names a field twice"
-        raise ValueError(msg)
-    return body
-
-
-def _no_constant(name: str) -> float:
-    msg = f"{name} is not a number here"
-    raise ValueError(msg)

@@ -15,6 +15,7 @@ KafkaSparkJobError
  + CheckpointError                    the document that decides everything
  |  + CheckpointConflict  + CheckpointTooLarge  + CheckpointCorrupt  + CheckpointForeign  + CheckpointMissing
  |  + CheckpointStoreUnavailable
+ |  + CheckpointUnusable  + CheckpointNotRetained  + RestoreRefused
  + TransactionError
     + ProducersPoolEmpty  + TransactionFenced  + TransactionLost  + CommitOutcomeUnknown  + PreCommitFailed
     + StateUncertain
@@ -277,6 +278,36 @@ class CheckpointStoreUnavailable(CheckpointError):
 
     reason = "CheckpointStoreUnavailable"
     default_remedy = "check the Kubernetes API server; the job restarts by itself"
+
+
+class CheckpointUnusable(CheckpointError):
+    """A retained checkpoint that cannot be gone back to: unreadable, or another job's; the message names it."""
+
+    reason = "CheckpointUnusable"
+    fatal = True
+    default_remedy = (
+        "set spec.restoreFrom.checkpoint to one that `python -m sparkapp checkpoint verify` finds right,"
+        " or remove spec.restoreFrom to go on where the job is"
+    )
+
+
+class CheckpointNotRetained(CheckpointError):
+    """``spec.restoreFrom`` names a checkpoint that is not kept; the message lists those that are."""
+
+    reason = "CheckpointNotRetained"
+    fatal = True
+    default_remedy = (
+        "set spec.restoreFrom.checkpoint to one of those that are kept, or remove spec.restoreFrom to go on where the"
+        " job is"
+    )
+
+
+class RestoreRefused(CheckpointError):
+    """The job cannot go back to an earlier checkpoint as it is."""
+
+    reason = "RestoreRefused"
+    fatal = True
+    default_remedy = "remove spec.restoreFrom: the job goes on where it is"
 
 
 class TransactionError(KafkaSparkJobError):

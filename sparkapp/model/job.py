@@ -14,6 +14,7 @@ from sparkapp.model.group_membership import MembershipOptions
 from sparkapp.model.partition import TopicPartition
 from sparkapp.model.positions import Startup, Stopping
 from sparkapp.model.record_errors import RecordErrors
+from sparkapp.model.retention import Restore, Retention
 from sparkapp.model.semantic import OffsetCommit, Semantic
 
 
@@ -146,6 +147,8 @@ class JobSpec:
     sink: Sink
     parallelism: int = 1
     checkpoint_interval_seconds: int = 10
+    retention: Retention = field(default_factory=Retention)
+    restore: Restore = field(default_factory=Restore)
     record_errors: RecordErrors = field(default_factory=RecordErrors)
     state_claim: str = ""
     """Persistent volume claim for operators' state; a transform that keeps state needs one."""

@@ -26,6 +26,7 @@ from sparkapp.model.job_rules import check_spec
 from sparkapp.model.partition import TopicPartition
 from sparkapp.model.positions import decode_startup, decode_stopping
 from sparkapp.model.record_errors import record_errors_from_job
+from sparkapp.model.retention import Restore, Retention
 from sparkapp.model.semantic import OffsetCommit, Semantic
 
 
@@ -77,6 +78,8 @@ def decode_job(text: str) -> Job:
                             **{**spec["transform"], "output_mode": OutputMode(spec["transform"]["output_mode"])}
                         ),
                         "sink": Sink(**{**sink, "semantic": Semantic(sink["semantic"])}),
+                        "retention": Retention(**spec["retention"]),
+                        "restore": Restore(**spec["restore"]),
                         "record_errors": record_errors_from_job(spec["record_errors"]),
                     }
                 ),

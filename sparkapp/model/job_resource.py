@@ -25,6 +25,7 @@ from sparkapp.model.job import (
 from sparkapp.model.job_rules import check_spec, require
 from sparkapp.model.positions import partitions_from, startup_from, stopping_from
 from sparkapp.model.record_errors import record_errors_from_resource
+from sparkapp.model.retention import restore_from, retention_from
 from sparkapp.model.semantic import OffsetCommit, Semantic
 
 DEFAULT_METRICS_PORT = 8090
@@ -95,6 +96,8 @@ def spec_from_resource(spec: Mapping[str, Any], *, namespace: str, name: str) ->
         ),
         parallelism=root.integer("parallelism", 1, low=1),
         checkpoint_interval_seconds=root.child("checkpoint").integer("intervalSeconds", 10, low=1),
+        retention=retention_from(root.child("checkpoint")),
+        restore=restore_from(root),
         record_errors=record_errors_from_resource(root),
         state_claim=root.child("checkpoint").child("stateVolume").string("claimName", ""),
         metrics_port=_metrics_port(root.child("metrics").child("prometheus")),

@@ -17,6 +17,7 @@ from sparkapp.model.job import (
     dead_letter_topics,
 )
 from sparkapp.model.record_errors import check_record_errors
+from sparkapp.model.retention import check_retention
 from sparkapp.model.semantic import Semantic
 from sparkapp.model.transactional_id import check_prefix
 
@@ -134,6 +135,7 @@ def check_spec(spec: JobSpec) -> None:
         offset_commit=source.offset_commit, state_claim=spec.state_claim, bounded=source.stopping.bounded,
         named_partitions=bool(source.partitions), skips=source.data_loss_policy is DataLossPolicy.SKIP_TO_AVAILABLE,
     )  # fmt: skip
+    check_retention(spec.retention, spec.restore, subscribes=source.group_membership.subscribes)
     if sink.semantic is Semantic.EXACTLY_ONCE:
         require(
             source.isolation_level is IsolationLevel.READ_COMMITTED,

@@ -51,6 +51,11 @@ def state_config_map(job: str) -> str:
     return f"{job}-state"
 
 
+def checkpoints_config_map(job: str) -> str:
+    """Holds earlier checkpoints to go back to, a key each; losing it loses no more than that choice."""
+    return f"{job}-checkpoints"
+
+
 def report_config_map(job: str) -> str:
     """Holds the driver's report to the operator; advisory, losing it loses nothing."""
     return f"{job}-report"

@@ -18,6 +18,7 @@ from pyspark.sql import SparkSession
 
 from sparkapp.checkpoint.coordinator import CheckpointCoordinator, Completed
 from sparkapp.checkpoint.recovery import Recovery, recover
+from sparkapp.checkpoint.retained import CheckpointRetainer, MemoryRetainedStore, RetainedStore
 from sparkapp.checkpoint.store import CheckpointStore
 from sparkapp.checkpoint.transaction_control import KafkaTransactionControl
 from sparkapp.model.checkpoint import Counters
@@ -40,6 +41,7 @@ from sparkapp.spark.engine import MicroBatchEngine
 from sparkapp.spark.faults import VARIABLE, Faults
 from sparkapp.spark.preflight import check_kafka
 from sparkapp.spark.progress import Progress
+from sparkapp.spark.query_log import rewound
 from sparkapp.spark.reporter import Reporter, now
 from sparkapp.spark.transform import import_function
 
@@ -62,6 +64,7 @@ class Surroundings:
     folder: Path
     stateful_allowed: bool
     credentials: Path
+    retained: RetainedStore = field(default_factory=MemoryRetainedStore)
     on_completed: Callable[[Completed], None] = field(default=lambda _: None)
 
 
@@ -124,12 +127,14 @@ class Driver:
             cluster_config(job.spec.kafka, password=password, client_id=f"{job.namespace}.{job.name}")
         )
         stack.callback(client.close)
+        control = KafkaTransactionControl(job, client, config)
         recovery = recover(
-            job, store=self._around.store, control=KafkaTransactionControl(job, client, config), now=now()
+            job, store=self._around.store, control=control, now=now(), retained=self._around.retained, engine=rewound
         )
         self._checkpoint_id = recovery.document.checkpoint_id
         progress.recovered(recovery)
         self._tell_recovery(recovery, reporter)
+        retainer = self._retainer(recovery, reporter, stack)
         membership = self._membership(cluster, password, progress, reporter, stack)
         enumerator = enumerator_of(
             job.spec, cluster, warn=lambda reason, message: reporter.event(reason, message, warning=True),
@@ -153,7 +158,7 @@ class Driver:
             job, spark=session.result(), enumerator=enumerator, coordinator=coordinator, function=function,
             folder=self._around.folder, stateful_allowed=self._around.stateful_allowed,
             step=faults.step, hold=faults.hold,
-            completed=lambda completed, seconds: self._completed(completed, seconds, progress, reporter),
+            completed=lambda completed, seconds: self._completed(completed, seconds, progress, reporter, retainer),
         )  # fmt: skip
         if self._draining.is_set():
             return
@@ -174,10 +179,24 @@ class Driver:
                 coordinator.commit_ends()
             group_offsets.drain(10)
         coordinator.drained(finished=engine.finished)
+        if retainer is not None:
+            retainer.offer(coordinator.document)
         if engine.finished:
             reporter.event("Finished", f"read to its end; checkpoint {self._checkpoint_id} is the last")
         else:
             reporter.event("Drained", f"stopped after checkpoint {self._checkpoint_id}, no transaction is open")
+
+    def _retainer(self, recovery: Recovery, reporter: Reporter, stack: ExitStack) -> CheckpointRetainer | None:
+        """Keeps earlier checkpoints; None where a group says where partitions go on, and nothing could go back."""
+        if self._job.spec.source.group_membership.subscribes:
+            return None
+        retainer = CheckpointRetainer(
+            self._around.retained, job_uid=self._job.uid, retention=self._job.spec.retention,
+            latest=recovery.document.checkpoint_id,
+            tell=lambda reason, message: reporter.event(reason, message, warning=True),
+        )  # fmt: skip
+        stack.callback(retainer.close)
+        return retainer
 
     def _membership(
         self, cluster: KafkaClusterView, password: str, progress: Progress, reporter: Reporter, stack: ExitStack
@@ -233,7 +252,14 @@ class Driver:
                 warning=True,
             )
 
-    def _completed(self, completed: Completed, seconds: float, progress: Progress, reporter: Reporter) -> None:
+    def _completed(
+        self,
+        completed: Completed,
+        seconds: float,
+        progress: Progress,
+        reporter: Reporter,
+        retainer: CheckpointRetainer | None,
+    ) -> None:
         document = completed.document
         self._checkpoint_id = document.checkpoint_id
         self._around.on_completed(completed)
@@ -243,6 +269,8 @@ class Driver:
             seconds * 1000, completed.write_millis, completed.commit_millis,
         )  # fmt: skip
         progress.completed(completed, seconds)
+        if retainer is not None:
+            retainer.offer(document)
         self._tell_bad_records(document.counters, reporter)
 
     def _tell_bad_records(self, counters: Counters, reporter: Reporter) -> None:
@@ -262,6 +290,15 @@ class Driver:
             reporter.event(
                 "TransactionsAborted", f"{recovery.aborted} lingering transaction(s) of former attempts aborted"
             )
+        if recovery.restored is not None:
+            LOG.info("%s", recovery.restored.describe())
+            reporter.event("RestoredFromCheckpoint", recovery.restored.describe())
+        elif recovery.first_start and self._job.spec.restore.checkpoint and self._job.spec.restore.nonce:
+            message = (
+                "this is the job's first start, there is no checkpoint to go back to; from here on a higher"
+                " spec.redeployNonce restores spec.restoreFrom"
+            )
+            reporter.event("RestoreIgnored", message, warning=True)
         if recovery.lost:
             ranges = ", ".join(f"{one.partition} [{one.start}, {one.stop})" for one in recovery.lost[:5])
             reporter.event(

@@ -52,6 +52,13 @@ def watermark_millis(engine: str) -> int | None:
     return json.loads(decode_engine(engine).metadata).get("batchWatermarkMs") or None
 
 
+def rewound(engine: str) -> str:
+    """The engine's text for a query that goes back in its source: without the watermark, which was of later records."""
+    state = decode_engine(engine)
+    metadata = {**json.loads(state.metadata), "batchWatermarkMs": 0}
+    return encode_engine(EngineState(state.plan, json.dumps(metadata, separators=(",", ":"))))
+
+
 def rebuild(folder: Path, *, job_uid: str, checkpoint_id: int, engine: EngineState) -> None:
     """Makes the query resume with batch ``checkpoint_id``, whatever the folder said before.
 

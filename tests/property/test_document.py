@@ -56,6 +56,7 @@ def documents(draw):
         stopping=stopping,
         stops={split.partition: draw(small) for split in splits} if stopping else {},
         finished=draw(st.booleans()) if stopping else False,
+        redeploy_nonce=draw(naturals),
         job_uid=draw(words),
         attempt=draw(st.integers(1, 1 << 40)),
         checkpoint_id=checkpoint_id,

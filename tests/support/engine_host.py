@@ -23,6 +23,7 @@ from queue import Queue
 
 from pyspark.sql import SparkSession
 
+from sparkapp.checkpoint.retained import FolderRetainedStore
 from sparkapp.checkpoint.store import FileStore
 from sparkapp.model.job import Job
 from sparkapp.model.job_codec import decode_job
@@ -154,6 +155,7 @@ class _Host:
         job = decode_job(Path(order["job"]).read_text())
         surroundings = Surroundings(
             store=FileStore(Path(order["state"])),
+            retained=FolderRetainedStore.beside(Path(order["state"])),
             write_report=lambda _: None,
             open_session=lambda: self._session(job),
             close_session=_end_queries,

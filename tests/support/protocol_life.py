@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 
 from sparkapp.checkpoint.coordinator import CheckpointCoordinator, PreCommitted
 from sparkapp.checkpoint.recovery import Recovery, recover
+from sparkapp.checkpoint.retained import MemoryRetainedStore
 from sparkapp.checkpoint.store import MemoryStore, Stored
 from sparkapp.checkpoint.transaction_control import KafkaTransactionControl
 from sparkapp.model.checkpoint import CheckpointDocument
@@ -223,7 +224,7 @@ class Life:
         job = self.job
         store = _WatchedStore(self.store, self._passed)
         control = _WatchedControl(KafkaTransactionControl(job, self._client, self._config), self._passed)
-        self.recovery = recovery = recover(job, store=store, control=control, now=NOW)
+        self.recovery = recovery = recover(job, store=store, control=control, now=NOW, retained=MemoryRetainedStore())
         self._enumerator = enumerator_of(job.spec, self._cluster, warn=lambda *_: None)
         self._enumerator.start(None if recovery.first_start else recovery.document.offsets)
         self._coordinator = CheckpointCoordinator(

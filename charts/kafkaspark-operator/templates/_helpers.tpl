@@ -76,7 +76,7 @@ capabilities: {drop: [ALL]}
 - apiGroups: [""]
   resources: [pods]
   verbs: [get, list, watch, create, delete, patch, deletecollection]
-# State, report and attempts; patch only to grant it to drivers, for their own two.
+# State, earlier checkpoints, report and attempts; patch only to grant it to drivers, for their own three.
 - apiGroups: [""]
   resources: [configmaps]
   verbs: [get, list, watch, create, update, delete, patch]

@@ -19,7 +19,7 @@ def service_account(job: JobIdentity) -> dict[str, Any]:
 
 
 def role(job: JobIdentity) -> dict[str, Any]:
-    """Its own two ConfigMaps by name, and the pods that Spark's driver starts as executors."""
+    """Its own three ConfigMaps by name, and the pods that Spark's driver starts as executors."""
     return {
         "apiVersion": "rbac.authorization.k8s.io/v1",
         "kind": "Role",
@@ -28,7 +28,11 @@ def role(job: JobIdentity) -> dict[str, Any]:
             {
                 "apiGroups": [""],
                 "resources": ["configmaps"],
-                "resourceNames": [names.state_config_map(job.name), names.report_config_map(job.name)],
+                "resourceNames": [
+                    names.state_config_map(job.name),
+                    names.checkpoints_config_map(job.name),
+                    names.report_config_map(job.name),
+                ],
                 "verbs": ["get", "update", "patch"],
             },
             {

@@ -1,4 +1,4 @@
-"""The job's ConfigMaps: its state, its report, and the description of one attempt."""
+"""The job's ConfigMaps: its state, earlier checkpoints, its report, and the description of one attempt."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import yaml
 from kafkasparkjob_operator.identity import (
     ANNOTATION_JOB_UID,
     ROLE_ATTEMPT,
+    ROLE_CHECKPOINTS,
     ROLE_REPORT,
     ROLE_STATE,
     JobIdentity,
@@ -35,6 +36,16 @@ def state_config_map(job: JobIdentity) -> dict[str, Any]:
         "metadata": metadata(
             job, names.state_config_map(job.name), role=ROLE_STATE, annotations={ANNOTATION_JOB_UID: job.uid}
         ),
+        "data": {},
+    }
+
+
+def checkpoints_config_map(job: JobIdentity) -> dict[str, Any]:
+    """Empty; the driver keeps earlier checkpoints in it. Made again where it is gone: no state is in it."""
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": metadata(job, names.checkpoints_config_map(job.name), role=ROLE_CHECKPOINTS),
         "data": {},
     }
 

@@ -76,7 +76,8 @@ def test_examples(api: ApiClient, path: Path) -> None:
 def test_defaults_fill_in_everything_that_has_one(api: ApiClient) -> None:
     spec = create(api, BASE)["spec"]
     assert spec["parallelism"] == 1
-    assert spec["checkpoint"] == {"intervalSeconds": 10}
+    assert spec["checkpoint"] == {"intervalSeconds": 10, "retention": {"intervalSeconds": 60, "count": 10}}
+    assert spec["redeployNonce"] == 0
     assert spec["sink"]["semantic"] == "EXACTLY_ONCE"
     assert spec["source"]["startup"] == {"mode": "GROUP_OFFSETS"}
     assert spec["source"]["stopping"] == {"mode": "UNBOUNDED"}

@@ -12,7 +12,7 @@ import pytest
 from kafkasparkjob_operator.cluster import ClusterError, ObjectConflict, ObjectExists, ObjectRefused
 from kafkasparkjob_operator.identity import JobIdentity, JobKey
 from kafkasparkjob_operator.kube import KubeCluster, load_configuration
-from kafkasparkjob_operator.resources.config_maps import report_config_map
+from kafkasparkjob_operator.resources.config_maps import checkpoints_config_map, report_config_map
 from tests.support.api_client import ApiClient
 from tests.support.live_job import LiveJob
 from tests.support.operator_process import Place
@@ -78,6 +78,7 @@ async def test_deleting_minds_the_uid(cluster: KubeCluster, place: Place) -> Non
 async def test_lists_are_by_label(cluster: KubeCluster, place: Place, requests: Requests) -> None:
     for name in ("orders", "returns"):
         await cluster.create(config_map(place, name))
+    await cluster.create(checkpoints_config_map(JobIdentity(place.namespace, "orders", "some-uid")))
     found = await cluster.list_config_maps(JobKey(place.namespace, "orders"))
     assert [(one["kind"], one["metadata"]["name"]) for one in found] == [("ConfigMap", "orders-report")]
     assert await cluster.list_pods(JobKey(place.namespace, "orders")) == []

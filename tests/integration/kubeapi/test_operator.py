@@ -59,6 +59,7 @@ def test_the_driver_may_do_what_it_needs_and_nothing_else(job: LiveJob) -> None:
 
     for verb in ("get", "update", "patch"):
         assert may(verb, "configmaps", f"{job.name}-state")
+        assert may(verb, "configmaps", f"{job.name}-checkpoints")
         assert may(verb, "configmaps", f"{job.name}-report")
         assert not may(verb, "configmaps", f"{job.name}-1-job")
         assert not may(verb, "configmaps", "another-state")

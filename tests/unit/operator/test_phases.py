@@ -7,7 +7,9 @@ import pytest
 from kafkasparkjob_operator.cluster import ObjectRefused
 from kafkasparkjob_operator.pod_view import pod_view
 from sparkapp.model import names
+from sparkapp.model.job_codec import decode_job
 from sparkapp.model.report import DriverState
+from sparkapp.model.retention import Restore
 from tests.support.operator_bench import DRAINED, FAILED, FATAL, KEY, OperatorBench, job_body, report_event
 
 
@@ -27,6 +29,7 @@ async def test_a_new_job_gets_everything_its_driver_needs_and_the_driver_last(be
         ("ServiceAccount", "orders-driver"),
         ("Role", "orders-driver"),
         ("RoleBinding", "orders-driver"),
+        ("ConfigMap", "orders-checkpoints"),
         ("ConfigMap", "orders-report"),
         ("ConfigMap", "orders-1-job"),
         ("Pod", "orders-1-driver"),
@@ -123,6 +126,32 @@ async def test_a_fatal_failure_is_not_repeated_until_the_resource_changes(bench:
     await bench.settle()
     assert bench.drivers == ["orders-2-driver"]
     assert bench.status["attempt"]["startReason"] == "SpecChanged"
+
+
+async def test_a_restore_is_asked_for_by_the_nonce_alone(bench: OperatorBench) -> None:
+    await bench.run(1)
+    bench.kubernetes.edit_job(KEY, restoreFrom={"checkpoint": 7})
+    await bench.settle()
+    assert bench.drivers == ["orders-1-driver"], "naming a checkpoint has no effect of its own"
+    bench.kubernetes.edit_job(KEY, redeployNonce=1)
+    await bench.settle()
+    assert (bench.status["state"], bench.status["attempt"]["stopReason"]) == ("Restarting", "SpecChange")
+    bench.driver_ends(1, DRAINED)
+    await bench.settle()
+    assert bench.drivers == ["orders-2-driver"]
+    job = decode_job(bench.kubernetes.objects["ConfigMap", "team", "orders-2-job"]["data"][names.JOB_KEY])
+    assert job.spec.restore == Restore(checkpoint=7, nonce=1)
+
+
+async def test_earlier_checkpoints_that_are_gone_are_no_reason_to_stop(bench: OperatorBench) -> None:
+    await bench.run(1)
+    bench.driver_ends(1, FAILED)
+    await bench.settle()
+    del bench.kubernetes.objects["ConfigMap", "team", "orders-checkpoints"]
+    bench.wait(5)
+    await bench.settle()
+    assert bench.drivers == ["orders-2-driver"]
+    assert bench.kubernetes.objects["ConfigMap", "team", "orders-checkpoints"]["data"] == {}
 
 
 async def test_the_limit_of_failures_ends_the_tries() -> None:

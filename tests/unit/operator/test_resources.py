@@ -15,6 +15,7 @@ from kafkasparkjob_operator.resources.access import role, role_binding, service_
 from kafkasparkjob_operator.resources.config_maps import (
     RESOURCE_SPEC_KEY,
     attempt_config_map,
+    checkpoints_config_map,
     report_config_map,
     state_config_map,
 )
@@ -60,6 +61,7 @@ def wanted(spec: dict[str, Any]) -> Wanted:
         ("role", role(JOB)),
         ("role-binding", role_binding(JOB)),
         ("state-config-map", state_config_map(JOB)),
+        ("checkpoints-config-map", checkpoints_config_map(JOB)),
         ("report-config-map", report_config_map(JOB)),
         ("driver-pod", driver_pod(JOB, wanted({}), attempt=3)),
         ("driver-pod-full", driver_pod(JOB, wanted(FULL), attempt=3)),

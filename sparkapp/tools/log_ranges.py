@@ -1,0 +1,56 @@
+"""Whether the records that follow a checkpoint are still in the brokers' logs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from sparkapp.model.errors import ConfigurationError
+from sparkapp.model.partition import TopicPartition
+
+
+def client_properties(bootstrap: str, file: Path | None) -> dict[str, str]:
+    """librdkafka properties for a question to the brokers.
+
+    :param file: lines of ``name=value``, as Kafka's own commands read them; blank lines and ``#`` are left out.
+    :raises ConfigurationError: the file cannot be read.
+    """
+    properties: dict[str, str] = {}
+    try:
+        lines = file.read_text(encoding="utf-8").splitlines() if file is not None else []
+    except (OSError, UnicodeError) as error:
+        msg = f"the client properties cannot be read: {error}"
+        raise ConfigurationError(msg, remedy="name a readable file: --command-config FILE") from error
+    for line in lines:
+        name, sign, value = line.partition("=")
+        if sign and not name.lstrip().startswith("#"):
+            properties[name.strip()] = value.strip()
+    # A consumer has to name a group; this one is never joined, and nothing is committed to it.
+    return {**properties, "bootstrap.servers": bootstrap, "group.id": "kafkaspark-checkpoint-verify"}
+
+
+def log_problems(offsets: Mapping[TopicPartition, int], properties: Mapping[str, str]) -> list[str]:
+    """What a job that goes on at these offsets would miss, in plain words; empty where nothing is.
+
+    :raises KafkaAccessError: the brokers do not answer, or do not allow the question.
+    """
+    from sparkapp.source.cluster import KafkaClusterView
+
+    cluster = KafkaClusterView(properties, read_committed=False)
+    try:
+        topics = cluster.topics()
+        there = sorted(one for one in offsets if one.partition < topics.get(one.topic, 0))
+        earliest, latest = cluster.earliest(there), cluster.latest(there)
+    finally:
+        cluster.close()
+    problems = [f"{one} no longer exists" for one in sorted(set(offsets) - set(there))]
+    for one in there:
+        offset = offsets[one]
+        if offset < earliest[one]:
+            problems.append(
+                f"{one}: {earliest[one] - offset} record(s) from offset {offset} on are gone, the log begins at"
+                f" {earliest[one]}"
+            )
+        elif offset > latest[one]:
+            problems.append(f"{one}: the log ends at {latest[one]}, before offset {offset}: the topic was made anew")
+    return problems

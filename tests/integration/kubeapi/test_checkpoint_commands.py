@@ -1,0 +1,123 @@
+"""Earlier checkpoints and the commands for them on a real API server."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kafkasparkjob_operator.identity import JobIdentity
+from kafkasparkjob_operator.resources.config_maps import checkpoints_config_map, state_config_map
+from sparkapp.__main__ import main
+from sparkapp.checkpoint.config_map import ConfigMapRetainedStore, ConfigMapStore, JobResources, core_api
+from sparkapp.checkpoint.retained import CheckpointRetainer
+from sparkapp.model.checkpoint import CheckpointDocument
+from sparkapp.model.checkpoint_codec import encode
+from sparkapp.model.errors import CheckpointConflict, CheckpointMissing
+from sparkapp.model.partition import TopicPartition
+from sparkapp.model.retention import Retention
+from sparkapp.model.split import KafkaPartitionSplit
+from tests.support.api_client import ApiClient
+from tests.support.live_job import LiveJob
+from tests.support.operator_process import Place
+
+
+@pytest.fixture
+def core(kubeconfig: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """What a command finds: a person's kubeconfig."""
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    monkeypatch.setattr("kubernetes.config.kube_config.KUBE_CONFIG_DEFAULT_LOCATION", str(kubeconfig))
+    return core_api()
+
+
+@pytest.fixture
+def job(api: ApiClient, place: Place) -> LiveJob:
+    return LiveJob(api, place.namespace)
+
+
+@pytest.fixture
+def checkpoint(job: LiveJob) -> Callable[..., CheckpointDocument]:
+    uid = job.create(redeployNonce=3)["metadata"]["uid"]
+    identity = JobIdentity(job.namespace, job.name, uid)
+    for manifest in (state_config_map(identity), checkpoints_config_map(identity)):
+        job.api.call("POST", job.config_maps_path, manifest)
+    base = CheckpointDocument(job_uid=uid, attempt=1, checkpoint_id=1, created_at="", parallelism=1, prefix="p")
+
+    def make(number: int, **changes: Any) -> CheckpointDocument:
+        splits = (KafkaPartitionSplit(TopicPartition("orders", 0), 0, 10 * number),)
+        created_at = f"2026-11-21T08:{number:02}:00Z"
+        return replace(base, checkpoint_id=number, created_at=created_at, splits=splits, **changes)
+
+    return make
+
+
+def keep(core: Any, job: LiveJob, documents: list[CheckpointDocument], count: int = 10) -> list[str]:
+    """As a driver does; what it had to tell."""
+    told: list[str] = []
+    for one in documents:
+        retainer = CheckpointRetainer(
+            ConfigMapRetainedStore(core, namespace=job.namespace, job=job.name), job_uid=one.job_uid,
+            retention=Retention(count=count), latest=one.checkpoint_id, tell=lambda _, message: told.append(message),
+        )  # fmt: skip
+        retainer.offer(one)
+        retainer.close()
+    return told
+
+
+def test_earlier_checkpoints_are_added_and_removed_key_by_key(
+    core: Any, job: LiveJob, checkpoint: Callable[..., CheckpointDocument]
+) -> None:
+    store = ConfigMapRetainedStore(core, namespace=job.namespace, job=job.name)
+    assert store.read() == {}
+    assert keep(core, job, [checkpoint(number) for number in range(1, 6)], count=2) == []
+    assert sorted(store.read()) == ["checkpoint-4.json", "checkpoint-5.json"]
+
+
+def test_without_its_config_map_nothing_is_kept_and_nothing_fails(
+    core: Any, job: LiveJob, checkpoint: Callable[..., CheckpointDocument]
+) -> None:
+    job.api.call("DELETE", f"{job.config_maps_path}/{job.name}-checkpoints")
+    store = ConfigMapRetainedStore(core, namespace=job.namespace, job=job.name)
+    assert store.read() == {}
+    with pytest.raises(CheckpointMissing):
+        store.change({"checkpoint-1.json": "{}"}, [])
+    (told,) = keep(core, job, [checkpoint(1)])
+    assert (
+        "checkpoint 1 could not be kept to go back to (the job goes on): ConfigMap orders-checkpoints is gone" in told
+    )
+
+
+def test_the_commands_find_the_job_and_change_it_only_when_told_to(
+    core: Any, job: LiveJob, checkpoint: Callable[..., CheckpointDocument], capsys: pytest.CaptureFixture[str]
+) -> None:
+    keep(core, job, [checkpoint(1), checkpoint(2)])
+    ConfigMapStore(core, namespace=job.namespace, job=job.name).write(
+        encode(checkpoint(7)),
+        expected=job.api.call("GET", f"{job.config_maps_path}/{job.name}-state")["metadata"]["resourceVersion"],
+    )
+    named = ["--namespace", job.namespace, "--job", job.name]
+    assert main(["checkpoint", "list", *named, "-o", "json"]) == 0
+    assert [row["checkpoint"] for row in json.loads(capsys.readouterr().out)] == [7, 2, 1]
+    assert main(["checkpoint", "verify", *named]) == 0
+    assert main(["checkpoint", "restore", "2", *named]) == 0
+    assert "50 record(s) of 1 partition(s) are read and written again" in capsys.readouterr().out
+    assert "restoreFrom" not in job.body["spec"]
+    assert main(["checkpoint", "restore", "2", *named, "--yes"]) == 0
+    assert (job.body["spec"]["restoreFrom"], job.body["spec"]["redeployNonce"]) == ({"checkpoint": 2}, 4)
+    assert main(["checkpoint", "list", "--namespace", job.namespace, "--job", "nobody"]) == 1
+    assert "answered 404" in capsys.readouterr().err
+
+
+def test_a_job_that_has_changed_meanwhile_is_not_patched(
+    core: Any, job: LiveJob, checkpoint: Callable[..., CheckpointDocument]
+) -> None:
+    assert checkpoint(1)
+    version = job.body["metadata"]["resourceVersion"]
+    job.edit(parallelism=3)
+    with pytest.raises(CheckpointConflict, match="changed by somebody else"):
+        JobResources(namespace=job.namespace, job=job.name).patch_spec({"redeployNonce": 4}, expected=version)
+    assert job.body["spec"]["redeployNonce"] == 3

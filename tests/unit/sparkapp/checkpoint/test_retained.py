@@ -1,0 +1,199 @@
+"""Who keeps earlier checkpoints: which ones, in which room, and that a checkpoint never waits or fails for it."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from sparkapp.checkpoint.retained import CheckpointRetainer, FolderRetainedStore, MemoryRetainedStore, RetainedStore
+from sparkapp.model.checkpoint import CheckpointDocument
+from sparkapp.model.errors import CheckpointStoreUnavailable
+from sparkapp.model.partition import TopicPartition
+from sparkapp.model.retained import retained, retained_key
+from sparkapp.model.retained_codec import MAX_RETAINED_BYTES, encode_retained
+from sparkapp.model.retention import Retention
+from sparkapp.model.split import KafkaPartitionSplit
+
+START = datetime(2026, 11, 21, 8, tzinfo=UTC)
+
+
+def document(number, *, seconds=0, uid="uid", **changes):
+    base = CheckpointDocument(
+        job_uid=uid, attempt=1, checkpoint_id=number, parallelism=1, prefix="p",
+        created_at=(START + timedelta(seconds=seconds)).isoformat(),
+        splits=(KafkaPartitionSplit(TopicPartition("in", 0), 0, number),),
+    )  # fmt: skip
+    return replace(base, **changes)
+
+
+def life(store, documents, *, latest=0, told=None, **retention):
+    """One attempt that completes these checkpoints; each has been looked at before the next one comes."""
+    for one in documents:
+        retainer = CheckpointRetainer(
+            store, job_uid="uid", retention=Retention(**retention), latest=latest,
+            tell=lambda reason, message: None if told is None else told.append((reason, message)),
+        )  # fmt: skip
+        retainer.offer(one)
+        retainer.close()
+        latest = max(latest, one.checkpoint_id)
+
+
+def kept(store):
+    return sorted(int(key.removeprefix("checkpoint-").removesuffix(".json")) for key in store.read())
+
+
+@pytest.fixture(params=["memory", "folder"])
+def store(request, tmp_path: Path) -> RetainedStore:
+    return MemoryRetainedStore() if request.param == "memory" else FolderRetainedStore.beside(tmp_path / "state")
+
+
+def test_one_an_interval_is_kept_and_the_newest_stay(store):
+    life(store, [document(number, seconds=10 * number) for number in range(1, 40)], interval_seconds=60, count=3)
+    assert kept(store) == [25, 31, 37]
+
+
+def test_the_last_one_of_an_orderly_stop_is_kept_whatever_the_interval(store):
+    life(store, [document(1), document(2, seconds=1), document(2, seconds=2, drained=True)])
+    assert kept(store) == [1, 2]
+
+
+def test_an_orderly_stop_does_not_drop_the_one_that_it_may_be_on_the_way_back_to(store):
+    life(store, [document(1), document(2, seconds=60), document(3, seconds=61, drained=True)], count=2)
+    assert kept(store) == [1, 2, 3]
+    life(store, [document(4, seconds=200)], latest=3, count=2)
+    assert kept(store) == [3, 4]
+
+
+def test_the_interval_counts_over_restarts_and_survives_a_clock_that_was_set_back(store):
+    life(store, [document(1), document(2, seconds=59), document(3, seconds=60), document(4, seconds=-5000)])
+    assert kept(store) == [1, 3, 4]
+
+
+def test_a_claim_is_nothing_to_go_back_to(store):
+    life(store, [document(0, drained=True)])
+    assert kept(store) == []
+
+
+def test_none_is_kept_where_none_is_wanted(store):
+    life(store, [document(1), document(2, seconds=100)])
+    life(store, [document(3, seconds=200, drained=True)], latest=2, count=0)
+    assert kept(store) == []
+
+
+def test_the_oldest_go_until_the_rest_fits():
+    wide = tuple(KafkaPartitionSplit(TopicPartition("t" * 240, number), 0, 1 << 60) for number in range(9000))
+    size = len(encode_retained(retained(document(1, splits=wide))))
+    assert MAX_RETAINED_BYTES // 4 < size < MAX_RETAINED_BYTES // 3
+    store = MemoryRetainedStore()
+    life(store, [document(number, seconds=60 * number, splits=wide) for number in range(1, 7)])
+    assert kept(store) == [4, 5, 6]
+    assert sum(map(len, store.read().values())) <= MAX_RETAINED_BYTES
+
+
+def test_one_that_alone_is_too_large_drops_nobody():
+    told: list[tuple[str, str]] = []
+    store = MemoryRetainedStore()
+    huge = tuple(KafkaPartitionSplit(TopicPartition("t" * 240, number), 0, 1 << 60) for number in range(40_000))
+    life(store, [document(1), document(2, seconds=60, splits=huge)], told=told)
+    assert kept(store) == [1]
+    assert told[0][0] == "CheckpointNotKept"
+    assert "checkpoint 2 needs" in told[0][1]
+
+
+def test_what_cannot_be_gone_back_to_makes_room_first():
+    strangers = {
+        retained_key(900 + one): encode_retained(retained(document(900 + one, uid="other"))) for one in range(4)
+    }
+    store = MemoryRetainedStore({**strangers, "notes": "x", retained_key(8): encode_retained(retained(document(8)))})
+    life(store, [document(9, seconds=60), document(10, seconds=120)], latest=8, count=3)
+    assert kept(store) == [8, 9, 10]
+
+
+def test_what_is_ahead_of_a_state_that_was_put_back_goes_at_once(store):
+    """Its numbers are given once more, and none may stand for two sets of offsets."""
+    undone = {retained_key(one): encode_retained(retained(document(one, seconds=one))) for one in (49, 50)}
+    store.change({**undone, retained_key(8): encode_retained(retained(document(8)))}, [])
+    life(store, [document(49, seconds=900, attempt=7)], latest=48)
+    assert kept(store) == [8, 49]
+    assert '"attempt":7' in store.read()[retained_key(49)]
+
+
+class Broken:
+    """Fails each change, or each read."""
+
+    def __init__(self, *, reads=False):
+        self.reads = reads
+        self.asked = 0
+        self.seen = threading.Event()
+
+    def read(self):
+        if self.reads:
+            self._fail()
+        return {}
+
+    def change(self, put, drop):
+        self._fail()
+
+    def _fail(self):
+        self.asked += 1
+        self.seen.set()
+        raise CheckpointStoreUnavailable("no answer")
+
+
+@pytest.mark.parametrize("reads", [False, True])
+def test_a_failure_is_told_once_and_tried_again_an_interval_later(reads):
+    told: list[tuple[str, str]] = []
+    broken = Broken(reads=reads)
+    retainer = CheckpointRetainer(
+        broken, job_uid="uid", retention=Retention(), latest=0, tell=lambda *event: told.append(event)
+    )
+    for number, seconds in ((1, 0), (2, 10), (3, 60)):
+        broken.seen.clear()
+        retainer.offer(document(number, seconds=seconds))
+        if number != 2:
+            assert broken.seen.wait(10)
+    retainer.close()
+    assert broken.asked == 2
+    assert [reason for reason, _ in told] == ["CheckpointNotKept"]
+    assert "checkpoint 1 could not be kept" in told[0][1]
+
+
+class Slow(MemoryRetainedStore):
+    """A change that does not return until it is allowed to."""
+
+    def __init__(self):
+        super().__init__()
+        self.go_on = threading.Event()
+        self.begun = threading.Event()
+
+    def change(self, put, drop):
+        self.begun.set()
+        assert self.go_on.wait(20)
+        super().change(put, drop)
+
+
+def test_checkpoints_go_on_while_one_is_being_written_and_the_newest_is_kept_next():
+    slow = Slow()
+    retainer = CheckpointRetainer(slow, job_uid="uid", retention=Retention(), latest=0, tell=lambda *_: None)
+    retainer.offer(document(1))
+    assert slow.begun.wait(10)
+    for number in range(2, 100):
+        retainer.offer(document(number, seconds=60 * number))
+    assert kept(slow) == [], "98 checkpoints were offered while the first one's write waited"
+    slow.go_on.set()
+    retainer.close()
+    assert kept(slow) == [1, 99]
+
+
+def test_a_folder_shows_nothing_that_is_not_ours(tmp_path: Path):
+    folder = FolderRetainedStore.beside(tmp_path / "state")
+    assert folder.read() == {}
+    folder.change({retained_key(1): "x"}, [])
+    (tmp_path / "state.checkpoints" / "notes.txt").write_text("mine")
+    folder.change({retained_key(2): "ü"}, [retained_key(1), retained_key(7)])
+    assert folder.read() == {retained_key(2): "ü"}
+    assert (tmp_path / "state.checkpoints" / "notes.txt").exists()
