@@ -140,9 +140,7 @@ class OperatorBench:
 DRAINED = Termination(
     outcome=Outcome.DRAINED, reason="Drained", message="stopped after checkpoint 10", checkpoint_id=10
 )
-FINISHED = Termination(
-    outcome=Outcome.FINISHED, reason="Finished", message="read to its end", checkpoint_id=10
-)
+FINISHED = Termination(outcome=Outcome.FINISHED, reason="Finished", message="read to its end", checkpoint_id=10)
 FAILED = Termination(
     outcome=Outcome.FAILED, reason="KafkaUnreachable", message="no broker answered", remedy="check the brokers"
 )
