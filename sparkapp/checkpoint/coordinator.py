@@ -168,7 +168,7 @@ class CheckpointCoordinator:
         if self._mode is not OffsetCommitMode.IN_TRANSACTION or self._group_offsets is None:
             return
         read = [split.partition for split in splits if split.size]
-        if not self._group_offsets.withdraw(read, _WITHDRAW_SECONDS):
+        if read and not self._group_offsets.withdraw(read, _WITHDRAW_SECONDS):
             LOG.warning("a commit of group offsets is under way for more than %g s", _WITHDRAW_SECONDS)
         starts = {split.partition: split.start for split in splits if split.partition not in self._placed}
         if starts:

@@ -160,20 +160,8 @@ class Driver:
             step=faults.step, hold=faults.hold,
             completed=lambda completed, seconds: self._completed(completed, seconds, progress, reporter, retainer),
         )  # fmt: skip
-        if self._draining.is_set():
+        if not self._run_engine(engine, coordinator, reporter):
             return
-        engine.start()
-        self._engine = engine
-        if self._draining.is_set():
-            engine.drain()
-        document = coordinator.document
-        reporter.event(
-            "Running",
-            f"attempt {job.attempt} runs with parallelism {job.spec.parallelism}"
-            f" after checkpoint {document.checkpoint_id}",
-        )
-        reporter.update(state=DriverState.RUNNING)
-        engine.await_end()
         if coordinator.mode is not OffsetCommitMode.DISABLED:
             if engine.finished:
                 coordinator.commit_ends()
@@ -185,6 +173,23 @@ class Driver:
             reporter.event("Finished", f"read to its end; checkpoint {self._checkpoint_id} is the last")
         else:
             reporter.event("Drained", f"stopped after checkpoint {self._checkpoint_id}, no transaction is open")
+
+    def _run_engine(self, engine: MicroBatchEngine, coordinator: CheckpointCoordinator, reporter: Reporter) -> bool:
+        """Checkpoint after checkpoint until the end; False where the end was asked for before anything was produced."""
+        if self._draining.is_set():
+            return False
+        engine.start()
+        self._engine = engine
+        if self._draining.is_set():
+            engine.drain()
+        reporter.event(
+            "Running",
+            f"attempt {self._job.attempt} runs with parallelism {self._job.spec.parallelism}"
+            f" after checkpoint {coordinator.document.checkpoint_id}",
+        )
+        reporter.update(state=DriverState.RUNNING)
+        engine.await_end()
+        return True
 
     def _retainer(self, recovery: Recovery, reporter: Reporter, stack: ExitStack) -> CheckpointRetainer | None:
         """Keeps earlier checkpoints; None where a group says where partitions go on, and nothing could go back."""

@@ -32,6 +32,8 @@ MARK = "_end_of_stream"
 _OBSERVATION = "kafkaspark-ends"
 _ENDS = "ends"
 _FIELD = "spec.source.stopping.predicate"
+_join: Any = pc.binary_join_element_wise
+"""Its types know nothing of the separator."""
 
 
 def end_at_predicate(decoded: DataFrame, spec: JobSpec) -> DataFrame:
@@ -117,7 +119,7 @@ def without_what_follows(batch: pa.RecordBatch, ends: dict[str, int]) -> pa.Reco
     marks = batch.column(MARK)
     if marks.null_count == batch.num_rows and not ends:
         return batch
-    keys = pc.binary_join_element_wise(batch.column("topic"), batch.column("partition").cast(pa.string()), "-")
+    keys = _join(batch.column("topic"), batch.column("partition").cast(pa.string()), "-")
     if marks.null_count < batch.num_rows:
         marked = pa.table({"key": keys, "offset": batch.column("offset")}).filter(pc.is_valid(marks))
         for row in marked.group_by("key").aggregate([("offset", "min")]).to_pylist():
@@ -126,11 +128,11 @@ def without_what_follows(batch: pa.RecordBatch, ends: dict[str, int]) -> pa.Reco
     if ended.null_count == batch.num_rows:
         return batch
     stop = pa.array(ends.values(), pa.int64()).take(ended)
-    return batch.filter(pc.fill_null(pc.less_equal(batch.column("offset"), stop), fill_value=True))
+    return batch.filter(pc.or_kleene(pc.is_null(ended), pc.less_equal(batch.column("offset"), stop)))
 
 
 def _last_row(schema: pa.Schema, task: int) -> pa.RecordBatch:
-    known = {MARK: [True], "partition": [task]}
+    known: dict[str, list[Any]] = {MARK: [True], "partition": [task]}
     return pa.RecordBatch.from_arrays(
         [pa.array(known.get(field.name, [None]), field.type) for field in schema], schema=schema
     )

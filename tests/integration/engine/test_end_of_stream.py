@@ -62,7 +62,14 @@ def test_partitions_end_before_their_end_records_across_a_crash_and_a_lost_trans
     assert (document.aligned, len(document.committables)) == (True, 2)
     # The broker gives one of the two up before anybody commits them.
     lost = document.committables[0]
-    client.end_all([EndTxn(lost.transactional_id, lost.producer_id, lost.producer_epoch, commit=False)])
+    client.end_all(
+        [
+            EndTxn(
+                transactional_id=lost.transactional_id, producer_id=lost.producer_id,
+                producer_epoch=lost.producer_epoch, commit=False,
+            )
+        ]
+    )  # fmt: skip
     job.start(alone=True)
     assert job.await_end() == 0, job.log()
     termination, document = job.termination(), job.document()
@@ -77,9 +84,10 @@ def test_partitions_end_before_their_end_records_across_a_crash_and_a_lost_trans
     assert group_offsets(broker, job.spec.source.group_id, topic, 2) == {0: 1301, 1: 1501}
 
 
-def test_what_comes_first_ends_a_partition(local_job: LocalJobs, broker: str) -> None:
+def test_what_comes_first_ends_a_partition_also_before_a_shuffle(local_job: LocalJobs, broker: str) -> None:
+    query = "SELECT /*+ REPARTITION(2) */ CAST(value AS STRING) AS value FROM source WHERE offset > 0"
     job = local_job(
-        partitions=3, transform=Transform(sql="SELECT CAST(value AS STRING) AS value FROM source WHERE offset > 0"),
+        partitions=3, transform=Transform(sql=query),
         stopping=Stopping(mode=StoppingMode.LATEST, predicate="CAST(value AS STRING) = 'END' OR offset > 90"),
     )  # fmt: skip
     topic = job.spec.source.topics[0]
@@ -95,6 +103,7 @@ def test_what_comes_first_ends_a_partition(local_job: LocalJobs, broker: str) ->
     assert termination is not None
     assert termination.outcome is Outcome.FINISHED
     assert document is not None
+    assert not document.aligned
     assert {one.partition: stop for one, stop in document.stops.items()} == {0: 92, 1: 21, 2: 1}
     assert sorted(visibility.numbers(broker, job.spec.sink.topic)) == [*range(1, 91), *range(1001, 1020)]
 
