@@ -1,4 +1,7 @@
-"""``python -m sparkapp run``: the driver of one attempt, in the pod that the operator made for it."""
+"""``python -m sparkapp run``: the driver of one attempt, in the pod that the operator made for it.
+
+The other commands are for people; see :mod:`sparkapp.tools`.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +20,7 @@ from sparkapp.model.errors import ConfigurationError
 from sparkapp.model.job import Job
 from sparkapp.model.job_codec import decode_job
 from sparkapp.model.report import Outcome, Termination, encode_termination, termination_of
+from sparkapp.tools import transactions
 
 if TYPE_CHECKING:
     from sparkapp.spark.driver import Surroundings
@@ -24,7 +28,7 @@ if TYPE_CHECKING:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Parses the command line and runs it; the exit status is 0 only for an orderly end."""
-    parser = argparse.ArgumentParser(prog="sparkapp", description="Runs a KafkaSparkJob.")
+    parser = argparse.ArgumentParser(prog="sparkapp", description="Runs a KafkaSparkJob, or looks after one.")
     commands = parser.add_subparsers(dest="command", required=True)
     run = commands.add_parser("run", help="run the attempt described in --job until it fails or is asked to stop")
     run.add_argument(
@@ -36,7 +40,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         help="a file for the checkpoint instead of the job's ConfigMap (development without Kubernetes)",
     )
     run.add_argument("--folder", type=Path, help="Spark's query log; name a volume where operators keep state")
+    transactions.add_commands(commands)
     options = parser.parse_args(arguments)
+    if "answer" in options:
+        return int(options.answer(options))
     logging.basicConfig(
         level=os.environ.get("KAFKASPARK_LOG_LEVEL", "INFO"), stream=sys.stderr,
         format="%(asctime)s %(levelname)s %(name)s: %(message)s",

@@ -1,10 +1,15 @@
-"""ConfigMaps as the driver uses them: the only importer of the Kubernetes client in the application."""
+"""ConfigMaps as the driver uses them, and a job's resource as people's commands do.
+
+The only importer of the Kubernetes client in the application.
+"""
 
 from __future__ import annotations
 
+import base64
 import logging
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import urllib3
@@ -18,6 +23,7 @@ from sparkapp.model.errors import (
     CheckpointError,
     CheckpointMissing,
     CheckpointStoreUnavailable,
+    CommandRefused,
 )
 
 LOG = logging.getLogger(__name__)
@@ -33,6 +39,43 @@ def core_api() -> Any:
     except config.ConfigException:
         config.load_kube_config()
     return client.CoreV1Api()
+
+
+def read_resource(namespace: str, job: str) -> dict[str, Any]:
+    """The KafkaSparkJob of a name, with the caller's own identity; for commands that people type.
+
+    :raises CommandRefused: there is none, or it may not be read.
+    """
+    core_api()  # loads the identity
+    api = client.CustomObjectsApi()
+    what = f"{names.KIND} {namespace}/{job}"
+    call = partial(api.get_namespaced_custom_object, names.GROUP, names.VERSION, namespace, names.PLURAL, job)
+    body: dict[str, Any] = _for_people(call, what)
+    return body
+
+
+def read_secret(namespace: str, name: str, key: str) -> str:
+    """One key of a Secret, as text; for commands that people type.
+
+    :raises CommandRefused: there is none, or it may not be read.
+    """
+    api = core_api()
+    body = _for_people(partial(api.read_namespaced_secret, name, namespace), f"Secret {namespace}/{name}")
+    encoded = (body.data or {}).get(key)
+    if encoded is None:
+        msg = f"Secret {namespace}/{name} has no key {key!r}"
+        raise CommandRefused(msg, remedy="give the credentials with --config FILE")
+    return base64.b64decode(encoded).decode()
+
+
+def _for_people(call: Callable[..., Any], what: str) -> Any:
+    try:
+        return call(_request_timeout=_REQUEST_TIMEOUT)
+    except (ApiException, urllib3.exceptions.HTTPError) as error:
+        status = getattr(error, "status", None)
+        answer = {404: "does not exist", 403: "may not be read by you"}.get(status or 0, f"cannot be read: {error}")
+        msg = f"{what} {answer}"
+        raise CommandRefused(msg, remedy="check --namespace and --job, or give --bootstrap and --prefix") from error
 
 
 class ConfigMapStore:
