@@ -17,7 +17,7 @@ from sparkapp.model.errors import ConfigurationError
 from sparkapp.model.job import Job
 from sparkapp.model.job_codec import decode_job
 from sparkapp.model.report import Outcome, Termination, encode_termination, termination_of
-from sparkapp.tools import checkpoints
+from sparkapp.tools import checkpoints, transactions
 
 if TYPE_CHECKING:
     from sparkapp.spark.driver import Surroundings
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Parses the command line and runs it; the exit status is 0 only for an orderly end."""
-    parser = argparse.ArgumentParser(prog="sparkapp", description="Runs a KafkaSparkJob.")
+    parser = argparse.ArgumentParser(prog="sparkapp", description="Runs a KafkaSparkJob, or looks after one.")
     commands = parser.add_subparsers(dest="command", required=True)
     run = commands.add_parser("run", help="run the attempt described in --job until it fails or is asked to stop")
     run.add_argument(
@@ -38,6 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     run.add_argument("--folder", type=Path, help="Spark's query log; name a volume where operators keep state")
     checkpoints.add_commands(commands)
+    transactions.add_commands(commands)
     options = parser.parse_args(arguments)
     if "answer" in options:
         return int(options.answer(options))

@@ -1,7 +1,11 @@
-"""ConfigMaps as the driver uses them: the only importer of the Kubernetes client in the application."""
+"""ConfigMaps as the driver uses them, and a job's resource as people's commands do.
+
+The only importer of the Kubernetes client in the application.
+"""
 
 from __future__ import annotations
 
+import base64
 import logging
 import time
 from collections.abc import Callable, Collection, Mapping
@@ -18,6 +22,7 @@ from sparkapp.model.errors import (
     CheckpointError,
     CheckpointMissing,
     CheckpointStoreUnavailable,
+    CommandRefused,
 )
 
 LOG = logging.getLogger(__name__)
@@ -37,6 +42,33 @@ def core_api() -> Any:
             msg = f"no way to a Kubernetes cluster: {error}"
             raise CheckpointError(msg, remedy="set KUBECONFIG, or name a state file: --state FILE") from error
     return client.CoreV1Api()
+
+
+def read_resource(namespace: str, job: str) -> dict[str, Any]:
+    """The KafkaSparkJob of a name, with the caller's own identity; for commands that people type.
+
+    :raises CheckpointError: there is none, or it may not be read.
+    """
+    core_api()  # loads the identity
+    return JobResources(namespace=namespace, job=job).read()
+
+
+def read_secret(namespace: str, name: str, key: str) -> str:
+    """One key of a Secret, as text; for commands that people type.
+
+    :raises CommandRefused: there is none, or it may not be read.
+    """
+    api = core_api()
+    try:
+        body = api.read_namespaced_secret(name, namespace, _request_timeout=_REQUEST_TIMEOUT)
+    except (ApiException, urllib3.exceptions.HTTPError) as error:
+        msg = f"Secret {namespace}/{name} cannot be read: {getattr(error, 'reason', None) or error}"
+        raise CommandRefused(msg, remedy="give the credentials with --config FILE") from error
+    encoded = (body.data or {}).get(key)
+    if encoded is None:
+        msg = f"Secret {namespace}/{name} has no key {key!r}"
+        raise CommandRefused(msg, remedy="give the credentials with --config FILE")
+    return base64.b64decode(encoded).decode()
 
 
 class ConfigMapStore:

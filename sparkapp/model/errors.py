@@ -2,6 +2,7 @@
 
 KafkaSparkJobError
  + InvalidArgument (also a ValueError)
+ + CommandRefused                     a command for people that would do harm, or lacks what it needs to know
  + ConfigurationError                 the resource or the code in it cannot work: InvalidSpec, TransformInvalid …
  |  + TransformError
  + RecordError                          a record that does not parse, under onRecordError: Fail
@@ -47,6 +48,13 @@ class InvalidArgument(KafkaSparkJobError, ValueError):
     """A value outside what a rule of the protocol allows (case H17)."""
 
     reason = "InvalidArgument"
+    fatal = True
+
+
+class CommandRefused(KafkaSparkJobError):
+    """A command for people (``sparkapp txn``) that would do harm, or lacks what it needs to know; nothing was done."""
+
+    reason = "CommandRefused"
     fatal = True
 
 

@@ -188,12 +188,6 @@ def check_membership(
     )
 
 
-def refused_property(name: str) -> str | None:
-    """What to type instead of a client property that has a field of its own, or None."""
-    field = FIELD_OF_PROPERTY.get(name)
-    return None if field is None else f"{name} cannot be set here: use source.groupMembership.{field}"
-
-
 def _require(condition: bool, field: str, message: str) -> None:
     if not condition:
         msg = f"{PATH}.{field}: {message}"

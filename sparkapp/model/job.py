@@ -6,6 +6,7 @@ renders it into an immutable ConfigMap (``model.job_codec``); the driver reads i
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -16,6 +17,7 @@ from sparkapp.model.positions import Startup, Stopping
 from sparkapp.model.record_errors import RecordErrors
 from sparkapp.model.retention import Restore, Retention
 from sparkapp.model.semantic import OffsetCommit, Semantic
+from sparkapp.model.sink_routing import Partitioner, TopicFrom
 
 
 class Format(StrEnum):
@@ -129,7 +131,14 @@ class Transform:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sink:
+    """Where the result goes.
+
+    :param topic: of every record; with :attr:`TopicFrom.COLUMN` of none, but it has to exist all the same.
+    """
+
     topic: str
+    topic_from: TopicFrom = TopicFrom.SPEC
+    partitioner: Partitioner = Partitioner.KEY
     semantic: Semantic = Semantic.EXACTLY_ONCE
     transactional_id_prefix: str
     producers_pool_size: int = 5
@@ -166,6 +175,12 @@ class Job:
     generation: int
     attempt: int
     spec: JobSpec
+
+
+def is_read(source: Source, topic: str) -> bool:
+    """Whether the job reads the topic, as far as its spec says."""
+    named = topic in source.topics or any(one.topic == topic for one in source.partitions)
+    return named or bool(source.topic_pattern and re.fullmatch(source.topic_pattern, topic))
 
 
 def dead_letter_topics(spec: JobSpec) -> tuple[str, ...]:

@@ -28,6 +28,7 @@ from sparkapp.model.positions import decode_startup, decode_stopping
 from sparkapp.model.record_errors import record_errors_from_job
 from sparkapp.model.retention import Restore, Retention
 from sparkapp.model.semantic import OffsetCommit, Semantic
+from sparkapp.model.sink_routing import Partitioner, TopicFrom
 
 
 def encode_job(job: Job) -> str:
@@ -77,7 +78,14 @@ def decode_job(text: str) -> Job:
                         "transform": Transform(
                             **{**spec["transform"], "output_mode": OutputMode(spec["transform"]["output_mode"])}
                         ),
-                        "sink": Sink(**{**sink, "semantic": Semantic(sink["semantic"])}),
+                        "sink": Sink(
+                            **{
+                                **sink,
+                                "semantic": Semantic(sink["semantic"]),
+                                "topic_from": TopicFrom(sink["topic_from"]),
+                                "partitioner": Partitioner(sink["partitioner"]),
+                            }
+                        ),
                         "retention": Retention(**spec["retention"]),
                         "restore": Restore(**spec["restore"]),
                         "record_errors": record_errors_from_job(spec["record_errors"]),

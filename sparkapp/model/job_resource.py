@@ -27,6 +27,7 @@ from sparkapp.model.positions import partitions_from, startup_from, stopping_fro
 from sparkapp.model.record_errors import record_errors_from_resource
 from sparkapp.model.retention import restore_from, retention_from
 from sparkapp.model.semantic import OffsetCommit, Semantic
+from sparkapp.model.sink_routing import Partitioner, TopicFrom
 
 DEFAULT_METRICS_PORT = 8090
 MIN_METRICS_PORT = 1024
@@ -87,6 +88,8 @@ def spec_from_resource(spec: Mapping[str, Any], *, namespace: str, name: str) ->
         ),
         sink=Sink(
             topic=sink.string("topic"),
+            topic_from=sink.choice("topicFrom", TopicFrom, TopicFrom.SPEC),
+            partitioner=sink.choice("partitioner", Partitioner, Partitioner.KEY),
             semantic=sink.choice("semantic", Semantic, Semantic.EXACTLY_ONCE),
             transactional_id_prefix=sink.string("transactionalIdPrefix", "")
             or names.default_transactional_id_prefix(namespace, name),

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 
+from sparkapp.model.client_properties import check_properties
 from sparkapp.model.errors import ConfigurationError, InvalidArgument
-from sparkapp.model.group_membership import check_membership, refused_property
+from sparkapp.model.group_membership import check_membership
 from sparkapp.model.job import (
     DataLossPolicy,
     Format,
@@ -19,19 +20,8 @@ from sparkapp.model.job import (
 from sparkapp.model.record_errors import check_record_errors
 from sparkapp.model.retention import check_retention
 from sparkapp.model.semantic import Semantic
+from sparkapp.model.sink_routing import TopicFrom
 from sparkapp.model.transactional_id import check_prefix
-
-DENIED_PROPERTIES = frozenset(
-    {
-        "bootstrap.servers", "group.id", "client.id", "transactional.id", "transaction.timeout.ms",
-        "enable.idempotence",
-        "enable.auto.commit", "enable.auto.offset.store", "auto.offset.reset", "isolation.level", "acks",
-        "enable.partition.eof", "max.in.flight.requests.per.connection", "plugin.library.paths",
-        "sasl.username", "sasl.password", "sasl.mechanism", "sasl.mechanisms", "security.protocol", "sasl.jaas.config",
-        "ssl.key.password", "ssl.keystore.password", "sasl.oauthbearer.client.secret", "sasl.oauthbearer.config",
-    }
-)  # fmt: skip
-"""Client properties that the job sets itself, or that would carry a secret into the resource."""
 
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _REGISTRY = re.compile(r"https?://[^\s/@?#]+(/[^\s@?#]*)?")
@@ -76,18 +66,17 @@ def check_spec(spec: JobSpec) -> None:
     )
     check_record_errors(spec.record_errors, topics=source.topics, pattern=pattern, sink=sink.topic)
     for where, properties in (("spec.source.properties", source.properties), ("spec.sink.properties", sink.properties)):
-        for name in properties:
-            instead = refused_property(name)
-            require(instead is None, where, instead or "")
-            require(
-                name not in DENIED_PROPERTIES and "password" not in name,
-                where,
-                f"{name} cannot be set here: use the resource's own field; credentials come from Secrets",
-            )
+        check_properties(where, properties)
     require(
         not (transform.function and transform.sql),
         "spec.transform",
         "set at most one of transform.python and transform.sql",
+    )
+    require(
+        sink.topic_from is TopicFrom.SPEC or bool(transform.function or transform.sql),
+        "spec.sink.topicFrom",
+        "Column needs a transform whose result has a column topic: without one it is the topic that the record was read"
+        " from; add spec.transform, or set topicFrom: Spec",
     )
     if transform.function:
         require(

@@ -161,6 +161,11 @@ class KafkaConnection:
         """kafka-python's metadata of the cluster."""
         return self._manager.cluster
 
+    def broker_name(self, node: Any) -> str:
+        """``number (host:port)`` of a broker, as the metadata has it."""
+        broker = self.cluster.broker_metadata(node)
+        return str(node) if broker is None else f"{node} ({broker.host}:{broker.port})"
+
     def offered_version(self, request: Any) -> int | None:
         """The newest version of a request that both sides speak, or None."""
         try:

@@ -110,8 +110,10 @@ class KafkaWire:
             )
         return found
 
-    async def list_transactions(self, pattern: str, node: Any, deadline: Deadline) -> list[TransactionListing]:
+    async def list_transactions(self, pattern: str | None, node: Any, deadline: Deadline) -> list[TransactionListing]:
         """ListTransactions to one broker; ``pattern`` is applied there where the broker can, so more may come back.
+
+        None asks for every id.
 
         Kafka leaves out, silently, what the user may not describe.
 
@@ -122,7 +124,7 @@ class KafkaWire:
         if offered is None:
             msg = "the brokers do not offer ListTransactions"
             raise ListingUnsupported(msg)
-        if offered >= LIST_BY_PATTERN_VERSION:
+        if pattern is not None and offered >= LIST_BY_PATTERN_VERSION:
             request = ListTransactionsRequest(
                 state_filters=[], producer_id_filters=[], transactional_id_pattern=pattern,
                 min_version=LIST_BY_PATTERN_VERSION,

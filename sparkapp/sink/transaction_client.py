@@ -157,19 +157,28 @@ class TransactionClient:
         :raises ListingUnsupported: the brokers do not know the request. :raises AuthorizationFailed: it is forbidden.
         :raises KafkaUnreachable: no answer in time.
         """
-        used = deadline or Deadline.after(self._timeout)
-        pattern = f"{re.escape(prefix)}-[0-9]+"
-
-        async def attempt() -> list[TransactionListing]:
-            limit = _request_deadline(used)
-            answers = await self._connection.gather(
-                lambda node: self._wire.list_transactions(pattern, node, limit), self._wire.brokers()
-            )
-            return [row for rows in answers for row in rows]
-
-        rows = self._connection.run(used, lambda: self._retried(attempt, used, f"listing transactions of {prefix}"))
+        rows = self._list(f"{re.escape(prefix)}-[0-9]+", f"listing transactions of {prefix}", deadline)
         numbered = [(number_of(row.transactional_id, prefix), row) for row in rows]
         return [row for number, row in sorted(((n, r) for n, r in numbered if n is not None), key=lambda each: each[0])]
+
+    def list_all(self, *, deadline: Deadline | None = None) -> list[TransactionListing]:
+        """:meth:`list_transactions` of every id in the cluster, by id; for people, never for a job."""
+        rows = self._list(None, "listing transactions", deadline)
+        return sorted(rows, key=lambda row: row.transactional_id)
+
+    def coordinators(self, transactional_ids: Iterable[str], *, deadline: Deadline | None = None) -> dict[str, str]:
+        """The broker that coordinates each id, as ``number (host:port)``; for people.
+
+        :raises KafkaUnreachable: no answer in time. :raises AuthorizationFailed: DESCRIBE is missing on an id.
+        """
+        ids = list(dict.fromkeys(transactional_ids))
+        used = deadline or Deadline.after(self._timeout)
+
+        async def attempt() -> dict[str, str]:
+            nodes = await self._wire.coordinators(ids, _request_deadline(used))
+            return {one: self._connection.broker_name(node) for one, node in nodes.items()}
+
+        return self._connection.run(used, lambda: self._retried(attempt, used, "looking coordinators up", ids))
 
     def fence(self, transactional_id: str, *, deadline: Deadline | None = None) -> None:
         """Aborts what is open under the id and bumps its epoch, so that no former producer can write under it.
@@ -200,6 +209,18 @@ class TransactionClient:
     def close(self) -> None:
         """Ends the connections; the next call would open new ones."""
         self._connection.close()
+
+    def _list(self, pattern: str | None, what: str, deadline: Deadline | None) -> list[TransactionListing]:
+        used = deadline or Deadline.after(self._timeout)
+
+        async def attempt() -> list[TransactionListing]:
+            limit = _request_deadline(used)
+            answers = await self._connection.gather(
+                lambda node: self._wire.list_transactions(pattern, node, limit), self._wire.brokers()
+            )
+            return [row for rows in answers for row in rows]
+
+        return self._connection.run(used, lambda: self._retried(attempt, used, what))
 
     async def _retried(
         self,

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from sparkapp.native.interface import BatchProducer
+    from sparkapp.sink.router import Router
 
 TRANSACTION_VERSION = 1
 """librdkafka speaks EndTxn version 1, whatever the broker offers: the epoch does not change with a commit."""
@@ -51,6 +52,7 @@ class KafkaWriter:
 
     :param pool: the process's producers, shared by its writers.
     :param next_free: base of this life's transactional ids: the restored hint's next free id.
+    :param router: chooses topics and partitions; None leaves both to the sink's topic and the client's partitioner.
     :param timeout: seconds for a flush; never longer than the transaction may stay open.
     """
 
@@ -62,11 +64,13 @@ class KafkaWriter:
         subtask: int,
         parallelism: int,
         next_free: int,
+        router: Router | None = None,
         timeout: float = FLUSH_SECONDS,
     ) -> None:
         self._sink = sink
         self._pool = pool
         self._subtask = subtask
+        self._router = router
         self._timeout = min(timeout, float(sink.transaction_timeout_seconds))
         self._ids: Sequence[str] = ()
         if sink.semantic is Semantic.EXACTLY_ONCE:
@@ -115,9 +119,10 @@ class KafkaWriter:
     def write(self, batch: pa.RecordBatch) -> None:
         """Hands a batch to the producer; see :class:`sparkapp.native.interface.BatchProducer` for its columns.
 
-        :raises TransactionFenced: and what the client raises; the producer is dropped and the task has failed.
+        :raises TransactionFenced: and what the client or the router raises; the producer is dropped and the task has
+            failed.
         """
-        self._produce(batch, self._sink.topic)
+        self._produce(batch, self._sink.topic, self._router)
         self._records += batch.num_rows
 
     def write_dead_letters(self, batch: pa.RecordBatch, *, topic: str) -> None:
@@ -176,14 +181,15 @@ class KafkaWriter:
         if self._checkpoint_id is not None:
             self.abort()
 
-    def _produce(self, batch: pa.RecordBatch, topic: str) -> None:
+    def _produce(self, batch: pa.RecordBatch, topic: str, router: Router | None = None) -> None:
         if self._checkpoint_id is None:
             msg = "begin a checkpoint before writing"
             raise InvalidArgument(msg)
         if not batch.num_rows:
             return
         try:
-            self._producer().produce(batch, topic=topic)
+            routed = batch if router is None else router.route(batch)
+            self._producer().produce(routed, topic=topic)
         except BaseException:
             self._fail()
             raise

@@ -186,7 +186,8 @@ class MicroBatchEngine:
             .load()
         )
         records = decode_records(source, self._job)
-        result = encode_records(apply_transform(records, self._job.spec.transform, self._function, self._spark))
+        result = apply_transform(records, self._job.spec.transform, self._function, self._spark)
+        result = encode_records(result, self._job.spec.sink)
         self._columns = lineage.columns_used(result, self._spark)
         LOG.info("columns read from Kafka: %s", ", ".join(sorted(self._columns)))
         self._query = (

@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
-from pyspark.sql.types import ArrayType, BinaryType, DataType, MapType, StringType, StructType, TimestampType
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    DataType,
+    IntegralType,
+    MapType,
+    StringType,
+    StructType,
+    TimestampType,
+)
 
 from sparkapp.model.errors import TransformError
-from sparkapp.model.job import Format, Job
+from sparkapp.model.job import Format, Job, Sink
+from sparkapp.model.sink_routing import Partitioner, TopicFrom
 from sparkapp.source.reader_schema import REGISTERED
 from sparkapp.spark.end_of_stream import end_at_predicate
 from sparkapp.spark.json_format import parse_json
@@ -15,7 +27,11 @@ from sparkapp.spark.record_policy import apply_policy, with_raw_columns
 from sparkapp.spark.registry_format import parse_registered
 
 SINK_COLUMNS = ("key", "value", "headers", "timestamp")
-"""What the sink takes from the transform's result; ``value`` is required, other columns are not written."""
+"""What the sink takes from the transform's result; ``value`` is required, other columns are not written.
+
+``topic`` and ``partition`` are taken only where the sink's options ask for them: on records that pass through they are
+the source's.
+"""
 
 
 def decode_records(records: DataFrame, job: Job) -> DataFrame:
@@ -38,10 +54,11 @@ def decode_records(records: DataFrame, job: Job) -> DataFrame:
     return apply_policy(end_at_predicate(records, job.spec), job)
 
 
-def encode_records(result: DataFrame) -> DataFrame:
+def encode_records(result: DataFrame, sink: Sink) -> DataFrame:
     """The sink's columns of a transform's result: text and bytes as they are, structures as JSON, the rest as text.
 
-    :raises TransformError: there is no ``value``, or ``headers`` has another type than the source's.
+    :raises TransformError: there is no ``value``, ``headers`` has another type than the source's, or a column that
+        ``sink.topicFrom`` or ``sink.partitioner`` asks for is missing.
     """
     fields = {field.name: field.dataType for field in result.schema.fields}
     if "value" not in fields:
@@ -50,7 +67,22 @@ def encode_records(result: DataFrame) -> DataFrame:
             msg, remedy="name the column to write 'value', for instance: SELECT key, to_json(struct(*)) AS value"
         )
     columns = [_encoded(name, fields[name]) for name in SINK_COLUMNS if name in fields]
-    return result.select(*columns)
+    return result.select(*columns, *_routing_columns(fields, sink))
+
+
+def _routing_columns(fields: Mapping[str, DataType], sink: Sink) -> Iterator[Column]:
+    if sink.topic_from is TopicFrom.COLUMN:
+        if not isinstance(fields.get("topic"), StringType):
+            msg = "sink.topicFrom is Column, and the transform's result has no column 'topic' of strings"
+            raise TransformError(msg, remedy="return the target's name as column topic, or set sink.topicFrom: Spec")
+        yield f.col("topic")
+    if sink.partitioner is Partitioner.SOURCE_PARTITION:
+        if not isinstance(fields.get("partition"), IntegralType):
+            msg = "sink.partitioner is SourcePartition, and the transform's result has no integer column 'partition'"
+            raise TransformError(
+                msg, remedy="keep the source's column partition in the result, or set sink.partitioner: Key"
+            )
+        yield f.col("partition").cast("int")
 
 
 def _encoded(name: str, kind: DataType) -> Column:

@@ -12,14 +12,18 @@ from functools import cache
 from sparkapp.model.client_config import cluster_config, consumer_config, read_password
 from sparkapp.model.job import Job
 from sparkapp.model.job_codec import decode_job
+from sparkapp.model.sink_routing import Partitioner, TopicFrom
 from sparkapp.native.batch import open_consumer, open_producer
 from sparkapp.native.interface import BatchConsumer
 from sparkapp.sink.producer_pool import ProducerPool
+from sparkapp.sink.router import Router
+from sparkapp.sink.sink_topics import SinkTopics
 from sparkapp.sink.transaction_client import TransactionClient
 from sparkapp.sink.writer import producer_config
 
 _consumers: dict[str, BatchConsumer] = {}
 _pools: dict[str, ProducerPool] = {}
+_topics: dict[str, SinkTopics] = {}
 
 
 @cache
@@ -54,6 +58,21 @@ def producers_for(job: Job) -> ProducerPool:
             open_producer=open_producer, client=TransactionClient(shared), config=producer_config(job, shared)
         )
     return _pools[key]
+
+
+def router_for(job: Job, *, start: int) -> Router | None:
+    """What chooses topics and partitions for one task; None where the spec names one topic and keys choose."""
+    sink = job.spec.sink
+    if sink.topic_from is TopicFrom.SPEC and sink.partitioner is Partitioner.KEY:
+        return None
+    key = _key(job, "topics")
+    if key not in _topics:
+        _topics[key] = SinkTopics(
+            cluster_config(
+                job.spec.kafka, password=read_password(job.spec.kafka), client_id=f"{job.namespace}.{job.name}-sink"
+            )
+        )
+    return Router(job.spec, partitions_of=_topics[key].partitions, start=start)
 
 
 def _key(job: Job, kind: str) -> str:

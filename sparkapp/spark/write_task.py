@@ -64,7 +64,7 @@ def write_partition(
 
     from sparkapp.sink.writer import KafkaWriter
     from sparkapp.spark.record_policy import diverts, hand_over_of_task, life_of
-    from sparkapp.spark.worker_clients import job_of, producers_for
+    from sparkapp.spark.worker_clients import job_of, producers_for, router_for
 
     context = TaskContext.get()
     if context is None:
@@ -79,6 +79,7 @@ def write_partition(
         subtask=order.subtask,
         parallelism=job.spec.parallelism,
         next_free=order.next_free,
+        router=router_for(job, start=order.subtask + order.checkpoint_id),
     )
     writer.notify_committed(order.settled)
     writer.begin(order.checkpoint_id)

@@ -8,13 +8,20 @@ import pyarrow as pa
 import pytest
 
 from sparkapp.model.deadline import Deadline
-from sparkapp.model.errors import InvalidArgument, KafkaSparkJobError, PreCommitFailed, TransactionFenced
+from sparkapp.model.errors import (
+    InvalidArgument,
+    KafkaSparkJobError,
+    PreCommitFailed,
+    ProducersPoolEmpty,
+    TransactionFenced,
+)
 from sparkapp.model.partition import TopicPartition
 from sparkapp.model.semantic import Semantic
 from sparkapp.model.settlement import GroupOffset, offset_mark
 from sparkapp.model.split import KafkaPartitionSplit
 from sparkapp.native.batch import open_producer
 from sparkapp.sink.committer import Outcome
+from sparkapp.sink.lingering import bounded_ids
 from sparkapp.sink.producer_pool import ProducerPool
 from sparkapp.sink.witness import GroupOffsetsWitness
 from tests.support.harness import JOB_UID, State
@@ -174,6 +181,65 @@ def test_W11_a_producer_whose_transaction_was_not_committed_is_replaced(harness,
     site.await_ended()
     assert site.numbers() == [2]
     assert site.open_transactions() == []
+
+
+def test_W13_a_signal_for_the_newest_checkpoint_stands_for_all_older_ones(harness, site):
+    """A worker may never hear of a checkpoint: another one ran the subtask then. The next signal it gets is enough.
+
+    Flink's pool recycles everything up to the signalled checkpoint. Ours does for all but the signalled one itself,
+    whose id the document still names (T15).
+    """
+    writer = harness(pool_size=3).open()
+    for label in (1, 2, 3):
+        writer.write(label)
+        writer.snapshot(label)
+    assert len(site.open_transactions()) == 3
+    writer.notify(3)
+    assert site.open_transactions() == []
+    for label in (4, 5):
+        writer.write(label)
+        writer.snapshot(label)
+    with pytest.raises(ProducersPoolEmpty, match="still belongs to checkpoint 3"):
+        writer.write(6)
+    writer.notify(5)
+    writer.write(6)
+    writer.snapshot(6)
+    writer.notify(6)
+    site.await_ended()
+    assert site.numbers() == [1, 2, 3, 4, 5, 6]
+    assert writer.pool.live == 3
+
+
+def test_W14_checkpoints_without_records_leave_a_gap_that_hides_nothing(harness, site):
+    """Flink initialises the ids of the gap, so that its probing does not stop there. Ours does not probe: it lists, or
+    walks every id that the hint bounds, so ids that nobody writes under are never made."""
+    writer = harness(pool_size=7).open()
+    for label in range(1, 6):
+        if label == 3:
+            writer.write(label)
+        state = writer.snapshot(label)
+        writer.notify(label)
+    writer.write(6)
+    last, following = f"{site.prefix}-3", f"{site.prefix}-6"
+    assert [one.transactional_id for one in site.client.list_transactions(site.prefix)] == [last, following]
+    walked = bounded_ids(site.prefix, hint=state.hint, parallelism=1, pool_size=7)
+    assert [one for one in walked if one in site.client.describe(walked)] == [last, following]
+    assert harness(pool_size=7).restore(state).aborted.ids == (following,)
+    site.await_ended()
+    assert site.numbers() == [3]
+
+
+def test_W14_an_id_never_goes_back_to_an_older_checkpoint(harness):
+    """Flink: "Expected 3 > 3". Ours: the same checkpoint again is a retry, an older one never gets a newer one's id."""
+    writer = harness(pool_size=3).open().writer
+    writer.begin(6)
+    (used,) = [writer.transactional_id]
+    writer.abort()
+    writer.begin(6)
+    assert writer.transactional_id == used
+    writer.abort()
+    with pytest.raises(ProducersPoolEmpty, match="still belongs to checkpoint 6"):
+        writer.begin(3)
 
 
 def test_W15_the_slot_is_the_checkpoint_modulo_the_pool(harness, site):

@@ -26,6 +26,7 @@ from sparkapp.native.batch import open_producer
 from sparkapp.sink.committer import KafkaCommitter, Settled
 from sparkapp.sink.lingering import AbortReport, abort_lingering
 from sparkapp.sink.producer_pool import ProducerPool
+from sparkapp.sink.router import Router
 from sparkapp.sink.transaction_client import TransactionClient
 from sparkapp.sink.witness import GroupOffsetsWitness
 from sparkapp.sink.writer import KafkaWriter, producer_config
@@ -85,6 +86,7 @@ class Harness:
     transaction_timeout: int = 60
     timeout: float = 30.0
     properties: dict[str, str] = field(default_factory=dict)
+    router: Router | None = None
     settled: tuple[Settled, ...] = ()
     aborted: AbortReport = field(default_factory=AbortReport)
 
@@ -134,6 +136,7 @@ class Harness:
             subtask=self.subtask,
             parallelism=self.parallelism,
             next_free=self.restored_hint.next_free_transactional_id,
+            router=self.router,
             timeout=self.timeout,
         )
         self._checkpoint_id = restored.checkpoint_id + 1
@@ -145,6 +148,10 @@ class Harness:
         return self.open(state)
 
     def write(self, *values: int | str) -> None:
+        """:meth:`write_batch` of values alone."""
+        self.write_batch(pa.RecordBatch.from_pydict({"value": [str(value).encode() for value in values]}))
+
+    def write_batch(self, batch: pa.RecordBatch) -> None:
         """Writes records of the current checkpoint; its transaction is then open at the coordinator.
 
         The client sends in the background: without the wait, a test that kills this life would now and then leave
@@ -152,7 +159,7 @@ class Harness:
         """
         first = self.writer.records == 0 or not self._begun
         self._begin()
-        self.writer.write(pa.RecordBatch.from_pydict({"value": [str(value).encode() for value in values]}))
+        self.writer.write(batch)
         if first:
             self._await_open()
 

@@ -90,7 +90,16 @@ class PythonTrees:
         return made
 
     def _install(self, target: Path, what: Iterable[str], log_name: str) -> None:
-        installing = ["pip", "install", "--quiet", "--python", sys.executable, "--target", target, *what]
+        installing: list[str | Path] = [
+            "pip",
+            "install",
+            "--quiet",
+            "--python",
+            sys.executable,
+            "--target",
+            target,
+            *what,
+        ]
         # `make setup` takes the same lock: whoever comes second finds pyspark, which takes a minute to build, built.
         with (REPOSITORY / ".python.lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)

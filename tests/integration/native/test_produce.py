@@ -95,6 +95,19 @@ def test_equal_keys_share_a_partition_as_java_clients_choose_it(
         assert path.end(topic, partition) == len(of_it)
 
 
+def test_an_empty_key_is_a_key_and_no_key_goes_anywhere(path: BatchPath, make_topic: Callable[..., str]) -> None:
+    """As with Java's clients: an empty key has a hash, a null key has none and the partition is any one."""
+    topic = make_topic(partitions=10)
+    assert write(path, topic, pa.record_batch({"value": pa.array(["e"] * 30), "key": pa.array([""] * 30)})) == 30
+    home = _murmur2(b"") % 10
+    assert [path.end(topic, partition) for partition in range(10)] == [30 * (number == home) for number in range(10)]
+    keys = pa.array([None, "a"] * 15)
+    assert write(path, topic, pa.record_batch({"value": pa.array(["n"] * 30), "key": keys})) == 30
+    found = visibility.messages(path.bootstrap, topic)
+    assert sorted(message.key() or b"-" for message in found if message.value() == b"n") == [b"-"] * 15 + [b"a"] * 15
+    assert {one.partition() for one in found if one.key() == b"a"} == {_murmur2(b"a") % 10}
+
+
 def test_timestamps_and_headers_of_each_row(path: BatchPath, topic: str) -> None:
     moment = datetime(2024, 2, 29, 12, 0, 0, 123_456, tzinfo=UTC)
     headers = [

@@ -40,6 +40,12 @@ def sink(prefix: str, semantic: str = "EXACTLY_ONCE") -> dict[str, str]:
         (body(KEY, sink=sink("team.other")), body(OTHER, "2026-11-21T11:00:00Z"), OTHER),
         (body(KEY, sink=sink("p")), body(OTHER, "2026-11-21T11:00:00Z", sink=sink("p-1")), None),
         (body(KEY, sink=sink("p")), body(OTHER, "2026-11-21T11:00:00Z", sink=sink("p", "AT_LEAST_ONCE")), None),
+        # Two sinks without transactions need no prefix of their own.
+        (
+            body(KEY, sink=sink("p", "AT_LEAST_ONCE")),
+            body(OTHER, "2026-11-21T11:00:00Z", sink=sink("p", "AT_LEAST_ONCE")),
+            None,
+        ),
         (
             body(KEY, sink=sink("p"), kafka={"bootstrapServers": "a:1,b:1"}),
             body(OTHER, "2026-11-21T11:00:00Z", sink=sink("p"), kafka={"bootstrapServers": "b:1,c:1"}),
@@ -52,7 +58,7 @@ def sink(prefix: str, semantic: str = "EXACTLY_ONCE") -> dict[str, str]:
         ),
     ],
 )
-def test_the_older_claim_counts(mine: dict[str, Any], theirs: dict[str, Any], found: JobKey | None) -> None:
+def test_I08_the_older_claim_counts(mine: dict[str, Any], theirs: dict[str, Any], found: JobKey | None) -> None:
     assert rival(mine, theirs) == rival(theirs, mine) == found
 
 
@@ -64,7 +70,7 @@ def test_a_claim_ends_with_its_job() -> None:
     assert claims.older_claimant(KEY) is None
 
 
-async def test_the_younger_job_waits_and_says_for_whom() -> None:
+async def test_I08_the_younger_job_waits_and_says_for_whom() -> None:
     bench = OperatorBench(sink=sink("p"))
     bench.cache.put_job(body(OTHER, "2026-11-21T11:00:00Z", sink=sink("p")) | {"status": {}})
     await bench.settle()

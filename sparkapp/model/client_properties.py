@@ -1,0 +1,47 @@
+"""Client properties that a person may not give in ``source.properties`` and ``sink.properties``, and what instead."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from sparkapp.model.errors import ConfigurationError
+from sparkapp.model.group_membership import FIELD_OF_PROPERTY
+
+_OWN = frozenset(
+    {
+        "bootstrap.servers", "group.id", "client.id", "transactional.id", "transaction.timeout.ms",
+        "enable.idempotence",
+        "enable.auto.commit", "enable.auto.offset.store", "auto.offset.reset", "isolation.level", "acks",
+        "enable.partition.eof", "max.in.flight.requests.per.connection", "plugin.library.paths",
+    }
+)  # fmt: skip
+_SECRET = frozenset(
+    {
+        "sasl.username", "sasl.password", "sasl.mechanism", "sasl.mechanisms", "security.protocol", "sasl.jaas.config",
+        "ssl.key.password", "ssl.keystore.password", "sasl.oauthbearer.client.secret", "sasl.oauthbearer.config",
+    }
+)  # fmt: skip
+DENIED_PROPERTIES = _OWN | _SECRET | FIELD_OF_PROPERTY.keys()
+"""Those that are known by name; :func:`refused_property` refuses more, by what they look like."""
+
+
+def refused_property(name: str) -> str | None:
+    """What to type instead of a property that the job sets itself or that would carry a secret; None where it may be.
+
+    The CRD's CEL rules say the same.
+    """
+    field = FIELD_OF_PROPERTY.get(name)
+    if field is not None:
+        return f"{name} cannot be set here: use source.groupMembership.{field}"
+    if name in DENIED_PROPERTIES or name.startswith("sasl.") or "password" in name or "secret" in name:
+        return f"{name} cannot be set here: use the resource's own field; credentials come from Secrets"
+    return None
+
+
+def check_properties(where: str, properties: Iterable[str]) -> None:
+    """:raises ConfigurationError: naming the property and what to type instead."""
+    for name in properties:
+        instead = refused_property(name)
+        if instead is not None:
+            msg = f"{where}: {instead}"
+            raise ConfigurationError(msg)

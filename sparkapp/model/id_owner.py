@@ -1,0 +1,63 @@
+"""Whose a transactional id is, as far as a checkpoint document and its hint tell; for people's eyes.
+
+The arithmetic of :mod:`sparkapp.model.transactional_id`, read backwards. Nothing is decided by it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sparkapp.model.checkpoint import CheckpointDocument
+from sparkapp.model.committable import KafkaCommittable
+from sparkapp.model.transactional_id import number_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IdOwner:
+    """One id's place.
+
+    :param subtask: writer, or None for ids of lives whose parallelism is no longer known.
+    :param slot: place in the subtask's pool, from 0; None likewise.
+    :param life: which attempt or attempts, in words.
+    """
+
+    subtask: int | None
+    slot: int | None
+    life: str
+
+
+def owner_of(transactional_id: str, document: CheckpointDocument, *, pool_size: int) -> IdOwner | None:
+    """The owner of an id; None for an id of another prefix. Pure.
+
+    A hint ``{L, N}`` says that ids from N on belong to whoever starts from it, and the ``L * pool`` ids below N to the
+    attempt that first ran with L subtasks and wrote the hint.
+
+    :param pool_size: ``sink.producersPoolSize``, which the document does not hold.
+    """
+    named = committable_of(transactional_id, document)
+    if named is not None:
+        slot = named.checkpoint_id % pool_size
+        return IdOwner(subtask=named.subtask, slot=slot, life=f"checkpoint {named.checkpoint_id} names it as final")
+    number = number_of(transactional_id, document.prefix)
+    if number is None:
+        former = any(number_of(transactional_id, prefix) is not None for prefix in document.former_prefixes)
+        return IdOwner(subtask=None, slot=None, life="an attempt with a former prefix") if former else None
+    hint = document.hint
+    since = number - hint.next_free_transactional_id
+    if since >= 0:
+        return IdOwner(
+            subtask=since // pool_size, slot=since % pool_size, life=f"attempt {document.attempt} or the one before"
+        )
+    grown = since + hint.last_parallelism * pool_size
+    if grown >= 0:
+        return IdOwner(
+            subtask=grown // pool_size,
+            slot=grown % pool_size,
+            life=f"the attempt that first ran with parallelism {hint.last_parallelism}",
+        )
+    return IdOwner(subtask=None, slot=None, life="an attempt before the last growth")
+
+
+def committable_of(transactional_id: str, document: CheckpointDocument) -> KafkaCommittable | None:
+    """The committable that the document has under an id, whatever its producer id and epoch."""
+    return next((one for one in document.committables if one.transactional_id == transactional_id), None)

@@ -1,0 +1,64 @@
+"""How many partitions a sink topic has, asked without ever creating one."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+
+from sparkapp.model.client_config import cluster_properties
+from sparkapp.model.deadline import Clock
+from sparkapp.model.errors import TopicNotFound
+from sparkapp.native.kafka_errors import error_for
+
+FRESH_SECONDS = 300.0
+"""How soon new partitions are used; librdkafka's own default for topic.metadata.refresh.interval.ms."""
+_YOUNG_SECONDS = 5.0
+"""A topic that a broker does not know is looked for again so long: it may have been created a moment ago."""
+_PAUSE = 0.2
+
+
+class SinkTopics:
+    """The brokers' topics, as one worker process remembers them; used by its router, by one thread at a time.
+
+    A producer that is given an unknown topic would have the brokers create it, where they may.
+
+    :param config: librdkafka properties of the cluster.
+    :param timeout: seconds for one question.
+    """
+
+    def __init__(self, config: Mapping[str, str], *, timeout: float = 20.0, clock: Clock = time.monotonic) -> None:
+        self._admin = AdminClient(cluster_properties(config))
+        self._timeout = timeout
+        self._clock = clock
+        self._known: dict[str, int] = {}
+        self._asked = -FRESH_SECONDS
+
+    def partitions(self, topic: str) -> int:
+        """The topic's number of partitions.
+
+        :raises TopicNotFound: there is none, or the user may not describe it. :raises KafkaAccessError: no answer.
+        """
+        if self._clock() - self._asked >= FRESH_SECONDS:
+            self._ask()
+        end = self._clock() + _YOUNG_SECONDS
+        while topic not in self._known:
+            if self._clock() >= end:
+                msg = (
+                    f"column topic names {topic!r}, which does not exist or may not be described: create the topic (and"
+                    " grant WRITE on it), or correct the transform; nothing of this checkpoint was committed"
+                )
+                raise TopicNotFound(msg, remedy=f"create the topic {topic}, or correct the transform's column topic")
+            time.sleep(_PAUSE)
+            self._ask()
+        return self._known[topic]
+
+    def _ask(self) -> None:
+        try:
+            metadata = self._admin.list_topics(timeout=self._timeout)
+        except KafkaException as failure:
+            raise error_for(failure.args[0], "asking the brokers for the sink's topics") from failure
+        self._known = {name: len(one.partitions) for name, one in metadata.topics.items() if one.error is None}
+        self._asked = self._clock()

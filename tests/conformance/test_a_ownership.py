@@ -1,0 +1,119 @@
+"""Group A, ownership of transactional ids and their naming.
+
+Flink hands each subtask a share of the former subtasks' ids, read from its own piece of the state. Here the driver
+settles and aborts for the whole job before any subtask writes, so the promises behind these cases become: the ids of a
+life are divided among its subtasks without overlap or gap, every id of a former life has exactly one who looks after
+it, and a state that contradicts itself is refused.
+"""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from sparkapp.model.checkpoint import CheckpointDocument
+from sparkapp.model.checkpoint_codec import decode, encode
+from sparkapp.model.committable import KafkaCommittable
+from sparkapp.model.errors import CheckpointCorrupt
+from sparkapp.model.transactional_id import (
+    FIRST_HINT,
+    TransactionalIdGenerator,
+    TransactionalIdHint,
+    number_of,
+    restore_hint,
+)
+from sparkapp.sink.committer import Outcome
+from tests.support.harness import merged
+
+
+@pytest.mark.parametrize("states", [[], [FIRST_HINT]], ids=["A10", "A11"])
+def test_A10_A11_without_state_a_subtask_owns_its_pool_of_the_whole(states):
+    """Subtask 2 of 4 owns share 2 of 4, whether the state is absent or empty."""
+    base = restore_hint(states).next_free_transactional_id
+    shares = [
+        TransactionalIdGenerator(prefix="p", subtask=subtask, parallelism=4, pool_size=5).ids_to_use(next_free=base)
+        for subtask in range(4)
+    ]
+    assert shares[2] == [f"p-{number}" for number in range(10, 15)]
+    assert [one for share in shares for one in share] == [f"p-{number}" for number in range(20)]
+
+
+@pytest.mark.parametrize("survivors", [(1,), (1, 3)], ids=["A12", "A13"])
+def test_A12_A13_scale_in_from_4_to_3_leaves_no_former_id_to_nobody(harness, site, survivors):
+    """Subtask 2 of 3 gets one or two former shares in Flink. Here whatever the document names is committed, whatever
+    else the four had open is aborted, and the three write under ids that no former subtask had."""
+    former = [harness(subtask, 4).open() for subtask in range(4)]
+    states = []
+    for subtask, writer in enumerate(former):
+        if subtask in (0, *survivors):
+            writer.write(subtask)
+        states.append(writer.snapshot(1))
+        writer.write(100 + subtask)
+    state = merged(states)
+    assert state.hint == TransactionalIdHint(4, 20)
+    narrow = [harness(subtask, 3).restore(state) for subtask in range(3)]
+    assert {one.committable.subtask for one in narrow[0].settled} == {0, *survivors}
+    assert {one.outcome for one in narrow[0].settled} == {Outcome.COMMITTED}
+    assert sorted(narrow[0].aborted.ids) == sorted(f"{site.prefix}-{subtask * 5 + 2}" for subtask in range(4))
+    narrow[2].write(7)
+    written = narrow[2].snapshot(2)
+    assert number_of(written.pending[0].transactional_id, site.prefix) == 20 + 2 * 5 + 2
+    narrow[2].notify(2)
+    site.await_ended()
+    assert sorted(site.numbers()) == [0, *survivors, 7]
+    assert site.open_transactions() == []
+
+
+def test_A14_a_state_that_does_not_fit_its_parallelism_is_refused():
+    """Flink: "State not consecutively assigned". A document has one parallelism, and every committable's subtask must
+    be below it; so there can be no two parallelisms in one state either (A15)."""
+    committable = KafkaCommittable(
+        transactional_id="p-1", producer_id=1, producer_epoch=0, transaction_version=1, checkpoint_id=1, subtask=1,
+        records=1,
+    )  # fmt: skip
+    text = encode(
+        CheckpointDocument(
+            job_uid="uid", attempt=1, checkpoint_id=1, created_at="2026-11-21T12:00:00Z", parallelism=2, prefix="p",
+            hint=TransactionalIdHint(2, 10), aligned=False, committables=(committable,),
+        )
+    )  # fmt: skip
+    assert decode(text, job_uid="uid").committables == (committable,)
+    body = json.loads(text)
+    body["parallelism"] = 1
+    with pytest.raises(CheckpointCorrupt, match="subtask 1 is not below the parallelism 1"):
+        decode(json.dumps(body), job_uid="uid")
+
+
+@pytest.mark.parametrize(
+    "renamed",
+    [{"prefix": ".new"}, {"pool_size": 2}, {"prefix": ".new", "pool_size": 3}],
+    ids=["prefix", "pool", "both"],
+)
+def test_A16_I06_a_change_of_the_naming_is_settled_under_the_old_names(harness, site, renamed):
+    """Flink refuses to go from POOLING back to INCREMENTING, whose ids it could not tell apart. There is one naming
+    here, of numbers that only move on, so a new prefix or pool size cannot be mistaken for a former life's. (A change
+    of the prefix is refused in the resource nevertheless, as W01 and A19 show what it would cost.)"""
+    former = [harness(subtask, 2).open() for subtask in range(2)]
+    states = []
+    for subtask, writer in enumerate(former):
+        writer.write(subtask)
+        states.append(writer.snapshot(1))
+        writer.write(100 + subtask)
+    state = merged(states)
+    options = {**renamed, "prefix": site.prefix + renamed.get("prefix", "")}
+    life = harness(0, 3, **options).restore(state)
+    assert [one.outcome for one in life.settled] == [Outcome.COMMITTED] * 2
+    assert set(life.aborted.ids) == {f"{site.prefix}-2", f"{site.prefix}-7"}
+    life.write(2)
+    later = life.snapshot(2)
+    life.write(200)
+    back = harness(0, 1).restore(later)
+    assert [one.outcome for one in back.settled] == [Outcome.COMMITTED]
+    back.write(3)
+    used = [number_of(one.transactional_id, site.prefix) for one in back.snapshot(3).pending]
+    assert used >= [10], "never an id of the first life"
+    back.notify(3)
+    site.await_ended()
+    assert sorted(site.numbers()) == [0, 1, 2, 3]
+    assert site.open_transactions() == []

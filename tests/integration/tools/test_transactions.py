@@ -1,0 +1,240 @@
+"""``sparkapp txn`` against a real broker: what it shows, what it changes, and what it refuses to."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from sparkapp.__main__ import main
+from sparkapp.checkpoint import config_map
+from sparkapp.checkpoint.store import FileStore, MemoryStore
+from sparkapp.model.checkpoint import CheckpointDocument
+from sparkapp.model.checkpoint_codec import encode
+from tests.support.harness import Harness, State
+from tests.support.site import Site
+
+pytestmark = pytest.mark.broker
+
+
+@pytest.fixture
+def txn(site: Site, capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
+    """``txn("list", …)`` on the test's broker: exit status, output, messages."""
+
+    def run(*arguments: object) -> tuple[int, str, str]:
+        capsys.readouterr()
+        status = main(["txn", *map(str, arguments), "--bootstrap", site.bootstrap])
+        return (status, *capsys.readouterr())
+
+    return run
+
+
+def document_of(site: Site, state: State, *, parallelism: int = 1, **fields: object) -> str:
+    values = {
+        "job_uid": "uid", "attempt": 3, "checkpoint_id": state.checkpoint_id, "created_at": "2026-11-21T12:00:00Z",
+        "parallelism": parallelism, "prefix": site.prefix, "hint": state.hint, "aligned": False,
+        "committables": state.pending, **fields,
+    }  # fmt: skip
+    return encode(CheckpointDocument(**values))  # type: ignore[arg-type]
+
+
+def checkpointed(harness: Callable[..., Harness], site: Site, folder: Path) -> tuple[Path, str, str]:
+    """A life that wrote checkpoint 1 and died in checkpoint 2: the state's file, the final and the lingering id."""
+    life = harness().open()
+    life.write(1)
+    state = life.snapshot(1)
+    life.write(2)
+    path = folder / "state"
+    FileStore(path).write(document_of(site, state), expected="0")
+    return path, state.pending[0].transactional_id, f"{site.prefix}-2"
+
+
+def test_list_shows_what_is_open_and_whose_it_is(harness, site, tmp_path, txn):
+    path, final, lingering = checkpointed(harness, site, tmp_path)
+    status, output, _ = txn("list", "--state", path, "--output", "json")
+    first, second = json.loads(output)
+    described = site.client.describe([final])[final]
+    assert status == 0
+    assert (first["transactionalId"], second["transactionalId"]) == (final, lingering)
+    assert (first["state"], first["producerId"], first["epoch"]) == (
+        "Ongoing", described.producer_id, described.producer_epoch,
+    )  # fmt: skip
+    assert site.bootstrap in first["coordinator"]
+    assert 0 <= first["ageSeconds"] < 60
+    assert first["partitions"] == f"{site.topic}-0"
+    assert (first["subtask"], first["slot"], first["belongsTo"]) == (0, 1, "checkpoint 1 names it as final")
+    assert (second["subtask"], second["slot"]) == (0, 2)
+    table = txn("list", "--prefix", site.prefix)[1].splitlines()
+    assert table[0].startswith("TRANSACTIONAL ID")
+    assert [line.split()[0] for line in table[1:]] == [final, lingering]
+    assert {final, lingering} <= {line.split()[0] for line in txn("list")[1].splitlines()}
+    assert txn("list", "--prefix", f"{site.prefix}.none")[:2] == (0, "no open transactions\n")
+
+
+def test_describe_shows_any_state_and_says_when_an_id_is_unknown(harness, site, txn):
+    life = harness().open()
+    life.write(1)
+    life.snapshot(1)
+    life.notify(1)
+    site.await_ended()
+    status, output, _ = txn("describe", f"{site.prefix}-1", "--output", "json")
+    (row,) = json.loads(output)
+    assert status == 0
+    assert (row["state"], row["timeoutSeconds"], row["ageSeconds"]) == ("CompleteCommit", 60, None)
+    assert "CompleteCommit" in txn("describe", f"{site.prefix}-1")[1]
+    status, output, message = txn("describe", f"{site.prefix}-99")
+    assert (status, output) == (1, "")
+    assert "never used, or it has expired" in message
+
+
+def test_commit_needs_the_whole_triple_and_yes(harness, site, tmp_path, txn):
+    path, final, lingering = checkpointed(harness, site, tmp_path)
+    known = site.client.describe([final])[final]
+    triple = (final, "--producer-id", known.producer_id, "--epoch", known.producer_epoch)
+    status, output, message = txn("commit", *triple, "--state", path)
+    assert (status, "would commit" in output, "--yes" in message) == (0, True, True)
+    assert set(site.open_transactions()) == {final, lingering}
+    status, _, message = txn("commit", final, "--producer-id", known.producer_id, "--epoch", 7, "--yes")
+    assert (status, "not of producer" in message) == (1, True)
+    with pytest.raises(SystemExit):
+        txn("commit", final, "--producer-id", known.producer_id, "--yes")
+    assert site.numbers() == []
+    assert txn("commit", *triple, "--state", path, "--yes")[0] == 0
+    site.await_ended()
+    assert site.numbers() == [1]
+    status, _, message = txn("commit", *triple, "--yes")
+    assert (status, "is not Ongoing but CompleteCommit" in message) == (1, True)
+    assert site.open_transactions() == [lingering]
+
+
+def test_commit_of_what_no_checkpoint_names_is_refused(harness, site, tmp_path, txn):
+    path, _, lingering = checkpointed(harness, site, tmp_path)
+    known = site.client.describe([lingering])[lingering]
+    status, _, message = txn(
+        "commit", lingering, "--producer-id", known.producer_id, "--epoch", known.producer_epoch, "--state", path,
+        "--yes",
+    )  # fmt: skip
+    assert (status, "writes its records once more" in message) == (1, True)
+    assert lingering in site.open_transactions()
+    assert site.numbers() == []
+
+
+def test_abort_of_one_id(harness, site, tmp_path, txn):
+    path, final, lingering = checkpointed(harness, site, tmp_path)
+    assert txn("abort", final, "--state", path, "--yes")[0] == 1
+    assert txn("abort", lingering, "--state", path)[0] == 0
+    assert set(site.open_transactions()) == {final, lingering}
+    status, output, _ = txn("abort", lingering, "--state", path, "--yes")
+    assert (status, "aborted" in output) == (0, True)
+    assert site.open_transactions() == [final]
+    status, _, message = txn("abort", lingering, "--yes")
+    assert (status, "nothing is open" in message) == (1, True)
+
+
+def test_abort_of_all_that_lingers_leaves_alone_what_the_checkpoint_names(harness, site, tmp_path, txn):
+    path, final, lingering = checkpointed(harness, site, tmp_path)
+    status, output, message = txn("abort", "--all-lingering", "--state", path)
+    assert (status, lingering in output, final in output, final in message) == (0, True, False, True)
+    status, _, _ = txn("abort", "--all-lingering", "--state", path, "--yes")
+    assert status == 0
+    assert site.open_transactions() == [final]
+    assert site.numbers() == []
+
+
+def test_abort_of_all_that_lingers_needs_to_know_what_is_final(harness, site, txn):
+    life = harness().open()
+    life.write(1)
+    status, _, message = txn("abort", "--all-lingering", "--prefix", site.prefix)
+    assert (status, "--state FILE" in message) == (1, True)
+    status, _, message = txn("abort", "--all-lingering", "--yes")
+    assert (status, "never right" in message) == (1, True)
+    assert txn("abort", "--yes")[0] == 1
+    assert len(site.open_transactions()) == 1
+    assert txn("abort", "--all-lingering", "--prefix", site.prefix, "--yes")[0] == 0
+    assert site.open_transactions() == []
+    assert site.numbers() == []
+
+
+def test_a_newer_epoch_under_a_final_id_is_aborted(harness, site, tmp_path, txn):
+    """A18: what is open there is not what the checkpoint names."""
+    life = harness().open()
+    life.write(1)
+    state = life.snapshot(1)
+    life.notify(1)
+    path = tmp_path / "copied.json"
+    path.write_text(document_of(site, state), encoding="utf-8")
+    (named,) = state.pending
+    site.await_ended()
+    zombie = harness()
+    zombie.pool.begin(named.transactional_id)
+    zombie.pool.drop(named.transactional_id)
+    zombie.open()
+    zombie._checkpoint_id = 1
+    zombie.write(5)
+    assert site.open_transactions() == [named.transactional_id]
+    assert txn("abort", "--all-lingering", "--state", path, "--yes")[0] == 0
+    assert site.open_transactions() == []
+    assert site.numbers() == [1]
+
+
+@pytest.mark.parametrize("state", ["Running", "Suspended"])
+def test_a_jobs_resource_gives_cluster_prefix_and_checkpoint(harness, site, monkeypatch, txn, state):
+    life = harness().open()
+    life.write(1)
+    pending = life.snapshot(1)
+    life.write(2)
+    resource = {
+        "metadata": {"uid": "uid"},
+        "status": {"state": state},
+        "spec": {
+            "kafka": {"bootstrapServers": "not.reachable.from.here:9092"},
+            "source": {"topics": ["in"]},
+            "transform": {},
+            "sink": {"topic": site.topic, "transactionalIdPrefix": site.prefix},
+        },
+    }
+    asked = []
+    monkeypatch.setattr(config_map, "core_api", lambda: None)
+    monkeypatch.setattr(config_map, "read_resource", lambda *where: asked.append(where) or resource)
+    monkeypatch.setattr(config_map, "ConfigMapStore", lambda *_, **__: MemoryStore(document_of(site, pending)))
+    rows = json.loads(txn("list", "--namespace", "shop", "--job", "orders", "--output", "json")[1])
+    assert [row["slot"] for row in rows] == [1, 2]
+    assert asked == [("shop", "orders")]
+    status, _, message = txn("abort", "--all-lingering", "--job", "orders", "--yes")
+    done = state == "Suspended"
+    assert (status, "suspend" in message) == ((0, False) if done else (1, True))
+    final = pending.pending[0].transactional_id
+    assert site.open_transactions() == ([final] if done else [final, f"{site.prefix}-2"])
+    status, _, message = txn("list", "--job", "orders", "--prefix", "another")
+    assert (status, "says nothing about another" in message) == (1, True)
+
+
+def test_what_kubernetes_refuses_is_said(monkeypatch, txn):
+    def refuse(**_: object) -> None:
+        raise config_map.ApiException(status=403, reason="Forbidden")
+
+    monkeypatch.setattr(config_map, "core_api", lambda: None)
+    objects = SimpleNamespace(get_namespaced_custom_object=lambda *_, **options: refuse(**options))
+    monkeypatch.setattr(config_map.client, "CustomObjectsApi", lambda: objects)
+    status, _, message = txn("list", "--job", "orders")
+    assert (status, "KafkaSparkJob default/orders may not be read by you" in message) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [("sasl.jaas.config=x", "sasl.username"), ("nonsense", "line 1"), (None, "cannot be read")],
+)
+def test_a_file_that_would_be_without_effect_is_refused(tmp_path, txn, text, said):
+    path = tmp_path / "client.properties"
+    if text is not None:
+        path.write_text(text, encoding="utf-8")
+    status, _, message = txn("list", "--config", path)
+    assert (status, said in message) == (1, True)
+
+
+def test_without_brokers_the_remedy_says_what_to_type(capsys):
+    assert main(["txn", "list"]) == 1
+    assert "--bootstrap HOST:PORT" in capsys.readouterr().err

@@ -1,0 +1,61 @@
+"""Whose a transactional id is, read back from the hint."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from sparkapp.model.checkpoint import CheckpointDocument
+from sparkapp.model.committable import KafkaCommittable
+from sparkapp.model.id_owner import owner_of
+from sparkapp.model.transactional_id import FIRST_HINT, TransactionalIdGenerator, TransactionalIdHint
+
+# A life with two subtasks, then one that grew to four and has completed a checkpoint: hint {4, 10 + 20}.
+DOCUMENT = CheckpointDocument(
+    job_uid="uid", attempt=7, checkpoint_id=12, created_at="2026-11-21T12:00:00Z", parallelism=4, prefix="p",
+    former_prefixes=("old",), hint=TransactionalIdHint(2, 10).advance(parallelism=4, pool_size=5),
+)  # fmt: skip
+
+
+def place(transactional_id: str, document: CheckpointDocument = DOCUMENT) -> tuple[int | None, int | None]:
+    owner = owner_of(transactional_id, document, pool_size=5)
+    assert owner is not None
+    return owner.subtask, owner.slot
+
+
+@pytest.mark.parametrize(("next_free", "parallelism"), [(10, 4), (30, 4), (30, 3)])
+def test_an_id_is_read_back_to_the_subtask_and_slot_that_use_it(next_free: int, parallelism: int) -> None:
+    for subtask in range(parallelism):
+        generator = TransactionalIdGenerator(prefix="p", subtask=subtask, parallelism=parallelism, pool_size=5)
+        for slot, one in enumerate(generator.ids_to_use(next_free=next_free)):
+            assert place(one) == (subtask, slot)
+
+
+def test_lives_are_told_apart() -> None:
+    lives = [owner_of(f"p-{number}", DOCUMENT, pool_size=5) for number in (9, 10, 29, 30)]
+    assert [one and one.life for one in lives] == [
+        "an attempt before the last growth", "the attempt that first ran with parallelism 4",
+        "the attempt that first ran with parallelism 4", "attempt 7 or the one before",
+    ]  # fmt: skip
+
+
+def test_before_the_first_checkpoint_every_id_is_the_attempts() -> None:
+    assert place("p-7", replace(DOCUMENT, hint=FIRST_HINT)) == (1, 2)
+
+
+def test_a_committable_says_more_than_the_hint() -> None:
+    named = KafkaCommittable(
+        transactional_id="p-17", producer_id=1, producer_epoch=0, transaction_version=1, checkpoint_id=12, subtask=1,
+        records=3,
+    )  # fmt: skip
+    owner = owner_of("p-17", replace(DOCUMENT, committables=(named,)), pool_size=5)
+    assert owner is not None
+    assert (owner.subtask, owner.slot, owner.life) == (1, 2, "checkpoint 12 names it as final")
+
+
+def test_other_prefixes() -> None:
+    assert owner_of("other-3", DOCUMENT, pool_size=5) is None
+    former = owner_of("old-3", DOCUMENT, pool_size=5)
+    assert former is not None
+    assert (former.subtask, former.life) == (None, "an attempt with a former prefix")
