@@ -17,6 +17,7 @@ from sparkapp.model.job import (
     dead_letter_topics,
 )
 from sparkapp.model.record_errors import check_record_errors
+from sparkapp.model.registry_access import check_registry_access
 from sparkapp.model.semantic import Semantic
 from sparkapp.model.transactional_id import check_prefix
 
@@ -33,7 +34,6 @@ DENIED_PROPERTIES = frozenset(
 """Client properties that the job sets itself, or that would carry a secret into the resource."""
 
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
-_REGISTRY = re.compile(r"https?://[^\s/@?#]+(/[^\s@?#]*)?")
 _FUNCTION = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*:[A-Za-z_][A-Za-z0-9_]*")
 _REGISTERED = frozenset({Format.AVRO, Format.PROTOBUF})
 
@@ -113,16 +113,7 @@ def check_spec(spec: JobSpec) -> None:
             "spec.source.topics",
             f"format {side}: protobuf needs exactly one topic, whose subject in the registry gives the columns",
         )
-    require(
-        bool(_REGISTERED & {source.key_format, source.value_format}) == bool(source.schema_registry),
-        "spec.source.schemaRegistry.url",
-        "needed with formats avro and protobuf, and only there, for instance http://schema-registry:8081",
-    )
-    require(
-        not source.schema_registry or bool(_REGISTRY.fullmatch(source.schema_registry)),
-        "spec.source.schemaRegistry.url",
-        f"{source.schema_registry!r} must be http://host:port or https://host, without user or password",
-    )
+    check_registry_access(source.schema_registry, needed=bool(_REGISTERED & {source.key_format, source.value_format}))
     check_membership(
         source.group_membership, semantic=sink.semantic, startup=source.startup.mode.value,
         offset_commit=source.offset_commit, state_claim=spec.state_claim, bounded=source.stopping.bounded,
