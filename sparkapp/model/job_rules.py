@@ -19,6 +19,7 @@ from sparkapp.model.job import (
 from sparkapp.model.record_errors import check_record_errors
 from sparkapp.model.registry_access import check_registry_access
 from sparkapp.model.semantic import Semantic
+from sparkapp.model.spark_options import refused_option
 from sparkapp.model.transactional_id import check_prefix
 
 DENIED_PROPERTIES = frozenset(
@@ -76,7 +77,7 @@ def check_spec(spec: JobSpec) -> None:
     check_record_errors(spec.record_errors, topics=source.topics, pattern=pattern, sink=sink.topic)
     for where, properties in (("spec.source.properties", source.properties), ("spec.sink.properties", sink.properties)):
         for name in properties:
-            instead = refused_property(name)
+            instead = refused_property(name) or (refused_option(name) if properties is source.properties else None)
             require(instead is None, where, instead or "")
             require(
                 name not in DENIED_PROPERTIES and "password" not in name,
