@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import tempfile
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
 
 @contextmanager
-def broker_at(bootstrap: str | None) -> Iterator[str]:
-    """The bootstrap address of the given broker, or of a throw-away one."""
+def broker_at(bootstrap: str | None, *, overrides: Mapping[str, str] | None = None) -> Iterator[str]:
+    """The bootstrap address of the given broker, or of a throw-away one.
+
+    :param overrides: properties of the throw-away one that win over the defaults.
+    """
     if bootstrap:
         yield bootstrap
         return
     from localcluster.kafka import Broker
 
-    with tempfile.TemporaryDirectory() as directory, Broker.ephemeral(Path(directory), heap="1g") as broker:
+    with (
+        tempfile.TemporaryDirectory() as directory,
+        Broker.ephemeral(Path(directory), heap="1g", overrides=overrides) as broker,
+    ):
         yield broker.bootstrap
 
 

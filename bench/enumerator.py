@@ -12,16 +12,14 @@ from __future__ import annotations
 import argparse
 import cProfile
 import pstats
-import tempfile
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Callable, Iterable
 from typing import TypeVar
 
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from bench.broker import broker_at
 from sparkapp.model.checkpoint import CheckpointDocument
 from sparkapp.model.checkpoint_codec import MAX_DOCUMENT_BYTES, decode, encode
 from sparkapp.model.client_config import consumer_config
@@ -92,7 +90,7 @@ def main() -> None:
     )
     parser.add_argument("--profile", action="store_true", help="show where Python's time goes")
     options = parser.parse_args()
-    with _broker(options.bootstrap) as bootstrap:
+    with broker_at(options.bootstrap, overrides=_SMALL_BROKER) as bootstrap:
         prefix = f"enumerator-{uuid.uuid4().hex[:6]}"
         names = [f"{prefix}-{number:04d}" for number in range(options.topics)]
         began = time.perf_counter()
@@ -185,20 +183,6 @@ def _create(bootstrap: str, names: list[str], partitions: int) -> None:
                 raise
             time.sleep(1)
     view.close()
-
-
-@contextmanager
-def _broker(bootstrap: str | None) -> Iterator[str]:
-    if bootstrap:
-        yield bootstrap
-        return
-    from localcluster.kafka import Broker
-
-    with (
-        tempfile.TemporaryDirectory() as directory,
-        Broker.ephemeral(Path(directory), heap="1g", overrides=_SMALL_BROKER) as broker,
-    ):
-        yield broker.bootstrap
 
 
 if __name__ == "__main__":

@@ -12,7 +12,8 @@ KafkaSparkJobError
  |  + GroupMembershipError             a consumer group that the job is a member of
  |     + GroupMemberFenced  + GroupProtocolMismatch  + GroupFull  + SessionTimeoutRefused
  + SchemaError                          the schema registry or what is in it
- |  + SchemaRegistryUnreachable  + SchemaNotFound  + SchemaUnusable
+ |  + SchemaRegistryUnreachable  + SchemaRegistryAccessDenied  + SchemaRegistryUntrusted
+ |  + SchemaNotFound  + SchemaUnusable
  + CheckpointError                    the document that decides everything
  |  + CheckpointConflict  + CheckpointTooLarge  + CheckpointCorrupt  + CheckpointForeign  + CheckpointMissing
  |  + CheckpointStoreUnavailable
@@ -215,6 +216,26 @@ class SchemaRegistryUnreachable(SchemaError):
 
     reason = "SchemaRegistryUnreachable"
     default_remedy = "check spec.source.schemaRegistry.url and that the registry is up and reachable from the pods"
+
+
+class SchemaRegistryAccessDenied(SchemaError):
+    """The registry refused the user, or does not let it read (HTTP 401 and 403); a Secret can be mended meanwhile."""
+
+    reason = "SchemaRegistryAccessDenied"
+    default_remedy = (
+        "check spec.source.schemaRegistry.authentication: the username and the Secret that holds the password or token;"
+        " the user has to be allowed to read the source topics' subjects"
+    )
+
+
+class SchemaRegistryUntrusted(SchemaError):
+    """The registry's certificate was not signed by an authority that the job trusts, or is not for this host."""
+
+    reason = "SchemaRegistryUntrusted"
+    default_remedy = (
+        "name the Secret with the certificate of the registry's authority in spec.source.schemaRegistry.tls.caFrom,"
+        " and a host in spec.source.schemaRegistry.url that the registry's certificate is for"
+    )
 
 
 class SchemaNotFound(SchemaError):

@@ -15,6 +15,7 @@ from sparkapp.model.group_membership import MembershipOptions
 from sparkapp.model.partition import TopicPartition
 from sparkapp.model.positions import Startup, Stopping
 from sparkapp.model.record_errors import RecordErrors
+from sparkapp.model.registry_access import RegistryAccess
 from sparkapp.model.retention import Restore, Retention
 from sparkapp.model.semantic import OffsetCommit, Semantic
 from sparkapp.model.sink_routing import Partitioner, TopicFrom
@@ -108,8 +109,8 @@ class Source:
     value_format: Format = Format.RAW
     key_schema: str = ""
     value_schema: str = ""
-    schema_registry: str = ""
-    """The registry's URL; set with avro and only there."""
+    schema_registry: RegistryAccess | None = None
+    """Set with avro and protobuf and only there."""
     group_membership: MembershipOptions = field(default_factory=MembershipOptions)
     properties: Mapping[str, str] = field(default_factory=dict)
 

@@ -26,6 +26,7 @@ from sparkapp.model.job_rules import check_spec
 from sparkapp.model.partition import TopicPartition
 from sparkapp.model.positions import decode_startup, decode_stopping
 from sparkapp.model.record_errors import record_errors_from_job
+from sparkapp.model.registry_access import decode_registry_access
 from sparkapp.model.retention import Restore, Retention
 from sparkapp.model.semantic import OffsetCommit, Semantic
 from sparkapp.model.sink_routing import Partitioner, TopicFrom
@@ -72,6 +73,7 @@ def decode_job(text: str) -> Job:
                                 "isolation_level": IsolationLevel(source["isolation_level"]),
                                 "key_format": Format(source["key_format"]),
                                 "value_format": Format(source["value_format"]),
+                                "schema_registry": decode_registry_access(source["schema_registry"]),
                                 "group_membership": decode_membership(source["group_membership"]),
                             }
                         ),

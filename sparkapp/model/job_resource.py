@@ -25,6 +25,7 @@ from sparkapp.model.job import (
 from sparkapp.model.job_rules import check_spec, require
 from sparkapp.model.positions import partitions_from, startup_from, stopping_from
 from sparkapp.model.record_errors import record_errors_from_resource
+from sparkapp.model.registry_access import registry_access_from_resource
 from sparkapp.model.retention import restore_from, retention_from
 from sparkapp.model.semantic import OffsetCommit, Semantic
 from sparkapp.model.sink_routing import Partitioner, TopicFrom
@@ -76,7 +77,7 @@ def spec_from_resource(spec: Mapping[str, Any], *, namespace: str, name: str) ->
             value_format=formats.choice("value", Format, Format.RAW),
             key_schema=formats.string("keySchema", ""),
             value_schema=formats.string("valueSchema", ""),
-            schema_registry=source.child("schemaRegistry").string("url", ""),
+            schema_registry=registry_access_from_resource(source.child("schemaRegistry")),
             group_membership=membership_from(source.child("groupMembership")),
             properties=source.string_map("properties"),
         ),

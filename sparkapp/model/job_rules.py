@@ -18,13 +18,14 @@ from sparkapp.model.job import (
     dead_letter_topics,
 )
 from sparkapp.model.record_errors import check_record_errors
+from sparkapp.model.registry_access import check_registry_access
 from sparkapp.model.retention import check_retention
 from sparkapp.model.semantic import Semantic
 from sparkapp.model.sink_routing import TopicFrom
+from sparkapp.model.spark_options import refused_option
 from sparkapp.model.transactional_id import check_prefix
 
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
-_REGISTRY = re.compile(r"https?://[^\s/@?#]+(/[^\s@?#]*)?")
 _FUNCTION = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*:[A-Za-z_][A-Za-z0-9_]*")
 _REGISTERED = frozenset({Format.AVRO, Format.PROTOBUF})
 
@@ -67,6 +68,9 @@ def check_spec(spec: JobSpec) -> None:
     check_record_errors(spec.record_errors, topics=source.topics, pattern=pattern, sink=sink.topic)
     for where, properties in (("spec.source.properties", source.properties), ("spec.sink.properties", sink.properties)):
         check_properties(where, properties)
+    for name in source.properties:
+        instead = refused_option(name)
+        require(instead is None, "spec.source.properties", instead or "")
     require(
         not (transform.function and transform.sql),
         "spec.transform",
@@ -103,16 +107,7 @@ def check_spec(spec: JobSpec) -> None:
             "spec.source.topics",
             f"format {side}: protobuf needs exactly one topic, whose subject in the registry gives the columns",
         )
-    require(
-        bool(_REGISTERED & {source.key_format, source.value_format}) == bool(source.schema_registry),
-        "spec.source.schemaRegistry.url",
-        "needed with formats avro and protobuf, and only there, for instance http://schema-registry:8081",
-    )
-    require(
-        not source.schema_registry or bool(_REGISTRY.fullmatch(source.schema_registry)),
-        "spec.source.schemaRegistry.url",
-        f"{source.schema_registry!r} must be http://host:port or https://host, without user or password",
-    )
+    check_registry_access(source.schema_registry, needed=bool(_REGISTERED & {source.key_format, source.value_format}))
     require(
         not (source.stopping.predicate and source.max_records_per_split),
         "spec.source.maxRecordsPerSplit",

@@ -259,10 +259,10 @@ class KafkaSourceEnumerator:
             return self._subscriber.partitions(topics)
         return require(self._subscriber, topics, or_nothing=begun)
 
-    def _discover(self) -> PartitionChange:
+    def _discover(self, *, only_removed: bool = False) -> PartitionChange:
         self._discovered_at = self._clock()
         found = self._subscriber.partitions(self._cluster.topics())
-        new = sorted(found - set(self._next))
+        new = [] if only_removed else sorted(found - set(self._next))
         removed = sorted(set(self._next) - found)
         if removed:
             if self._options.on_topic_deleted is OnTopicDeleted.FAIL:
@@ -282,7 +282,9 @@ class KafkaSourceEnumerator:
             return self._cluster.latest(sorted(self._next))
         except TopicNotFound:
             # Deleted between two discoveries; what is left goes on where the job says so.
-            if self._options.on_topic_deleted is OnTopicDeleted.FAIL or not self._discover().removed:
+            if self._options.on_topic_deleted is OnTopicDeleted.FAIL:
+                raise
+            if not self._discover(only_removed=self.no_more_new_partition_splits).removed:
                 raise
             return self._cluster.latest(sorted(self._next))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from sparkapp.model.job import Format, Job, Source
+from sparkapp.model.registry_access import RegistryAccess
 from sparkapp.source.avro import AvroDecoder, avro_reader_schema
 from sparkapp.source.protobuf import ProtobufDecoder, protobuf_reader_schema
 from sparkapp.source.registered_records import RegisteredDecoder
@@ -21,29 +22,32 @@ def with_reader_schemas(job: Job) -> Job:
     :raises SchemaError: no registry, no schema, or none that can be columns.
     """
     source = job.spec.source
+    access = source.schema_registry
+    if access is None:
+        return job
     if source.key_format in REGISTERED:
-        source = replace(source, key_schema=_fixed(source, "key", source.key_format, source.key_schema))
+        source = replace(source, key_schema=_fixed(source, access, "key", source.key_format, source.key_schema))
     if source.value_format in REGISTERED:
-        source = replace(source, value_schema=_fixed(source, "value", source.value_format, source.value_schema))
+        source = replace(source, value_schema=_fixed(source, access, "value", source.value_format, source.value_schema))
     return replace(job, spec=replace(job.spec, source=source))
 
 
-def decoder_of(kind: Format, url: str, schema: str, side: str) -> RegisteredDecoder:
+def decoder_of(kind: Format, access: RegistryAccess, schema: str, side: str) -> RegisteredDecoder:
     """The decoder of a side, for the driver, which asks for its type, and for workers.
 
     :param schema: of :func:`with_reader_schemas`.
     :raises SchemaUnusable: it cannot be columns.
     """
-    registry, where = SchemaRegistry(url), f"the reader schema of the {side}"
+    registry, where = SchemaRegistry(access), f"the reader schema of the {side}"
     if kind is Format.PROTOBUF:
         return ProtobufDecoder(registry, schema, where=where)
     return AvroDecoder(registry, schema, where=where)
 
 
-def _fixed(source: Source, side: str, kind: Format, given: str) -> str:
-    registry = SchemaRegistry(source.schema_registry)
+def _fixed(source: Source, access: RegistryAccess, side: str, kind: Format, given: str) -> str:
+    registry = SchemaRegistry(access)
     topic = source.topics[0] if source.topics else ""
     find = protobuf_reader_schema if kind is Format.PROTOBUF else avro_reader_schema
     schema = find(registry, topic=topic, side=side, given=given)
-    decoder_of(kind, source.schema_registry, schema, side)
+    decoder_of(kind, access, schema, side)
     return schema

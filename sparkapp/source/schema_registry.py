@@ -8,21 +8,31 @@ from __future__ import annotations
 
 import http.client
 import json
+import ssl
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
-from urllib.error import HTTPError
+from urllib.error import HTTPError, URLError
 from urllib.parse import quote
 from urllib.request import Request, urlopen
 
-from sparkapp.model.errors import SchemaNotFound, SchemaRegistryUnreachable, SchemaUnusable
+from sparkapp.model.errors import (
+    ConfigurationError,
+    SchemaNotFound,
+    SchemaRegistryAccessDenied,
+    SchemaRegistryUnreachable,
+    SchemaRegistryUntrusted,
+    SchemaUnusable,
+)
+from sparkapp.model.registry_access import RegistryAccess, authorization, put_into
 
 _ACCEPT = "application/vnd.schemaregistry.v1+json, application/json"
 _MAX_ANSWER = 8 << 20
 _PAUSE = 0.5
 AVRO, PROTOBUF = "AVRO", "PROTOBUF"
 _SHOWN = 200
+_DENIED = frozenset({http.client.UNAUTHORIZED, http.client.FORBIDDEN})
 _NOT_FOUND = frozenset({40401, 40402, 40403})
 """The registry's codes for a subject, a version and a schema id that it does not have."""
 
@@ -46,12 +56,15 @@ class RegisteredSchema:
 class SchemaRegistry:
     """Asks the registry; keeps nothing open between two questions, so it may be used on both sides of a fork.
 
-    :param url: ``http://host:port``, with or without a path.
+    Secrets and certificates are read for each question, which is one a schema: they are as new as their mount, and
+    nothing but this process's memory has them.
+
     :param timeout: seconds until a question is given up; a registry that is restarting is asked again meanwhile.
     """
 
-    def __init__(self, url: str, *, timeout: float = 15.0) -> None:
-        self._url = url.rstrip("/")
+    def __init__(self, access: RegistryAccess, *, timeout: float = 15.0) -> None:
+        self._access = access
+        self._url = access.url.rstrip("/")
         self._timeout = timeout
 
     def by_id(self, schema_id: int, *, compiled: bool = False) -> RegisteredSchema:
@@ -59,6 +72,8 @@ class SchemaRegistry:
 
         :param compiled: a Protobuf schema as its descriptor, in base64, instead of its text.
         :raises SchemaNotFound: no such id. :raises SchemaRegistryUnreachable: no answer in time.
+        :raises SchemaRegistryAccessDenied: and SchemaRegistryUntrusted, at once: asking again would not help.
+        :raises ConfigurationError: the credentials or certificates are not where they should be mounted.
         """
         return self._get(f"/schemas/ids/{schema_id}", f"schema {schema_id}", compiled)
 
@@ -74,10 +89,11 @@ class SchemaRegistry:
     def _get(self, path: str, what: str, compiled: bool) -> RegisteredSchema:
         if compiled:
             path += "?format=serialized"
+        headers, context = self._headers(), self._context()
         end = time.monotonic() + self._timeout
         while True:
             try:
-                return _schema_of(self._ask(path), what)
+                return _schema_of(self._ask(path, headers, context), what)
             except HTTPError as error:
                 said = error.read(_SHOWN).decode(errors="replace")
                 if error.code == http.client.NOT_FOUND and _registry_says_no(said):
@@ -86,20 +102,45 @@ class SchemaRegistry:
                 if error.code == http.client.UNPROCESSABLE_ENTITY:
                     msg = f"the schema registry {self._url} does not give {what} in this form: {said}"
                     raise SchemaUnusable(msg) from error
+                if error.code in _DENIED:
+                    msg = f"the schema registry {self._url} denies {what}: HTTP {error.code} {said}"
+                    raise SchemaRegistryAccessDenied(msg) from error
                 failure = f"HTTP {error.code} {said}"
                 passing = error.code >= http.client.INTERNAL_SERVER_ERROR or error.code == http.client.TOO_MANY_REQUESTS
             except (OSError, http.client.HTTPException) as error:
+                untrusted = error.reason if isinstance(error, URLError) else error
+                if isinstance(untrusted, ssl.SSLCertVerificationError):
+                    msg = f"the certificate of the schema registry {self._url} is not trusted: {untrusted}"
+                    raise SchemaRegistryUntrusted(msg) from error
                 failure, passing = str(error) or repr(error), True
             if not passing or time.monotonic() + _PAUSE >= end:
                 msg = f"the schema registry {self._url} does not give {what}: {failure}"
                 raise SchemaRegistryUnreachable(msg)
             time.sleep(_PAUSE)
 
-    def _ask(self, path: str) -> bytes:
+    def _ask(self, path: str, headers: Mapping[str, str], context: ssl.SSLContext | None) -> bytes:
         # The scheme was checked with the resource.
         request = Request(self._url + path, headers={"Accept": _ACCEPT})  # noqa: S310
-        with urlopen(request, timeout=self._timeout / 3) as answer:  # noqa: S310
+        for name, value in headers.items():
+            # Where the registry sends us elsewhere, the credentials do not follow.
+            request.add_unredirected_header(name, value)
+        with urlopen(request, timeout=self._timeout / 3, context=context) as answer:  # noqa: S310
             return bytes(answer.read(_MAX_ANSWER))
+
+    def _headers(self) -> dict[str, str]:
+        value = authorization(self._access)
+        return {} if value is None else {"Authorization": value}
+
+    def _context(self) -> ssl.SSLContext | None:
+        authority = self._access.authority
+        if authority is None:
+            return None
+        try:
+            return ssl.create_default_context(cafile=str(self._access.authority_file))
+        except OSError as error:
+            msg = f"the certificates of spec.source.schemaRegistry.tls.caFrom cannot be read: {error}"
+            remedy = f"in PEM, {put_into(authority)}"
+            raise ConfigurationError(msg, remedy=remedy) from error
 
 
 def _registry_says_no(said: str) -> bool:

@@ -20,9 +20,10 @@ def check_kafka(job: Job, cluster: KafkaClusterView) -> None:
     :raises TransactionTimeoutTooLong: the broker allows a shorter one; a producer would only say so after Spark has
         come up.
     """
-    require_topics(cluster, [job.spec.sink.topic, *dead_letter_topics(job.spec)])
+    topics = cluster.topics()
+    require_topics(topics, [job.spec.sink.topic, *dead_letter_topics(job.spec)])
     if job.spec.source.on_topic_deleted is OnTopicDeleted.FAIL:
-        require(subscriber_of(job.spec.source), cluster.topics(), or_nothing=True)
+        require(subscriber_of(job.spec.source), topics, or_nothing=True)
     if job.spec.sink.semantic is not Semantic.EXACTLY_ONCE:
         return
     allowed = cluster.broker_config(_MAX_TIMEOUT)

@@ -49,7 +49,7 @@ def decode_records(records: DataFrame, job: Job) -> DataFrame:
             records = records.withColumn(side, f.col(side).cast("string"))
         elif chosen is Format.JSON:
             records = parse_json(records, side, schema)
-        elif chosen in REGISTERED:
+        elif source.schema_registry is not None and chosen in REGISTERED:
             records = parse_registered(records, side, kind=chosen, registry=source.schema_registry, schema=schema)
     return apply_policy(end_at_predicate(records, job.spec), job)
 

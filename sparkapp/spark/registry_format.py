@@ -15,6 +15,7 @@ from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import StringType, StructField, StructType
 
 from sparkapp.model.job import Format
+from sparkapp.model.registry_access import RegistryAccess
 from sparkapp.source.reader_schema import decoder_of
 from sparkapp.source.registered_records import RegisteredDecoder
 from sparkapp.spark.record_policy import error_column
@@ -22,7 +23,9 @@ from sparkapp.spark.record_policy import error_column
 _RECORD, _ERROR = "record", "error"
 
 
-def parse_registered(records: DataFrame, side: str, *, kind: Format, registry: str, schema: str) -> DataFrame:
+def parse_registered(
+    records: DataFrame, side: str, *, kind: Format, registry: RegistryAccess, schema: str
+) -> DataFrame:
     """Replaces the bytes of a side by its record, and adds the side's error column.
 
     :param schema: the reader schema; the driver has fixed it.
@@ -54,6 +57,6 @@ def decoded(decoder: RegisteredDecoder, values: pa.Array[Any], prefix: str) -> p
 
 
 @cache
-def _decoder(kind: Format, registry: str, schema: str, side: str) -> RegisteredDecoder:
+def _decoder(kind: Format, registry: RegistryAccess, schema: str, side: str) -> RegisteredDecoder:
     """One a worker: it keeps the writers' schemas."""
     return decoder_of(kind, registry, schema, side)

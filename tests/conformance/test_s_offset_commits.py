@@ -16,9 +16,12 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
+from sparkapp.model.job_resource import spec_from_resource
 from sparkapp.model.partition import TopicPartition
+from sparkapp.model.positions import ResetStrategy
 from sparkapp.model.semantic import OffsetCommit, Semantic
 from sparkapp.model.split import KafkaPartitionSplit, cut_at
+from sparkapp.source.offsets_initializer import CommittedOffsetsInitializer
 from tests.support.api_client import await_that
 from tests.support.committing_job import CommittingJob, fill
 from tests.support.harness import Harness
@@ -133,6 +136,23 @@ def test_S37_offsets_within_transactions_move_with_the_records(
     assert job.commits == (2, 0)
     job.await_committed({written: 7, filtered: 3})
     assert job.progress.snapshot.committed == {written: 7, filtered: 3}
+
+
+def test_S29_without_a_group_of_its_own_a_job_commits_under_its_names(
+    jobs: Jobs, broker: str, topic: str, unique: str
+) -> None:
+    resource = {"kafka": {"bootstrapServers": broker}, "source": {"topics": [topic]}, "sink": {"topic": "out"}}
+    spec = spec_from_resource(resource, namespace="shop", name=unique)
+    fill(broker, TopicPartition(topic, 0), 7)
+    job = jobs(broker, [topic], spec.source.group_id)
+    job.start()
+    assert job.committed() == {}, "no offsets but those of a checkpoint"
+    job.checkpoint()
+    assert job.commits == (1, 0)
+    assert job.group_id == f"shop.{unique}"
+    assert job.committed() == {TopicPartition(topic, 0): 7}
+    begun = CommittedOffsetsInitializer(ResetStrategy.NONE).offsets([TopicPartition(topic, 0)], job.cluster)
+    assert begun == {TopicPartition(topic, 0): 7}, "GROUP_OFFSETS finds them without a groupId"
 
 
 # -- refusals, on a broker with rights ------------------------------------------------------------------------------

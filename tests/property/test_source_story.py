@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections.abc import Mapping
 
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sparkapp.model.job import OnTopicDeleted
 from sparkapp.model.partition import TopicPartition
 from sparkapp.model.split import KafkaPartitionSplit, splits_by_subtask
 from sparkapp.source.enumerator import EnumeratorOptions, KafkaSourceEnumerator
@@ -16,6 +18,8 @@ from sparkapp.source.subscriber import TopicPatternSubscriber
 from tests.support.fake_cluster import FakeCluster
 
 TOPICS = ("in-a", "in-b", "in-c")
+SETS = st.dictionaries(st.sampled_from(TOPICS), st.integers(1, 12), min_size=1)
+"""Topics that are there at the first start, with their partitions."""
 STEPS = st.lists(
     st.one_of(
         st.tuples(st.just("produce"), st.sampled_from(TOPICS), st.integers(0, 40)),
@@ -23,20 +27,28 @@ STEPS = st.lists(
         st.tuples(st.just("checkpoint"), st.just(""), st.integers(1, 30)),
         st.tuples(st.just("fail"), st.just(""), st.integers(1, 30)),
         st.tuples(st.just("restart"), st.just(""), st.integers(1, 9)),
+        st.tuples(st.just("delete"), st.sampled_from(TOPICS), st.just(0)),
     ),
     max_size=40,
 )
 
 
 class Story:
-    """A cluster that grows, and a source that is checkpointed, fails and is restarted with another parallelism."""
+    """A cluster that grows and loses topics, and a source that is checkpointed, fails and is restarted with another
+    parallelism.
 
-    def __init__(self, *, bounded: bool) -> None:
-        self.cluster = FakeCluster({"in-a": 1, "other": 4})
+    A topic that was deleted is made again only when the source knows of the deletion: two topics of one name between
+    two looks are one to Kafka's clients.
+    """
+
+    def __init__(self, topics: Mapping[str, int], *, bounded: bool) -> None:
+        self.cluster = FakeCluster({**topics, "other": 4})
         self.bounded = bounded
         self.parallelism = 1
         self.clock = 0.0
         self.read: dict[TopicPartition, list[KafkaPartitionSplit]] = {}
+        self.former: list[list[KafkaPartitionSplit]] = []
+        """What was read of partitions that are gone."""
         self.source = self._life()
         self.source.start(None)
 
@@ -46,7 +58,7 @@ class Story:
             subscriber=TopicPatternSubscriber(re.compile("in-.")),
             starting=EarliestOffsetsInitializer(),
             stopping=LatestOffsetsInitializer() if self.bounded else None,
-            options=EnumeratorOptions(discovery_interval=1, max_offsets=25),
+            options=EnumeratorOptions(discovery_interval=1, max_offsets=25, on_topic_deleted=OnTopicDeleted.IGNORE),
             warn=lambda reason, message: None,
             clock=lambda: self.clock,
         )
@@ -57,7 +69,10 @@ class Story:
                 one = TopicPartition(topic, partition)
                 self.cluster.ends[one] = self.cluster.ends.get(one, 0) + number + partition
         elif what == "grow":
-            self.cluster.partitions[topic] = self.cluster.partitions.get(topic, 0) + number
+            if topic not in self.cluster.deleted or all(one.topic != topic for one in self.source.offsets):
+                self.cluster.grow(topic, number)
+        elif what == "delete":
+            self._delete(topic)
         elif what == "restart":
             self.parallelism = number
             former = self.source
@@ -68,10 +83,18 @@ class Story:
             self.source.discover_if_due()
             splits = self.source.plan()
             self._assert_one_reader_each(splits)
+            assert {split.partition for split in splits} == set(self.source.offsets)
+            assert not self.cluster.deleted & {split.partition.topic for split in splits}, "gone, and not read"
             if what == "checkpoint":
                 self.source.complete(splits)
                 for split in splits:
                     self.read.setdefault(split.partition, []).append(split)
+
+    def _delete(self, topic: str) -> None:
+        if topic in self.cluster.partitions:
+            self.cluster.delete(topic)
+            for one in [one for one in self.read if one.topic == topic]:
+                self.former.append(self.read.pop(one))
 
     def _assert_one_reader_each(self, splits: tuple[KafkaPartitionSplit, ...]) -> None:
         assert len({split.partition for split in splits}) == len(splits)
@@ -82,15 +105,18 @@ class Story:
         assert sum(split.size for split in splits) <= 25
 
     def assert_contiguous(self) -> None:
-        for partition, splits in self.read.items():
+        for splits in (*self.read.values(), *self.former):
+            partition = splits[0].partition
             assert splits[0].start == 0, f"{partition} was not read from its beginning"
             for before, after in itertools.pairwise(splits):
                 assert after.start == before.stop, f"{partition} was skipped or read twice"
 
 
-@given(STEPS)
-def test_every_partition_is_read_once_from_its_beginning(steps: list[tuple[str, str, int]]) -> None:
-    story = Story(bounded=False)
+@given(SETS, STEPS)
+def test_every_partition_is_read_once_from_its_beginning(
+    topics: dict[str, int], steps: list[tuple[str, str, int]]
+) -> None:
+    story = Story(topics, bounded=False)
     for step in steps:
         story.do(*step)
     while True:  # work the rest off
@@ -101,15 +127,18 @@ def test_every_partition_is_read_once_from_its_beginning(steps: list[tuple[str, 
     known = {
         TopicPartition(topic, number) for topic in TOPICS for number in range(story.cluster.partitions.get(topic, 0))
     }
+    assert set(story.source.offsets) == known
     assert {one for one, splits in story.read.items() if splits[-1].stop} == {
         one for one in known if story.cluster.ends.get(one, 0)
     }
     assert all(splits[-1].stop == story.cluster.ends.get(one, 0) for one, splits in story.read.items())
 
 
-@given(STEPS)
-def test_a_bounded_source_reads_exactly_to_its_stops_whatever_happens(steps: list[tuple[str, str, int]]) -> None:
-    story = Story(bounded=True)
+@given(SETS, STEPS)
+def test_a_bounded_source_reads_exactly_to_its_stops_whatever_happens(
+    topics: dict[str, int], steps: list[tuple[str, str, int]]
+) -> None:
+    story = Story(topics, bounded=True)
     for step in steps:
         story.do(*step)
     for _ in range(200):

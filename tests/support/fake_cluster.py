@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from sparkapp.model.errors import TopicNotFound
 from sparkapp.model.partition import TopicPartition
 from sparkapp.source.cluster import FoundRecord
 
@@ -19,6 +20,7 @@ class FakeCluster:
     commits: dict[TopicPartition, int] = field(default_factory=dict)
     times: dict[TopicPartition, list[int]] = field(default_factory=dict)
     """Each record's time, from the log start on."""
+    deleted: set[str] = field(default_factory=set)
 
     def topics(self) -> dict[str, int]:
         return dict(self.partitions)
@@ -27,7 +29,26 @@ class FakeCluster:
         return {one: self.starts.get(one, 0) for one in partitions}
 
     def latest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        return {one: self.ends.get(one, 0) for one in partitions}
+        """:raises TopicNotFound: one of them was deleted (:meth:`delete`), as the brokers' answer is."""
+        wanted = list(partitions)
+        gone = sorted(self.deleted & {one.topic for one in wanted})
+        if gone:
+            msg = f"listing offsets: topic {', '.join(gone)} does not exist"
+            raise TopicNotFound(msg)
+        return {one: self.ends.get(one, 0) for one in wanted}
+
+    def delete(self, topic: str) -> None:
+        """The topic and its records are gone; a topic of that name may be made again, from offset 0."""
+        del self.partitions[topic]
+        self.deleted.add(topic)
+        for offsets in (self.starts, self.ends, self.commits):
+            for one in [one for one in offsets if one.topic == topic]:
+                del offsets[one]
+
+    def grow(self, topic: str, partitions: int) -> None:
+        """More partitions for a topic, or a new one."""
+        self.partitions[topic] = self.partitions.get(topic, 0) + partitions
+        self.deleted.discard(topic)
 
     def records_at(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, FoundRecord]:
         found = {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import ssl
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -16,19 +17,33 @@ from urllib.parse import unquote
 import fastavro
 from google.protobuf.descriptor_pb2 import FileDescriptorProto
 
+from localcluster.pki import Certificate
+from sparkapp.model.registry_access import RegistryAccess
+
 
 @dataclass
 class RegistryServer:
     """Schemas by id and by subject; ids begin at 1.
 
     :param broken: answers so many requests with 503 first.
+    :param authorization: the Authorization header that it wants; by default it is open to everybody.
+    :param elsewhere: sends every request to this URL instead.
     """
 
     url: str = ""
     broken: int = 0
+    authorization: str | None = None
+    elsewhere: str = ""
     requests: list[str] = field(default_factory=list)
+    seen: list[str | None] = field(default_factory=list)
+    """The Authorization header of each request."""
     schemas: dict[int, dict[str, Any]] = field(default_factory=dict)
     subjects: dict[str, list[int]] = field(default_factory=dict)
+
+    @property
+    def access(self) -> RegistryAccess:
+        """How a job reaches it that shows no credentials."""
+        return RegistryAccess(url=self.url)
 
     def register(
         self, subject: str, schema: object, *, kind: str = "AVRO", references: Sequence[Mapping[str, Any]] = ()
@@ -55,8 +70,11 @@ class RegistryServer:
         self.subjects.setdefault(subject, []).append(number)
         return number
 
-    def answer(self, path: str) -> tuple[int, dict[str, Any]]:
+    def answer(self, path: str, authorization: str | None) -> tuple[int, dict[str, Any]]:
         self.requests.append(path)
+        self.seen.append(authorization)
+        if self.authorization is not None and authorization != self.authorization:
+            return 401, {"error_code": 401, "message": "Unauthorized"}
         if self.broken:
             self.broken -= 1
             return 503, {"error_code": 50301, "message": "starting"}
@@ -91,16 +109,26 @@ class RegistryServer:
         return 404, {"error_code": 404, "message": "HTTP 404 Not Found"}
 
 
+def basic(user: str, password: str) -> str:
+    """The header of a user with a password."""
+    return "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()
+
+
 @contextmanager
-def registry() -> Iterator[RegistryServer]:
-    """A registry that listens until the block ends."""
-    state = RegistryServer()
+def registry(*, authorization: str | None = None, certificate: Certificate | None = None) -> Iterator[RegistryServer]:
+    """A registry that listens until the block ends.
+
+    :param certificate: its own; with one it speaks TLS only.
+    """
+    state = RegistryServer(authorization=authorization)
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            status, body = state.answer(self.path)
+            status, body = state.answer(self.path, self.headers["Authorization"])
             content = json.dumps(body).encode()
-            self.send_response(status)
+            self.send_response(302 if state.elsewhere else status)
+            if state.elsewhere:
+                self.send_header("Location", state.elsewhere + self.path)
             self.send_header("Content-Type", "application/vnd.schemaregistry.v1+json")
             self.send_header("Content-Length", str(len(content)))
             self.end_headers()
@@ -110,7 +138,11 @@ def registry() -> Iterator[RegistryServer]:
             pass
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    state.url = f"http://127.0.0.1:{server.server_port}"
+    if certificate is not None:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(certificate.certificate, certificate.key)
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+    state.url = f"{'http' if certificate is None else 'https'}://127.0.0.1:{server.server_port}"
     thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
     thread.start()
     try:

@@ -45,7 +45,7 @@ def memory_mebibytes(pod: PodResources) -> int:
 
 
 def volumes_and_mounts(wanted: Wanted) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Scratch space, code, operators' state and the Kafka password: the same places in driver and executors."""
+    """Scratch space, code, operators' state and secrets: the same places in driver and executors."""
     volumes: list[dict[str, Any]] = [{"name": "tmp", "emptyDir": {}}, {"name": "work", "emptyDir": {}}]
     mounts: list[dict[str, Any]] = [
         {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108 - an emptyDir of the pod
@@ -70,6 +70,14 @@ def volumes_and_mounts(wanted: Wanted) -> tuple[list[dict[str, Any]], list[dict[
             }
         )
         mounts.append({"name": "credentials", "mountPath": names.CREDENTIALS_DIRECTORY, "readOnly": True})
+    registry = wanted.spec.source.schema_registry
+    if registry is not None and registry.files:
+        sources = [
+            {"secret": {"name": secret.name, "items": [{"key": secret.key, "path": file}]}}
+            for secret, file in registry.files
+        ]
+        volumes.append({"name": "schema-registry", "projected": {"defaultMode": _CREDENTIALS_MODE, "sources": sources}})
+        mounts.append({"name": "schema-registry", "mountPath": registry.directory, "readOnly": True})
     return volumes, mounts
 
 

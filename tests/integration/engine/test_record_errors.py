@@ -15,19 +15,22 @@ from confluent_kafka import Message, Producer
 from google.protobuf import text_format
 from google.protobuf.descriptor_pb2 import FileDescriptorProto
 
+from localcluster.pki import Authority
 from sparkapp.model.job import Format, Transform
 from sparkapp.model.record_errors import RecordErrorPolicy
+from sparkapp.model.registry_access import CA_FILE, CREDENTIAL_FILE, RegistryAccess, RegistryAuthentication, SecretKey
 from sparkapp.model.semantic import Semantic
 from sparkapp.sink.transaction_client import TransactionClient
 from tests.integration.engine.conftest import LocalJobs
 from tests.support import visibility
 from tests.support.local_job import LocalJob
-from tests.support.schema_registry import framed, framed_protobuf, registry
+from tests.support.schema_registry import basic, framed, framed_protobuf, registry
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
 DEAD_LETTER, SKIP = RecordErrorPolicy.DEAD_LETTER, RecordErrorPolicy.SKIP
 JSON = {"value_format": Format.JSON, "value_schema": "n BIGINT, s STRING"}
+PASSWORD = "registry-pa55word"
 NUMBERS = Transform(sql="SELECT key, CAST(value.n AS STRING) AS value FROM source")
 BAD = (b"{", b"", b"  ", b'{"n": "seven"}', b"[1]", b"7", b"null", b"\xff\xfe", b'{"n": 1, "s": ', b"plain text")
 """Not JSON, not an object, not of the schema, not even text."""
@@ -251,8 +254,11 @@ def test_the_dead_letter_topic_must_exist(local_job: LocalJobs, broker: str, uni
     assert f"{unique}.not-there" in termination.message
 
 
-def test_avro_of_several_writers_with_bad_records_among_them(local_job: LocalJobs, broker: str) -> None:
-    """Decoded columns, logical types and dead letters through the real engine, with a crash between."""
+def test_avro_of_several_writers_with_bad_records_among_them(local_job: LocalJobs, broker: str, tmp_path: Path) -> None:
+    """Decoded columns, logical types and dead letters through the real engine, with a crash between.
+
+    The registry wants a user and has a private authority; its secret is in no description, log or document.
+    """
     first = {"type": "record", "name": "R", "fields": [{"name": "n", "type": "int"}]}
     second = {
         "type": "record", "name": "R",
@@ -262,13 +268,24 @@ def test_avro_of_several_writers_with_bad_records_among_them(local_job: LocalJob
             {"name": "tags", "type": {"type": "map", "values": "string"}, "default": {}},
         ],
     }  # fmt: skip
-    with registry() as server:
+    authority = Authority(tmp_path / "pki", tmp_path / "pki.log")
+    certificate = authority.issue("registry", "/CN=registry", ["IP:127.0.0.1"])
+    secrets = tmp_path / "secrets"
+    secrets.mkdir()
+    (secrets / CREDENTIAL_FILE).write_text(PASSWORD)
+    (secrets / CA_FILE).write_bytes(authority.pair.certificate.read_bytes())
+    key = SecretKey(name="registry-user", key="password")
+    with registry(authorization=basic("orders", PASSWORD), certificate=certificate) as server:
+        access = RegistryAccess(
+            url=server.url, authentication=RegistryAuthentication(username="orders", secret=key), authority=key,
+            directory=str(secrets),
+        )  # fmt: skip
         job = local_job(
             transform=Transform(
                 sql="SELECT CONCAT_WS(',', value.n, DATE_FORMAT(value.at, 'yyyy'), value.tags['a']) AS value"
                 " FROM source"
             ),
-            on_record_error=DEAD_LETTER, value_format=Format.AVRO, schema_registry=server.url, max_offsets=200,
+            on_record_error=DEAD_LETTER, value_format=Format.AVRO, schema_registry=access, max_offsets=200,
         )  # fmt: skip
         source = job.spec.source.topics[0]
         old = server.register(f"{source}-value", first)
@@ -299,6 +316,13 @@ def test_avro_of_several_writers_with_bad_records_among_them(local_job: LocalJob
     assert sorted(values) == sorted(expected)
     assert records_of(letters(broker, job)) == Counter(bad)
     assert (counters.records_out, counters.records_dead_lettered) == (400, 200)
+    encoded = basic("orders", PASSWORD).split()[1]
+    for file in job.folder.glob("*-*"):
+        if file.is_file():
+            text = file.read_text(errors="replace")
+            assert PASSWORD not in text, file.name
+            assert encoded not in text, file.name
+    assert PASSWORD not in job.state_file.read_text()
 
 
 def test_protobuf_with_bad_records_among_them(local_job: LocalJobs, broker: str) -> None:
@@ -309,7 +333,7 @@ def test_protobuf_with_bad_records_among_them(local_job: LocalJobs, broker: str)
     )
     with registry() as server:
         job = local_job(
-            transform=NUMBERS, on_record_error=SKIP, value_format=Format.PROTOBUF, schema_registry=server.url
+            transform=NUMBERS, on_record_error=SKIP, value_format=Format.PROTOBUF, schema_registry=server.access
         )
         source = job.spec.source.topics[0]
         number = server.register_protobuf(f"{source}-value", order)
@@ -328,7 +352,7 @@ def test_protobuf_with_bad_records_among_them(local_job: LocalJobs, broker: str)
 
 def test_without_its_schema_a_job_does_not_start(local_job: LocalJobs, broker: str) -> None:
     with registry() as server:
-        job = local_job(value_format=Format.AVRO, schema_registry=server.url)
+        job = local_job(value_format=Format.AVRO, schema_registry=server.access)
         job.start()
         assert job.await_end() == 1
     termination = job.termination()

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from sparkapp.model.errors import InvalidArgument
+from sparkapp.native.lanes import IDLE_READS
 from tests.support.batch_path import BatchPath, split, table_of, values_of
 
 
@@ -153,6 +154,43 @@ def test_a_partition_that_is_idle_for_long_is_taken_up_again(path: BatchPath, ma
     for offset in range(40):
         assert values_of(consumer.read([split(topic, offset, offset + 1)])) == [str(offset)]
     assert values_of(consumer.read([split(topic, 10, 100, partition=1)])) == numbers(10, 100)
+
+
+def test_S27_a_paused_partition_that_is_no_longer_assigned_is_left_alone(
+    path: BatchPath, make_topic: Callable[..., str]
+) -> None:
+    """More arrives of partition 1 than its read takes, so its fetching is held back; then it is given back."""
+    topic, many = make_topic(partitions=2), 30_000
+    path.fill(topic, numbers(0, 200))
+    path.fill(topic, numbers(0, many), partition=1)
+    consumer = path.consumer()
+    assert values_of(consumer.read([split(topic, 0, 1, partition=1)])) == ["0"]
+    for offset in range(2 * IDLE_READS):
+        assert values_of(consumer.read([split(topic, offset, offset + 1)])) == [str(offset)]
+    # Neither holding back nor going on is asked of a partition that is not assigned: nothing complains, now or later.
+    both = [split(topic, 2 * IDLE_READS, 200), split(topic, 1, many, partition=1)]
+    table = table_of(consumer.read(both))
+    for partition, (start, stop) in enumerate(((2 * IDLE_READS, 200), (1, many))):
+        of_it = table.filter(table["partition"].combine_chunks().to_numpy() == partition)
+        assert of_it["offset"].to_pylist() == list(range(start, stop))
+
+
+def test_S28_a_read_that_was_broken_off_does_not_disturb_the_next_assignment(
+    path: BatchPath, make_topic: Callable[..., str]
+) -> None:
+    """Flink wakes its consumer up to give it other splits; here a read is left while it waits, and another begins."""
+    topic = make_topic(partitions=3)
+    for partition in range(2):
+        path.fill(topic, numbers(0, 100), partition=partition)
+    consumer = path.consumer()
+    for partition in (0, 1, 0):
+        # It has given what there was of one partition and waits for another's, where nothing comes.
+        waiting = consumer.read([split(topic, 0, 10, partition), split(topic, 0, 5, partition=2)], max_rows=10)
+        assert values_of([next(waiting)]) == numbers(0, 10)
+        waiting.close()
+        assert values_of(consumer.read([split(topic, 0, 100, 1 - partition)])) == numbers(0, 100)
+    path.fill(topic, numbers(0, 5), partition=2)
+    assert values_of(consumer.read([split(topic, 0, 5, partition=2)])) == numbers(0, 5)
 
 
 def test_more_partitions_than_the_prefetch_was_shared_for(path: BatchPath, make_topic: Callable[..., str]) -> None:

@@ -36,6 +36,18 @@ FULL: dict[str, Any] = {
         "bootstrapServers": "kafka:9092",
         "authentication": {"username": "orders", "passwordFrom": {"secretKeyRef": {"name": "kafka-user", "key": "pw"}}},
     },
+    "source": {
+        "topics": ["in"],
+        "format": {"value": "avro"},
+        "schemaRegistry": {
+            "url": "https://registry:8081",
+            "authentication": {
+                "username": "orders",
+                "passwordFrom": {"secretKeyRef": {"name": "registry-user", "key": "pw"}},
+            },
+            "tls": {"caFrom": {"secretKeyRef": {"name": "registry-ca", "key": "ca.pem"}}},
+        },
+    },
     "transform": {"python": {"function": "enrich:transform", "configMapRef": {"name": "enrich-code"}}},
     "checkpoint": {"stateVolume": {"claimName": "orders-volume"}},
     "driver": {"memory": "2g", "cores": 2, "coreRequest": "500m", "env": [{"name": "REGION", "value": "eu"}]},
@@ -105,7 +117,7 @@ def test_every_pod_satisfies_the_restricted_pod_security_standard(spec: dict[str
         assert body["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
         assert not {"hostNetwork", "hostPID", "hostIPC"} & set(body)
         assert all(
-            set(volume) - {"name"} <= {"emptyDir", "configMap", "secret", "persistentVolumeClaim"}
+            set(volume) - {"name"} <= {"emptyDir", "configMap", "secret", "persistentVolumeClaim", "projected"}
             for volume in body["volumes"]
         )
         for container in body["containers"]:
@@ -120,6 +132,29 @@ def test_no_secret_value_is_anywhere_but_in_a_reference() -> None:
     text = json.dumps(driver_pod(JOB, wanted(FULL), attempt=1)) + json.dumps(spark_conf(JOB, wanted(FULL), attempt=1))
     assert "secretName" in text
     assert '"sasl' not in text
+
+
+def test_the_registrys_secrets_are_files_of_driver_and_executors_alike() -> None:
+    pods = (driver_pod(JOB, wanted(FULL), attempt=1), executor_pod_template(JOB, wanted(FULL), attempt=1))
+    for pod in pods:
+        (volume,) = (one for one in pod["spec"]["volumes"] if one["name"] == "schema-registry")
+        assert volume["projected"]["defaultMode"] == 0o440
+        assert volume["projected"]["sources"] == [
+            {"secret": {"name": "registry-user", "items": [{"key": "pw", "path": "credential"}]}},
+            {"secret": {"name": "registry-ca", "items": [{"key": "ca.pem", "path": "ca.crt"}]}},
+        ]
+        mounts = pod["spec"]["containers"][0]["volumeMounts"]
+        path = names.SCHEMA_REGISTRY_DIRECTORY
+        assert {"name": "schema-registry", "mountPath": path, "readOnly": True} in mounts
+
+
+def test_a_registry_without_secrets_mounts_nothing() -> None:
+    source = {"topics": ["in"], "format": {"value": "avro"}, "schemaRegistry": {"url": "http://registry:8081"}}
+    for pod in (
+        driver_pod(JOB, wanted({"source": source}), attempt=1),
+        executor_pod_template(JOB, wanted({"source": source}), attempt=1),
+    ):
+        assert "schema-registry" not in json.dumps(pod)
 
 
 def test_a_driver_without_metrics_opens_no_port() -> None:

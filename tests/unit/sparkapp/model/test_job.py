@@ -11,6 +11,7 @@ from sparkapp.model.job import AuthenticationType, Format, IsolationLevel, Job
 from sparkapp.model.job_codec import decode_job, encode_job
 from sparkapp.model.job_resource import spec_from_resource
 from sparkapp.model.positions import ResetStrategy, StartupMode
+from sparkapp.model.registry_access import RegistryAccess, SecretKey
 from sparkapp.model.semantic import OffsetCommit, Semantic
 
 SMALLEST = {"kafka": {"bootstrapServers": "b:9092"}, "source": {"topics": ["in"]}, "sink": {"topic": "out"}}
@@ -94,7 +95,7 @@ def test_a_job_description_that_was_written_before_there_were_metrics_opens_no_p
 
 def test_every_field():
     found = parsed(FULL)
-    assert found.source.schema_registry == ""
+    assert found.source.schema_registry is None
     assert found.kafka.authentication.type is AuthenticationType.SCRAM_SHA_256
     assert found.source.topic_pattern == "in-.*"
     assert found.source.max_records_per_split == 2
@@ -127,8 +128,60 @@ def test_a_job_description_of_another_release_is_refused(text):
 def test_avro_takes_the_registrys_schema_or_the_given_one(schema):
     value = spec(source={"format": {"value": "avro", **schema}, "schemaRegistry": {"url": "https://r/sub"}})
     job = Job(namespace="shop", name="orders", uid="uid", generation=3, attempt=2, spec=parsed(value))
-    assert job.spec.source.schema_registry == "https://r/sub"
+    assert job.spec.source.schema_registry == RegistryAccess(url="https://r/sub")
     assert decode_job(encode_job(job)) == job
+
+
+BASIC = {"username": "orders", "passwordFrom": {"secretKeyRef": {"name": "registry-user", "key": "pw"}}}
+BEARER = {"type": "bearer", "tokenFrom": {"secretKeyRef": {"name": "registry-token", "key": "t"}}}
+CA = {"caFrom": {"secretKeyRef": {"name": "registry-ca", "key": "ca.pem"}}}
+
+
+def registered(**access):
+    return spec(source={"format": {"value": "avro"}, "schemaRegistry": {"url": "https://r", **access}})
+
+
+@pytest.mark.parametrize(
+    ("access", "files"),
+    [
+        ({}, ()),
+        ({"authentication": BASIC}, ((SecretKey(name="registry-user", key="pw"), "credential"),)),
+        (
+            {"authentication": BEARER, "tls": CA},
+            (
+                (SecretKey(name="registry-token", key="t"), "credential"),
+                (SecretKey(name="registry-ca", key="ca.pem"), "ca.crt"),
+            ),
+        ),
+    ],
+    ids=["open", "basic", "bearer and a private authority"],
+)
+def test_a_registry_that_wants_to_know_who_asks(access, files):
+    job = Job(namespace="shop", name="orders", uid="uid", generation=3, attempt=2, spec=parsed(registered(**access)))
+    found = job.spec.source.schema_registry
+    assert found.files == files
+    assert found.directory == "/etc/kafkaspark/schema-registry"
+    assert decode_job(encode_job(job)) == job
+
+
+@pytest.mark.parametrize(
+    ("access", "message"),
+    [
+        ({"authentication": {"username": "u"}}, "authentication.passwordFrom.secretKeyRef.name is missing"),
+        ({"authentication": {**BASIC, "username": ""}}, "authentication.username must be"),
+        ({"authentication": {**BASIC, "username": "a:b"}}, "has no ':' in its name"),
+        ({"authentication": {**BASIC, "type": "bearer"}}, "tokenFrom with type: bearer"),
+        ({"authentication": {**BEARER, "type": "basic"}}, "username and passwordFrom with type: basic"),
+        ({"authentication": {**BEARER, "username": "u"}}, "tokenFrom with type: bearer"),
+        ({"authentication": {**BASIC, "type": "digest"}}, "one of basic, bearer"),
+        ({"tls": {"caFrom": {}}}, "tls.caFrom.secretKeyRef.name is missing"),
+        ({"tls": CA, "url": "http://r"}, "schemaRegistry.tls: needs a url that begins with https://"),
+    ],
+)
+def test_what_a_registry_cannot_be_reached_with(access, message):
+    with pytest.raises(ConfigurationError) as caught:
+        parsed(registered(**access))
+    assert message in caught.value.message
 
 
 def test_a_job_description_with_an_unknown_field_is_refused():

@@ -12,6 +12,7 @@ import pytest
 
 from sparkapp.model.errors import SchemaNotFound, SchemaRegistryUnreachable, SchemaUnusable
 from sparkapp.model.job import Format, Job, JobSpec, KafkaCluster, Sink, Source, Transform
+from sparkapp.model.registry_access import RegistryAccess
 from sparkapp.source.avro import AvroDecoder
 from sparkapp.source.avro_types import arrow_type
 from sparkapp.source.reader_schema import with_reader_schemas
@@ -36,7 +37,7 @@ def server() -> Iterator[RegistryServer]:
 
 def decoder(server: RegistryServer, reader: object) -> AvroDecoder:
     return AvroDecoder(
-        SchemaRegistry(server.url, timeout=2), json.dumps(reader), where="the reader schema of the value"
+        SchemaRegistry(server.access, timeout=2), json.dumps(reader), where="the reader schema of the value"
     )
 
 
@@ -189,8 +190,8 @@ def test_a_name_is_looked_up_with_its_namespace() -> None:
     assert arrow_type(schema, "it").field("three").type == pa.struct([("y", pa.int64())])
 
 
-def job(url: str, **source: object) -> Job:
-    fields = {"topics": ("in",), "group_id": "g", "value_format": Format.AVRO, "schema_registry": url, **source}
+def job(access: RegistryAccess, **source: object) -> Job:
+    fields = {"topics": ("in",), "group_id": "g", "value_format": Format.AVRO, "schema_registry": access, **source}
     spec = JobSpec(
         kafka=KafkaCluster(bootstrap_servers="b:1"), source=Source(**fields), transform=Transform(),  # type: ignore[arg-type]
         sink=Sink(topic="out", transactional_id_prefix="p"),
@@ -202,13 +203,13 @@ def test_the_latest_schema_of_the_topics_subject_gives_the_columns(server: Regis
     server.register("in-value", ONE)
     server.register("in-value", TWO)
     server.register("in-key", '"string"')
-    found = with_reader_schemas(job(server.url, key_format=Format.AVRO)).spec.source
+    found = with_reader_schemas(job(server.access, key_format=Format.AVRO)).spec.source
     assert json.loads(found.value_schema) == TWO
     assert json.loads(found.key_schema) == "string"
 
 
 def test_a_given_schema_is_taken_and_nobody_asked(server: RegistryServer) -> None:
-    found = with_reader_schemas(job(server.url, value_schema=json.dumps(ONE, indent=2))).spec.source
+    found = with_reader_schemas(job(server.access, value_schema=json.dumps(ONE, indent=2))).spec.source
     assert found.value_schema == json.dumps(ONE, separators=(",", ":"))
     assert server.requests == []
 
@@ -220,11 +221,11 @@ def test_a_job_without_avro_is_left_alone() -> None:
 
 def test_what_the_registry_lacks_is_said_at_the_start(server: RegistryServer) -> None:
     with pytest.raises(SchemaNotFound, match="'in-value'") as caught:
-        with_reader_schemas(job(server.url))
+        with_reader_schemas(job(server.access))
     assert "valueSchema" in caught.value.remedy
     server.register("in-value", "message M {}", kind="PROTOBUF")
     with pytest.raises(SchemaUnusable, match="PROTOBUF"):
-        with_reader_schemas(job(server.url))
+        with_reader_schemas(job(server.access))
     server.register("in-value", record(("x", "Other")), references=[{"name": "Other", "subject": "o", "version": 1}])
     with pytest.raises(SchemaUnusable, match="refers to other subjects"):
-        with_reader_schemas(job(server.url))
+        with_reader_schemas(job(server.access))

@@ -332,19 +332,25 @@ def test_every_topic_removed_is_idleness_where_the_job_says_so() -> None:
 
 
 def test_a_topic_removed_between_discoveries_is_noticed_by_the_plan() -> None:
-    class Deleted(FakeCluster):
-        def latest(self, partitions):  # type: ignore[no-untyped-def]
-            wanted = list(partitions)
-            if any(one.topic not in self.partitions for one in wanted):
-                msg = "unknown topic"
-                raise TopicNotFound(msg)
-            return super().latest(wanted)
-
-    view = Deleted({"a": 2, "b": 1}, {}, {A0: 4})
+    view = FakeCluster({"a": 2, "b": 1}, {}, {A0: 4})
     one = enumerator(view, subscriber=TopicListSubscriber(("a", "b")), deleted=OnTopicDeleted.IGNORE)
     one.start({A0: 0, A1: 0, B0: 0})
-    del view.partitions["b"]
+    view.delete("b")
     assert [split.stop for split in one.plan()] == [4, 0]
+
+
+@pytest.mark.parametrize("bounded", [False, True])
+def test_S04_S30_a_topic_that_is_gone_is_no_reason_to_look_for_new_partitions(bounded: bool) -> None:
+    view = FakeCluster({"a": 1, "b": 1}, {}, {A0: 4})
+    one = enumerator(
+        view, subscriber=TopicListSubscriber(("a", "b")), deleted=OnTopicDeleted.IGNORE,
+        stopping=LatestOffsetsInitializer() if bounded else None,
+    )  # fmt: skip
+    one.start(None)
+    view.delete("b")
+    view.grow("a", 1)
+    view.ends[A1] = 7
+    assert [(split.partition, split.stop) for split in one.plan()] == [(A0, 4)]
 
 
 def test_S40_offsets_that_went_backwards_go_on_at_what_is_there_where_the_job_says_so() -> None:

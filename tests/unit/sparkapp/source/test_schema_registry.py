@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from sparkapp.model.errors import SchemaNotFound, SchemaRegistryUnreachable, SchemaUnusable
+from sparkapp.model.registry_access import RegistryAccess
 from sparkapp.source.schema_registry import Reference, RegisteredSchema, SchemaRegistry
 from tests.support.schema_registry import RegistryServer, registry
 
@@ -20,7 +21,7 @@ def server() -> Iterator[RegistryServer]:
 def test_by_id_and_latest(server: RegistryServer) -> None:
     server.register("in-value", '"int"')
     second = server.register("in-value", '"long"')
-    client = SchemaRegistry(server.url + "/")
+    client = SchemaRegistry(RegistryAccess(url=server.url + "/"))
     assert client.by_id(1) == RegisteredSchema('"int"', "AVRO", ())
     assert client.latest("in-value") == client.by_id(second) == RegisteredSchema('"long"', "AVRO", ())
 
@@ -28,7 +29,7 @@ def test_by_id_and_latest(server: RegistryServer) -> None:
 def test_kind_and_references(server: RegistryServer) -> None:
     server.register("other", '"int"', kind="JSON")
     server.register("in-value", "{}", references=[{"name": "a.B", "subject": "other", "version": 1}])
-    client = SchemaRegistry(server.url)
+    client = SchemaRegistry(server.access)
     (reference,) = client.latest("in-value").references
     assert reference == Reference("a.B", "other", 1)
     assert client.version(reference).kind == "JSON"
@@ -36,11 +37,11 @@ def test_kind_and_references(server: RegistryServer) -> None:
 
 def test_a_subject_with_a_slash(server: RegistryServer) -> None:
     server.register("a/b-value", '"int"')
-    assert SchemaRegistry(server.url).latest("a/b-value").text == '"int"'
+    assert SchemaRegistry(server.access).latest("a/b-value").text == '"int"'
 
 
 def test_what_is_not_there_is_not_found_at_once(server: RegistryServer) -> None:
-    client = SchemaRegistry(server.url)
+    client = SchemaRegistry(server.access)
     with pytest.raises(SchemaNotFound, match=r"has no subject 'in-value'.*Subject not found"):
         client.latest("in-value")
     with pytest.raises(SchemaNotFound, match="has no schema 7"):
@@ -51,38 +52,38 @@ def test_what_is_not_there_is_not_found_at_once(server: RegistryServer) -> None:
 def test_a_registry_that_is_starting_is_asked_again(server: RegistryServer) -> None:
     server.register("in-value", '"int"')
     server.broken = 1
-    assert SchemaRegistry(server.url).by_id(1).text == '"int"'
+    assert SchemaRegistry(server.access).by_id(1).text == '"int"'
     assert len(server.requests) == 2
 
 
 def test_a_registry_that_stays_broken_is_given_up_with_its_answer(server: RegistryServer) -> None:
     server.broken = 100
     with pytest.raises(SchemaRegistryUnreachable, match=r"HTTP 503.*starting") as caught:
-        SchemaRegistry(server.url, timeout=0.8).by_id(1)
+        SchemaRegistry(server.access, timeout=0.8).by_id(1)
     assert "spec.source.schemaRegistry.url" in caught.value.remedy
 
 
 def test_nobody_there() -> None:
     with registry() as gone:
-        url = gone.url
+        access = gone.access
     with pytest.raises(SchemaRegistryUnreachable, match=r"127\.0\.0\.1"):
-        SchemaRegistry(url, timeout=0.3).by_id(1)
+        SchemaRegistry(access, timeout=0.3).by_id(1)
 
 
 def test_something_that_is_no_registry(server: RegistryServer) -> None:
     server.schemas[1] = {"hello": "world"}
     with pytest.raises(SchemaRegistryUnreachable, match="is no schema"):
-        SchemaRegistry(server.url).by_id(1)
+        SchemaRegistry(server.access).by_id(1)
 
 
 def test_a_404_about_the_path_is_no_word_about_a_schema(server: RegistryServer) -> None:
     """A wrong path, or a proxy before a registry that is away: no reason to call a record bad."""
     server.register("in-value", '"int"')
     with pytest.raises(SchemaRegistryUnreachable, match="HTTP 404"):
-        SchemaRegistry(f"{server.url}/elsewhere").by_id(1)
+        SchemaRegistry(RegistryAccess(url=f"{server.url}/elsewhere")).by_id(1)
 
 
 def test_a_form_that_the_registry_does_not_give(server: RegistryServer) -> None:
     server.register("in-value", '"int"')
     with pytest.raises(SchemaUnusable, match="in this form"):
-        SchemaRegistry(server.url).by_id(1, compiled=True)
+        SchemaRegistry(server.access).by_id(1, compiled=True)

@@ -1,0 +1,263 @@
+"""Group S: when partitions are looked for, and which subtask reads what, against a real broker.
+
+Flink's readers register and are handed splits. Here a subtask is a task of the micro-batch: the plan of a checkpoint
+is divided among subtasks by the owner formula, so an assignment is what a plan gives a subtask, and a reader that
+failed or is new has the next plan's share.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+import pytest
+
+from sparkapp.model.errors import OffsetsWentBackwards
+from sparkapp.model.job import DataLossPolicy, OnTopicDeleted
+from sparkapp.model.partition import TopicPartition
+from sparkapp.model.split import KafkaPartitionSplit, splits_by_subtask
+from sparkapp.source.enumerator import PartitionChange
+from sparkapp.source.offsets_initializer import LatestOffsetsInitializer
+from sparkapp.source.subscriber import TopicListSubscriber
+from tests.support.source_site import PARTITIONS, RECORDS, CountingView, SourceSite
+
+BOTH = TopicListSubscriber(("pattern-topic", "topic"))
+LAGS = {number: RECORDS - number for number in range(PARTITIONS)}
+"""Of the fixture's topic: partition p begins at p."""
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def shares_of(splits: Iterable[KafkaPartitionSplit], parallelism: int) -> dict[int, dict[str, set[int]]]:
+    """The partitions that each subtask reads, by topic."""
+    shares: dict[int, dict[str, set[int]]] = {}
+    for subtask, given in splits_by_subtask(splits, parallelism).items():
+        for split in given:
+            shares.setdefault(subtask, {}).setdefault(split.partition.topic, set()).add(split.partition.partition)
+    return shares
+
+
+def test_S01_S34_three_readers_read_what_the_table_says(source_site: SourceSite) -> None:
+    one = source_site.enumerator(subscriber=BOTH)
+    one.start(None)
+    splits = one.plan()
+    assert shares_of(splits, 3) == {
+        0: {"topic": {2, 5, 8}, "pattern-topic": {1, 4, 7}},
+        1: {"topic": {0, 3, 6, 9}, "pattern-topic": {2, 5, 8}},
+        2: {"topic": {1, 4, 7}, "pattern-topic": {0, 3, 6, 9}},
+    }
+    assert shares_of(reversed(splits), 3) == shares_of(splits, 3), "whatever the order of the metadata"
+    # Partition 0 of the cut topic holds ten records, partition 9 one: none is empty.
+    assert sum(split.size for split in splits) == 2 * RECORDS * PARTITIONS - sum(range(PARTITIONS))
+
+
+@pytest.mark.parametrize("interval", [-1, 0])
+def test_S02_S04_without_an_interval_topics_are_looked_for_once(
+    source_site: SourceSite, unique: str, interval: int
+) -> None:
+    name, clock, view = f"grows-{unique[-8:]}", Clock(), CountingView(source_site.view)
+    source_site.create(**{name: 2})
+    one = source_site.enumerator(subscriber=TopicListSubscriber((name,)), view=view, interval=interval, clock=clock)
+    assert view.listings == 0
+    one.start(None)
+    assert (view.listings, len(one.offsets)) == (1, 2)
+    source_site.grow(name, 3)
+    clock.now = 1e9
+    assert one.discover_if_due() is None
+    assert (view.listings, len(one.plan())) == (1, 2)
+    assert one.no_more_new_partition_splits
+    # The next start is the one that finds the third partition, and reads it from its beginning.
+    source_site.fill(name, 2, partition=2)
+    again = source_site.enumerator(LatestOffsetsInitializer(), subscriber=TopicListSubscriber((name,)))
+    again.start(dict(one.offsets))
+    assert [(split.partition.partition, split.size) for split in again.plan()] == [(0, 0), (1, 0), (2, 2)]
+
+
+def test_S03_S05_with_an_interval_topics_are_looked_for_again_and_again(source_site: SourceSite, unique: str) -> None:
+    name, clock, view = f"grows-{unique[-8:]}", Clock(), CountingView(source_site.view)
+    source_site.create(**{name: 1})
+    one = source_site.enumerator(
+        LatestOffsetsInitializer(), subscriber=TopicListSubscriber((name,)), view=view, interval=10, clock=clock
+    )
+    one.start(None)
+    assert not one.no_more_new_partition_splits
+    for number in (1, 2, 3):
+        source_site.grow(name, number + 1)
+        source_site.fill(name, 3, partition=number)
+        listings = view.listings
+        clock.now += 9.9
+        assert one.discover_if_due() is None
+        assert view.listings == listings, "it is not time"
+        clock.now += 0.1
+        new = TopicPartition(name, number)
+        assert one.discover_if_due() == PartitionChange(frozenset({new}), frozenset())
+        assert view.listings == listings + 1
+        assert one.offsets[new] == 0, "what is new begins at its beginning, whatever the startup"
+        assert not one.no_more_new_partition_splits
+
+
+def test_S06_a_discovery_gives_every_subtask_its_share_at_once(source_site: SourceSite) -> None:
+    one = source_site.enumerator(subscriber=BOTH)
+    assert shares_of(one.plan(), 2) == {}, "both subtasks are there, and nothing is discovered"
+    one.start(None)
+    odd, even = {1, 3, 5, 7, 9}, {0, 2, 4, 6, 8}
+    assert shares_of(one.plan(), 2) == {
+        0: {"topic": odd, "pattern-topic": even},
+        1: {"topic": even, "pattern-topic": odd},
+    }
+
+
+def test_S07_what_is_discovered_is_read_when_there_is_a_subtask_for_it(source_site: SourceSite) -> None:
+    one = source_site.enumerator()
+    one.start(None)
+    assert shares_of(one.unplanned(), 1) == {}, "a checkpoint before any reader is there covers nothing"
+    first = one.plan()
+    assert shares_of(first, 1) == {0: {"topic": set(range(PARTITIONS))}}, "one subtask comes: all is its own"
+    # Its checkpoint is never completed; a second subtask comes, with a restart at parallelism 2.
+    two = source_site.enumerator()
+    two.start(dict(one.offsets))
+    assert two.plan() == first
+    assert shares_of(two.plan(), 2) == {0: {"topic": {1, 3, 5, 7, 9}}, 1: {"topic": {0, 2, 4, 6, 8}}}
+
+
+def test_S09_a_subtask_that_fails_reads_its_splits_again_from_the_last_checkpoint(source_site: SourceSite) -> None:
+    one = source_site.enumerator(max_rate=1)
+    one.start(None)
+    begun = dict(one.offsets)
+    one.complete(one.plan())
+    assert one.offsets == {partition: start + 1 for partition, start in begun.items()}
+    mine = splits_by_subtask(one.plan(), 2)[0]
+    # Subtask 0 fails: the checkpoint is not completed, and the attempt after it is told the completed offsets.
+    again = source_site.enumerator()
+    again.start(dict(one.offsets))
+    planned = splits_by_subtask(again.plan(), 2)[0]
+    assert [(split.partition, split.start) for split in planned] == [(split.partition, split.start) for split in mine]
+    assert all(split.start == begun[split.partition] + 1 and split.stop == RECORDS for split in planned)
+
+
+def test_S10_what_a_subtask_has_read_is_not_given_again(source_site: SourceSite) -> None:
+    read = {one: RECORDS for one in source_site.partitions("topic", (1, 3, 5, 7, 9))}
+    begun = {one: one.partition for one in source_site.partitions("topic", (0, 2, 4, 6, 8))}
+    one = source_site.enumerator()
+    one.start({**read, **begun})
+    assert shares_of(one.plan(), 2) == {1: {"topic": {0, 2, 4, 6, 8}}}
+    assert source_site.warnings == []
+
+
+def test_S11_what_a_checkpoint_has_of_the_source_step_by_step(source_site: SourceSite) -> None:
+    one = source_site.enumerator(max_rate=1)
+    assert (dict(one.offsets), one.unplanned()) == ({}, ()), "before the discovery"
+    one.start(None)
+    begun = {partition: partition.partition for partition in source_site.partitions("topic")}
+    assert one.offsets == begun, "after it; the starts are written down before anything is read"
+    assert all(split.size == 0 for split in one.unplanned())
+    splits = one.plan()
+    assert one.offsets == begun, "planned, not completed"
+    one.complete(splits)
+    assert one.offsets == {partition: start + 1 for partition, start in begun.items()}, "partly read"
+    while one.lag:
+        one.complete(one.plan())
+    assert one.offsets == dict.fromkeys(begun, RECORDS), "all"
+
+
+def test_S12_only_the_new_partition_is_found_and_all_twenty_are_gone(source_site: SourceSite, unique: str) -> None:
+    word, clock = unique[-8:], Clock()
+    old, new = (f"left-{word}", f"right-{word}"), f"dynamic-{word}"
+    source_site.create(**dict.fromkeys(old, 10))
+    for topic in old:
+        source_site.fill(topic, 1)
+    one = source_site.enumerator(
+        subscriber=TopicListSubscriber((*old, new)), interval=1, clock=clock, deleted=OnTopicDeleted.IGNORE
+    )
+    one.start({partition: 0 for topic in old for partition in source_site.partitions(topic)})
+    assert len(one.offsets) == 20
+    source_site.delete(*old)
+    source_site.create(**{new: 1})
+    source_site.fill(new, 3)
+    clock.now = 1.0
+    change = one.discover_if_due()
+    assert change is not None
+    assert change.new == {TopicPartition(new, 0)}
+    assert change.removed == {partition for topic in old for partition in source_site.partitions(topic)}
+    assert [(str(split.partition), split.start, split.stop) for split in one.plan()] == [(f"{new}-0", 0, 3)]
+    assert [reason for reason, _ in source_site.warnings] == ["PartitionRemoved", "PartitionAdded"]
+
+
+@pytest.mark.parametrize(("partitions", "parallelism", "each"), [(4, 4, {1}), (11, 3, {3, 4}), (4, 11, {0, 1})])
+def test_S32_subtasks_share_evenly_and_later_discoveries_are_empty(
+    source_site: SourceSite, unique: str, partitions: int, parallelism: int, each: set[int]
+) -> None:
+    name, clock = f"shared-{unique[-8:]}", Clock()
+    source_site.create(**{name: partitions})
+    for number in range(partitions):
+        source_site.fill(name, 1, partition=number)
+    one = source_site.enumerator(subscriber=TopicListSubscriber((name,)), interval=1, clock=clock)
+    one.start(None)
+    shares = shares_of(one.plan(), parallelism)
+    counts = [len(shares.get(subtask, {}).get(name, ())) for subtask in range(parallelism)]
+    assert (set(counts), sum(counts)) == (each, partitions)
+    for now in (1.0, 2.0):
+        clock.now = now
+        assert one.discover_if_due() == PartitionChange(frozenset(), frozenset())
+
+
+def test_S36_readers_without_a_partition_and_partitions_without_a_record_do_not_keep_a_job_from_its_end(
+    source_site: SourceSite, unique: str
+) -> None:
+    empty, mostly = f"empty-{unique[-8:]}", f"mostly-{unique[-8:]}"
+    source_site.create(**{empty: 4, mostly: 4})
+    source_site.fill(mostly, 5, partition=2)
+    nothing = source_site.enumerator(subscriber=TopicListSubscriber((empty,)), stopping=LatestOffsetsInitializer())
+    nothing.start(None)
+    assert nothing.finished, "an empty topic"
+    one = source_site.enumerator(subscriber=TopicListSubscriber((empty, mostly)), stopping=LatestOffsetsInitializer())
+    one.start(None)
+    splits = one.plan()
+    assert [sum(split.size for split in mine) for mine in splits_by_subtask(splits, 16).values()] == [5]
+    assert not one.finished
+    one.complete(splits)
+    assert one.finished
+
+
+def test_S39_a_cap_is_shared_in_proportion_and_never_exceeded(source_site: SourceSite) -> None:
+    """Lags of 10, 9 … 1; a fifth of each is 2, 1.8 … 0.2: rounded down, and the rest to the largest fractions."""
+    one = source_site.enumerator(max_offsets=11)
+    one.start(None)
+    first = one.plan()
+    assert [split.size for split in first] == [2, 2, 2, 1, 1, 1, 1, 1, 0, 0]
+    one.complete(first)
+    read = [sum(split.size for split in first)]
+    while one.lag:
+        splits = one.plan()
+        read.append(sum(split.size for split in splits))
+        one.complete(splits)
+    assert read == [11] * math.ceil(sum(LAGS.values()) / 11)
+    assert set(one.offsets.values()) == {RECORDS}
+
+
+@pytest.mark.parametrize("policy", DataLossPolicy)
+def test_S40_a_topic_made_anew_with_fewer_records(source_site: SourceSite, unique: str, policy: DataLossPolicy) -> None:
+    name = f"anew-{unique[-8:]}"
+    source_site.create(**{name: 1})
+    source_site.fill(name, 500)
+    one = source_site.enumerator(subscriber=TopicListSubscriber((name,)), lost=policy)
+    one.start(None)
+    one.complete(one.plan())
+    assert one.offsets == {TopicPartition(name, 0): 500}
+    source_site.delete(name)
+    source_site.create(**{name: 1})
+    source_site.fill(name, 300)
+    if policy is DataLossPolicy.FAIL:
+        with pytest.raises(OffsetsWentBackwards, match="offset was changed from 500 to 300") as caught:
+            one.plan()
+        assert caught.value.fatal
+        assert f"{name}-0" in caught.value.message
+    else:
+        assert [(split.start, split.stop) for split in one.plan()] == [(0, 300)]
+        assert [reason for reason, _ in source_site.warnings] == ["OffsetsSkipped"]
