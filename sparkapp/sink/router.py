@@ -42,7 +42,7 @@ class Router:
         if sink.topic_from is TopicFrom.COLUMN:
             topics = _column(batch, "topic", "sink.topicFrom: Column").cast(pa.string())
             encoded = topics.dictionary_encode()
-            names, which = encoded.dictionary.to_pylist(), encoded.indices
+            names, which = [str(name) for name in encoded.dictionary.to_pylist()], encoded.indices
             self._require(names)
             columns["topic"] = topics
         else:
@@ -74,7 +74,8 @@ class Router:
                 raise TransformError(msg, remedy="keep the source's column partition, or set sink.partitioner: Key")
         else:
             numbers = self._turns(names, which)
-        return pa.array((numbers % counts).astype(np.int32))
+        chosen: pa.Array[Any] = pa.array((numbers % counts).astype(np.int32))
+        return chosen
 
     def _turns(self, names: list[str], which: Any) -> Any:
         """Each record's turn among those of its topic, which goes on from batch to batch."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -17,7 +18,8 @@ from tests.support import visibility
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
 HEADERS = [("trace", b"1"), ("trace", None), ("schlüssel", "✓".encode())]
-MOMENT = 1_700_000_000_123
+MOMENT = (int(time.time()) - 3600) * 1000 + 123
+"""Milliseconds; recent, or the broker deletes the records as older than its retention."""
 
 
 def fill(bootstrap: str, topic: str, count: int, partitions: int) -> None:
