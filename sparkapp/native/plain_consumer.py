@@ -84,6 +84,10 @@ class PlainConsumer(BoundedReader):
 
     def _reassign(self, change: Alignment) -> None:
         if change.drop:
+            # librdkafka keeps a partition paused beyond its assignment; nobody would resume the next one.
+            paused = [Position(*partition) for partition in change.drop if self._kept[partition].is_paused]
+            if paused:
+                self._client.resume(paused)
             self._client.incremental_unassign([Position(*partition) for partition in change.drop])
             for partition in change.drop:
                 del self._kept[partition]

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from sparkapp.model.errors import TransactionTimeoutTooLong
+import time
+from collections.abc import Mapping
+
+from sparkapp.model.deadline import Deadline
+from sparkapp.model.errors import TopicNotFound, TransactionTimeoutTooLong
 from sparkapp.model.job import Job, OnTopicDeleted, dead_letter_topics
 from sparkapp.model.semantic import Semantic
 from sparkapp.source.cluster import KafkaClusterView, require_topics
 from sparkapp.source.subscriber import require, subscriber_of
 
 _MAX_TIMEOUT = "transaction.max.timeout.ms"
+_YOUNG_SECONDS = 3.0
+"""A topic that was created a moment ago may not be in the metadata of the broker that is asked."""
+_PAUSE = 0.2
 
 
 def check_kafka(job: Job, cluster: KafkaClusterView) -> None:
@@ -20,10 +27,15 @@ def check_kafka(job: Job, cluster: KafkaClusterView) -> None:
     :raises TransactionTimeoutTooLong: the broker allows a shorter one; a producer would only say so after Spark has
         come up.
     """
-    topics = cluster.topics()
-    require_topics(topics, [job.spec.sink.topic, *dead_letter_topics(job.spec)])
-    if job.spec.source.on_topic_deleted is OnTopicDeleted.FAIL:
-        require(subscriber_of(job.spec.source), topics, or_nothing=True)
+    deadline = Deadline.after(_YOUNG_SECONDS)
+    while True:
+        try:
+            _check_topics(job, cluster.topics())
+            break
+        except TopicNotFound:
+            if deadline.expired:
+                raise
+        time.sleep(_PAUSE)
     if job.spec.sink.semantic is not Semantic.EXACTLY_ONCE:
         return
     allowed = cluster.broker_config(_MAX_TIMEOUT)
@@ -37,3 +49,9 @@ def check_kafka(job: Job, cluster: KafkaClusterView) -> None:
             remedy=f"set spec.sink.transactionTimeoutSeconds to at most {int(allowed) // 1000},"
             f" or raise the broker's {_MAX_TIMEOUT}",
         )
+
+
+def _check_topics(job: Job, topics: Mapping[str, int]) -> None:
+    require_topics(topics, [job.spec.sink.topic, *dead_letter_topics(job.spec)])
+    if job.spec.source.on_topic_deleted is OnTopicDeleted.FAIL:
+        require(subscriber_of(job.spec.source), topics, or_nothing=True)

@@ -71,7 +71,8 @@ class BatchPath:
 
     def fill(self, topic: str, values: Iterable[str | None], *, partition: int = 0, **fields: Any) -> None:
         """Writes values with confluent_kafka's own producer."""
-        producer = Producer({"bootstrap.servers": self.bootstrap, "linger.ms": 5})
+        # Idempotent, so that a retry on a topic that was just made does not change the order.
+        producer = Producer({"bootstrap.servers": self.bootstrap, "linger.ms": 5, "enable.idempotence": True})
         for value in values:
             producer.produce(topic, value, partition=partition, **fields)
             producer.poll(0)

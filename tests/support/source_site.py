@@ -130,7 +130,7 @@ def source_site_on(bootstrap: str) -> Iterator[SourceSite]:
     config = {"bootstrap.servers": bootstrap, "group.id": group, "client.id": "ns.job", "enable.auto.commit": "false"}
     site = SourceSite(bootstrap, group, KafkaClusterView(config, read_committed=True))
     site.create(topic=PARTITIONS, pattern_topic=PARTITIONS)
-    producer = Producer({"bootstrap.servers": bootstrap})
+    producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True})
     for name in (site.topic, site.pattern_topic):
         for number in range(PARTITIONS):
             for value in range(RECORDS):
