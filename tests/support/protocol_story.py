@@ -8,13 +8,16 @@ from __future__ import annotations
 import random
 import time
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from confluent_kafka import Producer
+from confluent_kafka import KafkaException, Producer
 
 from sparkapp.model.deadline import Deadline
+from sparkapp.model.errors import KafkaSparkJobError
 from sparkapp.model.job import Job, JobSpec, KafkaCluster, Sink, Source, Transform
 from sparkapp.model.positions import Startup, StartupMode
 from sparkapp.sink.transaction_client import TransactionClient
@@ -23,12 +26,24 @@ from tests.support.protocol_life import End, Life, Moment, SharedStore
 
 UID = "uid-of-the-story"
 _MODULUS = 5
-_LIVES = 12
+_LIVES = 20
+_TRIES = 10
+Answer = TypeVar("Answer")
 
 
 def kept(numbers: pa.Array) -> pa.Array:
     """The transform: one number of five is left out, so that a subtask may have read and yet produced nothing."""
     return pc.not_equal(pc.subtract(numbers, pc.multiply(pc.divide(numbers, _MODULUS), _MODULUS)), 0)
+
+
+def patiently(ask: Callable[[], Answer]) -> Answer:
+    """The answer to a question of the test's own, asked again while the broker is away."""
+    for _ in range(_TRIES):
+        try:
+            return ask()
+        except (KafkaSparkJobError, KafkaException, AssertionError):
+            time.sleep(1)
+    return ask()
 
 
 @dataclass
@@ -59,7 +74,7 @@ class Story:
         self._life: Life | None = None
         self._frozen: list[Life] = []
         self._thawed = self._superseded = False
-        self._producer = Producer({"bootstrap.servers": self.bootstrap, "linger.ms": 1})
+        self._producer = Producer({"bootstrap.servers": self.bootstrap, "linger.ms": 1, "enable.idempotence": True})
 
     @property
     def running(self) -> bool:
@@ -119,7 +134,7 @@ class Story:
         """Time passes until the broker has aborted whatever is open."""
         self._tell("transactions expire", None)
         deadline = Deadline.after(self.timeout + 30)
-        while visibility.open_transactions(self.client, self.prefix):
+        while self._open():
             assert not deadline.expired, "the broker does not end transactions that are too old"
             time.sleep(deadline.bound(0.1))
 
@@ -136,8 +151,8 @@ class Story:
         if self._superseded:
             self._abort_by_hand()
         # What is committed is visible once its markers are written.
-        still_open = visibility.open_transactions(self.client, self.prefix)
-        found = Counter(visibility.numbers(self.bootstrap, self.sink))
+        still_open = self._open()
+        found = Counter(patiently(lambda: visibility.numbers(self.bootstrap, self.sink)))
         expected = Counter(number for number in range(self._produced) if number % _MODULUS)
         lost, more = expected - found, found - expected
         assert not lost, f"lost {sorted(lost)[:20]}: {self.told}"
@@ -149,18 +164,21 @@ class Story:
 
         What a superseded life began there is open until the broker's time-out, or until a person ends it.
         """
-        left = [one for one in visibility.open_transactions(self.client, self.prefix) if not self._is_current(one)]
+        left = [one for one in self._open() if not self._is_current(one)]
         if left:
             self._tell(f"a person aborts {left}", None)
-            self.client.fence_all(left)
+            patiently(lambda: self.client.fence_all(left))
+
+    def _open(self) -> list[str]:
+        return patiently(lambda: visibility.open_transactions(self.client, self.prefix))
 
     def _is_current(self, transactional_id: str) -> bool:
         return transactional_id.rpartition("-")[0] == self._prefix
 
     def _read_all(self, parallelism: int) -> None:
         lives = 0
-        while self._life is None or self._life.lag:
-            if self._life is None:
+        while (life := self._life) is None or patiently(lambda life=life: life.lag):
+            if life is None:
                 lives += 1
                 assert lives <= _LIVES, f"no life gets through: {self.told}"
                 self.start(parallelism)
