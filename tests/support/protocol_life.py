@@ -27,6 +27,7 @@ from sparkapp.model.committable import KafkaCommittable
 from sparkapp.model.errors import KafkaSparkJobError
 from sparkapp.model.job import Job
 from sparkapp.model.protocol import ProtocolStep, no_hook
+from sparkapp.model.semantic import OffsetCommitMode
 from sparkapp.model.settlement import offset_mark
 from sparkapp.model.split import KafkaPartitionSplit, splits_by_subtask
 from sparkapp.model.transactional_id import TransactionalIdHint
@@ -280,5 +281,6 @@ class Life:
             if len(kept):
                 writer.write(pa.RecordBatch.from_pydict({"value": kept}))
         metadata = offset_mark(self.job.uid, self.job.attempt, checkpoint_id)
-        committable = writer.pre_commit(ranges, group_id=spec.source.group_id, metadata=metadata)
+        inside = self._coordinator.mode is OffsetCommitMode.IN_TRANSACTION
+        committable = writer.pre_commit(ranges, group_id=spec.source.group_id if inside else None, metadata=metadata)
         return committable, writer.records

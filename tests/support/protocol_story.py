@@ -20,6 +20,7 @@ from sparkapp.model.deadline import Deadline
 from sparkapp.model.errors import KafkaSparkJobError
 from sparkapp.model.job import Job, JobSpec, KafkaCluster, Sink, Source, Transform
 from sparkapp.model.positions import Startup, StartupMode
+from sparkapp.model.semantic import Semantic
 from sparkapp.sink.transaction_client import TransactionClient
 from tests.support import visibility
 from tests.support.protocol_life import End, Life, Moment, SharedStore
@@ -62,6 +63,7 @@ class Story:
     client: TransactionClient
     timeout: int = 60
     partitions: int = 3
+    semantic: Semantic = Semantic.EXACTLY_ONCE
     dice: random.Random = field(default_factory=lambda: random.Random(0))
     told: list[str] = field(default_factory=list)
     """What happened, for a person who reads a failure."""
@@ -138,8 +140,11 @@ class Story:
             assert not deadline.expired, "the broker does not end transactions that are too old"
             time.sleep(deadline.bound(0.1))
 
-    def finish(self, parallelism: int = 2) -> None:
-        """Runs to the end of the source and holds the result against what was produced."""
+    def finish(self, parallelism: int = 2) -> int:
+        """Runs to the end of the source and holds the result against what was produced.
+
+        :returns: how many records are there more than once; 0 unless the semantic is AT_LEAST_ONCE.
+        """
         self._read_all(parallelism)
         while self._frozen:
             self.thaw()
@@ -156,8 +161,11 @@ class Story:
         expected = Counter(number for number in range(self._produced) if number % _MODULUS)
         lost, more = expected - found, found - expected
         assert not lost, f"lost {sorted(lost)[:20]}: {self.told}"
-        assert not more, f"more than once {sorted(more)[:20]}: {self.told}"
+        assert self.semantic is not Semantic.EXACTLY_ONCE or not more, (
+            f"more than once {sorted(more)[:20]}: {self.told}"
+        )
         assert still_open == [], f"open {still_open}: {self.told}"
+        return more.total()
 
     def _abort_by_hand(self) -> None:
         """Under a prefix that the job has left nobody looks any more: it may be another job's by now.
@@ -213,8 +221,8 @@ class Story:
             ),
             transform=Transform(),
             sink=Sink(
-                topic=self.sink, transactional_id_prefix=self._prefix, producers_pool_size=pool_size,
-                transaction_timeout_seconds=self.timeout,
+                topic=self.sink, semantic=self.semantic, transactional_id_prefix=self._prefix,
+                producers_pool_size=pool_size, transaction_timeout_seconds=self.timeout,
             ),
             parallelism=parallelism,
         )  # fmt: skip
