@@ -19,7 +19,7 @@ KafkaSparkJobError
  |  + CheckpointStoreUnavailable
  |  + CheckpointUnusable  + CheckpointNotRetained  + RestoreRefused
  + TransactionError
-    + ProducersPoolEmpty  + TransactionFenced  + TransactionLost  + CommitOutcomeUnknown  + PreCommitFailed
+    + ProducersPoolEmpty  + TransactionFenced  + CommitOutcomeUnknown  + PreCommitFailed
     + StateUncertain
 """
 
@@ -357,13 +357,6 @@ class TransactionFenced(TransactionError):
 
     reason = "TransactionFenced"
     default_remedy = "nothing, if the job restarted by itself; else look for a second job with the same prefix"
-
-
-class TransactionLost(TransactionError):
-    """The broker aborted a pre-committed transaction, and its records cannot be written again."""
-
-    reason = "DataLoss"
-    fatal = True
 
 
 class CommitOutcomeUnknown(TransactionError):
