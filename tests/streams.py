@@ -1,7 +1,7 @@
 """``python -m tests.streams``: every test but those of the cluster, in streams side by side.
 
-Each of them waits more than it works. Each stream writes ``artifacts/<stream>.log``; here is told how far they are, and in the end what each said. The exit
-status is 0 if all of them passed.
+Each of them waits more than it works. Each writes ``artifacts/<stream>.log``; here is told how far they are, and in the
+end what each said. The exit status is 0 if all of them passed.
 """
 
 from __future__ import annotations
