@@ -16,7 +16,7 @@ KafkaSparkJobError
  |  + SchemaNotFound  + SchemaUnusable
  + CheckpointError                    the document that decides everything
  |  + CheckpointConflict  + CheckpointTooLarge  + CheckpointCorrupt  + CheckpointForeign  + CheckpointMissing
- |  + CheckpointStoreUnavailable
+ |  + CheckpointStoreUnavailable  + CheckpointRefused
  |  + CheckpointUnusable  + CheckpointNotRetained  + RestoreRefused
  + TransactionError
     + ProducersPoolEmpty  + TransactionFenced  + TransactionLost  + CommitOutcomeUnknown  + PreCommitFailed
@@ -263,7 +263,7 @@ class CheckpointConflict(CheckpointError):
     """Another writer changed the document: this attempt has been superseded and must stop."""
 
     reason = "Superseded"
-    default_remedy = "nothing: a newer attempt of the job owns the checkpoint"
+    default_remedy = "nothing: a newer attempt of the job owns the checkpoint, or the next one will"
 
 
 class CheckpointTooLarge(CheckpointError):
@@ -280,7 +280,9 @@ class CheckpointCorrupt(CheckpointError):
     reason = "StateCorrupt"
     fatal = True
     default_remedy = (
-        "restore the ConfigMap from a backup, or delete the job and create it again to start from spec.source.startup"
+        "correct the document, or put it back from a backup; without one, `python -m sparkapp checkpoint list` shows"
+        " what ConfigMap <job>-checkpoints keeps and `checkpoint show ID` the offsets: note them, delete the job and"
+        " create it again with them in source.startup (mode SPECIFIC_OFFSETS)"
     )
 
 
@@ -307,6 +309,19 @@ class CheckpointStoreUnavailable(CheckpointError):
 
     reason = "CheckpointStoreUnavailable"
     default_remedy = "check the Kubernetes API server; the job restarts by itself"
+
+
+class CheckpointRefused(CheckpointError):
+    """The API server refuses the request: rights, admission, an immutable ConfigMap; the message has its words.
+
+    Tried again with backoff, for rights can be granted meanwhile.
+    """
+
+    reason = "CheckpointRefused"
+    default_remedy = (
+        "see what refuses it: an admission policy, a quota, or `immutable: true` in the ConfigMap, which only deleting"
+        " it and creating it again with the same data takes away"
+    )
 
 
 class CheckpointUnusable(CheckpointError):
