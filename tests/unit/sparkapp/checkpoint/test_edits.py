@@ -101,7 +101,7 @@ def test_not_to_know_stops_a_job_without_one() -> None:
 def test_a_first_start_is_one_of_which_nothing_is_kept() -> None:
     refuse_lost_state(JOB, kept())
     refuse_lost_state(JOB, kept(replace(DOCUMENT, job_uid="of a deleted job of the same name")))
-    with pytest.raises(CheckpointMissing, match="the state is empty, although checkpoint 40 of 2026-11-21T09") as caught:
+    with pytest.raises(CheckpointMissing, match="is empty, although checkpoint 40 of 2026-11-21T09") as caught:
         refuse_lost_state(JOB, kept(DOCUMENT))
     assert "checkpoint list --namespace shop --job orders" in caught.value.remedy
     assert "empty what is kept: ConfigMap orders-checkpoints" in caught.value.remedy

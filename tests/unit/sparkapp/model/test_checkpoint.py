@@ -223,7 +223,8 @@ def test_values_of_a_committable_that_cannot_be(name, wrong):
         {"orders": []}, {"orders": {"x": [0, 1]}}, {"orders": {"-1": [0, 1]}}, {"orders": {"01": [0, 1]}},
         {"orders": {"0": [1, 0]}}, {"orders": {"0": [-1, 0]}}, {"orders": {"0": [0]}}, {"orders": {"0": [0, 1, 2]}},
         {"orders": {"0": ["0", 1]}}, {"orders": {"0": [0, True]}}, {"orders": {"0": {"start": 0}}},
-        {"orders": {"٣": [0, 1]}}, {"orders": None}, {"orders": {"0": [0, 1 << 63]}}, {"orders": {"2147483648": [0, 1]}},
+        {"orders": {"٣": [0, 1]}}, {"orders": None}, {"orders": {"0": [0, 1 << 63]}},
+        {"orders": {"2147483648": [0, 1]}},
     ],
     ids=json.dumps,
 )  # fmt: skip
