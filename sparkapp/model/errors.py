@@ -280,9 +280,9 @@ class CheckpointCorrupt(CheckpointError):
     reason = "StateCorrupt"
     fatal = True
     default_remedy = (
-        "correct the document, or put it back from a backup; without one, `python -m sparkapp checkpoint list` shows"
-        " what ConfigMap <job>-checkpoints keeps and `checkpoint show ID` the offsets: note them, delete the job and"
-        " create it again with them in source.startup (mode SPECIFIC_OFFSETS)"
+        "correct the document, or put it back from a backup. Without one, delete the job and create it again with"
+        " source.startup.mode GROUP_OFFSETS (exactly once unless the transform shuffles), or with SPECIFIC_OFFSETS and"
+        " those of an earlier checkpoint, noted before (`python -m sparkapp checkpoint list`, `checkpoint show ID`)"
     )
 
 
@@ -299,9 +299,7 @@ class CheckpointMissing(CheckpointError):
 
     reason = "StateMissing"
     fatal = True
-    default_remedy = (
-        "restore the ConfigMap from a backup, or delete the job and create it again to start from spec.source.startup"
-    )
+    default_remedy = CheckpointCorrupt.default_remedy
 
 
 class CheckpointStoreUnavailable(CheckpointError):

@@ -35,11 +35,16 @@ def document_text(
 
 
 def way_back(namespace: str, job: str) -> str:
-    """What a person can do for a job whose state is gone."""
-    place = f"--namespace {namespace} --job {job}"
+    """What a person can do for a job whose state is gone.
+
+    The group's offsets moved with the transactions, so a new job that starts from them repeats nothing and loses
+    nothing; but only a person knows whether the transform shuffles, and whether somebody has moved the group.
+    """
     return (
-        f"put ConfigMap {names.state_config_map(job)} back from a backup; without one, while ConfigMap"
-        f" {names.checkpoints_config_map(job)} is still there, `python -m sparkapp checkpoint list {place}` lists what"
-        f" it keeps and `checkpoint show ID {place}` the offsets: note them, delete the job and create it again with"
-        " them in source.startup (mode SPECIFIC_OFFSETS); what was written after them is written once more"
+        f"put ConfigMap {names.state_config_map(job)} back from a backup. Without one, delete the job and create it"
+        " again with source.startup.mode GROUP_OFFSETS: it goes on from its group's offsets, exactly once unless the"
+        " transform shuffles. Or with SPECIFIC_OFFSETS and those of an earlier checkpoint, after which everything is"
+        f" written once more: while ConfigMap {names.checkpoints_config_map(job)} is still there,"
+        f" `python -m sparkapp checkpoint list --namespace {namespace} --job {job}` lists them and `checkpoint show ID`"
+        " with the same arguments has the offsets"
     )

@@ -67,6 +67,8 @@ class Story:
     store: CheckpointStore = field(default_factory=SharedStore)
     retained: MemoryRetainedStore = field(default_factory=MemoryRetainedStore)
     restore: Restore = field(default_factory=Restore)
+    uid: str = UID
+    startup: StartupMode = StartupMode.EARLIEST
     recovery: Recovery | None = None
     """Of the newest life that has got so far."""
     failure: KafkaSparkJobError | None = None
@@ -155,17 +157,24 @@ class Story:
         """As it is written now."""
         text = self.store.read().text
         assert text is not None
-        return decode(text, job_uid=UID)
+        return decode(text, job_uid=self.uid)
 
     @property
     def kept(self) -> dict[int, RetainedCheckpoint]:
         """The checkpoints to go back to."""
-        found = (decode_retained(text, key=key, job_uid=UID) for key, text in self.retained.read().items())
+        found = (decode_retained(text, key=key, job_uid=self.uid) for key, text in self.retained.read().items())
         return {one.checkpoint_id: one for one in found}
 
     def fence(self) -> None:
         """Somebody takes the document's transactional ids over: what was open is lost, and no answer decides."""
         self.client.fence_all([one.transactional_id for one in self.document.committables])
+
+    def create_again(self, startup: StartupMode) -> None:
+        """A person deletes the resource, and with it all that it owns, and creates it again under the same name."""
+        self.kill()
+        self._tell(f"created again with {startup}", None)
+        self.store, self.retained = SharedStore(), MemoryRetainedStore()
+        self.uid, self.startup, self._attempt = f"{self.uid}-again", startup, 0
 
     def expect_again(self, splits: Iterable[KafkaPartitionSplit]) -> None:
         """Readers will see what was read of these ranges once more than otherwise."""
@@ -260,7 +269,7 @@ class Story:
         spec = JobSpec(
             kafka=KafkaCluster(bootstrap_servers=self.bootstrap),
             source=Source(
-                topics=(self.source,), group_id=self.prefix, startup=Startup(mode=StartupMode.EARLIEST),
+                topics=(self.source,), group_id=self.prefix, startup=Startup(mode=self.startup),
                 max_offsets_per_checkpoint=self.per_checkpoint,
             ),
             transform=Transform(),
@@ -271,4 +280,4 @@ class Story:
             parallelism=parallelism,
             restore=self.restore,
         )  # fmt: skip
-        return Job(namespace="ns", name="story", uid=UID, generation=1, attempt=self._attempt, spec=spec)
+        return Job(namespace="ns", name="story", uid=self.uid, generation=1, attempt=self._attempt, spec=spec)

@@ -8,9 +8,10 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from sparkapp.model.partition import TopicPartition
+from sparkapp.model.positions import StartupMode
 from sparkapp.model.split import KafkaPartitionSplit
 from sparkapp.sink.transaction_client import TransactionClient
-from tests.support.protocol_life import End, Moment
+from tests.support.protocol_life import OF_A_CHECKPOINT, End, Moment
 from tests.support.protocol_story import Story
 
 
@@ -85,3 +86,17 @@ def test_an_older_document_is_put_back(job: Story, at_rest: bool) -> None:
     assert f"at checkpoint {before.checkpoint_id}, although" in job.recovery.edited
     assert job.recovery.committed == len(before.committables)
     job.finish()
+
+
+@pytest.mark.parametrize("moment", OF_A_CHECKPOINT)
+def test_the_way_back_by_the_groups_offsets_is_exactly_once(job: Story, moment: Moment) -> None:
+    """The state is gone, whatever it said of the transactions: aborted ones took their offsets with them."""
+    job.start(2)
+    job.checkpoint()
+    job.checkpoint((moment, End.KILL))
+    job.create_again(StartupMode.GROUP_OFFSETS)
+    job.start(3)
+    assert job.failure is None
+    assert job.recovery is not None
+    assert job.recovery.first_start
+    job.finish(3)

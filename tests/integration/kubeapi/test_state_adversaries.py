@@ -248,7 +248,8 @@ def test_a_state_that_is_gone_names_the_way_back(site: StateSite, name: str) -> 
     assert "put ConfigMap orders-state back from a backup" in remedy
     assert "ConfigMap orders-checkpoints is still there" in remedy
     assert f"`python -m sparkapp checkpoint list --namespace {site.namespace} --job orders`" in remedy
-    assert "mode SPECIFIC_OFFSETS" in remedy
+    assert "source.startup.mode GROUP_OFFSETS" in remedy
+    assert "SPECIFIC_OFFSETS" in remedy
 
 
 def test_with_nothing_kept_an_empty_state_is_a_first_start(site: StateSite) -> None:

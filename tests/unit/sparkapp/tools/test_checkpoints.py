@@ -101,7 +101,7 @@ def test_show_tells_the_offsets_of_an_earlier_one_whatever_became_of_the_current
     status, _, err = run("show")
     assert status == 1
     assert "StateCorrupt: document.attempt" in err
-    assert "mode SPECIFIC_OFFSETS" in err
+    assert "SPECIFIC_OFFSETS" in err
 
 
 def test_show_tells_the_stops_of_a_bounded_job(run, state):
