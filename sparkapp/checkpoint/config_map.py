@@ -32,7 +32,8 @@ from sparkapp.model.state_config_map import document_text, way_back
 LOG = logging.getLogger(__name__)
 
 _REQUEST_TIMEOUT = (5, 10)
-_RETRIED = frozenset({429, 500, 502, 503, 504})
+_RETRIED = frozenset({0, 429, 500, 502, 503, 504})
+"""Answers that may be another one soon; 0 is what the client says of a TLS handshake that failed."""
 
 
 def core_api() -> Any:

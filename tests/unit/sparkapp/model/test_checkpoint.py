@@ -248,6 +248,12 @@ def test_numbers_that_nothing_else_could_hold(name):
     refused(body(**{name: 1 << 31}), f"{name} must be a whole number from 1 to 2147483647")
 
 
+@pytest.mark.parametrize(("edited", "more", "total"), [(3, -10, 0), ((1 << 63) - 1, 5, (1 << 63) - 1), (3, 4, 7)])
+def test_totals_that_were_edited_never_make_a_document_unreadable(edited, more, total):
+    counters = Counters(records_in=edited).plus(records_in=more)
+    assert decode(encode(document(counters=counters)), job_uid=UID).counters.records_in == total
+
+
 def test_two_committables_of_one_id():
     changed = body()
     changed["committables"][1]["transactionalId"] = changed["committables"][0]["transactionalId"]
