@@ -28,7 +28,7 @@ class CheckpointStore(Protocol):
     def read(self) -> Stored:
         """Reads the document.
 
-        :raises CheckpointMissing: the place itself is gone.
+        :raises CheckpointMissing: the place itself is gone. :raises CheckpointCorrupt: it holds something else.
         :raises CheckpointStoreUnavailable: no answer in time.
         """
         ...
@@ -41,6 +41,7 @@ class CheckpointStore(Protocol):
         :raises CheckpointConflict: somebody else wrote since ``expected``; the caller has been superseded.
         :raises CheckpointMissing: the place itself is gone.
         :raises CheckpointStoreUnavailable: no answer in time; the write may or may not have taken effect.
+        :raises CheckpointRefused: and CheckpointTooLarge: it is not allowed, or does not fit; nothing was written.
         """
         ...
 

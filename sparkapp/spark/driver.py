@@ -304,6 +304,9 @@ class Driver:
                 " spec.redeployNonce restores spec.restoreFrom"
             )
             reporter.event("RestoreIgnored", message, warning=True)
+        if recovery.edited:
+            LOG.warning("%s", recovery.edited)
+            reporter.event("StateEdited", recovery.edited, warning=True)
         if recovery.lost:
             ranges = ", ".join(f"{one.partition} [{one.start}, {one.stop})" for one in recovery.lost[:5])
             reporter.event(
