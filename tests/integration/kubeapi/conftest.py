@@ -130,5 +130,6 @@ def operators(place: Place, folder: Path) -> Iterator[Callable[..., OperatorProc
     yield start
     for one in started:
         one.stop()
+        print(one.log[-8000:])  # shown where the test has failed
     for one in started:
         assert "Traceback" not in one.log, one.log
