@@ -98,6 +98,8 @@ class PythonTrees:
             "--quiet",
             "--python",
             sys.executable,
+            # As `make setup` does: the wheel that is built of pyspark's sources is unpacked at once.
+            "--config-setting=--build-option=--compression=stored",
             "--target",
             target,
             *what,
