@@ -22,6 +22,8 @@ from sparkapp.tools import checkpoints, transactions
 if TYPE_CHECKING:
     from sparkapp.spark.driver import Surroundings
 
+LOG = logging.getLogger(__name__)
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Parses the command line and runs it; the exit status is 0 only for an orderly end."""
@@ -58,11 +60,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(options: argparse.Namespace) -> Termination:
     try:
         job = _read_job(options.job)
+        # Before the heavy imports: where the seconds of a start go is told by the log's times, see bench/recovery.py.
+        LOG.info("attempt %d of %s/%s begins", job.attempt, job.namespace, job.name)
         from sparkapp.spark.driver import Driver, run_until_signalled
 
         return run_until_signalled(Driver(job, _surroundings(job, options)))
     except Exception as error:
-        logging.getLogger(__name__).exception("the attempt could not start")
+        LOG.exception("the attempt could not start")
         return termination_of(error)
 
 

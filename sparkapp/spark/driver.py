@@ -132,6 +132,10 @@ class Driver:
             job, store=self._around.store, control=control, now=now(), retained=self._around.retained, engine=rewound
         )
         self._checkpoint_id = recovery.document.checkpoint_id
+        LOG.info(
+            "goes on after checkpoint %d: %d transactions of former attempts committed, %d aborted",
+            self._checkpoint_id, recovery.committed, recovery.aborted,
+        )  # fmt: skip
         progress.recovered(recovery)
         self._tell_recovery(recovery, reporter)
         retainer = self._retainer(recovery, reporter, stack)
@@ -185,6 +189,7 @@ class Driver:
         if self._draining.is_set():
             return False
         engine.start()
+        LOG.info("the query runs")
         self._engine = engine
         if self._draining.is_set():
             engine.drain()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import sys
 from pathlib import Path
@@ -13,6 +14,8 @@ from sparkapp.model import names
 from sparkapp.model.job import Job
 from sparkapp.spark.class_archive import with_class_archive
 from sparkapp.spark.transform import code_directory
+
+LOG = logging.getLogger(__name__)
 
 _DEFAULTS = {
     # Larger batches, fewer crossings between the JVM and Python; lower it where records are far beyond 10 KB.
@@ -84,6 +87,7 @@ def create_session(settings: dict[str, str]) -> SparkSession:
         builder = builder.config(name, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("WARN")
+    LOG.info("Spark %s is up", session.version)
     return session
 
 
