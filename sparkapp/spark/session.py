@@ -6,8 +6,12 @@ import json
 import logging
 import os
 import sys
+import threading
+from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
+from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 from sparkapp.model import names
@@ -78,10 +82,28 @@ def session_settings(job: Job, *, directory: Path = Path(names.JOB_DIRECTORY)) -
     return with_class_archive(settings) | _ALWAYS
 
 
-def create_session(settings: dict[str, str]) -> SparkSession:
-    """Starts the JVM and connects; takes some seconds, executors come up in the background."""
-    # Spark's planner processes look only at the environment; without it they would run some other Python.
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+def start_jvm(settings: Mapping[str, str]) -> None:
+    """Begins to start the JVM, in a thread; :func:`create_session` with the same settings goes on with it.
+
+    Called by an attempt's program before it imports anything heavy, which takes Python as long as the JVM takes to come
+    up. There is no Spark context yet: that one asks for executors, and brokers and code are checked before it does.
+    """
+    _name_python()
+    conf = SparkConf(loadDefaults=False)
+    for name, value in settings.items():
+        conf.set(name, value)
+
+    def launch() -> None:
+        # Whatever goes wrong: the session starts a JVM where there is none, and tells what prevents it.
+        with suppress(Exception):
+            SparkContext._ensure_initialized(conf=conf)
+
+    threading.Thread(target=launch, name="jvm-start", daemon=True).start()
+
+
+def create_session(settings: Mapping[str, str]) -> SparkSession:
+    """Starts the JVM where none is up, and connects; takes some seconds, executors come up in the background."""
+    _name_python()
     builder = SparkSession.builder
     for name, value in settings.items():
         builder = builder.config(name, value)
@@ -94,3 +116,8 @@ def create_session(settings: dict[str, str]) -> SparkSession:
 def close_session(session: SparkSession) -> None:
     """Stops the session; in a cluster its executors go with it."""
     session.stop()
+
+
+def _name_python() -> None:
+    # Spark's planner processes look only at the environment; without it they would run some other Python.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
