@@ -9,8 +9,11 @@ from __future__ import annotations
 
 import gc
 import importlib
+import os
 
 from pyspark.daemon import manager
+
+from sparkapp.model.job import Format, Source
 
 PRELOADED = (
     "pandas",
@@ -26,11 +29,19 @@ PRELOADED = (
     "sparkapp.spark.registry_format",
     "sparkapp.spark.write_task",
 )
+VARIABLE = "KAFKASPARK_PRELOAD"
+"""Names what the workers of one job need beyond that; the session sets it."""
+_PARSERS = {Format.AVRO: "sparkapp.source.avro", Format.PROTOBUF: "sparkapp.source.protobuf"}
+
+
+def parsers_of(source: Source) -> str:
+    """What :data:`VARIABLE` is for a job that reads this; empty where its records need no parser."""
+    return " ".join(sorted({_PARSERS[one] for one in (source.key_format, source.value_format) if one in _PARSERS}))
 
 
 def preload() -> None:
     """Imports what every worker needs and keeps the collector from touching (and so copying) it in the forks."""
-    for name in PRELOADED:
+    for name in (*PRELOADED, *os.environ.get(VARIABLE, "").split()):
         importlib.import_module(name)
     gc.collect()
     gc.freeze()
