@@ -28,6 +28,9 @@ _DEFAULTS = {
     # With a limit in bytes Spark measures the whole batch after every row, and for a list column of nothing but nulls
     # (headers, mostly) one measurement costs as much as there are rows: batches of 65,536 rows took minutes.
     "spark.sql.execution.arrow.maxBytesPerBatch": "2147483647",
+    # On Kubernetes a context waits for four fifths of its executors, up to 30 s; the query's planning needs none of
+    # them, and the first tasks wait for the first executor by themselves.
+    "spark.scheduler.minRegisteredResourcesRatio": "0",
 }
 
 _ALWAYS = {
