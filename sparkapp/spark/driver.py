@@ -44,6 +44,7 @@ from sparkapp.spark.progress import Progress
 from sparkapp.spark.query_log import rewound
 from sparkapp.spark.reporter import Reporter, now
 from sparkapp.spark.transform import import_function
+from sparkapp.spark.warm_up import import_late_ones
 
 LOG = logging.getLogger(__name__)
 
@@ -158,6 +159,7 @@ class Driver:
         with contextlib.suppress(KafkaAccessError):
             # Not 0 until the first checkpoint: whoever waits for lag 0 would be told too early.
             reporter.update(lag_records=enumerator.measure_lag())
+        import_late_ones()
         engine = MicroBatchEngine(
             job, spark=session.result(), enumerator=enumerator, coordinator=coordinator, function=function,
             folder=self._around.folder, stateful_allowed=self._around.stateful_allowed,

@@ -24,7 +24,7 @@ from sparkapp.model.semantic import OffsetCommitMode
 from sparkapp.model.split import Assignment, KafkaPartitionSplit, assign, cut_at
 from sparkapp.native.interface import ALL_COLUMNS
 from sparkapp.source.enumerator import KafkaSourceEnumerator
-from sparkapp.spark import lineage, query_log
+from sparkapp.spark import lineage, query_log, warm_up
 from sparkapp.spark.data_source import FORMAT, KafkaSparkDataSource
 from sparkapp.spark.end_of_stream import stops_found
 from sparkapp.spark.failures import original_error
@@ -179,6 +179,8 @@ class MicroBatchEngine:
         )  # fmt: skip
         key = secrets.token_bytes(32)
         self._server = PlannerServer(self, directory=Path(tempfile.mkdtemp(prefix="planner-")), key=key)
+        warm_up.start_workers(self._spark, self._job.spec.parallelism)
+        warm_up.skip_search_for_sources(self._spark)
         self._spark.dataSource.register(KafkaSparkDataSource)
         source = (
             self._spark.readStream.format(FORMAT)
