@@ -17,6 +17,7 @@ from bench.restart_marks import ASKED, BEGUN, ENDED, FLOWING, OFFSETS_FREE, free
 from bench.restarts import Kind, Restart
 from demo.oracle import compare, same
 from demo.reading import read_committed
+from demo.watch import TimedOut
 from sparkapp.model.job import JobSpec, KafkaCluster, Sink, Source, Transform
 from sparkapp.model.positions import Startup, StartupMode
 from tests.support.engine_host import EngineHost
@@ -61,8 +62,12 @@ class LocalRestarts:
             offsets = stack.enter_context(StableOffsets(bootstrap, sink))
             loader = stack.enter_context(SteadyRecords(bootstrap, source, options.rate))
             job.start(alone=True)
-            reader.await_written_after(0, seconds=START_SECONDS)
-            yield cls(bootstrap, job, loader, reader, offsets)
+            job.await_records_in(1)
+            try:
+                reader.await_written_after(0, seconds=_OPEN_SECONDS)
+                yield cls(bootstrap, job, loader, reader, offsets)
+            except TimedOut as error:
+                raise TimedOut(f"{error.what}\n{job.log()}") from error
 
     def kill(self) -> Restart:
         """SIGKILL to the driver and its JVM while a transaction is open, and the next attempt at once."""

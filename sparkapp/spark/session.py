@@ -18,7 +18,7 @@ from sparkapp.model import names
 from sparkapp.model.job import Job
 from sparkapp.spark.class_archive import with_class_archive
 from sparkapp.spark.transform import code_directory
-from sparkapp.spark.worker_daemon import VARIABLE, parsers_of
+from sparkapp.spark.worker_daemon import VARIABLE, wanted_by
 
 LOG = logging.getLogger(__name__)
 
@@ -83,9 +83,9 @@ def session_settings(job: Job, *, directory: Path = Path(names.JOB_DIRECTORY)) -
     code = code_directory()
     if Path(code).is_dir():
         settings["spark.executorEnv.PYTHONPATH"] = code
-    parsers = parsers_of(job.spec.source)
-    if parsers:
-        settings[f"spark.executorEnv.{VARIABLE}"] = parsers
+    wanted = wanted_by(job.spec)
+    if wanted:
+        settings[f"spark.executorEnv.{VARIABLE}"] = wanted
     return with_class_archive(settings) | _ALWAYS
 
 

@@ -43,6 +43,11 @@ def test_workers_import_the_parsers_of_the_jobs_formats(key: Format, value: Form
     assert session_settings(reading(key, value), directory=Path("/nowhere")).get(PRELOAD) == expected
 
 
+def test_workers_of_a_function_import_pandas() -> None:
+    function = replace(JOB.spec, transform=Transform(function="module:function"))
+    assert session_settings(replace(JOB, spec=function), directory=Path("/nowhere"))[PRELOAD] == "pandas"
+
+
 def test_a_job_without_registered_formats_imports_no_parser() -> None:
     program = "import sys, sparkapp.source.reader_schema; print(*{'fastavro', 'google.protobuf'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
