@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import Self
 
-from confluent_kafka import Consumer, IsolationLevel, KafkaError, TopicPartition
+from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from demo.loader import PacedLoader
@@ -145,35 +145,39 @@ class StableOffsets:
             self._samples.clear()
 
     def await_open(self, *, seconds: float) -> bool:
-        """Blocks until readers are held back by an open transaction; False where that did not come in time."""
+        """Blocks until readers are held back by an open transaction; False where that did not come in time.
+
+        :raises TimedOut: it cannot be told, for the broker does not answer.
+        """
         deadline = time.monotonic() + seconds
         began = time.time()
         with self._changed:
             while True:
-                if self._failure:
-                    raise TimedOut(f"the last stable offsets cannot be read: {self._failure}")
                 last = self._samples[-1] if self._samples else None
                 if last is not None and last[0] >= began and _held(last):
                     return True
                 left = deadline - time.monotonic()
+                if left <= 0 and self._failure:
+                    raise TimedOut(f"the last stable offsets cannot be read: {self._failure}")
                 if left <= 0:
                     return False
                 self._changed.wait(left)
 
     def _run(self) -> None:
-        try:
-            while not self._closed.is_set():
+        while not self._closed.is_set():
+            try:
                 # In this order: what is written in between looks like no hold, never like one.
                 ends = self._ends(IsolationLevel.READ_UNCOMMITTED)
                 stable = self._ends(IsolationLevel.READ_COMMITTED)
+            except KafkaException as error:
+                # A new topic's leaders are not known everywhere at once; what lasts is told by whoever waits.
+                self._failure = str(error)
+            else:
+                self._failure = ""
                 with self._changed:
                     self._samples.append((time.time(), stable, ends))
                     self._changed.notify_all()
-                self._closed.wait(_BETWEEN_SAMPLES)
-        except Exception as error:  # told by whoever waits
-            with self._changed:
-                self._failure = str(error)
-                self._changed.notify_all()
+            self._closed.wait(_BETWEEN_SAMPLES)
 
     def _ends(self, level: IsolationLevel) -> Offsets:
         futures = self._admin.list_offsets(self._asked, isolation_level=level, request_timeout=30)
