@@ -84,7 +84,7 @@ class ClusterRestarts:
                 },
             )
             site.job.wait_ready(seconds=_START_SECONDS)
-            reader.await_written_after(0, seconds=_START_SECONDS)
+            reader.await_beyond({}, seconds=_START_SECONDS)
             yield cls(
                 site=site, pods=pods, loader=loader, reader=reader, offsets=offsets,
                 parallelisms=(options.parallelism, options.rescaled),
@@ -137,7 +137,8 @@ class ClusterRestarts:
         asked = act()
         found = job.wait_going_on(clock, attempt=attempt + 1, checkpoint=checkpoint, seconds=_START_SECONDS)
         claims = [one.at for one in job.state.history if one.attempt == attempt + 1]
-        flowing = self._reader.await_written_after(_since_1970(claims[0]), seconds=60)
+        # The former life was gone by then, and the new one had written nothing: what is beyond is the new one's.
+        flowing = self._reader.await_beyond(self._offsets.ends_before(_since_1970(claims[0])), seconds=60)
         # The line about a checkpoint is written when it is complete, a moment after readers see it.
         job.wait_checkpoint(found.checkpoint + 1, attempt=attempt + 1, seconds=120)
         log = self._site.kubectl.run(

@@ -64,7 +64,7 @@ class LocalRestarts:
             job.start(alone=True)
             job.await_records_in(1)
             try:
-                reader.await_written_after(0, seconds=_OPEN_SECONDS)
+                reader.await_beyond({}, seconds=_OPEN_SECONDS)
                 yield cls(bootstrap, job, loader, reader, offsets)
             except TimedOut as error:
                 raise TimedOut(f"{error.what}\n{job.log()}") from error
@@ -84,11 +84,13 @@ class LocalRestarts:
         job.kill()
         ended = time.time()
         job.start(alone=True)
-        flowing = self._reader.await_written_after(ended, seconds=START_SECONDS)
-        # The line about a checkpoint is written when it is complete, a moment after readers see it.
-        document = job.document()
-        job.await_records_in((document.counters.records_in if document is not None else 0) + 1)
-        marks = {**marks_of_log(job.log(10_000).splitlines()), ASKED: asked, ENDED: ended, FLOWING: flowing}
+        # The claim may be the first of these, and the line about a checkpoint comes a moment after its document.
+        for _ in range(3):
+            at_work = job.await_records_in(at_work + 1).counters.records_in
+        marks = {**marks_of_log(job.log(10_000).splitlines()), ASKED: asked, ENDED: ended}
+        # The killed life was gone by then, and the new one had written nothing: what is beyond is the new one's.
+        flowing = self._reader.await_beyond(self._offsets.ends_before(marks[BEGUN]), seconds=START_SECONDS)
+        marks[FLOWING] = flowing
         free = free_again(self._offsets.samples(asked), begun=marks[BEGUN])
         if free is not None:
             marks[OFFSETS_FREE] = free

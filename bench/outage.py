@@ -40,8 +40,25 @@ class SteadyRecords(PacedLoader):
         return self.finish(60)
 
 
+def partitions_of(client: Consumer | AdminClient, topic: str) -> list[int]:
+    """The partitions of a topic; one that was created a moment ago is awaited.
+
+    :raises TimedOut: they do not become known.
+    """
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        found = client.list_topics(topic, timeout=30).topics[topic]
+        if found.error is None and found.partitions and all(one.leader >= 0 for one in found.partitions.values()):
+            return sorted(found.partitions)
+        time.sleep(0.05)
+    raise TimedOut(f"topic {topic} has no leaders")
+
+
 class Downstream:
-    """A read_committed reader that notes when it got records and when they were written; a context manager."""
+    """A read_committed reader that notes when it got which offsets; a context manager.
+
+    Offsets tell whose a record is; its timestamp does not, for a job may pass on the source's.
+    """
 
     def __init__(self, bootstrap: str, topic: str) -> None:
         self._consumer = Consumer(
@@ -54,9 +71,8 @@ class Downstream:
                 "fetch.wait.max.ms": 50,
             }
         )
-        partitions = self._consumer.list_topics(topic, timeout=30).topics[topic].partitions
-        self._consumer.assign([TopicPartition(topic, number, 0) for number in partitions])
-        self._arrivals: list[tuple[float, float]] = []
+        self._consumer.assign([TopicPartition(topic, number, 0) for number in partitions_of(self._consumer, topic)])
+        self._arrivals: list[tuple[float, Offsets]] = []
         self._failure = ""
         self._changed = threading.Condition()
         self._closed = threading.Event()
@@ -78,9 +94,10 @@ class Downstream:
         with self._changed:
             return [at for at, _ in self._arrivals if at >= since]
 
-    def await_written_after(self, moment: float, *, seconds: float) -> float:
-        """Blocks until a record is there that was written after a moment; returns when it came.
+    def await_beyond(self, ends: Offsets, *, seconds: float) -> float:
+        """Blocks until a record is there at or beyond the ends of the partitions; returns when it came.
 
+        :param ends: an offset for each partition; one that is missing is 0.
         :raises TimedOut: none came.
         """
         deadline = time.monotonic() + seconds
@@ -88,7 +105,7 @@ class Downstream:
             while True:
                 if self._failure:
                     raise TimedOut(f"the reader failed: {self._failure}")
-                found = next((at for at, written in self._arrivals if written > moment), None)
+                found = next((at for at, last in self._arrivals if _is_beyond(last, ends)), None)
                 if found is not None:
                     return found
                 left = deadline - time.monotonic()
@@ -97,17 +114,27 @@ class Downstream:
                 self._changed.wait(left)
 
     def _run(self) -> None:
-        while not self._closed.is_set():
-            messages = self._consumer.consume(10_000, timeout=0.05)
-            at = time.time()
-            errors = [one.error() for one in messages if one.error() is not None]
-            fatal = [one for one in errors if one.code() != KafkaError._PARTITION_EOF and not one.retriable()]
-            written = max((one.timestamp()[1] for one in messages if one.error() is None), default=0)
+        try:
+            while not self._closed.is_set():
+                self._poll()
+        except Exception as error:  # told by whoever waits
             with self._changed:
-                if fatal:
-                    self._failure = str(fatal[0])
-                if written:
-                    self._arrivals.append((at, written / 1000))
+                self._failure = str(error)
+                self._changed.notify_all()
+
+    def _poll(self) -> None:
+        messages = self._consumer.consume(10_000, timeout=0.05)
+        at = time.time()
+        last: dict[int, int] = {}
+        for message in messages:
+            error = message.error()
+            if error is None:
+                last[message.partition()] = message.offset()
+            elif error.code() != KafkaError._PARTITION_EOF and not error.retriable():
+                raise TimedOut(error.str())
+        if last:
+            with self._changed:
+                self._arrivals.append((at, last))
                 self._changed.notify_all()
 
 
@@ -116,8 +143,9 @@ class StableOffsets:
 
     def __init__(self, bootstrap: str, topic: str) -> None:
         self._admin = AdminClient({"bootstrap.servers": bootstrap, "client.id": "kafkaspark-bench"})
-        known = self._admin.list_topics(topic, timeout=30).topics[topic].partitions
-        self._asked = {TopicPartition(topic, number): OffsetSpec.latest() for number in known}
+        self._asked = {
+            TopicPartition(topic, number): OffsetSpec.latest() for number in partitions_of(self._admin, topic)
+        }
         self._samples: list[tuple[float, Offsets, Offsets]] = []
         self._changed = threading.Condition()
         self._closed = threading.Event()
@@ -138,6 +166,17 @@ class StableOffsets:
         """Moment, last stable offsets and high watermarks, oldest first."""
         with self._changed:
             return [one for one in self._samples if one[0] >= since]
+
+    def ends_before(self, moment: float) -> Offsets:
+        """The high watermarks in the last sample before a moment.
+
+        :raises TimedOut: there is none.
+        """
+        with self._changed:
+            found = [ends for at, _, ends in self._samples if at <= moment]
+        if not found:
+            raise TimedOut(f"no sample of the partitions' ends: {self._failure or 'too early'}")
+        return found[-1]
 
     def forget(self) -> None:
         """Lets go of the samples so far."""
@@ -187,3 +226,7 @@ class StableOffsets:
 def _held(sample: tuple[float, Offsets, Offsets]) -> bool:
     _, stable, ends = sample
     return any(stable[partition] < end for partition, end in ends.items())
+
+
+def _is_beyond(last: Offsets, ends: Offsets) -> bool:
+    return any(offset >= ends.get(partition, 0) for partition, offset in last.items())

@@ -35,7 +35,7 @@ def test_readers_are_held_back_by_a_dead_writer_until_the_next_one_ends_its_tran
         successor.begin_transaction()
         successor.produce(topic, value=b"kept", partition=0)
         successor.commit_transaction(20)
-        came = reader.await_written_after(begun, seconds=20)
+        came = reader.await_beyond(offsets.ends_before(begun), seconds=20)
         free = free_again(offsets.samples(before), begun=begun)
         assert free is not None
         assert free > begun
@@ -47,7 +47,7 @@ def test_readers_are_held_back_by_a_dead_writer_until_the_next_one_ends_its_tran
 def test_records_come_in_until_their_end_and_are_all_stored(broker: str, make_topic: Callable[..., str]) -> None:
     topic = make_topic(2)
     with Downstream(broker, topic) as reader, SteadyRecords(broker, topic, 200) as records:
-        came = reader.await_written_after(0, seconds=20)
-        assert reader.await_written_after(came, seconds=20) > came
+        came = reader.await_beyond({}, seconds=20)
+        assert reader.await_beyond({0: 50, 1: 50}, seconds=20) > came
         stored = records.end()
     assert stored == len(read_committed(broker, topic))
