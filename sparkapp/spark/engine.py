@@ -179,7 +179,6 @@ class MicroBatchEngine:
         )  # fmt: skip
         key = secrets.token_bytes(32)
         self._server = PlannerServer(self, directory=Path(tempfile.mkdtemp(prefix="planner-")), key=key)
-        warm_up.start_workers(self._spark, self._job.spec.parallelism)
         warm_up.skip_search_for_sources(self._spark)
         self._spark.dataSource.register(KafkaSparkDataSource)
         source = (

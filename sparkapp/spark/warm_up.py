@@ -1,4 +1,4 @@
-"""What the first micro-batch would wait for, done while the query is still being planned.
+"""What a start would wait for, done while it waits for something else, or left out.
 
 Where a start's seconds go is measured by ``bench/recovery.py``; nothing here changes what a job does.
 """
@@ -8,15 +8,8 @@ from __future__ import annotations
 import importlib
 import logging
 import pkgutil
-import threading
-from collections.abc import Iterator
-from contextlib import suppress
-from typing import TYPE_CHECKING
 
 from pyspark.sql import SparkSession
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 LOG = logging.getLogger(__name__)
 
@@ -30,21 +23,6 @@ def import_late_ones() -> None:
     """For the driver, while the JVM comes up."""
     for name in _LATE_IMPORTS:
         importlib.import_module(name)
-
-
-def start_workers(spark: SparkSession, tasks: int) -> None:
-    """Runs an empty stage in Python, in a thread: executors start their daemon (``worker_daemon``), which imports for
-    seconds, while the driver plans the query.
-
-    :param tasks: as many as the first micro-batch will have.
-    """
-
-    def run() -> None:
-        # Nothing depends on it, and an attempt may end before it is done.
-        with suppress(Exception):
-            spark.range(0, tasks, 1, tasks).mapInArrow(_unchanged, "id BIGINT").collect()
-
-    threading.Thread(target=run, name="warm-up", daemon=True).start()
 
 
 def skip_search_for_sources(spark: SparkSession) -> None:
@@ -64,7 +42,3 @@ def skip_search_for_sources(spark: SparkSession) -> None:
             getattr(known, "dataSourceBuilders_$eq")(jvm.scala.Some(jvm.PythonUtils.toScalaMap({})))
     except Exception as error:  # Py4J raises many kinds, and all mean "another Spark"
         LOG.info("Spark looks for installed data sources: %s", error)
-
-
-def _unchanged(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    return batches
