@@ -48,6 +48,6 @@ def test_records_come_in_until_their_end_and_are_all_stored(broker: str, make_to
     topic = make_topic(2)
     with Downstream(broker, topic) as reader, SteadyRecords(broker, topic, 200) as records:
         came = reader.await_beyond({}, seconds=20)
-        assert reader.await_beyond({0: 50, 1: 50}, seconds=20) > came
+        assert reader.await_beyond({0: 400, 1: 400}, seconds=20) > came
         stored = records.end()
     assert stored == len(read_committed(broker, topic))
