@@ -7,7 +7,7 @@ import logging
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,6 +21,8 @@ from sparkapp.tools import checkpoints, transactions
 
 if TYPE_CHECKING:
     from sparkapp.spark.driver import Surroundings
+
+LOG = logging.getLogger(__name__)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -58,11 +60,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(options: argparse.Namespace) -> Termination:
     try:
         job = _read_job(options.job)
+        # Before the heavy imports: where the seconds of a start go is told by the log's times, see bench/recovery.py.
+        LOG.info("attempt %d of %s/%s begins", job.attempt, job.namespace, job.name)
+        from sparkapp.spark.session import session_settings, start_jvm
+
+        settings = session_settings(job, directory=options.job.parent)
+        start_jvm(settings)
         from sparkapp.spark.driver import Driver, run_until_signalled
 
-        return run_until_signalled(Driver(job, _surroundings(job, options)))
+        return run_until_signalled(Driver(job, _surroundings(job, options, settings)))
     except Exception as error:
-        logging.getLogger(__name__).exception("the attempt could not start")
+        LOG.exception("the attempt could not start")
         return termination_of(error)
 
 
@@ -74,12 +82,12 @@ def _read_job(path: Path) -> Job:
         raise ConfigurationError(msg) from error
 
 
-def _surroundings(job: Job, options: argparse.Namespace) -> Surroundings:
+def _surroundings(job: Job, options: argparse.Namespace, settings: Mapping[str, str]) -> Surroundings:
     from sparkapp.checkpoint.config_map import ConfigMapRetainedStore, ConfigMapStore, ReportWriter, core_api
     from sparkapp.checkpoint.retained import FolderRetainedStore, RetainedStore
     from sparkapp.checkpoint.store import CheckpointStore, FileStore
     from sparkapp.spark.driver import Surroundings
-    from sparkapp.spark.session import close_session, create_session, session_settings
+    from sparkapp.spark.session import close_session, create_session
 
     store: CheckpointStore
     retained: RetainedStore
@@ -99,7 +107,7 @@ def _surroundings(job: Job, options: argparse.Namespace) -> Surroundings:
         store=store,
         retained=retained,
         write_report=write_report,
-        open_session=partial(create_session, session_settings(job, directory=options.job.parent)),
+        open_session=partial(create_session, settings),
         close_session=close_session,
         folder=folder or Path(tempfile.mkdtemp(prefix="kafkaspark-")),
         stateful_allowed=folder is not None,

@@ -1,4 +1,8 @@
-"""What the columns of a job in Avro or Protobuf are: fixed by the driver when an attempt starts."""
+"""What the columns of a job in Avro or Protobuf are: fixed by the driver when an attempt starts.
+
+The parsers of both are imported where they are needed: together they take a seventh of what a driver or a worker
+imports, and most jobs have neither.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +10,6 @@ from dataclasses import replace
 
 from sparkapp.model.job import Format, Job, Source
 from sparkapp.model.registry_access import RegistryAccess
-from sparkapp.source.avro import AvroDecoder, avro_reader_schema
-from sparkapp.source.protobuf import ProtobufDecoder, protobuf_reader_schema
 from sparkapp.source.registered_records import RegisteredDecoder
 from sparkapp.source.schema_registry import SchemaRegistry
 
@@ -40,14 +42,21 @@ def decoder_of(kind: Format, access: RegistryAccess, schema: str, side: str) -> 
     """
     registry, where = SchemaRegistry(access), f"the reader schema of the {side}"
     if kind is Format.PROTOBUF:
+        from sparkapp.source.protobuf import ProtobufDecoder
+
         return ProtobufDecoder(registry, schema, where=where)
+    from sparkapp.source.avro import AvroDecoder
+
     return AvroDecoder(registry, schema, where=where)
 
 
 def _fixed(source: Source, access: RegistryAccess, side: str, kind: Format, given: str) -> str:
     registry = SchemaRegistry(access)
     topic = source.topics[0] if source.topics else ""
-    find = protobuf_reader_schema if kind is Format.PROTOBUF else avro_reader_schema
+    if kind is Format.PROTOBUF:
+        from sparkapp.source.protobuf import protobuf_reader_schema as find
+    else:
+        from sparkapp.source.avro import avro_reader_schema as find
     schema = find(registry, topic=topic, side=side, given=given)
     decoder_of(kind, access, schema, side)
     return schema

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import logging
 import os
 import signal
@@ -135,6 +136,10 @@ class Driver:
             job, store=self._around.store, control=control, now=now(), retained=self._around.retained, engine=rewound
         )
         self._checkpoint_id = recovery.document.checkpoint_id
+        LOG.info(
+            "goes on after checkpoint %d: %d transactions of former attempts committed, %d aborted",
+            self._checkpoint_id, recovery.committed, recovery.aborted,
+        )  # fmt: skip
         progress.recovered(recovery)
         self._tell_recovery(recovery, reporter)
         retainer = self._retainer(recovery, reporter, stack)
@@ -157,6 +162,7 @@ class Driver:
         with contextlib.suppress(KafkaAccessError):
             # Not 0 until the first checkpoint: whoever waits for lag 0 would be told too early.
             reporter.update(lag_records=enumerator.measure_lag())
+        _import_late_ones()
         engine = MicroBatchEngine(
             job, spark=session.result(), enumerator=enumerator, coordinator=coordinator, function=function,
             folder=self._around.folder, stateful_allowed=self._around.stateful_allowed,
@@ -188,6 +194,7 @@ class Driver:
         if self._draining.is_set():
             return False
         engine.start()
+        LOG.info("the query runs")
         self._engine = engine
         if self._draining.is_set():
             engine.drain()
@@ -328,6 +335,12 @@ class Driver:
                 "TransactionsLost", "the broker had aborted pre-committed transactions; "
                 f"their source ranges are read and written again: {ranges}", warning=True,
             )  # fmt: skip
+
+
+def _import_late_ones() -> None:
+    """What PySpark imports when it first plans a stage in Python: a second of pandas, while the JVM comes up."""
+    for name in ("pandas", "pyspark.sql.pandas.functions"):
+        importlib.import_module(name)
 
 
 def run_until_signalled(driver: Driver) -> Termination:

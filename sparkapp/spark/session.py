@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
+import logging
 import os
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 from sparkapp.model import names
 from sparkapp.model.job import Job
 from sparkapp.spark.class_archive import with_class_archive
 from sparkapp.spark.transform import code_directory
+from sparkapp.spark.worker_daemon import VARIABLE, wanted_by
+
+LOG = logging.getLogger(__name__)
 
 _DEFAULTS = {
     # Larger batches, fewer crossings between the JVM and Python; lower it where records are far beyond 10 KB.
@@ -66,7 +71,8 @@ def session_settings(job: Job, *, directory: Path = Path(names.JOB_DIRECTORY)) -
             # Both: with 0.0.0.0 executors are told to connect to 0.0.0.0.
             "spark.driver.host": address,
             "spark.driver.bindAddress": address,
-            # The session is there before its executors are: the query is planned meanwhile.
+            # By default a context waits for four fifths of its executors, up to 30 s. Planning the query needs none of
+            # them, and the first tasks wait for the first executor by themselves.
             "spark.scheduler.minRegisteredResourcesRatio": "0",
         }
         settings |= json.loads(file.read_text(encoding="utf-8"))
@@ -78,20 +84,43 @@ def session_settings(job: Job, *, directory: Path = Path(names.JOB_DIRECTORY)) -
     code = code_directory()
     if Path(code).is_dir():
         settings["spark.executorEnv.PYTHONPATH"] = code
+    wanted = wanted_by(job.spec)
+    if wanted:
+        settings[f"spark.executorEnv.{VARIABLE}"] = wanted
     return with_class_archive(settings) | _ALWAYS
 
 
-def create_session(settings: dict[str, str]) -> SparkSession:
-    """Starts the JVM and connects; takes some seconds, executors and their Python come up in the background."""
-    # Spark's planner processes look only at the environment; without it they would run some other Python.
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+def start_jvm(settings: Mapping[str, str]) -> None:
+    """Begins to start the JVM, in a thread; :func:`create_session` with the same settings goes on with it.
+
+    Called by an attempt's program before it imports anything heavy, which takes Python as long as the JVM takes to come
+    up. There is no Spark context yet: that one asks for executors, and brokers and code are checked before it does.
+    """
+    _name_python()
+    conf = SparkConf(loadDefaults=False)
+    for name, value in settings.items():
+        conf.set(name, value)
+
+    def launch() -> None:
+        # Whatever goes wrong: the session starts a JVM where there is none, and tells what prevents it.
+        with suppress(Exception):
+            SparkContext._ensure_initialized(conf=conf)
+
+    threading.Thread(target=launch, name="jvm-start", daemon=True).start()
+
+
+def create_session(settings: Mapping[str, str]) -> SparkSession:
+    """Starts the JVM where none is up, and connects; executors and their Python come up in the background."""
+    _name_python()
     builder = SparkSession.builder
     for name, value in settings.items():
         builder = builder.config(name, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("WARN")
     tasks = int(settings["spark.default.parallelism"])
-    threading.Thread(target=_load_workers, args=(session, tasks), name="load-workers", daemon=True).start()
+    if not _is_local(session):
+        threading.Thread(target=_load_workers, args=(session, tasks), name="load-workers", daemon=True).start()
+    LOG.info("Spark %s is up", session.version)
     return session
 
 
@@ -99,7 +128,7 @@ def _load_workers(session: SparkSession, tasks: int) -> None:
     """Has each executor's Python daemon load what tasks need, seconds of CPU, while the driver plans the query."""
     nothing = session.range(0, tasks, 1, tasks).mapInArrow(_pass_on, "id BIGINT")
     # The first micro-batch would do it otherwise, and says what is wrong where it cannot be done.
-    with contextlib.suppress(Exception):
+    with suppress(Exception):
         nothing.write.format("noop").mode("overwrite").save()
 
 
@@ -109,12 +138,18 @@ def _pass_on(batches: Iterator[Any]) -> Iterator[Any]:
 
 def has_executors(session: SparkSession) -> bool:
     """Whether there is somebody to run tasks; the driver itself where the session is local."""
-    context = session.sparkContext
-    if context.master.startswith("local["):
-        return True
-    return bool(context._jsc.sc().getExecutorMemoryStatus().size() > 1)
+    return _is_local(session) or bool(session.sparkContext._jsc.sc().getExecutorMemoryStatus().size() > 1)
+
+
+def _is_local(session: SparkSession) -> bool:
+    return session.sparkContext.master.startswith("local[")
 
 
 def close_session(session: SparkSession) -> None:
     """Stops the session; in a cluster its executors go with it."""
     session.stop()
+
+
+def _name_python() -> None:
+    # Spark's planner processes look only at the environment; without it they would run some other Python.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)

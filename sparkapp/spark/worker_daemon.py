@@ -1,19 +1,22 @@
 """Spark's Python daemon with the heavy modules already imported: each worker is a fork that starts at once.
 
-A worker of its own would spend 3 s of CPU on pandas, pyarrow and the Kafka clients, and a job of parallelism P has 2 P
-of them (a reader and a writer for each task): on few cores that was most of a restart. Importing starts no thread and
-opens no connection, so forking afterwards is safe. Spark runs ``python -m`` this, by ``spark.python.daemon.module``.
+A worker of its own would spend 2 s of CPU on pyarrow, PySpark and the Kafka clients, and 2 s more on pandas where it
+needs that, and a job of parallelism P has 2 P of them (a reader and a writer for each task): on few cores that was most
+of a restart. Importing starts no thread and opens no connection, so forking afterwards is safe. Spark runs this by
+``spark.python.daemon.module``.
 """
 
 from __future__ import annotations
 
 import gc
 import importlib
+import os
 
 from pyspark.daemon import manager
 
+from sparkapp.model.job import Format, JobSpec
+
 PRELOADED = (
-    "pandas",
     "pyarrow",
     "pyspark.worker",
     "pyspark.sql.conversion",
@@ -26,11 +29,24 @@ PRELOADED = (
     "sparkapp.spark.registry_format",
     "sparkapp.spark.write_task",
 )
+VARIABLE = "KAFKASPARK_PRELOAD"
+"""Names what the workers of one job need beyond that; the session sets it."""
+_PARSERS = {Format.AVRO: "sparkapp.source.avro", Format.PROTOBUF: "sparkapp.source.protobuf"}
+
+
+def wanted_by(spec: JobSpec) -> str:
+    """What :data:`VARIABLE` is for a job; empty where its workers need nothing special.
+
+    Records pass through in Arrow without pandas; people's functions may be made of it.
+    """
+    source = spec.source
+    parsers = {_PARSERS[one] for one in (source.key_format, source.value_format) if one in _PARSERS}
+    return " ".join(sorted(parsers | ({"pandas"} if spec.transform.function else set())))
 
 
 def preload() -> None:
     """Imports what every worker needs and keeps the collector from touching (and so copying) it in the forks."""
-    for name in PRELOADED:
+    for name in (*PRELOADED, *os.environ.get(VARIABLE, "").split()):
         importlib.import_module(name)
     gc.collect()
     gc.freeze()

@@ -1,0 +1,134 @@
+"""What exactly once costs: EXACTLY_ONCE beside our own AT_LEAST_ONCE, at one checkpoint a second, in paired runs.
+
+    PYTHONPATH=tools python -m bench.checkpoint_cost                  # a throw-away broker
+    python -m bench.checkpoint_cost --bootstrap host:9092 --pairs 10 --output json
+
+One broker, one Spark session, one topic; a run copies it whole, in the order A B B A A B B A … The first two runs are
+not counted: they warm up, and tell how many records make a checkpoint of ``--interval`` seconds. There is a backlog all
+the time, so checkpoints follow each other without a pause and the rate is the engine's own. Each ratio is of two runs
+that were neighbours; the goal is at least 0.97. The checkpoint store is in memory, a write to it costs both nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+
+from bench.broker import broker_at
+from bench.spread import PairedRatio, Spread, alternating
+from bench.topic_copy import Run, TopicCopy
+from sparkapp.model.semantic import Semantic
+from sparkapp.native.batch import implementation
+
+GOAL = 0.97
+A, B = Semantic.EXACTLY_ONCE, Semantic.AT_LEAST_ONCE
+
+
+def main() -> int:
+    """Runs what the options say and prints the outcome; the exit status does not judge it."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--bootstrap", help="an existing broker; without it one is started")
+    parser.add_argument("--records", type=int, default=3_000_000)
+    parser.add_argument("--size", type=int, default=100, help="bytes a record")
+    parser.add_argument("--partitions", type=int, default=4)
+    parser.add_argument("--parallelism", type=int, default=2)
+    parser.add_argument("--interval", type=float, default=1.0, help="seconds that a checkpoint is to take")
+    parser.add_argument("--pairs", type=int, default=6)
+    parser.add_argument("--output", choices=["text", "json"], default="text")
+    options = parser.parse_args()
+    with broker_at(options.bootstrap, overrides={"log.retention.ms": "-1"}) as bootstrap:
+        copy = TopicCopy(
+            bootstrap=bootstrap, records=options.records, size=options.size, partitions=options.partitions,
+            parallelism=options.parallelism,
+        )  # fmt: skip
+        batch, runs = measure(copy, options)
+    report(batch, runs, options)
+    return 0
+
+
+def measure(copy: TopicCopy, options: argparse.Namespace) -> tuple[int, list[tuple[Run, Run]]]:
+    """Runs A and B in turns.
+
+    :returns: the records of a checkpoint, and the runs of EXACTLY_ONCE and AT_LEAST_ONCE, pair by pair.
+    """
+    source = copy.topic()
+    copy.load(source)
+    spark = copy.session()
+    try:
+        # A fifth a checkpoint leaves four of them to measure; the slower of the two says what fits into a second.
+        first = [copy.run(spark, source, semantic, batch=max(1, copy.records // 5)) for semantic in (B, A)]
+        batch = batch_of(min(run.warm for run in first), options.interval, copy.records)
+        tell(options, f"{batch:,} records a checkpoint; batch path: {implementation()}")
+        runs: list[tuple[Semantic, Run]] = []
+        for number, is_a in enumerate(alternating(options.pairs), 1):
+            semantic = A if is_a else B
+            run = copy.run(spark, source, semantic, batch=batch)
+            runs.append((semantic, run))
+            tell(options, f"run {number:2}  {semantic.value:14} warm {run.warm:>10,.0f}/s")
+    finally:
+        spark.stop()
+    return batch, paired(runs)
+
+
+def batch_of(rate: float, interval: float, records: int) -> int:
+    """Records of a checkpoint that takes ``interval`` seconds at ``rate``; few enough for three checkpoints a run."""
+    return max(1, min(round(rate * interval), records // 3))
+
+
+def paired(runs: Sequence[tuple[Semantic, Run]]) -> list[tuple[Run, Run]]:
+    """Neighbours as (EXACTLY_ONCE, AT_LEAST_ONCE), whichever came first."""
+    return [
+        (first[1], second[1]) if first[0] is A else (second[1], first[1])
+        for first, second in zip(runs[::2], runs[1::2], strict=True)
+    ]
+
+
+def checkpoint_seconds(run: Run) -> list[float]:
+    """What each checkpoint but the first took, from the end of the one before."""
+    return [later - earlier for earlier, later in zip(run.ends, run.ends[1:], strict=False)]
+
+
+def report(batch: int, runs: Sequence[tuple[Run, Run]], options: argparse.Namespace) -> None:
+    """Prints the ratios and where the time goes."""
+    ratio = PairedRatio.of([(a.warm, b.warm) for a, b in runs])
+    semantics = {A.value: [a for a, _ in runs], B.value: [b for _, b in runs]}
+    seconds = {
+        name: Spread.of([one for run in found for one in checkpoint_seconds(run)]) for name, found in semantics.items()
+    }
+    commits = {
+        name: Spread.of([one.commit_millis for run in found for one in run.completed[1:]])
+        for name, found in semantics.items()
+    }
+    if options.output == "json":
+        body = {
+            "records": options.records, "recordsACheckpoint": batch, "batchPath": implementation(),
+            "ratios": ratio.ratios, "mean": ratio.mean, "error": ratio.error, "median": ratio.median, "goal": GOAL,
+            "recordsPerSecond": {name: [run.warm for run in found] for name, found in semantics.items()},
+            "checkpointSeconds": {name: one and asdict(one) for name, one in seconds.items()},
+            "commitMillis": {name: one and asdict(one) for name, one in commits.items()},
+        }  # fmt: skip
+        print(json.dumps(body, indent=2))
+        return
+    for name, found in semantics.items():
+        rate, took, commit = Spread.of([run.warm for run in found]), seconds[name], commits[name]
+        if rate is not None and took is not None and commit is not None:
+            print(
+                f"{name:14} {rate.p50:>10,.0f} records/s; a checkpoint took {took.p50:.2f} s (p95 {took.p95:.2f}), "
+                f"its commits {commit.p50:.0f} ms (p95 {commit.p95:.0f})"
+            )
+    print(
+        f"EXACTLY_ONCE / AT_LEAST_ONCE: {ratio.mean:.3f} ± {ratio.error:.3f} (standard error, {len(ratio.ratios)} "
+        f"pairs; median {ratio.median:.3f}, {min(ratio.ratios):.3f} to {max(ratio.ratios):.3f}); goal: {GOAL} or more"
+    )
+
+
+def tell(options: argparse.Namespace, text: str) -> None:
+    """Where the outcome is JSON, what is told meanwhile goes elsewhere."""
+    print(text, file=sys.stderr if options.output == "json" else sys.stdout, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,210 @@
+"""Restarts of a job on the local cluster, watched from outside: pods, log, state ConfigMap and readers."""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+
+from bench.outage import Downstream, StableOffsets, SteadyRecords
+from bench.restart_marks import (
+    ASKED,
+    BEGUN,
+    DECIDED,
+    FLOWING,
+    OFFSETS_FREE,
+    free_again,
+    longest_silence,
+    marks_of_log,
+    marks_of_pods,
+)
+from bench.restarts import Kind, Restart
+from demo import installation
+from demo.environment import ClusterEnvironment
+from demo.kubectl import Kubectl
+from demo.watch import TimedOut, Watch
+from localcluster.errors import SetupError
+from sparkapp.model import names
+from tests.support.job_site import NAME, JobSite
+
+_START_SECONDS = 300.0
+_OPEN_SECONDS = 30.0
+
+
+class ClusterRestarts:
+    """See :class:`bench.restarts.Site`.
+
+    :param parallelisms: the present one and the one of the next rescale, in turns.
+    """
+
+    def __init__(
+        self,
+        *,
+        site: JobSite,
+        pods: Watch,
+        loader: SteadyRecords,
+        reader: Downstream,
+        offsets: StableOffsets,
+        parallelisms: tuple[int, int],
+    ) -> None:
+        self._site = site
+        self._pods = pods
+        self._loader = loader
+        self._reader = reader
+        self._offsets = offsets
+        self._parallelisms = parallelisms
+
+    @classmethod
+    @contextmanager
+    def begin(cls, options: argparse.Namespace) -> Iterator[ClusterRestarts]:
+        """A namespace, topics, a job that runs and records that come in; gone afterwards.
+
+        :raises SetupError: there is no cluster, or the job does not start.
+        """
+        environment = ClusterEnvironment.load()
+        installation.install(environment)
+        with ExitStack() as stack:
+            site = JobSite.make(environment, "recovery")
+            stack.callback(site.close)
+            pods = stack.enter_context(Watch(site.kubectl, "pods", f"--selector={names.LABEL_JOB}={NAME}"))
+            reader = stack.enter_context(Downstream(environment.bootstrap, site.sink))
+            offsets = stack.enter_context(StableOffsets(environment.bootstrap, site.sink))
+            loader = stack.enter_context(SteadyRecords(environment.bootstrap, site.source, options.rate))
+            pause = options.backoff
+            site.apply(
+                parallelism=options.parallelism,
+                checkpoint={"intervalSeconds": options.interval},
+                # Each kill is another failure in a row: with a factor the pause would soon be minutes.
+                restartPolicy={
+                    "backoff": {"initialSeconds": pause, "maxSeconds": max(1, pause), "multiplier": 1},
+                    "maxConsecutiveFailures": 0,
+                },
+            )
+            site.job.wait_ready(seconds=_START_SECONDS)
+            reader.await_beyond({}, seconds=_START_SECONDS)
+            yield cls(
+                site=site, pods=pods, loader=loader, reader=reader, offsets=offsets,
+                parallelisms=(options.parallelism, options.rescaled),
+            )  # fmt: skip
+
+    def kill(self) -> Restart:
+        """SIGKILL to every process of the driver's pod while a transaction is open."""
+        job = self._site.job
+
+        def act() -> float:
+            pod = names.driver_pod(NAME, job.attempt)
+            with ArmedKill(self._site.kubectl, pod, names.DRIVER_CONTAINER) as armed:
+                if not self._offsets.await_open(seconds=_OPEN_SECONDS):
+                    print("no transaction was open for long enough to be seen", file=sys.stderr)
+                return armed.fire()
+
+        return self._restart(Kind.KILL, act)
+
+    def rescale(self) -> Restart:
+        """``kubectl scale`` to the other parallelism."""
+        former, wanted = self._parallelisms
+        self._parallelisms = wanted, former
+
+        def act() -> float:
+            asked = time.time()
+            self._site.job.rescale(wanted)
+            return asked
+
+        return self._restart(Kind.RESCALE, act)
+
+    def judge(self) -> str:
+        """See :class:`bench.restarts.Site`."""
+        self._site.job.wait_read(self._loader.end(), seconds=_START_SECONDS)
+        verdict = self._site.judge()
+        if not verdict.exactly_once:
+            sys.exit(f"not exactly once: {verdict.explain()}")
+        self._site.assert_nothing_open()
+        return verdict.explain()
+
+    def _restart(self, kind: Kind, act: Callable[[], float]) -> Restart:
+        """
+        :param act: ends the life and says when it began to.
+        """
+        job = self._site.job
+        # Two checkpoints more: the life is at work, and what the last restart left behind is worked off.
+        attempt = job.wait_ready(seconds=_START_SECONDS)["attempt"]["id"]
+        checkpoint = job.wait_checkpoint(job.state.latest.checkpoint + 2, attempt=attempt, seconds=120).checkpoint
+        self._offsets.forget()
+        began, clock = time.time(), time.monotonic()
+        asked = act()
+        found = job.wait_going_on(clock, attempt=attempt + 1, checkpoint=checkpoint, seconds=_START_SECONDS)
+        claims = [one.at for one in job.state.history if one.attempt == attempt + 1]
+        # The former life was gone by then, and the new one had written nothing: what is beyond is the new one's.
+        flowing = self._reader.await_beyond(self._offsets.ends_before(_since_1970(claims[0])), seconds=60)
+        # The line about a checkpoint is written when it is complete, a moment after readers see it.
+        job.wait_checkpoint(found.checkpoint + 1, attempt=attempt + 1, seconds=120)
+        log = self._site.kubectl.run(
+            "logs", names.driver_pod(NAME, attempt + 1), f"--container={names.DRIVER_CONTAINER}", "--timestamps"
+        )
+        seen = [(_since_1970(one.at), one.object) for one in self._pods.seen if one.at >= clock]
+        marks = {
+            **marks_of_log(log.splitlines()), **marks_of_pods(seen, NAME, attempt + 1),
+            ASKED: asked, FLOWING: flowing,
+        }  # fmt: skip
+        # The log tells it by the same clock without the watch's delay; without the log, the watch does.
+        marks.setdefault(DECIDED, _since_1970(found.at))
+        free = free_again(self._offsets.samples(began), begun=marks.get(BEGUN, _since_1970(claims[0])))
+        if free is not None:
+            marks[OFFSETS_FREE] = free
+        return Restart(
+            kind=kind,
+            attempt=attempt + 1,
+            marks=marks,
+            silence=longest_silence(self._reader.arrivals(asked - 10), since=asked, until=flowing),
+            stable_seconds=None if free is None else free - asked,
+        )
+
+
+class ArmedKill:
+    """SIGKILL to every process of a container, within milliseconds of a word; a context manager.
+
+    ``kubectl exec`` takes some tenths of a second, in which a transaction has long ended: here the command waits inside
+    the container already. What it kills is what :meth:`demo.kubectl.Kubectl.kill_processes` does.
+    """
+
+    def __init__(self, kubectl: Kubectl, pod: str, container: str) -> None:
+        script = "echo armed; read -r _ && kill -9 -1"
+        self._pod = pod
+        self._process = subprocess.Popen(
+            kubectl.command("exec", "--stdin", pod, f"--container={container}", "--", "bash", "-c", script),
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+            env=kubectl.process_environment(),
+        )  # fmt: skip
+
+    def __enter__(self) -> ArmedKill:
+        assert self._process.stdout is not None
+        if self._process.stdout.readline().strip() != "armed":
+            self._process.kill()
+            raise SetupError(f"kubectl exec does not reach pod {self._pod}")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.kill()
+        self._process.wait(10)
+
+    def fire(self) -> float:
+        """Sends the word; returns when, in seconds since 1970.
+
+        :raises TimedOut: the container does not end.
+        """
+        assert self._process.stdin is not None
+        at = time.time()
+        self._process.stdin.write("now\n")
+        self._process.stdin.flush()
+        try:
+            self._process.wait(30)
+        except subprocess.TimeoutExpired as late:
+            raise TimedOut(f"the processes of pod {self._pod} do not end") from late
+        return at
+
+
+def _since_1970(monotonic: float) -> float:
+    return time.time() - time.monotonic() + monotonic

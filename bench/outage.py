@@ -1,0 +1,232 @@
+"""What clients of the topics see while a job is down: a reader, the last stable offsets, and records coming in."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+import uuid
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Self
+
+from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec
+
+from demo.loader import PacedLoader
+from demo.watch import TimedOut
+from tests.support.job_site import numbered
+
+Offsets = Mapping[int, int]
+
+ENDLESS = 1_000_000_000
+_BETWEEN_SAMPLES = 0.02
+
+
+class SteadyRecords(PacedLoader):
+    """Records that the oracle can find again, ``rate`` a second, until somebody says :meth:`end`; a context manager."""
+
+    def __init__(self, bootstrap: str, topic: str, rate: float) -> None:
+        self._over = threading.Event()
+        numbers = itertools.takewhile(lambda _: not self._over.is_set(), itertools.count())
+        super().__init__(bootstrap, topic, numbered(numbers), total=ENDLESS, rate=rate)
+
+    def end(self) -> int:
+        """No more; returns how many the broker has stored.
+
+        :raises SetupError: it did not take them all.
+        """
+        self._over.set()
+        return self.finish(60)
+
+
+def partitions_of(client: Consumer | AdminClient, topic: str) -> list[int]:
+    """The partitions of a topic; one that was created a moment ago is awaited.
+
+    :raises TimedOut: they do not become known.
+    """
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        found = client.list_topics(topic, timeout=30).topics[topic]
+        if found.error is None and found.partitions and all(one.leader >= 0 for one in found.partitions.values()):
+            return sorted(found.partitions)
+        time.sleep(0.05)
+    raise TimedOut(f"topic {topic} has no leaders")
+
+
+class Downstream:
+    """A read_committed reader that notes when it got which offsets; a context manager.
+
+    Offsets tell whose a record is; its timestamp does not, for a job may pass on the source's.
+    """
+
+    def __init__(self, bootstrap: str, topic: str) -> None:
+        self._consumer = Consumer(
+            {
+                "bootstrap.servers": bootstrap,
+                "group.id": f"bench-{uuid.uuid4().hex}",
+                "isolation.level": "read_committed",
+                "enable.auto.commit": False,
+                "auto.offset.reset": "error",
+                "fetch.wait.max.ms": 50,
+            }
+        )
+        self._consumer.assign([TopicPartition(topic, number, 0) for number in partitions_of(self._consumer, topic)])
+        self._arrivals: list[tuple[float, Offsets]] = []
+        self._failure = ""
+        self._changed = threading.Condition()
+        self._closed = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="downstream", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._closed.set()
+        self._thread.join(timeout=10)
+        self._consumer.close()
+
+    def arrivals(self, since: float) -> list[float]:
+        """Moments at which records came, one for all that came together."""
+        with self._changed:
+            return [at for at, _ in self._arrivals if at >= since]
+
+    def await_beyond(self, ends: Offsets, *, seconds: float) -> float:
+        """Blocks until a record is there at or beyond the ends of the partitions; returns when it came.
+
+        :param ends: an offset for each partition; one that is missing is 0.
+        :raises TimedOut: none came.
+        """
+        deadline = time.monotonic() + seconds
+        with self._changed:
+            while True:
+                if self._failure:
+                    raise TimedOut(f"the reader failed: {self._failure}")
+                found = next((at for at, last in self._arrivals if _is_beyond(last, ends)), None)
+                if found is not None:
+                    return found
+                left = deadline - time.monotonic()
+                if left <= 0:
+                    raise TimedOut(f"no new record for readers within {seconds:.0f} s")
+                self._changed.wait(left)
+
+    def _run(self) -> None:
+        try:
+            while not self._closed.is_set():
+                self._poll()
+        except Exception as error:  # told by whoever waits
+            with self._changed:
+                self._failure = str(error)
+                self._changed.notify_all()
+
+    def _poll(self) -> None:
+        messages = self._consumer.consume(10_000, timeout=0.05)
+        at = time.time()
+        last: dict[int, int] = {}
+        for message in messages:
+            error = message.error()
+            if error is None:
+                last[message.partition()] = message.offset()
+            elif error.code() != KafkaError._PARTITION_EOF and not error.retriable():
+                raise TimedOut(error.str())
+        if last:
+            with self._changed:
+                self._arrivals.append((at, last))
+                self._changed.notify_all()
+
+
+class StableOffsets:
+    """Samples of a topic's last stable offsets and high watermarks; a context manager."""
+
+    def __init__(self, bootstrap: str, topic: str) -> None:
+        self._admin = AdminClient({"bootstrap.servers": bootstrap, "client.id": "kafkaspark-bench"})
+        self._asked = {
+            TopicPartition(topic, number): OffsetSpec.latest() for number in partitions_of(self._admin, topic)
+        }
+        self._samples: list[tuple[float, Offsets, Offsets]] = []
+        self._changed = threading.Condition()
+        self._closed = threading.Event()
+        self._failure = ""
+        self._thread = threading.Thread(target=self._run, name="stable offsets", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._closed.set()
+        self._thread.join(timeout=40)
+
+    def samples(self, since: float) -> list[tuple[float, Offsets, Offsets]]:
+        """Moment, last stable offsets and high watermarks, oldest first."""
+        with self._changed:
+            return [one for one in self._samples if one[0] >= since]
+
+    def ends_before(self, moment: float) -> Offsets:
+        """The high watermarks in the last sample before a moment.
+
+        :raises TimedOut: there is none.
+        """
+        with self._changed:
+            found = [ends for at, _, ends in self._samples if at <= moment]
+        if not found:
+            raise TimedOut(f"no sample of the partitions' ends: {self._failure or 'too early'}")
+        return found[-1]
+
+    def forget(self) -> None:
+        """Lets go of the samples so far."""
+        with self._changed:
+            self._samples.clear()
+
+    def await_open(self, *, seconds: float) -> bool:
+        """Blocks until readers are held back by an open transaction; False where that did not come in time.
+
+        :raises TimedOut: it cannot be told, for the broker does not answer.
+        """
+        deadline = time.monotonic() + seconds
+        began = time.time()
+        with self._changed:
+            while True:
+                last = self._samples[-1] if self._samples else None
+                if last is not None and last[0] >= began and _held(last):
+                    return True
+                left = deadline - time.monotonic()
+                if left <= 0 and self._failure:
+                    raise TimedOut(f"the last stable offsets cannot be read: {self._failure}")
+                if left <= 0:
+                    return False
+                self._changed.wait(left)
+
+    def _run(self) -> None:
+        while not self._closed.is_set():
+            try:
+                # In this order: what is written in between looks like no hold, never like one.
+                ends = self._ends(IsolationLevel.READ_UNCOMMITTED)
+                stable = self._ends(IsolationLevel.READ_COMMITTED)
+            except KafkaException as error:
+                # A new topic's leaders are not known everywhere at once; what lasts is told by whoever waits.
+                self._failure = str(error)
+            else:
+                self._failure = ""
+                with self._changed:
+                    self._samples.append((time.time(), stable, ends))
+                    self._changed.notify_all()
+            self._closed.wait(_BETWEEN_SAMPLES)
+
+    def _ends(self, level: IsolationLevel) -> Offsets:
+        futures = self._admin.list_offsets(self._asked, isolation_level=level, request_timeout=30)
+        return {one.partition: future.result().offset for one, future in futures.items()}
+
+
+def _held(sample: tuple[float, Offsets, Offsets]) -> bool:
+    _, stable, ends = sample
+    return any(stable[partition] < end for partition, end in ends.items())
+
+
+def _is_beyond(last: Offsets, ends: Offsets) -> bool:
+    return any(offset >= ends.get(partition, 0) for partition, offset in last.items())

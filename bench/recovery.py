@@ -1,0 +1,86 @@
+"""How long a job is down: seconds from kill -9 of its driver, or from a rescale, until readers get records again.
+
+    PYTHONPATH=tools python -m bench.recovery --repetitions 10            # the cluster of make cluster-up images
+    PYTHONPATH=tools python -m bench.recovery --local --repetitions 10    # processes of this machine alone
+
+With records coming in steadily, and told as p50, p95 and the highest:
+
+*kill to flowing*: from SIGKILL of every process of the driver to the first record that a read_committed reader gets of
+what the next life has written. *last stable offset free*: from the same moment until nothing that the killed life wrote
+holds readers back, sampled; the signal is sent while a transaction is open. *rescale to flowing*: from ``kubectl
+scale``. *silence*: the longest time without a record for a reader, which is what people notice.
+
+Where the seconds go is told phase by phase, from the pods' states, the driver's log and the state ConfigMap. In
+``--local`` the driver is started again at once, without a pod, an executor or the image's class archive: what is left
+is the engine's own part. At the end source and sink are compared: figures of a job that loses records mean nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from contextlib import ExitStack
+
+from bench.restarts import Restarts, Site
+from localcluster.errors import SetupError
+
+
+def main() -> int:
+    """Runs what the options say and prints the outcome; the exit status does not judge the seconds."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--repetitions", type=int, default=10, help="of a kill, and of a rescale")
+    parser.add_argument("--only", choices=["kill", "rescale"], help="one of the two; default: in turns")
+    parser.add_argument("--rate", type=float, default=500.0, help="records a second that come in")
+    parser.add_argument("--interval", type=int, default=1, help="seconds between checkpoints")
+    parser.add_argument("--parallelism", type=int, default=2)
+    parser.add_argument("--rescaled", type=int, default=3, help="the other parallelism, in turns with the first")
+    parser.add_argument(
+        "--backoff", type=int, default=5, help="spec.restartPolicy.backoff.initialSeconds, never growing"
+    )
+    parser.add_argument("--local", action="store_true", help="processes of this machine instead of the cluster")
+    parser.add_argument("--bootstrap", help="with --local: an existing broker; without it one is started")
+    parser.add_argument("--output", choices=["text", "json"], default="text")
+    options = parser.parse_args()
+    restarts = Restarts()
+    try:
+        with ExitStack() as stack:
+            verdict = measure(site_of(options, stack), restarts, options)
+    except SetupError as error:
+        print(error.report(), file=sys.stderr)
+        return 1
+    finally:
+        # What was measured before something went wrong is worth as much.
+        if restarts.found:
+            print(json.dumps(restarts.as_json(), indent=2) if options.output == "json" else f"\n{restarts.tables()}")
+    print(verdict, file=sys.stderr if options.output == "json" else sys.stdout)
+    return 0
+
+
+def measure(site: Site, restarts: Restarts, options: argparse.Namespace) -> str:
+    """Kills and rescales in turns.
+
+    :returns: the count of records at the end.
+    """
+    acts = {"kill": site.kill, "rescale": site.rescale}
+    wanted = [options.only] if options.only else ["kill"] if options.local else ["kill", "rescale"]
+    for number in range(1, options.repetitions + 1):
+        for name in wanted:
+            restarts.found.append(acts[name]())
+            print(f"{number:3}  {restarts.found[-1].line()}", file=sys.stderr, flush=True)
+    return site.judge()
+
+
+def site_of(options: argparse.Namespace, stack: ExitStack) -> Site:
+    """The cluster's job or the local one, at work; ends with the stack."""
+    if options.local:
+        from bench.local_restarts import LocalRestarts
+
+        return stack.enter_context(LocalRestarts.begin(options))
+    from bench.cluster_restarts import ClusterRestarts
+
+    return stack.enter_context(ClusterRestarts.begin(options))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,69 @@
+"""Settings of a session: what the job decides, what people may override, and what nothing overrides."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from sparkapp.model import names
+from sparkapp.model.job import Format, Job, JobSpec, KafkaCluster, Sink, Source, Transform
+from sparkapp.spark.session import session_settings
+
+JOB = Job(
+    namespace="ns", name="job", uid="u", generation=1, attempt=1,
+    spec=JobSpec(
+        kafka=KafkaCluster(bootstrap_servers="none:1"), source=Source(topics=("in",), group_id="g"),
+        transform=Transform(), sink=Sink(topic="out", transactional_id_prefix="p"), parallelism=3,
+    ),
+)  # fmt: skip
+PRELOAD = "spark.executorEnv.KAFKASPARK_PRELOAD"
+RATIO = "spark.scheduler.minRegisteredResourcesRatio"
+
+
+def reading(key: Format, value: Format) -> Job:
+    source = replace(JOB.spec.source, key_format=key, value_format=value)
+    return replace(JOB, spec=replace(JOB.spec, source=source))
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "expected"),
+    [
+        (Format.STRING, Format.AVRO, "sparkapp.source.avro"),
+        (Format.PROTOBUF, Format.PROTOBUF, "sparkapp.source.protobuf"),
+        (Format.PROTOBUF, Format.AVRO, "sparkapp.source.avro sparkapp.source.protobuf"),
+        (Format.RAW, Format.JSON, None),
+    ],
+)
+def test_workers_import_the_parsers_of_the_jobs_formats(key: Format, value: Format, expected: str | None) -> None:
+    assert session_settings(reading(key, value), directory=Path("/nowhere")).get(PRELOAD) == expected
+
+
+def test_workers_of_a_function_import_pandas() -> None:
+    function = replace(JOB.spec, transform=Transform(function="module:function"))
+    assert session_settings(replace(JOB, spec=function), directory=Path("/nowhere"))[PRELOAD] == "pandas"
+
+
+def test_a_job_without_registered_formats_imports_no_parser() -> None:
+    program = "import sys, sparkapp.source.reader_schema; print(*{'fastavro', 'google.protobuf'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == []
+
+
+def test_planning_waits_for_no_executor_unless_the_job_asks_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("KAFKASPARK_POD_IP", "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"):
+        monkeypatch.setenv(name, "1")
+    file = tmp_path / names.SPARK_CONF_KEY
+    file.write_text(json.dumps({"spark.speculation": "true"}))
+    settings = session_settings(JOB, directory=tmp_path)
+    assert settings[RATIO] == "0"
+    assert settings["spark.speculation"] == "false", "the protocol's own settings win"
+
+    file.write_text(json.dumps({RATIO: "1"}))
+    assert session_settings(JOB, directory=tmp_path)[RATIO] == "1"
