@@ -142,7 +142,7 @@ def has_executors(session: SparkSession) -> bool:
 
 
 def _is_local(session: SparkSession) -> bool:
-    return session.sparkContext.master.startswith("local[")
+    return bool(session.sparkContext.master.startswith("local["))
 
 
 def close_session(session: SparkSession) -> None:
