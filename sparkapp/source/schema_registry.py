@@ -30,7 +30,7 @@ from sparkapp.model.registry_access import (
 )
 
 if TYPE_CHECKING:
-    from confluent_kafka.schema_registry import Schema, SchemaRegistryClient, SchemaRegistryError
+    from confluent_kafka.schema_registry import Schema, SchemaReference, SchemaRegistryClient, SchemaRegistryError
 
 _PAUSE = 0.5
 AVRO, PROTOBUF = "AVRO", "PROTOBUF"
@@ -189,13 +189,20 @@ def _form(compiled: bool) -> str | None:
 
 
 def _schema_of(found: Schema) -> RegisteredSchema:
-    """:raises ValueError: the client takes any JSON object for a schema, and leaves out what it lacks."""
-    named = [(one.name, one.subject, one.version) for one in found.references or ()]
-    if found.schema_str is None or any(None in one for one in named):
-        msg = f"it has no text, or references that name none: {found}"
+    """:raises ValueError: the client takes any JSON object for a schema, and leaves empty what it lacks."""
+    if found.schema_str is None:
+        msg = "it has no text"
         raise ValueError(msg)
     return RegisteredSchema(
         text=found.schema_str,
         kind=found.schema_type or AVRO,
-        references=tuple(Reference(str(name), str(subject), int(version)) for name, subject, version in named),
+        references=tuple(_reference_of(one) for one in found.references or ()),
     )
+
+
+def _reference_of(found: SchemaReference) -> Reference:
+    """:raises ValueError: it refers to nothing."""
+    if found.name is None or found.subject is None or found.version is None:
+        msg = f"it has a reference without a name, a subject or a version: {found}"
+        raise ValueError(msg)
+    return Reference(found.name, found.subject, int(found.version))
