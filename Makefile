@@ -56,18 +56,10 @@ integration: setup ## tests against a real broker and a real Spark on this machi
 e2e: fresh cluster-up images ## tests on the real cluster: crashes, rescales, every record counted
 	$(PY) -m pytest tests/e2e -q -m e2e --timeout=900
 
-# The cluster's tests have the machine to themselves. The other three run side by side, for each waits more than it works;
-# the JVMs give way to the tests with tight deadlines.
+# The cluster's tests have the machine to themselves; the others run side by side.
 test: fresh lint cluster-up images ## everything: lint, types, contracts and all tests
 	$(PY) -m pytest -q -m e2e
-	@mkdir -p artifacts; status=0; \
-	echo "tests with Spark; beside them, into artifacts/, those of protocol and units, and those of parts with a broker:"; \
-	$(PY) -m pytest -q tests/unit tests/property tests/conformance >artifacts/protocol.log 2>&1 & first=$$!; \
-	$(PY) -m pytest -q tests/integration -m "not spark" >artifacts/parts.log 2>&1 & second=$$!; \
-	nice -n 5 $(PY) -m pytest -q -m "spark and not e2e" || status=1; \
-	wait $$first || status=1; wait $$second || status=1; \
-	for log in protocol parts; do echo "tests in artifacts/$$log.log:"; grep -v '|FAIL|\||TERMINATE|' artifacts/$$log.log; done; \
-	exit $$status
+	$(PY) -m tests.streams
 
 demo: fresh ## the main job: a real job survives kills and rescales, every record counted once (KEEP=1 leaves it running)
 	@$(PY) -m demo $(if $(KEEP),--keep) $(ARGS)

@@ -42,6 +42,15 @@ def record_of(live: Live, attempt: int, uid: str) -> AttemptRecord | None:
     return next((one for one in live.records if one.attempt == attempt and one.owner_uid == uid), None)
 
 
+def unused_claims(observation: Observation, live: Live) -> tuple[AttemptRecord, ...]:
+    """ConfigMaps of attempts that nothing else has ever heard of: an operator is about to create the driver, or ended
+    just before. Two operators that act at once must not both start one, so a young claim is somebody's."""
+    document = live.state.document
+    known = max(current_attempt(observation), document.attempt if document is not None else 0)
+    uid = observation.job.identity.uid
+    return tuple(record for record in live.records if record.owner_uid == uid and record.attempt > known)
+
+
 def attempts_ran(observation: Observation, live: Live) -> bool:
     """True where this life of the resource has had an attempt, by any account."""
     uid = observation.job.identity.uid

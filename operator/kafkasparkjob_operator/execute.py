@@ -8,7 +8,7 @@ from typing import Any
 
 from kafkasparkjob_operator.cluster import Body, Cluster, ClusterError, ObjectConflict, ObjectExists, ObjectRefused
 from kafkasparkjob_operator.identity import JobIdentity, owned_by_former_job, owner_uid
-from kafkasparkjob_operator.plan import CreateState, DeleteAttemptRecord, DeletePod, StartAttempt
+from kafkasparkjob_operator.plan import CreateState, DeleteAttemptRecord, DeletePod, StartAttempt, WithdrawClaim
 from kafkasparkjob_operator.resources.access import role, role_binding, service_account
 from kafkasparkjob_operator.resources.config_maps import (
     attempt_config_map,
@@ -91,7 +91,7 @@ class Executor:
     async def delete_pod(self, action: DeletePod, job: JobIdentity) -> None:
         await self.guard().delete("Pod", job.namespace, action.name, uid=action.uid)
 
-    async def delete_record(self, action: DeleteAttemptRecord, job: JobIdentity) -> None:
+    async def delete_record(self, action: DeleteAttemptRecord | WithdrawClaim, job: JobIdentity) -> None:
         await self.guard().delete("ConfigMap", job.namespace, names.attempt_config_map(job.name, action.attempt))
 
     async def _ensure(self, manifest: Mapping[str, Any], job: JobIdentity) -> None:

@@ -74,7 +74,10 @@ class Leadership:
         """One attempt to renew or to take over."""
         began = self._clock()
         try:
-            if await self._acquired():
+            acquired = await self._acquired()
+            # A lapse that ends here is told all the same: what was left undone in it has to be looked at again.
+            self._tell()
+            if acquired:
                 # Counted from before the request: the lease is no longer than others see it.
                 self._renewed_at = began
             else:

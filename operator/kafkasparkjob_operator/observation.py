@@ -35,12 +35,14 @@ class AttemptRecord:
     """An attempt's ConfigMap: proof that the number was given away, and the spec that it was started with.
 
     :param owner_uid: the life of the resource that the attempt was started for.
+    :param created: by the API server's clock; None where it cannot be read.
     """
 
     attempt: int
     owner_uid: str
     generation: int
     spec: Mapping[str, Any]
+    created: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,7 +135,10 @@ def attempt_record(body: Mapping[str, Any]) -> AttemptRecord | None:
         generation, spec = int(recorded["generation"]), dict(recorded["spec"])
     except (ValueError, TypeError, KeyError):
         generation, spec = 0, {}
-    return AttemptRecord(attempt=int(label), owner_uid=owner_uid(body), generation=generation, spec=spec)
+    created = parse_time(body["metadata"].get("creationTimestamp"))
+    return AttemptRecord(
+        attempt=int(label), owner_uid=owner_uid(body), generation=generation, spec=spec, created=created
+    )
 
 
 def _role(body: Mapping[str, Any]) -> str:

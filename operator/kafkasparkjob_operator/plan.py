@@ -16,6 +16,16 @@ class CreateState:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WithdrawClaim:
+    """Delete, before another attempt is started, the ConfigMap of one whose driver was never created.
+
+    A pod that an operator creates for it after a long standstill lacks its volume then, and can never run.
+    """
+
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StartAttempt:
     """Create everything that an attempt needs, its driver last."""
 
@@ -40,7 +50,7 @@ class DeleteAttemptRecord:
     attempt: int
 
 
-Action = CreateState | StartAttempt | DeletePod | DeleteAttemptRecord
+Action = CreateState | WithdrawClaim | StartAttempt | DeletePod | DeleteAttemptRecord
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,7 +19,7 @@ from kafkasparkjob_operator.merge_patch import merge_patch
 from kafkasparkjob_operator.metrics import OperatorMetrics
 from kafkasparkjob_operator.observation import JobResource, Observation, live_observation
 from kafkasparkjob_operator.phases import plan
-from kafkasparkjob_operator.plan import CreateState, DeleteAttemptRecord, DeletePod, Plan, StartAttempt
+from kafkasparkjob_operator.plan import CreateState, DeleteAttemptRecord, DeletePod, Plan, StartAttempt, WithdrawClaim
 from kafkasparkjob_operator.pod_view import pod_view
 from kafkasparkjob_operator.starting import refused_start
 from kafkasparkjob_operator.watch_monitor import WatchMonitor
@@ -166,13 +166,15 @@ class Reconciler:
         )
 
     async def _create(self, observation: Observation, the_plan: Plan) -> Mapping[str, Any]:
-        """Carries out what creates; the status that follows."""
+        """Carries out what creates, and what must be done before; the status that follows."""
         job = observation.job
         status = dict(the_plan.status or {})
         try:
             for action in the_plan.actions:
                 if isinstance(action, CreateState):
                     await self._executor.create_state(action, job.identity)
+                elif isinstance(action, WithdrawClaim):
+                    await self._executor.delete_record(action, job.identity)
                 elif isinstance(action, StartAttempt):
                     pod = await self._executor.start(action, job.identity)
                     status["attempt"] = {**status["attempt"], "driverPodUID": pod["metadata"]["uid"]}

@@ -7,14 +7,14 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from kafkasparkjob_operator.attempts import attempts_ran, current_attempt, next_attempt, record_of
+from kafkasparkjob_operator.attempts import attempts_ran, current_attempt, next_attempt, record_of, unused_claims
 from kafkasparkjob_operator.clock import format_time, parse_time
 from kafkasparkjob_operator.conditions import ConditionStatus, ConditionType
 from kafkasparkjob_operator.endings import Outcome
 from kafkasparkjob_operator.events import JobEvent
 from kafkasparkjob_operator.identity import JobKey
 from kafkasparkjob_operator.observation import AttemptRecord, JobResource, Live, Observation
-from kafkasparkjob_operator.plan import Action, CreateState, DeleteAttemptRecord, StartAttempt
+from kafkasparkjob_operator.plan import Action, CreateState, DeleteAttemptRecord, StartAttempt, WithdrawClaim
 from kafkasparkjob_operator.state_view import StateKind, state_missing
 from kafkasparkjob_operator.status import JobState, StatusDraft
 from kafkasparkjob_operator.workload import Wanted, wanted_from_resource
@@ -24,6 +24,8 @@ from sparkapp.model.errors import ConfigurationError, KafkaSparkJobError
 LOOK_AT_STATE_AGAIN = 30.0
 """A refused state may be restored by hand; nothing tells us."""
 AWAIT_COLLECTION = 2.0
+AWAIT_CLAIMANT = 10.0
+"""An attempt's ConfigMap is followed by its driver pod at once; so long is waited for one whose pod is not there."""
 
 
 class StopReason(StrEnum):
@@ -103,6 +105,9 @@ def decide_start(
         return refusal
     if not clear:
         return Decision(ready=True)
+    left = _claimant_seconds(draft, observation, live)
+    if left > 0:
+        return Decision(look_again_after=left)
     return _start(draft, observation, live, wanted, chosen)
 
 
@@ -197,6 +202,15 @@ def _prefix_in_use(draft: StatusDraft, rival: JobKey | None, wanted: Wanted) -> 
     return Decision(look_again_after=LOOK_AT_STATE_AGAIN)
 
 
+def _claimant_seconds(draft: StatusDraft, observation: Observation, live: Live) -> float:
+    """How long another operator that has just claimed the next number may still take to create its driver.
+
+    Where the clocks of API server and operator disagree by more, nobody is waited for; the claim is withdrawn then.
+    """
+    ages = ((draft.now - one.created).total_seconds() for one in unused_claims(observation, live) if one.created)
+    return max((AWAIT_CLAIMANT - age for age in ages if age >= 0), default=0.0)
+
+
 def _start(draft: StatusDraft, observation: Observation, live: Live, wanted: Wanted, chosen: AttemptRecord) -> Decision:
     job = observation.job
     number = next_attempt(observation, live)
@@ -205,12 +219,14 @@ def _start(draft: StatusDraft, observation: Observation, live: Live, wanted: Wan
     if live.state.kind is StateKind.ABSENT:
         actions.append(CreateState())
         draft.condition(ConditionType.STATE_VALID, ConditionStatus.TRUE, reason="Created")
+    claims = unused_claims(observation, live)
+    actions.extend(WithdrawClaim(attempt=claim.attempt) for claim in claims)
     actions.append(StartAttempt(attempt=number, generation=chosen.generation, wanted=wanted, resource_spec=chosen.spec))
     # The last one stays: should the pod's creation be all that is lost, its number is still known to be taken.
     actions.extend(
         DeleteAttemptRecord(attempt=record.attempt)
         for record in live.records
-        if record.owner_uid == job.identity.uid and record.attempt < number - 1
+        if record.owner_uid == job.identity.uid and record.attempt < number - 1 and record not in claims
     )
     _announce(draft, number, reason, wanted)
     pod = names.driver_pod(job.identity.name, number)

@@ -12,6 +12,7 @@ from sparkapp.model import names
 from sparkapp.model.checkpoint import CheckpointDocument
 from sparkapp.model.checkpoint_codec import decode
 from sparkapp.model.errors import CheckpointCorrupt, CheckpointForeign, CheckpointMissing, KafkaSparkJobError
+from sparkapp.model.state_config_map import document_text, way_back
 
 
 class StateKind(Enum):
@@ -44,15 +45,16 @@ def state_view(body: Mapping[str, Any] | None, job: JobIdentity) -> StateView:
     if owned_by_former_job(body, job):
         return StateView(kind=StateKind.COLLECTED)
     uid = (body["metadata"].get("annotations") or {}).get(ANNOTATION_JOB_UID, "")
-    text = (body.get("data") or {}).get(names.CHECKPOINT_KEY)
+    name = names.state_config_map(job.name)
     # A document names its job itself; without one the annotation has to.
-    if uid != job.uid and (uid or text is None):
+    if uid != job.uid and (uid or names.CHECKPOINT_KEY not in (body.get("data") or {})):
         made_for = f"made for a job with UID {uid!r}, this job's is {job.uid!r}" if uid else "not made for this job"
-        msg = f"ConfigMap {names.state_config_map(job.name)} is there, and was {made_for}"
+        msg = f"ConfigMap {name} is there, and was {made_for}"
         return StateView(kind=StateKind.REFUSED, error=CheckpointForeign(msg))
-    if text is None:
-        return StateView(kind=StateKind.EMPTY)
     try:
+        text = document_text(name, body.get("data"), body.get("binaryData"))
+        if text is None:
+            return StateView(kind=StateKind.EMPTY)
         return StateView(kind=StateKind.VALID, document=decode(text, job_uid=job.uid))
     except (CheckpointCorrupt, CheckpointForeign) as error:
         return StateView(kind=StateKind.REFUSED, error=error)
@@ -64,4 +66,4 @@ def state_missing(job: JobIdentity, *, attempts: int, checkpoint: int) -> Checkp
         f"ConfigMap {names.state_config_map(job.name)} is gone or empty, although {attempts} attempt(s) ran"
         f" and checkpoint {checkpoint} was reported"
     )
-    return CheckpointMissing(msg)
+    return CheckpointMissing(msg, remedy=way_back(job.namespace, job.name))

@@ -18,6 +18,8 @@ CLIENT_SECONDS = 150
 CONNECT_SECONDS = 5
 """A watch ends itself now and then, so that one that has died silently is replaced (kopf issues 698 and 955)."""
 REQUEST_SECONDS = 60
+ERROR_PAUSES = (1, 1, 2, 3, *[5] * 60)
+"""Seconds between tries while the API server is away or refuses: never long, for nothing is heard meanwhile."""
 
 
 class _NoDiffBase(kopf.DiffBaseStorage):  # type: ignore[misc, unused-ignore]
@@ -62,6 +64,7 @@ def watch_settings() -> kopf.OperatorSettings:
     settings.watching.label_selectors["", "v1", "configmaps"] = f"{names.LABEL_JOB},{names.LABEL_ROLE}={ROLE_REPORT}"
     settings.networking.request_timeout = REQUEST_SECONDS
     settings.networking.connect_timeout = CONNECT_SECONDS
+    settings.networking.error_backoffs = ERROR_PAUSES
     settings.posting.enabled = False
     # Without it kopf would watch CRDs and namespaces, which needs rights over the whole cluster.
     settings.scanning.disabled = True

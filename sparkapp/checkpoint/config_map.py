@@ -6,6 +6,7 @@ The only importer of the Kubernetes client in the application.
 from __future__ import annotations
 
 import base64
+import json
 import logging
 import time
 from collections.abc import Callable, Collection, Mapping
@@ -21,14 +22,18 @@ from sparkapp.model.errors import (
     CheckpointConflict,
     CheckpointError,
     CheckpointMissing,
+    CheckpointRefused,
     CheckpointStoreUnavailable,
+    CheckpointTooLarge,
     CommandRefused,
 )
+from sparkapp.model.state_config_map import document_text, way_back
 
 LOG = logging.getLogger(__name__)
 
 _REQUEST_TIMEOUT = (5, 10)
-_RETRIED = frozenset({429, 500, 502, 503, 504})
+_RETRIED = frozenset({0, 429, 500, 502, 503, 504})
+"""Answers that may be another one soon; 0 is what the client says of a TLS handshake that failed."""
 
 
 def core_api() -> Any:
@@ -82,25 +87,18 @@ class ConfigMapStore:
     """
 
     def __init__(self, api: Any, *, namespace: str, job: str, deadline: float = 60.0) -> None:
-        self._api = api
-        self._namespace = namespace
-        self._name = names.state_config_map(job)
+        self._place = _ConfigMap(api, namespace=namespace, job=job, name=names.state_config_map(job))
         self._deadline = deadline
 
     def read(self) -> Stored:
-        body = self._patiently(
-            lambda: self._api.read_namespaced_config_map(self._name, self._namespace, _request_timeout=_REQUEST_TIMEOUT)
-        )
-        return Stored((body.data or {}).get(names.CHECKPOINT_KEY), body.metadata.resource_version)
+        body = self._place.read(self._deadline)
+        text = document_text(self._place.name, body.data, body.binary_data)
+        return Stored(text, body.metadata.resource_version)
 
     def write(self, text: str, *, expected: str) -> str:
         patch = {"metadata": {"resourceVersion": expected}, "data": {names.CHECKPOINT_KEY: text}}
         try:
-            body = self._patiently(
-                lambda: self._api.patch_namespaced_config_map(
-                    self._name, self._namespace, patch, _request_timeout=_REQUEST_TIMEOUT
-                )
-            )
+            body = self._place.patch(patch, self._deadline)
         except CheckpointConflict:
             # A first try whose answer was lost leaves exactly our text behind; then nobody else has written.
             found = self.read()
@@ -108,9 +106,6 @@ class ConfigMapStore:
                 return found.version
             raise
         return str(body.metadata.resource_version)
-
-    def _patiently(self, call: Callable[[], Any]) -> Any:
-        return _patiently(self._name, self._deadline, call)
 
 
 class ConfigMapRetainedStore:
@@ -120,59 +115,93 @@ class ConfigMapRetainedStore:
     """
 
     def __init__(self, api: Any, *, namespace: str, job: str, deadline: float = 60.0) -> None:
-        self._api = api
-        self._namespace = namespace
-        self._name = names.checkpoints_config_map(job)
+        self._place = _ConfigMap(api, namespace=namespace, job=job, name=names.checkpoints_config_map(job))
         self._deadline = deadline
 
     def read(self) -> dict[str, str]:
         try:
-            body = _patiently(
-                self._name, self._deadline,
-                lambda: self._api.read_namespaced_config_map(
-                    self._name, self._namespace, _request_timeout=_REQUEST_TIMEOUT
-                ),
-            )  # fmt: skip
+            body = self._place.read(self._deadline)
         except CheckpointMissing:
             return {}
         return dict(body.data or {})
 
     def change(self, put: Mapping[str, str], drop: Collection[str]) -> None:
-        patch = {"data": {**dict.fromkeys(drop), **put}}
-        _patiently(
-            self._name, 0,
+        self._place.patch({"data": {**dict.fromkeys(drop), **put}}, 0)
+
+
+class _ConfigMap:
+    """One ConfigMap of a job: requests, repeated while the API server does not answer; its refusals as errors of ours.
+
+    Deadlines are in seconds; 0 tries once.
+    """
+
+    def __init__(self, api: Any, *, namespace: str, job: str, name: str) -> None:
+        self._api = api
+        self._namespace = namespace
+        self._job = job
+        self.name = name
+
+    def read(self, deadline: float) -> Any:
+        return self._patiently(
+            deadline,
+            lambda: self._api.read_namespaced_config_map(self.name, self._namespace, _request_timeout=_REQUEST_TIMEOUT),
+        )
+
+    def patch(self, body: Mapping[str, Any], deadline: float) -> Any:
+        return self._patiently(
+            deadline,
             lambda: self._api.patch_namespaced_config_map(
-                self._name, self._namespace, patch, _request_timeout=_REQUEST_TIMEOUT
+                self.name, self._namespace, body, _request_timeout=_REQUEST_TIMEOUT
             ),
-        )  # fmt: skip
+        )
+
+    def _patiently(self, seconds: float, call: Callable[[], Any]) -> Any:
+        end = time.monotonic() + seconds
+        pause = 0.2
+        while True:
+            try:
+                return call()
+            except ApiException as error:
+                if error.status not in _RETRIED:
+                    raise self._refusal(error) from error
+                problem = f"{error.status} {_words(error)}"
+            except urllib3.exceptions.HTTPError as error:
+                problem = str(error)
+            left = end - time.monotonic()
+            if left <= 0:
+                msg = f"ConfigMap {self.name}: no answer from the API server within {seconds:.0f} s: {problem}"
+                raise CheckpointStoreUnavailable(msg)
+            LOG.warning("ConfigMap %s: %s; trying again", self.name, problem)
+            time.sleep(min(pause, left))
+            pause = min(2 * pause, 5.0)
+
+    def _refusal(self, error: ApiException) -> CheckpointError:
+        if error.status == 409:
+            return CheckpointConflict(f"ConfigMap {self.name} was changed by somebody else")
+        if error.status == 404:
+            return CheckpointMissing(f"ConfigMap {self.name} is gone", remedy=way_back(self._namespace, self._job))
+        msg = f"ConfigMap {self.name}: the API server answered {error.status}: {_words(error)}"
+        if error.status == 413 or (error.status == 422 and "too long" in _words(error).lower()):
+            remedy = f"take out of ConfigMap {self.name} what is not the job's; else fewer partitions per job"
+            return CheckpointTooLarge(msg, remedy=remedy)
+        if error.status not in {401, 403}:
+            return CheckpointRefused(msg)
+        account = names.service_account(self._job)
+        may = f"kubectl auth can-i patch configmap/{self.name} -n {self._namespace}"
+        remedy = (
+            f"ask what the driver may do: {may} --as system:serviceaccount:{self._namespace}:{account}; the next"
+            f" attempt gets its Role and RoleBinding {account} again where they are gone. Where it may, a policy"
+            " or quota refuses it"
+        )
+        return CheckpointRefused(msg, remedy=remedy)
 
 
-def _patiently(name: str, seconds: float, call: Callable[[], Any]) -> Any:
-    """One request, repeated while the API server does not answer; its refusals as errors of ours."""
-    end = time.monotonic() + seconds
-    pause = 0.2
-    while True:
-        try:
-            return call()
-        except ApiException as error:
-            problem: Exception = error
-            if error.status == 409:
-                msg = f"ConfigMap {name} was changed by somebody else"
-                raise CheckpointConflict(msg) from error
-            if error.status == 404:
-                msg = f"ConfigMap {name} is gone"
-                raise CheckpointMissing(msg) from error
-            if error.status not in _RETRIED:
-                msg = f"ConfigMap {name}: the API server answered {error.status} {error.reason}"
-                raise CheckpointError(msg) from error
-        except urllib3.exceptions.HTTPError as error:
-            problem = error
-        if time.monotonic() >= end:
-            msg = f"ConfigMap {name}: no answer from the API server within {seconds:.0f} s: {problem}"
-            raise CheckpointStoreUnavailable(msg) from problem
-        LOG.warning("ConfigMap %s: %s; trying again", name, problem)
-        time.sleep(pause)
-        pause = min(2 * pause, 5.0)
+def _words(error: ApiException) -> str:
+    """What the API server says of its refusal."""
+    try:
+        return str(json.loads(error.body)["message"])
+    except (ValueError, KeyError, TypeError):
+        return str(error.reason)
 
 
 class JobResources:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+from sparkapp.checkpoint.edits import refuse_lost_state, signs_of_edit
 from sparkapp.checkpoint.restore import Restored, go_back, restore_due
 from sparkapp.checkpoint.retained import RetainedStore
 from sparkapp.checkpoint.store import CheckpointStore
@@ -50,6 +51,8 @@ class Recovery:
     :param committed: transactions that recovery found committed or committed itself.
     :param aborted: lingering transactions that were aborted.
     :param restored: the earlier checkpoint that the job went back to, if this attempt did so.
+    :param edited: what shows that the document is not as the job wrote it, in words, or empty. It counts as it is:
+        whoever edits offsets, or puts an older document back, means it.
     """
 
     document: CheckpointDocument
@@ -59,6 +62,7 @@ class Recovery:
     committed: int
     aborted: int
     restored: Restored | None = None
+    edited: str = ""
 
 
 def recover(
@@ -73,9 +77,10 @@ def recover(
     """Runs the order above; called by the driver once, before the engine starts.
 
     :param now: RFC 3339 time for the document.
-    :param retained: read where an earlier checkpoint is to be restored.
-    :param engine: see :func:`go_back`.
+    :param retained: earlier checkpoints, to restore one of them, and to notice what became of the document.
+    :param engine: see :func:`go_back`; it refuses a text that is not the engine's.
     :raises CheckpointCorrupt: and its neighbours: the document cannot be trusted; nothing was changed.
+    :raises CheckpointMissing: there is no document, although checkpoints of this job are kept.
     :raises CheckpointConflict: a newer attempt owns the state.
     :raises StateUncertain: a checkpoint without ranges is part committed and part lost.
     :raises CheckpointNotRetained: and CheckpointUnusable, RestoreRefused: the job cannot go back as it is asked to; all
@@ -83,7 +88,9 @@ def recover(
     """
     found = store.read()
     prefix = job.spec.sink.transactional_id_prefix
+    edited = ""
     if found.text is None:
+        refuse_lost_state(job, retained)
         claim = CheckpointDocument(
             job_uid=job.uid, attempt=job.attempt, checkpoint_id=0, created_at=now,
             parallelism=job.spec.parallelism, prefix=prefix, redeploy_nonce=job.spec.restore.nonce,
@@ -93,6 +100,8 @@ def recover(
         if former.attempt >= job.attempt:
             msg = f"attempt {former.attempt} has claimed the checkpoint, this is attempt {job.attempt}"
             raise CheckpointConflict(msg)
+        engine(former.engine)
+        edited = signs_of_edit(former, retained)
         # Parallelism stays the writer's: the committables' ranges are derived with it.
         claim = replace(
             former, attempt=job.attempt, drained=False, prefix=prefix,
@@ -126,7 +135,7 @@ def recover(
         LOG.warning("transaction lost: %s [%d, %d) is read and written again", split.partition, split.start, split.stop)
     return Recovery(
         document=document, version=version, first_start=claim.checkpoint_id == 0 and not claim.splits,
-        lost=lost, committed=committed, aborted=aborted, restored=restored,
+        lost=lost, committed=committed, aborted=aborted, restored=restored, edited=edited,
     )  # fmt: skip
 
 

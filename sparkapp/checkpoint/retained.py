@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import logging
-import os
 import threading
 from collections.abc import Callable, Collection, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Protocol
 
+from sparkapp.checkpoint.store import write_durably
 from sparkapp.model.checkpoint import CheckpointDocument
 from sparkapp.model.errors import CheckpointUnusable, KafkaSparkJobError
 from sparkapp.model.retained import (
@@ -84,12 +84,7 @@ class FolderRetainedStore:
     def change(self, put: Mapping[str, str], drop: Collection[str]) -> None:
         self._folder.mkdir(exist_ok=True)
         for key, text in put.items():
-            temporary = self._folder / f".{key}.tmp"
-            with temporary.open("w", encoding="utf-8") as file:
-                file.write(text)
-                file.flush()
-                os.fsync(file.fileno())
-            temporary.replace(self._folder / key)
+            write_durably(self._folder / key, text)
         for key in drop:
             (self._folder / key).unlink(missing_ok=True)
 

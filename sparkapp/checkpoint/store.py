@@ -28,7 +28,7 @@ class CheckpointStore(Protocol):
     def read(self) -> Stored:
         """Reads the document.
 
-        :raises CheckpointMissing: the place itself is gone.
+        :raises CheckpointMissing: the place itself is gone. :raises CheckpointCorrupt: it holds something else.
         :raises CheckpointStoreUnavailable: no answer in time.
         """
         ...
@@ -41,6 +41,7 @@ class CheckpointStore(Protocol):
         :raises CheckpointConflict: somebody else wrote since ``expected``; the caller has been superseded.
         :raises CheckpointMissing: the place itself is gone.
         :raises CheckpointStoreUnavailable: no answer in time; the write may or may not have taken effect.
+        :raises CheckpointRefused: and CheckpointTooLarge: it is not allowed, or does not fit; nothing was written.
         """
         ...
 
@@ -86,10 +87,15 @@ class FileStore:
             msg = f"the checkpoint was changed by somebody else: version {found}, expected {expected}"
             raise CheckpointConflict(msg)
         version = str(int(expected) + 1)
-        temporary = self._path.with_suffix(".tmp")
-        with temporary.open("w", encoding="utf-8") as file:
-            file.write(f"{version}\n{text}")
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(self._path)
+        write_durably(self._path, f"{version}\n{text}")
         return version
+
+
+def write_durably(path: Path, text: str) -> None:
+    """Puts the text in the place of the file's; after a crash at any moment either of the two is there, whole."""
+    temporary = path.with_name(f".{path.name}.tmp")
+    with temporary.open("w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.replace(path)

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 
+from sparkapp.checkpoint.recovery import TransactionControl
 from sparkapp.model.checkpoint import CheckpointDocument
+from sparkapp.model.errors import (
+    CheckpointConflict,
+    CheckpointStoreUnavailable,
+    CommitOutcomeUnknown,
+    KafkaSparkJobError,
+)
 from sparkapp.model.job import Job
 from sparkapp.model.semantic import Semantic
 from sparkapp.model.transactional_id import TransactionalIdHint
@@ -12,6 +20,8 @@ from sparkapp.sink.committer import KafkaCommitter, Settled
 from sparkapp.sink.lingering import abort_lingering
 from sparkapp.sink.transaction_client import TransactionClient
 from sparkapp.sink.witness import GroupOffsetsWitness
+
+LOG = logging.getLogger(__name__)
 
 
 class KafkaTransactionControl:
@@ -53,3 +63,23 @@ class KafkaTransactionControl:
             pool_size=self._job.spec.sink.producers_pool_size,
         )  # fmt: skip
         return len(report.ids) + self._aborted_early
+
+
+def leave_nothing_open(control: TransactionControl, document: CheckpointDocument, error: Exception) -> None:
+    """Best effort of a driver that is to go and cannot drain: a deleted job has no next attempt that would do it.
+
+    Its ConfigMaps, rights and executors go at the same time as its driver. What the last document names is final and is
+    committed, the rest is aborted, so that no reader waits for the transactions' time-out. Left to a next attempt where
+    one may have begun, or where it is not known what the document is.
+
+    :param document: the last one that this attempt has written.
+    :param error: what it could not go on with.
+    """
+    if isinstance(error, CheckpointConflict | CheckpointStoreUnavailable | CommitOutcomeUnknown):
+        return
+    try:
+        control.settle(document)
+        aborted = control.abort_lingering((document.prefix, *document.former_prefixes), document.hint)
+        LOG.info("%d transaction(s) of an attempt that could not drain are aborted", aborted)
+    except KafkaSparkJobError as problem:
+        LOG.warning("transactions may be left open: %s", problem.message)

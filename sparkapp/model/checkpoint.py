@@ -34,16 +34,21 @@ class Counters:
     ) -> Counters:
         """The totals after one more checkpoint or recovery; a lost transaction takes its share back.
 
-        Skipped records are in no transaction: where a lost range is read again, they count again.
+        Skipped records are in no transaction: where a lost range is read again, they count again. Totals that somebody
+        has edited may not have that share: no total leaves what a document can hold, for the next attempt reads it.
         """
         return Counters(
-            records_in=self.records_in + records_in,
-            records_out=self.records_out + records_out,
-            records_skipped=self.records_skipped + skipped,
-            records_dead_lettered=self.records_dead_lettered + dead_lettered,
-            transactions_committed=self.transactions_committed + committed,
-            transactions_aborted=self.transactions_aborted + aborted,
+            records_in=_total(self.records_in + records_in),
+            records_out=_total(self.records_out + records_out),
+            records_skipped=_total(self.records_skipped + skipped),
+            records_dead_lettered=_total(self.records_dead_lettered + dead_lettered),
+            transactions_committed=_total(self.transactions_committed + committed),
+            transactions_aborted=_total(self.transactions_aborted + aborted),
         )
+
+
+def _total(value: int) -> int:
+    return min(max(value, 0), (1 << 63) - 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

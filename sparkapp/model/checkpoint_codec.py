@@ -8,20 +8,22 @@ FLINK-40587 are what happens otherwise).
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sparkapp.model.checkpoint import CheckpointDocument, Counters
 from sparkapp.model.committable import KafkaCommittable
 from sparkapp.model.errors import CheckpointCorrupt, CheckpointForeign, CheckpointTooLarge, KafkaSparkJobError
 from sparkapp.model.split import KafkaPartitionSplit, splits_by_subtask
-from sparkapp.model.strict_json import StrictReader, by_topic, offsets_of, parse, partitions_of, string_of
+from sparkapp.model.strict_json import StrictReader, by_topic, is_offset, offsets_of, parse, partitions_of, string_of
 from sparkapp.model.transactional_id import TransactionalIdHint, check_prefix, number_of
 
 FORMAT_VERSION = 1
 MAX_DOCUMENT_BYTES = 768 * 1024
 """A ConfigMap holds 1 MiB in all; beyond three quarters of it a document is refused, in both directions."""
 MAX_ENGINE_BYTES = 64 * 1024
+_BELOW = 1 << 31
+"""Of an attempt's number and of subtasks: what Kubernetes' and Kafka's numbers of that kind can hold."""
 
 
 def encode(document: CheckpointDocument) -> str:
@@ -118,7 +120,7 @@ def decode(text: str, *, job_uid: str) -> CheckpointDocument:
 
 
 def _document(reader: StrictReader, uid: str) -> CheckpointDocument:
-    parallelism = reader.integer("parallelism", low=1)
+    parallelism = reader.integer("parallelism", low=1, below=_BELOW)
     checkpoint_id = reader.integer("checkpointId")
     aligned = reader.boolean("aligned")
     splits = tuple(sorted(_splits(reader.mapping("splits"))))
@@ -133,6 +135,8 @@ def _document(reader: StrictReader, uid: str) -> CheckpointDocument:
         _committable(StrictReader(item, f"committables[{index}]"), checkpoint_id, parallelism, owned)
         for index, item in enumerate(reader.items("committables"))
     )
+    if aligned:
+        _check_ranges(committables)
     if len({one.transactional_id for one in committables}) != len(committables):
         msg = "two committables name the same transactional id"
         raise CheckpointCorrupt(msg)
@@ -141,7 +145,7 @@ def _document(reader: StrictReader, uid: str) -> CheckpointDocument:
     )
     document = CheckpointDocument(
         job_uid=uid,
-        attempt=reader.integer("attempt", low=1),
+        attempt=reader.integer("attempt", low=1, below=_BELOW),
         checkpoint_id=checkpoint_id,
         created_at=reader.string("createdAt"),
         parallelism=parallelism,
@@ -174,6 +178,17 @@ def _document(reader: StrictReader, uid: str) -> CheckpointDocument:
     return document
 
 
+def _check_ranges(committables: Sequence[KafkaCommittable]) -> None:
+    """Where each subtask wrote what it read, whoever wrote has read something."""
+    for one in committables:
+        if (one.records or one.dead_letters) and not one.ranges:
+            msg = (
+                f"the committable {one.transactional_id} of subtask {one.subtask} holds records, but none of that"
+                " subtask's splits has any"
+            )
+            raise CheckpointCorrupt(msg)
+
+
 def _check_prefixes(document: CheckpointDocument) -> None:
     """A document must not make a driver commit what belongs to another job."""
     prefixes = (document.prefix, *document.former_prefixes)
@@ -188,8 +203,8 @@ def _check_prefixes(document: CheckpointDocument) -> None:
 def _splits(body: Mapping[str, Any]) -> list[KafkaPartitionSplit]:
     splits = []
     for partition, bounds in partitions_of(body, "splits"):
-        if not isinstance(bounds, list) or len(bounds) != 2 or not all(type(bound) is int for bound in bounds):
-            msg = f"split {partition} must be [start, stop]"
+        if not isinstance(bounds, list) or len(bounds) != 2 or not all(is_offset(bound) for bound in bounds):
+            msg = f"split {partition} must be [start, stop], two offsets"
             raise CheckpointCorrupt(msg)
         splits.append(KafkaPartitionSplit(partition, bounds[0], bounds[1]))
     return splits

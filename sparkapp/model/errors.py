@@ -16,10 +16,10 @@ KafkaSparkJobError
  |  + SchemaNotFound  + SchemaUnusable
  + CheckpointError                    the document that decides everything
  |  + CheckpointConflict  + CheckpointTooLarge  + CheckpointCorrupt  + CheckpointForeign  + CheckpointMissing
- |  + CheckpointStoreUnavailable
+ |  + CheckpointStoreUnavailable  + CheckpointRefused
  |  + CheckpointUnusable  + CheckpointNotRetained  + RestoreRefused
  + TransactionError
-    + ProducersPoolEmpty  + TransactionFenced  + TransactionLost  + CommitOutcomeUnknown  + PreCommitFailed
+    + ProducersPoolEmpty  + TransactionFenced  + CommitOutcomeUnknown  + PreCommitFailed
     + StateUncertain
 """
 
@@ -263,7 +263,7 @@ class CheckpointConflict(CheckpointError):
     """Another writer changed the document: this attempt has been superseded and must stop."""
 
     reason = "Superseded"
-    default_remedy = "nothing: a newer attempt of the job owns the checkpoint"
+    default_remedy = "nothing: a newer attempt of the job owns the checkpoint, or the next one will"
 
 
 class CheckpointTooLarge(CheckpointError):
@@ -280,7 +280,9 @@ class CheckpointCorrupt(CheckpointError):
     reason = "StateCorrupt"
     fatal = True
     default_remedy = (
-        "restore the ConfigMap from a backup, or delete the job and create it again to start from spec.source.startup"
+        "correct the document, or put it back from a backup. Without one, delete the job and create it again with"
+        " source.startup.mode GROUP_OFFSETS (exactly once unless the transform shuffles), or with SPECIFIC_OFFSETS and"
+        " those of an earlier checkpoint, noted before (`python -m sparkapp checkpoint list`, `checkpoint show ID`)"
     )
 
 
@@ -297,9 +299,7 @@ class CheckpointMissing(CheckpointError):
 
     reason = "StateMissing"
     fatal = True
-    default_remedy = (
-        "restore the ConfigMap from a backup, or delete the job and create it again to start from spec.source.startup"
-    )
+    default_remedy = CheckpointCorrupt.default_remedy
 
 
 class CheckpointStoreUnavailable(CheckpointError):
@@ -307,6 +307,19 @@ class CheckpointStoreUnavailable(CheckpointError):
 
     reason = "CheckpointStoreUnavailable"
     default_remedy = "check the Kubernetes API server; the job restarts by itself"
+
+
+class CheckpointRefused(CheckpointError):
+    """The API server refuses the request: rights, admission, an immutable ConfigMap; the message has its words.
+
+    Tried again with backoff, for rights can be granted meanwhile.
+    """
+
+    reason = "CheckpointRefused"
+    default_remedy = (
+        "see what refuses it: an admission policy, a quota, or `immutable: true` in the ConfigMap, which only deleting"
+        " it and creating it again with the same data takes away"
+    )
 
 
 class CheckpointUnusable(CheckpointError):
@@ -357,13 +370,6 @@ class TransactionFenced(TransactionError):
 
     reason = "TransactionFenced"
     default_remedy = "nothing, if the job restarted by itself; else look for a second job with the same prefix"
-
-
-class TransactionLost(TransactionError):
-    """The broker aborted a pre-committed transaction, and its records cannot be written again."""
-
-    reason = "DataLoss"
-    fatal = True
 
 
 class CommitOutcomeUnknown(TransactionError):

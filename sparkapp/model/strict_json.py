@@ -47,11 +47,16 @@ def offsets_of(body: Mapping[str, Any], where: str) -> dict[TopicPartition, int]
     """:func:`by_topic` read back."""
     offsets = {}
     for partition, offset in partitions_of(body, where):
-        if type(offset) is not int or not 0 <= offset < 1 << 63:
+        if not is_offset(offset):
             msg = f"{where} of {partition} must be an offset"
             raise CheckpointCorrupt(msg)
         offsets[partition] = offset
     return offsets
+
+
+def is_offset(value: object) -> bool:
+    """Whether a value is a number that Kafka's clients take for an offset."""
+    return type(value) is int and 0 <= value < 1 << 63
 
 
 def partitions_of(body: Mapping[str, Any], where: str) -> Iterator[tuple[TopicPartition, Any]]:
@@ -61,7 +66,7 @@ def partitions_of(body: Mapping[str, Any], where: str) -> Iterator[tuple[TopicPa
             msg = f"{where} of topic {topic!r} must be an object"
             raise CheckpointCorrupt(msg)
         for partition, value in partitions.items():
-            if not _NUMBER.fullmatch(partition):
+            if not _NUMBER.fullmatch(partition) or int(partition) >= 1 << 31:
                 msg = f"{where} of topic {topic!r} must name partitions by number, not {partition!r}"
                 raise CheckpointCorrupt(msg)
             yield TopicPartition(topic, int(partition)), value
@@ -84,11 +89,11 @@ class StrictReader:
             msg = f"{self.where}.{name} is missing"
             raise CheckpointCorrupt(msg) from None
 
-    def integer(self, name: str, *, low: int = 0, default: int | None = None) -> int:
+    def integer(self, name: str, *, low: int = 0, below: int = 1 << 63, default: int | None = None) -> int:
         """``default`` stands for a field that documents of former releases do not have."""
         value = default if default is not None and name not in self._body else self._take(name)
-        if type(value) is not int or not low <= value < 1 << 63:
-            msg = f"{self.where}.{name} must be a whole number of at least {low}, not {value!r}"
+        if type(value) is not int or not low <= value < below:
+            msg = f"{self.where}.{name} must be a whole number from {low} to {below - 1}, not {str(value)[:40]!r}"
             raise CheckpointCorrupt(msg)
         return value
 

@@ -26,6 +26,7 @@ Asked = TypeVar("Asked")
 _PAUSE = 0.1
 _PASSING = COORDINATOR_MOVES | {
     KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE, KafkaError.UNSTABLE_OFFSET_COMMIT,
+    KafkaError.FENCED_LEADER_EPOCH, KafkaError.UNKNOWN_LEADER_EPOCH,
 }  # fmt: skip
 _IN_A_REQUEST = 500
 """Partitions in one request. librdkafka looks for each answer in the list of what was asked: 10,000 partitions in one

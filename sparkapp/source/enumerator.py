@@ -13,6 +13,7 @@ from sparkapp.model.partition import TopicPartition, named
 from sparkapp.model.positions import MAX_OFFSET
 from sparkapp.model.split import KafkaPartitionSplit
 from sparkapp.source.cluster import ClusterView
+from sparkapp.source.enumerator_options import EnumeratorOptions
 from sparkapp.source.group_membership import GroupMembership
 from sparkapp.source.offsets_initializer import (
     OffsetsInitializer,
@@ -33,29 +34,6 @@ class PartitionChange:
 
     new: frozenset[TopicPartition]
     removed: frozenset[TopicPartition]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EnumeratorOptions:
-    """How far and how fast the enumerator goes on, and what it does about what is gone.
-
-    :param discovery_interval: seconds between discoveries; at most 0 discovers once, at the start.
-    :param max_offsets: cap of one checkpoint, shared among partitions in proportion to their lag (case S39).
-    :param max_rate: records a second of one partition; 0 is no limit.
-    :param interval: seconds between checkpoints; the first one's share of ``max_rate``.
-    :param ends_by_record: some record in each partition ends it (``source.stopping.predicate``): bounded, also without
-        offsets to stop at.
-    :param max_drift: seconds of record time that one partition may be read ahead of another; 0 is no limit.
-    """
-
-    discovery_interval: float
-    max_offsets: int
-    max_rate: int = 0
-    interval: float = 1.0
-    max_drift: int = 0
-    ends_by_record: bool = False
-    on_topic_deleted: OnTopicDeleted = OnTopicDeleted.FAIL
-    data_loss_policy: DataLossPolicy = DataLossPolicy.FAIL
 
 
 class KafkaSourceEnumerator:
@@ -112,13 +90,11 @@ class KafkaSourceEnumerator:
         return self._stops
 
     @property
-    def lag(self) -> int:
-        """Records between what is completed and the ends seen by the last plan."""
-        return sum((self.pending or {}).values())
-
-    @property
     def pending(self) -> dict[TopicPartition, int] | None:
-        """:attr:`lag` by partition; None before the first plan (case S26). May be asked from any thread."""
+        """Records between what is completed and the ends that the last plan saw; None before it (case S26).
+
+        May be asked from any thread.
+        """
         # Plans put another mapping in the place of the former one, and never change it.
         ends = self._ends
         if ends is None:
@@ -329,22 +305,12 @@ def enumerator_of(
     spec: JobSpec, cluster: ClusterView, *, warn: Warn, membership: GroupMembership | None = None
 ) -> KafkaSourceEnumerator:
     """The enumerator that a job's source asks for; called by the driver once an attempt."""
-    source = spec.source
     return KafkaSourceEnumerator(
         cluster=cluster,
-        subscriber=subscriber_of(source),
-        starting=starting_initializer(source.startup, warn=warn),
-        stopping=stopping_initializer(source.stopping),
-        options=EnumeratorOptions(
-            discovery_interval=source.discovery_interval_seconds,
-            max_offsets=source.max_offsets_per_checkpoint,
-            max_rate=source.max_rate_per_partition,
-            interval=spec.checkpoint_interval_seconds,
-            max_drift=source.max_drift_seconds,
-            ends_by_record=bool(source.stopping.predicate),
-            on_topic_deleted=source.on_topic_deleted,
-            data_loss_policy=source.data_loss_policy,
-        ),
+        subscriber=subscriber_of(spec.source),
+        starting=starting_initializer(spec.source.startup, warn=warn),
+        stopping=stopping_initializer(spec.source.stopping),
+        options=EnumeratorOptions.of(spec),
         warn=warn,
         membership=membership,
     )

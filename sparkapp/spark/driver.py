@@ -17,13 +17,13 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from sparkapp.checkpoint.coordinator import CheckpointCoordinator, Completed
-from sparkapp.checkpoint.recovery import Recovery, recover
+from sparkapp.checkpoint.recovery import Recovery, TransactionControl, recover
 from sparkapp.checkpoint.retained import CheckpointRetainer, MemoryRetainedStore, RetainedStore
 from sparkapp.checkpoint.store import CheckpointStore
-from sparkapp.checkpoint.transaction_control import KafkaTransactionControl
+from sparkapp.checkpoint.transaction_control import KafkaTransactionControl, leave_nothing_open
 from sparkapp.model.checkpoint import Counters
 from sparkapp.model.client_config import cluster_config, consumer_config, group_member_config, read_password
-from sparkapp.model.errors import KafkaAccessError
+from sparkapp.model.errors import CheckpointMissing, CheckpointRefused, KafkaAccessError
 from sparkapp.model.job import Job
 from sparkapp.model.protocol import no_hook
 from sparkapp.model.report import DriverState, Outcome, Termination, termination_of
@@ -160,7 +160,7 @@ class Driver:
             step=faults.step, hold=faults.hold,
             completed=lambda completed, seconds: self._completed(completed, seconds, progress, reporter, retainer),
         )  # fmt: skip
-        if not self._run_engine(engine, coordinator, reporter):
+        if not self._run_engine(engine, coordinator, reporter, control):
             return
         if coordinator.mode is not OffsetCommitMode.DISABLED:
             if engine.finished:
@@ -174,7 +174,13 @@ class Driver:
         else:
             reporter.event("Drained", f"stopped after checkpoint {self._checkpoint_id}, no transaction is open")
 
-    def _run_engine(self, engine: MicroBatchEngine, coordinator: CheckpointCoordinator, reporter: Reporter) -> bool:
+    def _run_engine(
+        self,
+        engine: MicroBatchEngine,
+        coordinator: CheckpointCoordinator,
+        reporter: Reporter,
+        control: TransactionControl,
+    ) -> bool:
         """Checkpoint after checkpoint until the end; False where the end was asked for before anything was produced."""
         if self._draining.is_set():
             return False
@@ -188,7 +194,12 @@ class Driver:
             f" after checkpoint {coordinator.document.checkpoint_id}",
         )
         reporter.update(state=DriverState.RUNNING)
-        engine.await_end()
+        try:
+            engine.await_end()
+        except Exception as error:
+            if self._draining.is_set() or isinstance(error, CheckpointMissing | CheckpointRefused):
+                leave_nothing_open(control, coordinator.document, error)
+            raise
         return True
 
     def _retainer(self, recovery: Recovery, reporter: Reporter, stack: ExitStack) -> CheckpointRetainer | None:
@@ -304,6 +315,9 @@ class Driver:
                 " spec.redeployNonce restores spec.restoreFrom"
             )
             reporter.event("RestoreIgnored", message, warning=True)
+        if recovery.edited:
+            LOG.warning("%s", recovery.edited)
+            reporter.event("StateEdited", recovery.edited, warning=True)
         if recovery.lost:
             ranges = ", ".join(f"{one.partition} [{one.start}, {one.stop})" for one in recovery.lost[:5])
             reporter.event(

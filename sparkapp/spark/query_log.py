@@ -41,7 +41,7 @@ def decode_engine(text: str) -> EngineState:
         plan, metadata = body["plan"], body["metadata"]
         if type(plan) is not int or not isinstance(json.loads(metadata), dict) or "\n" in metadata:
             raise ValueError(text)
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         msg = f"the checkpoint document's engine text is not readable: {error!r}"
         raise CheckpointCorrupt(msg) from error
     return EngineState(plan, metadata)

@@ -68,7 +68,7 @@ def _list(options: argparse.Namespace, place: JobPlace) -> int:
     found = place.find()
     rows: list[Row] = []
     every: list[tuple[RetainedCheckpoint | KafkaSparkJobError, str]] = [(one, "retained") for one in found.earlier()]
-    if found.text is not None:
+    if found.text is not None or found.lost is not None:
         every.insert(0, (_current(found), "current"))
     for one, kind in every:
         if isinstance(one, RetainedCheckpoint):
@@ -104,8 +104,16 @@ def _list_row(one: RetainedCheckpoint, kind: str) -> Row:
 
 def _show(options: argparse.Namespace, place: JobPlace) -> int:
     found = place.find()
-    current = found.current()
-    one = retained(current) if options.id in (None, current.checkpoint_id) else _earlier(found, options.id)
+    current = _current(found)
+    now: Mapping[TopicPartition, int] = {}
+    if isinstance(current, RetainedCheckpoint):
+        one = current if options.id in (None, current.checkpoint_id) else _earlier(found, options.id)
+        now = current.offsets
+    elif options.id is None:
+        raise current
+    else:
+        # What a person starts a job anew with whose state is gone.
+        one = _earlier(found, options.id)
     bounded = {"stop": one.stops.get} if one.stopping else {}
     rows: list[Row] = [
         {
@@ -113,7 +121,7 @@ def _show(options: argparse.Namespace, place: JobPlace) -> int:
             "partition": partition.partition,
             "offset": offset,
             **{name: stop(partition) for name, stop in bounded.items()},
-            "behindCurrent": current.offsets[partition] - offset if partition in current.offsets else None,
+            "behindCurrent": now[partition] - offset if partition in now else None,
         }
         for partition, offset in sorted(one.offsets.items())
     ]

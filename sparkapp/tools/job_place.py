@@ -22,6 +22,7 @@ class FoundJob:
 
     :param uid: the life of the resource whose checkpoints count.
     :param text: the current document's text; None before the first attempt has claimed the state.
+    :param lost: why there is no text to be had at all.
     :param texts: of the earlier ones, by key.
     :param spec: the resource's, empty for a state file.
     :param version: the resource's, for a change of it.
@@ -32,9 +33,12 @@ class FoundJob:
     texts: dict[str, str]
     spec: dict[str, Any] = field(default_factory=dict)
     version: str = ""
+    lost: CheckpointError | None = None
 
     def current(self) -> CheckpointDocument:
         """:raises CheckpointError: there is none yet, or it cannot be trusted."""
+        if self.lost is not None:
+            raise self.lost
         if self.text is None:
             msg = "the job has no checkpoint yet"
             raise CheckpointMissing(msg, remedy="start the job; kubectl describe ksj NAME says what keeps it")
@@ -72,9 +76,16 @@ class KubernetesPlace:
 
     def find(self) -> FoundJob:
         body = self._resources.read()
+        text, lost = None, None
+        try:
+            text = self._state.read().text
+        except (CheckpointMissing, CheckpointCorrupt) as error:
+            # Earlier checkpoints are looked for most of all when there is no other one.
+            lost = error
         return FoundJob(
             uid=body["metadata"]["uid"],
-            text=self._state.read().text,
+            text=text,
+            lost=lost,
             texts=self._retained.read(),
             spec=body.get("spec") or {},
             version=body["metadata"]["resourceVersion"],

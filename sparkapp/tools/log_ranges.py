@@ -5,26 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from sparkapp.model.errors import ConfigurationError
 from sparkapp.model.partition import TopicPartition
+from sparkapp.tools.client_file import read_properties
 
 
 def client_properties(bootstrap: str, file: Path | None) -> dict[str, str]:
     """librdkafka properties for a question to the brokers.
 
-    :param file: lines of ``name=value``, as Kafka's own commands read them; blank lines and ``#`` are left out.
-    :raises ConfigurationError: the file cannot be read.
+    :param file: see :func:`sparkapp.tools.client_file.read_properties`.
+    :raises CommandRefused: the file cannot be read, or a line would be without effect.
     """
-    properties: dict[str, str] = {}
-    try:
-        lines = file.read_text(encoding="utf-8").splitlines() if file is not None else []
-    except (OSError, UnicodeError) as error:
-        msg = f"the client properties cannot be read: {error}"
-        raise ConfigurationError(msg, remedy="name a readable file: --command-config FILE") from error
-    for line in lines:
-        name, sign, value = line.partition("=")
-        if sign and not name.lstrip().startswith("#"):
-            properties[name.strip()] = value.strip()
+    properties = {} if file is None else read_properties(file)
     # A consumer has to name a group; this one is never joined, and nothing is committed to it.
     return {**properties, "bootstrap.servers": bootstrap, "group.id": "kafkaspark-checkpoint-verify"}
 

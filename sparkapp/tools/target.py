@@ -12,15 +12,10 @@ from sparkapp.model.checkpoint import CheckpointDocument
 from sparkapp.model.checkpoint_codec import decode
 from sparkapp.model.errors import CommandRefused
 from sparkapp.model.job import JobSpec
+from sparkapp.tools.client_file import read_properties, read_text
 
 DEFAULT_POOL_SIZE = 5
 CLIENT_ID = "sparkapp-txn"
-_JAVA_ONLY: Mapping[str, str] = {
-    "sasl.jaas.config": "sasl.username and sasl.password",
-    "ssl.truststore.location": "ssl.ca.location (a PEM file)",
-    "ssl.keystore.location": "ssl.certificate.location and ssl.key.location (PEM files)",
-}
-"""Properties of Java's clients that would be silently without effect, and librdkafka's for them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +62,7 @@ def target_of(options: argparse.Namespace) -> Target:
     :raises CommandRefused: they name no cluster, or a file or resource that cannot be read.
     :raises CheckpointCorrupt: the document cannot be trusted.
     """
-    config = _properties(options.config) if options.config is not None else {}
+    config = read_properties(options.config) if options.config is not None else {}
     document, known, pool_size, state = None, [], options.pool_size, ""
     if options.job is not None:
         spec, uid, state = _resource(options.namespace, options.job)
@@ -105,7 +100,7 @@ def document_of_file(path: Path) -> CheckpointDocument | None:
 
     :raises CommandRefused: no such file. :raises CheckpointCorrupt: it is not a document.
     """
-    text = _text(path)
+    text = read_text(path)
     if not text.lstrip().startswith("{"):  # the store's counter is in the first line
         text = text.partition("\n")[2]
     if not text.strip():
@@ -140,29 +135,3 @@ def _cluster(spec: JobSpec, options: argparse.Namespace) -> dict[str, str]:
     login = spec.kafka.authentication
     password = "" if login is None else read_secret(options.namespace, login.secret_name, login.secret_key)
     return cluster_config(spec.kafka, password=password, client_id=CLIENT_ID)
-
-
-def _properties(path: Path) -> dict[str, str]:
-    """``name=value`` lines, as Kafka's own tools take them; ``#`` begins a comment line."""
-    properties = {}
-    for number, line in enumerate(_text(path).splitlines(), 1):
-        stripped = line.strip()
-        if not stripped or stripped.startswith(("#", "!")):
-            continue
-        name, sign, value = (part.strip() for part in stripped.partition("="))
-        if not sign or not name:
-            msg = f"{path}, line {number} is not name=value"
-            raise CommandRefused(msg, remedy="write one client property a line, for instance sasl.username=alice")
-        if name in _JAVA_ONLY:
-            msg = f"{path}, line {number}: {name} is a property of Java's clients"
-            raise CommandRefused(msg, remedy=f"use {_JAVA_ONLY[name]} instead")
-        properties[name] = value
-    return properties
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        msg = f"{path} cannot be read: {error}"
-        raise CommandRefused(msg, remedy="name a file that exists and that you may read") from error

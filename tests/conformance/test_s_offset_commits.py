@@ -7,12 +7,9 @@ from typing import Any
 
 import pytest
 from confluent_kafka.admin import (
-    AclBinding,
     AclOperation,
-    AclPermissionType,
     AdminClient,
     NewTopic,
-    ResourcePatternType,
     ResourceType,
 )
 
@@ -25,7 +22,7 @@ from sparkapp.source.offsets_initializer import CommittedOffsetsInitializer
 from tests.support.api_client import await_that
 from tests.support.committing_job import CommittingJob, fill
 from tests.support.harness import Harness
-from tests.support.secured_broker import login, secured_broker
+from tests.support.secured_broker import Right, grant, login, secured_broker
 
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(400)]
 
@@ -165,21 +162,12 @@ ADMIN, JOB = login("admin", "a"), login("job", "j")
 def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A broker where user ``job`` may read topic ``in`` and group ``mine``, and describe topic ``closed``."""
 
-    rights = [
-        (ResourceType.TOPIC, "in", AclOperation.READ),
-        (ResourceType.TOPIC, "closed", AclOperation.DESCRIBE),
-        (ResourceType.GROUP, "mine", AclOperation.READ),
-    ]
-    with secured_broker(tmp_path_factory.mktemp("secured")) as broker:
-        admin = AdminClient({"bootstrap.servers": broker.bootstrap, **ADMIN})
-        for made in admin.create_topics([NewTopic("in", 1, 1), NewTopic("closed", 1, 1)]).values():
-            made.result(30)
-        allowed = [
-            AclBinding(kind, name, ResourcePatternType.LITERAL, "User:job", "*", operation, AclPermissionType.ALLOW)
-            for kind, name, operation in rights
-        ]
-        for granted in admin.create_acls(allowed).values():
-            granted.result(30)
+    rights = (
+        Right(ResourceType.TOPIC, "in", AclOperation.READ),
+        Right(ResourceType.TOPIC, "closed", AclOperation.DESCRIBE),
+        Right(ResourceType.GROUP, "mine", AclOperation.READ),
+    )
+    with secured_broker(tmp_path_factory.mktemp("secured"), *rights, topics=["in", "closed"]) as broker:
         for topic in ("in", "closed"):
             fill(broker.bootstrap, TopicPartition(topic, 0), 5, ADMIN)
         yield broker.bootstrap
@@ -207,13 +195,7 @@ def test_S37_a_topic_that_may_not_be_read_fails_the_commit_and_spares_the_others
     assert job.commits == (0, 1)
     assert job.committed() == {mine: end}
     assert job.progress.snapshot.committed == {}, "the client tells the first error, not what was spared"
-    admin = AdminClient({"bootstrap.servers": secured, **ADMIN})
-    right = AclBinding(
-        ResourceType.TOPIC, "closed", ResourcePatternType.LITERAL, "User:job", "*", AclOperation.READ,
-        AclPermissionType.ALLOW,
-    )  # fmt: skip
-    for granted in admin.create_acls([right]).values():
-        granted.result(30)
+    grant(secured, Right(ResourceType.TOPIC, "closed", AclOperation.READ))
     fill(secured, mine, 1, ADMIN)
     job.checkpoint()
     assert job.commits == (1, 1)

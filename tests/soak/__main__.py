@@ -1,5 +1,7 @@
 """``PYTHONPATH=tools python -m tests.soak --schedules 1000``: random schedules until their number or the time is up.
 
+With ``--break-every 20`` the broker itself is killed or frozen every so often, in the middle of all of them.
+
 Prints a line for each that fails, with the seed that repeats it (``--seed S --schedules 1``), and a count at the end.
 """
 
@@ -7,11 +9,13 @@ from __future__ import annotations
 
 import argparse
 import multiprocessing
+import signal
 import sys
 import tempfile
 import time
 from pathlib import Path
 
+from tests.soak.breaker import Breaker
 from tests.soak.schedule import run_one
 
 _OVERRIDES = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "500"}
@@ -25,7 +29,10 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=3600)
     parser.add_argument("--workers", type=int, default=3, help="schedules at a time")
     parser.add_argument("--bootstrap", help="an existing broker; without it one is started")
+    parser.add_argument("--break-every", type=float, metavar="SECONDS", help="kill or freeze the broker so often")
     options = parser.parse_args()
+    # An orderly end: the broker and the workers end, too.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     if options.bootstrap:
         return _soak(options, options.bootstrap)
     from localcluster.kafka import Broker
@@ -34,7 +41,14 @@ def main() -> int:
         tempfile.TemporaryDirectory() as folder,
         Broker.ephemeral(Path(folder), overrides=_OVERRIDES) as broker,
     ):
-        return _soak(options, broker.bootstrap)
+        if not options.break_every:
+            return _soak(options, broker.bootstrap)
+        breaker = Breaker(broker, seed=options.seed, every=options.break_every)
+        try:
+            return _soak(options, broker.bootstrap)
+        finally:
+            breaker.end()
+            print(f"the broker was killed {breaker.kills} times and frozen {breaker.pauses} times")
 
 
 def _soak(options: argparse.Namespace, bootstrap: str) -> int:

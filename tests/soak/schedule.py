@@ -9,11 +9,12 @@ import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from sparkapp.sink.transaction_client import TransactionClient
 from tests.support.protocol_life import OF_A_CHECKPOINT, OF_A_START, End, Moment
-from tests.support.protocol_story import Story
+from tests.support.protocol_story import Story, patiently
 
 _STEPS = 12
 _SHORT_TIMEOUT = 2
@@ -87,7 +88,7 @@ def run_one(work: tuple[str, int, float]) -> tuple[int, str | None]:
 
     def make_topic(partitions: int, name: str) -> str:
         topic = f"soak.{run}.{seed}.{name}"
-        admin.create_topics([NewTopic(topic, partitions, 1)])[topic].result(30)
+        patiently(lambda: _create(admin, topic, partitions))
         return topic
 
     schedule = Schedule(seed)
@@ -97,6 +98,12 @@ def run_one(work: tuple[str, int, float]) -> tuple[int, str | None]:
         return seed, traceback.format_exc() + "\n".join(schedule.told)
     finally:
         client.close()
-    for future in admin.delete_topics([f"soak.{run}.{seed}.{name}" for name in ("in", "out")]).values():
-        future.result(30)
     return seed, ""
+
+
+def _create(admin: AdminClient, topic: str, partitions: int) -> None:
+    try:
+        admin.create_topics([NewTopic(topic, partitions, 1)])[topic].result(30)
+    except KafkaException as error:
+        if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+            raise

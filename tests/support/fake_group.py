@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from sparkapp.model.partition import TopicPartition
 from sparkapp.model.positions import ResetStrategy
 from sparkapp.model.split import KafkaPartitionSplit
-from sparkapp.source.enumerator import EnumeratorOptions, KafkaSourceEnumerator
+from sparkapp.source.enumerator import KafkaSourceEnumerator
+from sparkapp.source.enumerator_options import EnumeratorOptions
 from sparkapp.source.group_membership import GroupMembership
 from sparkapp.source.offsets_initializer import CommittedOffsetsInitializer
 from sparkapp.source.subscriber import TopicListSubscriber

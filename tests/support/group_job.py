@@ -133,14 +133,19 @@ class GroupJob:
         self.enumerator.complete(splits)
 
 
+def _tell(body: object) -> None:
+    """In one piece: two threads tell, and ``print`` writes the end of a line apart."""
+    sys.stdout.write(json.dumps(body) + "\n")
+    sys.stdout.flush()
+
+
 def main(text: str) -> None:
     """Runs until it is killed, or told to stop by the end of its input."""
     body = json.loads(text)
     options = membership_options(**{**body.pop("options", {}), "assignor": Assignor(body.pop("assignor", "range"))})
     job = GroupJob(
         **body, options=options,
-        told=lambda reason: print(json.dumps({"event": reason}), flush=True),
-        completed=lambda values: print(json.dumps({"values": values}), flush=True),
+        told=lambda reason: _tell({"event": reason}), completed=lambda values: _tell({"values": values}),
     ).start()  # fmt: skip
     sys.stdin.read()
     job.stop()

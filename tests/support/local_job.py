@@ -11,8 +11,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -70,7 +69,6 @@ class LocalJob:
     stateful: bool = False
     attempt: int = 0
     process: Attempt | None = None
-    environment: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def state_file(self) -> Path:
@@ -90,7 +88,7 @@ class LocalJob:
         description = self.folder / f"job-{self.attempt}.json"
         description.write_text(encode_job(job))
         termination, log = self.folder / f"termination-{self.attempt}", self.folder / f"log-{self.attempt}"
-        if not (alone or fault or self.stateful or self.environment):
+        if not (alone or fault or self.stateful):
             self.process = self.host.run(
                 job=description, state=self.state_file, termination=termination, log=log, code=self.code
             )
@@ -104,7 +102,6 @@ class LocalJob:
             "KAFKASPARK_FAULT": fault,
             "KAFKASPARK_TERMINATION_LOG": str(termination),
             **({"KAFKASPARK_CODE": str(self.code)} if self.code else {}),
-            **self.environment,
         }
         with log.open("wb") as output:
             self.process = _Session(

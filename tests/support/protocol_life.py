@@ -12,14 +12,15 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from sparkapp.checkpoint.coordinator import CheckpointCoordinator, PreCommitted
 from sparkapp.checkpoint.recovery import Recovery, recover
-from sparkapp.checkpoint.retained import MemoryRetainedStore
-from sparkapp.checkpoint.store import MemoryStore, Stored
+from sparkapp.checkpoint.retained import CheckpointRetainer, MemoryRetainedStore, RetainedStore
+from sparkapp.checkpoint.store import CheckpointStore, MemoryStore, Stored
 from sparkapp.checkpoint.transaction_control import KafkaTransactionControl
 from sparkapp.model.checkpoint import CheckpointDocument
 from sparkapp.model.client_config import consumer_config
@@ -27,6 +28,8 @@ from sparkapp.model.committable import KafkaCommittable
 from sparkapp.model.errors import KafkaSparkJobError
 from sparkapp.model.job import Job
 from sparkapp.model.protocol import ProtocolStep, no_hook
+from sparkapp.model.retention import Retention
+from sparkapp.model.semantic import OffsetCommitMode
 from sparkapp.model.settlement import offset_mark
 from sparkapp.model.split import KafkaPartitionSplit, splits_by_subtask
 from sparkapp.model.transactional_id import TransactionalIdHint
@@ -40,7 +43,6 @@ from sparkapp.source.enumerator import enumerator_of
 from sparkapp.source.offset_committer import OffsetCommitter
 from tests.support.commit_counter import CommitCounter
 
-NOW = "2026-11-21T12:00:00Z"
 WORKERS = 2
 """Worker processes of a life; Spark gives a subtask to any of them."""
 
@@ -61,6 +63,19 @@ class Moment(StrEnum):
 
 OF_A_START = tuple(Moment)[:4]
 OF_A_CHECKPOINT = tuple(Moment)[4:]
+
+
+class StoreWrite(NamedTuple):
+    """Another place where a life may end: a write of the document, counted from 1 in a start or a checkpoint.
+
+    :param effective: once it has taken effect, else before it was sent.
+    """
+
+    number: int
+    effective: bool
+
+
+Place = Moment | StoreWrite
 
 
 class End(StrEnum):
@@ -85,15 +100,19 @@ class SharedStore(MemoryStore):
 
 
 class _WatchedStore:
-    def __init__(self, store: SharedStore, passed: Callable[[Moment], None]) -> None:
+    def __init__(self, store: CheckpointStore, passed: Callable[[Place], None]) -> None:
         self._store, self._passed = store, passed
         self._claimed = False
+        self.writes = 0
 
     def read(self) -> Stored:
         return self._store.read()
 
     def write(self, text: str, *, expected: str) -> str:
+        self.writes += 1
+        self._passed(StoreWrite(self.writes, effective=False))
         version = self._store.write(text, expected=expected)
+        self._passed(StoreWrite(self.writes, effective=True))
         if not self._claimed:
             self._claimed = True
             self._passed(Moment.AFTER_CLAIM)
@@ -101,7 +120,7 @@ class _WatchedStore:
 
 
 class _WatchedControl:
-    def __init__(self, control: KafkaTransactionControl, passed: Callable[[Moment], None]) -> None:
+    def __init__(self, control: KafkaTransactionControl, passed: Callable[[Place], None]) -> None:
         self._control, self._passed = control, passed
 
     def settle(self, document: CheckpointDocument) -> Sequence[Settled]:
@@ -119,18 +138,23 @@ class _WatchedControl:
 class Life:
     """Made for one attempt; :meth:`start`, then :meth:`checkpoint` again and again, each in a thread of the life's own.
 
+    :param retained: where completed checkpoints are kept to go back to.
     :param keep: what the transform lets through, by the number in a record's value.
+    :param now: gives RFC 3339 times.
     :param stepwise: commits go one after the other, so that a life can end between two of them.
     """
 
     job: Job
-    store: SharedStore
+    store: CheckpointStore
     keep: Callable[[pa.Array], pa.Array]
     dice: random.Random
+    now: Callable[[], str]
+    retained: RetainedStore = field(default_factory=MemoryRetainedStore)
     stepwise: bool = True
     failure: KafkaSparkJobError | None = None
     recovery: Recovery | None = None
-    _stop: tuple[Moment, End] | None = None
+    _stop: tuple[Place, End] | None = None
+    _retainer: CheckpointRetainer | None = None
     _thread: threading.Thread | None = None
     _error: BaseException | None = None
     _frozen: threading.Event = field(default_factory=threading.Event)
@@ -138,6 +162,7 @@ class Life:
 
     def __post_init__(self) -> None:
         job = self.job
+        self._store = _WatchedStore(self.store, self._passed)
         self._config = consumer_config(job, password="")
         self._shared = {"bootstrap.servers": job.spec.kafka.bootstrap_servers, "client.id": f"life-{job.attempt}"}
         self._cluster = KafkaClusterView(self._config, read_committed=True)
@@ -159,16 +184,20 @@ class Life:
     def lag(self) -> int:
         return self._enumerator.measure_lag()
 
-    def start(self, stop: tuple[Moment, End] | None = None) -> None:
+    def start(self, stop: tuple[Place, End] | None = None) -> None:
         """Recovery and everything else up to the first checkpoint."""
         self._act(self._start, stop)
 
-    def checkpoint(self, stop: tuple[Moment, End] | None = None, *, retry: bool = False) -> None:
+    def checkpoint(self, stop: tuple[Place, End] | None = None, *, retry: bool = False) -> None:
         """Plans, reads, writes and completes one checkpoint; nothing where nothing is new.
 
         :param retry: a task's first try ends after its pre-commit, as its worker dies, and is tried in another one.
         """
         self._act(lambda: self._checkpoint(retry), stop)
+
+    def drain(self) -> None:
+        """An orderly stop after the last checkpoint."""
+        self._act(self._drain, None)
 
     def thaw(self) -> None:
         """A frozen life goes on from where it stood, and then ends."""
@@ -181,12 +210,15 @@ class Life:
 
     def close(self) -> None:
         """Ends the clients without a word about transactions."""
+        if self._retainer is not None:
+            self._retainer.close()
         for one in (*self._pools, *self._readers, self._group_offsets, self._client, self._cluster):
             one.close()
 
-    def _act(self, what: Callable[[], None], stop: tuple[Moment, End] | None) -> None:
+    def _act(self, what: Callable[[], None], stop: tuple[Place, End] | None) -> None:
         assert self.failure is None
         self._stop, self._error = stop, None
+        self._store.writes = 0
 
         def run() -> None:
             try:
@@ -208,8 +240,8 @@ class Life:
         elif self._error is not None and not isinstance(self._error, Killed):
             raise self._error
 
-    def _passed(self, moment: Moment) -> None:
-        if self._stop is None or self._stop[0] is not moment:
+    def _passed(self, place: Place) -> None:
+        if self._stop is None or self._stop[0] != place:
             return
         end, self._stop = self._stop[1], None
         if end is End.KILL:
@@ -222,14 +254,19 @@ class Life:
 
     def _start(self) -> None:
         job = self.job
-        store = _WatchedStore(self.store, self._passed)
         control = _WatchedControl(KafkaTransactionControl(job, self._client, self._config), self._passed)
-        self.recovery = recovery = recover(job, store=store, control=control, now=NOW, retained=MemoryRetainedStore())
+        self.recovery = recovery = recover(
+            job, store=self._store, control=control, now=self.now(), retained=self.retained
+        )
+        self._retainer = CheckpointRetainer(
+            self.retained, job_uid=job.uid, retention=Retention(), latest=recovery.document.checkpoint_id,
+            tell=lambda *event: None,
+        )  # fmt: skip
         self._enumerator = enumerator_of(job.spec, self._cluster, warn=lambda *_: None)
         self._enumerator.start(None if recovery.first_start else recovery.document.offsets)
         self._coordinator = CheckpointCoordinator(
-            job, store=store, document=recovery.document, version=recovery.version,
-            committer=KafkaCommitter(self._client, None), group_offsets=self._group_offsets, now=lambda: NOW,
+            job, store=self._store, document=recovery.document, version=recovery.version,
+            committer=KafkaCommitter(self._client, None), group_offsets=self._group_offsets, now=self.now,
             hook=self._step if self.stepwise else no_hook,
         )  # fmt: skip
         self._coordinator.begin(self._enumerator.unplanned())
@@ -263,6 +300,15 @@ class Life:
         )  # fmt: skip
         self._enumerator.complete(splits)
         self._settled = checkpoint_id
+        self._offer()
+
+    def _drain(self) -> None:
+        self._coordinator.drained()
+        self._offer()
+
+    def _offer(self) -> None:
+        assert self._retainer is not None
+        self._retainer.offer(self._coordinator.document)
 
     def _task(
         self, worker: int, subtask: int, ranges: tuple[KafkaPartitionSplit, ...], checkpoint_id: int
@@ -280,5 +326,6 @@ class Life:
             if len(kept):
                 writer.write(pa.RecordBatch.from_pydict({"value": kept}))
         metadata = offset_mark(self.job.uid, self.job.attempt, checkpoint_id)
-        committable = writer.pre_commit(ranges, group_id=spec.source.group_id, metadata=metadata)
+        inside = self._coordinator.mode is OffsetCommitMode.IN_TRANSACTION
+        committable = writer.pre_commit(ranges, group_id=spec.source.group_id if inside else None, metadata=metadata)
         return committable, writer.records

@@ -7,28 +7,54 @@ from __future__ import annotations
 
 import random
 import time
-from collections import Counter
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from confluent_kafka import Producer
+from confluent_kafka import KafkaException, Producer
 
+from sparkapp.checkpoint.recovery import Recovery
+from sparkapp.checkpoint.retained import MemoryRetainedStore
+from sparkapp.checkpoint.store import CheckpointStore
+from sparkapp.model.checkpoint import CheckpointDocument
+from sparkapp.model.checkpoint_codec import decode
 from sparkapp.model.deadline import Deadline
+from sparkapp.model.errors import KafkaSparkJobError
 from sparkapp.model.job import Job, JobSpec, KafkaCluster, Sink, Source, Transform
 from sparkapp.model.positions import Startup, StartupMode
+from sparkapp.model.retained import RetainedCheckpoint
+from sparkapp.model.retained_codec import decode_retained
+from sparkapp.model.retention import Restore
+from sparkapp.model.semantic import Semantic
+from sparkapp.model.split import KafkaPartitionSplit
 from sparkapp.sink.transaction_client import TransactionClient
 from tests.support import visibility
-from tests.support.protocol_life import End, Life, Moment, SharedStore
+from tests.support.protocol_life import End, Life, Place, SharedStore
 
 UID = "uid-of-the-story"
 _MODULUS = 5
-_LIVES = 12
+_LIVES = 20
+_TRIES = 10
+Answer = TypeVar("Answer")
 
 
 def kept(numbers: pa.Array) -> pa.Array:
     """The transform: one number of five is left out, so that a subtask may have read and yet produced nothing."""
     return pc.not_equal(pc.subtract(numbers, pc.multiply(pc.divide(numbers, _MODULUS), _MODULUS)), 0)
+
+
+def patiently(ask: Callable[[], Answer]) -> Answer:
+    """The answer to a question of the test's own, asked again while the broker is away."""
+    for _ in range(_TRIES):
+        try:
+            return ask()
+        except (KafkaSparkJobError, KafkaException, AssertionError):
+            time.sleep(1)
+    return ask()
 
 
 @dataclass
@@ -38,6 +64,9 @@ class Story:
     :param source: topic of the records, ``sink`` where they go, both made by the caller.
     :param prefix: transactional id prefix and consumer group of the job alone.
     :param timeout: seconds until the broker aborts a transaction; a short one is one more fault.
+    :param per_checkpoint: most records of one checkpoint.
+    :param store: the job's document; its checkpoints are kept in ``retained``.
+    :param restore: what the job's resource asks for, from the next attempt on.
     """
 
     bootstrap: str
@@ -47,19 +76,32 @@ class Story:
     client: TransactionClient
     timeout: int = 60
     partitions: int = 3
+    semantic: Semantic = Semantic.EXACTLY_ONCE
+    per_checkpoint: int = 40
     dice: random.Random = field(default_factory=lambda: random.Random(0))
+    store: CheckpointStore = field(default_factory=SharedStore)
+    retained: MemoryRetainedStore = field(default_factory=MemoryRetainedStore)
+    restore: Restore = field(default_factory=Restore)
+    uid: str = UID
+    startup: StartupMode = StartupMode.EARLIEST
+    recovery: Recovery | None = None
+    """Of the newest life that has got so far."""
+    failure: KafkaSparkJobError | None = None
+    """What the newest life ended with, if with an error."""
     told: list[str] = field(default_factory=list)
     """What happened, for a person who reads a failure."""
 
     def __post_init__(self) -> None:
-        self._store = SharedStore()
+        self._time = datetime(2026, 11, 21, 8, tzinfo=UTC)
         self._attempt = 0
         self._produced = 0
+        self._partitions: dict[int, list[int]] = defaultdict(list)
+        self._again: Counter[int] = Counter()
         self._prefix = self.prefix
         self._life: Life | None = None
         self._frozen: list[Life] = []
         self._thawed = self._superseded = False
-        self._producer = Producer({"bootstrap.servers": self.bootstrap, "linger.ms": 1})
+        self._producer = Producer({"bootstrap.servers": self.bootstrap, "linger.ms": 1, "enable.idempotence": True})
 
     @property
     def running(self) -> bool:
@@ -72,30 +114,45 @@ class Story:
     def produce(self, count: int) -> None:
         """The next numbers, one after the other round the partitions; a big step leaves some without news."""
         for number in range(self._produced, self._produced + count):
-            self._producer.produce(self.source, str(number), partition=number // 3 % self.partitions)
+            partition = number // 3 % self.partitions
+            self._partitions[partition].append(number)
+            self._producer.produce(self.source, str(number), partition=partition)
         assert self._producer.flush(30) == 0
         self._produced += count
 
     def start(
-        self, parallelism: int, pool_size: int = 2, stop: tuple[Moment, End] | None = None, *, stepwise: bool = True
+        self, parallelism: int, pool_size: int = 2, stop: tuple[Place, End] | None = None, *, stepwise: bool = True
     ) -> None:
         """The next attempt, whatever became of the former one."""
         self.kill()
         self._attempt += 1
         self._thawed = False
         life = Life(
-            self._job(parallelism, pool_size), self._store, kept, random.Random(self.dice.random()), stepwise=stepwise
-        )
+            self._job(parallelism, pool_size), self.store, kept, random.Random(self.dice.random()), self._now,
+            retained=self.retained, stepwise=stepwise,
+        )  # fmt: skip
         self._tell(f"start P={parallelism} pool={pool_size}", stop)
         life.start(stop)
+        self.recovery = life.recovery or self.recovery
         self._after(life, ended=stop is not None)
 
-    def checkpoint(self, stop: tuple[Moment, End] | None = None, *, retry: bool = False) -> None:
+    def checkpoint(self, stop: tuple[Place, End] | None = None, *, retry: bool = False) -> None:
         """One checkpoint of the running life; with a stop the life ends there."""
         assert self._life is not None
         self._tell(f"checkpoint{' with a task tried twice' if retry else ''}", stop)
         self._life.checkpoint(stop, retry=retry)
         self._after(self._life, ended=stop is not None)
+
+    def run(self, checkpoints: int = 100, parallelism: int = 2) -> None:
+        """A life of so many checkpoints, or of as many as there is something to read for, and an orderly stop."""
+        self.start(parallelism)
+        while self._life is not None and checkpoints and self._life.lag:
+            self.checkpoint()
+            checkpoints -= 1
+        if self._life is not None:
+            self._tell("stops in order", None)
+            self._life.drain()
+            self._after(self._life, ended=True)
 
     def kill(self) -> None:
         """The running life ends between two checkpoints."""
@@ -110,6 +167,36 @@ class Story:
         self._tell(f"attempt {life.job.attempt} goes on", None)
         life.thaw()
 
+    @property
+    def document(self) -> CheckpointDocument:
+        """As it is written now."""
+        text = self.store.read().text
+        assert text is not None
+        return decode(text, job_uid=self.uid)
+
+    @property
+    def kept(self) -> dict[int, RetainedCheckpoint]:
+        """The checkpoints to go back to."""
+        found = (decode_retained(text, key=key, job_uid=self.uid) for key, text in self.retained.read().items())
+        return {one.checkpoint_id: one for one in found}
+
+    def fence(self) -> None:
+        """Somebody takes the document's transactional ids over: what was open is lost, and no answer decides."""
+        self.client.fence_all([one.transactional_id for one in self.document.committables])
+
+    def create_again(self, startup: StartupMode) -> None:
+        """A person deletes the resource, and with it all that it owns, and creates it again under the same name."""
+        self.kill()
+        self._tell(f"created again with {startup}", None)
+        self.store, self.retained = SharedStore(), MemoryRetainedStore()
+        self.uid, self.startup, self._attempt = f"{self.uid}-again", startup, 0
+
+    def expect_again(self, splits: Iterable[KafkaPartitionSplit]) -> None:
+        """Readers will see what was read of these ranges once more than otherwise."""
+        for split in splits:
+            assert split.partition.topic == self.source
+            self._again.update(self._partitions[split.partition.partition][split.start : split.stop])
+
     def change_prefix(self) -> None:
         """From the next attempt on."""
         self._prefix = f"{self.prefix}.{self._attempt}"
@@ -119,12 +206,15 @@ class Story:
         """Time passes until the broker has aborted whatever is open."""
         self._tell("transactions expire", None)
         deadline = Deadline.after(self.timeout + 30)
-        while visibility.open_transactions(self.client, self.prefix):
+        while self._open():
             assert not deadline.expired, "the broker does not end transactions that are too old"
             time.sleep(deadline.bound(0.1))
 
-    def finish(self, parallelism: int = 2) -> None:
-        """Runs to the end of the source and holds the result against what was produced."""
+    def finish(self, parallelism: int = 2) -> int:
+        """Runs to the end of the source and holds the result against what was produced.
+
+        :returns: how many records are there more than once; 0 unless the semantic is AT_LEAST_ONCE.
+        """
         self._read_all(parallelism)
         while self._frozen:
             self.thaw()
@@ -136,31 +226,38 @@ class Story:
         if self._superseded:
             self._abort_by_hand()
         # What is committed is visible once its markers are written.
-        still_open = visibility.open_transactions(self.client, self.prefix)
-        found = Counter(visibility.numbers(self.bootstrap, self.sink))
-        expected = Counter(number for number in range(self._produced) if number % _MODULUS)
+        still_open = self._open()
+        found = Counter(patiently(lambda: visibility.numbers(self.bootstrap, self.sink)))
+        every = Counter(range(self._produced)) + self._again
+        expected = Counter({number: count for number, count in every.items() if number % _MODULUS})
         lost, more = expected - found, found - expected
         assert not lost, f"lost {sorted(lost)[:20]}: {self.told}"
-        assert not more, f"more than once {sorted(more)[:20]}: {self.told}"
+        assert self.semantic is not Semantic.EXACTLY_ONCE or not more, (
+            f"more than once {sorted(more)[:20]}: {self.told}"
+        )
         assert still_open == [], f"open {still_open}: {self.told}"
+        return more.total()
 
     def _abort_by_hand(self) -> None:
         """Under a prefix that the job has left nobody looks any more: it may be another job's by now.
 
         What a superseded life began there is open until the broker's time-out, or until a person ends it.
         """
-        left = [one for one in visibility.open_transactions(self.client, self.prefix) if not self._is_current(one)]
+        left = [one for one in self._open() if not self._is_current(one)]
         if left:
             self._tell(f"a person aborts {left}", None)
-            self.client.fence_all(left)
+            patiently(lambda: self.client.fence_all(left))
+
+    def _open(self) -> list[str]:
+        return patiently(lambda: visibility.open_transactions(self.client, self.prefix))
 
     def _is_current(self, transactional_id: str) -> bool:
         return transactional_id.rpartition("-")[0] == self._prefix
 
     def _read_all(self, parallelism: int) -> None:
         lives = 0
-        while self._life is None or self._life.lag:
-            if self._life is None:
+        while (life := self._life) is None or patiently(lambda life=life: life.lag):
+            if life is None:
                 lives += 1
                 assert lives <= _LIVES, f"no life gets through: {self.told}"
                 self.start(parallelism)
@@ -174,6 +271,7 @@ class Story:
 
     def _after(self, life: Life, *, ended: bool) -> None:
         self._life = life
+        self.failure = life.failure
         if life.failure is not None:
             self.told.append(f"  ended by {type(life.failure).__name__}: {life.failure}")
             self.kill()
@@ -183,21 +281,27 @@ class Story:
         elif ended:
             self.kill()
 
-    def _tell(self, what: str, stop: tuple[Moment, End] | None) -> None:
+    def _now(self) -> str:
+        """A minute later each time, so that every checkpoint is kept."""
+        self._time += timedelta(minutes=1)
+        return self._time.isoformat()
+
+    def _tell(self, what: str, stop: tuple[Place, End] | None) -> None:
         self.told.append(f"{self._attempt}: {what}{f', {stop[1]} {stop[0]}' if stop else ''}")
 
     def _job(self, parallelism: int, pool_size: int) -> Job:
         spec = JobSpec(
             kafka=KafkaCluster(bootstrap_servers=self.bootstrap),
             source=Source(
-                topics=(self.source,), group_id=self.prefix, startup=Startup(mode=StartupMode.EARLIEST),
-                max_offsets_per_checkpoint=40,
+                topics=(self.source,), group_id=self.prefix, startup=Startup(mode=self.startup),
+                max_offsets_per_checkpoint=self.per_checkpoint,
             ),
             transform=Transform(),
             sink=Sink(
-                topic=self.sink, transactional_id_prefix=self._prefix, producers_pool_size=pool_size,
-                transaction_timeout_seconds=self.timeout,
+                topic=self.sink, semantic=self.semantic, transactional_id_prefix=self._prefix,
+                producers_pool_size=pool_size, transaction_timeout_seconds=self.timeout,
             ),
             parallelism=parallelism,
+            restore=self.restore,
         )  # fmt: skip
-        return Job(namespace="ns", name="story", uid=UID, generation=1, attempt=self._attempt, spec=spec)
+        return Job(namespace="ns", name="story", uid=self.uid, generation=1, attempt=self._attempt, spec=spec)

@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
+
+from confluent_kafka.admin import (
+    AclBinding,
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    NewTopic,
+    ResourcePatternType,
+    ResourceType,
+)
 
 from localcluster.kafka import Broker
+from sparkapp.model.deadline import Deadline
 
 _LOGIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
 _OVERRIDES = {
@@ -21,11 +35,49 @@ _OVERRIDES = {
 }
 
 
+_EVERY_RIGHT = AclBindingFilter(
+    ResourceType.ANY, None, ResourcePatternType.ANY, "User:job", None, AclOperation.ANY, AclPermissionType.ANY
+)
+
+
+class Right(NamedTuple):
+    """One of the user ``job``; a prefixed one is for all names that begin so."""
+
+    kind: ResourceType
+    name: str
+    operation: AclOperation
+    prefixed: bool = False
+
+
 @contextmanager
-def secured_broker(folder: Path) -> Iterator[Broker]:
-    """The broker, running; its passwords are ``a`` for admin and ``j`` for job."""
+def secured_broker(folder: Path, *rights: Right, topics: Sequence[str] = ()) -> Iterator[Broker]:
+    """The broker, running, with these topics of one partition; its passwords are ``a`` for admin and ``j`` for job."""
     with Broker.ephemeral(folder, overrides=_OVERRIDES) as broker:
+        if topics:
+            admin = AdminClient({"bootstrap.servers": broker.bootstrap, **login("admin", "a")})
+            for made in admin.create_topics([NewTopic(topic, 1, 1) for topic in topics]).values():
+                made.result(30)
+        grant(broker.bootstrap, *rights)
         yield broker
+
+
+def grant(bootstrap: str, *rights: Right) -> None:
+    """Gives the user ``job`` these rights; waits until the broker knows of what the controller has."""
+    if not rights:
+        return
+    admin = AdminClient({"bootstrap.servers": bootstrap, **login("admin", "a")})
+    wanted = {_binding(right) for right in rights}
+    for granted in admin.create_acls(list(wanted)).values():
+        granted.result(30)
+    deadline = Deadline.after(20)
+    while not wanted <= set(admin.describe_acls(_EVERY_RIGHT).result(20)):
+        assert not deadline.expired, "the broker does not learn of its ACLs"
+        time.sleep(deadline.bound(0.05))
+
+
+def _binding(right: Right) -> AclBinding:
+    pattern = ResourcePatternType.PREFIXED if right.prefixed else ResourcePatternType.LITERAL
+    return AclBinding(right.kind, right.name, pattern, "User:job", "*", right.operation, AclPermissionType.ALLOW)
 
 
 def login(user: str, password: str) -> dict[str, str]:

@@ -14,7 +14,8 @@ from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 from sparkapp.model.job import DataLossPolicy, OnTopicDeleted
 from sparkapp.model.partition import TopicPartition
 from sparkapp.source.cluster import ClusterView, FoundRecord, KafkaClusterView
-from sparkapp.source.enumerator import EnumeratorOptions, KafkaSourceEnumerator
+from sparkapp.source.enumerator import KafkaSourceEnumerator
+from sparkapp.source.enumerator_options import EnumeratorOptions
 from sparkapp.source.offsets_initializer import EarliestOffsetsInitializer, OffsetsInitializer
 from sparkapp.source.subscriber import Subscriber, TopicListSubscriber
 from tests.support.api_client import await_that

@@ -16,12 +16,11 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
 CHECKPOINT_OF_THE_FAULT = 2
 
+# Every step is there on the cluster (tests/e2e), and with every rescale without Spark (tests/integration/protocol);
+# here are the two at which the engine itself has the most to repeat.
 CASES = [
     pytest.param(ProtocolStep.BEFORE_FLUSH, 3, id="before-flush-then-up"),
-    pytest.param(ProtocolStep.AFTER_FLUSH, 1, id="after-flush-then-down"),
-    pytest.param(ProtocolStep.AFTER_WRITE, 3, id="after-write-then-up"),
     pytest.param(ProtocolStep.BETWEEN_COMMITS, 1, id="between-commits-then-down"),
-    pytest.param(ProtocolStep.AFTER_COMMITS, 2, id="after-commits-same"),
 ]
 
 

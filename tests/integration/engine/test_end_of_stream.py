@@ -70,7 +70,7 @@ def test_partitions_end_before_their_end_records_across_a_crash_and_a_lost_trans
             )
         ]
     )  # fmt: skip
-    job.start(alone=True)
+    job.start()
     assert job.await_end() == 0, job.log()
     termination, document = job.termination(), job.document()
     assert termination is not None

@@ -22,7 +22,6 @@ from tests.support.local_job import LocalJob, produce
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
 _MODULE = """
-import os
 from pyspark.sql.streaming import StreamingQueryListener
 
 class Listener(StreamingQueryListener):
@@ -30,7 +29,7 @@ class Listener(StreamingQueryListener):
     def onQueryIdle(self, event): pass
     def onQueryTerminated(self, event): pass
     def onQueryProgress(self, event):
-        with open(os.environ["PROGRESS_FILE"], "a") as file:
+        with open("{progress}", "a") as file:
             file.write(event.progress.sources[0].latestOffset + "\\n")
 
 def watched(source):
@@ -71,12 +70,11 @@ def test_S37_metrics_and_progress_say_what_the_brokers_say(
 ) -> None:
     code, progress = tmp_path / "code", tmp_path / "progress"
     code.mkdir()
-    (code / "watch.py").write_text(_MODULE)
+    (code / "watch.py").write_text(_MODULE.replace("{progress}", str(progress)))
     topic = make_topic(3, "in_1.a-b")
     job = local_job(topic=topic, transform=Transform(function="watch:watched"), code=code, max_offsets=1000)
     port = free_port()
     job.spec = replace(job.spec, metrics_port=port)
-    job.environment = {"PROGRESS_FILE": str(progress)}
     produce(broker, topic, 0, 4000)
     job.start()
     job.await_records_in(4000)

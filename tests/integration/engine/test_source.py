@@ -25,7 +25,7 @@ def outcome(job: LocalJob) -> Outcome:
     return termination.outcome
 
 
-def test_a_bounded_job_reads_exactly_to_the_ends_of_its_first_start_across_a_crash(
+def test_I07_a_bounded_job_reads_exactly_to_the_ends_of_its_first_start_across_a_crash(
     local_job: LocalJobs, broker: str, client: TransactionClient
 ) -> None:
     job = local_job(stopping=Stopping(mode=StoppingMode.LATEST), max_offsets=1000)

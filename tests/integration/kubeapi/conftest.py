@@ -40,6 +40,16 @@ def api(kubeconfig: Path) -> ApiClient:
     return client
 
 
+@pytest.fixture
+def core(kubeconfig: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The application's client, as a command finds it: with a person's kubeconfig."""
+    from sparkapp.checkpoint.config_map import core_api
+
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    monkeypatch.setattr("kubernetes.config.kube_config.KUBE_CONFIG_DEFAULT_LOCATION", str(kubeconfig))
+    return core_api()
+
+
 @pytest.fixture(scope="session")
 def chart(kubeconfig: Path) -> Callable[..., list[dict[str, Any]]]:
     """``chart("key=value", …)`` renders the chart as release "kafkaspark" in namespace "kafkaspark-system"."""
@@ -120,5 +130,6 @@ def operators(place: Place, folder: Path) -> Iterator[Callable[..., OperatorProc
     yield start
     for one in started:
         one.stop()
+        print(one.log[-8000:])  # shown where the test has failed
     for one in started:
         assert "Traceback" not in one.log, one.log

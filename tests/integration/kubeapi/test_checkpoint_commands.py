@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,7 +12,7 @@ import pytest
 from kafkasparkjob_operator.identity import JobIdentity
 from kafkasparkjob_operator.resources.config_maps import checkpoints_config_map, state_config_map
 from sparkapp.__main__ import main
-from sparkapp.checkpoint.config_map import ConfigMapRetainedStore, ConfigMapStore, JobResources, core_api
+from sparkapp.checkpoint.config_map import ConfigMapRetainedStore, ConfigMapStore, JobResources
 from sparkapp.checkpoint.retained import CheckpointRetainer
 from sparkapp.model.checkpoint import CheckpointDocument
 from sparkapp.model.checkpoint_codec import encode
@@ -25,13 +24,7 @@ from tests.support.api_client import ApiClient
 from tests.support.live_job import LiveJob
 from tests.support.operator_process import Place
 
-
-@pytest.fixture
-def core(kubeconfig: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """What a command finds: a person's kubeconfig."""
-    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
-    monkeypatch.setattr("kubernetes.config.kube_config.KUBE_CONFIG_DEFAULT_LOCATION", str(kubeconfig))
-    return core_api()
+MERGE = "application/merge-patch+json"
 
 
 @pytest.fixture
@@ -110,6 +103,29 @@ def test_the_commands_find_the_job_and_change_it_only_when_told_to(
     assert (job.body["spec"]["restoreFrom"], job.body["spec"]["redeployNonce"]) == ({"checkpoint": 2}, 4)
     assert main(["checkpoint", "list", "--namespace", job.namespace, "--job", "nobody"]) == 1
     assert "answered 404" in capsys.readouterr().err
+
+
+def test_the_way_back_that_a_lost_state_names_can_be_gone(
+    core: Any, job: LiveJob, checkpoint: Callable[..., CheckpointDocument], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Earlier checkpoints and their offsets are shown where there is no current one any more."""
+    keep(core, job, [checkpoint(1), checkpoint(2)])
+    state = f"{job.config_maps_path}/{job.name}-state"
+    named = ["--namespace", job.namespace, "--job", job.name]
+    job.api.call("PATCH", state, {"binaryData": {"checkpoint.json": "H4sI"}}, content_type=MERGE)
+    assert main(["checkpoint", "show", "2", *named, "-o", "json"]) == 0
+    assert json.loads(capsys.readouterr().out) == [
+        {"topic": "orders", "partition": 0, "offset": 20, "behindCurrent": None}
+    ]
+    job.api.call("DELETE", state)
+    assert main(["checkpoint", "list", *named, "-o", "json"]) == 0
+    current, *earlier = json.loads(capsys.readouterr().out)
+    assert (current["kind"], current["note"]) == ("current, unusable", "ConfigMap orders-state is gone")
+    assert [row["checkpoint"] for row in earlier] == [2, 1]
+    assert main(["checkpoint", "show", "1", *named]) == 0
+    for command in (["show"], ["restore", "2", "--yes"]):
+        assert main(["checkpoint", *command, *named]) == 1
+        assert "StateMissing: ConfigMap orders-state is gone" in capsys.readouterr().err
 
 
 def test_a_job_that_has_changed_meanwhile_is_not_patched(

@@ -147,9 +147,41 @@ def test_a_lost_state_stops_the_job(job: LiveJob) -> None:
     job.run(1)
     job.api.call("DELETE", f"{job.config_maps_path}/{job.name}-state")
     job.ends(1, FAILED)
-    job.await_state("Failed", reason="StateMissing")
-    assert job.condition("StateValid")["status"] == "False"
+    status = job.await_state("Failed", reason="StateMissing")
+    condition = job.condition("StateValid")
+    assert (condition["status"], condition["reason"]) == ("False", "StateMissing")
+    for text in (status["message"], condition["message"]):
+        assert f"ConfigMap {job.name}-state is gone or empty, although 1 attempt(s) ran" in text
+        assert f"ConfigMap {job.name}-checkpoints is still there" in text
+        assert f"`python -m sparkapp checkpoint list --namespace {job.namespace} --job {job.name}`" in text
+    assert job.api.get(f"{job.config_maps_path}/{job.name}-checkpoints") is not None
     assert job.api.get(f"{job.config_maps_path}/{job.name}-state") is None
+
+
+@pytest.mark.parametrize(
+    ("spoilt", "reason"),
+    [
+        ({"data": {names.CHECKPOINT_KEY: "{"}}, "StateCorrupt"),
+        ({"data": {names.CHECKPOINT_KEY: None}, "binaryData": {names.CHECKPOINT_KEY: "H4sI"}}, "StateCorrupt"),
+        ({"data": {names.CHECKPOINT_KEY: None, "backup.json": "{}"}}, "StateCorrupt"),
+        ({"data": {names.CHECKPOINT_KEY: None}}, "StateMissing"),
+        ({"data": {names.CHECKPOINT_KEY: '{"formatVersion":1,"jobUid":"another"}'}}, "StateForeign"),
+    ],
+)
+def test_a_spoilt_state_is_a_condition_and_starts_nothing(job: LiveJob, spoilt: dict[str, object], reason: str) -> None:
+    """Every way to spoil it is in test_state_adversaries.py; here is what becomes of the refusal."""
+    job.create(restartPolicy={"backoff": {"initialSeconds": 0}})
+    job.run(1)
+    path = f"{job.config_maps_path}/{job.name}-state"
+    before = job.api.merge(path, spoilt)
+    job.ends(1, FAILED)
+    status = job.await_state("Failed", reason=reason)
+    condition = job.condition("StateValid")
+    assert (condition["status"], condition["reason"]) == ("False", reason)
+    assert condition["message"] == status["message"]
+    assert (reason, 1) in job.events
+    assert job.api.call("GET", path) == before
+    assert job.status["attempt"]["id"] == 1
 
 
 def test_an_invalid_change_leaves_the_job_running(job: LiveJob) -> None:

@@ -7,22 +7,13 @@ from collections.abc import Callable, Iterator
 
 import pyarrow as pa
 import pytest
-from confluent_kafka.admin import (
-    AclBinding,
-    AclOperation,
-    AclPermissionType,
-    AdminClient,
-    NewTopic,
-    ResourcePatternType,
-    ResourceType,
-)
+from confluent_kafka.admin import AclOperation, ResourceType
 
-from sparkapp.model.deadline import Deadline
 from sparkapp.model.errors import AuthenticationFailed, AuthorizationFailed, KafkaSparkJobError
 from sparkapp.model.partition import TopicPartition
 from sparkapp.native.interface import BatchProducer
-from tests.support.batch_path import BatchPath, dotted, split, values_of
-from tests.support.secured_broker import login, secured_broker
+from tests.support.batch_path import BatchPath, split, values_of
+from tests.support.secured_broker import Right, secured_broker
 
 LONG = 60.0
 SOON = 20.0
@@ -35,42 +26,19 @@ BATCH = pa.record_batch({"value": pa.array(["a", "b"])})
 def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A broker with SASL/PLAIN; its user ``job`` may use topics, ids and groups ``mine*``, and see topic ``listed``."""
 
-    with secured_broker(tmp_path_factory.mktemp("secured")) as broker:
-        admin = AdminClient({"bootstrap.servers": broker.bootstrap, **login("admin", "a")})
-        for created in admin.create_topics([NewTopic(name, 1, 1) for name in ("mine", "theirs", "listed")]).values():
-            created.result(30)
-        allowed = [
-            AclBinding(kind, "mine", ResourcePatternType.PREFIXED, "User:job", "*", what, AclPermissionType.ALLOW)
-            for kind, what in (
-                (ResourceType.TOPIC, AclOperation.READ),
-                (ResourceType.TOPIC, AclOperation.WRITE),
-                (ResourceType.GROUP, AclOperation.READ),
-                (ResourceType.TRANSACTIONAL_ID, AclOperation.WRITE),
-            )
-        ]
-        allowed.append(
-            AclBinding(
-                ResourceType.TOPIC,
-                "listed",
-                ResourcePatternType.LITERAL,
-                "User:job",
-                "*",
-                AclOperation.DESCRIBE,
-                AclPermissionType.ALLOW,
-            )
+    mine = (
+        Right(kind, "mine", what, prefixed=True)
+        for kind, what in (
+            (ResourceType.TOPIC, AclOperation.READ),
+            (ResourceType.TOPIC, AclOperation.WRITE),
+            (ResourceType.GROUP, AclOperation.READ),
+            (ResourceType.TRANSACTIONAL_ID, AclOperation.WRITE),
         )
-        for made in admin.create_acls(allowed).values():
-            made.result(30)
-        await_visible(broker.bootstrap, "mine")
+    )
+    listed = Right(ResourceType.TOPIC, "listed", AclOperation.DESCRIBE)
+    topics = ("mine", "theirs", "listed")
+    with secured_broker(tmp_path_factory.mktemp("secured"), *mine, listed, topics=topics) as broker:
         yield broker.bootstrap
-
-
-def await_visible(bootstrap: str, topic: str) -> None:
-    """The broker knows of ACLs a moment after they were made."""
-    job = AdminClient({"bootstrap.servers": bootstrap, "sasl.password": "j", **dotted(SECURITY)})
-    deadline = Deadline.after(SOON)
-    while job.list_topics(topic, timeout=SOON).topics[topic].error is not None:
-        assert not deadline.expired
 
 
 @pytest.fixture(params=["native", "plain"])

@@ -7,6 +7,7 @@ import itertools
 
 import pytest
 
+from sparkapp.model.semantic import Semantic
 from tests.integration.protocol.conftest import Stories
 from tests.support.protocol_life import OF_A_CHECKPOINT, OF_A_START, End, Moment
 
@@ -77,7 +78,7 @@ def test_a_job_that_was_down_for_longer_than_its_transactions_live(moment: Momen
 
 
 @pytest.mark.parametrize("moment", OF_A_CHECKPOINT)
-def test_a_new_prefix_after_a_crash(moment: Moment, story: Stories) -> None:
+def test_I03_a_new_prefix_after_a_crash(moment: Moment, story: Stories) -> None:
     job = story()
     job.produce(60)
     job.start(FROM)
@@ -104,3 +105,13 @@ def test_I04_killed_in_the_first_checkpoint_and_scaled_in(story: Stories) -> Non
     job.start(5)
     job.checkpoint((Moment.AFTER_FLUSH, End.KILL))
     job.finish(1)
+
+
+@pytest.mark.parametrize("moment", OF_A_CHECKPOINT)
+def test_I10_at_least_once_loses_nothing_and_repeats_what_no_document_has(moment: Moment, story: Stories) -> None:
+    job = story(semantic=Semantic.AT_LEAST_ONCE)
+    job.produce(60)
+    job.start(FROM)
+    job.checkpoint((moment, End.KILL))
+    repeated = job.finish(TO["up"])
+    assert (repeated > 0) == (moment in {Moment.BEFORE_FLUSH, Moment.AFTER_FLUSH}), "before the flush one task was done"

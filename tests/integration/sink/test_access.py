@@ -5,16 +5,7 @@ from __future__ import annotations
 import time
 
 import pytest
-from confluent_kafka.admin import (
-    AclBinding,
-    AclBindingFilter,
-    AclOperation,
-    AclPermissionType,
-    AdminClient,
-    NewTopic,
-    ResourcePatternType,
-    ResourceType,
-)
+from confluent_kafka.admin import AclOperation, ResourceType
 
 from sparkapp.model.deadline import Deadline
 from sparkapp.model.errors import AuthenticationFailed, AuthorizationFailed
@@ -30,7 +21,7 @@ from sparkapp.source.group_membership import GroupMembership
 from sparkapp.source.offsets_initializer import CommittedOffsetsInitializer
 from tests.support.commit_counter import CommitCounter
 from tests.support.group_job import membership_options
-from tests.support.secured_broker import secured_broker
+from tests.support.secured_broker import Right, login, secured_broker
 
 pytestmark = pytest.mark.broker
 
@@ -39,37 +30,16 @@ pytestmark = pytest.mark.broker
 def secured(tmp_path_factory):
     """Bootstrap of a broker with SASL/PLAIN users ``admin`` (super user) and ``job`` (ids of prefix ``mine``)."""
 
-    with secured_broker(tmp_path_factory.mktemp("secured")) as broker:
-        admin = AdminClient(config(broker.bootstrap, "admin", "a"))
-        binding = AclBinding(
-            ResourceType.TRANSACTIONAL_ID, "mine", ResourcePatternType.PREFIXED, "User:job", "*",
-            AclOperation.WRITE, AclPermissionType.ALLOW,
-        )  # fmt: skip
-        readable = AclBinding(
-            ResourceType.TOPIC, "in", ResourcePatternType.LITERAL, "User:job", "*",
-            AclOperation.READ, AclPermissionType.ALLOW,
-        )  # fmt: skip
-        admin.create_topics([NewTopic("in", 1, 1)])["in"].result(30)
-        for future in admin.create_acls([binding, readable]).values():
-            future.result(30)
-        # The controller has them; the broker learns of them a moment later.
-        deadline = Deadline.after(20)
-        every = AclBindingFilter(
-            ResourceType.ANY, None, ResourcePatternType.ANY, "User:job", None, AclOperation.ANY, AclPermissionType.ANY
-        )
-        while len(admin.describe_acls(every).result(20)) < 2:
-            assert not deadline.expired
+    rights = (
+        Right(ResourceType.TRANSACTIONAL_ID, "mine", AclOperation.WRITE, prefixed=True),
+        Right(ResourceType.TOPIC, "in", AclOperation.READ),
+    )
+    with secured_broker(tmp_path_factory.mktemp("secured"), *rights, topics=["in"]) as broker:
         yield broker.bootstrap
 
 
 def config(bootstrap, user, password):
-    return {
-        "bootstrap.servers": bootstrap,
-        "security.protocol": "SASL_PLAINTEXT",
-        "sasl.mechanism": "PLAIN",
-        "sasl.username": user,
-        "sasl.password": password,
-    }
+    return {"bootstrap.servers": bootstrap, **login(user, password)}
 
 
 @pytest.fixture

@@ -6,20 +6,10 @@ import json
 
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.admin import (
-    AclBinding,
-    AclBindingFilter,
-    AclOperation,
-    AclPermissionType,
-    AdminClient,
-    NewTopic,
-    ResourcePatternType,
-    ResourceType,
-)
+from confluent_kafka.admin import AclOperation, ResourceType
 
 from sparkapp.__main__ import main
-from sparkapp.model.deadline import Deadline
-from tests.support.secured_broker import login, secured_broker
+from tests.support.secured_broker import Right, login, secured_broker
 
 pytestmark = pytest.mark.broker
 
@@ -27,21 +17,9 @@ pytestmark = pytest.mark.broker
 @pytest.fixture(scope="module")
 def secured(tmp_path_factory):
     """Bootstrap of a broker where ``job`` may describe ids of ``seen``; ``seen-0`` and ``hidden-0`` are open."""
-    with secured_broker(tmp_path_factory.mktemp("secured")) as broker:
+    seen = Right(ResourceType.TRANSACTIONAL_ID, "seen", AclOperation.DESCRIBE, prefixed=True)
+    with secured_broker(tmp_path_factory.mktemp("secured"), seen, topics=["out"]) as broker:
         settings = {"bootstrap.servers": broker.bootstrap, **login("admin", "a")}
-        admin = AdminClient(settings)
-        admin.create_topics([NewTopic("out", 1, 1)])["out"].result(30)
-        binding = AclBinding(
-            ResourceType.TRANSACTIONAL_ID, "seen", ResourcePatternType.PREFIXED, "User:job", "*",
-            AclOperation.DESCRIBE, AclPermissionType.ALLOW,
-        )  # fmt: skip
-        admin.create_acls([binding])[binding].result(30)
-        every = AclBindingFilter(
-            ResourceType.ANY, None, ResourcePatternType.ANY, "User:job", None, AclOperation.ANY, AclPermissionType.ANY
-        )
-        deadline = Deadline.after(20)
-        while not admin.describe_acls(every).result(20):
-            assert not deadline.expired
         producers = []
         for name in ("seen-0", "hidden-0"):
             producers.append(Producer({**settings, "transactional.id": name}))

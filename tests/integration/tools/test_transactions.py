@@ -220,7 +220,7 @@ def test_what_kubernetes_refuses_is_said(monkeypatch, txn):
     objects = SimpleNamespace(get_namespaced_custom_object=lambda *_, **options: refuse(**options))
     monkeypatch.setattr(config_map.client, "CustomObjectsApi", lambda: objects)
     status, _, message = txn("list", "--job", "orders")
-    assert (status, "KafkaSparkJob default/orders may not be read by you" in message) == (1, True)
+    assert (status, "KafkaSparkJob default/orders: the API server answered 403 Forbidden" in message) == (1, True)
 
 
 @pytest.mark.parametrize(

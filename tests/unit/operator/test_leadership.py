@@ -96,6 +96,16 @@ async def test_a_failed_renewal_keeps_leading_until_the_deadline(
     assert first.told == [True, False]
 
 
+async def test_a_lapse_is_told_although_the_same_step_ends_it(cluster: FakeKubernetes) -> None:
+    """Nothing was done meanwhile; only who is told of the loss and of the gain looks at everything again."""
+    first = Candidate(cluster, "first")
+    await first.step()
+    first.clock.time += 10.1
+    assert not first.leadership.leading
+    assert await first.step()
+    assert first.told == [True, False, True]
+
+
 async def test_a_leader_that_was_replaced_knows_it_at_its_next_step(cluster: FakeKubernetes) -> None:
     first, second = Candidate(cluster, "first"), Candidate(cluster, "second")
     await first.step()

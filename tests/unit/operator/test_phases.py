@@ -356,6 +356,18 @@ async def test_an_emptied_state_counts_as_lost(bench: OperatorBench) -> None:
     assert bench.status["reason"] == "StateMissing"
 
 
+async def test_the_next_attempt_is_numbered_above_the_states_whoever_wrote_it(bench: OperatorBench) -> None:
+    await bench.run(1)
+    bench.checkpoint(7, 10)
+    bench.driver_ends(1, FAILED)
+    await bench.settle()
+    bench.wait(5)
+    await bench.settle()
+    bench.wait(60)
+    await bench.settle()
+    assert bench.kubernetes.driver_attempts == [1, 8]
+
+
 async def test_a_lost_status_does_not_hide_a_lost_state(bench: OperatorBench) -> None:
     await bench.run(1)
     bench.kubernetes.remove(("ConfigMap", "team", "orders-state"))

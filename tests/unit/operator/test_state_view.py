@@ -40,6 +40,8 @@ def body(text: str | None, job: JobIdentity = JOB) -> dict[str, Any]:
         (body("x" * (MAX_DOCUMENT_BYTES + 1)), StateKind.REFUSED, "StateCorrupt"),
         (body(document().replace('"formatVersion":1', '"formatVersion":99')), StateKind.REFUSED, "StateCorrupt"),
         (body(document("another")), StateKind.REFUSED, "StateForeign"),
+        ({**body(None), "binaryData": {CHECKPOINT_KEY: "H4sI"}}, StateKind.REFUSED, "StateCorrupt"),
+        ({**body(None), "data": {"backup.json": document()}}, StateKind.REFUSED, "StateCorrupt"),
         (body(None, JOB._replace(uid="former")), StateKind.COLLECTED, ""),
     ],
 )

@@ -98,10 +98,10 @@ def test_a_nonce_without_a_checkpoint_is_served_all_the_same():
 
 def test_a_first_start_has_nothing_to_go_back_to():
     store = MemoryStore()
-    recovery = attempt(store, 1, Restore(checkpoint=12, nonce=5))
+    recovery = attempt(store, 1, Restore(checkpoint=12, nonce=5), {})
     assert recovery.first_start
     assert stored(store).redeploy_nonce == 5
-    assert attempt(store, 2, Restore(checkpoint=12, nonce=5)).first_start, "and none to be surprised by later"
+    assert attempt(store, 2, Restore(checkpoint=12, nonce=5), {}).first_start, "and none to be surprised by later"
 
 
 def test_operators_that_keep_state_do_not_go_back():

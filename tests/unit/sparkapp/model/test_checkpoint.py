@@ -223,12 +223,35 @@ def test_values_of_a_committable_that_cannot_be(name, wrong):
         {"orders": []}, {"orders": {"x": [0, 1]}}, {"orders": {"-1": [0, 1]}}, {"orders": {"01": [0, 1]}},
         {"orders": {"0": [1, 0]}}, {"orders": {"0": [-1, 0]}}, {"orders": {"0": [0]}}, {"orders": {"0": [0, 1, 2]}},
         {"orders": {"0": ["0", 1]}}, {"orders": {"0": [0, True]}}, {"orders": {"0": {"start": 0}}},
-        {"orders": {"٣": [0, 1]}}, {"orders": None},
+        {"orders": {"٣": [0, 1]}}, {"orders": None}, {"orders": {"0": [0, 1 << 63]}},
+        {"orders": {"2147483648": [0, 1]}},
     ],
     ids=json.dumps,
 )  # fmt: skip
 def test_splits_that_cannot_be(splits):
     refused(body(splits=splits))
+
+
+def test_a_range_that_does_not_fit_its_committable():
+    """A subtask that wrote what it read has read something."""
+    writer = next(one for one in document().committables if one.records)
+    splits = tuple(
+        replace(split, start=split.stop) if split.owner(3) == writer.subtask else split for split in document().splits
+    )
+    edited = replace(document(), splits=splits)
+    refused(encode(edited), f"{writer.transactional_id} of subtask {writer.subtask} holds records")
+    assert decode(encode(replace(edited, aligned=False)), job_uid=UID).splits == splits
+
+
+@pytest.mark.parametrize("name", ["attempt", "parallelism"])
+def test_numbers_that_nothing_else_could_hold(name):
+    refused(body(**{name: 1 << 31}), f"{name} must be a whole number from 1 to 2147483647")
+
+
+@pytest.mark.parametrize(("edited", "more", "total"), [(3, -10, 0), ((1 << 63) - 1, 5, (1 << 63) - 1), (3, 4, 7)])
+def test_totals_that_were_edited_never_make_a_document_unreadable(edited, more, total):
+    counters = Counters(records_in=edited).plus(records_in=more)
+    assert decode(encode(document(counters=counters)), job_uid=UID).counters.records_in == total
 
 
 def test_two_committables_of_one_id():

@@ -13,7 +13,9 @@ from sparkapp.model.errors import CheckpointCorrupt, ConfigurationError, Invalid
 from sparkapp.model.job import Job
 from sparkapp.model.job_codec import decode_job, encode_job
 from sparkapp.model.job_resource import spec_from_resource
+from sparkapp.model.partition import TopicPartition
 from sparkapp.model.record_errors import RecordErrorPolicy, RecordErrors
+from sparkapp.model.split import KafkaPartitionSplit
 
 BASE = {"kafka": {"bootstrapServers": "b:9092"}, "source": {"topics": ["in"]}, "sink": {"topic": "out"}}
 LETTERS = {"onRecordError": "DeadLetter", "deadLetter": {"topic": "dlq"}}
@@ -63,13 +65,14 @@ def test_a_pattern_that_matches_only_a_part_of_the_dead_letter_topic_is_no_loop(
 
 
 def document(**changes):
+    splits = (KafkaPartitionSplit(TopicPartition("in", 0), 0, 9),)
     committable = KafkaCommittable(
         transactional_id="p-0", producer_id=1, producer_epoch=0, transaction_version=1, checkpoint_id=3, subtask=0,
-        records=0, dead_letters=4,
+        records=0, dead_letters=4, ranges=splits,
     )  # fmt: skip
     base = {
         "job_uid": "u", "attempt": 1, "checkpoint_id": 3, "created_at": "t", "parallelism": 1, "prefix": "p",
-        "committables": (committable,),
+        "splits": splits, "committables": (committable,),
         "counters": Counters(records_in=9, records_out=2, records_skipped=3, records_dead_lettered=4),
     }  # fmt: skip
     return CheckpointDocument(**{**base, **changes})

@@ -19,7 +19,8 @@ from sparkapp.model.job import Job
 from sparkapp.model.job_resource import spec_from_resource
 from sparkapp.model.partition import TopicPartition
 from sparkapp.model.split import KafkaPartitionSplit
-from sparkapp.source.enumerator import EnumeratorOptions, KafkaSourceEnumerator
+from sparkapp.source.enumerator import KafkaSourceEnumerator
+from sparkapp.source.enumerator_options import EnumeratorOptions
 from sparkapp.source.offsets_initializer import EarliestOffsetsInitializer
 from sparkapp.source.subscriber import TopicListSubscriber
 from sparkapp.spark.metrics import MAX_SERIES, DriverCollector, MetricsEndpoint, bounded

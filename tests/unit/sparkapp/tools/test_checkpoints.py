@@ -93,6 +93,17 @@ def test_show_tells_where_each_partition_stood(run):
     assert "CheckpointNotRetained: checkpoint 99 is not kept; kept are 20 (2026-11-21T08:20:00Z), 12" in err
 
 
+def test_show_tells_the_offsets_of_an_earlier_one_whatever_became_of_the_current_one(run, state):
+    """They are what a person starts the job anew with."""
+    FileStore(state).write(encode(CURRENT).replace('"attempt":3', '"attempt":0'), expected="1")
+    rows = json.loads(run("show", "12", "-o", "json")[1])
+    assert [(row["offset"], row["behindCurrent"]) for row in rows] == [(60, None), (50, None)]
+    status, _, err = run("show")
+    assert status == 1
+    assert "StateCorrupt: document.attempt" in err
+    assert "SPECIFIC_OFFSETS" in err
+
+
 def test_show_tells_the_stops_of_a_bounded_job(run, state):
     bounded = replace(EARLIER[0], stopping="LATEST", stops={TopicPartition("in", 0): 500})
     FolderRetainedStore.beside(state).change({retained_key(12): encode_retained(retained(bounded))}, [])
@@ -118,7 +129,7 @@ def test_verify_looks_at_the_current_document_as_well(run, state):
     FileStore(state).write(text, expected="1")
     status, out, _ = run("verify")
     assert status == 1
-    assert "document.attempt must be a whole number of at least 1" in out
+    assert "document.attempt must be a whole number from 1 to 2147483647" in out
 
 
 def test_a_restore_shows_what_it_means_and_changes_nothing(run, state):

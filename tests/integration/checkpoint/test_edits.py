@@ -1,0 +1,102 @@
+"""Documents that people change, on a real broker: an edit does what it says, and all else is exactly once."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from sparkapp.model.partition import TopicPartition
+from sparkapp.model.positions import StartupMode
+from sparkapp.model.split import KafkaPartitionSplit
+from sparkapp.sink.transaction_client import TransactionClient
+from tests.support.protocol_life import OF_A_CHECKPOINT, End, Moment
+from tests.support.protocol_story import Story
+
+
+@pytest.fixture
+def job(broker: str, make_topic: Callable[..., str], unique: str, client: TransactionClient) -> Iterator[Story]:
+    made = Story(broker, make_topic(2, "in"), make_topic(1, "out"), unique, client, partitions=2, per_checkpoint=10)
+    made.produce(60)
+    yield made
+    made.close()
+
+
+def put(job: Story, text: str) -> None:
+    """Somebody replaces the document."""
+    job.store.write(text, expected=job.store.read().version)
+
+
+def rewind(job: Story, partition: TopicPartition, offset: int) -> None:
+    """Somebody sets where a partition goes on."""
+    body = json.loads(job.store.read().text or "")
+    start, _ = body["splits"][partition.topic][str(partition.partition)]
+    body["splits"][partition.topic][str(partition.partition)] = [min(start, offset), offset]
+    put(job, json.dumps(body))
+
+
+def test_offsets_of_a_job_at_rest_are_edited(job: Story) -> None:
+    job.run(3)
+    one = TopicPartition(job.source, 1)
+    stop = job.document.offsets[one]
+    rewind(job, one, stop - 4)
+    job.expect_again([KafkaPartitionSplit(one, stop - 4, stop)])
+    job.run()
+    assert job.recovery is not None
+    assert f"were edited, the job goes on from there: {one} {stop} -> {stop - 4}" in job.recovery.edited
+    assert job.recovery.lost == ()
+    job.finish()
+
+
+@pytest.mark.parametrize("moment", [Moment.AFTER_WRITE, Moment.BETWEEN_COMMITS, Moment.AFTER_COMMITS])
+def test_offsets_are_edited_while_transactions_are_to_be_settled(job: Story, moment: Moment) -> None:
+    """They are committed all the same: an edit of offsets moves the reading and unmakes no writing."""
+    job.start(2)
+    job.checkpoint()
+    job.checkpoint((moment, End.KILL))
+    one = TopicPartition(job.source, 0)
+    stop = job.document.offsets[one]
+    rewind(job, one, stop - 3)
+    job.expect_again([KafkaPartitionSplit(one, stop - 3, stop)])
+    job.run()
+    assert job.recovery is not None
+    assert job.recovery.committed == 2
+    job.finish()
+
+
+@pytest.mark.parametrize("at_rest", [False, True])
+def test_an_older_document_is_put_back(job: Story, at_rest: bool) -> None:
+    """A backup whose transactions have long been committed, and whose ids others have written under since."""
+    if at_rest:
+        job.run(2)
+    else:
+        job.start(2)
+        job.checkpoint()
+        job.checkpoint()
+        job.kill()
+    backup, before = job.store.read().text or "", job.document
+    assert bool(before.committables) != at_rest
+    job.run(3)
+    later = job.document.offsets
+    job.expect_again([KafkaPartitionSplit(one, before.offsets[one], stop) for one, stop in later.items()])
+    put(job, backup)
+    job.start(2)
+    assert job.recovery is not None
+    assert f"at checkpoint {before.checkpoint_id}, although" in job.recovery.edited
+    assert job.recovery.committed == len(before.committables)
+    job.finish()
+
+
+@pytest.mark.parametrize("moment", OF_A_CHECKPOINT)
+def test_the_way_back_by_the_groups_offsets_is_exactly_once(job: Story, moment: Moment) -> None:
+    """The state is gone, whatever it said of the transactions: aborted ones took their offsets with them."""
+    job.start(2)
+    job.checkpoint()
+    job.checkpoint((moment, End.KILL))
+    job.create_again(StartupMode.GROUP_OFFSETS)
+    job.start(3)
+    assert job.failure is None
+    assert job.recovery is not None
+    assert job.recovery.first_start
+    job.finish(3)

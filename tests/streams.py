@@ -1,0 +1,99 @@
+"""``python -m tests.streams``: every test but those of the cluster, in streams side by side.
+
+Each of them waits more than it works; what takes long begins first, and where one has ended the next one begins. Each
+writes ``artifacts/<stream>.log``; here is told how far they are, and in the end what each said. The exit status is 0 if
+all of them passed.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+ARTIFACTS = ROOT / "artifacts"
+_ENGINE = "tests/integration/engine"
+_KUBEAPI = "tests/integration/kubeapi"
+_PROTOCOL = "tests/integration/protocol"
+_PROGRESS_SECONDS = 30
+WIDTH = 4
+"""Streams at a time."""
+_CHATTER = re.compile(r"^%\d\|.*\|(FAIL|TERMINATE|GETPID)\|")
+"""What librdkafka says when a broker has ended before its clients."""
+
+
+@dataclass
+class Stream:
+    """One pytest; ``nice`` gives way to tests with tight deadlines."""
+
+    name: str
+    what: list[str]
+    nice: bool = False
+    process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def log(self) -> Path:
+        return ARTIFACTS / f"{self.name}.log"
+
+    def start(self) -> None:
+        command = [*(["nice", "-n", "5"] if self.nice else []), sys.executable, "-m", "pytest", "-q", *self.what]
+        with self.log.open("wb") as output:
+            self.process = subprocess.Popen(command, cwd=ROOT, stdout=output, stderr=subprocess.STDOUT)
+
+    @property
+    def status(self) -> int | None:
+        return self.process.poll() if self.process is not None else None
+
+    @property
+    def progress(self) -> str:
+        if self.process is None:
+            return f"{self.name} waits"
+        shares = re.findall(r"\[ *(\d+)%\]", self.log.read_text(errors="replace"))
+        status = self.status
+        return f"{self.name} {'failed' if status else 'passed' if status == 0 else f'{shares[-1] if shares else 0}%'}"
+
+    def report(self) -> str:
+        lines = self.log.read_text(errors="replace").splitlines()
+        return "\n".join(line for line in lines if not _CHATTER.match(line))
+
+
+def streams() -> list[Stream]:
+    """Everything below ``tests`` once, but ``tests/e2e``; Spark's files are dealt out by their size."""
+    engine = sorted((ROOT / _ENGINE).glob("test_*.py"), key=lambda file: file.stat().st_size)
+    dealt = [[str(file.relative_to(ROOT)) for file in engine[start::2]] for start in range(2)]
+    apart = (_ENGINE, _PROTOCOL, _KUBEAPI)
+    return [
+        *(Stream(f"engine-{number}", files, nice=True) for number, files in enumerate(dealt, 1)),
+        Stream("kubernetes", [_KUBEAPI]),
+        Stream("parts", ["tests/integration", *(f"--ignore={folder}" for folder in apart)]),
+        Stream("protocol", [_PROTOCOL]),
+        Stream("units", ["tests/unit", "tests/property", "tests/conformance"]),
+    ]
+
+
+def main() -> int:
+    """Runs them all; 1 where one failed."""
+    ARTIFACTS.mkdir(exist_ok=True)
+    every = streams()
+    began = time.monotonic()
+    told = 0.0
+    while any(one.status is None for one in every):
+        running = sum(one.process is not None and one.status is None for one in every)
+        waiting = [one for one in every if one.process is None]
+        for one in waiting[: WIDTH - running]:
+            one.start()
+        time.sleep(1)
+        if time.monotonic() - told >= _PROGRESS_SECONDS:
+            told = time.monotonic()
+            print(f"[{told - began:5.0f} s] " + ", ".join(one.progress for one in every), flush=True)
+    for one in every:
+        print(f"\n== {one.name}: {' '.join(one.what)}\n{one.report()}", flush=True)
+    return int(any(one.status for one in every))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,55 @@
+"""What the driver tells of its recovery, by events on the resource."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sparkapp.checkpoint.recovery import Recovery
+from sparkapp.checkpoint.store import MemoryStore
+from sparkapp.model.checkpoint import CheckpointDocument
+from sparkapp.model.job import Job, JobSpec, KafkaCluster, Sink, Source, Transform
+from sparkapp.model.partition import TopicPartition
+from sparkapp.model.split import KafkaPartitionSplit
+from sparkapp.spark.driver import Driver, Surroundings
+
+DOCUMENT = CheckpointDocument(job_uid="uid", attempt=2, checkpoint_id=7, created_at="", parallelism=1, prefix="p")
+LOST = KafkaPartitionSplit(TopicPartition("in", 0), 3, 9)
+
+
+class Events(list[tuple[str, str, bool]]):
+    def event(self, reason: str, message: str, *, warning: bool = False) -> None:
+        self.append((reason, message, warning))
+
+
+@pytest.mark.parametrize(
+    ("found", "event"),
+    [
+        ({}, None),
+        ({"aborted": 2}, ("TransactionsAborted", "2 lingering transaction(s) of former attempts aborted", False)),
+        ({"edited": "offsets were edited: in-0 9 -> 3"}, ("StateEdited", "offsets were edited: in-0 9 -> 3", True)),
+        (
+            {"lost": (LOST,)},
+            (
+                "TransactionsLost", "the broker had aborted pre-committed transactions; their source ranges are read"
+                " and written again: in-0 [3, 9)", True,
+            ),
+        ),
+    ],
+)  # fmt: skip
+def test_events(tmp_path: Path, found: dict[str, Any], event: tuple[str, str, bool] | None) -> None:
+    spec = JobSpec(
+        kafka=KafkaCluster(bootstrap_servers="b:1"), source=Source(topics=("in",), group_id="g"),
+        transform=Transform(), sink=Sink(topic="out", transactional_id_prefix="p"),
+    )  # fmt: skip
+    around = Surroundings(
+        store=MemoryStore(), write_report=lambda _: None, open_session=pytest.fail, close_session=lambda _: None,
+        folder=tmp_path, stateful_allowed=False, credentials=tmp_path,
+    )  # fmt: skip
+    driver = Driver(Job(namespace="n", name="job", uid="uid", generation=1, attempt=2, spec=spec), around)
+    values: dict[str, Any] = {"lost": (), "committed": 0, "aborted": 0, **found}
+    events = Events()
+    driver._tell_recovery(Recovery(document=DOCUMENT, version="1", first_start=False, **values), events)  # type: ignore[arg-type]
+    assert events == ([] if event is None else [event])
