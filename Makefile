@@ -15,8 +15,9 @@ help: ## list the commands
 include tools/cluster.mk
 
 # What is locked by hash need not be fresh: first from the cache, without asking the index. One at a time, with those who
-# install the images' packages, so that pyspark is built once.
-UV := VIRTUAL_ENV=$(VENV) $(VENV)/bin/uv pip install --quiet --require-hashes -r locks/dev.txt
+# install the images' packages, so that pyspark is built once; and without compressing it to unpack it at once.
+UV := VIRTUAL_ENV=$(VENV) $(VENV)/bin/uv pip install --quiet --require-hashes \
+	--config-setting=--build-option=--compression=stored -r locks/dev.txt
 
 NATIVE := $(wildcard sparkapp/native/*.c sparkapp/native/ext/*.c sparkapp/native/ext/*.h)
 

@@ -8,25 +8,29 @@ ignores it. Which classes belong in it is found out by starting Spark as a job d
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pyspark
 
 WARM_UP = """
-import sys
+import json, sys
 from pyspark.sql import SparkSession, functions as f
-master, folder, *options = sys.argv[1:]
-builder = SparkSession.builder.master(master)
-for option in options:
-    name, _, value = option.partition("=")
-    builder = builder.config(name, value)
+folder, *starts = sys.argv[1:]
+
+def session_of(settings):
+    builder = SparkSession.builder
+    for name, value in json.loads(settings).items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()
+
 try:
-    session = builder.getOrCreate()
+    session = session_of(starts[0])
     rows = session.readStream.format("rate").option("rowsPerSecond", 100).load()
     parsed = rows.select(f.from_json(f.format_string('{"id": %d}', "value"), "id BIGINT").alias("value"))
     result = parsed.select("value.*", f.to_json("value").alias("text")).where("id >= 0")
@@ -40,10 +44,11 @@ try:
         query.awaitTermination(1)
     query.stop()
     session.stop()
+    session_of(starts[1])
 except Exception as error:
     print(type(error).__name__, str(error)[:300])
 """
-"""A job in miniature: a stream, JSON, Python workers fed with Arrow, a shuffle."""
+"""A job in miniature: a stream, JSON, Python workers fed with Arrow, a shuffle; then a start on Kubernetes, in vain."""
 
 
 def main(folder: Path) -> None:
@@ -75,19 +80,17 @@ def _classes(home: Path, work: Path) -> set[str]:
         # A build container need not know its own name.
         "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_LOCAL_HOSTNAME": "localhost",
     }  # fmt: skip
-    for number, (master, options) in enumerate(_STARTS.items()):
-        settings = {
-            "spark.driver.extraJavaOptions": f"-XX:DumpLoadedClassList={work}/driver-{number}.list",
-            "spark.executor.extraJavaOptions": f"-XX:DumpLoadedClassList={work}/executor-{number}.list",
-            "spark.ui.enabled": "false",
-            "spark.driver.host": "127.0.0.1",
-            "spark.driver.bindAddress": "127.0.0.1",
-            **options,
-        }
-        arguments = [master, str(work), *(f"{key}={value}" for key, value in settings.items())]
-        _run([sys.executable, "-c", WARM_UP, *arguments], work / f"start-{number}.log", environment=environment)
-    if not list(work.glob("executor-*.list")):
-        sys.exit((work / "start-0.log").read_text(errors="replace"))
+    common = {
+        "spark.driver.extraJavaOptions": f"-XX:DumpLoadedClassList={work}/driver.list",
+        "spark.executor.extraJavaOptions": f"-XX:DumpLoadedClassList={work}/executor.list",
+        "spark.ui.port": "0",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+    }
+    starts = [json.dumps(common | options) for options in _STARTS]
+    _run([sys.executable, "-c", WARM_UP, str(work), *starts], work / "start.log", environment=environment)
+    if not (work / "executor.list").exists():
+        sys.exit((work / "start.log").read_text(errors="replace"))
     return {
         line
         for file in work.glob("*.list")
@@ -107,18 +110,18 @@ def _run(command: list[str], log: Path, *, check: bool = False, environment: Map
         raise subprocess.CalledProcessError(done.returncode, command[0])
 
 
-_STARTS: Mapping[str, Mapping[str, str]] = {
+_STARTS: Sequence[Mapping[str, str]] = (
     # With an executor process of its own.
-    "local-cluster[1,1,512]": {"spark.executor.memory": "512m"},
-    # In vain, but the client of Kubernetes is loaded by then.
-    "k8s://https://127.0.0.1:9": {
+    {"spark.master": "local-cluster[1,1,512]", "spark.executor.memory": "512m"},
+    # In vain, but the client of Kubernetes is loaded by then. In the same JVM, for starting one takes long here.
+    {
+        "spark.master": "k8s://https://127.0.0.1:9",
         "spark.kubernetes.container.image": "none",
         "spark.kubernetes.trust.certificates": "true",
         "spark.kubernetes.driver.connectionTimeout": "2000",
         "spark.kubernetes.requestTimeout": "2000",
     },
-}
-"""The ways in which Spark is started for its classes."""
+)
 
 
 if __name__ == "__main__":

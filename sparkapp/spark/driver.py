@@ -47,6 +47,9 @@ from sparkapp.spark.transform import import_function
 
 LOG = logging.getLogger(__name__)
 
+_EXECUTORS_SECONDS = 30.0
+"""Where none comes, that is the operator's to tell: it sees the pods."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
@@ -188,6 +191,7 @@ class Driver:
         self._engine = engine
         if self._draining.is_set():
             engine.drain()
+        engine.await_executors(_EXECUTORS_SECONDS)
         reporter.event(
             "Running",
             f"attempt {self._job.attempt} runs with parallelism {self._job.spec.parallelism}"

@@ -16,6 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
 from sparkapp.checkpoint.coordinator import CheckpointCoordinator, Completed, PreCommitted
+from sparkapp.model.deadline import Deadline
 from sparkapp.model.errors import ConfigurationError, KafkaSparkJobError, TransactionError
 from sparkapp.model.job import Job
 from sparkapp.model.job_codec import encode_job
@@ -31,6 +32,7 @@ from sparkapp.spark.failures import original_error
 from sparkapp.spark.planner import PlannerServer, SubtaskSplits
 from sparkapp.spark.record_policy import require_aligned, skipped_records
 from sparkapp.spark.records import decode_records, encode_records
+from sparkapp.spark.session import has_executors
 from sparkapp.spark.transform import Function, apply_transform
 from sparkapp.spark.write_task import RESULT_DDL, WriteOrder, WriteResult, decode_result, write_partition
 
@@ -197,6 +199,14 @@ class MicroBatchEngine:
             .queryName(self._query_name)
             .start()
         )
+
+    def await_executors(self, seconds: float) -> None:
+        """Blocks until there is somebody to run tasks, or the query has ended, or the time is over."""
+        deadline = Deadline.after(seconds)
+        while not (has_executors(self._spark) or self._draining.is_set() or deadline.expired):
+            if self._query is None or not self._query.isActive:
+                return
+            time.sleep(deadline.bound(0.1))
 
     def drain(self) -> None:
         """Asks for a stop at the next completed checkpoint; returns at once, may be called from a signal handler."""

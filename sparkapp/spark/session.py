@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sys
+import threading
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from pyspark.sql import SparkSession
 
@@ -62,6 +66,8 @@ def session_settings(job: Job, *, directory: Path = Path(names.JOB_DIRECTORY)) -
             # Both: with 0.0.0.0 executors are told to connect to 0.0.0.0.
             "spark.driver.host": address,
             "spark.driver.bindAddress": address,
+            # The session is there before its executors are: the query is planned meanwhile.
+            "spark.scheduler.minRegisteredResourcesRatio": "0",
         }
         settings |= json.loads(file.read_text(encoding="utf-8"))
     else:
@@ -76,7 +82,7 @@ def session_settings(job: Job, *, directory: Path = Path(names.JOB_DIRECTORY)) -
 
 
 def create_session(settings: dict[str, str]) -> SparkSession:
-    """Starts the JVM and connects; takes some seconds, executors come up in the background."""
+    """Starts the JVM and connects; takes some seconds, executors and their Python come up in the background."""
     # Spark's planner processes look only at the environment; without it they would run some other Python.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder
@@ -84,7 +90,29 @@ def create_session(settings: dict[str, str]) -> SparkSession:
         builder = builder.config(name, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("WARN")
+    tasks = int(settings["spark.default.parallelism"])
+    threading.Thread(target=_load_workers, args=(session, tasks), name="load-workers", daemon=True).start()
     return session
+
+
+def _load_workers(session: SparkSession, tasks: int) -> None:
+    """Has each executor's Python daemon load what tasks need, seconds of CPU, while the driver plans the query."""
+    nothing = session.range(0, tasks, 1, tasks).mapInArrow(_pass_on, "id BIGINT")
+    # The first micro-batch would do it otherwise, and says what is wrong where it cannot be done.
+    with contextlib.suppress(Exception):
+        nothing.write.format("noop").mode("overwrite").save()
+
+
+def _pass_on(batches: Iterator[Any]) -> Iterator[Any]:
+    yield from batches
+
+
+def has_executors(session: SparkSession) -> bool:
+    """Whether there is somebody to run tasks; the driver itself where the session is local."""
+    context = session.sparkContext
+    if context.master.startswith("local["):
+        return True
+    return bool(context._jsc.sc().getExecutorMemoryStatus().size() > 1)
 
 
 def close_session(session: SparkSession) -> None:

@@ -22,10 +22,12 @@ from sparkapp.model.checkpoint_codec import decode
 from sparkapp.model.job import Job, JobSpec
 from sparkapp.model.job_codec import encode_job
 from sparkapp.model.report import Termination, decode_termination
+from tests.support.spark_home import unzipped_spark_home
 
 ROOT = Path(__file__).resolve().parents[2]
 ENVIRONMENT = {
     "PYTHONPATH": str(ROOT),
+    "SPARK_HOME": str(unzipped_spark_home()),
     # For JVMs that live for half a minute: a compiler that optimises less takes half the CPU of a start.
     "JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
 }

@@ -26,6 +26,8 @@ _INSTALLED_AT = f"/usr/local/lib/python{PYTHON}/dist-packages"
 _GLIBC = (2, 36)  # of Debian 12: a newer one on the host would end up in the C extension
 _SOURCES = ("pyproject.toml", "setup.py", "README.md", "sparkapp", "operator")
 _NOT_SOURCES = shutil.ignore_patterns("__pycache__", "*.so", "*.egg-info", "build")
+_LEFT_OUT = ("**/tests", "pyspark/python/lib/*.zip")
+"""As the Containerfiles do. From its zip file each of Spark's Python processes would compile pyspark anew."""
 _COMPILER = packages.Need("build-essential", "gcc")
 _VENV = packages.Need("python3-venv", "/usr/share/doc/python3-venv")
 
@@ -57,15 +59,15 @@ class PythonTrees:
             with self._progress.step(f"install the Python packages of {image}"):
                 unfinished = _fresh(made.with_suffix(".unfinished"))
                 self._install(unfinished / "out", [f"--requirement={lock}", "--require-hashes"], f"packages-{image}")
-                for tests in [*(unfinished / "out").rglob("tests")]:
-                    shutil.rmtree(tests, ignore_errors=True)
+                _leave_out(unfinished / "out")
                 _compile(unfinished / "out")
                 unfinished.rename(made)
         return made
 
     def site_packages_key(self, image: str) -> str:
         """Names one state of the lock of ``image``."""
-        return hashlib.sha256((REPOSITORY / "locks" / f"{image}.txt").read_bytes()).hexdigest()[:16]
+        lock = (REPOSITORY / "locks" / f"{image}.txt").read_bytes()
+        return hashlib.sha256(lock + " ".join(_LEFT_OUT).encode()).hexdigest()[:16]
 
     def application(self) -> Path:
         """A build context whose ``out`` has the project's own packages, C extension compiled.
@@ -96,6 +98,8 @@ class PythonTrees:
             "--quiet",
             "--python",
             sys.executable,
+            # As `make setup` does: the wheel that is built of pyspark's sources is unpacked at once.
+            "--config-setting=--build-option=--compression=stored",
             "--target",
             target,
             *what,
@@ -124,6 +128,15 @@ class PythonTrees:
             run([sys.executable, "-m", "venv", "--clear", own], log=log)
             run([own / "bin" / "pip", "install", "--quiet", "uv"], log=log)
         return own / "bin" / "uv"
+
+
+def _leave_out(folder: Path) -> None:
+    for pattern in _LEFT_OUT:
+        for path in [*folder.glob(pattern)]:
+            if path.is_dir():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink()
 
 
 def application_key() -> str:
