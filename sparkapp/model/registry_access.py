@@ -6,7 +6,6 @@ registry; the job's description, Spark's configuration and the environment carry
 
 from __future__ import annotations
 
-import base64
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -83,8 +82,10 @@ class RegistryAccess:
         return Path(self.directory) / CA_FILE
 
 
-def authorization(access: RegistryAccess) -> str | None:
-    """The value of the Authorization header, read anew for each question: a Secret may have changed meanwhile.
+def mounted_credential(access: RegistryAccess) -> str | None:
+    """The password or token as it is mounted, read anew for each question: a Secret may have changed meanwhile.
+
+    None for a registry that is open to everybody.
 
     :raises ConfigurationError: the Secret is not mounted, has no such key, or holds what cannot be sent. The message
         never holds what the Secret does.
@@ -98,12 +99,10 @@ def authorization(access: RegistryAccess) -> str | None:
         what = error.strerror if isinstance(error, OSError) else "it is not text in UTF-8"
         msg = f"the secret of {_FIELD}.authentication cannot be read: {what}"
         raise ConfigurationError(msg, remedy=put_into(who.secret)) from None
-    if who.type is RegistryAuthenticationType.BEARER:
-        if not _TOKEN.fullmatch(secret):
-            msg = f"the token of {_FIELD}.authentication is empty, or has characters that a header cannot have"
-            raise ConfigurationError(msg, remedy=put_into(who.secret))
-        return f"Bearer {secret}"
-    return "Basic " + base64.b64encode(f"{who.username}:{secret}".encode()).decode()
+    if who.type is RegistryAuthenticationType.BEARER and not _TOKEN.fullmatch(secret):
+        msg = f"the token of {_FIELD}.authentication is empty, or has characters that a header cannot have"
+        raise ConfigurationError(msg, remedy=put_into(who.secret))
+    return secret
 
 
 def registry_access_from_resource(fields: Fields) -> RegistryAccess | None:

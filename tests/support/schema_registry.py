@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from io import BytesIO
 from typing import Any
-from urllib.parse import unquote
+from urllib.parse import parse_qs, unquote
 
 import fastavro
 from google.protobuf.descriptor_pb2 import FileDescriptorProto
@@ -78,9 +78,9 @@ class RegistryServer:
         if self.broken:
             self.broken -= 1
             return 503, {"error_code": 50301, "message": "starting"}
-        path, _, form = path.partition("?")
+        path, _, query = path.partition("?")
         answer = self._found(unquote(path).strip("/").split("/"))
-        if answer[0] == 200 and form == "format=serialized":
+        if answer[0] == 200 and parse_qs(query).get("format") == ["serialized"]:
             body = answer[1]
             if "compiled" not in body:
                 return 422, {"error_code": 42201, "message": "format serialized is not supported"}

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import logging
+import ssl
+import subprocess
 import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
@@ -16,6 +19,7 @@ from sparkapp.model.errors import (
     ConfigurationError,
     KafkaSparkJobError,
     SchemaRegistryAccessDenied,
+    SchemaRegistryUnreachable,
     SchemaRegistryUntrusted,
 )
 from sparkapp.model.registry_access import (
@@ -137,12 +141,15 @@ def test_what_is_not_mounted_or_cannot_be_sent_names_the_secret_and_never_its_co
 
 
 def test_credentials_do_not_follow_to_another_host(access: Access) -> None:
+    """Nothing does: the client follows no redirect, and the error says what to write instead."""
     with registry() as other, registry(authorization=HEADER) as server:
         other.register("in-value", '"int"')
         server.elsewhere = other.url
-        assert SchemaRegistry(access(server.url)).by_id(1).text == '"int"'
+        with pytest.raises(SchemaRegistryUnreachable, match=r"HTTP 302 .*redirect.*url has to be") as caught:
+            SchemaRegistry(access(server.url)).by_id(1)
+        assert "spec.source.schemaRegistry.url" in caught.value.remedy
         assert server.seen == [HEADER]
-        assert other.seen == [None]
+        assert other.seen == []
 
 
 def with_authority(url: str, authority: Authority, directory: Path) -> RegistryAccess:
@@ -157,6 +164,23 @@ def test_a_private_authority_and_a_user(access: Access, authority: Authority, tm
         trusted = with_authority(server.url, authority, tmp_path)
         both = replace(trusted, authentication=access(server.url).authentication)
         assert SchemaRegistry(both).by_id(1).text == '"int"'
+
+
+@pytest.mark.parametrize("form", ["cafile", "capath"])
+def test_without_an_authority_the_certificates_of_the_image_count(
+    authority: Authority, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str
+) -> None:
+    """A file or a folder of them, and not the ones that a Python package brings."""
+    certificate = authority.issue(f"registry-{form}", "/CN=registry", ["IP:127.0.0.1"])
+    file = tmp_path / "ca.pem"
+    file.write_bytes(authority.pair.certificate.read_bytes())
+    if form == "capath":
+        subprocess.run(["openssl", "rehash", str(tmp_path)], check=True, capture_output=True)
+    found = {"cafile": None, "capath": None, form: str(file if form == "cafile" else tmp_path)}
+    monkeypatch.setattr(ssl, "get_default_verify_paths", lambda: SimpleNamespace(**found))
+    with registry(certificate=certificate) as server:
+        server.register("in-value", '"int"')
+        assert SchemaRegistry(RegistryAccess(url=server.url)).by_id(1).text == '"int"'
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -70,10 +73,22 @@ def test_nobody_there() -> None:
         SchemaRegistry(access, timeout=0.3).by_id(1)
 
 
-def test_something_that_is_no_registry(server: RegistryServer) -> None:
-    server.schemas[1] = {"hello": "world"}
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {"hello": "world"},
+        ["schema"],
+        "schema",
+        {"schema": '"int"', "references": [{"name": "a.B", "subject": "other"}]},
+        {"schema": '"int"', "references": [{"name": "a.B", "subject": "other", "version": "first"}]},
+    ],
+    ids=str,
+)
+def test_something_that_is_no_registry(server: RegistryServer, answer: Any) -> None:
+    server.schemas[1] = answer
     with pytest.raises(SchemaRegistryUnreachable, match="is no schema"):
         SchemaRegistry(server.access).by_id(1)
+    assert len(server.requests) == 1
 
 
 def test_a_404_about_the_path_is_no_word_about_a_schema(server: RegistryServer) -> None:
@@ -81,6 +96,29 @@ def test_a_404_about_the_path_is_no_word_about_a_schema(server: RegistryServer) 
     server.register("in-value", '"int"')
     with pytest.raises(SchemaRegistryUnreachable, match="HTTP 404"):
         SchemaRegistry(RegistryAccess(url=f"{server.url}/elsewhere")).by_id(1)
+
+
+def test_a_comma_does_not_make_two_registries(server: RegistryServer) -> None:
+    server.register("in-value", '"int"')
+    with registry() as gone:
+        url = f"{gone.url}/a,{server.url}"
+    with pytest.raises(SchemaRegistryUnreachable):
+        SchemaRegistry(RegistryAccess(url=url), timeout=0.3).by_id(1)
+    assert server.requests == []
+
+
+def test_a_job_without_a_registry_does_not_pay_for_its_client() -> None:
+    """The import is in the question: a Python worker that asks nothing does not load an HTTP client."""
+    program = """
+import sys
+from sparkapp.model.registry_access import RegistryAccess
+from sparkapp.source.reader_schema import decoder_of
+from sparkapp.source.schema_registry import SchemaRegistry
+SchemaRegistry(RegistryAccess(url="http://registry"))
+print(sorted({"confluent_kafka", "httpx2", "authlib", "cryptography"} & set(sys.modules)))
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
 
 
 def test_a_form_that_the_registry_does_not_give(server: RegistryServer) -> None:
