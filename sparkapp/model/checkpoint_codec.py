@@ -78,9 +78,6 @@ def encode(document: CheckpointDocument) -> str:
     }
     if document.redeploy_nonce:
         body["redeployNonce"] = document.redeploy_nonce
-    if document.slots != NO_SLOTS:
-        # Likewise of the naming: only a job that has had SubtaskAndSlot needs a release that knows it.
-        body["slotIds"] = {"parallelism": document.slots.subtasks, "poolSize": document.slots.slots}
     if document.stopping:
         # Written for bounded jobs alone: other jobs' documents stay readable to releases that know no bounded ones.
         body["bounded"] = {
@@ -88,6 +85,9 @@ def encode(document: CheckpointDocument) -> str:
             "finished": document.finished,
             "stops": by_topic(document.stops),
         }
+    if document.slots != NO_SLOTS:
+        # Likewise for jobs alone that have had the naming SubtaskAndSlot.
+        body["slotIds"] = {"parallelism": document.slots.subtasks, "poolSize": document.slots.slots}
     text = json.dumps(body, separators=(",", ":"), ensure_ascii=False)
     size = len(text.encode())
     if size > MAX_DOCUMENT_BYTES:
