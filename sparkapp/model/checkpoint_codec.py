@@ -201,11 +201,11 @@ def _check_ids(document: CheckpointDocument) -> None:
     for prefix in document.prefixes:
         check_prefix(prefix)
     for one in document.committables:
-        prefix = next((each for each in document.prefixes if is_of_prefix(one.transactional_id, each)), None)
-        if prefix is None:
+        its_prefix = next((each for each in document.prefixes if is_of_prefix(one.transactional_id, each)), None)
+        if its_prefix is None:
             msg = f"the committable {one.transactional_id} is of none of the prefixes {', '.join(document.prefixes)}"
             raise CheckpointCorrupt(msg)
-        place = place_of(one.transactional_id, prefix)
+        place = place_of(one.transactional_id, its_prefix)
         if place is not None and (place.subtask != one.subtask or place not in document.slots):
             msg = f"subtask {one.subtask} has no id {one.transactional_id}, as far as slotIds reach"
             raise CheckpointCorrupt(msg)

@@ -14,7 +14,7 @@ from tests.support.protocol_life import OF_A_CHECKPOINT, OF_A_START, End, Moment
 HINT, SLOT = TransactionNaming.HINT, TransactionNaming.SUBTASK_AND_SLOT
 
 
-@pytest.mark.parametrize(("moment", "to"), zip(OF_A_CHECKPOINT, itertools.cycle((1, 2, 3)), strict=False))
+@pytest.mark.parametrize(("moment", "to"), list(zip(OF_A_CHECKPOINT, itertools.cycle((1, 2, 3)), strict=False)))
 def test_I01_a_life_that_is_killed_in_a_checkpoint(moment: Moment, to: int, story: Stories) -> None:
     job = story(naming=SLOT)
     job.produce(60)
@@ -39,7 +39,7 @@ def test_a_life_that_goes_on_in_the_middle_of_anothers_checkpoint(moment: Moment
     job.finish(2)
 
 
-@pytest.mark.parametrize(("moment", "end"), zip(OF_A_START, itertools.cycle(End), strict=False))
+@pytest.mark.parametrize(("moment", "end"), list(zip(OF_A_START, itertools.cycle(End), strict=False)))
 def test_a_life_that_ends_while_it_recovers(moment: Moment, end: End, story: Stories) -> None:
     job = story(naming=SLOT)
     job.produce(60)
@@ -53,7 +53,9 @@ def test_a_life_that_ends_while_it_recovers(moment: Moment, end: End, story: Sto
     job.finish(1)
 
 
-@pytest.mark.parametrize(("moment", "naming"), zip(OF_A_CHECKPOINT, itertools.cycle(TransactionNaming), strict=False))
+@pytest.mark.parametrize(
+    ("moment", "naming"), list(zip(OF_A_CHECKPOINT, itertools.cycle(TransactionNaming), strict=False))
+)
 def test_A16_another_naming_after_a_crash(moment: Moment, naming: TransactionNaming, story: Stories) -> None:
     job = story(naming=naming)
     job.produce(60)
