@@ -19,6 +19,7 @@ from sparkapp.model.protocol import ProtocolStep, StepHook, no_hook
 from sparkapp.model.semantic import OffsetCommitMode, Semantic, effective_offset_commit_mode
 from sparkapp.model.settlement import offset_mark
 from sparkapp.model.split import KafkaPartitionSplit
+from sparkapp.model.transaction_naming import TransactionNaming
 from sparkapp.model.transactional_id import TransactionalIdHint
 from sparkapp.sink.committer import Outcome, Settled
 
@@ -108,12 +109,12 @@ class CheckpointCoordinator:
         self._group_offsets = group_offsets
         self._now = now
         self._hook = hook
-        sink = job.spec.sink
-        self._hint = (
-            document.hint.advance(parallelism=job.spec.parallelism, pool_size=sink.producers_pool_size)
-            if sink.semantic is Semantic.EXACTLY_ONCE
-            else document.hint
-        )
+        sink, parallelism = job.spec.sink, job.spec.parallelism
+        self._hint, self._slots = document.hint, document.slots
+        if sink.semantic is Semantic.EXACTLY_ONCE and sink.transaction_naming is TransactionNaming.HINT:
+            self._hint = self._hint.advance(parallelism=parallelism, pool_size=sink.producers_pool_size)
+        elif sink.semantic is Semantic.EXACTLY_ONCE:
+            self._slots = self._slots.with_life(parallelism=parallelism, pool_size=sink.producers_pool_size)
         self._next_free = document.hint.next_free_transactional_id
         self._mode = effective_offset_commit_mode(job.spec.source.offset_commit, sink.semantic)
         self._placed: set[TopicPartition] = set()
@@ -126,12 +127,12 @@ class CheckpointCoordinator:
 
     @property
     def hint(self) -> TransactionalIdHint:
-        """The hint that every checkpoint of this life writes."""
+        """The hint that every checkpoint of this life writes; as it was restored where the naming is another."""
         return self._hint
 
     @property
     def next_free(self) -> int:
-        """Base of this life's transactional ids: the restored hint's next free id."""
+        """Base of this life's transactional ids by hint: the restored hint's next free id."""
         return self._next_free
 
     @property
@@ -139,17 +140,19 @@ class CheckpointCoordinator:
         return self._mode
 
     def begin(self, splits: tuple[KafkaPartitionSplit, ...], stops: Mapping[TopicPartition, int] | None = None) -> None:
-        """Writes the offsets this life starts from, before anything is read.
+        """Writes the offsets this life starts from, before anything is read, and the ids that it may write under.
 
         So a LATEST or group start that dies before its first checkpoint starts again at the same offsets, and a
-        restored partition that no longer matches is forgotten once, here.
+        restored partition that no longer matches is forgotten once, here. A life of the naming SubtaskAndSlot that
+        dies likewise leaves no id behind that its successors do not know of.
 
         :param stops: where each partition of a bounded job ends; fixed from now on.
         """
         self._write(
             replace(
                 self._document, splits=splits, parallelism=self._job.spec.parallelism, created_at=self._now(),
-                stops=dict(stops or {}), stopping=self._job.spec.source.stopping.fingerprint, finished=False,
+                slots=self._slots, stops=dict(stops or {}), stopping=self._job.spec.source.stopping.fingerprint,
+                finished=False,
             )
         )  # fmt: skip
 
@@ -232,6 +235,7 @@ class CheckpointCoordinator:
             parallelism=self._job.spec.parallelism,
             prefix=self._job.spec.sink.transactional_id_prefix,
             hint=self._hint,
+            slots=self._slots,
             splits=checkpoint.splits,
             aligned=checkpoint.aligned,
             committables=checkpoint.committables,

@@ -22,7 +22,6 @@ from sparkapp.model.checkpoint_codec import decode, encode
 from sparkapp.model.errors import CheckpointConflict, StateUncertain
 from sparkapp.model.job import Job
 from sparkapp.model.split import KafkaPartitionSplit
-from sparkapp.model.transactional_id import TransactionalIdHint
 from sparkapp.sink.committer import Outcome, Settled
 
 LOG = logging.getLogger(__name__)
@@ -35,8 +34,8 @@ class TransactionControl(Protocol):
         """Commits each committable of the document, or proves what became of it with its witness group."""
         ...
 
-    def abort_lingering(self, prefixes: Sequence[str], hint: TransactionalIdHint) -> int:
-        """Aborts every open transaction of the prefixes; returns how many."""
+    def abort_lingering(self, document: CheckpointDocument) -> int:
+        """Aborts every open transaction of the document's prefixes; returns how many."""
         ...
 
 
@@ -105,12 +104,12 @@ def recover(
         # Parallelism stays the writer's: the committables' ranges are derived with it.
         claim = replace(
             former, attempt=job.attempt, drained=False, prefix=prefix,
-            former_prefixes=_without(prefix, (*former.former_prefixes, former.prefix)),
+            former_prefixes=_without(prefix, former.prefixes),
         )  # fmt: skip
     version = store.write(encode(claim), expected=found.version)
     settled = control.settle(claim)
     splits, lost = splits_after(claim, settled)
-    aborted = control.abort_lingering((claim.prefix, *claim.former_prefixes), claim.hint)
+    aborted = control.abort_lingering(claim)
     committed = sum(1 for one in settled if one.outcome is Outcome.COMMITTED)
     document = replace(
         claim, splits=splits, committables=(), former_prefixes=(), created_at=now,

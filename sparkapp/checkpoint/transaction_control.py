@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 from sparkapp.checkpoint.recovery import TransactionControl
 from sparkapp.model.checkpoint import CheckpointDocument
@@ -15,7 +16,7 @@ from sparkapp.model.errors import (
 )
 from sparkapp.model.job import Job
 from sparkapp.model.semantic import Semantic
-from sparkapp.model.transactional_id import TransactionalIdHint
+from sparkapp.model.transaction_naming import is_first_start
 from sparkapp.sink.committer import KafkaCommitter, Settled
 from sparkapp.sink.lingering import abort_lingering
 from sparkapp.sink.transaction_client import TransactionClient
@@ -43,24 +44,24 @@ class KafkaTransactionControl:
         if document.witness_group:
             witness = GroupOffsetsWitness(self._config, group_id=document.witness_group)
         # A lingering transaction with offsets of the same partitions would make the witness wait for it.
-        prefixes = (document.prefix, *document.former_prefixes)
         committer = KafkaCommitter(
             self._client,
             witness,
             job_uid=self._job.uid,
-            before_witness=lambda: self._abort_early(prefixes, document.hint),
+            before_witness=partial(self._abort_early, document),
         )
         return committer.commit(document.committables)
 
-    def _abort_early(self, prefixes: Sequence[str], hint: TransactionalIdHint) -> None:
-        self._aborted_early = self.abort_lingering(prefixes, hint)
+    def _abort_early(self, document: CheckpointDocument) -> None:
+        self._aborted_early = self.abort_lingering(document)
 
-    def abort_lingering(self, prefixes: Sequence[str], hint: TransactionalIdHint) -> int:
-        if self._job.spec.sink.semantic is not Semantic.EXACTLY_ONCE and hint.last_parallelism == 0:
+    def abort_lingering(self, document: CheckpointDocument) -> int:
+        sink = self._job.spec.sink
+        if sink.semantic is not Semantic.EXACTLY_ONCE and is_first_start(document.hint, document.slots):
             return 0
         report = abort_lingering(
-            self._client, prefixes, hint=hint, parallelism=self._job.spec.parallelism,
-            pool_size=self._job.spec.sink.producers_pool_size,
+            self._client, document.prefixes, hint=document.hint, slots=document.slots,
+            parallelism=self._job.spec.parallelism, pool_size=sink.producers_pool_size,
         )  # fmt: skip
         return len(report.ids) + self._aborted_early
 
@@ -79,7 +80,7 @@ def leave_nothing_open(control: TransactionControl, document: CheckpointDocument
         return
     try:
         control.settle(document)
-        aborted = control.abort_lingering((document.prefix, *document.former_prefixes), document.hint)
+        aborted = control.abort_lingering(document)
         LOG.info("%d transaction(s) of an attempt that could not drain are aborted", aborted)
     except KafkaSparkJobError as problem:
         LOG.warning("transactions may be left open: %s", problem.message)

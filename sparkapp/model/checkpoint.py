@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from sparkapp.model.committable import KafkaCommittable
 from sparkapp.model.partition import TopicPartition
 from sparkapp.model.split import KafkaPartitionSplit
+from sparkapp.model.transaction_naming import NO_SLOTS, SlotBounds
 from sparkapp.model.transactional_id import FIRST_HINT, TransactionalIdHint
 
 
@@ -61,7 +62,8 @@ class CheckpointDocument:
     :param parallelism: subtasks of the attempt that wrote it.
     :param prefix: transactional id prefix in use.
     :param former_prefixes: prefixes of earlier lives whose transactions a restart still has to look for.
-    :param hint: transactional id hint; the first hint where the semantic is not EXACTLY_ONCE.
+    :param hint: transactional id hint; the first hint where the semantic is not EXACTLY_ONCE or no life has used it.
+    :param slots: how far the ids by subtask and slot reach that a life can have used; none where no life had those.
     :param splits: every known partition with the range of this checkpoint; ``stop`` is where the next one starts.
     :param aligned: True where each subtask wrote exactly what it read, whole partitions of it (no shuffle, no partition
         cut among subtasks), so that committables have ranges.
@@ -85,6 +87,7 @@ class CheckpointDocument:
     prefix: str
     former_prefixes: tuple[str, ...] = ()
     hint: TransactionalIdHint = FIRST_HINT
+    slots: SlotBounds = NO_SLOTS
     splits: tuple[KafkaPartitionSplit, ...] = ()
     aligned: bool = True
     committables: tuple[KafkaCommittable, ...] = ()
@@ -97,6 +100,11 @@ class CheckpointDocument:
     finished: bool = False
     redeploy_nonce: int = 0
     counters: Counters = field(default_factory=Counters)
+
+    @property
+    def prefixes(self) -> tuple[str, ...]:
+        """All whose transactions a restart looks for; the job's own first."""
+        return (self.prefix, *self.former_prefixes)
 
     @property
     def offsets(self) -> dict[TopicPartition, int]:

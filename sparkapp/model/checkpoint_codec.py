@@ -16,7 +16,8 @@ from sparkapp.model.committable import KafkaCommittable
 from sparkapp.model.errors import CheckpointCorrupt, CheckpointForeign, CheckpointTooLarge, KafkaSparkJobError
 from sparkapp.model.split import KafkaPartitionSplit, splits_by_subtask
 from sparkapp.model.strict_json import StrictReader, by_topic, is_offset, offsets_of, parse, partitions_of, string_of
-from sparkapp.model.transactional_id import TransactionalIdHint, check_prefix, number_of
+from sparkapp.model.transaction_naming import NO_SLOTS, SlotBounds, is_of_prefix, place_of
+from sparkapp.model.transactional_id import TransactionalIdHint, check_prefix
 
 FORMAT_VERSION = 1
 MAX_DOCUMENT_BYTES = 768 * 1024
@@ -84,6 +85,9 @@ def encode(document: CheckpointDocument) -> str:
             "finished": document.finished,
             "stops": by_topic(document.stops),
         }
+    if document.slots != NO_SLOTS:
+        # Likewise for jobs alone that have had the naming SubtaskAndSlot.
+        body["slotIds"] = {"parallelism": document.slots.subtasks, "poolSize": document.slots.slots}
     text = json.dumps(body, separators=(",", ":"), ensure_ascii=False)
     size = len(text.encode())
     if size > MAX_DOCUMENT_BYTES:
@@ -143,6 +147,8 @@ def _document(reader: StrictReader, uid: str) -> CheckpointDocument:
     bounded = StrictReader(
         reader.mapping_or_none("bounded") or {"stopping": "", "finished": False, "stops": {}}, "bounded"
     )
+    reach = reader.mapping_or_none("slotIds")
+    slots = StrictReader({"parallelism": 0, "poolSize": 0} if reach is None else reach, "slotIds")
     document = CheckpointDocument(
         job_uid=uid,
         attempt=reader.integer("attempt", low=1, below=_BELOW),
@@ -152,6 +158,7 @@ def _document(reader: StrictReader, uid: str) -> CheckpointDocument:
         prefix=reader.string("transactionalIdPrefix"),
         former_prefixes=tuple(string_of(item, "formerPrefixes") for item in reader.items("formerPrefixes")),
         hint=TransactionalIdHint(hint.integer("lastParallelism"), hint.integer("nextFreeTransactionalId")),
+        slots=SlotBounds(slots.integer("parallelism"), slots.integer("poolSize")),
         splits=splits,
         aligned=aligned,
         committables=committables,
@@ -172,9 +179,9 @@ def _document(reader: StrictReader, uid: str) -> CheckpointDocument:
             transactions_aborted=counters.integer("transactionsAborted"),
         ),
     )
-    for one in (reader, hint, counters, bounded):
+    for one in (reader, hint, counters, bounded, slots):
         one.finish()
-    _check_prefixes(document)
+    _check_ids(document)
     return document
 
 
@@ -189,14 +196,18 @@ def _check_ranges(committables: Sequence[KafkaCommittable]) -> None:
             raise CheckpointCorrupt(msg)
 
 
-def _check_prefixes(document: CheckpointDocument) -> None:
+def _check_ids(document: CheckpointDocument) -> None:
     """A document must not make a driver commit what belongs to another job."""
-    prefixes = (document.prefix, *document.former_prefixes)
-    for prefix in prefixes:
+    for prefix in document.prefixes:
         check_prefix(prefix)
     for one in document.committables:
-        if all(number_of(one.transactional_id, prefix) is None for prefix in prefixes):
-            msg = f"the committable {one.transactional_id} is of none of the prefixes {', '.join(prefixes)}"
+        its_prefix = next((each for each in document.prefixes if is_of_prefix(one.transactional_id, each)), None)
+        if its_prefix is None:
+            msg = f"the committable {one.transactional_id} is of none of the prefixes {', '.join(document.prefixes)}"
+            raise CheckpointCorrupt(msg)
+        place = place_of(one.transactional_id, its_prefix)
+        if place is not None and (place.subtask != one.subtask or place not in document.slots):
+            msg = f"subtask {one.subtask} has no id {one.transactional_id}, as far as slotIds reach"
             raise CheckpointCorrupt(msg)
 
 

@@ -14,7 +14,7 @@ MAX_PRODUCER_EPOCH = 32767
 class KafkaCommittable:
     """Everything another process needs to commit the transaction: the wire's triple and what it covers.
 
-    :param transactional_id: ``prefix-N``.
+    :param transactional_id: of the job's prefix; see :mod:`sparkapp.model.transaction_naming`.
     :param producer_id: the broker's number for the producer.
     :param producer_epoch: 0 to 32767; the epoch of the attempt that the driver counted.
     :param transaction_version: protocol version the producer spoke; librdkafka is 1 at most (case P12, FLINK-40689).

@@ -19,6 +19,7 @@ from sparkapp.model.registry_access import RegistryAccess
 from sparkapp.model.retention import Restore, Retention
 from sparkapp.model.semantic import OffsetCommit, Semantic
 from sparkapp.model.sink_routing import Partitioner, TopicFrom
+from sparkapp.model.transaction_naming import TransactionNaming
 
 
 class Format(StrEnum):
@@ -142,6 +143,7 @@ class Sink:
     partitioner: Partitioner = Partitioner.KEY
     semantic: Semantic = Semantic.EXACTLY_ONCE
     transactional_id_prefix: str
+    transaction_naming: TransactionNaming = TransactionNaming.HINT
     producers_pool_size: int = 5
     transaction_timeout_seconds: int = 900
     properties: Mapping[str, str] = field(default_factory=dict)

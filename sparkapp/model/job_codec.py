@@ -30,6 +30,7 @@ from sparkapp.model.registry_access import decode_registry_access
 from sparkapp.model.retention import Restore, Retention
 from sparkapp.model.semantic import OffsetCommit, Semantic
 from sparkapp.model.sink_routing import Partitioner, TopicFrom
+from sparkapp.model.transaction_naming import TransactionNaming
 
 
 def encode_job(job: Job) -> str:
@@ -86,6 +87,7 @@ def decode_job(text: str) -> Job:
                                 "semantic": Semantic(sink["semantic"]),
                                 "topic_from": TopicFrom(sink["topic_from"]),
                                 "partitioner": Partitioner(sink["partitioner"]),
+                                "transaction_naming": TransactionNaming(sink["transaction_naming"]),
                             }
                         ),
                         "retention": Retention(**spec["retention"]),

@@ -29,6 +29,7 @@ from sparkapp.model.registry_access import registry_access_from_resource
 from sparkapp.model.retention import restore_from, retention_from
 from sparkapp.model.semantic import OffsetCommit, Semantic
 from sparkapp.model.sink_routing import Partitioner, TopicFrom
+from sparkapp.model.transaction_naming import TransactionNaming
 
 DEFAULT_METRICS_PORT = 8090
 MIN_METRICS_PORT = 1024
@@ -94,6 +95,7 @@ def spec_from_resource(spec: Mapping[str, Any], *, namespace: str, name: str) ->
             semantic=sink.choice("semantic", Semantic, Semantic.EXACTLY_ONCE),
             transactional_id_prefix=sink.string("transactionalIdPrefix", "")
             or names.default_transactional_id_prefix(namespace, name),
+            transaction_naming=sink.choice("transactionNaming", TransactionNaming, TransactionNaming.HINT),
             producers_pool_size=sink.integer("producersPoolSize", 5, low=2),
             transaction_timeout_seconds=sink.integer("transactionTimeoutSeconds", 900, low=1),
             properties=sink.string_map("properties"),

@@ -23,6 +23,7 @@ from sparkapp.model.retention import check_retention
 from sparkapp.model.semantic import Semantic
 from sparkapp.model.sink_routing import TopicFrom
 from sparkapp.model.spark_options import refused_option
+from sparkapp.model.transaction_naming import MAX_PARALLELISM, MAX_POOL_SIZE
 from sparkapp.model.transactional_id import check_prefix
 
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
@@ -120,6 +121,17 @@ def check_spec(spec: JobSpec) -> None:
         named_partitions=bool(source.partitions), skips=source.data_loss_policy is DataLossPolicy.SKIP_TO_AVAILABLE,
     )  # fmt: skip
     check_retention(spec.retention, spec.restore, subscribes=source.group_membership.subscribes)
+    # A restart that may not list walks all ids that a former life can have used.
+    require(
+        spec.parallelism <= MAX_PARALLELISM,
+        "spec.parallelism",
+        f"must be at most {MAX_PARALLELISM}, not {spec.parallelism}",
+    )
+    require(
+        sink.producers_pool_size <= MAX_POOL_SIZE,
+        "spec.sink.producersPoolSize",
+        f"must be at most {MAX_POOL_SIZE}, not {sink.producers_pool_size}",
+    )
     if sink.semantic is Semantic.EXACTLY_ONCE:
         require(
             source.isolation_level is IsolationLevel.READ_COMMITTED,

@@ -1,4 +1,4 @@
-"""Transactional ids: which subtask writes under which id, and which ids a former life may have left open.
+"""Transactional ids by hint: which subtask writes under which id, and which ids a former life may have left open.
 
 The arithmetic is FlinkKafkaProducer's ``TransactionalIdsGenerator`` and its ``nextTransactionalIdHint`` (seed 002,
 conformance group H). Ids are ``prefix-N``; subtask i of P owns ``next + i*pool … next + i*pool + pool-1``.
@@ -20,6 +20,7 @@ MAX_PREFIX_BYTES = 249
 """Kafka stores the id in a record key; we keep prefixes as short as topic names so that tools can show them."""
 
 _PREFIX = re.compile(r"[A-Za-z0-9._-]+")
+_NUMBER = re.compile(r"0|[1-9][0-9]{0,18}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,9 +123,7 @@ def check_prefix(prefix: str) -> None:
 def number_of(transactional_id: str, prefix: str) -> int | None:
     """N of ``prefix-N``, or None where the id is not one of this prefix (A07: foreign ids stay untouched)."""
     head, dash, tail = transactional_id.rpartition("-")
-    if head != prefix or not dash or not tail.isascii() or not tail.isdigit():
-        return None
-    return int(tail) if str(int(tail)) == tail else None
+    return int(tail) if head == prefix and dash and _NUMBER.fullmatch(tail) else None
 
 
 def _check_positive(**values: int) -> None:

@@ -10,6 +10,13 @@ from typing import Protocol
 
 from sparkapp.model.deadline import Deadline
 from sparkapp.model.errors import AuthorizationFailed, KafkaUnreachable, ListingUnsupported
+from sparkapp.model.transaction_naming import (
+    MAX_PARALLELISM,
+    MAX_POOL_SIZE,
+    NO_SLOTS,
+    SlotBounds,
+    is_first_start,
+)
 from sparkapp.model.transactional_id import (
     FIRST_HINT,
     SAFE_SCALE_DOWN_FACTOR,
@@ -78,7 +85,7 @@ def select(found: Mapping[str, TransactionState], *, first_start: bool) -> Selec
 
 
 def bounded_ids(prefix: str, *, hint: TransactionalIdHint, parallelism: int, pool_size: int) -> list[str]:
-    """The ids that former lives can have used, as far as a hint bounds them. Pure.
+    """The ids by hint that former lives can have used, as far as a hint bounds them. Pure.
 
     Without a hint these are the ids that all subtasks' generators abort (H08). With one, everything below its next
     free id, and above it five times the wider of both parallelisms: a life that grew and died before its first
@@ -98,20 +105,36 @@ def bounded_ids(prefix: str, *, hint: TransactionalIdHint, parallelism: int, poo
     return [f"{prefix}-{number}" for number in range(end)]
 
 
+def walked_ids(
+    prefix: str, *, hint: TransactionalIdHint, slots: SlotBounds, parallelism: int, pool_size: int
+) -> list[str]:
+    """The ids of both namings that former lives can have used. Pure.
+
+    Those by subtask and slot are known exactly, but on a first start: then five times the parallelism with the largest
+    pool that there can be.
+    """
+    if is_first_start(hint, slots):
+        slots = SlotBounds(min(SAFE_SCALE_DOWN_FACTOR * parallelism, MAX_PARALLELISM), MAX_POOL_SIZE)
+    numbered = bounded_ids(prefix, hint=hint, parallelism=parallelism, pool_size=pool_size)
+    return [*numbered, *slots.ids(prefix)]
+
+
 def abort_lingering(
     client: TransactionControl,
     prefixes: Sequence[str],
     *,
     hint: TransactionalIdHint,
+    slots: SlotBounds = NO_SLOTS,
     parallelism: int,
     pool_size: int,
     timeout: float = 120.0,
 ) -> AbortReport:
-    """Aborts every open transaction of the prefixes; called after the committables are settled, before anything is
-    produced.
+    """Aborts every open transaction of the prefixes, whatever its naming; called after the committables are settled,
+    before anything is produced.
 
     :param prefixes: the job's, then those of former lives; ids of any other prefix are not touched (A07).
-    :param hint: the restored one; the first hint means a first start.
+    :param hint: the restored one. :param slots: the restored ones. Neither of them means a first start.
+    :param parallelism: of the life that starts. :param pool_size: likewise.
     :param timeout: seconds for all of it.
     :raises KafkaUnreachable: not done in time; calling again goes on where this ended.
     :raises AuthorizationFailed: an id of the prefixes may not be described or written.
@@ -125,14 +148,14 @@ def abort_lingering(
             found |= {row.transactional_id: row.state for row in rows}
     except (AuthorizationFailed, ListingUnsupported) as error:
         listed = False
-        LOG.info("transactions cannot be listed (%s); walking the ids that the hint bounds", error)
+        LOG.info("transactions cannot be listed (%s); walking the ids that former lives can have used", error)
         ids = [
             one
             for prefix in dict.fromkeys(prefixes)
-            for one in bounded_ids(prefix, hint=hint, parallelism=parallelism, pool_size=pool_size)
+            for one in walked_ids(prefix, hint=hint, slots=slots, parallelism=parallelism, pool_size=pool_size)
         ]
         found = {one: description.state for one, description in client.describe(ids, deadline=deadline).items()}
-    selection = select(found, first_start=hint == FIRST_HINT)
+    selection = select(found, first_start=is_first_start(hint, slots))
     client.fence_all((*selection.abort, *selection.idle), deadline=deadline)
     late = _await_end(client, selection.wait, deadline)
     if late:

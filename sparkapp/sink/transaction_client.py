@@ -7,14 +7,13 @@ This is what makes a commit independent of the process that wrote: the broker en
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from sparkapp.model.deadline import Deadline
 from sparkapp.model.errors import KafkaAccessError, KafkaSparkJobError, KafkaUnreachable
 from sparkapp.model.settlement import EndTxnAnswer
-from sparkapp.model.transactional_id import number_of
+from sparkapp.model.transaction_naming import is_of_prefix, order_of, pattern_of
 from sparkapp.sink.kafka_connection import KafkaConnection, RefusedWireError, RetriableWireError
 from sparkapp.sink.kafka_wire import KafkaWire
 from sparkapp.sink.transactions import EndTxn, TransactionDescription, TransactionListing
@@ -149,7 +148,7 @@ class TransactionClient:
         return self._connection.run(used, every) if ids else {}
 
     def list_transactions(self, prefix: str, *, deadline: Deadline | None = None) -> list[TransactionListing]:
-        """Every transactional id ``prefix-N`` that any coordinator knows, in any state, by id's number.
+        """Every transactional id of the prefix that any coordinator knows, in any state, whatever its naming; in order.
 
         Ids that the user may not describe are left out by Kafka without a word; a user that may write under an id
         may describe it.
@@ -157,9 +156,9 @@ class TransactionClient:
         :raises ListingUnsupported: the brokers do not know the request. :raises AuthorizationFailed: it is forbidden.
         :raises KafkaUnreachable: no answer in time.
         """
-        rows = self._list(f"{re.escape(prefix)}-[0-9]+", f"listing transactions of {prefix}", deadline)
-        numbered = [(number_of(row.transactional_id, prefix), row) for row in rows]
-        return [row for number, row in sorted(((n, r) for n, r in numbered if n is not None), key=lambda each: each[0])]
+        rows = self._list(pattern_of(prefix), f"listing transactions of {prefix}", deadline)
+        ours = (row for row in rows if is_of_prefix(row.transactional_id, prefix))
+        return sorted(ours, key=lambda row: order_of(row.transactional_id, prefix))
 
     def list_all(self, *, deadline: Deadline | None = None) -> list[TransactionListing]:
         """:meth:`list_transactions` of every id in the cluster, by id; for people, never for a job."""

@@ -11,7 +11,7 @@ from sparkapp.model.errors import InvalidArgument, PreCommitFailed
 from sparkapp.model.job import Job, Sink
 from sparkapp.model.semantic import Semantic
 from sparkapp.model.split import KafkaPartitionSplit
-from sparkapp.model.transactional_id import TransactionalIdGenerator
+from sparkapp.model.transaction_naming import pool_of_subtask
 from sparkapp.sink.producer_pool import PooledProducer, ProducerPool
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class KafkaWriter:
     """Writes one subtask's records; made for a task, or kept over checkpoints, as the engine likes.
 
     :param pool: the process's producers, shared by its writers.
-    :param next_free: base of this life's transactional ids: the restored hint's next free id.
+    :param next_free: base of this life's transactional ids by hint: the restored hint's next free id.
     :param router: chooses topics and partitions; None leaves both to the sink's topic and the client's partitioner.
     :param timeout: seconds for a flush; never longer than the transaction may stay open.
     """
@@ -74,13 +74,14 @@ class KafkaWriter:
         self._timeout = min(timeout, float(sink.transaction_timeout_seconds))
         self._ids: Sequence[str] = ()
         if sink.semantic is Semantic.EXACTLY_ONCE:
-            generator = TransactionalIdGenerator(
+            self._ids = pool_of_subtask(
+                sink.transaction_naming,
                 prefix=sink.transactional_id_prefix,
                 subtask=subtask,
                 parallelism=parallelism,
                 pool_size=sink.producers_pool_size,
+                next_free=next_free,
             )
-            self._ids = generator.ids_to_use(next_free=next_free)
         self._checkpoint_id: int | None = None
         self._transactional_id: str | None = None
         self._entry: PooledProducer | None = None

@@ -21,7 +21,7 @@ RESULT_DDL = "result STRING"
 class WriteOrder:
     """What the coordinator tells one task; pickled into the stage's closure.
 
-    :param next_free: base of the life's transactional ids.
+    :param next_free: base of the life's transactional ids by hint.
     :param settled: the newest checkpoint whose transactions are committed: slots up to it are free again.
     :param writes_what_it_reads: whether the task reads the source itself, without a shuffle in between; then it has the
         dead letters of what it read, too.

@@ -49,7 +49,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     job.add_argument("--namespace", default="default", help="of the KafkaSparkJob")
     job.add_argument("--job", metavar="NAME", help="the KafkaSparkJob: its cluster, prefix and checkpoint")
     job.add_argument("--state", type=Path, metavar="FILE", help="a file with the checkpoint document")
-    job.add_argument("--prefix", help="transactional id prefix; ids are PREFIX-number")
+    job.add_argument("--prefix", help="transactional id prefix; ids are PREFIX-number or PREFIX-subtask.slot")
     job.add_argument(
         "--pool-size", type=int, metavar="N", help=f"sink.producersPoolSize, where --job is not given (by default "
         f"{DEFAULT_POOL_SIZE})",
@@ -81,7 +81,7 @@ def target_of(options: argparse.Namespace) -> Target:
         msg = "no brokers are named"
         raise CommandRefused(msg, remedy="add --bootstrap HOST:PORT, or --namespace and --job of a KafkaSparkJob")
     if document is not None:
-        known += [document.prefix, *document.former_prefixes]
+        known += document.prefixes
     if options.prefix and known and options.prefix not in known:
         msg = f"the job writes under the prefix {known[0]}, so its checkpoint says nothing about {options.prefix}"
         raise CommandRefused(msg, remedy="leave --prefix out, or leave --job and --state out")

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from sparkapp.model.transaction_naming import TransactionNaming
 from sparkapp.sink.transaction_client import TransactionClient
 from tests.support.protocol_life import OF_A_CHECKPOINT, OF_A_START, End, Moment
 from tests.support.protocol_story import Story, patiently
@@ -30,10 +31,11 @@ class Schedule:
     def run(self, bootstrap: str, client: TransactionClient, make_topic: Callable[..., str], *, prefix: str) -> None:
         """Raises AssertionError, with the story, where a record is lost or repeated or a transaction left open."""
         dice = random.Random(self.seed)
-        partitions = dice.randint(1, 6)
+        partitions, namings = dice.randint(1, 6), list(TransactionNaming)
         story = Story(
             bootstrap=bootstrap, source=make_topic(partitions, "in"), sink=make_topic(dice.randint(1, 3), "out"),
             prefix=f"{prefix}.{self.seed}", client=client, partitions=partitions, dice=dice,
+            naming=namings[self.seed % len(namings)],
             timeout=_SHORT_TIMEOUT if dice.random() < 0.15 else 60,
         )  # fmt: skip
         self.told = story.told
@@ -58,8 +60,10 @@ class Schedule:
         elif number < 0.92:
             if story.frozen:
                 story.thaw()
-        elif number < 0.96:
+        elif number < 0.94:
             story.change_prefix()
+        elif number < 0.96:
+            story.change_naming()
         elif story.timeout == _SHORT_TIMEOUT:
             story.expire()
 

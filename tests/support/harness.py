@@ -21,6 +21,7 @@ from sparkapp.model.partition import TopicPartition
 from sparkapp.model.semantic import Semantic
 from sparkapp.model.settlement import offset_mark
 from sparkapp.model.split import KafkaPartitionSplit
+from sparkapp.model.transaction_naming import NO_SLOTS, SlotBounds, TransactionNaming
 from sparkapp.model.transactional_id import FIRST_HINT, TransactionalIdHint, snapshot_hint
 from sparkapp.native.batch import open_producer
 from sparkapp.sink.committer import KafkaCommitter, Settled
@@ -45,6 +46,7 @@ class State:
 
     checkpoint_id: int = 0
     hint: TransactionalIdHint | None = None
+    slots: SlotBounds = NO_SLOTS
     pending: tuple[KafkaCommittable, ...] = ()
     prefix: str = ""
 
@@ -55,6 +57,7 @@ def merged(states: Iterable[State]) -> State:
     return State(
         checkpoint_id=max(one.checkpoint_id for one in every),
         hint=next((one.hint for one in every if one.hint is not None), None),
+        slots=every[0].slots,
         pending=tuple(committable for one in every for committable in one.pending),
         prefix=every[0].prefix,
     )
@@ -81,6 +84,7 @@ class Harness:
     subtask: int = 0
     parallelism: int = 1
     pool_size: int = 5
+    naming: TransactionNaming = TransactionNaming.HINT
     semantic: Semantic = Semantic.EXACTLY_ONCE
     group_id: str | None = None
     transaction_timeout: int = 60
@@ -95,6 +99,7 @@ class Harness:
             topic=self.topic,
             semantic=self.semantic,
             transactional_id_prefix=self.prefix,
+            transaction_naming=self.naming,
             producers_pool_size=self.pool_size,
             transaction_timeout_seconds=self.transaction_timeout,
             properties=self.properties,
@@ -126,7 +131,9 @@ class Harness:
     def open(self, state: State | None = None) -> Harness:
         """Starts the life: settles what the state names, aborts what lingers (subtask 0 does so for the job)."""
         restored = state or State()
-        self.restored_hint = restored.hint or FIRST_HINT
+        self.restored_hint, self.slots = restored.hint or FIRST_HINT, restored.slots
+        if self.naming is TransactionNaming.SUBTASK_AND_SLOT:
+            self.slots = self.slots.with_life(parallelism=self.parallelism, pool_size=self.pool_size)
         if self.subtask == 0:
             self.settled = self.committer(before_witness=lambda: self._abort(restored)).commit(restored.pending)
             self._abort(restored)
@@ -174,13 +181,8 @@ class Harness:
         self._labels[label] = self._checkpoint_id
         state = State(
             checkpoint_id=self._checkpoint_id,
-            hint=snapshot_hint(
-                semantic=self.semantic,
-                subtask=self.subtask,
-                parallelism=self.parallelism,
-                pool_size=self.pool_size,
-                restored=self.restored_hint,
-            ),
+            hint=self._hint(),
+            slots=self.slots,
             pending=tuple(self._pending.values()),
             prefix=self.prefix,
         )
@@ -205,6 +207,17 @@ class Harness:
         """Ends the clients without a word to the broker about transactions."""
         self.pool.close()
         self.client.close()
+
+    def _hint(self) -> TransactionalIdHint | None:
+        if self.naming is not TransactionNaming.HINT:
+            return None if self.restored_hint == FIRST_HINT else self.restored_hint
+        return snapshot_hint(
+            semantic=self.semantic,
+            subtask=self.subtask,
+            parallelism=self.parallelism,
+            pool_size=self.pool_size,
+            restored=self.restored_hint,
+        )
 
     def _begin(self) -> None:
         if not self._begun:
@@ -232,6 +245,7 @@ class Harness:
             self.client,
             [self.prefix, *former],
             hint=self.restored_hint,
+            slots=state.slots,
             parallelism=self.parallelism,
             pool_size=self.pool_size,
         )

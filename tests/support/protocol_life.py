@@ -32,7 +32,6 @@ from sparkapp.model.retention import Retention
 from sparkapp.model.semantic import OffsetCommitMode
 from sparkapp.model.settlement import offset_mark
 from sparkapp.model.split import KafkaPartitionSplit, splits_by_subtask
-from sparkapp.model.transactional_id import TransactionalIdHint
 from sparkapp.native.batch import open_consumer, open_producer
 from sparkapp.sink.committer import KafkaCommitter, Settled
 from sparkapp.sink.producer_pool import ProducerPool
@@ -128,8 +127,8 @@ class _WatchedControl:
         self._passed(Moment.AFTER_SETTLE)
         return settled
 
-    def abort_lingering(self, prefixes: Sequence[str], hint: TransactionalIdHint) -> int:
-        aborted = self._control.abort_lingering(prefixes, hint)
+    def abort_lingering(self, document: CheckpointDocument) -> int:
+        aborted = self._control.abort_lingering(document)
         self._passed(Moment.AFTER_ABORT)
         return aborted
 

@@ -31,6 +31,7 @@ from sparkapp.model.retained_codec import decode_retained
 from sparkapp.model.retention import Restore
 from sparkapp.model.semantic import Semantic
 from sparkapp.model.split import KafkaPartitionSplit
+from sparkapp.model.transaction_naming import TransactionNaming
 from sparkapp.sink.transaction_client import TransactionClient
 from tests.support import visibility
 from tests.support.protocol_life import End, Life, Place, SharedStore
@@ -64,6 +65,7 @@ class Story:
     :param source: topic of the records, ``sink`` where they go, both made by the caller.
     :param prefix: transactional id prefix and consumer group of the job alone.
     :param timeout: seconds until the broker aborts a transaction; a short one is one more fault.
+    :param naming: of the transactional ids, at first.
     :param per_checkpoint: most records of one checkpoint.
     :param store: the job's document; its checkpoints are kept in ``retained``.
     :param restore: what the job's resource asks for, from the next attempt on.
@@ -77,6 +79,7 @@ class Story:
     timeout: int = 60
     partitions: int = 3
     semantic: Semantic = Semantic.EXACTLY_ONCE
+    naming: TransactionNaming = TransactionNaming.HINT
     per_checkpoint: int = 40
     dice: random.Random = field(default_factory=lambda: random.Random(0))
     store: CheckpointStore = field(default_factory=SharedStore)
@@ -131,7 +134,7 @@ class Story:
             self._job(parallelism, pool_size), self.store, kept, random.Random(self.dice.random()), self._now,
             retained=self.retained, stepwise=stepwise,
         )  # fmt: skip
-        self._tell(f"start P={parallelism} pool={pool_size}", stop)
+        self._tell(f"start P={parallelism} pool={pool_size} naming={self.naming}", stop)
         life.start(stop)
         self.recovery = life.recovery or self.recovery
         self._after(life, ended=stop is not None)
@@ -201,6 +204,11 @@ class Story:
         """From the next attempt on."""
         self._prefix = f"{self.prefix}.{self._attempt}"
         self._tell("prefix changes", None)
+
+    def change_naming(self) -> None:
+        """From the next attempt on."""
+        self.naming = next(one for one in TransactionNaming if one is not self.naming)
+        self._tell(f"naming changes to {self.naming}", None)
 
     def expire(self) -> None:
         """Time passes until the broker has aborted whatever is open."""
@@ -299,7 +307,8 @@ class Story:
             transform=Transform(),
             sink=Sink(
                 topic=self.sink, semantic=self.semantic, transactional_id_prefix=self._prefix,
-                producers_pool_size=pool_size, transaction_timeout_seconds=self.timeout,
+                transaction_naming=self.naming, producers_pool_size=pool_size,
+                transaction_timeout_seconds=self.timeout,
             ),
             parallelism=parallelism,
             restore=self.restore,

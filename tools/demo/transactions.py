@@ -11,7 +11,7 @@ _PAUSE = 0.1
 
 
 def open_transactions(bootstrap: str, prefix: str) -> list[str]:
-    """The ids ``prefix-N`` with an open transaction.
+    """The ids of the prefix with an open transaction.
 
     One that is ending already needs nobody: the coordinator is writing its markers. It is given the time to; what is
     not done after that counts as open.

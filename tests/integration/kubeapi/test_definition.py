@@ -79,6 +79,7 @@ def test_defaults_fill_in_everything_that_has_one(api: ApiClient) -> None:
     assert spec["checkpoint"] == {"intervalSeconds": 10, "retention": {"intervalSeconds": 60, "count": 10}}
     assert spec["redeployNonce"] == 0
     assert spec["sink"]["semantic"] == "EXACTLY_ONCE"
+    assert spec["sink"]["transactionNaming"] == "Hint"
     assert spec["source"]["startup"] == {"mode": "GROUP_OFFSETS"}
     assert spec["source"]["stopping"] == {"mode": "UNBOUNDED"}
     assert spec["source"]["groupMembership"] == {

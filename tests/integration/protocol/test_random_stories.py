@@ -1,4 +1,4 @@
-"""Stories that hypothesis invents: any order of work, crashes, pauses, rescales, expiries and changes of the prefix."""
+"""Stories that hypothesis invents: any order of work, crashes, pauses, rescales, expiries and other names."""
 
 from __future__ import annotations
 
@@ -57,9 +57,9 @@ def machine(make: Callable[[], Story]) -> type[RuleBasedStateMachine]:
         def go_on(self) -> None:
             self.story.thaw()
 
-        @rule()
-        def change_prefix(self) -> None:
-            self.story.change_prefix()
+        @rule(change=st.sampled_from([Story.change_prefix, Story.change_naming]))
+        def rename(self, change: Callable[[Story], None]) -> None:
+            change(self.story)
 
         def teardown(self) -> None:
             try:

@@ -14,6 +14,8 @@ from sparkapp.checkpoint import config_map
 from sparkapp.checkpoint.store import FileStore, MemoryStore
 from sparkapp.model.checkpoint import CheckpointDocument
 from sparkapp.model.checkpoint_codec import encode
+from sparkapp.model.transaction_naming import SlotBounds, TransactionNaming
+from sparkapp.model.transactional_id import FIRST_HINT
 from tests.support.harness import Harness, State
 from tests.support.site import Site
 
@@ -72,6 +74,22 @@ def test_list_shows_what_is_open_and_whose_it_is(harness, site, tmp_path, txn):
     assert [line.split()[0] for line in table[1:]] == [final, lingering]
     assert {final, lingering} <= {line.split()[0] for line in txn("list")[1].splitlines()}
     assert txn("list", "--prefix", f"{site.prefix}.none")[:2] == (0, "no open transactions\n")
+
+
+def test_list_tells_the_subtask_and_slot_that_an_id_names(harness, site, tmp_path, txn):
+    life = harness(1, 2, naming=TransactionNaming.SUBTASK_AND_SLOT).open()
+    life.write(1)
+    state = life.snapshot(1)
+    life.write(2)
+    path = tmp_path / "state"
+    document = document_of(site, state, parallelism=2, hint=FIRST_HINT, slots=SlotBounds(2, 5))
+    FileStore(path).write(document, expected="0")
+    found = json.loads(txn("list", "--state", path, "--output", "json")[1])
+    assert [(row["transactionalId"], row["subtask"], row["slot"], row["belongsTo"]) for row in found] == [
+        (f"{site.prefix}-1.1", 1, 1, "checkpoint 1 names it as final"),
+        (f"{site.prefix}-1.2", 1, 2, "attempt 3 or any before it"),
+    ]
+    assert len(json.loads(txn("list", "--prefix", site.prefix, "--output", "json")[1])) == 2
 
 
 def test_describe_shows_any_state_and_says_when_an_id_is_unknown(harness, site, txn):

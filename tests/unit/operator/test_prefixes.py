@@ -36,6 +36,12 @@ def sink(prefix: str, semantic: str = "EXACTLY_ONCE") -> dict[str, str]:
         (body(KEY), body(OTHER), None),
         (body(KEY, sink=sink("p")), body(OTHER, "2026-11-21T11:00:00Z", sink=sink("p")), OTHER),
         (body(KEY, sink=sink("p")), body(OTHER, "2026-11-21T13:00:00Z", sink=sink("p")), None),
+        # Nor does another naming make the prefix another one: a start looks for both.
+        (
+            body(KEY, sink=sink("p") | {"transactionNaming": "SubtaskAndSlot"}),
+            body(OTHER, "2026-11-21T11:00:00Z", sink=sink("p")),
+            OTHER,
+        ),
         # Another one's default is a prefix as any other.
         (body(KEY, sink=sink("team.other")), body(OTHER, "2026-11-21T11:00:00Z"), OTHER),
         (body(KEY, sink=sink("p")), body(OTHER, "2026-11-21T11:00:00Z", sink=sink("p-1")), None),

@@ -1,10 +1,12 @@
-"""What the coordinator does to the group's offsets beside its transactions, and when."""
+"""What the coordinator does to the group's offsets beside its transactions, and when; which ids it tells of."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
+
+import pytest
 
 from sparkapp.checkpoint.coordinator import CheckpointCoordinator, PreCommitted
 from sparkapp.checkpoint.store import MemoryStore
@@ -13,8 +15,11 @@ from sparkapp.model.committable import KafkaCommittable
 from sparkapp.model.job import Job, JobSpec, KafkaCluster, Sink, Source, Transform
 from sparkapp.model.partition import TopicPartition
 from sparkapp.model.positions import Stopping
+from sparkapp.model.semantic import Semantic
 from sparkapp.model.settlement import EndTxnAnswer
 from sparkapp.model.split import KafkaPartitionSplit
+from sparkapp.model.transaction_naming import NO_SLOTS, SlotBounds, TransactionNaming
+from sparkapp.model.transactional_id import TransactionalIdHint
 from sparkapp.sink.committer import Outcome, Settled
 
 A0, A1 = TopicPartition("a", 0), TopicPartition("a", 1)
@@ -98,3 +103,34 @@ def test_ends_are_committed_once_and_only_where_records_end_partitions() -> None
     plain = replace(SPEC, source=replace(SPEC.source, stopping=Stopping()))
     coordinator(group, plain, replace(DOCUMENT, splits=SPLITS)).commit_ends()
     assert group.calls == []
+
+
+@pytest.mark.parametrize(
+    ("naming", "semantic", "slots", "hint"),
+    [
+        (TransactionNaming.SUBTASK_AND_SLOT, Semantic.EXACTLY_ONCE, SlotBounds(4, 5), TransactionalIdHint(2, 10)),
+        (TransactionNaming.HINT, Semantic.EXACTLY_ONCE, SlotBounds(2, 5), TransactionalIdHint(4, 22)),
+        (TransactionNaming.SUBTASK_AND_SLOT, Semantic.AT_LEAST_ONCE, SlotBounds(2, 5), TransactionalIdHint(2, 10)),
+    ],
+)
+def test_a_life_tells_of_the_ids_of_its_own_naming_and_keeps_what_is_told_of_the_other(
+    naming: TransactionNaming, semantic: Semantic, slots: SlotBounds, hint: TransactionalIdHint
+) -> None:
+    sink = replace(SPEC.sink, transaction_naming=naming, semantic=semantic, producers_pool_size=3)
+    restored = replace(DOCUMENT, hint=TransactionalIdHint(2, 10), slots=SlotBounds(2, 5))
+    one = coordinator(Group(), replace(SPEC, sink=sink, parallelism=4), restored)
+    one.begin(SPLITS)
+    assert one.document.slots == slots, "before anything is written under them"
+    completed = one.complete(
+        PreCommitted(checkpoint_id=1, splits=SPLITS, aligned=False, committables=(), records_out=0)
+    )
+    assert completed is not None
+    one.drained()
+    for document in (completed.document, one.document):
+        assert (document.slots, document.hint) == (slots, hint)
+
+
+def test_a_job_by_hint_never_tells_of_ids_by_subtask_and_slot() -> None:
+    one = coordinator(Group())
+    one.begin(SPLITS)
+    assert one.document.slots == NO_SLOTS

@@ -15,7 +15,6 @@ from sparkapp.model.errors import (
     CommitOutcomeUnknown,
     KafkaUnreachable,
 )
-from sparkapp.model.transactional_id import TransactionalIdHint
 from sparkapp.sink.committer import Settled
 
 DOCUMENT = CheckpointDocument(
@@ -37,15 +36,15 @@ class Control:
         self.done.append(document)
         return ()
 
-    def abort_lingering(self, prefixes: Sequence[str], hint: TransactionalIdHint) -> int:
-        self.done.append((*prefixes, hint))
+    def abort_lingering(self, document: CheckpointDocument) -> int:
+        self.done.append((document.prefixes, document.hint, document.slots))
         return 1
 
 
 def test_what_is_final_is_committed_before_the_rest_is_aborted() -> None:
     control = Control()
     leave_nothing_open(control, DOCUMENT, CheckpointMissing("the ConfigMap is gone"))
-    assert control.done == [DOCUMENT, ("p", "o", DOCUMENT.hint)]
+    assert control.done == [DOCUMENT, (("p", "o"), DOCUMENT.hint, DOCUMENT.slots)]
 
 
 @pytest.mark.parametrize("kind", [CheckpointConflict, CheckpointStoreUnavailable, CommitOutcomeUnknown])

@@ -13,6 +13,7 @@ from sparkapp.model.committable import KafkaCommittable
 from sparkapp.model.errors import CheckpointCorrupt, CheckpointForeign, CheckpointTooLarge
 from sparkapp.model.partition import TopicPartition, split_owner
 from sparkapp.model.split import KafkaPartitionSplit, splits_by_subtask
+from sparkapp.model.transaction_naming import SlotBounds
 from sparkapp.model.transactional_id import TransactionalIdHint
 
 UID = "4f9a1c7e-uid"
@@ -95,11 +96,60 @@ def test_a_former_prefix_names_committables_too():
     assert decode(encode(renamed), job_uid=UID) == renamed
 
 
-@pytest.mark.parametrize("foreign", ["other.job-3", "shop.orders-x", "shop.orders", "shop.orders-1-3"])
+@pytest.mark.parametrize("foreign", [
+    "other.job-3", "shop.orders-x", "shop.orders", "shop.orders-1-3", "shop.orders-1.2.3", "shop.orders.1-3",
+    f"shop.orders-{'9' * 5000}",
+])  # fmt: skip
 def test_committables_of_another_job_are_refused(foreign):
     changed = body()
     changed["committables"][0]["transactionalId"] = foreign
     refused(changed, "is of none of the prefixes")
+
+
+def by_slot(**changes):
+    """A document whose life was named by subtask and slot."""
+    committables = tuple(
+        replace(one, transactional_id=f"shop.orders-{one.subtask}.2") for one in document().committables
+    )
+    return document(**{"slots": SlotBounds(4, 5), "committables": committables, **changes})
+
+
+def test_round_trip_of_ids_by_subtask_and_slot():
+    assert decode(encode(by_slot()), job_uid=UID) == by_slot()
+    body_of_it = json.loads(encode(by_slot()))
+    assert body_of_it["slotIds"] == {"parallelism": 4, "poolSize": 5}
+
+
+def test_a_document_of_a_job_that_never_had_them_is_written_and_read_without():
+    assert "slotIds" not in body()
+    former = document(committables=by_slot().committables, slots=SlotBounds(3, 3), former_prefixes=("shop.old",))
+    renamed = replace(former, prefix="shop.new", former_prefixes=("shop.orders",))
+    assert decode(encode(renamed), job_uid=UID) == renamed
+
+
+@pytest.mark.parametrize("slots", [SlotBounds(2, 5), SlotBounds(3, 2), SlotBounds()])
+def test_a_committable_beyond_what_slot_ids_reach_to(slots):
+    assert 2 in {one.subtask for one in by_slot().committables}
+    refused(encode(by_slot(slots=slots)), "as far as slotIds reach")
+
+
+def test_a_committable_under_another_subtasks_id():
+    changed = json.loads(encode(by_slot()))
+    changed["committables"][0]["transactionalId"] = "shop.orders-3.2"
+    refused(changed, "has no id shop.orders-3.2")
+
+
+@pytest.mark.parametrize(
+    "slot_ids",
+    [
+        {}, {"parallelism": 4}, {"poolSize": 5}, {"parallelism": -1, "poolSize": 5}, {"parallelism": 4, "poolSize": 0},
+        {"parallelism": 0, "poolSize": 5}, {"parallelism": 1025, "poolSize": 5}, {"parallelism": 4, "poolSize": 101},
+        {"parallelism": "4", "poolSize": 5}, {"parallelism": 4, "poolSize": 5, "more": 1}, [], None, 4,
+    ],
+    ids=json.dumps,
+)  # fmt: skip
+def test_slot_ids_that_cannot_be(slot_ids):
+    refused({**json.loads(encode(by_slot())), "slotIds": slot_ids})
 
 
 def test_another_jobs_document_is_foreign():

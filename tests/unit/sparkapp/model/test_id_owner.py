@@ -9,6 +9,7 @@ import pytest
 from sparkapp.model.checkpoint import CheckpointDocument
 from sparkapp.model.committable import KafkaCommittable
 from sparkapp.model.id_owner import owner_of
+from sparkapp.model.transaction_naming import SlotBounds
 from sparkapp.model.transactional_id import FIRST_HINT, TransactionalIdGenerator, TransactionalIdHint
 
 # A life with two subtasks, then one that grew to four and has completed a checkpoint: hint {4, 10 + 20}.
@@ -59,3 +60,26 @@ def test_other_prefixes() -> None:
     former = owner_of("old-3", DOCUMENT, pool_size=5)
     assert former is not None
     assert (former.subtask, former.life) == (None, "an attempt with a former prefix")
+
+
+def test_by_subtask_and_slot_an_id_tells_both_and_every_life_has_it() -> None:
+    document = replace(DOCUMENT, slots=SlotBounds(6, 5))
+    assert place("p-3.4", document) == (3, 4)
+    lives = [owner_of(one, document, pool_size=2) for one in ("p-5.4", "p-6.0", "p-0.5", "old-3.1", "p-30", "p-29")]
+    assert [one and one.life for one in lives] == [
+        "attempt 7 or any before it", "an unknown attempt", "an unknown attempt", "an attempt with a former prefix",
+        "the last attempts that were named by hint", "the attempt that first ran with parallelism 4",
+    ]  # fmt: skip
+    assert place("old-3.1", document) == (3, 1)
+    assert owner_of("other-3.1", document, pool_size=5) is None
+
+
+def test_a_committable_by_subtask_and_slot_has_the_slot_of_its_id() -> None:
+    """Whatever the pool's size is by now."""
+    named = KafkaCommittable(
+        transactional_id="p-1.4", producer_id=1, producer_epoch=0, transaction_version=1, checkpoint_id=14, subtask=1,
+        records=3,
+    )  # fmt: skip
+    owner = owner_of("p-1.4", replace(DOCUMENT, slots=SlotBounds(4, 5), committables=(named,)), pool_size=3)
+    assert owner is not None
+    assert (owner.subtask, owner.slot, owner.life) == (1, 4, "checkpoint 14 names it as final")

@@ -13,6 +13,7 @@ from sparkapp.model.job_resource import spec_from_resource
 from sparkapp.model.positions import ResetStrategy, StartupMode
 from sparkapp.model.registry_access import RegistryAccess, SecretKey
 from sparkapp.model.semantic import OffsetCommit, Semantic
+from sparkapp.model.transaction_naming import TransactionNaming
 
 SMALLEST = {"kafka": {"bootstrapServers": "b:9092"}, "source": {"topics": ["in"]}, "sink": {"topic": "out"}}
 FULL = {
@@ -42,6 +43,7 @@ FULL = {
         "partitioner": "SourcePartition",
         "semantic": "EXACTLY_ONCE",
         "transactionalIdPrefix": "my-prefix",
+        "transactionNaming": "SubtaskAndSlot",
         "producersPoolSize": 3,
         "transactionTimeoutSeconds": 60,
         "properties": {"compression.type": "zstd"},
@@ -74,6 +76,7 @@ def test_defaults():
     assert found.source.max_records_per_split == 0, "whole partitions"
     assert found.sink.semantic is Semantic.EXACTLY_ONCE
     assert found.sink.transactional_id_prefix == "shop.orders"
+    assert found.sink.transaction_naming is TransactionNaming.HINT
     assert found.sink.producers_pool_size == 5
     assert found.sink.transaction_timeout_seconds == 900
     assert (found.parallelism, found.checkpoint_interval_seconds, found.metrics_port) == (1, 10, 8090)
@@ -101,6 +104,7 @@ def test_every_field():
     assert found.source.max_records_per_split == 2
     assert found.source.value_format is Format.JSON
     assert found.transform.function == "enrich:transform"
+    assert found.sink.transaction_naming is TransactionNaming.SUBTASK_AND_SLOT
     assert found.sink.properties == {"compression.type": "zstd"}
     assert (found.parallelism, found.checkpoint_interval_seconds) == (4, 2)
 
@@ -257,6 +261,12 @@ def test_the_drivers_copy_is_checked_again():
         (spec(sink={"transactionalIdPrefix": "a b"}), "transactionalIdPrefix"),
         (spec(sink={"transactionalIdPrefix": "x" * 250}), "transactionalIdPrefix"),
         (spec(sink={"producersPoolSize": 1}), "at least 2"),
+        (spec(sink={"producersPoolSize": 101}), "spec.sink.producersPoolSize: must be at most 100"),
+        (spec(parallelism=1025), "spec.parallelism: must be at most 1024"),
+        (
+            spec(sink={"transactionNaming": "POOLING"}),
+            "transactionNaming must be one of Hint, SubtaskAndSlot",
+        ),
         (spec(sink={"producersPoolSize": "5"}), "whole number"),
         (spec(sink={"producersPoolSize": True}), "whole number"),
         (spec(sink={"semantic": "EXACTLY"}), "one of NONE, AT_LEAST_ONCE, EXACTLY_ONCE"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sparkapp.model.errors import AuthorizationFailed, KafkaUnreachable
+from sparkapp.model.transaction_naming import NO_SLOTS, SlotBounds
 from sparkapp.model.transactional_id import FIRST_HINT, TransactionalIdHint
 from sparkapp.sink.lingering import abort_lingering
 from sparkapp.sink.transactions import TransactionDescription, TransactionListing, TransactionState, state_of
@@ -49,8 +50,10 @@ class Control:
         self.fenced += ids
 
 
-def run(control, *prefixes, hint=LATER, timeout=5.0):
-    return abort_lingering(control, prefixes or ("p",), hint=hint, parallelism=1, pool_size=5, timeout=timeout)
+def run(control, *prefixes, hint=LATER, slots=NO_SLOTS, timeout=5.0):
+    return abort_lingering(
+        control, prefixes or ("p",), hint=hint, slots=slots, parallelism=1, pool_size=5, timeout=timeout
+    )
 
 
 def test_open_ones_are_fenced_others_left_alone():
@@ -92,14 +95,32 @@ def test_H09_a_first_start_fences_idle_ids_too():
 
 
 @pytest.mark.parametrize(
-    ("hint", "bound"), [(FIRST_HINT, 25), (TransactionalIdHint(1, 5), 30), (TransactionalIdHint(3, 15), 90)]
+    ("hint", "slots", "bound", "subtasks", "pool"),
+    [
+        (FIRST_HINT, NO_SLOTS, 25, 5, 100),
+        (FIRST_HINT, SlotBounds(2, 7), 25, 2, 7),
+        (TransactionalIdHint(1, 5), NO_SLOTS, 30, 0, 0),
+        (TransactionalIdHint(3, 15), SlotBounds(4, 3), 90, 4, 3),
+    ],
 )
-def test_without_listing_the_bounded_ids_are_walked(hint, bound):
+def test_without_listing_the_bounded_ids_of_both_namings_are_walked(hint, slots, bound, subtasks, pool):
     control = Control(listing=False, p_0=[S.COMPLETE_COMMIT], p_4=[S.ONGOING])
-    report = run(control, hint=hint)
+    report = run(control, hint=hint, slots=slots)
     assert not report.listed
     assert report.ids == ("p-4",)
-    assert control.described[0] == [f"p-{number}" for number in range(bound)]
+    assert control.described[0] == [
+        *(f"p-{number}" for number in range(bound)),
+        *(f"p-{subtask}.{slot}" for subtask in range(subtasks) for slot in range(pool)),
+    ]
+
+
+@pytest.mark.parametrize("slots", [NO_SLOTS, SlotBounds(1, 2)])
+def test_H09_a_job_that_has_had_ids_by_subtask_and_slot_is_not_at_its_first_start(slots):
+    """Its document may name idle ids, whose triples have to keep their meaning."""
+    control = Control(**{"p_0.0": [S.COMPLETE_COMMIT], "p_0.1": [S.ONGOING]})
+    report = run(control, hint=FIRST_HINT, slots=slots)
+    assert report.ids == ("p-0.1",)
+    assert report.fenced == (("p-0.0",) if slots == NO_SLOTS else ())
 
 
 def test_a_state_of_a_newer_broker_is_neither_open_nor_over():
