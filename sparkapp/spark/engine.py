@@ -84,8 +84,8 @@ class MicroBatchEngine:
         self._settled = coordinator.document.checkpoint_id
         self._restored = query_log.restored_engine(coordinator.document)
         self._plan = self._restored.plan
-        # The watermark has passed the end of something that no batch has written yet. Spark runs one for that, but not
-        # as an attempt's first, and after the last records of a source there is no other.
+        # The watermark has passed the end of something that no batch has written yet. Spark runs one for that where there
+        # is nothing to read, but not as an attempt's first.
         self._owes_batch = self._restored.next_watermark > self._restored.batch_watermark
         self._first_reader: int | None = None
         self._keeps_state: bool | None = None
@@ -145,24 +145,19 @@ class MicroBatchEngine:
         if self._pending is not None and self._plan == start + 1:
             return self._plan
         now = self._clock()
-        if self._owes_batch:
-            return self._planned(start, self._enumerator.unplanned())
-        finished = self._enumerator.finished
+        finished = self._enumerator.finished and not self._owes_batch
         if finished:
             self._finish()
         if finished or self._draining.is_set() or now < self._due:
             return start
         self._enumerator.discover_if_due()
         splits = self._enumerator.plan()
-        if not any(split.size for split in splits):
+        if not any(split.size for split in splits) and not self._owes_batch:
             self._due = now + min(_IDLE_PROBE_SECONDS, self._job.spec.checkpoint_interval_seconds / 10)
             return start
         # A backlog beyond the cap is worked off without pauses; else the interval sets the pace.
         capped = sum(split.size for split in splits) >= self._job.spec.source.max_offsets_per_checkpoint
         self._due = now if capped else now + self._job.spec.checkpoint_interval_seconds
-        return self._planned(start, splits)
-
-    def _planned(self, start: int, splits: tuple[KafkaPartitionSplit, ...]) -> int:
         with self._lock:
             if self._draining.is_set():
                 return start

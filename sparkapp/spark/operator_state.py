@@ -101,7 +101,8 @@ def _remove_after(root: Path, version: int) -> None:
 
 def _stores(partition: Path) -> list[Path]:
     """A join has several stores with names; every other operator has one, which is the partition's folder itself."""
-    return sorted(one for one in partition.iterdir() if one.is_dir()) or [partition]
+    folders = [one for one in partition.iterdir() if one.is_dir() and not one.name.startswith("_")]
+    return sorted(folders) or [partition]
 
 
 def _numbered(folder: Path) -> list[Path]:

@@ -21,13 +21,13 @@ STORES = ("0/0", "0/1", "1/0/left-keyToNumValues", "1/0/right-keyToNumValues", "
 
 def put(folder: Path, *files: str, stores: tuple[str, ...] = STORES, text: str = "x") -> None:
     for store in stores:
-        (folder / "state" / store).mkdir(parents=True, exist_ok=True)
+        (folder / "state" / store / "_metadata").mkdir(parents=True, exist_ok=True)
         for file in files:
             (folder / "state" / store / file).write_text(text)
 
 
 def names(folder: Path, store: str = STORES[0]) -> list[str]:
-    return sorted(one.name for one in (folder / "state" / store).iterdir())
+    return sorted(one.name for one in (folder / "state" / store).iterdir() if one.is_file())
 
 
 def test_what_is_newer_than_the_checkpoint_goes_in_every_store(tmp_path: Path) -> None:
