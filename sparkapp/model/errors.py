@@ -374,7 +374,8 @@ class OperatorStateIncompatible(CheckpointError):
     default_remedy = (
         "take the change of the transform back (other operators, keys or columns under an aggregation, deduplication or"
         " join), or create a job with another name, which starts with empty state, and source.startup.mode"
-        " SPECIFIC_OFFSETS (`python -m sparkapp checkpoint show` has the offsets)"
+        " SPECIFIC_OFFSETS (`python -m sparkapp checkpoint show` has the offsets). If the transform no longer keeps"
+        " state, remove spec.checkpoint.stateVolume"
     )
 
 

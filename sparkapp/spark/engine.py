@@ -32,7 +32,7 @@ from sparkapp.spark.observed import keeps_state, next_watermark
 from sparkapp.spark.planner import PlannerServer, SubtaskSplits
 from sparkapp.spark.record_policy import require_aligned, skipped_records
 from sparkapp.spark.records import decode_records, encode_records
-from sparkapp.spark.transform import Function, apply_transform
+from sparkapp.spark.transform import Function, apply_transform, refused_by_streaming
 from sparkapp.spark.write_task import RESULT_DDL, WriteOrder, WriteResult, decode_result, write_partition
 
 LOG = logging.getLogger(__name__)
@@ -84,8 +84,8 @@ class MicroBatchEngine:
         self._settled = coordinator.document.checkpoint_id
         self._restored = query_log.restored_engine(coordinator.document)
         self._plan = self._restored.plan
-        # The watermark has passed the end of something that no batch has written yet. Spark runs one for that where there
-        # is nothing to read, but not as an attempt's first.
+        # The watermark has passed the end of something that no batch has written yet. Spark runs one for that where
+        # there is nothing to read, but not as an attempt's first.
         self._owes_batch = self._restored.next_watermark > self._restored.batch_watermark
         self._first_reader: int | None = None
         self._keeps_state: bool | None = None
@@ -93,6 +93,7 @@ class MicroBatchEngine:
         self._due = clock()
         self._draining = threading.Event()
         self._finished_after: int | None = None
+        self._has_ended = False
         self._lock = threading.Lock()
         """Guards the three below: whether a checkpoint is planned or under way, and whether another one may begin."""
         self._in_batch = False
@@ -172,13 +173,14 @@ class MicroBatchEngine:
         After the last records Spark may run one batch more, without any, for rows that wait for the watermark.
         """
         if self._finished_after == self._settled:
+            self._has_ended = True
             self._draining.set()
         self._finished_after = self._settled
 
     @property
     def finished(self) -> bool:
-        """Ended because a bounded source was read to its end."""
-        return self._stopped and self._enumerator.finished
+        """Ended because a bounded source was read to its end, and all that follows from its records is written."""
+        return self._stopped and self._has_ended
 
     # -- the life of the query ------------------------------------------------------------------------------------
 
@@ -204,13 +206,10 @@ class MicroBatchEngine:
             self._folder, job_uid=self._job.uid, checkpoint_id=self._coordinator.document.checkpoint_id,
             engine=self._restored, sources=lineage.reads_of_source(result),
         )  # fmt: skip
-        self._query = (
-            result.writeStream.outputMode(self._job.spec.transform.output_mode.value)
-            .foreachBatch(self._run_batch)
-            .option("checkpointLocation", self._folder.as_uri())
-            .queryName(self._query_name)
-            .start()
-        )
+        writer = result.writeStream.outputMode(self._job.spec.transform.output_mode.value)
+        writer = writer.foreachBatch(self._run_batch).option("checkpointLocation", self._folder.as_uri())
+        with refused_by_streaming():
+            self._query = writer.queryName(self._query_name).start()
 
     def drain(self) -> None:
         """Asks for a stop at the next completed checkpoint; returns at once, may be called from a signal handler."""
