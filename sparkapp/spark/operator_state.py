@@ -69,7 +69,7 @@ def _missing(root: Path, version: int, partitions: int) -> Iterator[str]:
 
 def _is_whole(store: Path, version: int) -> bool:
     kinds = _versions(store)
-    while version:
+    while version > 0:
         if kinds.get(version, frozenset()) & _WHOLE:
             return True
         if version not in kinds:

@@ -71,18 +71,29 @@ def decode_engine(text: str) -> EngineState:
         body = json.loads(text)
         plan, metadata, base, watermark = body["plan"], body["metadata"], body.get("base", 0), body.get("watermark")
         known = type(plan) is int and type(base) is int and (watermark is None or type(watermark) is int)
-        if not known or not isinstance(json.loads(metadata), dict) or "\n" in metadata:
+        if not known or base < 0 or not isinstance(json.loads(metadata), dict) or "\n" in metadata:
             raise ValueError(text)
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        state = EngineState(plan, metadata, base, watermark)
+        if min(state.batch_watermark, state.next_watermark, state.state_partitions) < 0:
+            raise ValueError(text)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         msg = f"the checkpoint document's engine text is not readable: {error!r}"
         raise CheckpointCorrupt(msg) from error
-    return EngineState(plan, metadata, base, watermark)
+    return state
 
 
 def restored_engine(document: CheckpointDocument) -> EngineState:
-    """How the query of this attempt begins: where its operators' state is, or anew where they keep none."""
+    """How the query of this attempt begins: where its operators' state is, or anew where they keep none.
+
+    :raises CheckpointCorrupt: the document's numbers do not fit together.
+    """
     state = decode_engine(document.engine)
-    return state if document.engine_has_state else EngineState(plan=state.plan, base=document.checkpoint_id)
+    if not document.engine_has_state:
+        return EngineState(plan=state.plan, base=document.checkpoint_id)
+    if state.base >= document.checkpoint_id:
+        msg = f"operators keep state since checkpoint {state.base}, and the document is of {document.checkpoint_id}"
+        raise CheckpointCorrupt(msg)
+    return state
 
 
 def watermark_millis(engine: str) -> int | None:

@@ -36,7 +36,9 @@ def test_a_document_without_base_and_watermark_is_read() -> None:
     "text",
     [
         "{", "[]", '{"plan":1}', '{"plan":"1","metadata":"{}"}', '{"plan":1,"metadata":"x"}',
-        '{"plan":1,"metadata":"{}","base":"0"}', '{"plan":1,"metadata":"{}","watermark":1.5}',
+        '{"plan":1,"metadata":"{}","base":"0"}', '{"plan":1,"metadata":"{}","base":-1}',
+        '{"plan":1,"metadata":"{\\"conf\\":3}"}', '{"plan":1,"metadata":"{\\"batchWatermarkMs\\":\\"x\\"}"}',
+        '{"plan":1,"metadata":"{}","watermark":1.5}',
     ],
 )  # fmt: skip
 def test_engine_text_that_is_not_ours_is_refused(text: str) -> None:
@@ -94,6 +96,8 @@ def test_a_query_without_state_begins_anew_and_one_with_state_goes_on() -> None:
     kept = restored_engine(replace(document, engine_has_state=True))
     assert kept == decode_engine(text)
     assert (kept.base, kept.state_partitions, kept.next_watermark) == (1, 2, 42)
+    with pytest.raises(CheckpointCorrupt, match="since checkpoint 1, and the document is of 1"):
+        restored_engine(replace(document, engine_has_state=True, checkpoint_id=1))
 
 
 def test_the_query_keeps_its_id_over_rebuilds(tmp_path: Path) -> None:
