@@ -45,7 +45,7 @@ def pipelines(source):
     return counts.unionByName(distinct).unionByName(joined)
 """
 
-ORDERS, UNREADABLE, TOTAL = 600, 50, 1200
+ORDERS, UNREADABLE, TOTAL = 600, 50, 1202
 START = 1_700_000_000_000
 
 
@@ -80,7 +80,7 @@ def input_events() -> Iterator[Event]:
 
 
 def closing_events() -> list[Event]:
-    """An hour later, so that the watermark passes the end of everything before."""
+    """An hour later, so that the watermark passes the end of everything before; the last records of their partitions."""
     return [Event("orders", 10_000, START + 3_600_000), Event("payments", 10_001, START + 3_600_000)]
 
 
@@ -101,6 +101,8 @@ def expected(events: list[Event], closing: list[Event]) -> Counter[str]:
 
 def send(bootstrap: str, topics: dict[str, str], events: list[Event]) -> None:
     producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 20})
+    for number in range(UNREADABLE):
+        producer.produce(topics["orders"], value=f"not JSON {number}")
     for one in events:
         producer.produce(topics[one.topic], key=str(one.id), value=one.text)
     assert producer.flush(30) == 0
@@ -121,12 +123,8 @@ def test_aggregation_deduplication_and_join_go_on_through_kills_and_rescales(
         value_format=Format.JSON, value_schema="id BIGINT, k STRING, ms BIGINT, copy INT",
     )  # fmt: skip
     events, closing = list(input_events()), closing_events()
-    send(broker, topics, events)
-    producer = Producer({"bootstrap.servers": broker})
-    for number in range(UNREADABLE):
-        producer.produce(topics["orders"], value=f"not JSON {number}")
-    assert producer.flush(30) == 0
-    assert len(events) + UNREADABLE == TOTAL
+    send(broker, topics, [*events, *closing])
+    assert len(events) + len(closing) + UNREADABLE == TOTAL
 
     job.start(fault="before-flush@attempt=1,checkpoint=2")
     assert job.await_end() == -signal.SIGKILL, job.log()
@@ -136,26 +134,25 @@ def test_aggregation_deduplication_and_join_go_on_through_kills_and_rescales(
     stale = list((tmp_path / "query" / "state").rglob("2.delta"))
     assert stale, "the state has the version of a checkpoint that was never completed"
 
-    # The same batch again, with more records in it: 450. Two of these, and one that only ends windows.
-    job.spec = replace(job.spec, source=replace(job.spec.source, max_offsets_per_checkpoint=450))
-    job.start(parallelism=3, fault="after-write@attempt=2,checkpoint=5")
-    document = job.await_checkpoint(4)
-    assert document.counters.records_in == TOTAL
-    send(broker, topics, closing)
+    # The same batch again, with more records in it; the next one has all that is left, the closing events among it.
+    left = TOTAL - 300
+    job.spec = replace(job.spec, source=replace(job.spec.source, max_offsets_per_checkpoint=left // 2))
+    job.start(parallelism=3, fault="after-write@attempt=2,checkpoint=3")
     assert job.await_end() == -signal.SIGKILL, job.log()
     document = job.document()
     assert document is not None
-    assert (document.checkpoint_id, document.parallelism, document.aligned) == (5, 3, False)
+    assert (document.checkpoint_id, document.counters.records_in) == (3, TOTAL)
+    assert (document.parallelism, document.aligned) == (3, False)
 
     # Nothing is left to read: what the watermark has ended comes all the same.
     job.start(parallelism=1)
-    document = job.await_checkpoint(6)
+    document = job.await_checkpoint(4)
+    assert not any(split.size for split in document.splits)
     assert job.drain() == 0, job.log()
     assert visibility.open_transactions(client, job.spec.sink.transactional_id_prefix) == []
     found = Counter((value or b"").decode() for value in visibility.records(broker, job.spec.sink.topic))
     wanted = expected(events, closing)
     assert found - wanted == Counter(), "repeated, or never to be written"
     assert wanted - found == Counter(), "lost"
-    assert document.counters.records_in == TOTAL + len(closing)
     assert document.counters.records_skipped == UNREADABLE
     assert document.counters.records_out == wanted.total()
