@@ -27,7 +27,7 @@ WINDOW = "10 seconds"
 
 def pipelines(source):
     events = source.select("topic", "value.*").withColumn("at", f.timestamp_millis("ms"))
-    events = events.withWatermark("at", "100 seconds")
+    events = events.withWatermark("at", "150 seconds")
     orders = events.where("topic LIKE '%.orders.%'")
     payments = events.where("topic LIKE '%.payments.%'")
     first = orders.where("copy = 0").select("id", "at").alias("o")
@@ -68,7 +68,7 @@ class Event:
 
 
 def input_events() -> Iterator[Event]:
-    """In the order in which they are sent; none is later than the watermark's 100 s of 300 s."""
+    """In the order in which they are sent; none is later than the watermark's 150 s."""
     for n in range(ORDERS):
         at = START + n * 500
         yield Event("orders", n, at)
@@ -80,7 +80,7 @@ def input_events() -> Iterator[Event]:
 
 
 def closing_events() -> list[Event]:
-    """An hour later, so that the watermark passes the end of everything before; the last records of their partitions."""
+    """An hour later, so that the watermark passes the end of all before; the last records of their partitions."""
     return [Event("orders", 10_000, START + 3_600_000), Event("payments", 10_001, START + 3_600_000)]
 
 
