@@ -18,6 +18,7 @@ KafkaSparkJobError
  |  + CheckpointConflict  + CheckpointTooLarge  + CheckpointCorrupt  + CheckpointForeign  + CheckpointMissing
  |  + CheckpointStoreUnavailable  + CheckpointRefused
  |  + CheckpointUnusable  + CheckpointNotRetained  + RestoreRefused
+ |  + OperatorStateMissing  + OperatorStateIncompatible
  + TransactionError
     + ProducersPoolEmpty  + TransactionFenced  + CommitOutcomeUnknown  + PreCommitFailed
     + StateUncertain
@@ -350,6 +351,32 @@ class RestoreRefused(CheckpointError):
     reason = "RestoreRefused"
     fatal = True
     default_remedy = "remove spec.restoreFrom: the job goes on where it is"
+
+
+class OperatorStateMissing(CheckpointError):
+    """Operators keep state, and the version that belongs to the checkpoint is not on the volume (or not all of it)."""
+
+    reason = "OperatorStateMissing"
+    fatal = True
+    default_remedy = (
+        "put the volume of spec.checkpoint.stateVolume back as it was, then change spec.restartNonce. Without it,"
+        " create a job with another name, which starts with empty state, and source.startup.mode SPECIFIC_OFFSETS"
+        " (`python -m sparkapp checkpoint show` has the offsets). If the transform no longer keeps state, remove"
+        " spec.checkpoint.stateVolume"
+    )
+
+
+class OperatorStateIncompatible(CheckpointError):
+    """The transform's operators are not those whose state is on the volume; Spark's words are in the message."""
+
+    reason = "OperatorStateIncompatible"
+    fatal = True
+    default_remedy = (
+        "take the change of the transform back (other operators, keys or columns under an aggregation, deduplication or"
+        " join), or create a job with another name, which starts with empty state, and source.startup.mode"
+        " SPECIFIC_OFFSETS (`python -m sparkapp checkpoint show` has the offsets). If the transform no longer keeps"
+        " state, remove spec.checkpoint.stateVolume"
+    )
 
 
 class TransactionError(KafkaSparkJobError):

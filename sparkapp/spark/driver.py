@@ -22,7 +22,7 @@ from sparkapp.checkpoint.recovery import Recovery, TransactionControl, recover
 from sparkapp.checkpoint.retained import CheckpointRetainer, MemoryRetainedStore, RetainedStore
 from sparkapp.checkpoint.store import CheckpointStore
 from sparkapp.checkpoint.transaction_control import KafkaTransactionControl, leave_nothing_open
-from sparkapp.model.checkpoint import Counters
+from sparkapp.model.checkpoint import CheckpointDocument, Counters
 from sparkapp.model.client_config import cluster_config, consumer_config, group_member_config, read_password
 from sparkapp.model.errors import CheckpointMissing, CheckpointRefused, KafkaAccessError
 from sparkapp.model.job import Job
@@ -38,11 +38,12 @@ from sparkapp.source.group_membership import GroupMembership
 from sparkapp.source.offset_committer import OffsetCommitter
 from sparkapp.source.offsets_initializer import starting_initializer
 from sparkapp.source.reader_schema import with_reader_schemas
+from sparkapp.spark import operator_state
 from sparkapp.spark.engine import MicroBatchEngine
 from sparkapp.spark.faults import VARIABLE, Faults
 from sparkapp.spark.preflight import check_kafka
 from sparkapp.spark.progress import Progress
-from sparkapp.spark.query_log import rewound
+from sparkapp.spark.query_log import restored_engine, rewound
 from sparkapp.spark.reporter import Reporter, now
 from sparkapp.spark.transform import import_function
 
@@ -142,6 +143,7 @@ class Driver:
         )  # fmt: skip
         progress.recovered(recovery)
         self._tell_recovery(recovery, reporter)
+        self._prepare_operator_state(recovery.document)
         retainer = self._retainer(recovery, reporter, stack)
         membership = self._membership(cluster, password, progress, reporter, stack)
         enumerator = enumerator_of(
@@ -212,6 +214,18 @@ class Driver:
                 leave_nothing_open(control, coordinator.document, error)
             raise
         return True
+
+    def _prepare_operator_state(self, document: CheckpointDocument) -> None:
+        """Once former transactions are settled, for readers wait for these, and before anything starts.
+
+        :raises OperatorStateMissing: the volume does not hold what belongs to the checkpoint.
+        """
+        if not self._around.stateful_allowed:
+            return  # the engine refuses a transform that keeps state
+        engine = restored_engine(document)
+        operator_state.prepare(
+            self._around.folder, version=document.checkpoint_id - engine.base, partitions=engine.state_partitions
+        )
 
     def _retainer(self, recovery: Recovery, reporter: Reporter, stack: ExitStack) -> CheckpointRetainer | None:
         """Keeps earlier checkpoints; None where a group says where partitions go on, and nothing could go back."""

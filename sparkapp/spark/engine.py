@@ -29,11 +29,12 @@ from sparkapp.spark import lineage, query_log
 from sparkapp.spark.data_source import FORMAT, KafkaSparkDataSource
 from sparkapp.spark.end_of_stream import stops_found
 from sparkapp.spark.failures import original_error
+from sparkapp.spark.observed import keeps_state, next_watermark
 from sparkapp.spark.planner import PlannerServer, SubtaskSplits
 from sparkapp.spark.record_policy import require_aligned, skipped_records
 from sparkapp.spark.records import decode_records, encode_records
 from sparkapp.spark.session import has_executors
-from sparkapp.spark.transform import Function, apply_transform
+from sparkapp.spark.transform import Function, apply_transform, refused_by_streaming
 from sparkapp.spark.write_task import RESULT_DDL, WriteOrder, WriteResult, decode_result, write_partition
 
 LOG = logging.getLogger(__name__)
@@ -83,12 +84,18 @@ class MicroBatchEngine:
         self._clock = clock
         self._columns = ALL_COLUMNS
         self._settled = coordinator.document.checkpoint_id
-        self._plan = query_log.decode_engine(coordinator.document.engine).plan
-        self._first_plan = self._plan
+        self._restored = query_log.restored_engine(coordinator.document)
+        self._plan = self._restored.plan
+        # The watermark has passed the end of something that no batch has written yet. Spark runs one for that where
+        # there is nothing to read, but not as an attempt's first.
+        self._owes_batch = self._restored.next_watermark > self._restored.batch_watermark
+        self._first_reader: int | None = None
+        self._keeps_state: bool | None = None
         self._pending: tuple[KafkaPartitionSplit, ...] | None = None
         self._due = clock()
         self._draining = threading.Event()
         self._finished_after: int | None = None
+        self._has_ended = False
         self._lock = threading.Lock()
         """Guards the three below: whether a checkpoint is planned or under way, and whether another one may begin."""
         self._in_batch = False
@@ -101,10 +108,18 @@ class MicroBatchEngine:
 
     def initial(self) -> int:
         """Constant for the attempt: Spark asks again when it plans the first batch, after :meth:`latest`."""
-        return self._first_plan
+        return self._restored.plan
 
-    def latest(self, start: int) -> int:
-        """Fixes the next checkpoint's splits once it is due; ``start`` means "nothing yet"."""
+    def latest(self, start: int, reader: int) -> int:
+        """Fixes the next checkpoint's splits once it is due; ``start`` means "nothing yet".
+
+        A transform that joins the source with itself has several readers, which Spark asks in turns and always in the
+        same order. The first one's answer is every one's: all of them read the same records, or none does.
+        """
+        if self._first_reader is None:
+            self._first_reader = reader
+        if reader != self._first_reader:
+            return self._plan
         try:
             return self._latest(start)
         except KafkaSparkJobError as error:
@@ -133,14 +148,14 @@ class MicroBatchEngine:
         if self._pending is not None and self._plan == start + 1:
             return self._plan
         now = self._clock()
-        finished = self._enumerator.finished
+        finished = self._enumerator.finished and not self._owes_batch
         if finished:
             self._finish()
         if finished or self._draining.is_set() or now < self._due:
             return start
         self._enumerator.discover_if_due()
         splits = self._enumerator.plan()
-        if not any(split.size for split in splits):
+        if not any(split.size for split in splits) and not self._owes_batch:
             self._due = now + min(_IDLE_PROBE_SECONDS, self._job.spec.checkpoint_interval_seconds / 10)
             return start
         # A backlog beyond the cap is worked off without pauses; else the interval sets the pace.
@@ -151,6 +166,7 @@ class MicroBatchEngine:
                 return start
             self._pending = splits
             self._plan = start + 1
+            self._owes_batch = False
         return self._plan
 
     def _finish(self) -> None:
@@ -159,13 +175,14 @@ class MicroBatchEngine:
         After the last records Spark may run one batch more, without any, for rows that wait for the watermark.
         """
         if self._finished_after == self._settled:
+            self._has_ended = True
             self._draining.set()
         self._finished_after = self._settled
 
     @property
     def finished(self) -> bool:
-        """Ended because a bounded source was read to its end."""
-        return self._stopped and self._enumerator.finished
+        """Ended because a bounded source was read to its end, and all that follows from its records is written."""
+        return self._stopped and self._has_ended
 
     # -- the life of the query ------------------------------------------------------------------------------------
 
@@ -174,11 +191,6 @@ class MicroBatchEngine:
 
         :raises TransformError: and ConfigurationError: the user's part does not plan.
         """
-        document = self._coordinator.document
-        query_log.rebuild(
-            self._folder, job_uid=self._job.uid, checkpoint_id=document.checkpoint_id,
-            engine=query_log.decode_engine(document.engine),
-        )  # fmt: skip
         key = secrets.token_bytes(32)
         self._server = PlannerServer(self, directory=Path(tempfile.mkdtemp(prefix="planner-")), key=key)
         self._spark.dataSource.register(KafkaSparkDataSource)
@@ -192,13 +204,14 @@ class MicroBatchEngine:
         result = encode_records(result, self._job.spec.sink)
         self._columns = lineage.columns_used(result, self._spark)
         LOG.info("columns read from Kafka: %s", ", ".join(sorted(self._columns)))
-        self._query = (
-            result.writeStream.outputMode(self._job.spec.transform.output_mode.value)
-            .foreachBatch(self._run_batch)
-            .option("checkpointLocation", self._folder.as_uri())
-            .queryName(self._query_name)
-            .start()
-        )
+        query_log.rebuild(
+            self._folder, job_uid=self._job.uid, checkpoint_id=self._coordinator.document.checkpoint_id,
+            engine=self._restored, sources=lineage.reads_of_source(result),
+        )  # fmt: skip
+        writer = result.writeStream.outputMode(self._job.spec.transform.output_mode.value)
+        writer = writer.foreachBatch(self._run_batch).option("checkpointLocation", self._folder.as_uri())
+        with refused_by_streaming():
+            self._query = writer.queryName(self._query_name).start()
 
     def await_executors(self, seconds: float) -> None:
         """Blocks until there is somebody to run tasks, or the query has ended, or the time is over."""
@@ -242,24 +255,27 @@ class MicroBatchEngine:
             if self._stopped:
                 return
             self._in_batch = True
+        checkpoint_id = self._restored.base + batch_id + 1
         try:
-            self._checkpoint(frame, batch_id + 1)
+            self._checkpoint(frame, checkpoint_id, batch_id)
         except Exception as error:
             # Spark searches the text of what is raised here with a regular expression that overflows its stack on
             # a long trace, and the query dies without a reason. Ours is kept, a short one goes on.
-            LOG.exception("checkpoint %d failed", batch_id + 1)
+            LOG.exception("checkpoint %d failed", checkpoint_id)
             ours = error if isinstance(error, KafkaSparkJobError) else original_error(error)
             self._failure = self._failure or ours
-            msg = f"checkpoint {batch_id + 1} failed"
+            msg = f"checkpoint {checkpoint_id} failed"
             raise RuntimeError(msg) from None
         finally:
             with self._lock:
                 self._in_batch = False
 
-    def _checkpoint(self, frame: DataFrame, checkpoint_id: int) -> None:
+    def _checkpoint(self, frame: DataFrame, checkpoint_id: int, batch_id: int) -> None:
         if checkpoint_id <= self._coordinator.document.checkpoint_id:
             return
-        if query_log.has_operator_state(self._folder) and not self._stateful_allowed:
+        if self._keeps_state is None:
+            self._keeps_state = keeps_state(self._spark, self._query_name)
+        if self._keeps_state and not self._stateful_allowed:
             msg = "the transform keeps state (an aggregation, deduplication or join), and the job has no volume for it"
             raise ConfigurationError(
                 msg, remedy="use a transform without state, or name a volume in spec.checkpoint.stateVolume.claimName"
@@ -285,9 +301,14 @@ class MicroBatchEngine:
                 records_skipped=skipped_records(self._job.spec, self._spark, self._query_name),
                 records_dead_lettered=sum(one.dead_letters for one in results),
                 engine=query_log.encode_engine(
-                    query_log.EngineState(self._plan, query_log.read_metadata(self._folder, checkpoint_id - 1))
+                    query_log.EngineState(
+                        plan=self._plan,
+                        metadata=query_log.read_metadata(self._folder, batch_id),
+                        base=self._restored.base,
+                        watermark=next_watermark(self._spark, self._query_name) if self._keeps_state else None,
+                    )
                 ),
-                engine_has_state=query_log.has_operator_state(self._folder),
+                engine_has_state=self._keeps_state,
             )
         )
         self._enumerator.complete(splits, stops)
@@ -314,7 +335,8 @@ class MicroBatchEngine:
             settled=self._settled,
             hold_seconds=self._hold(checkpoint_id),
         )
-        if lineage.is_aligned(frame, len(groups)):
+        # What an operator with state writes now may have been read long ago, also where it needs no shuffle.
+        if not self._keeps_state and lineage.is_aligned(frame, len(groups)):
             group_id = self._job.spec.source.group_id if inside and not is_cut else None
             orders = [
                 order(subtask=subtask, writes_what_it_reads=True, ranges=() if is_cut else ranges, group_id=group_id)

@@ -16,6 +16,7 @@ LOG = logging.getLogger(__name__)
 
 _ONE_TO_ONE = "org.apache.spark.OneToOneDependency"
 _SOURCE = "DataSourceRDD"
+_STREAM = "StreamingRelationV2"
 
 
 def partition_count(frame: DataFrame) -> int:
@@ -51,10 +52,10 @@ def columns_used(result: DataFrame, spark: SparkSession) -> frozenset[str]:
     """
     try:
         plan = spark._jsparkSession.sessionState().optimizer().execute(result._jdf.queryExecution().analyzed())
-        leaves = plan.collectLeaves()
-        if leaves.size() != 1:
-            return ALL_COLUMNS
-        attributes = _named(leaves.head().output())
+        # A transform may read the source several times, each with attributes of its own.
+        attributes: dict[int, str] = {}
+        for leaf in _sequence(plan.collectLeaves()):
+            attributes |= _named(leaf.output())
         used: set[int] = set()
         stack = [plan]
         while stack:
@@ -68,6 +69,12 @@ def columns_used(result: DataFrame, spark: SparkSession) -> frozenset[str]:
     except Exception as error:  # Py4J raises many kinds, and all mean "do not know"
         LOG.info("columns in use are not known, all are read: %s", error)
     return ALL_COLUMNS
+
+
+def reads_of_source(result: DataFrame) -> int:
+    """How often the transform reads the source: more than once where it joins it with itself, for instance."""
+    leaves = _sequence(result._jdf.queryExecution().analyzed().collectLeaves())
+    return sum(str(leaf.getClass().getSimpleName()) == _STREAM for leaf in leaves)
 
 
 def _named(attributes: Any) -> dict[int, str]:

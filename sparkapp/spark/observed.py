@@ -1,4 +1,4 @@
-"""What ``DataFrame.observe`` counted in the batch under way."""
+"""What Spark knows of the batch under way: what was counted, whether operators keep state, where the watermark is."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+_STATEFUL = "org.apache.spark.sql.execution.streaming.operators.stateful.StatefulOperator"
+
 
 def observed(spark: SparkSession, query_name: str, name: str) -> dict[str, Any] | None:
     """The metrics of an observation, asked when the batch's tasks are done; None where the batch's plan has it not.
@@ -14,6 +16,39 @@ def observed(spark: SparkSession, query_name: str, name: str) -> dict[str, Any] 
     Spark publishes them with a query's progress, after the batch: too late for its checkpoint. The execution has them
     before.
     """
-    query: Any = next(one for one in spark.streams.active if one.name == query_name)
-    metrics = query._jsq.streamingQuery().lastExecution().observedMetrics()
+    metrics = _execution(spark, query_name).observedMetrics()
     return json.loads(metrics.apply(name).json()) if metrics.contains(name) else None
+
+
+def keeps_state(spark: SparkSession, query_name: str) -> bool:
+    """Whether the batch's plan has an operator that keeps state (an aggregation, deduplication, join …)."""
+    jvm: Any = spark._jvm
+    kind = jvm.java.lang.Class.forName(_STATEFUL)
+    stack = [_execution(spark, query_name).executedPlan()]
+    while stack:
+        node = stack.pop()
+        if kind.isInstance(node):
+            return True
+        children = node.children()
+        stack.extend(children.apply(index) for index in range(children.size()))
+    return False
+
+
+def next_watermark(spark: SparkSession, query_name: str) -> int:
+    """The event-time watermark after the batch, in ms since 1970, asked when its tasks are done; 0 where there is none.
+
+    Spark does the same at the batch's end, which is too late for its checkpoint; to do it twice changes nothing.
+    """
+    query = _query(spark, query_name)
+    tracker = query.watermarkTracker()
+    tracker.updateWatermark(query.lastExecution().executedPlan())
+    return int(tracker.currentWatermark())
+
+
+def _execution(spark: SparkSession, query_name: str) -> Any:
+    return _query(spark, query_name).lastExecution()
+
+
+def _query(spark: SparkSession, query_name: str) -> Any:
+    query: Any = next(one for one in spark.streams.active if one.name == query_name)
+    return query._jsq.streamingQuery()

@@ -7,10 +7,12 @@ with a key that only this driver's processes know, and the coordinator's process
 
 from __future__ import annotations
 
+import itertools
 import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from multiprocessing.connection import Client, Listener
 from pathlib import Path
 from typing import Any, Protocol
@@ -35,8 +37,12 @@ class Planner(Protocol):
         """The token that the attempt starts after."""
         ...
 
-    def latest(self, start: int) -> int:
-        """A new token where a checkpoint is due and has something to read, else ``start``."""
+    def latest(self, start: int, reader: int) -> int:
+        """A new token where a checkpoint is due and has something to read, else ``start``.
+
+        :param reader: which of Spark's readers asks: a transform that joins the source with itself has several, and
+            each batch is made of one answer to each.
+        """
         ...
 
     def partitions(self, start: int, end: int) -> tuple[Sequence[SubtaskSplits], frozenset[str]]:
@@ -65,7 +71,7 @@ class PlannerServer:
         self._listener.close()
 
     def _accept(self) -> None:
-        while True:
+        for reader in itertools.count():
             try:
                 connection = self._listener.accept()
             except Exception as error:  # closed, or a stranger without the key: neither ends the job
@@ -73,12 +79,14 @@ class PlannerServer:
                     return
                 LOG.warning("planner: a connection was refused: %r", error)
                 continue
-            threading.Thread(target=self._serve, args=(connection,), name="planner-connection", daemon=True).start()
+            threading.Thread(
+                target=self._serve, args=(connection, reader), name="planner-connection", daemon=True
+            ).start()
 
-    def _serve(self, connection: Any) -> None:
+    def _serve(self, connection: Any, reader: int) -> None:
         calls: dict[str, Callable[..., Any]] = {
             "initial": self._planner.initial,
-            "latest": self._planner.latest,
+            "latest": partial(self._planner.latest, reader=reader),
             "partitions": self._planner.partitions,
             "progress": self._planner.progress,
         }

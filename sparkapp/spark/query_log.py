@@ -1,8 +1,9 @@
 """Spark's own offset and commit log, rebuilt from the checkpoint document: after a crash there is one truth.
 
 A query resumes at batch N if its folder has ``metadata`` (the query's id), ``offsets/N-2``, ``offsets/N-1`` and
-``commits/N-1``. Batch B is checkpoint B+1. Spark's offset is only the coordinator's plan number; the offsets of Kafka
-are in the document and nowhere else.
+``commits/N-1``. Spark's offset is only the coordinator's plan number; the offsets of Kafka are in the document and
+nowhere else. Batches count from the checkpoint at which operators began to keep state, for a batch's number is the
+version of the state that it begins with. Without state each attempt is a new query to Spark.
 """
 
 from __future__ import annotations
@@ -10,26 +11,56 @@ from __future__ import annotations
 import json
 import shutil
 import uuid
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from sparkapp.model.checkpoint import CheckpointDocument
 from sparkapp.model.errors import CheckpointCorrupt
 
 _NAMESPACE = uuid.UUID("6f6a5c3e-2f0b-4a59-9a57-0c7c0f6c2f11")
+_STATE_PARTITIONS = "spark.sql.shuffle.partitions"
+"""Spark's name in the log, whatever the session's setting of that name says after the first batch."""
 _DEFAULT_METADATA = '{"batchWatermarkMs":0,"batchTimestampMs":0,"conf":{}}'
 
 
 @dataclass(frozen=True, slots=True)
 class EngineState:
-    """What the document keeps for this engine: the plan number of its last batch and Spark's line about that batch
-    (watermark, batch time, the settings that must not change under operators' state)."""
+    """What the document keeps for this engine.
+
+    :param plan: the plan number of its last batch.
+    :param metadata: Spark's line about that batch (watermark, batch time, the settings that must not change under
+        operators' state).
+    :param base: the checkpoint before batch 0: batch B is checkpoint ``base + B + 1``.
+    :param watermark: in ms since 1970, that the batch after the last one begins with; None where the document does not
+        say, and then it is the last one's own.
+    """
 
     plan: int = 0
     metadata: str = _DEFAULT_METADATA
+    base: int = 0
+    watermark: int | None = None
+
+    @property
+    def batch_watermark(self) -> int:
+        """The event-time watermark that the last batch ran with, in ms since 1970; 0 where there is none."""
+        return int(json.loads(self.metadata).get("batchWatermarkMs") or 0)
+
+    @property
+    def next_watermark(self) -> int:
+        """The watermark of the batch that follows, 0 where there is none."""
+        return self.batch_watermark if self.watermark is None else self.watermark
+
+    @property
+    def state_partitions(self) -> int:
+        """Partitions of operators' state, which Spark fixes with a query's first batch; 0 before it."""
+        return int(json.loads(self.metadata).get("conf", {}).get(_STATE_PARTITIONS, 0))
 
 
 def encode_engine(state: EngineState) -> str:
-    return json.dumps({"plan": state.plan, "metadata": state.metadata}, separators=(",", ":"))
+    body: dict[str, object] = {"plan": state.plan, "metadata": state.metadata, "base": state.base}
+    if state.watermark is not None:
+        body["watermark"] = state.watermark
+    return json.dumps(body, separators=(",", ":"))
 
 
 def decode_engine(text: str) -> EngineState:
@@ -38,46 +69,64 @@ def decode_engine(text: str) -> EngineState:
         return EngineState()
     try:
         body = json.loads(text)
-        plan, metadata = body["plan"], body["metadata"]
-        if type(plan) is not int or not isinstance(json.loads(metadata), dict) or "\n" in metadata:
+        plan, metadata, base, watermark = body["plan"], body["metadata"], body.get("base", 0), body.get("watermark")
+        known = type(plan) is int and type(base) is int and (watermark is None or type(watermark) is int)
+        if not known or base < 0 or not isinstance(json.loads(metadata), dict) or "\n" in metadata:
             raise ValueError(text)
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        state = EngineState(plan, metadata, base, watermark)
+        if min(state.batch_watermark, state.next_watermark, state.state_partitions) < 0:
+            raise ValueError(text)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         msg = f"the checkpoint document's engine text is not readable: {error!r}"
         raise CheckpointCorrupt(msg) from error
-    return EngineState(plan, metadata)
+    return state
+
+
+def restored_engine(document: CheckpointDocument) -> EngineState:
+    """How the query of this attempt begins: where its operators' state is, or anew where they keep none.
+
+    :raises CheckpointCorrupt: the document's numbers do not fit together.
+    """
+    state = decode_engine(document.engine)
+    if not document.engine_has_state:
+        return EngineState(plan=state.plan, base=document.checkpoint_id)
+    if state.base >= document.checkpoint_id:
+        msg = f"operators keep state since checkpoint {state.base}, and the document is of {document.checkpoint_id}"
+        raise CheckpointCorrupt(msg)
+    return state
 
 
 def watermark_millis(engine: str) -> int | None:
     """The event-time watermark that the document's last batch ran with, in ms since 1970; None where there is none."""
-    return json.loads(decode_engine(engine).metadata).get("batchWatermarkMs") or None
+    return decode_engine(engine).batch_watermark or None
 
 
 def rewound(engine: str) -> str:
     """The engine's text for a query that goes back in its source: without the watermark, which was of later records."""
     state = decode_engine(engine)
     metadata = {**json.loads(state.metadata), "batchWatermarkMs": 0}
-    return encode_engine(EngineState(state.plan, json.dumps(metadata, separators=(",", ":"))))
+    return encode_engine(replace(state, metadata=json.dumps(metadata, separators=(",", ":")), watermark=None))
 
 
-def rebuild(folder: Path, *, job_uid: str, checkpoint_id: int, engine: EngineState) -> None:
-    """Makes the query resume with batch ``checkpoint_id``, whatever the folder said before.
+def rebuild(folder: Path, *, job_uid: str, checkpoint_id: int, engine: EngineState, sources: int) -> None:
+    """Makes the query resume with the batch after ``checkpoint_id``, whatever the folder said before.
 
-    Operators' state (``state/``) is left alone: Spark reads the version that belongs to the last completed batch, and
-    writes later ones again.
+    Operators' state (``state/``) is left alone, see :mod:`sparkapp.spark.operator_state`.
+
+    :param sources: how often the transform reads the source: Spark keeps an offset for each.
     """
     for log in ("offsets", "commits", "sources"):
         shutil.rmtree(folder / log, ignore_errors=True)
     folder.mkdir(parents=True, exist_ok=True)
     query_id = uuid.uuid5(_NAMESPACE, job_uid)
     _put(folder, "metadata", json.dumps({"id": str(query_id)}))
-    last = checkpoint_id - 1
+    last = checkpoint_id - engine.base - 1
     if last < 0:
         return
     if last >= 1:
-        _put(folder / "offsets", str(last - 1), _offsets(EngineState(max(engine.plan - 1, 0), engine.metadata)))
-    _put(folder / "offsets", str(last), _offsets(engine))
-    watermark = json.loads(engine.metadata).get("batchWatermarkMs", 0)
-    _put(folder / "commits", str(last), "v1\n" + json.dumps({"nextBatchWatermarkMs": watermark}))
+        _put(folder / "offsets", str(last - 1), _offsets(max(engine.plan - 1, 0), engine.metadata, sources))
+    _put(folder / "offsets", str(last), _offsets(engine.plan, engine.metadata, sources))
+    _put(folder / "commits", str(last), "v1\n" + json.dumps({"nextBatchWatermarkMs": engine.next_watermark}))
 
 
 def read_metadata(folder: Path, batch_id: int) -> str:
@@ -86,13 +135,8 @@ def read_metadata(folder: Path, batch_id: int) -> str:
     return lines[1] if len(lines) > 1 else _DEFAULT_METADATA
 
 
-def has_operator_state(folder: Path) -> bool:
-    """Whether the query keeps state (aggregations, deduplication, joins): Spark makes the folder at the first batch."""
-    return (folder / "state").is_dir()
-
-
-def _offsets(state: EngineState) -> str:
-    return "v1\n" + state.metadata + "\n" + json.dumps({"plan": state.plan})
+def _offsets(plan: int, metadata: str, sources: int) -> str:
+    return "\n".join(["v1", metadata, *[json.dumps({"plan": plan})] * sources])
 
 
 def _put(folder: Path, name: str, text: str) -> None:

@@ -44,6 +44,8 @@ _ALWAYS = {
     "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
     "spark.sql.streaming.metricsEnabled": "false",
     "spark.sql.streaming.minBatchesToRetain": "10",
+    # The other format puts names of state files into Spark's commit log, and our document has no place for them.
+    "spark.sql.streaming.stateStore.checkpointFormatVersion": "1",
     "spark.sql.session.timeZone": "UTC",
     "spark.ui.showConsoleProgress": "false",
     # Not supported in streaming; left on, Spark warns at each start.

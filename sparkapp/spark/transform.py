@@ -6,10 +6,11 @@ import importlib
 import os
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-from pyspark.errors import PySparkException
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from sparkapp.model import names
@@ -76,6 +77,23 @@ def apply_transform(
         msg = f"the transform {transform.function} returned {type(result).__name__}, not a DataFrame"
         raise TransformError(msg)
     return result
+
+
+@contextmanager
+def refused_by_streaming() -> Iterator[None]:
+    """Around the start of the query: only then Spark tells which operators a stream cannot have, alone or together.
+
+    :raises TransformError: with Spark's words.
+    """
+    try:
+        yield
+    except AnalysisException as error:
+        msg = f"the transform cannot run on a stream: {str(error).strip().splitlines()[0]}"
+        raise TransformError(
+            msg,
+            remedy="correct spec.transform; an aggregation in outputMode append needs withWatermark, which tells when a"
+            " row is final, else set spec.transform.outputMode: update",
+        ) from error
 
 
 def _last_line(error: BaseException) -> str:

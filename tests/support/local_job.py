@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -117,15 +118,22 @@ class LocalJob:
 
     def await_records_in(self, count: int, seconds: float = START_SECONDS) -> CheckpointDocument:
         """Waits until completed checkpoints of this attempt cover so many source records."""
+        return self._await(lambda one: one.counters.records_in >= count, f"{count} records in", seconds)
+
+    def await_checkpoint(self, number: int, seconds: float = START_SECONDS) -> CheckpointDocument:
+        """Waits until this attempt has completed the checkpoint."""
+        return self._await(lambda one: one.checkpoint_id >= number, f"checkpoint {number}", seconds)
+
+    def _await(self, done: Callable[[CheckpointDocument], bool], what: str, seconds: float) -> CheckpointDocument:
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             document = self.document()
-            if document and document.attempt == self.attempt and document.counters.records_in >= count:
+            if document and document.attempt == self.attempt and done(document):
                 return document
             assert self.process is not None
             assert self.process.poll() is None, f"attempt {self.attempt} ended: {self.termination()}\n{self.log()}"
             time.sleep(0.1)
-        raise AssertionError(f"{count} records were not processed in {seconds} s: {self.document()}\n{self.log()}")
+        raise AssertionError(f"no {what} within {seconds} s: {self.document()}\n{self.log()}")
 
     def await_end(self, seconds: float = START_SECONDS) -> int:
         """Waits for the process's own end and returns its status (negative: killed by that signal)."""

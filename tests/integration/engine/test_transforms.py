@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -111,22 +112,57 @@ def test_operators_state_needs_a_folder_that_outlives_the_driver(local_job: Loca
     assert visibility.records(broker, job.spec.sink.topic) == []
 
 
-def test_operators_state_goes_on_after_a_crash(
-    local_job: LocalJobs, broker: str, code: Path, client: TransactionClient
+def test_an_operator_that_a_stream_cannot_have_is_refused_with_a_remedy(
+    local_job: LocalJobs, broker: str, code: Path
 ) -> None:
-    """Counts per key stay right over a kill -9 between document and commits: each key reaches its true count once."""
-    job = local_job(
-        transform=Transform(function="enrich:count_keys", output_mode=OutputMode.UPDATE),
-        code=code, stateful=True, max_offsets=300,
-    )  # fmt: skip
-    produce(broker, job.spec.source.topics[0], 0, 970)
-    job.start(fault="after-write@attempt=1,checkpoint=2")
-    assert job.await_end() < 0, job.log()
+    job = local_job(transform=Transform(function="enrich:count_keys"), code=code)
+    produce(broker, job.spec.source.topics[0], 0, 10)
     job.start()
-    job.await_records_in(970)
+    assert job.await_end() == 1
+    termination = job.termination()
+    assert termination is not None
+    assert (termination.reason, termination.fatal) == ("InvalidTransform", True)
+    assert "watermark" in termination.message
+    assert "outputMode: update" in termination.remedy
+
+
+def test_operators_state_goes_on_after_a_crash(
+    local_job: LocalJobs, broker: str, code: Path, client: TransactionClient, tmp_path: Path
+) -> None:
+    """Counts per key stay right over a kill -9 before their first checkpoint, of which the state has a version already.
+
+    The job is older than its aggregation, which begins with empty state where the transform was edited; and it goes on
+    without it when aggregation and volume are taken away.
+    """
+    before_it = Transform(sql="SELECT key, '0' AS value FROM source")
+    job = local_job(transform=before_it, code=code, max_offsets=300)
+    produce(broker, job.spec.source.topics[0], 0, 97)
+    job.start()
+    job.await_records_in(97)
+    assert job.drain() == 0, job.log()
+    before = job.document()
+    assert before is not None
+    assert not before.engine_has_state
+
+    job.spec = replace(job.spec, transform=Transform(function="enrich:count_keys", output_mode=OutputMode.UPDATE))
+    job.stateful = True
+    produce(broker, job.spec.source.topics[0], 97, 873)
+    job.start(fault=f"after-flush@attempt=2,checkpoint={before.checkpoint_id + 1}")
+    assert job.await_end() < 0, job.log()
+    assert list((tmp_path / "query" / "state").rglob("1.delta"))
+    job.start()
+    document = job.await_records_in(970)
+    assert document.engine_has_state
+    assert job.drain() == 0, job.log()
+    job.spec, job.stateful = replace(job.spec, transform=before_it), False
+    produce(broker, job.spec.source.topics[0], 970, 30)
+    job.start()
+    document = job.await_records_in(1000)
+    assert not document.engine_has_state
     assert job.drain() == 0, job.log()
     assert visibility.open_transactions(client, job.spec.sink.transactional_id_prefix) == []
     values = visibility.numbers(broker, job.spec.sink.topic)
-    # Every key occurs ten times: a repeated record would count beyond ten, a lost one would not get there.
-    assert max(values) == 10
-    assert values.count(10) == 97
+    # Every key occurs nine times: a repeated record would count beyond nine, a lost one would not get there.
+    assert max(values) == 9
+    assert values.count(9) == 97
+    assert values.count(0) == 97 + 30

@@ -70,7 +70,8 @@ def test_examples(api: ApiClient, path: Path) -> None:
         if manifest["kind"] == "KafkaSparkJob":
             create(api, manifest)
         else:
-            api.call("POST", "/api/v1/namespaces/default/configmaps?dryRun=All&fieldValidation=Strict", manifest)
+            plural = f"{manifest['kind'].lower()}s"
+            api.call("POST", f"/api/v1/namespaces/default/{plural}?dryRun=All&fieldValidation=Strict", manifest)
 
 
 def test_defaults_fill_in_everything_that_has_one(api: ApiClient) -> None:

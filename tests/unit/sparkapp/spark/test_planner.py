@@ -17,8 +17,8 @@ class StandIn:
     def initial(self) -> int:
         return 3
 
-    def latest(self, start: int) -> int:
-        msg = f"nothing after {start}"
+    def latest(self, start: int, reader: int) -> int:
+        msg = f"nothing after {start} for reader {reader}"
         raise ValueError(msg)
 
     def partitions(self, start: int, end: int) -> tuple[Sequence[SubtaskSplits], frozenset[str]]:
@@ -42,8 +42,12 @@ def test_spark_is_told_what_is_pending(address: str) -> None:
     reader.stop()
 
 
-def test_an_error_of_the_coordinator_is_raised_in_the_reader(address: str) -> None:
+def test_an_error_of_the_coordinator_is_raised_in_the_reader_that_asked(address: str) -> None:
     client = PlannerClient(address, KEY)
-    with pytest.raises(RuntimeError, match=r"builtins.ValueError: nothing after 5"):
+    with pytest.raises(RuntimeError, match=r"builtins.ValueError: nothing after 5 for reader 0"):
         client.call("latest", 5)
+    other = PlannerClient(address, KEY)
+    with pytest.raises(RuntimeError, match=r"nothing after 6 for reader 1"):
+        other.call("latest", 6)
     client.close()
+    other.close()

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from sparkapp.model.checkpoint import CheckpointDocument
 from sparkapp.model.errors import CheckpointCorrupt
 from sparkapp.spark.query_log import (
     EngineState,
@@ -14,17 +16,31 @@ from sparkapp.spark.query_log import (
     encode_engine,
     read_metadata,
     rebuild,
+    restored_engine,
     watermark_millis,
 )
 
 
 def test_engine_text_round_trip() -> None:
-    state = EngineState(7, '{"batchWatermarkMs":5}')
-    assert decode_engine(encode_engine(state)) == state
+    for state in (EngineState(7, '{"batchWatermarkMs":5}'), EngineState(7, "{}", base=3, watermark=9)):
+        assert decode_engine(encode_engine(state)) == state
     assert decode_engine("") == EngineState()
 
 
-@pytest.mark.parametrize("text", ["{", "[]", '{"plan":1}', '{"plan":"1","metadata":"{}"}', '{"plan":1,"metadata":"x"}'])
+def test_a_document_without_base_and_watermark_is_read() -> None:
+    state = decode_engine('{"plan":7,"metadata":"{\\"batchWatermarkMs\\":5}"}')
+    assert (state.plan, state.base, state.batch_watermark, state.next_watermark) == (7, 0, 5, 5)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{", "[]", '{"plan":1}', '{"plan":"1","metadata":"{}"}', '{"plan":1,"metadata":"x"}',
+        '{"plan":1,"metadata":"{}","base":"0"}', '{"plan":1,"metadata":"{}","base":-1}',
+        '{"plan":1,"metadata":"{\\"conf\\":3}"}', '{"plan":1,"metadata":"{\\"batchWatermarkMs\\":\\"x\\"}"}',
+        '{"plan":1,"metadata":"{}","watermark":1.5}',
+    ],
+)  # fmt: skip
 def test_engine_text_that_is_not_ours_is_refused(text: str) -> None:
     with pytest.raises(CheckpointCorrupt):
         decode_engine(text)
@@ -44,7 +60,7 @@ def test_there_is_no_watermark_before_the_first_batch() -> None:
 def test_rebuild_before_the_first_checkpoint_leaves_an_empty_log(tmp_path: Path) -> None:
     (tmp_path / "offsets").mkdir()
     (tmp_path / "offsets" / "0").write_text("left over")
-    rebuild(tmp_path, job_uid="u", checkpoint_id=0, engine=EngineState())
+    rebuild(tmp_path, job_uid="u", checkpoint_id=0, engine=EngineState(), sources=1)
     assert not (tmp_path / "offsets").exists()
     assert json.loads((tmp_path / "metadata").read_text())["id"]
 
@@ -53,7 +69,7 @@ def test_rebuild_resumes_after_the_documents_checkpoint_and_keeps_operator_state
     (tmp_path / "state").mkdir()
     (tmp_path / "offsets").mkdir()
     (tmp_path / "offsets" / "9").write_text("a batch that was never completed")
-    rebuild(tmp_path, job_uid="u", checkpoint_id=3, engine=EngineState(5, '{"batchWatermarkMs":42}'))
+    rebuild(tmp_path, job_uid="u", checkpoint_id=3, engine=EngineState(5, '{"batchWatermarkMs":42}'), sources=1)
     assert sorted(p.name for p in (tmp_path / "offsets").iterdir()) == ["1", "2"]
     assert (tmp_path / "offsets" / "2").read_text() == 'v1\n{"batchWatermarkMs":42}\n{"plan": 5}'
     assert (tmp_path / "commits" / "2").read_text() == 'v1\n{"nextBatchWatermarkMs": 42}'
@@ -61,8 +77,31 @@ def test_rebuild_resumes_after_the_documents_checkpoint_and_keeps_operator_state
     assert (tmp_path / "state").is_dir()
 
 
+def test_batches_count_from_the_checkpoint_at_which_operators_began_to_keep_state(tmp_path: Path) -> None:
+    engine = EngineState(5, '{"batchWatermarkMs":42}', base=10, watermark=50)
+    rebuild(tmp_path, job_uid="u", checkpoint_id=12, engine=engine, sources=2)
+    assert sorted(p.name for p in (tmp_path / "offsets").iterdir()) == ["0", "1"]
+    assert (tmp_path / "offsets" / "1").read_text() == 'v1\n{"batchWatermarkMs":42}\n{"plan": 5}\n{"plan": 5}'
+    assert (tmp_path / "commits" / "1").read_text() == 'v1\n{"nextBatchWatermarkMs": 50}'
+    rebuild(tmp_path, job_uid="u", checkpoint_id=10, engine=engine, sources=2)
+    assert not (tmp_path / "offsets").exists()
+
+
+def test_a_query_without_state_begins_anew_and_one_with_state_goes_on() -> None:
+    text = encode_engine(EngineState(5, '{"batchWatermarkMs":42,"conf":{"spark.sql.shuffle.partitions":"2"}}', base=1))
+    document = CheckpointDocument(
+        job_uid="u", attempt=1, checkpoint_id=9, created_at="", parallelism=1, prefix="p", engine=text
+    )
+    assert restored_engine(document) == EngineState(5, base=9)
+    kept = restored_engine(replace(document, engine_has_state=True))
+    assert kept == decode_engine(text)
+    assert (kept.base, kept.state_partitions, kept.next_watermark) == (1, 2, 42)
+    with pytest.raises(CheckpointCorrupt, match="since checkpoint 1, and the document is of 1"):
+        restored_engine(replace(document, engine_has_state=True, checkpoint_id=1))
+
+
 def test_the_query_keeps_its_id_over_rebuilds(tmp_path: Path) -> None:
-    rebuild(tmp_path, job_uid="u", checkpoint_id=0, engine=EngineState())
+    rebuild(tmp_path, job_uid="u", checkpoint_id=0, engine=EngineState(), sources=1)
     first = (tmp_path / "metadata").read_text()
-    rebuild(tmp_path, job_uid="u", checkpoint_id=4, engine=EngineState())
+    rebuild(tmp_path, job_uid="u", checkpoint_id=4, engine=EngineState(), sources=1)
     assert (tmp_path / "metadata").read_text() == first

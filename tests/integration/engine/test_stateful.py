@@ -1,0 +1,158 @@
+"""Operators that keep state, through kills and rescales: readers see what plain Python computes from the input."""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+
+from sparkapp.model.job import Format, Transform
+from sparkapp.model.record_errors import RecordErrorPolicy
+from sparkapp.sink.transaction_client import TransactionClient
+from tests.integration.engine.conftest import LocalJobs
+from tests.support import visibility
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
+
+_MODULE = """
+from pyspark.sql import functions as f
+
+WINDOW = "10 seconds"
+
+def pipelines(source):
+    events = source.select("topic", "value.*").withColumn("at", f.timestamp_millis("ms"))
+    events = events.withWatermark("at", "150 seconds")
+    orders = events.where("topic LIKE '%.orders.%'")
+    payments = events.where("topic LIKE '%.payments.%'")
+    first = orders.where("copy = 0").select("id", "at").alias("o")
+    paid = payments.select(f.col("id").alias("order_id"), f.col("at").alias("paid_at"))
+
+    counts = orders.groupBy(f.window("at", WINDOW), "k").agg(f.count("*").alias("n"), f.sum("id").alias("s"))
+    counts = counts.select(
+        f.concat_ws(" ", f.lit("count"), f.unix_millis("window.start"), "k", "n", "s").alias("value")
+    )
+    distinct = orders.dropDuplicatesWithinWatermark(["id"])
+    distinct = distinct.select(f.concat_ws(" ", f.lit("distinct"), "id").alias("value"))
+    joined = first.join(
+        paid, f.expr("id = order_id AND paid_at >= at AND paid_at <= at + INTERVAL 20 SECONDS")
+    ).select(f.concat_ws(" ", f.lit("paid"), "id", f.unix_millis("paid_at")).alias("value"))
+    return counts.unionByName(distinct).unionByName(joined)
+"""
+
+ORDERS, UNREADABLE, TOTAL = 600, 50, 1202
+START = 1_700_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """A record of ``orders`` or ``payments``; a copy is an order that was sent twice."""
+
+    topic: str
+    id: int
+    ms: int
+    copy: int = 0
+
+    @property
+    def k(self) -> str:
+        return f"k{self.id % 7}"
+
+    @property
+    def text(self) -> str:
+        return json.dumps({"id": self.id, "k": self.k, "ms": self.ms, "copy": self.copy})
+
+
+def input_events() -> Iterator[Event]:
+    """In the order in which they are sent; none is later than the watermark's 150 s."""
+    for n in range(ORDERS):
+        at = START + n * 500
+        yield Event("orders", n, at)
+        if n % 4 == 0:
+            yield Event("orders", n, at, copy=1)
+        if n % 3:
+            # Every seventh comes too late for the join's 20 s, the others within 4 s.
+            yield Event("payments", n, at + (30_000 if n % 7 == 0 else n % 5 * 1000))
+
+
+def closing_events() -> list[Event]:
+    """An hour later, so that the watermark passes the end of all before; the last records of their partitions."""
+    return [Event("orders", 10_000, START + 3_600_000), Event("payments", 10_001, START + 3_600_000)]
+
+
+def expected(events: list[Event], closing: list[Event]) -> Counter[str]:
+    """What a reader should find, once: windows that the closing events end, each order, each order that was paid."""
+    windows: dict[tuple[int, str], list[int]] = defaultdict(list)
+    ordered: dict[int, int] = {}
+    for one in events:
+        if one.topic == "orders":
+            windows[one.ms // 10_000 * 10_000, one.k].append(one.id)
+            ordered.setdefault(one.id, one.ms)
+    found = Counter(f"count {start} {k} {len(ids)} {sum(ids)}" for (start, k), ids in windows.items())
+    found.update(f"distinct {number}" for number in {one.id for one in [*events, *closing] if one.topic == "orders"})
+    paid = [one for one in events if one.topic == "payments"]
+    found.update(f"paid {one.id} {one.ms}" for one in paid if 0 <= one.ms - ordered[one.id] <= 20_000)
+    return found
+
+
+def send(bootstrap: str, topics: dict[str, str], events: list[Event]) -> None:
+    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 20})
+    for number in range(UNREADABLE):
+        producer.produce(topics["orders"], value=f"not JSON {number}")
+    for one in events:
+        producer.produce(topics[one.topic], key=str(one.id), value=one.text)
+    assert producer.flush(30) == 0
+
+
+def test_aggregation_deduplication_and_join_go_on_through_kills_and_rescales(
+    local_job: LocalJobs, make_topic: Callable[..., str], broker: str, client: TransactionClient, tmp_path: Path
+) -> None:
+    """Parallelism 2, 3, 1, a kill -9 with the state's new version written and the checkpoint not, and one the other
+    way round: with a checkpoint whose transactions are not committed. All three operators are in one query, which reads
+    the source four times, twice of these for the join of one topic with the other."""
+    topics = {"orders": make_topic(4, "orders"), "payments": make_topic(2, "payments")}
+    (tmp_path / "code").mkdir()
+    (tmp_path / "code" / "stateful.py").write_text(_MODULE)
+    job = local_job(
+        topics=tuple(topics.values()), transform=Transform(function="stateful:pipelines"), code=tmp_path / "code",
+        stateful=True, max_offsets=300, on_record_error=RecordErrorPolicy.SKIP,
+        value_format=Format.JSON, value_schema="id BIGINT, k STRING, ms BIGINT, copy INT",
+    )  # fmt: skip
+    events, closing = list(input_events()), closing_events()
+    send(broker, topics, [*events, *closing])
+    assert len(events) + len(closing) + UNREADABLE == TOTAL
+
+    job.start(fault="before-flush@attempt=1,checkpoint=2")
+    assert job.await_end() == -signal.SIGKILL, job.log()
+    document = job.document()
+    assert document is not None
+    assert (document.checkpoint_id, document.counters.records_in, document.engine_has_state) == (1, 300, True)
+    stale = list((tmp_path / "query" / "state").rglob("2.delta"))
+    assert stale, "the state has the version of a checkpoint that was never completed"
+
+    # The same batch again, with more records in it; the next one has all that is left, the closing events among it.
+    left = TOTAL - 300
+    job.spec = replace(job.spec, source=replace(job.spec.source, max_offsets_per_checkpoint=left // 2))
+    job.start(parallelism=3, fault="after-write@attempt=2,checkpoint=3")
+    assert job.await_end() == -signal.SIGKILL, job.log()
+    document = job.document()
+    assert document is not None
+    assert (document.checkpoint_id, document.counters.records_in) == (3, TOTAL)
+    assert (document.parallelism, document.aligned) == (3, False)
+
+    # Nothing is left to read: what the watermark has ended comes all the same.
+    job.start(parallelism=1)
+    document = job.await_checkpoint(4)
+    assert not any(split.size for split in document.splits)
+    assert job.drain() == 0, job.log()
+    assert visibility.open_transactions(client, job.spec.sink.transactional_id_prefix) == []
+    found = Counter((value or b"").decode() for value in visibility.records(broker, job.spec.sink.topic))
+    wanted = expected(events, closing)
+    assert found - wanted == Counter(), "repeated, or never to be written"
+    assert wanted - found == Counter(), "lost"
+    assert document.counters.records_skipped == UNREADABLE
+    assert document.counters.records_out == wanted.total()

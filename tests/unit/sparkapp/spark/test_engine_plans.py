@@ -1,0 +1,114 @@
+"""What the engine answers when Spark asks for the next batch's end: one plan for every reader, and a batch it owes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sparkapp.model.checkpoint import CheckpointDocument
+from sparkapp.model.job import Job, JobSpec, KafkaCluster, Sink, Source, Transform
+from sparkapp.model.partition import TopicPartition
+from sparkapp.model.split import KafkaPartitionSplit
+from sparkapp.spark.engine import MicroBatchEngine
+from sparkapp.spark.query_log import EngineState, encode_engine
+
+PARTITION = TopicPartition("in", 0)
+DOCUMENT = CheckpointDocument(
+    job_uid="uid", attempt=2, checkpoint_id=7, created_at="", parallelism=1, prefix="p", engine_has_state=True,
+    engine=encode_engine(EngineState(5, '{"batchWatermarkMs":1000}', watermark=1000)),
+)  # fmt: skip
+OWING = replace(DOCUMENT, engine=encode_engine(EngineState(5, '{"batchWatermarkMs":1000}', watermark=2000)))
+
+
+class Enumerator:
+    """A source of one partition with so many records."""
+
+    finished = False
+
+    def __init__(self, waiting: int) -> None:
+        self.waiting = waiting
+
+    def discover_if_due(self) -> None: ...
+
+    def plan(self) -> tuple[KafkaPartitionSplit, ...]:
+        return (KafkaPartitionSplit(PARTITION, 0, self.waiting),)
+
+
+class Coordinator:
+    def __init__(self, document: CheckpointDocument) -> None:
+        self.document = document
+
+
+def engine_of(document: CheckpointDocument, enumerator: Enumerator) -> MicroBatchEngine:
+    spec = JobSpec(
+        kafka=KafkaCluster(bootstrap_servers="b:1"), source=Source(topics=("in",), group_id="g"),
+        transform=Transform(), sink=Sink(topic="out", transactional_id_prefix="p"),
+    )  # fmt: skip
+    nothing: Any = None
+    fakes: Any = {"enumerator": enumerator, "coordinator": Coordinator(document)}
+    return MicroBatchEngine(
+        Job(namespace="n", name="job", uid="uid", generation=1, attempt=2, spec=spec), spark=nothing, function=None,
+        folder=Path(), stateful_allowed=True, step=lambda *_: None, hold=lambda _: 0.0, completed=lambda *_: None,
+        clock=lambda: 0.0, **fakes,
+    )  # fmt: skip
+
+
+@pytest.fixture
+def enumerator() -> Enumerator:
+    return Enumerator(10)
+
+
+def test_every_reader_of_a_round_gets_the_plan_of_the_first(enumerator: Enumerator) -> None:
+    engine = engine_of(DOCUMENT, enumerator)
+    assert engine.initial() == 5
+    assert [engine.latest(5, reader) for reader in (3, 4, 9)] == [6, 6, 6]
+    for _ in range(3):
+        works, _columns = engine.partitions(5, 6)
+        assert [one.splits for one in works] == [(KafkaPartitionSplit(PARTITION, 0, 10),)]
+
+
+def test_records_that_come_in_the_middle_of_a_round_are_in_the_next_plan_of_all(enumerator: Enumerator) -> None:
+    enumerator.waiting = 0
+    engine = engine_of(DOCUMENT, enumerator)
+    assert engine.latest(5, 0) == 5
+    enumerator.waiting = 10
+    engine._due = 0.0
+    assert engine.latest(5, 1) == 5, "the first one has been told that there is nothing"
+    assert [engine.latest(5, reader) for reader in (0, 1)] == [6, 6]
+
+
+@pytest.mark.parametrize(("document", "after"), [(DOCUMENT, 5), (OWING, 6)])
+def test_a_batch_without_records_is_owed_where_the_watermark_has_moved(
+    enumerator: Enumerator, document: CheckpointDocument, after: int
+) -> None:
+    enumerator.waiting = 0
+    engine = engine_of(document, enumerator)
+    assert [engine.latest(5, reader) for reader in (0, 1)] == [after, after]
+    if after == 6:
+        assert engine.partitions(5, 6)[0] == []
+        engine._pending, engine._due = None, 0.0
+        assert engine.latest(6, 0) == 6, "once"
+
+
+def test_nothing_is_owed_where_operators_keep_no_state(enumerator: Enumerator) -> None:
+    enumerator.waiting = 0
+    assert engine_of(replace(OWING, engine_has_state=False), enumerator).latest(5, 0) == 5
+
+
+def test_a_bounded_job_ends_after_the_batch_that_it_owes(enumerator: Enumerator) -> None:
+    enumerator.waiting, enumerator.finished = 0, True
+    engine = engine_of(OWING, enumerator)
+    assert engine.latest(5, 0) == 6
+    engine.drain()
+    assert not engine._stop_between_checkpoints()
+    # Completed; a stop in between is not the end.
+    engine._pending, engine._settled = None, 8
+    assert engine._stop_between_checkpoints()
+    assert not engine.finished
+    again = engine_of(DOCUMENT, enumerator)
+    assert [again.latest(5, 0), again.latest(5, 0)] == [5, 5]
+    assert again._stop_between_checkpoints()
+    assert again.finished
