@@ -18,6 +18,8 @@ KafkaSparkJobError
  |  + CheckpointConflict  + CheckpointTooLarge  + CheckpointCorrupt  + CheckpointForeign  + CheckpointMissing
  |  + CheckpointStoreUnavailable  + CheckpointRefused
  |  + CheckpointUnusable  + CheckpointNotRetained  + RestoreRefused
+ + VolumeUnusable                     a file system that the job writes to: read-only, broken
+ |  + VolumeFull
  + TransactionError
     + ProducersPoolEmpty  + TransactionFenced  + CommitOutcomeUnknown  + PreCommitFailed
     + StateUncertain
@@ -350,6 +352,29 @@ class RestoreRefused(CheckpointError):
     reason = "RestoreRefused"
     fatal = True
     default_remedy = "remove spec.restoreFrom: the job goes on where it is"
+
+
+class VolumeUnusable(KafkaSparkJobError):
+    """A file of the job could not be written; the message has the path and the system's words.
+
+    Nothing was decided by the write, and what was there before is still there. Started again with backoff.
+    """
+
+    reason = "VolumeUnusable"
+    default_remedy = (
+        "check the volume that the message names: the claim of spec.checkpoint.stateVolume.claimName, or else the"
+        " node's disk; the job goes on by itself"
+    )
+
+
+class VolumeFull(VolumeUnusable):
+    """No byte is left on the volume, or none that the job may have."""
+
+    reason = "VolumeFull"
+    default_remedy = (
+        "make room on the volume that the message names: with spec.checkpoint.stateVolume.claimName enlarge the claim"
+        " (kubectl edit pvc CLAIM), else free the node's disk; the job goes on by itself"
+    )
 
 
 class TransactionError(KafkaSparkJobError):

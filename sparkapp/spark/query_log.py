@@ -13,6 +13,7 @@ import uuid
 from dataclasses import dataclass
 from pathlib import Path
 
+from sparkapp.checkpoint.volume import writing_to
 from sparkapp.model.errors import CheckpointCorrupt
 
 _NAMESPACE = uuid.UUID("6f6a5c3e-2f0b-4a59-9a57-0c7c0f6c2f11")
@@ -64,7 +65,14 @@ def rebuild(folder: Path, *, job_uid: str, checkpoint_id: int, engine: EngineSta
 
     Operators' state (``state/``) is left alone: Spark reads the version that belongs to the last completed batch, and
     writes later ones again.
+
+    :raises VolumeFull: and VolumeUnusable: half a log is there; the next attempt begins with this again.
     """
+    with writing_to(folder):
+        _rebuild(folder, job_uid, checkpoint_id, engine)
+
+
+def _rebuild(folder: Path, job_uid: str, checkpoint_id: int, engine: EngineState) -> None:
     for log in ("offsets", "commits", "sources"):
         shutil.rmtree(folder / log, ignore_errors=True)
     folder.mkdir(parents=True, exist_ok=True)
