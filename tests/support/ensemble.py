@@ -76,19 +76,29 @@ class Ensemble:
 
     def __enter__(self) -> Self:
         """Starts all of them, and makes Kafka's own topics, which otherwise come with their first use."""
+        try:
+            self._start()
+        except BaseException:
+            self._end()
+            raise
+        return self
+
+    def _start(self) -> None:
         for node, broker in self._brokers.items():
             self._format(node, broker.directory / "data")
         self.mend()
         self._admin = AdminClient({"bootstrap.servers": self.bootstrap})
         compacted = {"cleanup.policy": "compact"}
-        self._make(NewTopic(TRANSACTIONS, replica_assignment=[[1, 2, 3]], config=compacted))
-        self._make(NewTopic(GROUPS, replica_assignment=[[2, 3, 1]], config=compacted))
+        self._make(NewTopic(TRANSACTIONS, num_partitions=1, replica_assignment=[[1, 2, 3]], config=compacted))
+        self._make(NewTopic(GROUPS, num_partitions=1, replica_assignment=[[2, 3, 1]], config=compacted))
         self._settle()
-        return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._end()
+
+    def _end(self) -> None:
         # A quorum that ends one by one waits for the others; nobody needs the data.
         for broker in self._brokers.values():
             broker.kill()

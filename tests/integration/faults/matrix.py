@@ -50,21 +50,30 @@ class Row:
     always: tuple[Moment | TaskMoment, ...]
 
 
-# After the last task nothing of a checkpoint is an executor's, and a life that ends there ends without one.
+# Of a start only its end: nothing runs in executors before.
 _OF_EXECUTORS = (Moment.AFTER_BEGIN, *IN_A_CHECKPOINT)
 _OF_A_TASK = (*TaskMoment, Moment.BEFORE_FLUSH)
 
 MATRIX: Mapping[Fault, Row] = {
-    Fault.BROKER: Row(EVERY, (Moment.AFTER_SETTLE, TaskMoment.PRODUCED, Moment.AFTER_WRITE)),
+    Fault.BROKER: Row(EVERY, (TaskMoment.PRODUCED, Moment.AFTER_WRITE)),
     Fault.TRANSACTION_COORDINATOR: Row(EVERY, (TaskMoment.PRODUCED, Moment.AFTER_WRITE)),
     Fault.GROUP_COORDINATOR: Row(EVERY, (TaskMoment.PRODUCED,)),
     Fault.NETWORK: Row(_OF_EXECUTORS, (TaskMoment.BEGUN, TaskMoment.PRODUCED, Moment.AFTER_COMMITS)),
     Fault.NETWORK_LONG: Row((Moment.AFTER_BEGIN, *_OF_A_TASK), (TaskMoment.PRODUCED,)),
-    Fault.EXECUTOR_SUPERSEDED: Row(IN_A_CHECKPOINT, IN_A_CHECKPOINT),
-    Fault.CLOCK_AHEAD: Row(EVERY, (Moment.AFTER_CLAIM, Moment.AFTER_FLUSH, Moment.AFTER_WRITE)),
-    Fault.CLOCK_BACK: Row(EVERY, (Moment.AFTER_BEGIN, Moment.AFTER_FLUSH, Moment.AFTER_COMMITS)),
-    Fault.DISK: Row(EVERY, EVERY),
-}
+    Fault.EXECUTOR_SUPERSEDED: Row(
+        IN_A_CHECKPOINT,
+        (TaskMoment.BEGUN, TaskMoment.PRODUCED, Moment.AFTER_FLUSH, Moment.AFTER_WRITE, Moment.BETWEEN_COMMITS),
+    ),
+    Fault.CLOCK_AHEAD: Row(EVERY, (Moment.AFTER_CLAIM, Moment.AFTER_FLUSH)),
+    Fault.CLOCK_BACK: Row(EVERY, (Moment.AFTER_BEGIN, Moment.AFTER_WRITE)),
+    Fault.DISK: Row(
+        EVERY,
+        (
+            Moment.AFTER_CLAIM, Moment.AFTER_BEGIN, TaskMoment.PRODUCED, Moment.AFTER_FLUSH, Moment.AFTER_WRITE,
+            Moment.AFTER_COMMITS,
+        ),
+    ),
+}  # fmt: skip
 
 
 class Cell(NamedTuple):
