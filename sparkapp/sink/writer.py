@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 TRANSACTION_VERSION = 1
 """librdkafka speaks EndTxn version 1, whatever the broker offers: the epoch does not change with a commit."""
 FLUSH_SECONDS = 120.0
+REQUEST_MILLIS = 30_000
+"""One request of a producer. Left alone, librdkafka takes nearly the whole transaction time-out, and its calls do not
+end before their request does: behind a network that fails without a word a task would hang for a quarter of an hour."""
 
 
 def producer_config(job: Job, shared: Mapping[str, str]) -> dict[str, str]:
@@ -43,7 +46,9 @@ def producer_config(job: Job, shared: Mapping[str, str]) -> dict[str, str]:
         "max.in.flight.requests.per.connection": "5",
     }
     if sink.semantic is Semantic.EXACTLY_ONCE:
-        config["transaction.timeout.ms"] = str(sink.transaction_timeout_seconds * 1000)
+        transaction_millis = sink.transaction_timeout_seconds * 1000
+        config["transaction.timeout.ms"] = str(transaction_millis)
+        config.setdefault("socket.timeout.ms", str(min(REQUEST_MILLIS, transaction_millis)))
     return config
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple, Protocol, TypeVar
 
-from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException
+from confluent_kafka import OFFSET_INVALID, Consumer, IsolationLevel, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec, ResourceType
 
@@ -154,11 +154,16 @@ class KafkaClusterView:
                 self._admin.list_offsets(one, isolation_level=self._isolation, request_timeout=self._timeout)
                 for one in requests
             ]
-            return {
+            found = {
                 TopicPartition(one.topic, one.partition): future.result()
                 for futures in answers
                 for one, future in futures.items()
             }
+            for partition, info in found.items():
+                # What librdkafka says, without an error, of a partition whose leader died before it answered.
+                if info.offset == OFFSET_INVALID:
+                    raise KafkaException(KafkaError(KafkaError.LEADER_NOT_AVAILABLE, f"{partition} has no answer"))
+            return found
 
         return self._patiently(ask, "listing offsets") if requests else {}
 

@@ -68,7 +68,8 @@ class Story:
     :param store: the job's document; its checkpoints are kept in ``retained``.
     :param restore: what the job's resource asks for, from the next attempt on.
     :param executors: the way to the brokers that the next attempt's executors have; empty: the driver's.
-    :param patience: seconds that a task waits for the brokers before it fails.
+    :param patience: seconds that a task waits for the brokers before it fails, from the next attempt on.
+    :param properties: of the sink, from the next attempt on.
     """
 
     bootstrap: str
@@ -88,6 +89,7 @@ class Story:
     startup: StartupMode = StartupMode.EARLIEST
     executors: str = ""
     patience: float = 30.0
+    properties: dict[str, str] = field(default_factory=dict)
     recovery: Recovery | None = None
     """Of the newest life that has got so far."""
     failure: KafkaSparkJobError | None = None
@@ -316,6 +318,7 @@ class Story:
             sink=Sink(
                 topic=self.sink, semantic=self.semantic, transactional_id_prefix=self._prefix,
                 producers_pool_size=pool_size, transaction_timeout_seconds=self.timeout,
+                properties=self.properties,
             ),
             parallelism=parallelism,
             restore=self.restore,

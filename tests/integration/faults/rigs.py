@@ -164,6 +164,8 @@ class LongCutRig(NetworkRig):
     def _furnish(self, story: Story) -> None:
         super()._furnish(story)
         story.patience = 2.0
+        # What librdkafka waits for, whatever it is asked to.
+        story.properties = {"socket.timeout.ms": "2000"}
 
     def _strike(self, story: Story) -> None:
         self._network.cut()
@@ -176,6 +178,7 @@ class LongCutRig(NetworkRig):
         assert failure.remedy
         story.executors = ""
         story.patience = 30.0
+        story.properties = {}
 
     def judge(self, story: Story) -> None:
         assert len(story.failures) == 1
