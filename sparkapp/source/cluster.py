@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import time
 from collections import deque
@@ -24,10 +25,14 @@ Answer = TypeVar("Answer")
 Asked = TypeVar("Asked")
 
 _PAUSE = 0.1
-_PASSING = COORDINATOR_MOVES | {
-    KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE, KafkaError.UNSTABLE_OFFSET_COMMIT,
-    KafkaError.FENCED_LEADER_EPOCH, KafkaError.UNKNOWN_LEADER_EPOCH,
-}  # fmt: skip
+_LOOK_SECONDS = 3.0
+_LEADER_MOVES = frozenset(
+    {
+        KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE, KafkaError.FENCED_LEADER_EPOCH,
+        KafkaError.UNKNOWN_LEADER_EPOCH,
+    }
+)  # fmt: skip
+_PASSING = COORDINATOR_MOVES | _LEADER_MOVES | {KafkaError.UNSTABLE_OFFSET_COMMIT}
 _IN_A_REQUEST = 500
 """Partitions in one request. librdkafka looks for each answer in the list of what was asked: 10,000 partitions in one
 ListOffsets take it two seconds and more, in twenty a sixth of that. Two kinds of offsets at once were no faster."""
@@ -159,16 +164,21 @@ class KafkaClusterView:
                 for futures in answers
                 for one, future in futures.items()
             }
-            for partition, info in found.items():
-                # What librdkafka says, without an error, of a partition whose leader died before it answered.
-                if info.offset == OFFSET_INVALID:
-                    raise KafkaException(KafkaError(KafkaError.LEADER_NOT_AVAILABLE, f"{partition} has no answer"))
+            # What librdkafka says, without an error, of a partition whose leader died or has begun a new epoch.
+            unanswered = [partition for partition, info in found.items() if info.offset == OFFSET_INVALID]
+            if unanswered:
+                first = f"{unanswered[0]} has no answer"
+                raise KafkaException(KafkaError(KafkaError.LEADER_NOT_AVAILABLE, first))
             return found
 
-        return self._patiently(ask, "listing offsets") if requests else {}
+        topics = sorted({partition.topic for partition in specs})
+        return self._patiently(ask, "listing offsets", topics) if requests else {}
 
-    def _patiently(self, ask: Callable[[], Answer], what: str) -> Answer:
-        """Asks again while a leader or a coordinator is moving or a topic is a moment old, until the time is up."""
+    def _patiently(self, ask: Callable[[], Answer], what: str, topics: Iterable[str] = ()) -> Answer:
+        """Asks again while a leader or a coordinator is moving or a topic is a moment old, until the time is up.
+
+        :param topics: whose leaders the question is for.
+        """
         began = time.monotonic()
         while True:
             try:
@@ -178,7 +188,15 @@ class KafkaClusterView:
                 patience = _YOUNG_SECONDS if code == _YOUNG else self._timeout if code in _PASSING else 0.0
                 if time.monotonic() - began >= patience:
                     raise self._translated(error, what) from error
+                if code in _LEADER_MOVES:
+                    self._learn_leaders(topics)
             time.sleep(_PAUSE)
+
+    def _learn_leaders(self, topics: Iterable[str]) -> None:
+        """ListOffsets alone does not make librdkafka look: it would ask the leaders that it knows, for minutes."""
+        for topic in topics:
+            with contextlib.suppress(KafkaException):
+                self._admin.list_topics(topic, timeout=_LOOK_SECONDS)
 
     def _translated(self, error: KafkaException, what: str) -> KafkaAccessError:
         """A time-out hides its cause: what the error callback heard (authentication, DNS …) is the better answer."""

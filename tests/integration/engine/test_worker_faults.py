@@ -22,7 +22,7 @@ from tests.support.volume import small_volume
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
 RECORDS = 3000
-SLOWLY = "SELECT key, value FROM source WHERE reflect('java.lang.Thread', 'sleep', 2L) IS NULL"
+SLOWLY = "SELECT key, value FROM source WHERE reflect('java.lang.Thread', 'sleep', 2L) = 'null'"
 """Three seconds for a task's records, so that it can be met while it writes."""
 
 

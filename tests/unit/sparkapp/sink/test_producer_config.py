@@ -15,6 +15,7 @@ SHARED = {"bootstrap.servers": "b:9092", "client.id": "ns.job-sink", "sasl.passw
 def config(semantic, *, transaction=60, **properties):
     spec = spec_from_resource(
         {
+            "checkpoint": {"intervalSeconds": 1},
             "kafka": {"bootstrapServers": "b:9092"},
             "source": {"topics": ["in"]},
             "sink": {

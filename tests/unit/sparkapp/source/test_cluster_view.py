@@ -29,6 +29,10 @@ class Admin:
 
     def __init__(self, offsets: Sequence[int]) -> None:
         self.offsets = list(offsets)
+        self.refreshed: list[str] = []
+
+    def list_topics(self, topic: str, *, timeout: float) -> None:
+        self.refreshed.append(topic)
 
     def list_offsets(self, wanted: dict[Any, Any], **_: Any) -> dict[Any, Future[Any]]:
         offset = self.offsets.pop(0) if len(self.offsets) > 1 else self.offsets[0]
@@ -44,8 +48,9 @@ class Admin:
 
 def test_a_leader_that_died_before_it_answered_is_asked_again(view: KafkaClusterView) -> None:
     """Taken for an offset, it would be one that went back: the topic recreated, and the job stopped for good."""
-    view._admin = Admin([OFFSET_INVALID, 21])
+    admin = view._admin = Admin([OFFSET_INVALID, 21])
     assert view.latest([PARTITION]) == {PARTITION: 21}
+    assert admin.refreshed == ["in"], "librdkafka would ask the same leader again"
 
 
 def test_a_leader_that_never_answers_is_no_offset(view: KafkaClusterView) -> None:
