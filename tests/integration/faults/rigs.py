@@ -103,7 +103,8 @@ class BrokerRig(Rig):
         self._starting.start()
 
     def judge(self, story: Story) -> None:
-        assert story.failures == [], "it was away for less than anybody's patience"
+        """It was away for less than anybody's patience; librdkafka may lose the group's coordinator over it."""
+        _assert_goes_on(story)
 
     def _clean_up(self) -> None:
         if self._starting is not None:
@@ -122,7 +123,8 @@ class CoordinatorRig(Rig):
         self._ensemble.kill(self._ensemble.coordinator(self._topic))
 
     def judge(self, story: Story) -> None:
-        assert story.failures == [], "the others take over within anybody's patience"
+        """The others take over within anybody's patience."""
+        _assert_goes_on(story)
 
     def _clean_up(self) -> None:
         self._ensemble.mend()
@@ -325,3 +327,11 @@ class Rigs:
             self._open.callback(self._network.close)
             self._network.broker.start()
         return self._network
+
+
+def _assert_goes_on(story: Story) -> None:
+    """By itself, or by one more attempt, where the engine would only have tried the task again."""
+    assert len(story.failures) <= 1, story.failures
+    assert all(isinstance(one, KafkaUnreachable) and "gives no answer" in one.message for one in story.failures), (
+        story.failures
+    )
