@@ -27,6 +27,10 @@ REQUEST_MILLIS = 30_000
 """One request of a producer. Left alone, librdkafka takes nearly the whole transaction time-out, and its calls do not
 end before their request does: behind a network that fails without a word a task would hang for a quarter of an hour."""
 
+OFFSETS_SECONDS = 45.0
+"""To add the source offsets to a transaction: longer than one request, and no longer than need be where the client has
+lost the group's coordinator (``native.checked_producer``)."""
+
 
 def producer_config(job: Job, shared: Mapping[str, str]) -> dict[str, str]:
     """librdkafka properties of the job's producers, without the transactional id. Pure.
@@ -221,7 +225,7 @@ class KafkaWriter:
                 {split.partition: split.stop for split in ranges},
                 group_id=group_id,
                 metadata=metadata,
-                timeout=self._timeout,
+                timeout=min(self._timeout, OFFSETS_SECONDS),
             )
         acknowledged = producer.flush(self._timeout)
         # More than ours can only be what a failed task left behind in the shared producer without transactions.
