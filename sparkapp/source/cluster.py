@@ -26,6 +26,9 @@ Asked = TypeVar("Asked")
 
 _PAUSE = 0.1
 _LOOK_SECONDS = 3.0
+_REQUEST_SECONDS = 6.0
+"""For one answer of a partition's leader; one that has died does not give any, and librdkafka waits for it."""
+_NO_ANSWER = frozenset({KafkaError._TIMED_OUT, KafkaError.REQUEST_TIMED_OUT, KafkaError._TRANSPORT})
 _LEADER_MOVES = frozenset(
     {
         KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE, KafkaError.FENCED_LEADER_EPOCH,
@@ -152,11 +155,12 @@ class KafkaClusterView:
     def _list(self, specs: Mapping[TopicPartition, OffsetSpec]) -> dict[TopicPartition, Any]:
         wanted = [(ClientPartition(*partition), spec) for partition, spec in specs.items()]
         requests = [dict(some) for some in _requests(wanted)]
+        request_seconds = min(_REQUEST_SECONDS, self._timeout)
 
         def ask() -> dict[TopicPartition, Any]:
             # All under way before the first answer is waited for.
             answers = [
-                self._admin.list_offsets(one, isolation_level=self._isolation, request_timeout=self._timeout)
+                self._admin.list_offsets(one, isolation_level=self._isolation, request_timeout=request_seconds)
                 for one in requests
             ]
             found = {
@@ -174,7 +178,7 @@ class KafkaClusterView:
         topics = sorted({partition.topic for partition in specs})
         return self._patiently(ask, "listing offsets", topics) if requests else {}
 
-    def _patiently(self, ask: Callable[[], Answer], what: str, topics: Iterable[str] = ()) -> Answer:
+    def _patiently(self, ask: Callable[[], Answer], what: str, topics: Sequence[str] = ()) -> Answer:
         """Asks again while a leader or a coordinator is moving or a topic is a moment old, until the time is up.
 
         :param topics: whose leaders the question is for.
@@ -185,10 +189,11 @@ class KafkaClusterView:
                 return ask()
             except KafkaException as error:
                 code = error.args[0].code()
-                patience = _YOUNG_SECONDS if code == _YOUNG else self._timeout if code in _PASSING else 0.0
+                passing = code in _PASSING or (bool(topics) and code in _NO_ANSWER)
+                patience = _YOUNG_SECONDS if code == _YOUNG else self._timeout if passing else 0.0
                 if time.monotonic() - began >= patience:
                     raise self._translated(error, what) from error
-                if code in _LEADER_MOVES:
+                if code in _LEADER_MOVES | _NO_ANSWER:
                     self._learn_leaders(topics)
             time.sleep(_PAUSE)
 

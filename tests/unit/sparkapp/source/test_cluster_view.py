@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from confluent_kafka import OFFSET_INVALID
+from confluent_kafka import OFFSET_INVALID, KafkaError, KafkaException
 
 from sparkapp.model.errors import KafkaAccessError
 from sparkapp.model.partition import TopicPartition
@@ -25,9 +25,13 @@ def view() -> Iterator[KafkaClusterView]:
 
 
 class Admin:
-    """Answers with these offsets, one after the other; the last one for ever."""
+    """Answers with these offsets, one after the other; the last one for ever.
 
-    def __init__(self, offsets: Sequence[int]) -> None:
+    :param failure: of the first request.
+    """
+
+    def __init__(self, offsets: Sequence[int], *, failure: KafkaError | None = None) -> None:
+        self.failure = failure
         self.offsets = list(offsets)
         self.refreshed: list[str] = []
 
@@ -35,6 +39,9 @@ class Admin:
         self.refreshed.append(topic)
 
     def list_offsets(self, wanted: dict[Any, Any], **_: Any) -> dict[Any, Future[Any]]:
+        failure, self.failure = self.failure, None
+        if failure is not None:
+            raise KafkaException(failure)
         offset = self.offsets.pop(0) if len(self.offsets) > 1 else self.offsets[0]
         answers = {}
         for one in wanted:
@@ -51,6 +58,13 @@ def test_a_leader_that_died_before_it_answered_is_asked_again(view: KafkaCluster
     admin = view._admin = Admin([OFFSET_INVALID, 21])
     assert view.latest([PARTITION]) == {PARTITION: 21}
     assert admin.refreshed == ["in"], "librdkafka would ask the same leader again"
+
+
+@pytest.mark.parametrize("code", [KafkaError._TIMED_OUT, KafkaError.FENCED_LEADER_EPOCH])
+def test_a_leader_that_died_or_moved_is_looked_for(view: KafkaClusterView, code: int) -> None:
+    admin = view._admin = Admin([21], failure=KafkaError(code))
+    assert view.latest([PARTITION]) == {PARTITION: 21}
+    assert admin.refreshed == ["in"]
 
 
 def test_a_leader_that_never_answers_is_no_offset(view: KafkaClusterView) -> None:
