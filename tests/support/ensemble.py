@@ -109,7 +109,14 @@ class Ensemble:
 
     def coordinator(self, topic: str) -> int:
         """The node that leads the only partition of :data:`TRANSACTIONS` or :data:`GROUPS`."""
-        return int(self._asked.list_topics(topic, timeout=20).topics[topic].partitions[0].leader)
+        deadline = Deadline.after(_SECONDS)
+        while True:
+            # A broker that has just started, or a topic that is a moment old: it is not known everywhere at once.
+            partitions = self._asked.list_topics(topic, timeout=20).topics[topic].partitions
+            if 0 in partitions and partitions[0].leader in NODES:
+                return int(partitions[0].leader)
+            assert not deadline.expired, f"{topic} has no leader"
+            time.sleep(deadline.bound(0.1))
 
     def kill(self, node: int) -> None:
         """Ends one as a crash does; it stays away until :meth:`mend`."""
