@@ -22,6 +22,11 @@ settings.register_profile(
 settings.load_profile("fixed")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """The long form of the fault matrix; what ``python -m tests.soak --matrix`` sets."""
+    parser.addoption("--matrix", action="store_true", help="every cell of tests/integration/faults/matrix.py")
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Whatever uses the broker carries its mark, so that ``-m 'not broker'`` runs anywhere."""
     for item in items:

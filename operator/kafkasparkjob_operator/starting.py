@@ -17,7 +17,7 @@ from kafkasparkjob_operator.observation import AttemptRecord, JobResource, Live,
 from kafkasparkjob_operator.plan import Action, CreateState, DeleteAttemptRecord, StartAttempt, WithdrawClaim
 from kafkasparkjob_operator.state_view import StateKind, state_missing
 from kafkasparkjob_operator.status import JobState, StatusDraft
-from kafkasparkjob_operator.workload import Wanted, wanted_from_resource
+from kafkasparkjob_operator.workload import RestartPolicy, Wanted, wanted_from_resource
 from sparkapp.model import names
 from sparkapp.model.errors import ConfigurationError, KafkaSparkJobError
 
@@ -97,7 +97,7 @@ def decide_start(
             return Decision()
         chosen, wanted = fallback
     refusal = (
-        _held_back(draft, generation=chosen.generation)
+        _held_back(draft, wanted.restart_policy, generation=chosen.generation)
         or _refused_state(draft, observation, live)
         or _prefix_in_use(draft, observation.prefix_rival, wanted)
     )
@@ -145,8 +145,11 @@ def _last_accepted(draft: StatusDraft, observation: Observation, live: Live) -> 
     return replace(record, generation=draft.section("attempt").get("generation", record.generation)), wanted
 
 
-def _held_back(draft: StatusDraft, *, generation: int) -> Decision | None:
-    """A bounded job's end, a failure that stands until the resource changes, or a pause that is not over."""
+def _held_back(draft: StatusDraft, policy: RestartPolicy, *, generation: int) -> Decision | None:
+    """A bounded job's end, a failure that stands until the resource changes, or a pause that is not over.
+
+    A pause that is longer than any is one whose clock was set back since: it must not last as long as that.
+    """
     failure = draft.section("lastFailure")
     tried = draft.section("attempt").get("generation") == generation
     if tried and draft.section("attempt").get("outcome") == Outcome.FINISHED:
@@ -160,8 +163,10 @@ def _held_back(draft: StatusDraft, *, generation: int) -> Decision | None:
             draft.set_state(JobState.FAILED, reason=reason, message=text)
         return Decision()
     retry = parse_time(draft.section("restarts").get("nextRetryTime"))
-    if tried and retry is not None and draft.now < retry:
-        return Decision(look_again_after=(retry - draft.now).total_seconds())
+    if tried and retry is not None:
+        left = (retry - draft.now).total_seconds()
+        if 0 < left <= max(policy.initial_seconds, policy.max_seconds):
+            return Decision(look_again_after=left)
     return None
 
 

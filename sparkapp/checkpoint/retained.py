@@ -9,7 +9,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Protocol
 
-from sparkapp.checkpoint.store import write_durably
+from sparkapp.checkpoint.volume import write_durably, writing_to
 from sparkapp.model.checkpoint import CheckpointDocument
 from sparkapp.model.errors import CheckpointUnusable, KafkaSparkJobError
 from sparkapp.model.retained import (
@@ -82,7 +82,8 @@ class FolderRetainedStore:
         }
 
     def change(self, put: Mapping[str, str], drop: Collection[str]) -> None:
-        self._folder.mkdir(exist_ok=True)
+        with writing_to(self._folder):
+            self._folder.mkdir(exist_ok=True)
         for key, text in put.items():
             write_durably(self._folder / key, text)
         for key in drop:

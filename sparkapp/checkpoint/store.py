@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from sparkapp.checkpoint.volume import write_durably
 from sparkapp.model.errors import CheckpointConflict
 
 
@@ -42,6 +42,7 @@ class CheckpointStore(Protocol):
         :raises CheckpointMissing: the place itself is gone.
         :raises CheckpointStoreUnavailable: no answer in time; the write may or may not have taken effect.
         :raises CheckpointRefused: and CheckpointTooLarge: it is not allowed, or does not fit; nothing was written.
+        :raises VolumeUnusable: and VolumeFull, where the place is a file: nothing was written.
         """
         ...
 
@@ -89,13 +90,3 @@ class FileStore:
         version = str(int(expected) + 1)
         write_durably(self._path, f"{version}\n{text}")
         return version
-
-
-def write_durably(path: Path, text: str) -> None:
-    """Puts the text in the place of the file's; after a crash at any moment either of the two is there, whole."""
-    temporary = path.with_name(f".{path.name}.tmp")
-    with temporary.open("w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)

@@ -19,6 +19,8 @@ KafkaSparkJobError
  |  + CheckpointStoreUnavailable  + CheckpointRefused
  |  + CheckpointUnusable  + CheckpointNotRetained  + RestoreRefused
  |  + OperatorStateMissing  + OperatorStateIncompatible
+ + VolumeUnusable                     a file system that the job writes to: read-only, broken
+ |  + VolumeFull
  + TransactionError
     + ProducersPoolEmpty  + TransactionFenced  + CommitOutcomeUnknown  + PreCommitFailed
     + StateUncertain
@@ -376,6 +378,29 @@ class OperatorStateIncompatible(CheckpointError):
         " join), or create a job with another name, which starts with empty state, and source.startup.mode"
         " SPECIFIC_OFFSETS (`python -m sparkapp checkpoint show` has the offsets). If the transform no longer keeps"
         " state, remove spec.checkpoint.stateVolume"
+    )
+
+
+class VolumeUnusable(KafkaSparkJobError):
+    """A file of the job could not be written; the message has the path and the system's words.
+
+    Nothing was decided by the write, and what was there before is still there. Started again with backoff.
+    """
+
+    reason = "VolumeUnusable"
+    default_remedy = (
+        "check the volume that the message names: the claim of spec.checkpoint.stateVolume.claimName, or else the"
+        " node's disk; the job goes on by itself"
+    )
+
+
+class VolumeFull(VolumeUnusable):
+    """No byte is left on the volume, or none that the job may have."""
+
+    reason = "VolumeFull"
+    default_remedy = (
+        "make room on the volume that the message names: with spec.checkpoint.stateVolume.claimName enlarge the claim"
+        " (kubectl edit pvc CLAIM), else free the node's disk; the job goes on by itself"
     )
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from queue import Empty, SimpleQueue
 from typing import Literal
 
 import pyarrow as pa
@@ -50,6 +52,7 @@ class CheckedProducer(ABC):
 
     def __init__(self) -> None:
         self._errors = BrokerErrors()
+        self._abandoned = False
 
     def init_transactions(self, timeout: float) -> None:
         """See :meth:`sparkapp.native.interface.BatchProducer.init_transactions`."""
@@ -79,7 +82,8 @@ class CheckedProducer(ABC):
     ) -> None:
         """See :meth:`sparkapp.native.interface.BatchProducer.send_offsets`."""
         call = partial(self._send_offsets, dict(offsets), group_id, metadata)
-        self._in_slices(call, timeout, f"adding offsets of group {group_id}")
+        doing = f"adding offsets of group {group_id}"
+        self._watched(partial(self._in_slices, call, timeout, doing), timeout + 2 * SLICE, doing)
 
     def flush(self, timeout: float) -> int:
         """See :meth:`sparkapp.native.interface.BatchProducer.flush`."""
@@ -135,6 +139,32 @@ class CheckedProducer(ABC):
                 self._errors.forget()
                 return
 
+    def _watched(self, work: Callable[[], None], seconds: float, doing: str) -> None:
+        """Makes a call that librdkafka may not come back from, whatever time it was given.
+
+        It waits for the group's coordinator as it remembers it. Once a metadata answer has left that broker out (it was
+        restarted), what it remembers is a connection that has ended and never comes up: minutes, until it forgets it.
+        Then the client is left to itself, and the task is tried again with another one.
+        """
+        ended: SimpleQueue[BaseException | None] = SimpleQueue()
+
+        def run() -> None:
+            try:
+                work()
+            except BaseException as error:
+                ended.put(error)
+            else:
+                ended.put(None)
+
+        threading.Thread(target=run, name="send-offsets", daemon=True).start()
+        try:
+            error = ended.get(timeout=seconds)
+        except Empty:
+            self._abandoned = True
+            raise KafkaUnreachable(f"{doing}: the client gives no answer for {seconds:g} s") from None
+        if error is not None:
+            raise error
+
     def _translated(self, failure: ClientFailure, doing: str) -> KafkaSparkJobError:
         self._look_at_errors()
         try:
@@ -146,9 +176,13 @@ class CheckedProducer(ABC):
             return error_of(failure.code, failure.text, doing)
         return TransactionError(f"{doing}: {failure.text} ({KafkaError(failure.code).name()})")
 
-    @abstractmethod
     def close(self) -> None:
-        """Ends the client at once."""
+        """Ends the client at once, unless a call is stuck in it: to end it under that would end the process."""
+        if not self._abandoned:
+            self._end()
+
+    @abstractmethod
+    def _end(self) -> None: ...
 
     @abstractmethod
     def _step(self, step: Step, seconds: float) -> None:

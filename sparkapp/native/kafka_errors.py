@@ -60,6 +60,7 @@ MEANING: Mapping[int, type[KafkaSparkJobError]] = {
     KafkaError.OFFSET_OUT_OF_RANGE: OffsetsWentBackwards,
     KafkaError._AUTO_OFFSET_RESET: OffsetsWentBackwards,
     KafkaError._LOG_TRUNCATION: OffsetsWentBackwards,
+    KafkaError.INVALID_TIMESTAMP: PreCommitFailed,
     KafkaError.MSG_SIZE_TOO_LARGE: PreCommitFailed,
     KafkaError.INVALID_MSG_SIZE: PreCommitFailed,
     KafkaError._MSG_TIMED_OUT: PreCommitFailed,
@@ -67,6 +68,15 @@ MEANING: Mapping[int, type[KafkaSparkJobError]] = {
     KafkaError._PURGE_INFLIGHT: PreCommitFailed,
 }
 """The exception of a code; what is absent is a plain :class:`KafkaAccessError`."""
+
+_REMEDIES: Mapping[int, str] = {
+    # A record without a time of its own has that of the writer's clock; brokers refuse those of the future.
+    KafkaError.INVALID_TIMESTAMP: (
+        "set the clock of the executors' nodes right (timedatectl), or the column timestamp of the transform; the sink"
+        " topic's message.timestamp.after.max.ms says how far ahead a record may be"
+    ),
+}
+"""Of codes that an exception's own remedy would not help with."""
 
 RETRIED = frozenset(
     {
@@ -102,4 +112,6 @@ def error_for(error: KafkaError, doing: str) -> KafkaSparkJobError:
 def error_of(code: int, text: str, doing: str) -> KafkaSparkJobError:
     """:func:`error_for` where there is only librdkafka's number and its words."""
     error = KafkaError(code)
-    return MEANING.get(code, KafkaAccessError)(f"{doing}: {text or error.str()} ({error.name()})")
+    return MEANING.get(code, KafkaAccessError)(
+        f"{doing}: {text or error.str()} ({error.name()})", remedy=_REMEDIES.get(code)
+    )

@@ -33,8 +33,7 @@ class NativeProducer(CheckedProducer):
         except _kafka_arrow.BadConfiguration as refusal:
             raise ConfigurationError(f"Kafka producer: {refusal}") from refusal
 
-    def close(self) -> None:
-        """See :meth:`sparkapp.native.interface.BatchProducer.close`."""
+    def _end(self) -> None:
         self._client.close()
 
     def _step(self, step: Step, seconds: float) -> None:

@@ -41,8 +41,7 @@ class PlainProducer(CheckedProducer):
         self._failed = 0
         self._first_failure = (0, "")
 
-    def close(self) -> None:
-        """See :meth:`sparkapp.native.interface.BatchProducer.close`."""
+    def _end(self) -> None:
         client, self._client = self._client, None
         if client is not None:
             # Nothing that is still queued may go out after the caller has given the producer up.

@@ -23,6 +23,13 @@ if TYPE_CHECKING:
 TRANSACTION_VERSION = 1
 """librdkafka speaks EndTxn version 1, whatever the broker offers: the epoch does not change with a commit."""
 FLUSH_SECONDS = 120.0
+REQUEST_MILLIS = 30_000
+"""One request of a producer. Left alone, librdkafka takes nearly the whole transaction time-out, and its calls do not
+end before their request does: behind a network that fails without a word a task would hang for a quarter of an hour."""
+
+OFFSETS_SECONDS = 45.0
+"""To add the source offsets to a transaction: longer than one request, and no longer than need be where the client has
+lost the group's coordinator (``native.checked_producer``)."""
 
 
 def producer_config(job: Job, shared: Mapping[str, str]) -> dict[str, str]:
@@ -43,7 +50,9 @@ def producer_config(job: Job, shared: Mapping[str, str]) -> dict[str, str]:
         "max.in.flight.requests.per.connection": "5",
     }
     if sink.semantic is Semantic.EXACTLY_ONCE:
-        config["transaction.timeout.ms"] = str(sink.transaction_timeout_seconds * 1000)
+        transaction_millis = sink.transaction_timeout_seconds * 1000
+        config["transaction.timeout.ms"] = str(transaction_millis)
+        config.setdefault("socket.timeout.ms", str(min(REQUEST_MILLIS, transaction_millis)))
     return config
 
 
@@ -217,7 +226,7 @@ class KafkaWriter:
                 {split.partition: split.stop for split in ranges},
                 group_id=group_id,
                 metadata=metadata,
-                timeout=self._timeout,
+                timeout=min(self._timeout, OFFSETS_SECONDS),
             )
         acknowledged = producer.flush(self._timeout)
         # More than ours can only be what a failed task left behind in the shared producer without transactions.

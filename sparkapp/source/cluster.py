@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import time
 from collections import deque
@@ -9,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple, Protocol, TypeVar
 
-from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException
+from confluent_kafka import OFFSET_INVALID, Consumer, IsolationLevel, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec, ResourceType
 
@@ -24,10 +25,17 @@ Answer = TypeVar("Answer")
 Asked = TypeVar("Asked")
 
 _PAUSE = 0.1
-_PASSING = COORDINATOR_MOVES | {
-    KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE, KafkaError.UNSTABLE_OFFSET_COMMIT,
-    KafkaError.FENCED_LEADER_EPOCH, KafkaError.UNKNOWN_LEADER_EPOCH,
-}  # fmt: skip
+_LOOK_SECONDS = 3.0
+_REQUEST_SECONDS = 6.0
+"""For one answer of a partition's leader; one that has died does not give any, and librdkafka waits for it."""
+_NO_ANSWER = frozenset({KafkaError._TIMED_OUT, KafkaError.REQUEST_TIMED_OUT, KafkaError._TRANSPORT})
+_LEADER_MOVES = frozenset(
+    {
+        KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE, KafkaError.FENCED_LEADER_EPOCH,
+        KafkaError.UNKNOWN_LEADER_EPOCH,
+    }
+)  # fmt: skip
+_PASSING = COORDINATOR_MOVES | _LEADER_MOVES | {KafkaError.UNSTABLE_OFFSET_COMMIT}
 _IN_A_REQUEST = 500
 """Partitions in one request. librdkafka looks for each answer in the list of what was asked: 10,000 partitions in one
 ListOffsets take it two seconds and more, in twenty a sixth of that. Two kinds of offsets at once were no faster."""
@@ -147,33 +155,53 @@ class KafkaClusterView:
     def _list(self, specs: Mapping[TopicPartition, OffsetSpec]) -> dict[TopicPartition, Any]:
         wanted = [(ClientPartition(*partition), spec) for partition, spec in specs.items()]
         requests = [dict(some) for some in _requests(wanted)]
+        request_seconds = min(_REQUEST_SECONDS, self._timeout)
 
         def ask() -> dict[TopicPartition, Any]:
             # All under way before the first answer is waited for.
             answers = [
-                self._admin.list_offsets(one, isolation_level=self._isolation, request_timeout=self._timeout)
+                self._admin.list_offsets(one, isolation_level=self._isolation, request_timeout=request_seconds)
                 for one in requests
             ]
-            return {
+            found = {
                 TopicPartition(one.topic, one.partition): future.result()
                 for futures in answers
                 for one, future in futures.items()
             }
+            # What librdkafka says, without an error, of a partition whose leader died or has begun a new epoch.
+            unanswered = [partition for partition, info in found.items() if info.offset == OFFSET_INVALID]
+            if unanswered:
+                first = f"{unanswered[0]} has no answer"
+                raise KafkaException(KafkaError(KafkaError.LEADER_NOT_AVAILABLE, first))
+            return found
 
-        return self._patiently(ask, "listing offsets") if requests else {}
+        topics = sorted({partition.topic for partition in specs})
+        return self._patiently(ask, "listing offsets", topics) if requests else {}
 
-    def _patiently(self, ask: Callable[[], Answer], what: str) -> Answer:
-        """Asks again while a leader or a coordinator is moving or a topic is a moment old, until the time is up."""
+    def _patiently(self, ask: Callable[[], Answer], what: str, topics: Sequence[str] = ()) -> Answer:
+        """Asks again while a leader or a coordinator is moving or a topic is a moment old, until the time is up.
+
+        :param topics: whose leaders the question is for.
+        """
         began = time.monotonic()
         while True:
             try:
                 return ask()
             except KafkaException as error:
                 code = error.args[0].code()
-                patience = _YOUNG_SECONDS if code == _YOUNG else self._timeout if code in _PASSING else 0.0
+                passing = code in _PASSING or (bool(topics) and code in _NO_ANSWER)
+                patience = _YOUNG_SECONDS if code == _YOUNG else self._timeout if passing else 0.0
                 if time.monotonic() - began >= patience:
                     raise self._translated(error, what) from error
+                if code in _LEADER_MOVES | _NO_ANSWER:
+                    self._learn_leaders(topics)
             time.sleep(_PAUSE)
+
+    def _learn_leaders(self, topics: Iterable[str]) -> None:
+        """ListOffsets alone does not make librdkafka look: it would ask the leaders that it knows, for minutes."""
+        for topic in topics:
+            with contextlib.suppress(KafkaException):
+                self._admin.list_topics(topic, timeout=_LOOK_SECONDS)
 
     def _translated(self, error: KafkaException, what: str) -> KafkaAccessError:
         """A time-out hides its cause: what the error callback heard (authentication, DNS …) is the better answer."""

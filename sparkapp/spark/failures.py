@@ -29,8 +29,10 @@ _SPARKS: tuple[tuple[re.Pattern[str], type[KafkaSparkJobError]], ...] = (
         ),
         errors.OperatorStateIncompatible,
     ),
+    # What the system says to Spark's own writers: of the query log, operators' state, and shuffles.
+    (re.compile(r"[^\n]*(?:No space left on device|Disk quota exceeded)[^\n]*"), errors.VolumeFull),
 )
-"""Conditions of Spark's that are no accidents: to start again cannot help."""
+"""What Spark's words mean to a job; looked for in this order."""
 _SHOWN = 600
 _RAISED = re.compile(r"(?:^|\s|')sparkapp\.model\.errors\.(\w+): ([^\n]*)")
 
@@ -39,7 +41,7 @@ def original_error(failure: BaseException | str | None) -> KafkaSparkJobError:
     """The error that a task or Spark's reader process raised, found in the text of Spark's exception.
 
     Spark carries a worker's traceback as text. The last of our errors in it is the cause; without one, what Spark says
-    of operators' state that it cannot use, or the first lines of its message.
+    of operators' state that it cannot use or of a disk that is full, or the first lines of its message.
     """
     text = str(failure) if failure is not None else "the query ended without an error"
     found = [match for match in _RAISED.finditer(text) if match.group(1) in _OURS]
@@ -52,4 +54,4 @@ def original_error(failure: BaseException | str | None) -> KafkaSparkJobError:
     lines = [line for line in text.splitlines() if line.strip()]
     python = [line.strip() for line in lines if re.match(r"\s*(\w+\.)*\w*(Error|Exception): ", line)]
     shown = python[-1] if python else " ".join(lines[:3])
-    return KafkaSparkJobError(shown[:800])
+    return KafkaSparkJobError(shown[:_SHOWN])

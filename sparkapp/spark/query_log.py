@@ -14,6 +14,7 @@ import uuid
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from sparkapp.checkpoint.volume import writing_to
 from sparkapp.model.checkpoint import CheckpointDocument
 from sparkapp.model.errors import CheckpointCorrupt
 
@@ -114,7 +115,13 @@ def rebuild(folder: Path, *, job_uid: str, checkpoint_id: int, engine: EngineSta
     Operators' state (``state/``) is left alone, see :mod:`sparkapp.spark.operator_state`.
 
     :param sources: how often the transform reads the source: Spark keeps an offset for each.
+    :raises VolumeFull: and VolumeUnusable: half a log is there; the next attempt begins with this again.
     """
+    with writing_to(folder):
+        _rebuild(folder, job_uid, checkpoint_id, engine, sources)
+
+
+def _rebuild(folder: Path, job_uid: str, checkpoint_id: int, engine: EngineState, sources: int) -> None:
     for log in ("offsets", "commits", "sources"):
         shutil.rmtree(folder / log, ignore_errors=True)
     folder.mkdir(parents=True, exist_ok=True)

@@ -2,6 +2,9 @@
 
 With ``--break-every 20`` the broker itself is killed or frozen every so often, in the middle of all of them.
 
+With ``--matrix`` no schedule runs, but every cell of the fault matrix (``tests/integration/faults/matrix.py``), of
+which ``make test`` runs a part; ``--only WORDS`` chooses among them as pytest's ``-k`` does.
+
 Prints a line for each that fails, with the seed that repeats it (``--seed S --schedules 1``), and a count at the end.
 """
 
@@ -18,6 +21,7 @@ from pathlib import Path
 from tests.soak.breaker import Breaker
 from tests.soak.schedule import run_one
 
+_CELLS = Path(__file__).resolve().parents[1] / "integration/faults/test_matrix.py"
 _OVERRIDES = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "500"}
 
 
@@ -30,7 +34,11 @@ def main() -> int:
     parser.add_argument("--workers", type=int, default=3, help="schedules at a time")
     parser.add_argument("--bootstrap", help="an existing broker; without it one is started")
     parser.add_argument("--break-every", type=float, metavar="SECONDS", help="kill or freeze the broker so often")
+    parser.add_argument("--matrix", action="store_true", help="the whole fault matrix, some half an hour")
+    parser.add_argument("--only", default="", metavar="WORDS", help="of the matrix: cells whose names match")
     options = parser.parse_args()
+    if options.matrix:
+        return _matrix(options.only)
     # An orderly end: the broker and the workers end, too.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     if options.bootstrap:
@@ -49,6 +57,12 @@ def main() -> int:
         finally:
             breaker.end()
             print(f"the broker was killed {breaker.kills} times and frozen {breaker.pauses} times")
+
+
+def _matrix(only: str) -> int:
+    import pytest
+
+    return int(pytest.main([str(_CELLS), "--matrix", "-q", "--durations=0", *(["-k", only] if only else [])]))
 
 
 def _soak(options: argparse.Namespace, bootstrap: str) -> int:

@@ -64,6 +64,17 @@ OF_A_START = tuple(Moment)[:4]
 OF_A_CHECKPOINT = tuple(Moment)[4:]
 
 
+class TaskMoment(StrEnum):
+    """Further places where something may happen: within the last task of a checkpoint, whose others are done."""
+
+    BEGUN = "task-begun"
+    """Nothing is read yet."""
+    READ = "task-has-read"
+    """The first records are there, none is written."""
+    PRODUCED = "task-has-produced"
+    """Every record is with the client, nothing is acknowledged for sure."""
+
+
 class StoreWrite(NamedTuple):
     """Another place where a life may end: a write of the document, counted from 1 in a start or a checkpoint.
 
@@ -74,12 +85,19 @@ class StoreWrite(NamedTuple):
     effective: bool
 
 
-Place = Moment | StoreWrite
+Place = Moment | TaskMoment | StoreWrite
 
 
 class End(StrEnum):
     KILL = "kill"
     FREEZE = "freeze"
+    STRAND = "strand"
+    """It goes on, and nobody waits for it: whatever it was part of goes on without it."""
+
+
+Incident = Callable[[], End | None]
+"""Breaks something around the life, which goes on unless the answer is how it ends."""
+Stop = tuple[Place, End | Incident]
 
 
 class Killed(BaseException):
@@ -141,6 +159,8 @@ class Life:
     :param keep: what the transform lets through, by the number in a record's value.
     :param now: gives RFC 3339 times.
     :param stepwise: commits go one after the other, so that a life can end between two of them.
+    :param executors: another way to the brokers, for what runs in executors: readers and writers.
+    :param patience: seconds that a task waits for the brokers before it fails.
     """
 
     job: Job
@@ -150,9 +170,11 @@ class Life:
     now: Callable[[], str]
     retained: RetainedStore = field(default_factory=MemoryRetainedStore)
     stepwise: bool = True
+    executors: str = ""
+    patience: float = 30.0
     failure: KafkaSparkJobError | None = None
     recovery: Recovery | None = None
-    _stop: tuple[Place, End] | None = None
+    _stop: Stop | None = None
     _retainer: CheckpointRetainer | None = None
     _thread: threading.Thread | None = None
     _error: BaseException | None = None
@@ -167,13 +189,17 @@ class Life:
         self._cluster = KafkaClusterView(self._config, read_committed=True)
         self._client = TransactionClient(self._shared)
         self._group_offsets = OffsetCommitter(self._config, CommitCounter())
-        self._readers = [open_consumer(self._config) for _ in range(WORKERS)]
+        way = {"bootstrap.servers": self.executors} if self.executors else {}
+        shared = {**self._shared, **way}
+        self._readers = [open_consumer({**self._config, **way}) for _ in range(WORKERS)]
+        self._executors_client = TransactionClient(shared, timeout=self.patience)
         self._pools = [
             ProducerPool(
-                open_producer=open_producer, client=self._client, config=producer_config(job, self._shared), timeout=30
+                open_producer=open_producer, client=self._executors_client, config=producer_config(job, shared),
+                timeout=self.patience,
             )
             for _ in range(WORKERS)
-        ]
+        ]  # fmt: skip
 
     @property
     def frozen(self) -> bool:
@@ -183,11 +209,11 @@ class Life:
     def lag(self) -> int:
         return self._enumerator.measure_lag()
 
-    def start(self, stop: tuple[Place, End] | None = None) -> None:
+    def start(self, stop: Stop | None = None) -> None:
         """Recovery and everything else up to the first checkpoint."""
         self._act(self._start, stop)
 
-    def checkpoint(self, stop: tuple[Place, End] | None = None, *, retry: bool = False) -> None:
+    def checkpoint(self, stop: Stop | None = None, *, retry: bool = False) -> None:
         """Plans, reads, writes and completes one checkpoint; nothing where nothing is new.
 
         :param retry: a task's first try ends after its pre-commit, as its worker dies, and is tried in another one.
@@ -211,10 +237,11 @@ class Life:
         """Ends the clients without a word about transactions."""
         if self._retainer is not None:
             self._retainer.close()
-        for one in (*self._pools, *self._readers, self._group_offsets, self._client, self._cluster):
+        clients = (self._executors_client, self._client, self._cluster)
+        for one in (*self._pools, *self._readers, self._group_offsets, *clients):
             one.close()
 
-    def _act(self, what: Callable[[], None], stop: tuple[Place, End] | None) -> None:
+    def _act(self, what: Callable[[], None], stop: Stop | None) -> None:
         assert self.failure is None
         self._stop, self._error = stop, None
         self._store.writes = 0
@@ -242,11 +269,14 @@ class Life:
     def _passed(self, place: Place) -> None:
         if self._stop is None or self._stop[0] != place:
             return
-        end, self._stop = self._stop[1], None
+        what, self._stop = self._stop[1], None
+        end = what if isinstance(what, End) else what()
         if end is End.KILL:
             raise Killed
-        self._frozen.set()
-        self._thawed.wait()
+        if end is not None:
+            self._frozen.set()
+        if end is End.FREEZE:
+            self._thawed.wait()
 
     def _step(self, step: ProtocolStep, _: int) -> None:
         self._passed(Moment(step.value))
@@ -284,11 +314,13 @@ class Life:
         for subtask, ranges in groups.items():
             worker = self.dice.randrange(WORKERS)
             if retry:
-                self._task(worker, subtask, ranges, checkpoint_id)
+                self._task(worker, subtask, ranges, checkpoint_id, _unwatched)
                 worker = (worker + 1) % WORKERS
-            if len(committables) == len(groups) - 1:
+            is_last = len(committables) == len(groups) - 1
+            if is_last:
                 self._passed(Moment.BEFORE_FLUSH)
-            committable, written = self._task(worker, subtask, ranges, checkpoint_id)
+            passed = self._passed if is_last else _unwatched
+            committable, written = self._task(worker, subtask, ranges, checkpoint_id, passed)
             committables.append(committable)
             records += written
         self._coordinator.complete(
@@ -310,21 +342,34 @@ class Life:
         self._retainer.offer(self._coordinator.document)
 
     def _task(
-        self, worker: int, subtask: int, ranges: tuple[KafkaPartitionSplit, ...], checkpoint_id: int
+        self,
+        worker: int,
+        subtask: int,
+        ranges: tuple[KafkaPartitionSplit, ...],
+        checkpoint_id: int,
+        passed: Callable[[Place], None],
     ) -> tuple[KafkaCommittable | None, int]:
         spec = self.job.spec
         writer = KafkaWriter(
             spec.sink, pool=self._pools[worker], subtask=subtask, parallelism=spec.parallelism,
-            next_free=self._coordinator.next_free, timeout=30,
+            next_free=self._coordinator.next_free, timeout=self.patience,
         )  # fmt: skip
         writer.notify_committed(self._settled)
         writer.begin(checkpoint_id)
-        for batch in self._readers[worker].read(ranges):
+        passed(TaskMoment.BEGUN)
+        for number, batch in enumerate(self._readers[worker].read(ranges, stall_timeout=self.patience)):
+            if number == 0:
+                passed(TaskMoment.READ)
             values = batch.column("value")
             kept = values.filter(self.keep(pc.cast(pc.cast(values, pa.string()), pa.int64())))
             if len(kept):
                 writer.write(pa.RecordBatch.from_pydict({"value": kept}))
+        passed(TaskMoment.PRODUCED)
         metadata = offset_mark(self.job.uid, self.job.attempt, checkpoint_id)
         inside = self._coordinator.mode is OffsetCommitMode.IN_TRANSACTION
         committable = writer.pre_commit(ranges, group_id=spec.source.group_id if inside else None, metadata=metadata)
         return committable, writer.records
+
+
+def _unwatched(_: Place) -> None:
+    """Of tasks in which nothing happens."""

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from confluent_kafka import KafkaException, Producer
 
 from sparkapp.checkpoint.recovery import Recovery
-from sparkapp.checkpoint.retained import MemoryRetainedStore
+from sparkapp.checkpoint.retained import MemoryRetainedStore, RetainedStore
 from sparkapp.checkpoint.store import CheckpointStore
 from sparkapp.model.checkpoint import CheckpointDocument
 from sparkapp.model.checkpoint_codec import decode
@@ -34,7 +34,7 @@ from sparkapp.model.split import KafkaPartitionSplit
 from sparkapp.model.transaction_naming import TransactionNaming
 from sparkapp.sink.transaction_client import TransactionClient
 from tests.support import visibility
-from tests.support.protocol_life import End, Life, Place, SharedStore
+from tests.support.protocol_life import End, Life, SharedStore, Stop
 
 UID = "uid-of-the-story"
 _MODULUS = 5
@@ -69,6 +69,9 @@ class Story:
     :param per_checkpoint: most records of one checkpoint.
     :param store: the job's document; its checkpoints are kept in ``retained``.
     :param restore: what the job's resource asks for, from the next attempt on.
+    :param executors: the way to the brokers that the next attempt's executors have; empty: the driver's.
+    :param patience: seconds that a task waits for the brokers before it fails, from the next attempt on.
+    :param properties: of the sink, from the next attempt on.
     """
 
     bootstrap: str
@@ -83,14 +86,19 @@ class Story:
     per_checkpoint: int = 40
     dice: random.Random = field(default_factory=lambda: random.Random(0))
     store: CheckpointStore = field(default_factory=SharedStore)
-    retained: MemoryRetainedStore = field(default_factory=MemoryRetainedStore)
+    retained: RetainedStore = field(default_factory=MemoryRetainedStore)
     restore: Restore = field(default_factory=Restore)
     uid: str = UID
     startup: StartupMode = StartupMode.EARLIEST
+    executors: str = ""
+    patience: float = 30.0
+    properties: dict[str, str] = field(default_factory=dict)
     recovery: Recovery | None = None
     """Of the newest life that has got so far."""
     failure: KafkaSparkJobError | None = None
     """What the newest life ended with, if with an error."""
+    failures: list[KafkaSparkJobError] = field(default_factory=list)
+    """Of every life that ended with an error, those that went on too late left out."""
     told: list[str] = field(default_factory=list)
     """What happened, for a person who reads a failure."""
 
@@ -114,6 +122,11 @@ class Story:
     def frozen(self) -> int:
         return len(self._frozen)
 
+    @property
+    def attempts(self) -> int:
+        """How many there have been."""
+        return self._attempt
+
     def produce(self, count: int) -> None:
         """The next numbers, one after the other round the partitions; a big step leaves some without news."""
         for number in range(self._produced, self._produced + count):
@@ -123,28 +136,26 @@ class Story:
         assert self._producer.flush(30) == 0
         self._produced += count
 
-    def start(
-        self, parallelism: int, pool_size: int = 2, stop: tuple[Place, End] | None = None, *, stepwise: bool = True
-    ) -> None:
+    def start(self, parallelism: int, pool_size: int = 2, stop: Stop | None = None, *, stepwise: bool = True) -> None:
         """The next attempt, whatever became of the former one."""
         self.kill()
         self._attempt += 1
         self._thawed = False
         life = Life(
             self._job(parallelism, pool_size), self.store, kept, random.Random(self.dice.random()), self._now,
-            retained=self.retained, stepwise=stepwise,
+            retained=self.retained, stepwise=stepwise, executors=self.executors, patience=self.patience,
         )  # fmt: skip
         self._tell(f"start P={parallelism} pool={pool_size} naming={self.naming}", stop)
         life.start(stop)
         self.recovery = life.recovery or self.recovery
-        self._after(life, ended=stop is not None)
+        self._after(life, ended=_ends(stop))
 
-    def checkpoint(self, stop: tuple[Place, End] | None = None, *, retry: bool = False) -> None:
-        """One checkpoint of the running life; with a stop the life ends there."""
+    def checkpoint(self, stop: Stop | None = None, *, retry: bool = False) -> None:
+        """One checkpoint of the running life; with an end the life ends there, with an incident it may go on."""
         assert self._life is not None
         self._tell(f"checkpoint{' with a task tried twice' if retry else ''}", stop)
         self._life.checkpoint(stop, retry=retry)
-        self._after(self._life, ended=stop is not None)
+        self._after(self._life, ended=_ends(stop))
 
     def run(self, checkpoints: int = 100, parallelism: int = 2) -> None:
         """A life of so many checkpoints, or of as many as there is something to read for, and an orderly stop."""
@@ -281,6 +292,7 @@ class Story:
         self._life = life
         self.failure = life.failure
         if life.failure is not None:
+            self.failures.append(life.failure)
             self.told.append(f"  ended by {type(life.failure).__name__}: {life.failure}")
             self.kill()
         elif life.frozen:
@@ -289,13 +301,19 @@ class Story:
         elif ended:
             self.kill()
 
+    def jump(self, by: timedelta) -> None:
+        """The clock of the job's nodes is set forward or back."""
+        self._time += by
+        self._tell(f"the clock jumps by {by}", None)
+
     def _now(self) -> str:
         """A minute later each time, so that every checkpoint is kept."""
         self._time += timedelta(minutes=1)
         return self._time.isoformat()
 
-    def _tell(self, what: str, stop: tuple[Place, End] | None) -> None:
-        self.told.append(f"{self._attempt}: {what}{f', {stop[1]} {stop[0]}' if stop else ''}")
+    def _tell(self, what: str, stop: Stop | None) -> None:
+        then = "" if stop is None else f", {stop[1] if isinstance(stop[1], End) else 'something'} at {stop[0]}"
+        self.told.append(f"{self._attempt}: {what}{then}")
 
     def _job(self, parallelism: int, pool_size: int) -> Job:
         spec = JobSpec(
@@ -308,9 +326,13 @@ class Story:
             sink=Sink(
                 topic=self.sink, semantic=self.semantic, transactional_id_prefix=self._prefix,
                 transaction_naming=self.naming, producers_pool_size=pool_size,
-                transaction_timeout_seconds=self.timeout,
+                transaction_timeout_seconds=self.timeout, properties=self.properties,
             ),
             parallelism=parallelism,
             restore=self.restore,
         )  # fmt: skip
         return Job(namespace="ns", name="story", uid=self.uid, generation=1, attempt=self._attempt, spec=spec)
+
+
+def _ends(stop: Stop | None) -> bool:
+    return stop is not None and isinstance(stop[1], End)

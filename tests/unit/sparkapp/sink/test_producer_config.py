@@ -12,15 +12,16 @@ from sparkapp.sink.writer import producer_config
 SHARED = {"bootstrap.servers": "b:9092", "client.id": "ns.job-sink", "sasl.password": "secret"}
 
 
-def config(semantic, **properties):
+def config(semantic, *, transaction=60, **properties):
     spec = spec_from_resource(
         {
+            "checkpoint": {"intervalSeconds": 1},
             "kafka": {"bootstrapServers": "b:9092"},
             "source": {"topics": ["in"]},
             "sink": {
                 "topic": "out",
                 "semantic": semantic,
-                "transactionTimeoutSeconds": 60,
+                "transactionTimeoutSeconds": transaction,
                 "properties": {name.replace("_", "."): value for name, value in properties.items()},
             },
         },
@@ -36,6 +37,15 @@ def test_exactly_once():
     assert found["enable.idempotence"] == "true"
     assert found["acks"] == "all"
     assert "transactional.id" not in found, "the pool adds it"
+
+
+@pytest.mark.parametrize(("transaction", "request_of_it"), [(900, "30000"), (30, "30000"), (5, "5000")])
+def test_a_request_is_given_up_long_before_its_transaction(transaction, request_of_it):
+    assert config(Semantic.EXACTLY_ONCE, transaction=transaction)["socket.timeout.ms"] == request_of_it
+
+
+def test_the_user_may_say_how_long_a_request_takes():
+    assert config(Semantic.EXACTLY_ONCE, socket_timeout_ms="45000")["socket.timeout.ms"] == "45000"
 
 
 def test_at_least_once():

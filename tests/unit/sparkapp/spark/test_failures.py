@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sparkapp.model.errors import ConfigurationError, KafkaSparkJobError, PreCommitFailed
+from sparkapp.model.errors import ConfigurationError, KafkaSparkJobError, PreCommitFailed, VolumeFull
 from sparkapp.model.protocol import ProtocolStep
 from sparkapp.model.report import (
     MAX_TERMINATION_BYTES,
@@ -35,6 +35,18 @@ def test_a_users_exception_is_shown_as_it_is() -> None:
     error = original_error("Traceback:\n  File x\nValueError: bad amount 'abc'\n\tat org.apache\n")
     assert type(error) is KafkaSparkJobError
     assert error.message == "ValueError: bad amount 'abc'"
+
+
+def test_a_full_disk_is_told_by_its_name() -> None:
+    text = (
+        "org.apache.spark.sql.streaming.StreamingQueryException: job failed\n"
+        "Caused by: java.io.IOException: No space left on device\n\tat java.base/java.io.FileOutputStream\n"
+    )
+    error = original_error(text)
+    assert type(error) is VolumeFull
+    assert error.message == "Caused by: java.io.IOException: No space left on device"
+    # What ours was about is the better answer.
+    assert type(original_error(_SPARK_TEXT + text)) is PreCommitFailed
 
 
 def test_a_fault_is_bound_to_its_attempt() -> None:

@@ -1,0 +1,102 @@
+"""What may break, and when: the table, and nothing else.
+
+A cell is a fault, the moment at which it strikes, and the parallelism that the job goes on with. Whatever the cell, it
+ends with every record once for readers of committed records and no transaction open (``Story.finish``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import cycle
+from typing import NamedTuple
+
+from tests.support.protocol_life import OF_A_CHECKPOINT, OF_A_START, Moment, TaskMoment
+
+FROM = 2
+TO = {"same": 2, "up": 3, "down": 1}
+"""``same``: the attempt goes on by itself if it can; else it is killed after the checkpoint, and another one starts."""
+
+IN_A_CHECKPOINT = (*TaskMoment, *OF_A_CHECKPOINT)
+EVERY = (*OF_A_START, *IN_A_CHECKPOINT)
+
+
+class Fault(StrEnum):
+    BROKER = "broker-restarted"
+    """The only broker ends and comes back seconds later; the job goes on meanwhile."""
+    TRANSACTION_COORDINATOR = "transaction-coordinator-killed"
+    """Of three brokers the one that coordinates the job's transactional ids; it stays away until the job is through."""
+    GROUP_COORDINATOR = "group-coordinator-killed"
+    """The one that coordinates the job's group; it is another one, and stays away as long."""
+    NETWORK = "network-cut-and-healed"
+    """Executors do not reach the broker for some seconds; nothing is closed."""
+    NETWORK_LONG = "network-cut-for-long"
+    """For longer than a task waits: the attempt ends, the next one's executors are on another node."""
+    EXECUTOR_SUPERSEDED = "executor-comes-back"
+    """Cut off in the middle of what it did, and superseded meanwhile; then the network heals and it goes on."""
+    CLOCK_AHEAD = "clock-set-ahead"
+    CLOCK_BACK = "clock-set-back"
+    """The clock of the job's nodes, by an hour."""
+    DISK = "disk-full"
+    """The volume of the checkpoint's file has no byte left until the attempt has failed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """The moments that a fault is tried at, with each change of parallelism; some of them in every run."""
+
+    moments: tuple[Moment | TaskMoment, ...]
+    always: tuple[Moment | TaskMoment, ...]
+
+
+# Of a start only its end: nothing runs in executors before.
+_OF_EXECUTORS = (Moment.AFTER_BEGIN, *IN_A_CHECKPOINT)
+_OF_A_TASK = (*TaskMoment, Moment.BEFORE_FLUSH)
+
+MATRIX: Mapping[Fault, Row] = {
+    Fault.BROKER: Row(EVERY, (TaskMoment.PRODUCED, Moment.AFTER_WRITE)),
+    Fault.TRANSACTION_COORDINATOR: Row(EVERY, (TaskMoment.PRODUCED, Moment.AFTER_WRITE)),
+    Fault.GROUP_COORDINATOR: Row(EVERY, (TaskMoment.PRODUCED,)),
+    Fault.NETWORK: Row(_OF_EXECUTORS, (TaskMoment.BEGUN, TaskMoment.PRODUCED, Moment.AFTER_COMMITS)),
+    Fault.NETWORK_LONG: Row((Moment.AFTER_BEGIN, *_OF_A_TASK), (TaskMoment.PRODUCED,)),
+    Fault.EXECUTOR_SUPERSEDED: Row(
+        IN_A_CHECKPOINT,
+        (TaskMoment.BEGUN, TaskMoment.PRODUCED, Moment.AFTER_FLUSH, Moment.AFTER_WRITE, Moment.BETWEEN_COMMITS),
+    ),
+    Fault.CLOCK_AHEAD: Row(EVERY, (Moment.AFTER_CLAIM, Moment.AFTER_FLUSH)),
+    Fault.CLOCK_BACK: Row(EVERY, (Moment.AFTER_BEGIN, Moment.AFTER_WRITE)),
+    Fault.DISK: Row(
+        EVERY,
+        (
+            Moment.AFTER_CLAIM, Moment.AFTER_BEGIN, TaskMoment.PRODUCED, Moment.AFTER_FLUSH, Moment.AFTER_WRITE,
+            Moment.AFTER_COMMITS,
+        ),
+    ),
+}  # fmt: skip
+
+
+class Cell(NamedTuple):
+    """One story.
+
+    :param always: runs with every ``make test``; the others by ``python -m tests.soak --matrix``.
+    """
+
+    fault: Fault
+    moment: Moment | TaskMoment
+    change: str
+    always: bool
+
+    @property
+    def name(self) -> str:
+        return f"{self.fault}-{self.moment}-{self.change}"
+
+
+def cells() -> Iterator[Cell]:
+    """Every one; of those that always run the changes of parallelism take turns."""
+    for fault, row in MATRIX.items():
+        turns = cycle(TO)
+        for moment in row.moments:
+            chosen = next(turns) if moment in row.always else ""
+            for change in TO:
+                yield Cell(fault, moment, change, change == chosen)

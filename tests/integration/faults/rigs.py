@@ -1,0 +1,337 @@
+"""For each fault of the matrix a Kafka to break and what breaks it; made once a run, mended after each story."""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from datetime import timedelta
+from pathlib import Path
+
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from localcluster import kafka_probe
+from localcluster.kafka import Broker
+from localcluster.kafka_distribution import KafkaDistribution
+from localcluster.kafka_properties import Listener
+from localcluster.progress import Progress
+from localcluster.settings import Settings
+from sparkapp.checkpoint.store import FileStore
+from sparkapp.model.errors import KafkaUnreachable, PreCommitFailed, ReadTimedOut, VolumeFull
+from sparkapp.sink.transaction_client import TransactionClient
+from tests.integration.faults.matrix import TO, Cell, Fault
+from tests.support.ensemble import GROUPS, TRANSACTIONS, Ensemble
+from tests.support.network import Network
+from tests.support.protocol_life import End, Moment, TaskMoment
+from tests.support.protocol_story import Story
+from tests.support.volume import small_volume
+
+PARTITIONS = 3
+_IN_A_TASK = (*TaskMoment, Moment.BEFORE_FLUSH)
+QUICK_ABORTS = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "500"}
+
+
+class Rig:
+    """Where stories with one kind of fault are played.
+
+    :param cell: which one. :param folder: of whatever has to be on a disk.
+    """
+
+    bootstrap: str
+
+    def __init__(self, cell: Cell, folder: Path) -> None:
+        self.cell = cell
+        self.folder = folder
+        self.struck = False
+
+    @contextmanager
+    def story(self) -> Iterator[Story]:
+        """A job on topics of its own."""
+        name = f"{self.cell.name}.{uuid.uuid4().hex[:6]}"
+        source, sink = f"{name}.in", f"{name}.out"
+        self._make_topic(source, PARTITIONS)
+        self._make_topic(sink, 2)
+        client = TransactionClient({"bootstrap.servers": self.bootstrap})
+        story = Story(
+            bootstrap=self.bootstrap, source=source, sink=sink, prefix=name, client=client, partitions=PARTITIONS
+        )  # fmt: skip
+        self._furnish(story)
+        try:
+            yield story
+        finally:
+            self._clean_up()
+            story.close()
+            client.close()
+
+    def strike(self, story: Story) -> End | None:
+        """The incident; called in the life's thread."""
+        self.struck = True
+        return self._strike(story)
+
+    def aftermath(self, story: Story) -> None:
+        """What follows the checkpoint that was hit, before the job goes on to its end."""
+
+    def judge(self, story: Story) -> None:
+        """What beyond the records this fault may have cost."""
+
+    def _strike(self, story: Story) -> End | None:
+        """Breaks it; the answer is how the life ends, None if it goes on."""
+        raise NotImplementedError
+
+    def _furnish(self, story: Story) -> None:
+        """Changes what the story has before its first attempt."""
+
+    def _clean_up(self) -> None:
+        """Everything works again; called after success and failure."""
+
+    def _make_topic(self, name: str, partitions: int) -> None:
+        admin = AdminClient({"bootstrap.servers": self.bootstrap})
+        admin.create_topics([NewTopic(name, partitions, 1)])[name].result(30)
+
+
+class BrokerRig(Rig):
+    def __init__(self, cell: Cell, folder: Path, broker: Broker) -> None:
+        super().__init__(cell, folder)
+        self.bootstrap = broker.bootstrap
+        self._broker = broker
+        self._starting: threading.Thread | None = None
+
+    def _strike(self, story: Story) -> None:
+        self._broker.stop()
+        self._starting = threading.Thread(target=self._broker.start)
+        self._starting.start()
+
+    def judge(self, story: Story) -> None:
+        """It was away for less than anybody's patience; librdkafka may lose the group's coordinator over it."""
+        _assert_goes_on(story)
+
+    def _clean_up(self) -> None:
+        if self._starting is not None:
+            self._starting.join()
+        self._broker.start()
+
+
+class CoordinatorRig(Rig):
+    def __init__(self, cell: Cell, folder: Path, ensemble: Ensemble, topic: str) -> None:
+        super().__init__(cell, folder)
+        self.bootstrap = ensemble.bootstrap
+        self._ensemble = ensemble
+        self._topic = topic
+
+    def _strike(self, story: Story) -> None:
+        self._ensemble.kill(self._ensemble.coordinator(self._topic))
+
+    def judge(self, story: Story) -> None:
+        """The others take over within anybody's patience."""
+        _assert_goes_on(story)
+
+    def _clean_up(self) -> None:
+        self._ensemble.mend()
+
+    def _make_topic(self, name: str, partitions: int) -> None:
+        self._ensemble.make_topic(name, partitions)
+
+
+class NetworkRig(Rig):
+    """One broker with two listeners: drivers and tests use one, executors the other, which is behind the network."""
+
+    CUT_SECONDS = 1.5
+
+    def __init__(self, cell: Cell, folder: Path, site: NetworkSite) -> None:
+        super().__init__(cell, folder)
+        self.bootstrap = site.broker.bootstrap
+        self._network = site.network
+        self._healing: threading.Timer | None = None
+
+    def _furnish(self, story: Story) -> None:
+        story.executors = self._network.address
+
+    def _strike(self, story: Story) -> End | None:
+        self._network.cut()
+        self._healing = threading.Timer(self.CUT_SECONDS, self._network.heal)
+        self._healing.start()
+        return None
+
+    def judge(self, story: Story) -> None:
+        assert story.failures == [], "the cut was shorter than a task's patience"
+
+    def _clean_up(self) -> None:
+        if self._healing is not None:
+            self._healing.join()
+        self._network.heal()
+
+
+class LongCutRig(NetworkRig):
+    def _furnish(self, story: Story) -> None:
+        super()._furnish(story)
+        story.patience = 2.0
+        # What librdkafka waits for, whatever it is asked to.
+        story.properties = {"socket.timeout.ms": "2000"}
+
+    def _strike(self, story: Story) -> None:
+        self._network.cut()
+
+    def aftermath(self, story: Story) -> None:
+        if story.running:  # struck before the first task of this attempt
+            story.checkpoint()
+        failure = story.failure
+        assert isinstance(failure, KafkaUnreachable | PreCommitFailed | ReadTimedOut), failure
+        assert failure.remedy
+        story.executors = ""
+        story.patience = 30.0
+        story.properties = {}
+
+    def judge(self, story: Story) -> None:
+        assert len(story.failures) == 1
+
+
+class SupersededRig(NetworkRig):
+    def _strike(self, story: Story) -> End:
+        self._network.cut()
+        # In the middle of a task it goes on, into the cut. Elsewhere its producers hold what is open.
+        return End.STRAND if self.cell.moment in _IN_A_TASK else End.FREEZE
+
+    def aftermath(self, story: Story) -> None:
+        assert story.frozen == 1
+        story.executors = ""
+        story.start(TO[self.cell.change])
+        if story.running:
+            story.checkpoint()
+        self._network.heal()
+        story.thaw()
+
+    def judge(self, story: Story) -> None:
+        """The new attempt may be fenced by the old one, and starts again then; it never takes more than that."""
+        assert len(story.failures) <= 1
+
+
+class ClockRig(Rig):
+    def __init__(self, cell: Cell, folder: Path, bootstrap: str, jump: timedelta) -> None:
+        super().__init__(cell, folder)
+        self.bootstrap = bootstrap
+        self._jump = jump
+
+    def _strike(self, story: Story) -> None:
+        story.jump(self._jump)
+
+    def judge(self, story: Story) -> None:
+        assert story.failures == []
+        assert max(story.kept) == story.document.checkpoint_id, "checkpoints are kept by the new clock, too"
+
+
+class DiskRig(Rig):
+    def __init__(self, cell: Cell, folder: Path, bootstrap: str) -> None:
+        super().__init__(cell, folder)
+        self.bootstrap = bootstrap
+        self._mounts = ExitStack()
+
+    def _furnish(self, story: Story) -> None:
+        self._volume = self._mounts.enter_context(small_volume(self.folder / "volume"))
+        story.store = FileStore(self._volume.folder / "state")
+
+    def _strike(self, story: Story) -> None:
+        self._volume.fill()
+
+    def aftermath(self, story: Story) -> None:
+        if story.running:  # struck after the last write of this start or checkpoint
+            story.checkpoint()
+        failure = story.failure
+        assert isinstance(failure, VolumeFull), failure
+        assert str(self._volume.folder) in failure.message
+        assert "room" in failure.remedy
+        assert not failure.fatal
+        self._volume.free()
+
+    def judge(self, story: Story) -> None:
+        assert len(story.failures) == 1
+
+    def _clean_up(self) -> None:
+        self._mounts.close()
+
+
+class NetworkSite:
+    """The broker of :class:`NetworkRig`, and its network."""
+
+    def __init__(self, folder: Path) -> None:
+        settings = Settings.from_environment()
+        distribution = KafkaDistribution.of(settings)
+        distribution.fetch(settings, Progress())
+        direct, behind, controller, door = kafka_probe.free_ports(4)
+        listeners = [Listener("HOST", "127.0.0.1", direct), Listener("EXECUTORS", "127.0.0.1", behind)]
+        self.broker = Broker(
+            folder, distribution=distribution, listeners=listeners, controller_port=controller, heap="256m",
+            overrides={
+                # Whoever comes through the network is told to come through it again.
+                "advertised.listeners": f"{listeners[0].endpoint},EXECUTORS://127.0.0.1:{door}",
+                **QUICK_ABORTS,
+            },
+        )  # fmt: skip
+        self.network = Network(("127.0.0.1", behind), port=door)
+
+    def close(self) -> None:
+        self.network.close()
+        self.broker.kill()
+
+
+class Rigs:
+    """Makes rigs, and what they share, with its first use; ``shared`` is a broker that nobody breaks."""
+
+    def __init__(self, folder: Path, shared: str) -> None:
+        self._folder = folder
+        self._shared = shared
+        self._open = ExitStack()
+        self._broker: Broker | None = None
+        self._ensemble: Ensemble | None = None
+        self._network: NetworkSite | None = None
+
+    def rig(self, cell: Cell, folder: Path) -> Rig:
+        hour = timedelta(hours=1)
+        match cell.fault:
+            case Fault.BROKER:
+                return BrokerRig(cell, folder, self._own_broker())
+            case Fault.TRANSACTION_COORDINATOR:
+                return CoordinatorRig(cell, folder, self._own_ensemble(), TRANSACTIONS)
+            case Fault.GROUP_COORDINATOR:
+                return CoordinatorRig(cell, folder, self._own_ensemble(), GROUPS)
+            case Fault.NETWORK:
+                return NetworkRig(cell, folder, self._own_network())
+            case Fault.NETWORK_LONG:
+                return LongCutRig(cell, folder, self._own_network())
+            case Fault.EXECUTOR_SUPERSEDED:
+                return SupersededRig(cell, folder, self._own_network())
+            case Fault.CLOCK_AHEAD:
+                return ClockRig(cell, folder, self._shared, hour)
+            case Fault.CLOCK_BACK:
+                return ClockRig(cell, folder, self._shared, -hour)
+            case Fault.DISK:
+                return DiskRig(cell, folder, self._shared)
+
+    def close(self) -> None:
+        self._open.close()
+
+    def _own_broker(self) -> Broker:
+        if self._broker is None:
+            broker = Broker.ephemeral(self._folder / "broker", heap="256m", overrides=QUICK_ABORTS)
+            self._broker = self._open.enter_context(broker)
+        return self._broker
+
+    def _own_ensemble(self) -> Ensemble:
+        if self._ensemble is None:
+            self._ensemble = self._open.enter_context(Ensemble(self._folder / "ensemble"))
+        return self._ensemble
+
+    def _own_network(self) -> NetworkSite:
+        if self._network is None:
+            self._network = NetworkSite(self._folder / "network")
+            self._open.callback(self._network.close)
+            self._network.broker.start()
+        return self._network
+
+
+def _assert_goes_on(story: Story) -> None:
+    """By itself, or by one more attempt, where the engine would only have tried the task again."""
+    assert len(story.failures) <= 1, story.failures
+    assert all(isinstance(one, KafkaUnreachable) and "gives no answer" in one.message for one in story.failures), (
+        story.failures
+    )
