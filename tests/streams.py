@@ -17,6 +17,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 ARTIFACTS = ROOT / "artifacts"
 _ENGINE = "tests/integration/engine"
+_FAULTS = "tests/integration/faults"
 _KUBEAPI = "tests/integration/kubeapi"
 _PROTOCOL = "tests/integration/protocol"
 _PROGRESS_SECONDS = 30
@@ -65,9 +66,10 @@ def streams() -> list[Stream]:
     """Everything below ``tests`` once, but ``tests/e2e``; Spark's files are dealt out by their size."""
     engine = sorted((ROOT / _ENGINE).glob("test_*.py"), key=lambda file: file.stat().st_size)
     dealt = [[str(file.relative_to(ROOT)) for file in engine[start::2]] for start in range(2)]
-    apart = (_ENGINE, _PROTOCOL, _KUBEAPI)
+    apart = (_ENGINE, _FAULTS, _KUBEAPI, _PROTOCOL)
     return [
         *(Stream(f"engine-{number}", files, nice=True) for number, files in enumerate(dealt, 1)),
+        Stream("faults", [_FAULTS]),
         Stream("kubernetes", [_KUBEAPI]),
         Stream("parts", ["tests/integration", *(f"--ignore={folder}" for folder in apart)]),
         Stream("protocol", [_PROTOCOL]),
