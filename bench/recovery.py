@@ -36,7 +36,7 @@ def main() -> int:
     parser.add_argument("--parallelism", type=int, default=2)
     parser.add_argument("--rescaled", type=int, default=3, help="the other parallelism, in turns with the first")
     parser.add_argument(
-        "--backoff", type=int, default=5, help="spec.restartPolicy.backoff.initialSeconds, never growing"
+        "--backoff", type=int, default=1, help="spec.restartPolicy.backoff.initialSeconds, never growing"
     )
     parser.add_argument("--local", action="store_true", help="processes of this machine instead of the cluster")
     parser.add_argument("--bootstrap", help="with --local: an existing broker; without it one is started")

@@ -77,7 +77,7 @@ class Workload:
 class RestartPolicy:
     """What follows a failure; ``max_consecutive_failures`` 0 means without limit."""
 
-    initial_seconds: int = 5
+    initial_seconds: int = 1
     max_seconds: int = 300
     multiplier: int = 2
     max_consecutive_failures: int = 0
@@ -144,7 +144,7 @@ def restart_policy_of(spec: Mapping[str, Any]) -> RestartPolicy:
 def _restart_policy(policy: Fields) -> RestartPolicy:
     backoff = policy.child("backoff")
     return RestartPolicy(
-        initial_seconds=backoff.integer("initialSeconds", 5, low=0),
+        initial_seconds=backoff.integer("initialSeconds", 1, low=0),
         max_seconds=backoff.integer("maxSeconds", 300, low=1),
         multiplier=backoff.integer("multiplier", 2, low=1),
         max_consecutive_failures=policy.integer("maxConsecutiveFailures", 0, low=0),

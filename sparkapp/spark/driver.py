@@ -22,7 +22,7 @@ from sparkapp.checkpoint.recovery import Recovery, TransactionControl, recover
 from sparkapp.checkpoint.retained import CheckpointRetainer, MemoryRetainedStore, RetainedStore
 from sparkapp.checkpoint.store import CheckpointStore
 from sparkapp.checkpoint.transaction_control import KafkaTransactionControl, leave_nothing_open
-from sparkapp.model.checkpoint import CheckpointDocument, Counters
+from sparkapp.model.checkpoint import CheckpointDocument
 from sparkapp.model.client_config import cluster_config, consumer_config, group_member_config, read_password
 from sparkapp.model.errors import CheckpointMissing, CheckpointRefused, KafkaAccessError
 from sparkapp.model.job import Job
@@ -39,6 +39,7 @@ from sparkapp.source.offset_committer import OffsetCommitter
 from sparkapp.source.offsets_initializer import starting_initializer
 from sparkapp.source.reader_schema import with_reader_schemas
 from sparkapp.spark import operator_state
+from sparkapp.spark.announcements import Announcements
 from sparkapp.spark.engine import MicroBatchEngine
 from sparkapp.spark.faults import VARIABLE, Faults
 from sparkapp.spark.preflight import check_kafka
@@ -82,8 +83,6 @@ class Driver:
         self._draining = threading.Event()
         self._engine: MicroBatchEngine | None = None
         self._checkpoint_id = 0
-        self._bad_records: int | None = None
-        """Records that had not parsed before this attempt; None once the operator has been told of more."""
 
     def drain(self) -> None:
         """Stop at the next completed checkpoint, or before the start has produced anything."""
@@ -142,7 +141,8 @@ class Driver:
             self._checkpoint_id, recovery.committed, recovery.aborted,
         )  # fmt: skip
         progress.recovered(recovery)
-        self._tell_recovery(recovery, reporter)
+        announcements = Announcements(job, reporter)
+        announcements.recovery(recovery)
         self._prepare_operator_state(recovery.document)
         retainer = self._retainer(recovery, reporter, stack)
         membership = self._membership(cluster, password, progress, reporter, stack)
@@ -169,7 +169,7 @@ class Driver:
             job, spark=session.result(), enumerator=enumerator, coordinator=coordinator, function=function,
             folder=self._around.folder, stateful_allowed=self._around.stateful_allowed,
             step=faults.step, hold=faults.hold,
-            completed=lambda completed, seconds: self._completed(completed, seconds, progress, reporter, retainer),
+            completed=lambda completed, seconds: self._completed(completed, seconds, progress, announcements, retainer),
         )  # fmt: skip
         if not self._run_engine(engine, coordinator, reporter, control):
             return
@@ -298,7 +298,7 @@ class Driver:
         completed: Completed,
         seconds: float,
         progress: Progress,
-        reporter: Reporter,
+        announcements: Announcements,
         retainer: CheckpointRetainer | None,
     ) -> None:
         document = completed.document
@@ -312,43 +312,7 @@ class Driver:
         progress.completed(completed, seconds)
         if retainer is not None:
             retainer.offer(document)
-        self._tell_bad_records(document.counters, reporter)
-
-    def _tell_bad_records(self, counters: Counters, reporter: Reporter) -> None:
-        """Once an attempt, at the first record that did not parse; from then on the numbers tell."""
-        bad = counters.records_skipped + counters.records_dead_lettered
-        if self._bad_records is not None and bad > self._bad_records:
-            self._bad_records = None
-            topic = self._job.spec.record_errors.dead_letter_topic
-            what = f"go to topic {topic}" if topic else "are left out"
-            message = f"records that do not parse {what}; their number is in status, {bad} since the job's first start"
-            reporter.event("RecordsDeadLettered" if topic else "RecordsSkipped", message, warning=True)
-
-    def _tell_recovery(self, recovery: Recovery, reporter: Reporter) -> None:
-        counters = recovery.document.counters
-        self._bad_records = counters.records_skipped + counters.records_dead_lettered
-        if recovery.aborted:
-            reporter.event(
-                "TransactionsAborted", f"{recovery.aborted} lingering transaction(s) of former attempts aborted"
-            )
-        if recovery.restored is not None:
-            LOG.info("%s", recovery.restored.describe())
-            reporter.event("RestoredFromCheckpoint", recovery.restored.describe())
-        elif recovery.first_start and self._job.spec.restore.checkpoint and self._job.spec.restore.nonce:
-            message = (
-                "this is the job's first start, there is no checkpoint to go back to; from here on a higher"
-                " spec.redeployNonce restores spec.restoreFrom"
-            )
-            reporter.event("RestoreIgnored", message, warning=True)
-        if recovery.edited:
-            LOG.warning("%s", recovery.edited)
-            reporter.event("StateEdited", recovery.edited, warning=True)
-        if recovery.lost:
-            ranges = ", ".join(f"{one.partition} [{one.start}, {one.stop})" for one in recovery.lost[:5])
-            reporter.event(
-                "TransactionsLost", "the broker had aborted pre-committed transactions; "
-                f"their source ranges are read and written again: {ranges}", warning=True,
-            )  # fmt: skip
+        announcements.bad_records(document.counters)
 
 
 def _import_late_ones() -> None:

@@ -26,6 +26,8 @@ HYPERKUBE_NAMES = (
     "kubectl",
     "helm",
 )
+# The compiler collects no garbage as long as it has this much memory; a person's own settings go first.
+_COMPILER_MEMORY = {name: os.environ.get(name, value) for name, value in {"GOGC": "off", "GOMEMLIMIT": "2GiB"}.items()}
 _NO_GO = "install Go 1.21 or newer and put it on PATH; it fetches the release that the sources ask for by itself"
 _MAJOR, _MINOR, _ = KUBERNETES_VERSION.removeprefix("v").split(".")
 
@@ -90,8 +92,7 @@ def build(program: GoProgram, settings: Settings, step: Step) -> Path:
     run(
         ["go", "build", "-v", *program.flags(), "-o", unfinished, "."],
         cwd=program.sources,
-        # More memory for less garbage collection in the compiler.
-        environment={"CGO_ENABLED": "0", "GOGC": os.environ.get("GOGC", "400"), "GOWORK": "off"},
+        environment={**_COMPILER_MEMORY, "CGO_ENABLED": "0", "GOWORK": "off"},
         log=log,
         hint="the build needs the Go module proxy and about 3 GB of disk; run the same command again to go on",
         on_line=count,

@@ -88,7 +88,7 @@ def test_defaults_fill_in_everything_that_has_one(api: ApiClient) -> None:
         "maxPollIntervalSeconds": 300,
     }  # fmt: skip
     assert spec["driver"] == {"coreRequest": "100m", "memory": "1g"}
-    assert spec["restartPolicy"]["backoff"] == {"initialSeconds": 5, "maxSeconds": 300, "multiplier": 2}
+    assert spec["restartPolicy"]["backoff"] == {"initialSeconds": 1, "maxSeconds": 300, "multiplier": 2}
 
 
 def test_scale_reads_and_writes_the_parallelism(api: ApiClient, unique: str) -> None:

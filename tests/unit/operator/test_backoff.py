@@ -13,7 +13,7 @@ from kafkasparkjob_operator.workload import RestartPolicy
 @pytest.mark.parametrize(
     ("policy", "pauses"),
     [
-        (RestartPolicy(), [5, 10, 20, 40, 80, 160, 300, 300]),
+        (RestartPolicy(), [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300]),
         (RestartPolicy(initial_seconds=1, max_seconds=10, multiplier=3), [1, 3, 9, 10]),
         (RestartPolicy(initial_seconds=7, multiplier=1), [7, 7, 7]),
         (RestartPolicy(initial_seconds=0), [0, 0, 0]),

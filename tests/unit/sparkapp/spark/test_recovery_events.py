@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from sparkapp.checkpoint.recovery import Recovery
-from sparkapp.checkpoint.store import MemoryStore
 from sparkapp.model.checkpoint import CheckpointDocument
 from sparkapp.model.job import Job, JobSpec, KafkaCluster, Sink, Source, Transform
 from sparkapp.model.partition import TopicPartition
 from sparkapp.model.split import KafkaPartitionSplit
-from sparkapp.spark.driver import Driver, Surroundings
+from sparkapp.spark.announcements import Announcements
 
 DOCUMENT = CheckpointDocument(job_uid="uid", attempt=2, checkpoint_id=7, created_at="", parallelism=1, prefix="p")
 LOST = KafkaPartitionSplit(TopicPartition("in", 0), 3, 9)
@@ -39,17 +37,13 @@ class Events(list[tuple[str, str, bool]]):
         ),
     ],
 )  # fmt: skip
-def test_events(tmp_path: Path, found: dict[str, Any], event: tuple[str, str, bool] | None) -> None:
+def test_events(found: dict[str, Any], event: tuple[str, str, bool] | None) -> None:
     spec = JobSpec(
         kafka=KafkaCluster(bootstrap_servers="b:1"), source=Source(topics=("in",), group_id="g"),
         transform=Transform(), sink=Sink(topic="out", transactional_id_prefix="p"),
     )  # fmt: skip
-    around = Surroundings(
-        store=MemoryStore(), write_report=lambda _: None, open_session=pytest.fail, close_session=lambda _: None,
-        folder=tmp_path, stateful_allowed=False, credentials=tmp_path,
-    )  # fmt: skip
-    driver = Driver(Job(namespace="n", name="job", uid="uid", generation=1, attempt=2, spec=spec), around)
+    job = Job(namespace="n", name="job", uid="uid", generation=1, attempt=2, spec=spec)
     values: dict[str, Any] = {"lost": (), "committed": 0, "aborted": 0, **found}
     events = Events()
-    driver._tell_recovery(Recovery(document=DOCUMENT, version="1", first_start=False, **values), events)  # type: ignore[arg-type]
+    Announcements(job, events).recovery(Recovery(document=DOCUMENT, version="1", first_start=False, **values))
     assert events == ([] if event is None else [event])

@@ -1,0 +1,86 @@
+"""kill -9 of the Python workers while they write: no new attempt, Spark tries their tasks again."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from sparkapp.model import names
+from sparkapp.model.deadline import Deadline
+from sparkapp.model.job import Transform
+from sparkapp.sink.transaction_client import TransactionClient
+from tests.integration.engine.conftest import LocalJobs
+from tests.support import visibility
+from tests.support.local_job import START_SECONDS, LocalJob, produce
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
+
+RECORDS = 3000
+_BATCH = "spark.sql.execution.arrow.maxRecordsPerBatch"
+SLOWLY = "SELECT key, value FROM source WHERE reflect('java.lang.Thread', 'sleep', 2L) = 'null'"
+"""Three seconds for a task's records, so that it can be met while it writes."""
+
+
+@pytest.fixture
+def tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tasks are tried four times, as in a cluster; local Spark gives up at the first failure unless it is told so."""
+    settings = {"spark.master": "local[2,4]", "spark.ui.enabled": "false", _BATCH: "100"}
+    # The file that makes a session one on Kubernetes has the last word about its master.
+    (tmp_path / names.SPARK_CONF_KEY).write_text(json.dumps(settings))
+    for name, value in (("KAFKASPARK_POD_IP", "127.0.0.1"), ("KUBERNETES_SERVICE_HOST", "nowhere")):
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "1")
+
+
+def test_python_workers_killed_while_they_write(
+    tried_again: None, local_job: LocalJobs, broker: str, client: TransactionClient
+) -> None:
+    job = local_job(transform=Transform(sql=SLOWLY))
+    prefix = job.spec.sink.transactional_id_prefix
+    produce(broker, job.spec.source.topics[0], 0, RECORDS)
+    job.start(alone=True)
+    begun = _await_open(client, prefix, job)
+    killed = _workers(job)
+    assert killed
+    for pid in killed:
+        os.kill(pid, signal.SIGKILL)
+    job.await_records_in(RECORDS)
+    ended = {row.transactional_id for row in client.list_transactions(prefix)}
+    assert begun <= ended, "the task that is tried again writes under the same ids"
+    assert not killed & _workers(job)
+    assert job.drain() == 0, job.log()
+    assert job.attempt == 1
+    assert visibility.open_transactions(client, prefix) == []
+    assert sorted(visibility.numbers(broker, job.spec.sink.topic)) == list(range(RECORDS))
+
+
+def _await_open(client: TransactionClient, prefix: str, job: LocalJob) -> set[str]:
+    """The ids under which something is open, once there is one."""
+    deadline = Deadline.after(START_SECONDS)
+    while not (begun := {row.transactional_id for row in client.list_transactions(prefix) if row.state.open}):
+        assert not deadline.expired, job.log()
+        time.sleep(0.02)
+    return begun
+
+
+def _workers(job: LocalJob) -> set[int]:
+    """Python workers of the attempt: forks of the daemon, which is another process of the same program."""
+    assert job.process is not None
+    session = job.process.pid  # type: ignore[attr-defined]
+    parents: dict[int, int] = {}
+    for folder in Path("/proc").iterdir():
+        if not folder.name.isdigit():
+            continue
+        try:
+            fields = (folder / "stat").read_text().rpartition(")")[2].split()
+            program = (folder / "cmdline").read_bytes()
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        if int(fields[3]) == session and b"worker_daemon" in program and fields[0] != "Z":
+            parents[int(folder.name)] = int(fields[1])
+    return {pid for pid, parent in parents.items() if parent in parents}
