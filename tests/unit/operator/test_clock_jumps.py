@@ -35,7 +35,7 @@ async def test_a_pause_after_a_failure_does_not_last_an_hour(jump: float) -> Non
 @pytest.mark.parametrize("jump", JUMPS)
 async def test_a_pause_is_kept_as_long_as_it_can_be_right(jump: float) -> None:
     """The jump comes first: the next pause is measured by the new clock, and as long as ever."""
-    bench = OperatorBench()
+    bench = OperatorBench(restartPolicy={"backoff": {"initialSeconds": 5}})
     await bench.run(1)
     bench.wait(jump)
     bench.driver_ends(1, FAILED)
