@@ -27,13 +27,13 @@ def volume(tmp_path: Path) -> Iterator[Volume]:
 
 def test_a_query_log_that_finds_no_room_is_rebuilt_when_there_is_some(volume: Volume) -> None:
     folder = volume.folder / "query"
-    rebuild(folder, job_uid="u", checkpoint_id=2, engine=EngineState(plan=2))
+    rebuild(folder, job_uid="u", checkpoint_id=2, engine=EngineState(plan=2), sources=1)
     volume.fill()
     with pytest.raises(VolumeFull, match=str(folder)):
         # What it deletes first makes room for some of the files: as many are needed as a volume has blocks.
-        rebuild(folder, job_uid="u" * 2, checkpoint_id=3, engine=EngineState(3, _long_metadata()))
+        rebuild(folder, job_uid="u" * 2, checkpoint_id=3, engine=EngineState(3, _long_metadata()), sources=1)
     volume.free()
-    rebuild(folder, job_uid="u", checkpoint_id=3, engine=ENGINE)
+    rebuild(folder, job_uid="u", checkpoint_id=3, engine=ENGINE, sources=1)
     assert read_metadata(folder, 2) == ENGINE.metadata
 
 
@@ -65,7 +65,7 @@ def test_a_place_that_cannot_be_written_at_all_is_told_apart(tmp_path: Path) -> 
         FileStore(tmp_path / "missing" / "state").write("a", expected="0")
     assert type(caught.value) is VolumeUnusable
     with pytest.raises(VolumeUnusable):
-        rebuild(tmp_path / "file", job_uid="u", checkpoint_id=1, engine=ENGINE)
+        rebuild(tmp_path / "file", job_uid="u", checkpoint_id=1, engine=ENGINE, sources=1)
 
 
 def _long_metadata() -> str:
