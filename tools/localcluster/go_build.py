@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
 import shutil
 import subprocess
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -79,24 +81,33 @@ def build(program: GoProgram, settings: Settings, step: Step) -> Path:
     if shutil.which("go") is None:
         raise SetupError("the program go is not on this machine", hint=_NO_GO)
     built.parent.mkdir(parents=True, exist_ok=True)
-    log = settings.logs / f"build-{program.name}.log"
     unfinished = built.with_suffix(".unfinished")
-    packages = _count_packages(program)
-    compiled = 0
+    packages = compiled = 0
 
     def count(_line: str) -> None:
         nonlocal compiled
         compiled += 1
-        step.detail = f"package {min(compiled, packages)} of {packages}" if packages else ""
+        step.detail = f"package {min(compiled, packages)} of {packages}" if packages else f"package {compiled}"
 
-    run(
-        ["go", "build", "-v", *program.flags(), "-o", unfinished, "."],
-        cwd=program.sources,
-        environment={**_COMPILER_MEMORY, "CGO_ENABLED": "0", "GOWORK": "off"},
-        log=log,
-        hint="the build needs the Go module proxy and about 3 GB of disk; run the same command again to go on",
-        on_line=count,
-    )
+    def go(command: str, *arguments: str | Path) -> None:
+        run(
+            ["go", command, *arguments],
+            cwd=program.sources,
+            environment={**_COMPILER_MEMORY, "CGO_ENABLED": "0", "GOWORK": "off"},
+            log=settings.logs / f"{command}-{program.name}.log",
+            hint="the build needs the Go module proxy and about 3 GB of disk; run the same command again to go on",
+            on_line=count if command == "build" else None,
+        )
+
+    if (program.sources / "go.sum").exists():
+        # Minutes of network, many modules at a time; and meanwhile what needs none of them.
+        with ThreadPoolExecutor(1, thread_name_prefix="go-mod-download") as beside:
+            fetching = beside.submit(go, "mod", "download")
+            go("build", "-v", *program.flags(), "std")
+            with contextlib.suppress(SetupError):
+                fetching.result()  # what is missing the build fetches, or says why it cannot
+    packages = _count_packages(program)
+    go("build", "-v", *program.flags(), "-o", unfinished, ".")
     unfinished.replace(built)
     return built
 
