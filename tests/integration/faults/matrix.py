@@ -55,24 +55,17 @@ _OF_EXECUTORS = (Moment.AFTER_BEGIN, *IN_A_CHECKPOINT)
 _OF_A_TASK = (*TaskMoment, Moment.BEFORE_FLUSH)
 
 MATRIX: Mapping[Fault, Row] = {
-    Fault.BROKER: Row(EVERY, (TaskMoment.PRODUCED, Moment.AFTER_WRITE)),
-    Fault.TRANSACTION_COORDINATOR: Row(EVERY, (TaskMoment.PRODUCED, Moment.AFTER_WRITE)),
+    Fault.BROKER: Row(EVERY, (TaskMoment.PRODUCED,)),
+    Fault.TRANSACTION_COORDINATOR: Row(EVERY, (Moment.AFTER_WRITE,)),
     Fault.GROUP_COORDINATOR: Row(EVERY, (TaskMoment.PRODUCED,)),
-    Fault.NETWORK: Row(_OF_EXECUTORS, (TaskMoment.BEGUN, TaskMoment.PRODUCED, Moment.AFTER_COMMITS)),
+    Fault.NETWORK: Row(_OF_EXECUTORS, (TaskMoment.PRODUCED, Moment.AFTER_COMMITS)),
     Fault.NETWORK_LONG: Row((Moment.AFTER_BEGIN, *_OF_A_TASK), (TaskMoment.PRODUCED,)),
     Fault.EXECUTOR_SUPERSEDED: Row(
-        IN_A_CHECKPOINT,
-        (TaskMoment.BEGUN, TaskMoment.PRODUCED, Moment.AFTER_FLUSH, Moment.AFTER_WRITE, Moment.BETWEEN_COMMITS),
+        IN_A_CHECKPOINT, (TaskMoment.PRODUCED, Moment.AFTER_FLUSH, Moment.BETWEEN_COMMITS)
     ),
-    Fault.CLOCK_AHEAD: Row(EVERY, (Moment.AFTER_CLAIM, Moment.AFTER_FLUSH)),
-    Fault.CLOCK_BACK: Row(EVERY, (Moment.AFTER_BEGIN, Moment.AFTER_WRITE)),
-    Fault.DISK: Row(
-        EVERY,
-        (
-            Moment.AFTER_CLAIM, Moment.AFTER_BEGIN, TaskMoment.PRODUCED, Moment.AFTER_FLUSH, Moment.AFTER_WRITE,
-            Moment.AFTER_COMMITS,
-        ),
-    ),
+    Fault.CLOCK_AHEAD: Row(EVERY, (Moment.AFTER_FLUSH,)),
+    Fault.CLOCK_BACK: Row(EVERY, (Moment.AFTER_BEGIN,)),
+    Fault.DISK: Row(EVERY, (Moment.AFTER_BEGIN, TaskMoment.PRODUCED, Moment.AFTER_WRITE)),
 }  # fmt: skip
 
 
@@ -94,8 +87,8 @@ class Cell(NamedTuple):
 
 def cells() -> Iterator[Cell]:
     """Every one; of those that always run the changes of parallelism take turns."""
+    turns = cycle(TO)
     for fault, row in MATRIX.items():
-        turns = cycle(TO)
         for moment in row.moments:
             chosen = next(turns) if moment in row.always else ""
             for change in TO:
