@@ -69,11 +69,11 @@ def streams() -> list[Stream]:
     apart = (_ENGINE, _FAULTS, _KUBEAPI, _PROTOCOL)
     return [
         *(Stream(f"engine-{number}", files, nice=True) for number, files in enumerate(dealt, 1)),
-        Stream("faults", [_FAULTS]),
-        Stream("kubernetes", [_KUBEAPI]),
         Stream("parts", ["tests/integration", *(f"--ignore={folder}" for folder in apart)]),
         Stream("protocol", [_PROTOCOL]),
         Stream("units", ["tests/unit", "tests/property", "tests/conformance"]),
+        Stream("kubernetes", [_KUBEAPI]),
+        Stream("faults", [_FAULTS]),
     ]
 
 
