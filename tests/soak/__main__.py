@@ -34,7 +34,7 @@ def main() -> int:
     parser.add_argument("--workers", type=int, default=3, help="schedules at a time")
     parser.add_argument("--bootstrap", help="an existing broker; without it one is started")
     parser.add_argument("--break-every", type=float, metavar="SECONDS", help="kill or freeze the broker so often")
-    parser.add_argument("--matrix", action="store_true", help="the whole fault matrix, some half an hour")
+    parser.add_argument("--matrix", action="store_true", help="the whole fault matrix")
     parser.add_argument("--only", default="", metavar="WORDS", help="of the matrix: cells whose names match")
     options = parser.parse_args()
     if options.matrix:
