@@ -28,7 +28,10 @@ _PAUSE = 0.1
 _LOOK_SECONDS = 3.0
 _REQUEST_SECONDS = 6.0
 """For one answer of a partition's leader; one that has died does not give any, and librdkafka waits for it."""
-_NO_ANSWER = frozenset({KafkaError._TIMED_OUT, KafkaError.REQUEST_TIMED_OUT, KafkaError._TRANSPORT})
+_NO_ANSWER = frozenset(
+    # The last one: librdkafka has found no leader at all, which an election, or a broker that was fenced, soon changes.
+    {KafkaError._TIMED_OUT, KafkaError.REQUEST_TIMED_OUT, KafkaError._TRANSPORT, KafkaError._NOENT}
+)
 _LEADER_MOVES = frozenset(
     {
         KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE, KafkaError.FENCED_LEADER_EPOCH,

@@ -53,7 +53,7 @@ def patiently(ask: Callable[[], Answer]) -> Answer:
     for _ in range(_TRIES):
         try:
             return ask()
-        except (KafkaSparkJobError, KafkaException, AssertionError):
+        except (KafkaSparkJobError, KafkaException, AssertionError, TimeoutError):
             time.sleep(1)
     return ask()
 

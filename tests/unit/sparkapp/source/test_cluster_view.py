@@ -60,7 +60,7 @@ def test_a_leader_that_died_before_it_answered_is_asked_again(view: KafkaCluster
     assert admin.refreshed == ["in"], "librdkafka would ask the same leader again"
 
 
-@pytest.mark.parametrize("code", [KafkaError._TIMED_OUT, KafkaError.FENCED_LEADER_EPOCH])
+@pytest.mark.parametrize("code", [KafkaError._TIMED_OUT, KafkaError.FENCED_LEADER_EPOCH, KafkaError._NOENT])
 def test_a_leader_that_died_or_moved_is_looked_for(view: KafkaClusterView, code: int) -> None:
     admin = view._admin = Admin([21], failure=KafkaError(code))
     assert view.latest([PARTITION]) == {PARTITION: 21}
