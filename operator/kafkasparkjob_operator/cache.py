@@ -19,8 +19,12 @@ _METADATA = ("namespace", "name", "uid", "generation", "resourceVersion", "creat
 class Cache:
     """Jobs, their pods and their reports, as last seen.
 
-    Called by the handlers (writes), the reconciler (reads, and writes what a live look showed) and the metrics. It may
-    be behind; therefore nothing is created or deleted by it, and a status is written only at the version that was read.
+    Called by the handlers (writes), the reconciler (reads, and writes what a live look or a write's answer showed) and
+    the metrics. It may be behind; therefore nothing is created or deleted by it, and a status is written only at the
+    version that was read.
+
+    It never goes back: an answer that was under way while a watch told something newer must not replace it, for the
+    watch tells nothing twice. Versions are opaque, so which of the two is newer is not asked: the watch's stays.
     """
 
     def __init__(self) -> None:
@@ -28,6 +32,7 @@ class Cache:
         self._pods: dict[JobKey, dict[str, PodView]] = {}
         self._reports: dict[JobKey, Mapping[str, Any]] = {}
         self._ended: dict[JobKey, PodView] = {}
+        self._told: dict[JobKey, int] = {}
         self._claims = PrefixClaims()
 
     def __len__(self) -> int:
@@ -37,10 +42,46 @@ class Cache:
     def keys(self) -> list[JobKey]:
         return list(self._jobs)
 
+    def told(self, key: JobKey) -> int:
+        """How often a watch has changed what is known of the job; for :meth:`put_look`."""
+        return self._told.get(key, 0)
+
+    def put_look(
+        self, body: Mapping[str, Any], pods: Iterable[PodView], report: Mapping[str, Any] | None, *, since: int
+    ) -> bool:
+        """What a live look showed; it also heals what no watch told of.
+
+        :param since: :meth:`told` when the look began.
+        :returns: False where a watch has told something meanwhile: nothing is taken then, look again.
+        """
+        key = _key(body)
+        if self.told(key) != since:
+            return False
+        self._keep_job(key, body)
+        self._pods[key] = {pod.uid: pod for pod in pods}
+        if report is not None:
+            self._keep_report(key, report)
+        return True
+
+    def put_answer(self, body: Mapping[str, Any], *, instead_of: str) -> None:
+        """The job as a write of ours left it.
+
+        :param instead_of: :meth:`version` when the write began; where a watch has told another one since, that stays.
+        """
+        key = _key(body)
+        if self.version(key) == instead_of:
+            self._keep_job(key, body)
+
     def put_job(self, body: Mapping[str, Any]) -> JobKey:
+        """The watch told of it."""
+        key = _key(body)
+        self._tell(key)
+        self._keep_job(key, body)
+        return key
+
+    def _keep_job(self, key: JobKey, body: Mapping[str, Any]) -> None:
         """Kept as text without managed fields: a tenth of the memory of the object tree."""
         meta = body["metadata"]
-        key = JobKey(meta["namespace"], meta["name"])
         slim = {
             "metadata": {name: meta[name] for name in _METADATA if name in meta},
             "spec": body.get("spec") or {},
@@ -48,13 +89,22 @@ class Cache:
         }
         self._jobs[key] = (str(meta.get("resourceVersion", "")), json.dumps(slim, separators=(",", ":")).encode())
         self._claims.put(key, claim_of(body))
-        return key
 
     def prefix_rival(self, key: JobKey) -> JobKey | None:
         """An older job with the same transactional id prefix on the same Kafka cluster."""
         return self._claims.older_claimant(key)
 
     def drop_job(self, key: JobKey) -> None:
+        """The watch told that it is gone."""
+        self._tell(key)
+        self._drop(key)
+
+    def forget(self, key: JobKey) -> None:
+        """A look found no such job."""
+        self._drop(key)
+        self._told.pop(key, None)
+
+    def _drop(self, key: JobKey) -> None:
         self._claims.drop(key)
         for part in (self._jobs, self._pods, self._reports, self._ended):
             part.pop(key, None)
@@ -64,6 +114,7 @@ class Cache:
         return self._jobs.get(key, ("", b""))[0]
 
     def put_pod(self, key: JobKey, pod: PodView) -> None:
+        self._tell(key)
         self._pods.setdefault(key, {})[pod.uid] = pod
         if pod.finished and pod.role == names.ROLE_DRIVER:
             self._ended[key] = pod
@@ -73,21 +124,26 @@ class Cache:
         return self._ended.get(key)
 
     def drop_pod(self, key: JobKey, uid: str) -> None:
+        self._tell(key)
         pods = self._pods.get(key)
         if pods is not None:
             pods.pop(uid, None)
             if not pods:
                 del self._pods[key]
 
-    def replace_pods(self, key: JobKey, pods: Iterable[PodView]) -> None:
-        """What a live look showed: it also heals a deletion that no watch told of."""
-        self._pods[key] = {pod.uid: pod for pod in pods}
-
     def put_report(self, key: JobKey, body: Mapping[str, Any]) -> None:
+        self._tell(key)
+        self._keep_report(key, body)
+
+    def _keep_report(self, key: JobKey, body: Mapping[str, Any]) -> None:
         self._reports[key] = {"data": body.get("data") or {}}
 
     def drop_report(self, key: JobKey) -> None:
+        self._tell(key)
         self._reports.pop(key, None)
+
+    def _tell(self, key: JobKey) -> None:
+        self._told[key] = self._told.get(key, 0) + 1
 
     def job(self, key: JobKey) -> JobResource | None:
         found = self._jobs.get(key)
@@ -102,3 +158,8 @@ class Cache:
         if job is None:
             return None
         return Observation(job=job, pods=tuple(self._pods.get(key, {}).values()), report=self.report(key, job.identity))
+
+
+def _key(body: Mapping[str, Any]) -> JobKey:
+    meta = body["metadata"]
+    return JobKey(meta["namespace"], meta["name"])

@@ -139,6 +139,7 @@ class Reconciler:
         return observation, plan(observation, self._now()) if observation is not None else Plan()
 
     async def _look(self, key: JobKey) -> Observation | None:
+        told = self._cache.told(key)
         body, config_maps = await asyncio.gather(self._cluster.get_job(key), self._cluster.list_config_maps(key))
         if body is None:
             return None
@@ -150,13 +151,13 @@ class Reconciler:
         # Pods last: one that the status speaks of is then never taken for missing.
         pods = await self._cluster.list_pods(key)
         self._monitor.looked(key, str(body["metadata"].get("resourceVersion", "")))
-        self._cache.put_job(body)
-        self._cache.replace_pods(key, filter(None, map(pod_view, pods)))
-        report = names.report_config_map(key.name)
-        for config_map in config_maps:
-            if config_map["metadata"]["name"] == report:
-                self._cache.put_report(key, config_map)
-        self._looked_at[key] = time.monotonic()
+        named = names.report_config_map(key.name)
+        report = next((one for one in config_maps if one["metadata"]["name"] == named), None)
+        if self._cache.put_look(body, filter(None, map(pod_view, pods)), report, since=told):
+            self._looked_at[key] = time.monotonic()
+        else:
+            # What the watch has told is queued already, and is then looked at live.
+            self._looked_at.pop(key, None)
         return live_observation(
             body,
             pods,
@@ -209,13 +210,14 @@ class Reconciler:
                 self._queue.add_after(key, left)
                 return
         self._written_at[key] = moment
+        cached = self._cache.version(key)
         body = await self._executor.guard().patch_status(key, patch, resource_version=job.resource_version)
         if body is not None:
-            self._cache.put_job(body)
+            self._cache.put_answer(body, instead_of=cached)
 
     def _forget(self, key: JobKey) -> None:
         self._looked_at.pop(key, None)
         self._written_at.pop(key, None)
-        self._cache.drop_job(key)
+        self._cache.forget(key)
         self._monitor.forget(key)
         self._queue.forget(key)

@@ -17,7 +17,7 @@ from confluent_kafka import KafkaError
 from sparkapp.model.errors import KafkaSparkJobError, KafkaUnreachable, PreCommitFailed, TransactionError
 from sparkapp.model.partition import TopicPartition
 from sparkapp.native.broker_errors import BrokerErrors
-from sparkapp.native.kafka_errors import MEANING, error_of
+from sparkapp.native.kafka_errors import COORDINATOR_MOVES, MEANING, error_of
 from sparkapp.native.output_batch import OutputBatch
 
 SLICE = 0.5
@@ -83,7 +83,9 @@ class CheckedProducer(ABC):
         """See :meth:`sparkapp.native.interface.BatchProducer.send_offsets`."""
         call = partial(self._send_offsets, dict(offsets), group_id, metadata)
         doing = f"adding offsets of group {group_id}"
-        self._watched(partial(self._in_slices, call, timeout, doing), timeout + 2 * SLICE, doing)
+        # In one piece: librdkafka gives the transaction up when the time of this call is over, and no later call can
+        # go on with it. A slice would make every coordinator that is slower than it a failed task.
+        self._in_slices(partial(self._watched, call, doing), timeout, doing, slice_seconds=None)
 
     def flush(self, timeout: float) -> int:
         """See :meth:`sparkapp.native.interface.BatchProducer.flush`."""
@@ -119,27 +121,35 @@ class CheckedProducer(ABC):
         self._in_slices(partial(self._step, "abort_transaction"), timeout, "aborting the transaction")
         self._take_deliveries()
 
-    def _in_slices(self, call: Callable[[float], None], timeout: float, doing: str) -> None:
-        """Makes a call that goes on where it timed out, until it succeeds, fails, or the deadline passes."""
+    def _in_slices(
+        self, call: Callable[[float], None], timeout: float, doing: str, *, slice_seconds: float | None = SLICE
+    ) -> None:
+        """Makes a call until it succeeds, fails, or the deadline passes.
+
+        :param slice_seconds: for one that goes on where it timed out; None for one whose time-out is its end.
+        """
         deadline = time.monotonic() + timeout
         while True:
+            left = max(0.001, deadline - time.monotonic())
             try:
-                call(max(0.001, min(SLICE, deadline - time.monotonic())))
+                call(left if slice_seconds is None else min(slice_seconds, left))
             except ClientFailure as failure:
                 self._look_at_errors()
                 self._errors.raise_final(doing)
-                if not failure.is_retriable and failure.code != KafkaError._TIMED_OUT:
-                    raise self._translated(failure, doing) from None
-                if time.monotonic() >= deadline:
+                timed_out = failure.code == KafkaError._TIMED_OUT
+                if (failure.is_retriable or (timed_out and slice_seconds)) and time.monotonic() < deadline:
+                    if not timed_out:
+                        time.sleep(_BACKOFF)  # the broker asked to come again, and there is nothing to wait for
+                elif failure.is_retriable or timed_out or failure.code in COORDINATOR_MOVES:
                     text = f"{doing}: no success in {timeout:g} s: {failure.text}"
                     raise self._errors.explain(text, KafkaUnreachable) from None
-                if failure.code != KafkaError._TIMED_OUT:
-                    time.sleep(_BACKOFF)  # the broker asked to come again, and there is nothing to wait for
+                else:
+                    raise self._translated(failure, doing) from None
             else:
                 self._errors.forget()
                 return
 
-    def _watched(self, work: Callable[[], None], seconds: float, doing: str) -> None:
+    def _watched(self, call: Callable[[float], None], doing: str, seconds: float) -> None:
         """Makes a call that librdkafka may not come back from, whatever time it was given.
 
         It waits for the group's coordinator as it remembers it. Once a metadata answer has left that broker out (it was
@@ -150,7 +160,7 @@ class CheckedProducer(ABC):
 
         def run() -> None:
             try:
-                work()
+                call(seconds)
             except BaseException as error:
                 ended.put(error)
             else:
@@ -158,10 +168,10 @@ class CheckedProducer(ABC):
 
         threading.Thread(target=run, name="send-offsets", daemon=True).start()
         try:
-            error = ended.get(timeout=seconds)
+            error = ended.get(timeout=seconds + 2 * SLICE)
         except Empty:
             self._abandoned = True
-            raise KafkaUnreachable(f"{doing}: the client gives no answer for {seconds:g} s") from None
+            raise KafkaUnreachable(f"{doing}: the client gives no answer for {round(seconds, 1):g} s") from None
         if error is not None:
             raise error
 

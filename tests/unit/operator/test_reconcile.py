@@ -169,3 +169,52 @@ async def test_a_worker_outlives_what_one_job_does_to_it(monkeypatch: pytest.Mon
     bench.queue.add(KEY)
     await asyncio.wait_for(looked.wait(), 1)
     worker.cancel()
+
+
+@pytest.mark.parametrize("call", ["list_pods", "patch_status"])
+async def test_an_edit_that_the_watch_tells_before_an_older_answer_arrives_is_not_forgotten(
+    bench: OperatorBench, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    """The watch tells it once: what was under way then must not put the former resource in its place."""
+    watch(bench)
+    answer = getattr(bench.kubernetes, call)
+
+    async def edit_meanwhile(*arguments: Any, **named: Any) -> Any:
+        answered = await answer(*arguments, **named)
+        monkeypatch.setattr(bench.kubernetes, call, answer)
+        bench.kubernetes.edit_job(KEY, suspend=True)
+        watch(bench)
+        return answered
+
+    monkeypatch.setattr(bench.kubernetes, call, edit_meanwhile)
+    if call == "list_pods":
+        bench.reconciler.forget_looks()
+    else:
+        bench.report(1, checkpoint_id=11, checkpoint_time="2026-11-21T12:00:00Z")
+        watch(bench)
+    await bench.reconciler.reconcile(KEY)  # what looks or writes, and is overtaken
+    await bench.reconciler.reconcile(KEY)  # what the watch has queued
+    assert bench.status["state"] == "Suspending"
+
+
+async def test_a_pod_that_goes_during_a_look_does_not_come_back(
+    bench: OperatorBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watch(bench)
+    bench.reconciler.forget_looks()
+    listed = bench.kubernetes.list_pods
+
+    async def gone_meanwhile(key: Any) -> Any:
+        pods = await listed(key)
+        monkeypatch.setattr(bench.kubernetes, "list_pods", listed)
+        for pod in pods:
+            del bench.kubernetes.objects["Pod", "team", pod["metadata"]["name"]]
+            bench.cache.drop_pod(KEY, pod["metadata"]["uid"])
+        return pods
+
+    monkeypatch.setattr(bench.kubernetes, "list_pods", gone_meanwhile)
+    await bench.reconciler.reconcile(KEY)
+    await bench.reconciler.reconcile(KEY)
+    seen = bench.cache.observe(KEY)
+    assert seen is not None
+    assert seen.pods == ()
