@@ -19,10 +19,11 @@ def broker_at(bootstrap: str | None, *, overrides: Mapping[str, str] | None = No
         yield bootstrap
         return
     from localcluster.kafka import Broker
+    from localcluster.kafka_distribution import THROUGHPUT
 
     with (
         tempfile.TemporaryDirectory() as directory,
-        Broker.ephemeral(Path(directory), heap="1g", overrides=overrides) as broker,
+        Broker.ephemeral(Path(directory), heap="1g", options=THROUGHPUT, overrides=overrides) as broker,
     ):
         yield broker.bootstrap
 

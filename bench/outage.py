@@ -7,12 +7,11 @@ import threading
 import time
 import uuid
 from collections.abc import Mapping
-from types import TracebackType
-from typing import Self
 
 from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
+from demo.background import Background
 from demo.loader import PacedLoader
 from demo.watch import TimedOut
 from tests.support.job_site import numbered
@@ -54,13 +53,14 @@ def partitions_of(client: Consumer | AdminClient, topic: str) -> list[int]:
     raise TimedOut(f"topic {topic} has no leaders")
 
 
-class Downstream:
+class Downstream(Background):
     """A read_committed reader that notes when it got which offsets; a context manager.
 
     Offsets tell whose a record is; its timestamp does not, for a job may pass on the source's.
     """
 
     def __init__(self, bootstrap: str, topic: str) -> None:
+        super().__init__("downstream")
         self._consumer = Consumer(
             {
                 "bootstrap.servers": bootstrap,
@@ -75,18 +75,8 @@ class Downstream:
         self._arrivals: list[tuple[float, Offsets]] = []
         self._failure = ""
         self._changed = threading.Condition()
-        self._closed = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="downstream", daemon=True)
 
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._closed.set()
-        self._thread.join(timeout=10)
+    def _close(self) -> None:
         self._consumer.close()
 
     def arrivals(self, since: float) -> list[float]:
@@ -115,7 +105,7 @@ class Downstream:
 
     def _run(self) -> None:
         try:
-            while not self._closed.is_set():
+            while not self._ending.is_set():
                 self._poll()
         except Exception as error:  # told by whoever waits
             with self._changed:
@@ -138,29 +128,18 @@ class Downstream:
                 self._changed.notify_all()
 
 
-class StableOffsets:
+class StableOffsets(Background):
     """Samples of a topic's last stable offsets and high watermarks; a context manager."""
 
     def __init__(self, bootstrap: str, topic: str) -> None:
+        super().__init__("stable offsets", end_seconds=40)
         self._admin = AdminClient({"bootstrap.servers": bootstrap, "client.id": "kafkaspark-bench"})
         self._asked = {
             TopicPartition(topic, number): OffsetSpec.latest() for number in partitions_of(self._admin, topic)
         }
         self._samples: list[tuple[float, Offsets, Offsets]] = []
         self._changed = threading.Condition()
-        self._closed = threading.Event()
         self._failure = ""
-        self._thread = threading.Thread(target=self._run, name="stable offsets", daemon=True)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._closed.set()
-        self._thread.join(timeout=40)
 
     def samples(self, since: float) -> list[tuple[float, Offsets, Offsets]]:
         """Moment, last stable offsets and high watermarks, oldest first."""
@@ -203,7 +182,7 @@ class StableOffsets:
                 self._changed.wait(left)
 
     def _run(self) -> None:
-        while not self._closed.is_set():
+        while not self._ending.is_set():
             try:
                 # In this order: what is written in between looks like no hold, never like one.
                 ends = self._ends(IsolationLevel.READ_UNCOMMITTED)
@@ -216,7 +195,7 @@ class StableOffsets:
                 with self._changed:
                     self._samples.append((time.time(), stable, ends))
                     self._changed.notify_all()
-            self._closed.wait(_BETWEEN_SAMPLES)
+            self._ending.wait(_BETWEEN_SAMPLES)
 
     def _ends(self, level: IsolationLevel) -> Offsets:
         futures = self._admin.list_offsets(self._asked, isolation_level=level, request_timeout=30)

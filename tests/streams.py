@@ -7,6 +7,7 @@ all of them passed.
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -35,19 +36,31 @@ class Stream:
     what: list[str]
     nice: bool = False
     process: subprocess.Popen[bytes] | None = None
+    cost: str = ""
+    """Time by the clock and of CPU, everything that it started included, once it has ended."""
 
     @property
     def log(self) -> Path:
         return ARTIFACTS / f"{self.name}.log"
 
     def start(self) -> None:
+        self._began = time.monotonic()
         command = [*(["nice", "-n", "5"] if self.nice else []), sys.executable, "-m", "pytest", "-q", *self.what]
         with self.log.open("wb") as output:
             self.process = subprocess.Popen(command, cwd=ROOT, stdout=output, stderr=subprocess.STDOUT)
 
     @property
     def status(self) -> int | None:
-        return self.process.poll() if self.process is not None else None
+        if self.process is None:
+            return None
+        if self.process.returncode is None:
+            # Popen's own way does not tell what the process has used.
+            pid, status, used = os.wait4(self.process.pid, os.WNOHANG)
+            if pid:
+                self.process.returncode = os.waitstatus_to_exitcode(status)
+                seconds = time.monotonic() - self._began
+                self.cost = f"{seconds:.0f} s, {used.ru_utime + used.ru_stime:.0f} s of CPU"
+        return self.process.returncode
 
     @property
     def progress(self) -> str:
@@ -93,7 +106,7 @@ def main() -> int:
             told = time.monotonic()
             print(f"[{told - began:5.0f} s] " + ", ".join(one.progress for one in every), flush=True)
     for one in every:
-        print(f"\n== {one.name}: {' '.join(one.what)}\n{one.report()}", flush=True)
+        print(f"\n== {one.name}: {' '.join(one.what)}\n{one.report()}\n{one.cost}", flush=True)
     return int(any(one.status for one in every))
 
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterable
-from types import TracebackType
-from typing import Self
 
 from confluent_kafka import KafkaError, Message, Producer
 
+from demo.background import Background
 from demo.data import SourceRecord
 from localcluster.errors import SetupError
 
@@ -19,7 +18,7 @@ _RESERVE_SECONDS = 60.0
 """The pace falls so that what is left always lasts this long: data comes in until somebody says :meth:`hurry`."""
 
 
-class PacedLoader:
+class PacedLoader(Background):
     """Produces records in a thread of its own; a context manager. An idempotent producer: each record is stored once.
 
     :param total: how many records there are.
@@ -27,12 +26,12 @@ class PacedLoader:
     """
 
     def __init__(self, bootstrap: str, topic: str, records: Iterable[SourceRecord], *, total: int, rate: float) -> None:
+        super().__init__("loader", end_seconds=30)
         self._topic = topic
         self._records = records
         self._total = total
         self._rate = rate
         self._hurry = threading.Event()
-        self._stop = threading.Event()
         self._sent = 0
         self._failures: list[str] = []
         self._producer = Producer(
@@ -47,7 +46,6 @@ class PacedLoader:
                 "queue.buffering.max.messages": 200_000,
             }
         )
-        self._thread = threading.Thread(target=self._run, name="loader", daemon=True)
 
     @property
     def sent(self) -> int:
@@ -71,16 +69,8 @@ class PacedLoader:
             raise SetupError(f"the broker did not take {len(self._failures)} records: {self._failures[0]}")
         return self._sent
 
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._stop.set()
+    def _wake(self) -> None:
         self._hurry.set()
-        self._thread.join(timeout=30)
 
     def _run(self) -> None:
         due = time.monotonic()
@@ -88,7 +78,7 @@ class PacedLoader:
             for record in self._records:
                 if self._sent % _SLICE == 0:
                     self._producer.poll(0)
-                    if self._stop.is_set():
+                    if self._ending.is_set():
                         return
                     self._hurry.wait(max(0.0, due - time.monotonic()))
                     rate = min(self._rate, max(1, self._total - self._sent) / _RESERVE_SECONDS)

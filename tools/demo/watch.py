@@ -8,9 +8,8 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Self
 
+from demo.background import Background
 from demo.kubectl import Kubectl, Object
 from localcluster.errors import SetupError
 
@@ -30,7 +29,7 @@ class TimedOut(SetupError):
     """Something did not become true in time."""
 
 
-class Watch:
+class Watch(Background):
     """The objects of one kind, kept up to date by ``kubectl get --watch`` in the background; a context manager.
 
     :param kubectl: with the namespace of the objects.
@@ -38,28 +37,17 @@ class Watch:
     """
 
     def __init__(self, kubectl: Kubectl, kind: str, selection: str) -> None:
+        super().__init__(f"watch {kind} {selection}")
         self._kubectl = kubectl
-        self._what = f"{kind} {selection}"
         self._arguments = ("get", kind, selection, "--watch", "--output-watch-events", "--output=json")
         self._objects: dict[str, Object] = {}
         self._seen: list[Seen] = []
         self._changed = threading.Condition()
-        self._closed = threading.Event()
         self._process: subprocess.Popen[str] | None = None
-        self._thread = threading.Thread(target=self._follow, name=f"watch {self._what}", daemon=True)
 
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._closed.set()
-        process = self._process
-        if process is not None:
-            process.kill()
-        self._thread.join(timeout=10)
+    def _wake(self) -> None:
+        if self._process is not None:
+            self._process.kill()
 
     @property
     def objects(self) -> Objects:
@@ -87,22 +75,22 @@ class Watch:
                 self._changed.wait(left)
             return dict(self._objects)
 
-    def _follow(self) -> None:
+    def _run(self) -> None:
         # The API server ends every watch after half an hour or more; a new one begins with what exists then.
-        while not self._closed.is_set():
+        while not self._ending.is_set():
             self._process = subprocess.Popen(
                 self._kubectl.command(*self._arguments), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL, text=True, env=self._kubectl.process_environment(),
             )  # fmt: skip
             assert self._process.stdout is not None
-            if self._closed.is_set():
+            if self._ending.is_set():
                 self._process.kill()
             with self._changed:
                 self._objects.clear()
             for line in self._process.stdout:  # one event a line
                 self._apply(json.loads(line))
             self._process.wait()
-            self._closed.wait(0.2)
+            self._ending.wait(0.2)
 
     def _apply(self, event: Object) -> None:
         found = event["object"]

@@ -30,6 +30,18 @@ HYPERKUBE_NAMES = (
 )
 # The compiler collects no garbage as long as it has this much memory; a person's own settings go first.
 _COMPILER_MEMORY = {name: os.environ.get(name, value) for name, value in {"GOGC": "off", "GOMEMLIMIT": "2GiB"}.items()}
+# What the cluster does all day. The rest is compiled without optimisation, which takes two fifths of the time less.
+_OPTIMISED = (
+    "std",
+    "golang.org/x/...",
+    "google.golang.org/...",
+    "go.etcd.io/...",
+    "k8s.io/apimachinery/...",
+    "k8s.io/apiserver/...",
+    "sigs.k8s.io/...",
+    "github.com/fxamacker/...",
+    "github.com/json-iterator/...",
+)
 _NO_GO = "install Go 1.21 or newer and put it on PATH; it fetches the release that the sources ask for by itself"
 _MAJOR, _MINOR, _ = KUBERNETES_VERSION.removeprefix("v").split(".")
 
@@ -45,7 +57,8 @@ class GoProgram:
     def flags(self) -> list[str]:
         """Flags of ``go build``: no debug information, which takes a tenth of the time and half of the size."""
         sets = [f"-X {variable}={value}" for variable, value in self.variables]
-        return ["-trimpath", "-gcflags=all=-dwarf=false", f"-ldflags={' '.join(['-s', '-w', *sets])}"]
+        compiled = ["-gcflags=all=-dwarf=false -N -l", *(f"-gcflags={one}=-dwarf=false" for one in _OPTIMISED)]
+        return ["-trimpath", *compiled, f"-ldflags={' '.join(['-s', '-w', *sets])}"]
 
 
 HYPERKUBE = GoProgram(

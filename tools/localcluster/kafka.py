@@ -22,7 +22,7 @@ from typing import Self
 
 from localcluster import kafka_probe, kafka_properties
 from localcluster.errors import SetupError
-from localcluster.kafka_distribution import KafkaDistribution, java_environment
+from localcluster.kafka_distribution import SHORT_LIVED, KafkaDistribution, java_environment
 from localcluster.kafka_properties import Listener
 from localcluster.processes import Identity, end, spawn
 from localcluster.progress import Progress
@@ -46,14 +46,15 @@ class Broker:
         controller_port: int,
         overrides: Mapping[str, str] | None = None,
         heap: str = "512m",
+        options: Sequence[str] = SHORT_LIVED,
         log: Path | None = None,
         record: Path | None = None,
     ) -> None:
         """Describes a broker; starts nothing.
 
         ``directory`` holds everything of it, and is kept; the first of ``listeners`` is :attr:`bootstrap`;
-        ``overrides`` are properties that win over the defaults; ``log`` and ``record``, where the process is
-        noted, are files in ``directory`` by default.
+        ``overrides`` are properties that win over the defaults; ``options`` are the JVM's; ``log`` and ``record``,
+        where the process is noted, are files in ``directory`` by default.
         """
         self.directory = directory
         self.log = log if log is not None else directory / "server.log"
@@ -62,6 +63,7 @@ class Broker:
         self._controller = Listener("CONTROLLER", "127.0.0.1", controller_port)
         self._overrides = dict(overrides or {})
         self._heap = heap
+        self._options = options
         self._record = record if record is not None else directory / "process.json"
 
     @classmethod
@@ -72,6 +74,7 @@ class Broker:
         overrides: Mapping[str, str] | None = None,
         settings: Settings | None = None,
         heap: str = "512m",
+        options: Sequence[str] = SHORT_LIVED,
     ) -> Self:
         """A broker for one test, on free loopback ports, its data in ``directory`` (a test's temporary one).
 
@@ -88,6 +91,7 @@ class Broker:
             controller_port=controller_port,
             overrides=overrides,
             heap=heap,
+            options=options,
         )
 
     @property
@@ -123,7 +127,7 @@ class Broker:
             properties.write_text(wanted)
             if not self._data.exists():
                 shutil.copytree(self._distribution.formatted_storage, self._data)
-            command: list[str | Path] = [*self._distribution.java(self._heap), "kafka.Kafka", properties]
+            command: list[str | Path] = [*self._distribution.java(self._heap, self._options), "kafka.Kafka", properties]
             process = spawn(command, self.log, environment=java_environment())
             self._record.parent.mkdir(parents=True, exist_ok=True)
             self._record.write_text(json.dumps(asdict(process)))
