@@ -148,6 +148,8 @@ class LocalCluster:
             with self._progress.step(f"load what {image.name} depends on into the cluster"):
                 self._containerd.start()
                 self._load(f"{image.dependencies_reference}:dev", layout)
+        for image in IMAGES:
+            self.publish(image)
 
     def _fetch_kafka(self) -> None:
         KafkaDistribution.of(self._settings).fetch(self._settings, self._progress)
