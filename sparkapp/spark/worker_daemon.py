@@ -1,9 +1,10 @@
 """Spark's Python daemon with the heavy modules already imported: each worker is a fork that starts at once.
 
-A worker of its own would spend 2 s of CPU on pyarrow, PySpark and the Kafka clients, and 2 s more on pandas where it
-needs that, and a job of parallelism P has 2 P of them (a reader and a writer for each task): on few cores that was most
-of a restart. Importing starts no thread and opens no connection, so forking afterwards is safe. Spark runs this by
-``spark.python.daemon.module``.
+A worker of its own would spend 2 s of CPU on pyarrow, PySpark and the Kafka clients, and 2 s more on pandas, and a job
+of parallelism P has 2 P of them (a reader and a writer for each task): on few cores that was most of a restart. Pandas
+is every worker's, whatever the job is: pyarrow imports it with the first list or number that it makes a value of, to
+see whether that is one of pandas' own. Importing starts no thread and opens no connection, so forking afterwards is
+safe. Spark runs this by ``spark.python.daemon.module``.
 """
 
 from __future__ import annotations
@@ -35,19 +36,16 @@ _PARSERS = {Format.AVRO: "sparkapp.source.avro", Format.PROTOBUF: "sparkapp.sour
 
 
 def wanted_by(spec: JobSpec) -> str:
-    """What :data:`VARIABLE` is for a job; empty where its workers need nothing special.
-
-    Records pass through in Arrow without pandas; people's functions may be made of it.
-    """
+    """What :data:`VARIABLE` is for a job; empty where its workers need nothing special."""
     source = spec.source
-    parsers = {_PARSERS[one] for one in (source.key_format, source.value_format) if one in _PARSERS}
-    return " ".join(sorted(parsers | ({"pandas"} if spec.transform.function else set())))
+    return " ".join(sorted({_PARSERS[one] for one in (source.key_format, source.value_format) if one in _PARSERS}))
 
 
 def preload() -> None:
-    """Imports what every worker needs and keeps the collector from touching (and so copying) it in the forks."""
+    """Imports what every worker needs, and keeps the collector from touching (and so copying) it in the forks."""
     for name in (*PRELOADED, *os.environ.get(VARIABLE, "").split()):
         importlib.import_module(name)
+    importlib.import_module("pyarrow").scalar(0)  # looks for pandas, once and for all forks
     gc.collect()
     gc.freeze()
 

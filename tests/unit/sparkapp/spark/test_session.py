@@ -43,9 +43,19 @@ def test_workers_import_the_parsers_of_the_jobs_formats(key: Format, value: Form
     assert session_settings(reading(key, value), directory=Path("/nowhere")).get(PRELOAD) == expected
 
 
-def test_workers_of_a_function_import_pandas() -> None:
-    function = replace(JOB.spec, transform=Transform(function="module:function"))
-    assert session_settings(replace(JOB, spec=function), directory=Path("/nowhere"))[PRELOAD] == "pandas"
+def test_a_worker_has_nothing_left_to_import_when_it_makes_arrow_values() -> None:
+    """pyarrow looks for pandas then; in each worker that would be seconds of CPU before the first checkpoint."""
+    program = """
+import sys
+import pyarrow as pa
+from sparkapp.spark.worker_daemon import preload
+preload()
+before = set(sys.modules)
+pa.scalar(1), pa.array(["one"]), pa.RecordBatch.from_pydict({"result": ["{}"]})
+print(*set(sys.modules) - before)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == []
 
 
 def test_a_job_without_registered_formats_imports_no_parser() -> None:
