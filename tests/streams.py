@@ -37,7 +37,7 @@ class Stream:
     nice: bool = False
     process: subprocess.Popen[bytes] | None = None
     cost: str = ""
-    """Time by the clock and of CPU, everything that it started included, once it has ended."""
+    """Once it has ended: time by the clock, and of CPU by it and what it has waited for."""
 
     @property
     def log(self) -> Path:
