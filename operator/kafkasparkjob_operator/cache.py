@@ -73,7 +73,7 @@ class Cache:
             self._keep_job(key, body)
 
     def put_job(self, body: Mapping[str, Any]) -> JobKey:
-        """The watch told of it."""
+        """The watch told of it, or a sweep found one that no watch has told of."""
         key = _key(body)
         self._tell(key)
         self._keep_job(key, body)

@@ -81,17 +81,17 @@ def test_an_answer_to_come_again_is_heeded_with_the_time_that_is_left() -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "is_retriable", "error"),
+    ("code", "error"),
     [
-        (KafkaError._TIMED_OUT, False, KafkaUnreachable),
-        (KafkaError.COORDINATOR_LOAD_IN_PROGRESS, False, KafkaUnreachable),
-        (KafkaError.NOT_COORDINATOR, False, KafkaUnreachable),
-        (KafkaError.GROUP_AUTHORIZATION_FAILED, False, AuthorizationFailed),
-        (KafkaError._STATE, False, TransactionError),
+        (KafkaError._TIMED_OUT, KafkaUnreachable),
+        (KafkaError.COORDINATOR_LOAD_IN_PROGRESS, KafkaUnreachable),
+        (KafkaError.NOT_COORDINATOR, KafkaUnreachable),
+        (KafkaError.GROUP_AUTHORIZATION_FAILED, AuthorizationFailed),
+        (KafkaError._STATE, TransactionError),
     ],
 )
-def test_what_the_end_of_its_time_means(code: int, is_retriable: bool, error: type[KafkaSparkJobError]) -> None:
-    producer = Answers(ClientFailure(code, "the end", is_retriable=is_retriable))
+def test_what_the_end_of_its_time_means(code: int, error: type[KafkaSparkJobError]) -> None:
+    producer = Answers(ClientFailure(code, "the end"))
     with pytest.raises(error, match="offsets of group g"):
         send(producer)
     assert len(producer.given) == 1
