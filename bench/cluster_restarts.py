@@ -16,6 +16,7 @@ from bench.restart_marks import (
     DECIDED,
     FLOWING,
     OFFSETS_FREE,
+    TURN,
     free_again,
     longest_silence,
     marks_of_log,
@@ -38,6 +39,7 @@ class ClusterRestarts:
     """See :class:`bench.restarts.Site`.
 
     :param parallelisms: the present one and the one of the next rescale, in turns.
+    :param stands_by: before anything is done to the job, its standby is awaited.
     """
 
     def __init__(
@@ -49,6 +51,7 @@ class ClusterRestarts:
         reader: Downstream,
         offsets: StableOffsets,
         parallelisms: tuple[int, int],
+        stands_by: bool,
     ) -> None:
         self._site = site
         self._pods = pods
@@ -56,6 +59,7 @@ class ClusterRestarts:
         self._reader = reader
         self._offsets = offsets
         self._parallelisms = parallelisms
+        self._stands_by = stands_by
 
     @classmethod
     @contextmanager
@@ -81,13 +85,14 @@ class ClusterRestarts:
                 restartPolicy={
                     "backoff": {"initialSeconds": pause, "maxSeconds": max(1, pause), "multiplier": 1},
                     "maxConsecutiveFailures": 0,
+                    "successor": options.successor,
                 },
             )
             site.job.wait_ready(seconds=_START_SECONDS)
             reader.await_beyond({}, seconds=_START_SECONDS)
             yield cls(
                 site=site, pods=pods, loader=loader, reader=reader, offsets=offsets,
-                parallelisms=(options.parallelism, options.rescaled),
+                parallelisms=(options.parallelism, options.rescaled), stands_by=options.successor == "Standby",
             )  # fmt: skip
 
     def kill(self) -> Restart:
@@ -132,6 +137,8 @@ class ClusterRestarts:
         # Two checkpoints more: the life is at work, and what the last restart left behind is worked off.
         attempt = job.wait_ready(seconds=_START_SECONDS)["attempt"]["id"]
         checkpoint = job.wait_checkpoint(job.state.latest.checkpoint + 2, attempt=attempt, seconds=120).checkpoint
+        if self._stands_by:
+            self._await_standby(attempt + 1)
         self._offsets.forget()
         began, clock = time.time(), time.monotonic()
         asked = act()
@@ -151,7 +158,8 @@ class ClusterRestarts:
         }  # fmt: skip
         # The log tells it by the same clock without the watch's delay; without the log, the watch does.
         marks.setdefault(DECIDED, _since_1970(found.at))
-        free = free_again(self._offsets.samples(began), begun=marks.get(BEGUN, _since_1970(claims[0])))
+        begun = max((marks[mark] for mark in (BEGUN, TURN) if mark in marks), default=_since_1970(claims[0]))
+        free = free_again(self._offsets.samples(began), begun=begun)
         if free is not None:
             marks[OFFSETS_FREE] = free
         return Restart(
@@ -161,6 +169,13 @@ class ClusterRestarts:
             silence=longest_silence(self._reader.arrivals(asked - 10), since=asked, until=flowing),
             stable_seconds=None if free is None else free - asked,
         )
+
+    def _await_standby(self, attempt: int) -> None:
+        def holds(_: object) -> bool:
+            report = self._site.kubectl.get("configmap", names.report_config_map(NAME)) or {}
+            return bool(report.get("data", {}).get(names.PREPARED_KEY) == str(attempt))
+
+        self._site.job.wait_pods(f"attempt {attempt} stands by", holds, seconds=_START_SECONDS)
 
 
 class ArmedKill:

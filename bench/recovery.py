@@ -8,7 +8,8 @@ With records coming in steadily, and told as p50, p95 and the highest:
 *kill to flowing*: from SIGKILL of every process of the driver to the first record that a read_committed reader gets of
 what the next life has written. *last stable offset free*: from the same moment until nothing that the killed life wrote
 holds readers back, sampled; the signal is sent while a transaction is open. *rescale to flowing*: from ``kubectl
-scale``. *silence*: the longest time without a record for a reader, which is what people notice.
+scale``. *silence*: the longest time without a record for a reader, which is what people notice; where a successor comes
+up first (``--successor``), most of a rescale goes by without one.
 
 Where the seconds go is told phase by phase, from the pods' states, the driver's log and the state ConfigMap. In
 ``--local`` the driver is started again at once, without a pod, an executor or the image's class archive: what is left
@@ -38,6 +39,10 @@ def main() -> int:
     parser.add_argument(
         "--backoff", type=int, default=1, help="spec.restartPolicy.backoff.initialSeconds, never growing"
     )
+    parser.add_argument(
+        "--successor", choices=["AfterStop", "BeforeStop", "Standby"], default="AfterStop",
+        help="spec.restartPolicy.successor: when the next attempt's pods are made",
+    )  # fmt: skip
     parser.add_argument("--local", action="store_true", help="processes of this machine instead of the cluster")
     parser.add_argument("--bootstrap", help="with --local: an existing broker; without it one is started")
     parser.add_argument("--output", choices=["text", "json"], default="text")

@@ -23,6 +23,8 @@ BEGUN = "job read"
 """Python runs and has read the job; what is heavy is not imported yet."""
 SPARK_UP = "Spark up"
 """In a cluster, with the executors that Spark waits for."""
+TURN = "turn given"
+"""An attempt that came up beside the former one goes on; the marks before this one may be from before :data:`ASKED`."""
 PLANNED = "planned"
 """The source is made and the transform planned."""
 STARTED = "query started"
@@ -33,7 +35,7 @@ DECIDED = "first commit"
 FLOWING = "flowing"
 """A read_committed reader has got a record that the new life has written."""
 
-CHAIN = (ASKED, ENDED, CREATED, RUNNING, BEGUN, SPARK_UP, PLANNED, STARTED, FIRST_BATCH, DECIDED, FLOWING)
+CHAIN = (ASKED, ENDED, CREATED, RUNNING, BEGUN, SPARK_UP, TURN, PLANNED, STARTED, FIRST_BATCH, DECIDED, FLOWING)
 """What happens one after the other; each phase is called by the mark that ends it."""
 
 RECOVERED = "recovered"
@@ -50,6 +52,7 @@ _LINES: Sequence[tuple[str, re.Pattern[str]]] = (
     (BEGUN, re.compile(r" __main__: attempt \d+ of \S+ begins")),
     (RECOVERED, re.compile(r"sparkapp\.spark\.driver: goes on after checkpoint \d+")),
     (SPARK_UP, re.compile(r"sparkapp\.spark\.session: Spark \S+ is up")),
+    (TURN, re.compile(r"sparkapp\.spark\.driver: attempt \d+ has its turn")),
     (PLANNED, re.compile(r"sparkapp\.spark\.engine: columns read from Kafka")),
     (STARTED, re.compile(r"sparkapp\.spark\.driver: the query runs")),
 )

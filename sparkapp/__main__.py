@@ -89,6 +89,7 @@ def _surroundings(job: Job, options: argparse.Namespace, settings: Mapping[str, 
     from sparkapp.spark.driver import Surroundings
     from sparkapp.spark.session import close_session, create_session
 
+    turn = None
     store: CheckpointStore
     retained: RetainedStore
     write_report: Callable[[str], None]
@@ -100,12 +101,18 @@ def _surroundings(job: Job, options: argparse.Namespace, settings: Mapping[str, 
         store = ConfigMapStore(api, namespace=job.namespace, job=job.name)
         retained = ConfigMapRetainedStore(api, namespace=job.namespace, job=job.name)
         write_report = ReportWriter(api, namespace=job.namespace, job=job.name).write
+        if os.environ.get(names.AWAITS_TURN_VARIABLE) == "true":
+            from sparkapp.checkpoint.pod_turn import PodTurn
+
+            pod = names.driver_pod(job.name, job.attempt)
+            turn = PodTurn(api, namespace=job.namespace, job=job.name, attempt=job.attempt, pod=pod)
     folder: Path | None = options.folder
     if folder is None and job.spec.state_claim:
         folder = Path(names.STATE_DIRECTORY) / job.uid
     return Surroundings(
         store=store,
         retained=retained,
+        turn=turn,
         write_report=write_report,
         open_session=partial(create_session, settings),
         close_session=close_session,

@@ -8,7 +8,20 @@ from sparkapp.model import names
 
 
 def own_drivers(observation: Observation) -> list[PodView]:
-    """Driver pods of this life of the resource; those of a deleted one of the same name are strangers."""
+    """Driver pods of this life of the resource; those of a deleted one of the same name are strangers.
+
+    Without successors: what awaits its turn has done nothing for the job yet.
+    """
+    return [pod for pod in _drivers(observation) if not pod.awaits_turn]
+
+
+def successors(observation: Observation) -> list[PodView]:
+    """Driver pods of this life of the resource that have come up beside another one, or tried to; newest first."""
+    found = [pod for pod in _drivers(observation) if pod.awaits_turn]
+    return sorted(found, key=lambda pod: pod.attempt, reverse=True)
+
+
+def _drivers(observation: Observation) -> list[PodView]:
     uid = observation.job.identity.uid
     return [pod for pod in observation.pods if pod.role == names.ROLE_DRIVER and pod.owner_uid == uid]
 
@@ -46,7 +59,8 @@ def unused_claims(observation: Observation, live: Live) -> tuple[AttemptRecord, 
     """ConfigMaps of attempts that nothing else has ever heard of: an operator is about to create the driver, or ended
     just before. Two operators that act at once must not both start one, so a young claim is somebody's."""
     document = live.state.document
-    known = max(current_attempt(observation), document.attempt if document is not None else 0)
+    heard_of = [pod.attempt for pod in successors(observation)]
+    known = max(current_attempt(observation), document.attempt if document is not None else 0, *heard_of)
     uid = observation.job.identity.uid
     return tuple(record for record in live.records if record.owner_uid == uid and record.attempt > known)
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from kafkasparkjob_operator.identity import JobIdentity, JobKey
-from kafkasparkjob_operator.observation import JobResource, Observation, job_resource, report_of
+from kafkasparkjob_operator.observation import JobResource, Observation, job_resource, prepared_of, report_of
 from kafkasparkjob_operator.pod_view import PodView
 from kafkasparkjob_operator.prefixes import PrefixClaims, claim_of
 from sparkapp.model import names
@@ -116,7 +116,7 @@ class Cache:
     def put_pod(self, key: JobKey, pod: PodView) -> None:
         self._tell(key)
         self._pods.setdefault(key, {})[pod.uid] = pod
-        if pod.finished and pod.role == names.ROLE_DRIVER:
+        if pod.finished and pod.role == names.ROLE_DRIVER and not pod.awaits_turn:
             self._ended[key] = pod
 
     def ended_driver(self, key: JobKey) -> PodView | None:
@@ -157,7 +157,12 @@ class Cache:
         job = self.job(key)
         if job is None:
             return None
-        return Observation(job=job, pods=tuple(self._pods.get(key, {}).values()), report=self.report(key, job.identity))
+        return Observation(
+            job=job,
+            pods=tuple(self._pods.get(key, {}).values()),
+            report=self.report(key, job.identity),
+            prepared=prepared_of(self._reports.get(key)),
+        )
 
 
 def _key(body: Mapping[str, Any]) -> JobKey:

@@ -74,6 +74,13 @@ class Cluster(Protocol):
         """
         ...
 
+    async def annotate_pod(self, key: JobKey, pod: str, annotations: Mapping[str, str], *, uid: str) -> bool:
+        """Merges into the annotations of a pod of the job's namespace; False where it is gone.
+
+        :raises ObjectConflict: the pod of that name is another one.
+        """
+        ...
+
     async def replace(self, manifest: Body) -> Body:
         """:raises ObjectConflict: the object is no longer at the manifest's version."""
         ...

@@ -8,7 +8,14 @@ from typing import Any
 
 from kafkasparkjob_operator.cluster import Body, Cluster, ClusterError, ObjectConflict, ObjectExists, ObjectRefused
 from kafkasparkjob_operator.identity import JobIdentity, owned_by_former_job, owner_uid
-from kafkasparkjob_operator.plan import CreateState, DeleteAttemptRecord, DeletePod, StartAttempt, WithdrawClaim
+from kafkasparkjob_operator.plan import (
+    CreateState,
+    DeleteAttemptRecord,
+    DeletePod,
+    GiveTurn,
+    StartAttempt,
+    WithdrawClaim,
+)
 from kafkasparkjob_operator.resources.access import role, role_binding, service_account
 from kafkasparkjob_operator.resources.config_maps import (
     attempt_config_map,
@@ -80,13 +87,23 @@ class Executor:
             )
         )  # fmt: skip
         try:
-            return await self.guard().create(driver_pod(job, action.wanted, attempt=action.attempt))
+            generation = action.generation if action.awaits_turn else None
+            return await self.guard().create(
+                driver_pod(job, action.wanted, attempt=action.attempt, awaits_turn_for=generation)
+            )
         except ObjectRefused:
             # The number was not used; with its ConfigMap gone, it can be.
             await self._cluster.delete(
                 "ConfigMap", job.namespace, record["metadata"]["name"], uid=record["metadata"]["uid"]
             )
             raise
+
+    async def give_turn(self, action: GiveTurn, job: JobIdentity) -> None:
+        """:raises ObjectConflict: the pod is gone, or is another one: look again."""
+        annotations = {names.ANNOTATION_TURN: names.TURN_GIVEN}
+        if not await self.guard().annotate_pod(job.key, action.name, annotations, uid=action.uid):
+            msg = f"pod {action.name} has just been deleted"
+            raise ObjectConflict(msg)
 
     async def delete_pod(self, action: DeletePod, job: JobIdentity) -> None:
         await self.guard().delete("Pod", job.namespace, action.name, uid=action.uid)

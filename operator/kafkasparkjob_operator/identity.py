@@ -9,6 +9,8 @@ from sparkapp.model import names
 
 API_VERSION = f"{names.GROUP}/{names.VERSION}"
 ANNOTATION_JOB_UID = "kafkaspark.io/job-uid"
+ANNOTATION_GENERATION = "kafkaspark.io/generation"
+"""The resource's generation that a driver beside another one was started for."""
 ROLE_STATE = "state"
 ROLE_REPORT = "report"
 ROLE_CHECKPOINTS = "checkpoints"

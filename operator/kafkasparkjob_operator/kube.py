@@ -126,6 +126,17 @@ class KubeCluster:
                 return None
             raise
 
+    async def annotate_pod(self, key: JobKey, pod: str, annotations: Mapping[str, str], *, uid: str) -> bool:
+        body = {"metadata": {"uid": uid, "annotations": dict(annotations)}}
+        try:
+            path = f"{_PATHS['Pod'].format(namespace=key.namespace)}/{pod}"
+            await self._call("PATCH", path, body=body, content_type=_MERGE_PATCH)
+        except ClusterError as error:
+            if error.status == _NOT_FOUND:
+                return False
+            raise
+        return True
+
     async def _list(self, path: str, selector: str) -> Sequence[Body]:
         query = [("labelSelector", selector)] if selector else []
         answer = await self._call("GET", path, query=query, read_seconds=LIST_SECONDS, verb="LIST")

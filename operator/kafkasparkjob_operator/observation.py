@@ -16,6 +16,8 @@ from kafkasparkjob_operator.state_view import StateView, state_view
 from sparkapp.model import names
 from sparkapp.model.report import Report, decode_report
 
+_MAX_DIGITS = 9
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobResource:
@@ -60,12 +62,14 @@ class Observation:
     :param pods: every pod of the job, of any attempt and of any former life of the resource.
     :param ended_driver: the driver that a watch last saw finished; its pod may be gone before anybody has looked.
     :param prefix_rival: an older job that writes under the same transactional ids.
+    :param prepared: the attempt that last said that it is prepared and awaits its turn; untrusted.
     :param live: None where the rest comes from the watched cache; whatever creates or deletes needs a live look.
     """
 
     job: JobResource
     pods: tuple[PodView, ...]
     report: Report | None
+    prepared: int = 0
     live: Live | None = None
     ended_driver: PodView | None = None
     prefix_rival: JobKey | None = None
@@ -99,6 +103,12 @@ def report_of(body: Mapping[str, Any] | None, job: JobIdentity) -> Report | None
     return decode_report((body.get("data") or {}).get(names.REPORT_KEY) or "", job_uid=job.uid)
 
 
+def prepared_of(body: Mapping[str, Any] | None) -> int:
+    """The attempt that says to be prepared, 0 for none: as untrusted as the report it stands beside."""
+    text = ((body or {}).get("data") or {}).get(names.PREPARED_KEY) or ""
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS else 0
+
+
 def live_observation(
     body: Mapping[str, Any],
     pods: Iterable[Mapping[str, Any]],
@@ -110,12 +120,14 @@ def live_observation(
     """Builds the observation from what the API server says now."""
     job = job_resource(body)
     by_name = {one["metadata"]["name"]: one for one in config_maps}
-    report = by_name.get(names.report_config_map(job.identity.name))
+    found = by_name.get(names.report_config_map(job.identity.name))
+    report = found if found is not None and _role(found) == ROLE_REPORT else None
     records = (attempt_record(one) for one in by_name.values() if _role(one) == ROLE_ATTEMPT)
     return Observation(
         job=job,
         pods=tuple(view for view in map(pod_view, pods) if view is not None),
-        report=report_of(report if report is not None and _role(report) == ROLE_REPORT else None, job.identity),
+        report=report_of(report, job.identity),
+        prepared=prepared_of(report),
         ended_driver=ended_driver,
         prefix_rival=prefix_rival,
         live=Live(

@@ -5,6 +5,8 @@ A job is looked at as a whole each time; nothing is remembered but the status. T
 1. Is the driver alive? Then show it, or ask it to stop because the resource says so (suspend, rescale, other spec).
 2. Is it stopping, or gone? Then wait until every pod of the attempt is gone, and note how it ended.
 3. Nothing is left: may another attempt start, now, later, or not before a person acts?
+
+What awaits its turn beside the attempt (``successor``) is no part of these: it is what step 3 may take instead.
 """
 
 from __future__ import annotations
@@ -16,13 +18,14 @@ from kafkasparkjob_operator.attempts import current_attempt, own_drivers, record
 from kafkasparkjob_operator.clock import format_time
 from kafkasparkjob_operator.conditions import ConditionStatus, ConditionType
 from kafkasparkjob_operator.observation import Live, Observation
-from kafkasparkjob_operator.plan import NEEDS_LIVE, NOTHING, Action, DeletePod, Plan
+from kafkasparkjob_operator.plan import NEEDS_LIVE, NOTHING, Action, Plan, deletions
 from kafkasparkjob_operator.pod_view import PodView
 from kafkasparkjob_operator.resources.driver_pod import TERMINATION_GRACE_SECONDS
 from kafkasparkjob_operator.restarts import note_stability, record_ending
 from kafkasparkjob_operator.running import judge_checkpoints, show_numbers, show_report, show_waiting
 from kafkasparkjob_operator.starting import StopReason, decide_start
 from kafkasparkjob_operator.status import JobState, StatusDraft
+from kafkasparkjob_operator.successor import Step, before_stop, beside, stand_by
 from kafkasparkjob_operator.workload import Wanted, wanted_from_resource
 from sparkapp.model import names
 from sparkapp.model.errors import ConfigurationError
@@ -59,7 +62,8 @@ class _Planner:
         self.now = now
         self.attempt = current_attempt(observation)
         self.driver = next((pod for pod in own_drivers(observation) if pod.attempt == self.attempt), None)
-        self.others = [pod for pod in observation.pods if pod is not self.driver]
+        self.beside = beside(observation)
+        self.others = [pod for pod in observation.pods if pod is not self.driver and pod not in self.beside.pods]
         self.actions: list[Action] = []
         self.look_again_after: float | None = None
         self.suspend = self.job.spec.get("suspend") is True
@@ -120,6 +124,8 @@ class _Planner:
         self.draft.section("executors")["running"] = sum(pod.phase == "Running" for pod in executors)
         if self._stops(driver):
             return
+        if self.wanted is not None:
+            self._take(stand_by(self.draft, self.observation, self._live, self.wanted, self.beside, report=report))
         current = self.draft.section("attempt").get("generation") == self.job.generation
         if driver.started:
             show_report(self.draft, driver, executors, report, current=current)
@@ -144,6 +150,7 @@ class _Planner:
     def _stops(self, driver: PodView) -> bool:
         """Asks the driver to stop where the resource wants something else; it drains at a checkpoint."""
         if self.suspend:
+            self._delete(self.beside.pods)
             self._stop(
                 driver, StopReason.SUSPEND, JobState.SUSPENDING, "Suspending",
                 "draining at a checkpoint, because spec.suspend is true",
@@ -156,6 +163,8 @@ class _Planner:
         if running is not None and running.same_application(self.wanted):
             attempt["generation"] = self.job.generation
             return False
+        if self._prepares(driver):
+            return True
         before, after = self.draft.parallelism, self.wanted.spec.parallelism
         if running is not None and before and before != after:
             message = f"rescaling from {before} to {after}: draining at a checkpoint"
@@ -164,6 +173,27 @@ class _Planner:
             message = f"the resource has changed (generation {self.job.generation}): draining at a checkpoint"
             self._stop(driver, StopReason.SPEC_CHANGE, JobState.RESTARTING, "SpecChanged", message)
         return True
+
+    def _prepares(self, driver: PodView) -> bool:
+        """Before the driver is asked to stop for the changed resource: True while its successor comes up."""
+        assert self.wanted is not None
+        if not driver.started:
+            return False
+        step = before_stop(self.draft, self.observation, self._live, self.wanted, self.beside)
+        self._take(step)
+        if not step.preparing:
+            return False
+        before, after = self.draft.parallelism, self.wanted.spec.parallelism
+        message = (
+            f"attempt {self.attempt} goes on until its successor, of generation {self.job.generation}, is prepared"
+        )
+        state = JobState.RESCALING if before and before != after else JobState.RESTARTING
+        self.draft.set_state(state, reason="PreparingSuccessor", message=message)
+        return True
+
+    def _take(self, step: Step) -> None:
+        self.actions.extend(step.actions)
+        self._look_again(step.look_again_after)
 
     def _running_spec(self) -> Wanted | None:
         """What the attempt was started with, read by this release, so that an upgrade alone restarts nothing."""
@@ -190,6 +220,8 @@ class _Planner:
             return
         self.draft.section("executors")["running"] = 0
         judge_checkpoints(self.draft, None, interval_seconds=1, now=self.now)
+        heir = None if self.suspend or self.wanted is None else self.beside.heir(self.job.generation, self.wanted)
+        self.others.extend(self.beside.pods if heir is None else self.beside.but_standing)
         self._delete(self.others)
         attempt = self.draft.section("attempt")
         if self.attempt and not attempt.get("outcome"):
@@ -200,8 +232,10 @@ class _Planner:
             self._wait_for_pods([*self.others, *([driver] if driver is not None and driver.deleting else [])])
             return
         decision = decide_start(
-            self.draft, self.observation, live, self.wanted, suspend=self.suspend, clear=driver is None
+            self.draft, self.observation, live, self.wanted, suspend=self.suspend, clear=driver is None, successor=heir
         )
+        if heir is not None and self.draft.state in {JobState.FAILED, JobState.FINISHED}:
+            self._delete(self.beside.pods)
         if decision.ready and driver is not None:
             # Kept until now for kubectl logs; the next attempt starts when it is gone.
             self._delete([driver])
@@ -247,9 +281,7 @@ class _Planner:
             return
 
     def _delete(self, pods: Iterable[PodView]) -> None:
-        for pod in pods:
-            if not pod.deleting:
-                self.actions.append(DeletePod(name=pod.name, uid=pod.uid))
+        self.actions.extend(deletions(pods))
 
     def _look_again(self, seconds: float | None) -> None:
         if seconds is not None and (self.look_again_after is None or seconds < self.look_again_after):

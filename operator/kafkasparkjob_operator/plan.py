@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from kafkasparkjob_operator.events import JobEvent
+from kafkasparkjob_operator.pod_view import PodView
 from kafkasparkjob_operator.workload import Wanted
 
 
@@ -27,12 +28,24 @@ class WithdrawClaim:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartAttempt:
-    """Create everything that an attempt needs, its driver last."""
+    """Create everything that an attempt needs, its driver last.
+
+    :param awaits_turn: beside another attempt: the driver comes up and waits for :class:`GiveTurn`.
+    """
 
     attempt: int
     generation: int
     wanted: Wanted
     resource_spec: Mapping[str, Any]
+    awaits_turn: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GiveTurn:
+    """Let a driver that awaits its turn go on, that one by UID: every pod of every former attempt is gone."""
+
+    name: str
+    uid: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +63,12 @@ class DeleteAttemptRecord:
     attempt: int
 
 
-Action = CreateState | WithdrawClaim | StartAttempt | DeletePod | DeleteAttemptRecord
+def deletions(pods: Iterable[PodView]) -> tuple[DeletePod, ...]:
+    """Of those that are not being deleted yet."""
+    return tuple(DeletePod(name=pod.name, uid=pod.uid) for pod in pods if not pod.deleting)
+
+
+Action = CreateState | WithdrawClaim | StartAttempt | GiveTurn | DeletePod | DeleteAttemptRecord
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,11 +8,11 @@ from datetime import datetime
 from typing import Any
 
 from kafkasparkjob_operator.clock import parse_time
-from kafkasparkjob_operator.identity import owner_uid
+from kafkasparkjob_operator.identity import ANNOTATION_GENERATION, owner_uid
 from sparkapp.model import names
 
 FINISHED_PHASES = frozenset({"Succeeded", "Failed"})
-_MAX_ATTEMPT_DIGITS = 9
+_MAX_DIGITS = 9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,6 +21,9 @@ class PodView:
 
     :param owner_uid: the life of the resource that a driver belongs to; empty for executors, which a driver owns.
     :param attempt: from the label; 0 where the label is missing or not a number.
+    :param generation: of the resource, where the driver was started beside another one; else 0.
+    :param awaits_turn: a driver that comes up beside another one, and touches nothing of the job yet.
+    :param created: by the API server's clock; None where it cannot be read.
     :param deleting_since: the API server has been asked to delete it; it counts as alive until it is gone.
     :param stopped_reason: why the container or the pod stopped, by the kubelet's account.
     :param last_words: the termination message; the container's own account, untrusted.
@@ -33,6 +36,9 @@ class PodView:
     role: str
     phase: str
     owner_uid: str = ""
+    generation: int = 0
+    awaits_turn: bool = False
+    created: datetime | None = None
     node: str = ""
     deleting_since: datetime | None = None
     started: bool = False
@@ -59,7 +65,7 @@ def pod_view(body: Mapping[str, Any]) -> PodView | None:
     Nothing in the status is relied on to be there: an evicted pod has no container statuses at all.
     """
     meta, status = body["metadata"], body.get("status") or {}
-    labels = meta.get("labels") or {}
+    labels, annotations = meta.get("labels") or {}, meta.get("annotations") or {}
     role = labels.get(names.LABEL_ROLE, "")
     if role not in {names.ROLE_DRIVER, names.ROLE_EXECUTOR}:
         return None
@@ -73,10 +79,13 @@ def pod_view(body: Mapping[str, Any]) -> PodView | None:
     return PodView(
         name=meta["name"],
         uid=meta["uid"],
-        attempt=_attempt(labels.get(names.LABEL_ATTEMPT, "")),
+        attempt=_number(labels.get(names.LABEL_ATTEMPT, "")),
         role=role,
         phase=status.get("phase") or "Pending",
         owner_uid=owner_uid(body),
+        generation=_number(annotations.get(ANNOTATION_GENERATION, "")),
+        awaits_turn=annotations.get(names.ANNOTATION_TURN) == names.TURN_AWAITED,
+        created=parse_time(meta.get("creationTimestamp")),
         node=(body.get("spec") or {}).get("nodeName") or "",
         deleting_since=parse_time(meta.get("deletionTimestamp")),
         started="running" in state or "terminated" in state,
@@ -90,8 +99,8 @@ def pod_view(body: Mapping[str, Any]) -> PodView | None:
     )
 
 
-def _attempt(label: str) -> int:
-    return int(label) if label.isascii() and label.isdigit() and len(label) <= _MAX_ATTEMPT_DIGITS else 0
+def _number(text: str) -> int:
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS else 0
 
 
 def _waiting(status: Mapping[str, Any], state: Mapping[str, Any]) -> tuple[str, str]:

@@ -19,9 +19,17 @@ from kafkasparkjob_operator.merge_patch import merge_patch
 from kafkasparkjob_operator.metrics import OperatorMetrics
 from kafkasparkjob_operator.observation import JobResource, Observation, live_observation
 from kafkasparkjob_operator.phases import plan
-from kafkasparkjob_operator.plan import CreateState, DeleteAttemptRecord, DeletePod, Plan, StartAttempt, WithdrawClaim
+from kafkasparkjob_operator.plan import (
+    CreateState,
+    DeleteAttemptRecord,
+    DeletePod,
+    GiveTurn,
+    Plan,
+    StartAttempt,
+    WithdrawClaim,
+)
 from kafkasparkjob_operator.pod_view import pod_view
-from kafkasparkjob_operator.starting import refused_start
+from kafkasparkjob_operator.refusals import refused_start, refused_successor
 from kafkasparkjob_operator.watch_monitor import WatchMonitor
 from kafkasparkjob_operator.work_queue import WorkQueue
 from sparkapp.model import names
@@ -176,6 +184,10 @@ class Reconciler:
                     await self._executor.create_state(action, job.identity)
                 elif isinstance(action, WithdrawClaim):
                     await self._executor.delete_record(action, job.identity)
+                elif isinstance(action, GiveTurn):
+                    await self._executor.give_turn(action, job.identity)
+                elif isinstance(action, StartAttempt) and action.awaits_turn:
+                    status = await self._start_successor(job, action, status)
                 elif isinstance(action, StartAttempt):
                     pod = await self._executor.start(action, job.identity)
                     status["attempt"] = {**status["attempt"], "driverPodUID": pod["metadata"]["uid"]}
@@ -187,6 +199,18 @@ class Reconciler:
             await self._write(job.identity.key, job, refused_status)
             raise
         return status
+
+    async def _start_successor(
+        self, job: JobResource, action: StartAttempt, status: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """A successor that Kubernetes refuses is done without: the attempt that runs is none the worse for it."""
+        try:
+            await self._executor.start(action, job.identity)
+        except ObjectRefused as error:
+            refused_status, event = refused_successor(status, action, error.message)
+            await self._publish(job, (event,))
+            return refused_status
+        return dict(status)
 
     async def _publish(self, job: JobResource, events: tuple[JobEvent, ...]) -> None:
         for event in events:

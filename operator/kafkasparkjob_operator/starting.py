@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from datetime import datetime
 from enum import StrEnum
-from typing import Any
 
 from kafkasparkjob_operator.attempts import attempts_ran, current_attempt, next_attempt, record_of, unused_claims
 from kafkasparkjob_operator.clock import format_time, parse_time
 from kafkasparkjob_operator.conditions import ConditionStatus, ConditionType
 from kafkasparkjob_operator.endings import Outcome
-from kafkasparkjob_operator.events import JobEvent
 from kafkasparkjob_operator.identity import JobKey
-from kafkasparkjob_operator.observation import AttemptRecord, JobResource, Live, Observation
-from kafkasparkjob_operator.plan import Action, CreateState, DeleteAttemptRecord, StartAttempt, WithdrawClaim
+from kafkasparkjob_operator.observation import AttemptRecord, Live, Observation
+from kafkasparkjob_operator.plan import (
+    Action,
+    CreateState,
+    DeleteAttemptRecord,
+    GiveTurn,
+    StartAttempt,
+    WithdrawClaim,
+)
+from kafkasparkjob_operator.pod_view import PodView
 from kafkasparkjob_operator.state_view import StateKind, state_missing
 from kafkasparkjob_operator.status import JobState, StatusDraft
 from kafkasparkjob_operator.workload import RestartPolicy, Wanted, wanted_from_resource
@@ -73,7 +78,14 @@ class Decision:
 
 
 def decide_start(
-    draft: StatusDraft, observation: Observation, live: Live, wanted: Wanted | None, *, suspend: bool, clear: bool
+    draft: StatusDraft,
+    observation: Observation,
+    live: Live,
+    wanted: Wanted | None,
+    *,
+    suspend: bool,
+    clear: bool,
+    successor: PodView | None = None,
 ) -> Decision:
     """Decides about the next attempt and writes state and reason.
 
@@ -82,6 +94,7 @@ def decide_start(
 
     :param wanted: the resource's spec, None where it is invalid: then the last valid one goes on.
     :param clear: that finished driver is gone, too; without it nothing is started yet.
+    :param successor: a driver of the resource's generation that awaits its turn: it is given its turn instead.
     """
     if suspend:
         return _suspended(draft, observation) if clear else Decision(ready=True)
@@ -105,22 +118,10 @@ def decide_start(
         return refusal
     if not clear:
         return Decision(ready=True)
-    left = _claimant_seconds(draft, observation, live)
+    left = claimant_seconds(draft, observation, live)
     if left > 0:
         return Decision(look_again_after=left)
-    return _start(draft, observation, live, wanted, chosen)
-
-
-def refused_start(job: JobResource, message: str, now: datetime) -> tuple[dict[str, Any], JobEvent]:
-    """Status and event for an attempt that Kubernetes refused: a quota, a policy, a missing permission."""
-    reason = "QuotaExceeded" if "exceeded quota" in message else "StartRefused"
-    draft = StatusDraft(job, now)
-    state = JobState.RESTARTING if draft.section("attempt").get("id") else JobState.PENDING
-    draft.set_state(state, reason=reason, message=f"Kubernetes refused what the next attempt needs: {message}")
-    attempt = draft.section("attempt").get("id", 0)
-    return draft.finish(), JobEvent(
-        occurrence=f"refused/{job.generation}/{attempt}", reason=reason, message=message, warning=True
-    )
+    return _start(draft, observation, live, wanted=wanted, chosen=chosen, successor=successor)
 
 
 def _suspended(draft: StatusDraft, observation: Observation) -> Decision:
@@ -207,7 +208,7 @@ def _prefix_in_use(draft: StatusDraft, rival: JobKey | None, wanted: Wanted) -> 
     return Decision(look_again_after=LOOK_AT_STATE_AGAIN)
 
 
-def _claimant_seconds(draft: StatusDraft, observation: Observation, live: Live) -> float:
+def claimant_seconds(draft: StatusDraft, observation: Observation, live: Live) -> float:
     """How long another operator that has just claimed the next number may still take to create its driver.
 
     Where the clocks of API server and operator disagree by more, nobody is waited for; the claim is withdrawn then.
@@ -216,9 +217,17 @@ def _claimant_seconds(draft: StatusDraft, observation: Observation, live: Live) 
     return max((AWAIT_CLAIMANT - age for age in ages if age >= 0), default=0.0)
 
 
-def _start(draft: StatusDraft, observation: Observation, live: Live, wanted: Wanted, chosen: AttemptRecord) -> Decision:
+def _start(
+    draft: StatusDraft,
+    observation: Observation,
+    live: Live,
+    *,
+    wanted: Wanted,
+    chosen: AttemptRecord,
+    successor: PodView | None,
+) -> Decision:
     job = observation.job
-    number = next_attempt(observation, live)
+    number = next_attempt(observation, live) if successor is None else successor.attempt
     reason = _start_reason(draft, chosen.generation)
     actions: list[Action] = []
     if live.state.kind is StateKind.ABSENT:
@@ -226,14 +235,19 @@ def _start(draft: StatusDraft, observation: Observation, live: Live, wanted: Wan
         draft.condition(ConditionType.STATE_VALID, ConditionStatus.TRUE, reason="Created")
     claims = unused_claims(observation, live)
     actions.extend(WithdrawClaim(attempt=claim.attempt) for claim in claims)
-    actions.append(StartAttempt(attempt=number, generation=chosen.generation, wanted=wanted, resource_spec=chosen.spec))
+    if successor is None:
+        actions.append(
+            StartAttempt(attempt=number, generation=chosen.generation, wanted=wanted, resource_spec=chosen.spec)
+        )
+    else:
+        actions.append(GiveTurn(name=successor.name, uid=successor.uid))
     # The last one stays: should the pod's creation be all that is lost, its number is still known to be taken.
     actions.extend(
         DeleteAttemptRecord(attempt=record.attempt)
         for record in live.records
         if record.owner_uid == job.identity.uid and record.attempt < number - 1 and record not in claims
     )
-    _announce(draft, number, reason, wanted)
+    _announce(draft, number, reason, wanted, successor)
     pod = names.driver_pod(job.identity.name, number)
     draft.replace(
         "attempt",
@@ -243,6 +257,7 @@ def _start(draft: StatusDraft, observation: Observation, live: Live, wanted: Wan
             "startedAt": format_time(draft.now),
             "startReason": str(reason),
             "driverPod": pod,
+            **({"driverPodUID": successor.uid} if successor is not None else {}),
         },
     )
     restarts = draft.section("restarts")
@@ -254,7 +269,8 @@ def _start(draft: StatusDraft, observation: Observation, live: Live, wanted: Wan
     if draft.has_condition(ConditionType.FINISHED):
         message = f"attempt {number} was started"
         draft.condition(ConditionType.FINISHED, ConditionStatus.FALSE, reason="Submitted", message=message)
-    draft.set_state(_STATE_OF[reason], reason="Submitted", message=f"attempt {number} was started: pod {pod}")
+    how = "was started" if successor is None else "has its turn"
+    draft.set_state(_STATE_OF[reason], reason="Submitted", message=f"attempt {number} {how}: pod {pod}")
     return Decision(actions=tuple(actions), ready=True)
 
 
@@ -268,12 +284,12 @@ def _start_reason(draft: StatusDraft, generation: int) -> StartReason:
     return StartReason.SPEC_CHANGED if attempt.get("generation") != generation else StartReason.RESTARTED
 
 
-def _announce(draft: StatusDraft, number: int, reason: StartReason, wanted: Wanted) -> None:
+def _announce(draft: StatusDraft, number: int, reason: StartReason, wanted: Wanted, successor: PodView | None) -> None:
     if reason is StartReason.RESUMED:
         draft.event(f"resumed/{number}", "Resumed", f"goes on with attempt {number}")
     draft.event(
         f"start/{number}",
-        "Submitted",
+        "Submitted" if successor is None else "TurnGiven",
         f"attempt {number} ({reason}): parallelism {wanted.spec.parallelism},"
         f" {wanted.workload.executor_instances} executor(s), image {wanted.workload.image}",
     )

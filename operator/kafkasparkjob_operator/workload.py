@@ -9,6 +9,7 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from typing import Any
 
 from sparkapp.model.errors import ConfigurationError
@@ -73,15 +74,27 @@ class Workload:
     spark_conf: Mapping[str, str] = field(default_factory=dict)
 
 
+class SuccessorPolicy(StrEnum):
+    """``spec.restartPolicy.successor``: when the next attempt's pods are made."""
+
+    AFTER_STOP = "AfterStop"
+    """When every pod of the former one is gone."""
+    BEFORE_STOP = "BeforeStop"
+    """Where a running attempt has to stop for a change of the resource: before it is asked to."""
+    STANDBY = "Standby"
+    """As before, and one always stands by, for the attempt that dies."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestartPolicy:
-    """What follows a failure; ``max_consecutive_failures`` 0 means without limit."""
+    """What follows a failure or a change; ``max_consecutive_failures`` 0 means without limit."""
 
     initial_seconds: int = 1
     max_seconds: int = 300
     multiplier: int = 2
     max_consecutive_failures: int = 0
     reset_after_seconds: int = 600
+    successor: SuccessorPolicy = SuccessorPolicy.AFTER_STOP
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,6 +162,7 @@ def _restart_policy(policy: Fields) -> RestartPolicy:
         multiplier=backoff.integer("multiplier", 2, low=1),
         max_consecutive_failures=policy.integer("maxConsecutiveFailures", 0, low=0),
         reset_after_seconds=policy.integer("resetAfterSeconds", 600, low=1),
+        successor=policy.choice("successor", SuccessorPolicy, SuccessorPolicy.AFTER_STOP),
     )
 
 

@@ -1,6 +1,6 @@
 """ConfigMaps as the driver uses them, and a job's resource as people's commands do.
 
-The only importer of the Kubernetes client in the application.
+Beside :mod:`sparkapp.checkpoint.pod_turn` the only importer of the Kubernetes client in the application.
 """
 
 from __future__ import annotations

@@ -47,6 +47,7 @@ from sparkapp.spark.progress import Progress
 from sparkapp.spark.query_log import restored_engine, rewound
 from sparkapp.spark.reporter import Reporter, now
 from sparkapp.spark.transform import import_function
+from sparkapp.spark.turn import Turn, await_turn
 
 LOG = logging.getLogger(__name__)
 
@@ -60,6 +61,7 @@ class Surroundings:
 
     :param open_session: called in a thread, while recovery goes on; ``close_session`` at the attempt's end.
     :param folder: for Spark's query log; survives the attempt if ``stateful_allowed``.
+    :param turn: where the attempt comes up beside another one; None where it begins at once.
     :param on_completed: told of each completed checkpoint; for benches.
     """
 
@@ -70,6 +72,7 @@ class Surroundings:
     folder: Path
     stateful_allowed: bool
     credentials: Path
+    turn: Turn | None = None
     retained: RetainedStore = field(default_factory=MemoryRetainedStore)
     on_completed: Callable[[Completed], None] = field(default=lambda _: None)
 
@@ -92,27 +95,41 @@ class Driver:
 
     def run(self) -> Termination:
         """The attempt's whole life; every error ends here as a last word, with Spark stopped and clients closed."""
-        reporter = Reporter(job_uid=self._job.uid, attempt=self._job.attempt, write=self._around.write_report)
+        reporter: Reporter | None = None
+        turn = self._around.turn
         try:
             with ExitStack() as stack:
-                self._run(reporter, stack)
-            if self._engine is not None and self._engine.finished:
-                return Termination(
-                    outcome=Outcome.FINISHED, reason="Finished",
-                    message=f"read to its end, checkpoint {self._checkpoint_id} is the last",
-                    checkpoint_id=self._checkpoint_id,
-                )  # fmt: skip
-            return Termination(
-                outcome=Outcome.DRAINED, reason="Drained", message=f"stopped after checkpoint {self._checkpoint_id}",
-                checkpoint_id=self._checkpoint_id,
-            )  # fmt: skip
+                session = self._prepared_session(turn, stack) if turn is not None else None
+                # Stopped before its turn: nothing of the job was touched, nor is there anything to report.
+                if turn is None or session is not None:
+                    reporter = Reporter(
+                        job_uid=self._job.uid, attempt=self._job.attempt, write=self._around.write_report
+                    )
+                    self._run(reporter, stack, session)
+            return self._orderly_end()
         except Exception as error:
             LOG.exception("attempt %d failed", self._job.attempt)
             return termination_of(error, checkpoint_id=self._checkpoint_id)
         finally:
-            reporter.close()
+            if reporter is not None:
+                reporter.close()
 
-    def _run(self, reporter: Reporter, stack: ExitStack) -> None:
+    def _orderly_end(self) -> Termination:
+        if self._engine is not None and self._engine.finished:
+            return Termination(
+                outcome=Outcome.FINISHED, reason="Finished",
+                message=f"read to its end, checkpoint {self._checkpoint_id} is the last",
+                checkpoint_id=self._checkpoint_id,
+            )  # fmt: skip
+        return Termination(
+            outcome=Outcome.DRAINED, reason="Drained", message=f"stopped after checkpoint {self._checkpoint_id}",
+            checkpoint_id=self._checkpoint_id,
+        )  # fmt: skip
+
+    def _run(self, reporter: Reporter, stack: ExitStack, session: Future[SparkSession] | None) -> None:
+        """
+        :param session: that of an attempt which has come up beside another one.
+        """
         job = self._job
         faults = Faults(job.attempt, os.environ.get(VARIABLE, ""))
         password = read_password(job.spec.kafka, self._around.credentials)
@@ -123,7 +140,7 @@ class Driver:
         job = with_reader_schemas(job)
         function = import_function(job.spec.transform)
         # The JVM takes seconds to come up; recovery, which produces nothing, goes on meanwhile.
-        session = self._session(stack)
+        session = session or self._session(stack)
         progress = Progress(reporter.update)
         self._serve_metrics(progress, reporter, stack)
         reporter.update(state=DriverState.RECOVERING)
@@ -263,6 +280,22 @@ class Driver:
         committer = OffsetCommitter(config, progress)
         stack.callback(committer.close)
         return committer
+
+    def _prepared_session(self, turn: Turn, stack: ExitStack) -> Future[SparkSession] | None:
+        """What takes long and touches nothing of the job, and then the wait for the attempt's turn.
+
+        Brokers and code are checked when it comes, as in any attempt.
+
+        :returns: None where the attempt was stopped before its turn.
+        """
+        session = self._session(stack)
+        _import_late_ones()
+        import_function(self._job.spec.transform)
+        tasks = self._job.spec.parallelism
+        if not await_turn(turn, session.result(), tasks=tasks, stopped=self._draining.is_set):
+            return None
+        LOG.info("attempt %d has its turn", self._job.attempt)
+        return session
 
     def _session(self, stack: ExitStack) -> Future[SparkSession]:
         pool = ThreadPoolExecutor(1, thread_name_prefix="spark-start")

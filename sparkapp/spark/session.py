@@ -121,12 +121,12 @@ def create_session(settings: Mapping[str, str]) -> SparkSession:
     session.sparkContext.setLogLevel("WARN")
     tasks = int(settings["spark.default.parallelism"])
     if not _is_local(session):
-        threading.Thread(target=_load_workers, args=(session, tasks), name="load-workers", daemon=True).start()
+        threading.Thread(target=load_workers, args=(session, tasks), name="load-workers", daemon=True).start()
     LOG.info("Spark %s is up", session.version)
     return session
 
 
-def _load_workers(session: SparkSession, tasks: int) -> None:
+def load_workers(session: SparkSession, tasks: int) -> None:
     """Has each executor's Python daemon load what tasks need, seconds of CPU, while the driver plans the query."""
     nothing = session.range(0, tasks, 1, tasks).mapInArrow(_pass_on, "id BIGINT")
     # The first micro-batch would do it otherwise, and says what is wrong where it cannot be done.

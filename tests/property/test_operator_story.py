@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
+from typing import Any
 
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -25,6 +27,7 @@ class JobStory(RuleBasedStateMachine):
     @initialize()
     def create(self) -> None:
         self.bench = OperatorBench()
+        self.never_had_it: set[str] = set()
         self.operator_looks(1)
 
     def teardown(self) -> None:
@@ -52,6 +55,10 @@ class JobStory(RuleBasedStateMachine):
     @rule(parallelism=st.integers(1, 4))
     def rescale(self, parallelism: int) -> None:
         self.bench.kubernetes.edit_job(KEY, parallelism=parallelism)
+
+    @rule(policy=st.sampled_from(["AfterStop", "BeforeStop", "Standby"]))
+    def choose_when_successors_come_up(self, policy: str) -> None:
+        self.bench.kubernetes.edit_job(KEY, restartPolicy={"successor": policy})
 
     @rule(suspend=st.booleans())
     def suspend(self, suspend: bool) -> None:
@@ -82,10 +89,10 @@ class JobStory(RuleBasedStateMachine):
         self.operator_looks(3)
 
     @rule(report=st.sampled_from([None, *DriverState]), executors=st.integers(0, 2))
-    @precondition(lambda self: self._live_drivers())
+    @precondition(lambda self: self._present_drivers())
     def driver_runs(self, report: DriverState | None, executors: int) -> None:
         """Comes up with its executors and, perhaps, a report."""
-        attempt = self._live_drivers()[0]
+        attempt = self._present_drivers()[0]
         self.bench.kubernetes.pod_runs(names.driver_pod(KEY.name, attempt))
         self.bench.checkpoint(attempt, attempt)
         for number in range(executors):
@@ -93,10 +100,25 @@ class JobStory(RuleBasedStateMachine):
         if report is not None:
             self.bench.report(attempt, report, checkpoint_id=attempt)
 
+    @rule(executors=st.integers(0, 2), says_so=st.booleans())
+    @precondition(lambda self: self._waiting_drivers())
+    def successor_comes_up(self, executors: int, says_so: bool) -> None:
+        attempt = self._waiting_drivers()[0]
+        self.bench.kubernetes.pod_runs(names.driver_pod(KEY.name, attempt))
+        for number in range(executors):
+            self.bench.kubernetes.add_executor(KEY, attempt, number)
+        if says_so:
+            self.bench.kubernetes.set_data(KEY, names.report_config_map(KEY.name), names.PREPARED_KEY, str(attempt))
+
     @rule(how=st.sampled_from([DRAINED, FAILED, FATAL, None]))
-    @precondition(lambda self: self._live_drivers())
+    @precondition(lambda self: self._waiting_drivers())
+    def successor_ends(self, how: object) -> None:
+        self.bench.driver_ends(self._waiting_drivers()[0], how)  # type: ignore[arg-type]
+
+    @rule(how=st.sampled_from([DRAINED, FAILED, FATAL, None]))
+    @precondition(lambda self: self._present_drivers())
     def driver_ends(self, how: object) -> None:
-        attempt = self._live_drivers()[0]
+        attempt = self._present_drivers()[0]
         if how is DRAINED:
             self.bench.checkpoint(attempt, attempt, drained=True)
         self.bench.driver_ends(attempt, how)  # type: ignore[arg-type]
@@ -110,9 +132,11 @@ class JobStory(RuleBasedStateMachine):
     # -- what must hold --------------------------------------------------------------------------------------------
 
     @invariant()
-    def never_two_live_attempts(self) -> None:
-        live = {pod["metadata"]["labels"][names.LABEL_ATTEMPT] for pod in self.bench.kubernetes.pods(KEY)}
-        assert len(live) <= 1, f"pods of attempts {live}"
+    def never_two_attempts_at_work(self) -> None:
+        """What awaits its turn touches nothing; whatever has had it must be the only one."""
+        waiting = self._awaiting()
+        live = {pod["metadata"]["labels"][names.LABEL_ATTEMPT] for pod in self.bench.kubernetes.pods(KEY)} - waiting
+        assert len(live - self._orphaned(waiting)) <= 1, f"pods of attempts {live}, {waiting} await their turn"
 
     @invariant()
     def numbers_only_grow(self) -> None:
@@ -146,12 +170,41 @@ class JobStory(RuleBasedStateMachine):
         except ClusterError:
             self.bench.restart_operator()
 
+    def _awaiting(self) -> set[str]:
+        """Attempts whose driver, alive or ended, has not had its turn."""
+        return {
+            pod["metadata"]["labels"][names.LABEL_ATTEMPT]
+            for pod in self.bench.kubernetes.pods(KEY, names.ROLE_DRIVER)
+            if awaits_turn(pod)
+        }
+
+    def _orphaned(self, waiting: set[str]) -> set[str]:
+        """Executors of a successor that has never had its turn, and is gone before them."""
+        self.never_had_it |= waiting
+        self.never_had_it -= {
+            pod["metadata"]["labels"][names.LABEL_ATTEMPT]
+            for pod in self.bench.kubernetes.pods(KEY, names.ROLE_DRIVER)
+            if not awaits_turn(pod)
+        }
+        return self.never_had_it
+
+    def _present_drivers(self) -> list[int]:
+        return [attempt for attempt in self._live_drivers() if str(attempt) not in self._awaiting()]
+
+    def _waiting_drivers(self) -> list[int]:
+        return [attempt for attempt in self._live_drivers() if str(attempt) in self._awaiting()]
+
     def _live_drivers(self) -> list[int]:
         return [
             int(pod["metadata"]["labels"][names.LABEL_ATTEMPT])
             for pod in self.bench.kubernetes.pods(KEY, names.ROLE_DRIVER)
             if pod["status"]["phase"] in {"Pending", "Running"}
         ]
+
+
+def awaits_turn(pod: Mapping[str, Any]) -> bool:
+    annotations: Mapping[str, str] = pod["metadata"].get("annotations") or {}
+    return annotations.get(names.ANNOTATION_TURN) == names.TURN_AWAITED
 
 
 JobStory.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)

@@ -112,6 +112,19 @@ class FakeKubernetes:
         self._written("patch", place)
         return copy.deepcopy(current)
 
+    async def annotate_pod(self, key: JobKey, pod: str, annotations: Mapping[str, str], *, uid: str) -> bool:
+        await asyncio.sleep(0)
+        place = ("Pod", key.namespace, pod)
+        current = self.objects.get(place)
+        if current is None:
+            return False
+        if current["metadata"]["uid"] != uid:
+            raise ObjectConflict("another pod", status=409)
+        current["metadata"].setdefault("annotations", {}).update(annotations)
+        current["metadata"]["resourceVersion"] = str(next(self._versions))
+        self._written("annotate", place)
+        return True
+
     # -- what tests do ---------------------------------------------------------------------------------------------
 
     def add_job(self, body: Body) -> None:

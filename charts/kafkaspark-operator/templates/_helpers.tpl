@@ -72,7 +72,7 @@ capabilities: {drop: [ALL]}
 - apiGroups: [streaming.kafkaspark.io]
   resources: [kafkasparkjobs/finalizers]
   verbs: [update]
-# Drivers; patch and deletecollection only to grant them to drivers, for their executors.
+# Drivers; patch also gives a successor its turn. deletecollection only to grant it to drivers, for their executors.
 - apiGroups: [""]
   resources: [pods]
   verbs: [get, list, watch, create, delete, patch, deletecollection]

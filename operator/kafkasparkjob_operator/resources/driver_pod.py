@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kafkasparkjob_operator.identity import JobIdentity, metadata
+from kafkasparkjob_operator.identity import ANNOTATION_GENERATION, JobIdentity, metadata
 from kafkasparkjob_operator.resources.pod_parts import (
     container_security_context,
     environment,
@@ -19,8 +19,12 @@ TERMINATION_GRACE_SECONDS = 120
 """Time to finish the checkpoint under way after SIGTERM; one that takes longer is settled by the next attempt."""
 
 
-def driver_pod(job: JobIdentity, wanted: Wanted, *, attempt: int) -> dict[str, Any]:
-    """Never restarted in place: a new life has a new number, so that two are never taken for one another."""
+def driver_pod(job: JobIdentity, wanted: Wanted, *, attempt: int, awaits_turn_for: int | None = None) -> dict[str, Any]:
+    """Never restarted in place: a new life has a new number, so that two are never taken for one another.
+
+    :param awaits_turn_for: the resource's generation, where the pod is made beside another attempt's: the driver comes
+        up, and goes on when it is given its turn.
+    """
     workload = wanted.workload
     volumes, mounts = volumes_and_mounts(wanted)
     volumes.append({"name": "job", "configMap": {"name": names.attempt_config_map(job.name, attempt)}})
@@ -62,15 +66,18 @@ def driver_pod(job: JobIdentity, wanted: Wanted, *, attempt: int) -> dict[str, A
         ],
         "volumes": volumes,
     }
-    annotations = {}
+    annotations: dict[str, str] = {}
     if wanted.spec.metrics_port:
         spec["containers"][0]["ports"] = [{"name": names.METRICS_PORT, "containerPort": wanted.spec.metrics_port}]
         # What Prometheus looks for where no PodMonitor tells it.
-        annotations = {
+        annotations |= {
             "prometheus.io/scrape": "true",
             "prometheus.io/port": str(wanted.spec.metrics_port),
             "prometheus.io/path": names.METRICS_PATH,
         }
+    if awaits_turn_for is not None:
+        annotations |= {names.ANNOTATION_TURN: names.TURN_AWAITED, ANNOTATION_GENERATION: str(awaits_turn_for)}
+        spec["containers"][0]["env"].append({"name": names.AWAITS_TURN_VARIABLE, "value": "true"})
     if workload.image_pull_secrets:
         spec["imagePullSecrets"] = [{"name": name} for name in workload.image_pull_secrets]
     return {

@@ -1,0 +1,71 @@
+"""Whose turn it is, by an annotation of the driver's own pod; see :mod:`sparkapp.spark.turn`."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from typing import Any
+
+import urllib3
+from kubernetes import watch
+from kubernetes.client.exceptions import ApiException
+
+from sparkapp.model import names
+
+LOG = logging.getLogger(__name__)
+
+_REQUEST_TIMEOUT = (5, 10)
+_WATCH_SECONDS = 60
+"""A watch ends itself now and then and looks anew, so that nothing is lost with one that has died silently."""
+_PAUSE = 1.0
+
+
+class PodTurn:
+    """Watches the pod from its making on, in a thread of its own, until the turn has come.
+
+    :param api: of :func:`sparkapp.checkpoint.config_map.core_api`.
+    :param pod: the driver's own.
+    """
+
+    def __init__(self, api: Any, *, namespace: str, job: str, attempt: int, pod: str) -> None:
+        self._api = api
+        self._namespace = namespace
+        self._report = names.report_config_map(job)
+        self._attempt = attempt
+        self._pod = pod
+        self._given = threading.Event()
+        threading.Thread(target=self._watch, name="turn", daemon=True).start()
+
+    def announce(self) -> None:
+        """Beside the present attempt's report, where the operator looks anyway."""
+        body = {"data": {names.PREPARED_KEY: str(self._attempt)}}
+        try:
+            self._api.patch_namespaced_config_map(
+                self._report, self._namespace, body, _request_timeout=_REQUEST_TIMEOUT
+            )
+        except (ApiException, urllib3.exceptions.HTTPError) as error:
+            LOG.warning("the operator does not learn that the attempt is prepared, and will not wait for it: %s", error)
+
+    @property
+    def given(self) -> bool:
+        return self._given.is_set()
+
+    def _watch(self) -> None:
+        while not self.given:
+            try:
+                self._watch_once()
+            except (ApiException, urllib3.exceptions.HTTPError) as error:
+                LOG.warning("pod %s: whose turn it is cannot be seen: %s; again in %.0f s", self._pod, error, _PAUSE)
+                time.sleep(_PAUSE)
+
+    def _watch_once(self) -> None:
+        stream = watch.Watch().stream(
+            self._api.list_namespaced_pod, self._namespace, field_selector=f"metadata.name={self._pod}",
+            timeout_seconds=_WATCH_SECONDS, _request_timeout=(5, _WATCH_SECONDS + 10),
+        )  # fmt: skip
+        for event in stream:
+            annotations = event["object"].metadata.annotations or {}
+            if annotations.get(names.ANNOTATION_TURN) == names.TURN_GIVEN:
+                self._given.set()
+                return

@@ -1,0 +1,65 @@
+"""Attempts that come up beside the one that runs: no record is lost or twice, and nobody waits for a start."""
+
+from __future__ import annotations
+
+import pytest
+
+from sparkapp.model import names
+from tests.e2e.conftest import MakeSite
+from tests.support.job_site import NAME, JobSite
+
+pytestmark = pytest.mark.timeout(400)
+
+BATCH = 5_000
+
+
+@pytest.fixture(scope="module")
+def site(make_site: MakeSite) -> JobSite:
+    """A job with an attempt that stands by."""
+    site = make_site("successor")
+    site.load(BATCH)
+    site.apply(restartPolicy={"successor": "Standby"})
+    site.job.wait_ready(seconds=180)
+    return site
+
+
+def await_prepared(site: JobSite, attempt: int) -> None:
+    """Blocks until the attempt says that it is prepared."""
+
+    def holds(_: object) -> bool:
+        report = site.kubectl.get("configmap", names.report_config_map(NAME)) or {}
+        return bool(report.get("data", {}).get(names.PREPARED_KEY) == str(attempt))
+
+    site.job.wait_pods(f"attempt {attempt} is prepared", holds, seconds=120)
+
+
+def test_the_standby_takes_the_place_of_a_killed_driver(site: JobSite) -> None:
+    before = site.job.attempt
+    await_prepared(site, before + 1)
+    standby = site.kubectl.get("pod", names.driver_pod(NAME, before + 1))
+    assert standby is not None
+    records = site.load(BATCH)
+    site.job.kill_driver()
+    site.job.wait_ready(attempt_above=before, seconds=120)
+    site.assert_exactly_once(records, seconds=60)
+    driver = site.kubectl.get("pod", names.driver_pod(NAME, site.job.attempt))
+    assert driver is not None
+    assert driver["metadata"]["uid"] == standby["metadata"]["uid"], "the one that stood by, not a new one"
+
+
+def test_a_rescale_goes_to_an_attempt_that_is_prepared(site: JobSite) -> None:
+    before = site.job.attempt
+    site.job.rescale(3)
+    site.job.wait_ready(attempt_above=before, seconds=180)
+    assert site.job.status["parallelism"] == 3
+    records = site.load(BATCH)
+    site.assert_exactly_once(records, seconds=60)
+    reasons = {one["reason"] for one in site.job.events()}
+    assert {"SuccessorStarted", "RescaleStarted", "TurnGiven", "Rescaled"} <= reasons
+
+
+def test_a_job_that_is_suspended_keeps_nobody(site: JobSite) -> None:
+    site.change(suspend=True)
+    site.job.wait("Suspended", lambda status: status.get("state") == "Suspended", seconds=90)
+    site.job.wait_pods("no pod is left", lambda pods: not pods, seconds=60)
+    site.assert_nothing_open()
