@@ -138,22 +138,24 @@ class ClusterRestarts:
         attempt = job.wait_ready(seconds=_START_SECONDS)["attempt"]["id"]
         checkpoint = job.wait_checkpoint(job.state.latest.checkpoint + 2, attempt=attempt, seconds=120).checkpoint
         if self._stands_by:
-            self._await_standby(attempt + 1)
+            self._site.await_prepared(attempt + 1, seconds=_START_SECONDS)
         self._offsets.forget()
         began, clock = time.time(), time.monotonic()
         asked = act()
         found = job.wait_going_on(clock, attempt=attempt + 1, checkpoint=checkpoint, seconds=_START_SECONDS)
-        claims = [one.at for one in job.state.history if one.attempt == attempt + 1]
+        # A standby for the former parallelism has taken a number, too.
+        new = found.attempt
+        claims = [one.at for one in job.state.history if one.attempt == new]
         # The former life was gone by then, and the new one had written nothing: what is beyond is the new one's.
         flowing = self._reader.await_beyond(self._offsets.ends_before(_since_1970(claims[0])), seconds=60)
         # The line about a checkpoint is written when it is complete, a moment after readers see it.
-        job.wait_checkpoint(found.checkpoint + 1, attempt=attempt + 1, seconds=120)
+        job.wait_checkpoint(found.checkpoint + 1, attempt=new, seconds=120)
         log = self._site.kubectl.run(
-            "logs", names.driver_pod(NAME, attempt + 1), f"--container={names.DRIVER_CONTAINER}", "--timestamps"
+            "logs", names.driver_pod(NAME, new), f"--container={names.DRIVER_CONTAINER}", "--timestamps"
         )
         seen = [(_since_1970(one.at), one.object) for one in self._pods.seen if one.at >= clock]
         marks = {
-            **marks_of_log(log.splitlines()), **marks_of_pods(seen, NAME, attempt + 1),
+            **marks_of_log(log.splitlines()), **marks_of_pods(seen, NAME, attempt, new),
             ASKED: asked, FLOWING: flowing,
         }  # fmt: skip
         # The log tells it by the same clock without the watch's delay; without the log, the watch does.
@@ -164,18 +166,11 @@ class ClusterRestarts:
             marks[OFFSETS_FREE] = free
         return Restart(
             kind=kind,
-            attempt=attempt + 1,
+            attempt=new,
             marks=marks,
             silence=longest_silence(self._reader.arrivals(asked - 10), since=asked, until=flowing),
             stable_seconds=None if free is None else free - asked,
         )
-
-    def _await_standby(self, attempt: int) -> None:
-        def holds(_: object) -> bool:
-            report = self._site.kubectl.get("configmap", names.report_config_map(NAME)) or {}
-            return bool(report.get("data", {}).get(names.PREPARED_KEY) == str(attempt))
-
-        self._site.job.wait_pods(f"attempt {attempt} stands by", holds, seconds=_START_SECONDS)
 
 
 class ArmedKill:

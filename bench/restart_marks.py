@@ -99,14 +99,17 @@ def marks_of_log(lines: Iterable[str]) -> dict[str, float]:
     return marks
 
 
-def marks_of_pods(seen: Iterable[tuple[float, Mapping[str, Any]]], job: str, attempt: int) -> dict[str, float]:
+def marks_of_pods(
+    seen: Iterable[tuple[float, Mapping[str, Any]]], job: str, ended: int, attempt: int
+) -> dict[str, float]:
     """Marks that states of a job's pods tell.
 
     :param seen: each state with the moment at which it was seen, oldest first.
+    :param ended: the attempt whose life was ended.
     :param attempt: the new one.
     """
     marks: dict[str, float] = {}
-    former, new = names.driver_pod(job, attempt - 1), names.driver_pod(job, attempt)
+    former, new = names.driver_pod(job, ended), names.driver_pod(job, attempt)
     for at, pod in seen:
         labels = pod["metadata"].get("labels", {})
         name = pod["metadata"]["name"]

@@ -20,10 +20,11 @@ from kafkasparkjob_operator.conditions import ConditionStatus, ConditionType
 from kafkasparkjob_operator.observation import Live, Observation
 from kafkasparkjob_operator.plan import NEEDS_LIVE, NOTHING, Action, Plan, deletions
 from kafkasparkjob_operator.pod_view import PodView
+from kafkasparkjob_operator.reasons import StopReason
 from kafkasparkjob_operator.resources.driver_pod import TERMINATION_GRACE_SECONDS
 from kafkasparkjob_operator.restarts import note_stability, record_ending
 from kafkasparkjob_operator.running import judge_checkpoints, show_numbers, show_report, show_waiting
-from kafkasparkjob_operator.starting import StopReason, decide_start
+from kafkasparkjob_operator.starting import decide_start
 from kafkasparkjob_operator.status import JobState, StatusDraft
 from kafkasparkjob_operator.successor import Step, before_stop, beside, stand_by
 from kafkasparkjob_operator.workload import Wanted, wanted_from_resource

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from enum import StrEnum
 
 from kafkasparkjob_operator.attempts import attempts_ran, current_attempt, next_attempt, record_of, unused_claims
 from kafkasparkjob_operator.clock import format_time, parse_time
@@ -20,6 +19,7 @@ from kafkasparkjob_operator.plan import (
     WithdrawClaim,
 )
 from kafkasparkjob_operator.pod_view import PodView
+from kafkasparkjob_operator.reasons import StartReason, StopReason
 from kafkasparkjob_operator.state_view import StateKind, state_missing
 from kafkasparkjob_operator.status import JobState, StatusDraft
 from kafkasparkjob_operator.workload import RestartPolicy, Wanted, wanted_from_resource
@@ -28,27 +28,11 @@ from sparkapp.model.errors import ConfigurationError, KafkaSparkJobError
 
 LOOK_AT_STATE_AGAIN = 30.0
 """A refused state may be restored by hand; nothing tells us."""
+CLEAR_SECONDS = 1.5
+"""A pause that is over so soon: the former attempt's finished pod, kept for its log until then, goes now."""
 AWAIT_COLLECTION = 2.0
 AWAIT_CLAIMANT = 10.0
 """An attempt's ConfigMap is followed by its driver pod at once; so long is waited for one whose pod is not there."""
-
-
-class StopReason(StrEnum):
-    """``status.attempt.stopReason``: why the operator asked an attempt to stop."""
-
-    SUSPEND = "Suspend"
-    RESCALE = "Rescale"
-    SPEC_CHANGE = "SpecChange"
-
-
-class StartReason(StrEnum):
-    """``status.attempt.startReason``: why an attempt was started."""
-
-    CREATED = "Created"
-    RESCALED = "Rescaled"
-    SPEC_CHANGED = "SpecChanged"
-    RESUMED = "Resumed"
-    RESTARTED = "Restarted"
 
 
 _STATE_OF = {
@@ -109,11 +93,7 @@ def decide_start(
             draft.set_state(JobState.FAILED, reason="InvalidSpec", message=message)
             return Decision()
         chosen, wanted = fallback
-    refusal = (
-        _held_back(draft, wanted.restart_policy, generation=chosen.generation)
-        or _refused_state(draft, observation, live)
-        or _prefix_in_use(draft, observation.prefix_rival, wanted)
-    )
+    refusal = _refusal(draft, observation, live, wanted, generation=chosen.generation, heir=successor is not None)
     if refusal is not None:
         return refusal
     if not clear:
@@ -122,6 +102,19 @@ def decide_start(
     if left > 0:
         return Decision(look_again_after=left)
     return _start(draft, observation, live, wanted=wanted, chosen=chosen, successor=successor)
+
+
+def _refusal(
+    draft: StatusDraft, observation: Observation, live: Live, wanted: Wanted, *, generation: int, heir: bool
+) -> Decision | None:
+    pause = _held_back(draft, wanted.restart_policy, generation=generation)
+    if pause is not None and (not heir or pause.look_again_after is None):
+        return pause
+    refusal = _refused_state(draft, observation, live) or _prefix_in_use(draft, observation.prefix_rival, wanted)
+    if refusal is not None or pause is None or pause.look_again_after is None:
+        return refusal
+    # The finished pod takes a second to go, which a successor need not wait for when the pause is over.
+    return replace(pause, ready=pause.look_again_after <= CLEAR_SECONDS)
 
 
 def _suspended(draft: StatusDraft, observation: Observation) -> Decision:

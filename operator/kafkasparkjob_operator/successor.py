@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from kafkasparkjob_operator.attempts import next_attempt, successors, unused_claims
+from kafkasparkjob_operator.clock import parse_time
 from kafkasparkjob_operator.observation import JobResource, Live, Observation
 from kafkasparkjob_operator.plan import Action, StartAttempt, WithdrawClaim, deletions
 from kafkasparkjob_operator.pod_view import PodView
@@ -24,6 +25,8 @@ PREPARE_SECONDS = 90
 LOOK_AGAIN_SECONDS = 10.0
 UNSCHEDULED_SECONDS = 10
 """The same for one that has no place in the cluster: it has one when the present attempt is gone."""
+STANDBY_AFTER_SECONDS = 20
+"""So long after an attempt's start its standby comes up: it must not take the CPU that catching up needs."""
 STANDBY_AGAIN_SECONDS = 300
 """A standby that has ended by itself is brought up again so long after its start."""
 
@@ -131,12 +134,14 @@ def stand_by(
         left = STANDBY_AGAIN_SECONDS - (draft.now - ended.created).total_seconds()
         if 0 < left <= STANDBY_AGAIN_SECONDS:
             return Step(look_again_after=left)
-    if found.fits(generation):
-        return Step(actions=deletions(found.but_standing))
     if found.pods:
-        return Step(actions=deletions(found.pods))
+        return Step(actions=deletions(found.but_standing if found.fits(generation) else found.pods))
     if report is None or report.state is not DriverState.RUNNING:
         return Step()
+    started = parse_time(draft.section("attempt").get("startedAt"))
+    left = STANDBY_AFTER_SECONDS - (draft.now - started).total_seconds() if started is not None else 0.0
+    if 0 < left <= STANDBY_AFTER_SECONDS:
+        return Step(look_again_after=left)
     return _start(draft, observation, look(), wanted)
 
 

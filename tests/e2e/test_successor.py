@@ -23,19 +23,9 @@ def site(make_site: MakeSite) -> JobSite:
     return site
 
 
-def await_prepared(site: JobSite, attempt: int) -> None:
-    """Blocks until the attempt says that it is prepared."""
-
-    def holds(_: object) -> bool:
-        report = site.kubectl.get("configmap", names.report_config_map(NAME)) or {}
-        return bool(report.get("data", {}).get(names.PREPARED_KEY) == str(attempt))
-
-    site.job.wait_pods(f"attempt {attempt} is prepared", holds, seconds=120)
-
-
 def test_the_standby_takes_the_place_of_a_killed_driver(site: JobSite) -> None:
     before = site.job.attempt
-    await_prepared(site, before + 1)
+    site.await_prepared(before + 1, seconds=120)
     standby = site.kubectl.get("pod", names.driver_pod(NAME, before + 1))
     assert standby is not None
     records = site.load(BATCH)

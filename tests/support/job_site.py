@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import time
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -21,6 +22,7 @@ from demo.oracle import Expectation, Verdict, compare, same
 from demo.reading import read_committed
 from demo.topics import Topics
 from demo.transactions import open_transactions
+from demo.watch import TimedOut
 from sparkapp.model import names
 
 NAME = "job"
@@ -101,6 +103,19 @@ class JobSite:
             loader.finish(60)
         self._numbered += count
         return self._numbered
+
+    def await_prepared(self, attempt: int, *, seconds: float) -> None:
+        """Blocks until an attempt that comes up beside another one says that it is prepared.
+
+        :raises TimedOut: it does not.
+        """
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            report = self.kubectl.get("configmap", names.report_config_map(NAME)) or {}
+            if report.get("data", {}).get(names.PREPARED_KEY) == str(attempt):
+                return
+            time.sleep(0.5)
+        raise TimedOut(f"attempt {attempt} is not prepared after {seconds:.0f} s\n{self.job.diagnosis()}")
 
     def grow(self, partitions: int) -> None:
         """Gives the source topic more partitions."""

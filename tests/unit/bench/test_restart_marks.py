@@ -77,7 +77,7 @@ def test_marks_of_pods() -> None:
         (9.0, pod("job-2-exec-1", attempt=2, role="executor", state="running")),
         (9.5, pod("job-2-exec-2", attempt=2, role="executor", state="running")),
     ]
-    assert marks_of_pods(seen, "job", 2) == {
+    assert marks_of_pods(seen, "job", 1, 2) == {
         marks.ENDED: 3.0, marks.CREATED: 5.0, marks.RUNNING: 7.0, marks.EXECUTOR_CREATED: 8.0,
         marks.EXECUTOR_RUNNING: 9.0,
     }  # fmt: skip

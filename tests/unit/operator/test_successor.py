@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kafkasparkjob_operator.starting import AWAIT_CLAIMANT
-from kafkasparkjob_operator.successor import PREPARE_SECONDS, STANDBY_AGAIN_SECONDS
+from kafkasparkjob_operator.successor import PREPARE_SECONDS, STANDBY_AFTER_SECONDS, STANDBY_AGAIN_SECONDS
 from sparkapp.model import names
 from sparkapp.model.report import DriverState
 from tests.support.operator_bench import DRAINED, FAILED, FATAL, KEY, OperatorBench
@@ -54,6 +54,9 @@ async def standing_by() -> OperatorBench:
     """Attempt 1 runs, attempt 2 stands by."""
     bench = OperatorBench(**STANDBY)
     await bench.run()
+    assert bench.drivers == ["orders-1-driver"], "catching up comes first"
+    bench.wait(STANDBY_AFTER_SECONDS)
+    await bench.settle()
     assert bench.drivers == ["orders-1-driver", "orders-2-driver"]
     prepared(bench, 2)
     await bench.settle()
@@ -210,6 +213,7 @@ async def test_the_standby_takes_the_place_of_a_dead_attempt(standing_by: Operat
     assert turn_of(bench, 2) == "given"
     assert bench.status["attempt"]["startReason"] == "Restarted"
     bench.report(2, checkpoint_id=12)
+    bench.wait(STANDBY_AFTER_SECONDS)
     await bench.settle()
     assert bench.drivers == ["orders-2-driver", "orders-3-driver"], "another one stands by"
 
@@ -219,6 +223,7 @@ async def test_no_standby_before_the_attempt_runs() -> None:
     await bench.settle()
     bench.kubernetes.pod_runs("orders-1-driver")
     bench.report(1, DriverState.RECOVERING)
+    bench.wait(STANDBY_AFTER_SECONDS)
     await bench.settle()
     assert bench.drivers == ["orders-1-driver"]
 
