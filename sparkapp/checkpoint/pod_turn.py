@@ -47,12 +47,11 @@ class PodTurn:
         except (ApiException, urllib3.exceptions.HTTPError) as error:
             LOG.warning("the operator does not learn that the attempt is prepared, and will not wait for it: %s", error)
 
-    @property
-    def given(self) -> bool:
-        return self._given.is_set()
+    def wait(self, seconds: float) -> bool:
+        return self._given.wait(seconds)
 
     def _watch(self) -> None:
-        while not self.given:
+        while not self._given.is_set():
             try:
                 self._watch_once()
             except (ApiException, urllib3.exceptions.HTTPError) as error:

@@ -7,7 +7,6 @@ takes time and touches nothing of the job is done meanwhile: JVM, executors, the
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable
 from typing import Protocol
 
@@ -20,7 +19,8 @@ LOG = logging.getLogger(__name__)
 
 _EXECUTORS_SECONDS = 60.0
 """Where none comes there is perhaps no room beside the present attempt's: they come when that one is gone."""
-_PAUSE = 0.05
+_PAUSE = 0.2
+"""How long a stop may be overlooked."""
 
 
 class Turn(Protocol):
@@ -30,8 +30,9 @@ class Turn(Protocol):
         """The attempt is prepared; must not raise, for it is only waited for in vain then."""
         ...
 
-    @property
-    def given(self) -> bool: ...
+    def wait(self, seconds: float) -> bool:
+        """Blocks until the turn is given or the time is over; whether it is given."""
+        ...
 
 
 def await_turn(turn: Turn, session: SparkSession, *, tasks: int, stopped: Callable[[], bool]) -> bool:
@@ -42,12 +43,14 @@ def await_turn(turn: Turn, session: SparkSession, *, tasks: int, stopped: Callab
     :returns: False where it was ended.
     """
     over = Deadline.after(_EXECUTORS_SECONDS)
-    while not (has_executors(session) or turn.given or stopped() or over.expired):
-        time.sleep(_PAUSE)
-    if not (turn.given or stopped()):
-        load_workers(session, tasks)
+    given = False
+    while not (given or stopped() or has_executors(session) or over.expired):
+        given = turn.wait(_PAUSE)
+    if not (given or stopped()):
+        if has_executors(session):
+            load_workers(session, tasks)
         LOG.info("prepared; awaits its turn")
         turn.announce()
-    while not (turn.given or stopped()):
-        time.sleep(_PAUSE)
+    while not (given or stopped()):
+        given = turn.wait(_PAUSE)
     return not stopped()

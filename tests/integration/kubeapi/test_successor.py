@@ -13,7 +13,7 @@ from kafkasparkjob_operator.identity import JobKey
 from kafkasparkjob_operator.kube import KubeCluster
 from sparkapp.checkpoint.pod_turn import PodTurn
 from sparkapp.model import names
-from tests.support.api_client import ApiClient, await_that
+from tests.support.api_client import ApiClient
 from tests.support.live_job import LiveJob
 from tests.support.operator_bench import DRAINED
 from tests.support.operator_process import Running
@@ -47,9 +47,9 @@ def test_a_rescale_goes_to_the_successor(job: LiveJob, kubeconfig: Path) -> None
     job.await_deletion(1)
     job.checkpoint(1, 11, drained=True)
     job.ends(1, DRAINED, code=0, reason="Completed")
-    assert not turn.given
+    assert not turn.wait(0)
     job.release(1)
-    await_that("the successor sees that it has its turn", lambda: turn.given)
+    assert turn.wait(60), "the successor does not see that it has its turn"
     job.run(2, checkpoint=12, hold=False)
     assert job.api.call("GET", f"{job.path}/scale")["status"]["replicas"] == 3
     assert [reason for reason, _ in job.events] == [
@@ -66,9 +66,9 @@ def test_the_standby_is_the_next_attempt(job: LiveJob, kubeconfig: Path) -> None
     turn.announce()
     job.ends(1, None, code=137)
     job.await_deletion(1)
-    assert not turn.given
+    assert not turn.wait(0)
     job.release(1)
-    await_that("the standby sees that it has its turn", lambda: turn.given)
+    assert turn.wait(60), "the standby does not see that it has its turn"
     job.run(2, checkpoint=12, hold=False)
     assert job.status["restarts"]["total"] == 1
     job.await_driver(3)
