@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from kafkasparkjob_operator.identity import JobIdentity
+from kafkasparkjob_operator.pod_view import pod_view
 from kafkasparkjob_operator.resources.access import role, role_binding, service_account
 from kafkasparkjob_operator.resources.config_maps import (
     RESOURCE_SPEC_KEY,
@@ -167,3 +168,17 @@ def test_names_fit_a_label_for_the_longest_job() -> None:
     job = "j" * names.MAX_JOB_NAME
     assert len(f"{names.executor_pod_prefix(job, 99_999)}-exec-99999") <= 63
     assert len(names.driver_pod(job, 99_999_999)) <= 63
+
+
+def test_only_a_driver_beside_another_one_awaits_its_turn() -> None:
+    plain = wanted({"metrics": {"prometheus": {"enabled": False}}})
+    alone = driver_pod(JOB, plain, attempt=2)
+    beside = driver_pod(JOB, plain, attempt=2, awaits_turn_for=7)
+    variable = {"name": names.AWAITS_TURN_VARIABLE, "value": "true"}
+    assert variable not in alone["spec"]["containers"][0]["env"]
+    assert variable in beside["spec"]["containers"][0]["env"]
+    assert "annotations" not in alone["metadata"]
+    assert beside["metadata"]["annotations"] == {"kafkaspark.io/turn": "awaited", "kafkaspark.io/generation": "7"}
+    view = pod_view({**beside, "metadata": {**beside["metadata"], "uid": "u"}})
+    assert view is not None
+    assert (view.awaits_turn, view.generation, view.attempt) == (True, 7, 2)
