@@ -59,7 +59,7 @@ e2e: fresh cluster-up images ## tests on the real cluster: crashes, rescales, ev
 
 # The cluster's tests have the machine to themselves; the others run side by side.
 test: fresh lint cluster-up images ## everything: lint, types, contracts and all tests
-	$(PY) -m pytest -q -m e2e
+	$(PY) -m pytest -q -m e2e --durations=12
 	$(PY) -m tests.streams
 
 demo: fresh ## the main job: a real job survives kills and rescales, every record counted once (KEEP=1 leaves it running)
