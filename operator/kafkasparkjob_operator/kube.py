@@ -131,6 +131,10 @@ class KubeCluster:
         try:
             path = f"{_PATHS['Pod'].format(namespace=key.namespace)}/{pod}"
             await self._call("PATCH", path, body=body, content_type=_MERGE_PATCH)
+        except ObjectRefused as error:
+            if "metadata.uid" in error.message:  # what a merge patch meets where the pod is another one
+                raise ObjectConflict(error.message, status=_CONFLICT) from error
+            raise
         except ClusterError as error:
             if error.status == _NOT_FOUND:
                 return False

@@ -6,17 +6,19 @@ Who retries, and how long, is :mod:`sparkapp.sink.transaction_client`'s business
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from typing import Any
 
 import kafka.errors as wire_errors
 from kafka.protocol.admin.transactions import DescribeTransactionsRequest, ListTransactionsRequest
-from kafka.protocol.metadata import CoordinatorType, FindCoordinatorRequest
+from kafka.protocol.metadata import CoordinatorType, FindCoordinatorRequest, MetadataRequest
 from kafka.protocol.producer.transaction import EndTxnRequest, InitProducerIdRequest
 
 from sparkapp.model.deadline import Deadline
-from sparkapp.model.errors import ListingUnsupported
+from sparkapp.model.errors import KafkaSparkJobError, ListingUnsupported
 from sparkapp.model.partition import TopicPartition
-from sparkapp.sink.kafka_connection import KafkaConnection, check
+from sparkapp.sink.coordinator_probes import TRANSACTION_TOPIC, USUAL_PARTITIONS
+from sparkapp.sink.kafka_connection import KafkaConnection, RefusedWireError, check
 from sparkapp.sink.transactions import EndTxn, TransactionDescription, TransactionListing, state_of
 
 END_TXN_MAX_VERSION = 4
@@ -109,6 +111,26 @@ class KafkaWire:
                 ),
             )
         return found
+
+    async def transaction_partitions(self, deadline: Deadline) -> int:
+        """How many partitions the coordinators keep transactions in; the usual number where that cannot be seen."""
+        topic = MetadataRequest.MetadataRequestTopic(name=TRANSACTION_TOPIC)
+        request = MetadataRequest(topics=[topic], allow_auto_topic_creation=False)
+        response = await self._connection.send(request, None, deadline)
+        return next((len(one.partitions) for one in response.topics if one.partitions), USUAL_PARTITIONS)
+
+    async def require_loaded(self, transactional_ids: Sequence[str], node: Any, deadline: Deadline) -> None:
+        """Returns if the broker coordinates these ids and has loaded what it knows of them, if anything.
+
+        :raises RetriableWireError: it is about to, or another one does.
+        """
+        request = DescribeTransactionsRequest(transactional_ids=list(transactional_ids))
+        response = await self._connection.send(request, node, deadline)
+        for row in response.transaction_states:
+            with suppress(
+                RefusedWireError, KafkaSparkJobError
+            ):  # unknown, or not for this user: an answer all the same
+                check(row.error_code, f"DescribeTransactions of {row.transactional_id}")
 
     async def list_transactions(self, pattern: str | None, node: Any, deadline: Deadline) -> list[TransactionListing]:
         """ListTransactions to one broker; ``pattern`` is applied there where the broker can, so more may come back.

@@ -11,9 +11,10 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from sparkapp.model.deadline import Deadline
-from sparkapp.model.errors import KafkaAccessError, KafkaSparkJobError, KafkaUnreachable
+from sparkapp.model.errors import AuthorizationFailed, KafkaAccessError, KafkaSparkJobError, KafkaUnreachable
 from sparkapp.model.settlement import EndTxnAnswer
 from sparkapp.model.transaction_naming import is_of_prefix, order_of, pattern_of
+from sparkapp.sink.coordinator_probes import probe_ids
 from sparkapp.sink.kafka_connection import KafkaConnection, RefusedWireError, RetriableWireError
 from sparkapp.sink.kafka_wire import KafkaWire
 from sparkapp.sink.transactions import EndTxn, TransactionDescription, TransactionListing
@@ -150,18 +151,19 @@ class TransactionClient:
     def list_transactions(self, prefix: str, *, deadline: Deadline | None = None) -> list[TransactionListing]:
         """Every transactional id of the prefix that any coordinator knows, in any state, whatever its naming; in order.
 
-        Ids that the user may not describe are left out by Kafka without a word; a user that may write under an id
-        may describe it.
+        Complete also right after a broker's start or death: the list is taken when every coordinator has loaded, and
+        again where one has moved meanwhile. Ids that the user may not describe are left out by Kafka without a word; a
+        user that may write under an id may describe it.
 
         :raises ListingUnsupported: the brokers do not know the request. :raises AuthorizationFailed: it is forbidden.
         :raises KafkaUnreachable: no answer in time.
         """
-        rows = self._list(pattern_of(prefix), f"listing transactions of {prefix}", deadline)
+        rows = self._list(prefix, f"listing transactions of {prefix}", deadline)
         ours = (row for row in rows if is_of_prefix(row.transactional_id, prefix))
         return sorted(ours, key=lambda row: order_of(row.transactional_id, prefix))
 
     def list_all(self, *, deadline: Deadline | None = None) -> list[TransactionListing]:
-        """:meth:`list_transactions` of every id in the cluster, by id; for people, never for a job."""
+        """What brokers tell of every id in the cluster, by id; for people, never for a job."""
         rows = self._list(None, "listing transactions", deadline)
         return sorted(rows, key=lambda row: row.transactional_id)
 
@@ -209,17 +211,45 @@ class TransactionClient:
         """Ends the connections; the next call would open new ones."""
         self._connection.close()
 
-    def _list(self, pattern: str | None, what: str, deadline: Deadline | None) -> list[TransactionListing]:
+    def _list(self, prefix: str | None, what: str, deadline: Deadline | None) -> list[TransactionListing]:
         used = deadline or Deadline.after(self._timeout)
+        pattern = None if prefix is None else pattern_of(prefix)
 
         async def attempt() -> list[TransactionListing]:
             limit = _request_deadline(used)
+            probes: list[str] = []
+            if prefix is not None:
+                probes = probe_ids(prefix, await self._wire.transaction_partitions(limit))
+            try:
+                before = await self._loaded(probes, limit)
+            except AuthorizationFailed:
+                # A prefix whose ids the user may not describe: none will be listed, so none is missed.
+                probes, before = [], {}
             answers = await self._connection.gather(
-                lambda node: self._wire.list_transactions(pattern, node, limit), self._wire.brokers()
+                lambda node: self._wire.list_transactions(pattern, node, limit),
+                {*self._wire.brokers(), *before.values()},
             )
+            if await self._looked_up(probes, limit) != before:
+                raise RetriableWireError("NOT_COORDINATOR", "a coordinator has moved meanwhile")
             return [row for rows in answers for row in rows]
 
         return self._connection.run(used, lambda: self._retried(attempt, used, what))
+
+    async def _loaded(self, probes: Sequence[str], limit: Deadline) -> dict[str, object]:
+        """The coordinator of each probe, once all of them have loaded.
+
+        :raises RetriableWireError: one has not.
+        """
+        nodes = await self._looked_up(probes, limit)
+        at: dict[object, list[str]] = {}
+        for one, node in nodes.items():
+            at.setdefault(node, []).append(one)
+        await self._connection.gather(lambda each: self._wire.require_loaded(each[1], each[0], limit), at.items())
+        return nodes
+
+    async def _looked_up(self, probes: Sequence[str], limit: Deadline) -> dict[str, object]:
+        self._wire.forget_coordinators(probes)
+        return await self._wire.coordinators(probes, limit)
 
     async def _retried(
         self,
