@@ -10,13 +10,11 @@ from typing import Any
 
 from kafkasparkjob_operator.clock import parse_time
 from kafkasparkjob_operator.identity import ROLE_ATTEMPT, ROLE_REPORT, JobIdentity, JobKey, owner_uid
-from kafkasparkjob_operator.pod_view import PodView, pod_view
+from kafkasparkjob_operator.pod_view import PodView, number_of, pod_view
 from kafkasparkjob_operator.resources.config_maps import RESOURCE_SPEC_KEY
 from kafkasparkjob_operator.state_view import StateView, state_view
 from sparkapp.model import names
 from sparkapp.model.report import Report, decode_report
-
-_MAX_DIGITS = 9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,8 +103,7 @@ def report_of(body: Mapping[str, Any] | None, job: JobIdentity) -> Report | None
 
 def prepared_of(body: Mapping[str, Any] | None) -> int:
     """The attempt that says to be prepared, 0 for none: as untrusted as the report it stands beside."""
-    text = ((body or {}).get("data") or {}).get(names.PREPARED_KEY) or ""
-    return int(text) if text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS else 0
+    return number_of(((body or {}).get("data") or {}).get(names.PREPARED_KEY) or "")
 
 
 def live_observation(

@@ -79,11 +79,11 @@ def pod_view(body: Mapping[str, Any]) -> PodView | None:
     return PodView(
         name=meta["name"],
         uid=meta["uid"],
-        attempt=_number(labels.get(names.LABEL_ATTEMPT, "")),
+        attempt=number_of(labels.get(names.LABEL_ATTEMPT, "")),
         role=role,
         phase=status.get("phase") or "Pending",
         owner_uid=owner_uid(body),
-        generation=_number(annotations.get(ANNOTATION_GENERATION, "")),
+        generation=number_of(annotations.get(ANNOTATION_GENERATION, "")),
         awaits_turn=annotations.get(names.ANNOTATION_TURN) == names.TURN_AWAITED,
         created=parse_time(meta.get("creationTimestamp")),
         node=(body.get("spec") or {}).get("nodeName") or "",
@@ -99,7 +99,8 @@ def pod_view(body: Mapping[str, Any]) -> PodView | None:
     )
 
 
-def _number(text: str) -> int:
+def number_of(text: str) -> int:
+    """What a label, an annotation or a ConfigMap holds as a number; 0 where it is none, or longer than any of ours."""
     return int(text) if text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS else 0
 
 

@@ -22,9 +22,10 @@ from sparkapp.model.report import DriverState, Report
 
 PREPARE_SECONDS = 90
 """A successor that is not prepared by then is not waited for any longer: the present attempt stops first."""
-LOOK_AGAIN_SECONDS = 10.0
 UNSCHEDULED_SECONDS = 10
 """The same for one that has no place in the cluster: it has one when the present attempt is gone."""
+LOOK_AGAIN_SECONDS = 10.0
+"""While pods of an older successor go; their events bring news sooner."""
 STANDBY_AFTER_SECONDS = 20
 """So long after an attempt's start its standby comes up: it must not take the CPU that catching up needs."""
 STANDBY_AGAIN_SECONDS = 300

@@ -129,9 +129,7 @@ class TransactionClient:
         async def chunk(part: Sequence[str]) -> dict[str, TransactionDescription]:
             async def attempt() -> dict[str, TransactionDescription]:
                 limit = _request_deadline(used)
-                at: dict[object, list[str]] = {}
-                for one, node in (await self._wire.coordinators(part, limit)).items():
-                    at.setdefault(node, []).append(one)
+                at = _by_coordinator(await self._wire.coordinators(part, limit))
                 parts = await self._connection.gather(
                     lambda each: self._wire.describe(each[1], each[0], limit), at.items()
                 )
@@ -241,9 +239,7 @@ class TransactionClient:
         :raises RetriableWireError: one has not.
         """
         nodes = await self._looked_up(probes, limit)
-        at: dict[object, list[str]] = {}
-        for one, node in nodes.items():
-            at.setdefault(node, []).append(one)
+        at = _by_coordinator(nodes)
         await self._connection.gather(lambda each: self._wire.require_loaded(each[1], each[0], limit), at.items())
         return nodes
 
@@ -272,6 +268,13 @@ class TransactionClient:
                     self._wire.forget_coordinators(transactional_ids)
             await self._connection.sleep(deadline.bound(pause))
             pause = min(2 * pause, _LONGEST_PAUSE)
+
+
+def _by_coordinator(nodes: Mapping[str, object]) -> dict[object, list[str]]:
+    at: dict[object, list[str]] = {}
+    for one, node in nodes.items():
+        at.setdefault(node, []).append(one)
+    return at
 
 
 def _answer_of(error: RefusedWireError) -> EndTxnAnswer:

@@ -19,6 +19,7 @@ from tests.support.sasl_broker import PASSWORD, USER, SaslBroker
 pytestmark = pytest.mark.timeout(400)
 
 SECONDS = 60.0
+SIDE_BY_SIDE = 3
 RECORDS = 100
 
 
@@ -97,12 +98,30 @@ class Started:
     at: float
 
 
-@pytest.fixture(scope="module")
-def started(make_site: MakeSite, sasl_broker: SaslBroker) -> dict[str, Started]:
-    """All the bad jobs, started one after the other without waiting."""
-    found = {}
-    for name, bad in CASES.items():
-        site = make_site(name[:30])
+class BadJobs:
+    """Starts the table's jobs in its order, a few ahead of the one that is looked at.
+
+    A person who made one mistake has one such job: all of them at once would measure how many drivers come up side
+    by side on a machine of two cores, not when one mistake is told.
+    """
+
+    def __init__(self, make_site: MakeSite, sasl_broker: SaslBroker) -> None:
+        self._make_site = make_site
+        self._sasl_broker = sasl_broker
+        self._started: dict[str, Started] = {}
+
+    def started(self, name: str) -> Started:
+        """The named job, which runs now, as the next ones do."""
+        names = list(CASES)
+        at = names.index(name)
+        for one in names[at : at + SIDE_BY_SIDE]:
+            if one not in self._started:
+                self._started[one] = self._start(one)
+        return self._started[name]
+
+    def _start(self, name: str) -> Started:
+        bad = CASES[name]
+        site = self._make_site(name[:30])
         site.load(RECORDS)
         site.kubectl.apply(
             {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "code"}, "data": {"code.py": bad.code}},
@@ -111,9 +130,13 @@ def started(make_site: MakeSite, sasl_broker: SaslBroker) -> dict[str, Started]:
                 "stringData": {"right": PASSWORD, "wrong": "something else"},
             },
         )  # fmt: skip
-        site.kubectl.apply(addressed(site.resource(**bad.spec), site, sasl_broker))
-        found[name] = Started(site, time.monotonic())
-    return found
+        site.kubectl.apply(addressed(site.resource(**bad.spec), site, self._sasl_broker))
+        return Started(site, time.monotonic())
+
+
+@pytest.fixture(scope="module")
+def bad_jobs(make_site: MakeSite, sasl_broker: SaslBroker) -> BadJobs:
+    return BadJobs(make_site, sasl_broker)
 
 
 def addressed(resource: dict[str, Any], site: JobSite, sasl_broker: SaslBroker) -> dict[str, Any]:
@@ -126,8 +149,9 @@ def addressed(resource: dict[str, Any], site: JobSite, sasl_broker: SaslBroker) 
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_bad_input_is_told_within_a_minute(name: str, started: dict[str, Started]) -> None:
-    bad, site, at = CASES[name], started[name].site, started[name].at
+def test_bad_input_is_told_within_a_minute(name: str, bad_jobs: BadJobs) -> None:
+    bad, started = CASES[name], bad_jobs.started(name)
+    site, at = started.site, started.at
     status = site.job.wait(
         f"failed with {bad.reason}",
         lambda status: status.get("lastFailure", {}).get("reason") == bad.reason,
