@@ -27,7 +27,8 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from sparkapp.model.job import Job, JobSpec, KafkaCluster, Sink, Source, Transform
-from sparkapp.spark.session import create_session, session_settings
+from sparkapp.spark.session import create_session
+from sparkapp.spark.settings import session_settings
 
 
 class Ticks(DataSource):

@@ -28,7 +28,8 @@ from sparkapp.model.split import KafkaPartitionSplit
 from sparkapp.native.batch import open_consumer, open_producer
 from sparkapp.source.cluster import KafkaClusterView
 from sparkapp.spark.driver import Driver, Surroundings
-from sparkapp.spark.session import create_session, session_settings
+from sparkapp.spark.session import create_session
+from sparkapp.spark.settings import session_settings
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ from sparkapp.tools import checkpoints, transactions
 
 if TYPE_CHECKING:
     from sparkapp.spark.driver import Surroundings
+    from sparkapp.spark.jvm import Jvm
 
 LOG = logging.getLogger(__name__)
 
@@ -62,13 +63,19 @@ def _run(options: argparse.Namespace) -> Termination:
         job = _read_job(options.job)
         # Before the heavy imports: where the seconds of a start go is told by the log's times, see bench/recovery.py.
         LOG.info("attempt %d of %s/%s begins", job.attempt, job.namespace, job.name)
-        from sparkapp.spark.session import session_settings, start_jvm
+        from sparkapp.spark.fork_server import ForkServer
+        from sparkapp.spark.jvm import Jvm
+        from sparkapp.spark.settings import session_settings
 
         settings = session_settings(job, directory=options.job.parent)
-        start_jvm(settings)
+        forks = ForkServer()
+        jvm = Jvm(settings, forks.environment)
         from sparkapp.spark.driver import Driver, run_until_signalled
 
-        return run_until_signalled(Driver(job, _surroundings(job, options, settings)))
+        surroundings = _surroundings(job, options, settings, jvm)
+        # The last moment of a single thread.
+        forks.start()
+        return run_until_signalled(Driver(job, surroundings))
     except Exception as error:
         LOG.exception("the attempt could not start")
         return termination_of(error)
@@ -82,7 +89,7 @@ def _read_job(path: Path) -> Job:
         raise ConfigurationError(msg) from error
 
 
-def _surroundings(job: Job, options: argparse.Namespace, settings: Mapping[str, str]) -> Surroundings:
+def _surroundings(job: Job, options: argparse.Namespace, settings: Mapping[str, str], jvm: Jvm) -> Surroundings:
     from sparkapp.checkpoint.config_map import ConfigMapRetainedStore, ConfigMapStore, ReportWriter, core_api
     from sparkapp.checkpoint.retained import FolderRetainedStore, RetainedStore
     from sparkapp.checkpoint.store import CheckpointStore, FileStore
@@ -114,7 +121,7 @@ def _surroundings(job: Job, options: argparse.Namespace, settings: Mapping[str, 
         retained=retained,
         turn=turn,
         write_report=write_report,
-        open_session=partial(create_session, settings),
+        open_session=partial(create_session, settings, jvm),
         close_session=close_session,
         folder=folder or Path(tempfile.mkdtemp(prefix="kafkaspark-")),
         stateful_allowed=folder is not None,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import importlib
 import logging
 import os
 import signal
@@ -181,7 +180,6 @@ class Driver:
         with contextlib.suppress(KafkaAccessError):
             # Not 0 until the first checkpoint: whoever waits for lag 0 would be told too early.
             reporter.update(lag_records=enumerator.measure_lag())
-        _import_late_ones()
         engine = MicroBatchEngine(
             job, spark=session.result(), enumerator=enumerator, coordinator=coordinator, function=function,
             folder=self._around.folder, stateful_allowed=self._around.stateful_allowed,
@@ -289,7 +287,6 @@ class Driver:
         :returns: None where the attempt was stopped before its turn.
         """
         session = self._session(stack)
-        _import_late_ones()
         import_function(self._job.spec.transform)
         tasks = self._job.spec.parallelism
         if not await_turn(turn, session.result(), tasks=tasks, stopped=self._draining.is_set):
@@ -346,12 +343,6 @@ class Driver:
         if retainer is not None:
             retainer.offer(document)
         announcements.bad_records(document.counters)
-
-
-def _import_late_ones() -> None:
-    """What PySpark imports when it first plans a stage in Python: a second of pandas, while the JVM comes up."""
-    for name in ("pandas", "pyspark.sql.pandas.functions"):
-        importlib.import_module(name)
 
 
 def run_until_signalled(driver: Driver) -> Termination:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import os
 import sys
 import traceback
 from collections.abc import Callable, Iterator
@@ -13,16 +12,11 @@ from pathlib import Path
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from sparkapp.model import names
 from sparkapp.model.errors import KafkaSparkJobError, TransformError
 from sparkapp.model.job import Transform
+from sparkapp.spark.settings import code_directory
 
 Function = Callable[[DataFrame], DataFrame]
-
-
-def code_directory() -> str:
-    """Where user modules from a ConfigMap are; ``KAFKASPARK_CODE`` names another place outside a pod."""
-    return os.environ.get("KAFKASPARK_CODE", names.CODE_DIRECTORY)
 
 
 def import_function(transform: Transform) -> Function | None:

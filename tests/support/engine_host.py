@@ -29,7 +29,10 @@ from sparkapp.model.job import Job
 from sparkapp.model.job_codec import decode_job
 from sparkapp.model.report import Outcome, encode_termination
 from sparkapp.spark.driver import Driver, Surroundings
-from sparkapp.spark.session import create_session, session_settings
+from sparkapp.spark.fork_server import ForkServer
+from sparkapp.spark.jvm import Jvm
+from sparkapp.spark.session import create_session
+from sparkapp.spark.settings import session_settings
 from tests.support.local_job import ENVIRONMENT, Attempt
 
 CORES = 3
@@ -129,7 +132,8 @@ class EngineHost:
 class _Host:
     """Attempts run in the main thread one by one; orders are read in another, for a drain comes while one runs."""
 
-    def __init__(self) -> None:
+    def __init__(self, jvm: Jvm) -> None:
+        self._jvm = jvm
         self._orders: Queue[dict[str, str] | None] = Queue()
         self._driver: Driver | None = None
         self._spark: SparkSession | None = None
@@ -172,7 +176,7 @@ class _Host:
         """A session of the attempt's own, with its settings, on the one Spark context."""
         settings = session_settings(job)
         if self._spark is None:
-            self._spark = create_session({**settings, "spark.master": f"local[{CORES}]"})
+            self._spark = create_session({**settings, "spark.master": f"local[{CORES}]"}, self._jvm)
         session = self._spark.newSession()
         for name, value in settings.items():
             if name.startswith("spark.sql.") and session.conf.isModifiable(name):
@@ -215,4 +219,7 @@ if __name__ == "__main__":
     logging.basicConfig(level=logging.INFO, stream=sys.stderr)
     for noisy in ("py4j", "kafka"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
-    _Host().run()
+    forks = ForkServer()
+    jvm = Jvm({}, forks.environment)
+    forks.start()
+    _Host(jvm).run()

@@ -12,7 +12,7 @@ import pytest
 
 from sparkapp.model import names
 from sparkapp.model.job import Format, Job, JobSpec, KafkaCluster, Sink, Source, Transform
-from sparkapp.spark.session import session_settings
+from sparkapp.spark.settings import session_settings
 
 JOB = Job(
     namespace="ns", name="job", uid="u", generation=1, attempt=1,
@@ -48,8 +48,8 @@ def test_a_worker_has_nothing_left_to_import_when_it_makes_arrow_values() -> Non
     program = """
 import sys
 import pyarrow as pa
-from sparkapp.spark.worker_daemon import preload
-preload()
+from sparkapp.spark.preload import preload_workers
+preload_workers()
 before = set(sys.modules)
 pa.scalar(1), pa.array(["one"]), pa.RecordBatch.from_pydict({"result": ["{}"]})
 print(*set(sys.modules) - before)
