@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import logging
 import os
 import signal
@@ -133,11 +134,11 @@ class Driver:
         faults = Faults(job.attempt, os.environ.get(VARIABLE, ""))
         password = read_password(job.spec.kafka, self._around.credentials)
         config = consumer_config(job, password=password)
-        cluster = KafkaClusterView(config, read_committed=config["isolation.level"] == "read_committed")
-        stack.callback(cluster.close)
+        cluster = self._cluster(config, stack)
         check_kafka(job, cluster)
         job = with_reader_schemas(job)
         function = import_function(job.spec.transform)
+        LOG.info("brokers and code are checked")
         # The JVM takes seconds to come up; recovery, which produces nothing, goes on meanwhile.
         session = session or self._session(stack)
         progress = Progress(reporter.update)
@@ -180,6 +181,7 @@ class Driver:
         with contextlib.suppress(KafkaAccessError):
             # Not 0 until the first checkpoint: whoever waits for lag 0 would be told too early.
             reporter.update(lag_records=enumerator.measure_lag())
+        _import_late_ones()
         engine = MicroBatchEngine(
             job, spark=session.result(), enumerator=enumerator, coordinator=coordinator, function=function,
             folder=self._around.folder, stateful_allowed=self._around.stateful_allowed,
@@ -199,6 +201,12 @@ class Driver:
             reporter.event("Finished", f"read to its end; checkpoint {self._checkpoint_id} is the last")
         else:
             reporter.event("Drained", f"stopped after checkpoint {self._checkpoint_id}, no transaction is open")
+
+    @staticmethod
+    def _cluster(config: Mapping[str, str], stack: ExitStack) -> KafkaClusterView:
+        cluster = KafkaClusterView(config, read_committed=config["isolation.level"] == "read_committed")
+        stack.callback(cluster.close)
+        return cluster
 
     def _run_engine(
         self,
@@ -287,6 +295,7 @@ class Driver:
         :returns: None where the attempt was stopped before its turn.
         """
         session = self._session(stack)
+        _import_late_ones()
         import_function(self._job.spec.transform)
         tasks = self._job.spec.parallelism
         if not await_turn(turn, session.result(), tasks=tasks, stopped=self._draining.is_set):
@@ -343,6 +352,12 @@ class Driver:
         if retainer is not None:
             retainer.offer(document)
         announcements.bad_records(document.counters)
+
+
+def _import_late_ones() -> None:
+    """What PySpark imports when it first plans a stage in Python: a second of pandas, while the JVM comes up."""
+    for name in ("pandas", "pyspark.sql.pandas.functions"):
+        importlib.import_module(name)
 
 
 def run_until_signalled(driver: Driver) -> Termination:

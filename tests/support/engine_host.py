@@ -31,6 +31,7 @@ from sparkapp.model.report import Outcome, encode_termination
 from sparkapp.spark.driver import Driver, Surroundings
 from sparkapp.spark.fork_server import ForkServer
 from sparkapp.spark.jvm import Jvm
+from sparkapp.spark.preload import VARIABLE
 from sparkapp.spark.session import create_session
 from sparkapp.spark.settings import session_settings
 from tests.support.local_job import ENVIRONMENT, Attempt
@@ -176,7 +177,9 @@ class _Host:
         """A session of the attempt's own, with its settings, on the one Spark context."""
         settings = session_settings(job)
         if self._spark is None:
-            self._spark = create_session({**settings, "spark.master": f"local[{CORES}]"}, self._jvm)
+            # The context outlives the first job: its workers need what any job's workers do.
+            everything = {"spark.master": f"local[{CORES}]", f"spark.executorEnv.{VARIABLE}": "pandas"}
+            self._spark = create_session(settings | everything, self._jvm)
         session = self._spark.newSession()
         for name, value in settings.items():
             if name.startswith("spark.sql.") and session.conf.isModifiable(name):

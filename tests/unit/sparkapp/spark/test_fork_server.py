@@ -33,7 +33,7 @@ if sys.argv[1] == "sleep":
     time.sleep(60)
 print(json.dumps({
     "arguments": sys.argv[1:], "name": __name__, "pid": os.getpid(), "parent": os.getppid(),
-    "environment": dict(os.environ), "input": sys.stdin.read(), "pandas": "pandas" in sys.modules,
+    "environment": dict(os.environ), "input": sys.stdin.read(), "pyarrow": "pyarrow" in sys.modules,
 }))
 print("a word of error", file=sys.stderr)
 sys.exit(None if sys.argv[1] == "good" else int(sys.argv[1]))
@@ -102,7 +102,7 @@ def test_a_fork_has_arguments_environment_streams_and_status_of_its_caller(drive
     assert told["environment"] == {"PYTHONPATH": str(modules), "WORD": "süß"} | {
         name: value for name, value in told["environment"].items() if name == "LC_CTYPE"
     }
-    assert told["pandas"], "it has what its parent has imported"
+    assert told["pyarrow"], "it has what its parent has imported"
 
 
 def test_forks_have_one_parent_which_is_not_the_caller(driver: Driver, modules: Path) -> None:
@@ -130,16 +130,16 @@ def test_a_signal_reaches_the_fork(driver: Driver, modules: Path) -> None:
 
 
 def test_what_is_no_module_gets_a_python_of_its_own(driver: Driver) -> None:
-    program = "import os, sys; print(os.getppid(), 'pandas' in sys.modules)"
+    program = "import os, sys; print(os.getppid(), 'pyarrow' in sys.modules)"
     done = subprocess.run(command(driver, "-c", program), capture_output=True, text=True, check=True)
     assert done.stdout.split() == [str(os.getpid()), "False"]
 
 
 def test_before_the_server_has_begun_and_beside_threads_python_is_started(modules: Path) -> None:
     driver = Driver.begin("with-a-thread")
-    assert not json.loads(run(driver, modules, "good").stdout)["pandas"]
+    assert not json.loads(run(driver, modules, "good").stdout)["pyarrow"]
     driver.serve()
-    assert not json.loads(run(driver, modules, "good").stdout)["pandas"], "a lock of another thread may be held"
+    assert not json.loads(run(driver, modules, "good").stdout)["pyarrow"], "a lock of another thread may be held"
     driver.end()
 
 

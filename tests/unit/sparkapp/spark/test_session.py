@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from dataclasses import replace
@@ -43,7 +44,8 @@ def test_workers_import_the_parsers_of_the_jobs_formats(key: Format, value: Form
     assert session_settings(reading(key, value), directory=Path("/nowhere")).get(PRELOAD) == expected
 
 
-def test_a_worker_has_nothing_left_to_import_when_it_makes_arrow_values() -> None:
+@pytest.mark.parametrize("wanted", ["", "pandas"])
+def test_a_worker_has_nothing_left_to_import_when_it_makes_arrow_values(wanted: str) -> None:
     """pyarrow looks for pandas then; in each worker that would be seconds of CPU before the first checkpoint."""
     program = """
 import sys
@@ -52,10 +54,16 @@ from sparkapp.spark.preload import preload_workers
 preload_workers()
 before = set(sys.modules)
 pa.scalar(1), pa.array(["one"]), pa.RecordBatch.from_pydict({"result": ["{}"]})
-print(*set(sys.modules) - before)
+print("pandas" in sys.modules, *set(sys.modules) - before)
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == []
+    environment = {**os.environ, "KAFKASPARK_PRELOAD": wanted}
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, env=environment)
+    assert done.stdout.split() == [str(bool(wanted))]
+
+
+def test_workers_of_a_python_function_have_pandas() -> None:
+    job = replace(JOB, spec=replace(JOB.spec, transform=Transform(function="code:transform")))
+    assert session_settings(job, directory=Path("/nowhere"))[PRELOAD] == "pandas"
 
 
 def test_a_job_without_registered_formats_imports_no_parser() -> None:
