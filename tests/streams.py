@@ -83,10 +83,11 @@ def streams() -> list[Stream]:
     return [
         *(Stream(f"engine-{number}", files, nice=True) for number, files in enumerate(dealt, 1)),
         Stream("parts", ["tests/integration", *(f"--ignore={folder}" for folder in apart)]),
+        Stream("properties", ["tests/property", "tests/conformance"]),
         Stream("protocol", [_PROTOCOL]),
-        Stream("units", ["tests/unit", "tests/property", "tests/conformance"]),
         Stream("kubernetes", [_KUBEAPI]),
         Stream("faults", [_FAULTS]),
+        Stream("units", ["tests/unit"]),
     ]
 
 
