@@ -7,6 +7,7 @@ the address by the variables that it has for a gateway that is already there.
 from __future__ import annotations
 
 import importlib.util
+import logging
 import os
 import signal
 import subprocess
@@ -16,6 +17,8 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
+
+LOG = logging.getLogger(__name__)
 
 _ADDRESS = "_PYSPARK_DRIVER_CONN_INFO_PATH"
 _PORT = "PYSPARK_GATEWAY_PORT"
@@ -61,6 +64,7 @@ class Jvm:
                 content = self._file.read_bytes()
                 os.environ[_PORT] = str(int.from_bytes(content[:4], "big"))
                 os.environ[_SECRET] = content[8:].decode()  # after the port and its own length, four bytes each
+                LOG.info("the JVM is up")
                 break
             time.sleep(0.02)
         else:

@@ -26,7 +26,6 @@ def create_session(settings: Mapping[str, str], jvm: Jvm | None = None) -> Spark
     os.environ.setdefault("PYSPARK_PYTHON", jvm.python if jvm is not None else sys.executable)
     if jvm is not None:
         jvm.await_gateway()
-        LOG.info("the JVM is up")
     builder = SparkSession.builder
     for name, value in settings.items():
         builder = builder.config(name, value)
