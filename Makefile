@@ -2,12 +2,13 @@
 SHELL := /bin/bash
 PYTHON ?= python3
 VENV := .venv
+CLASSES := $(VENV)/kafkaspark-classes/classpath
 PY := $(VENV)/bin/python
 export PYTHONPATH := tools:$(PYTHONPATH)
 UV_VERSION := 0.13.8
 
 .DEFAULT_GOAL := help
-.PHONY: help fresh setup lint types contracts unit test integration e2e demo bench lock clean
+.PHONY: help fresh ready setup lint types contracts unit test integration e2e demo bench lock clean
 
 help: ## list the commands
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | sort | awk -F'\t' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -57,10 +58,18 @@ integration: setup ## tests against a real broker and a real Spark on this machi
 e2e: fresh cluster-up images ## tests on the real cluster: crashes, rescales, every record counted
 	$(PY) -m pytest tests/e2e -q -m e2e --timeout=900
 
-# The cluster's tests have the machine to themselves; the others run side by side.
-test: fresh lint cluster-up images ## everything: lint, types, contracts and all tests
-	$(PY) -m pytest -q -m e2e --durations=12
+# Lint and types have what the cluster leaves of the machine on its way up.
+test: fresh ## everything: lint, types, contracts and all tests
+	@$(MAKE) --no-print-directory -j3 lint ready $(CLASSES)
 	$(PY) -m tests.streams
+
+# The JVMs of tests start as those of the image do: with their classes parsed already.
+$(CLASSES): $(VENV)/.ready images/sparkapp/class_archive.py
+	@$(PY) images/sparkapp/class_archive.py $(@D)
+
+ready:
+	@$(MAKE) --no-print-directory cluster-up
+	@$(MAKE) --no-print-directory images
 
 demo: fresh ## the main job: a real job survives kills and rescales, every record counted once (KEEP=1 leaves it running)
 	@$(PY) -m demo $(if $(KEEP),--keep) $(ARGS)

@@ -1,8 +1,9 @@
-"""``python -m tests.streams``: every test but those of the cluster, in streams side by side.
+"""``python -m tests.streams``: every test, in streams side by side.
 
-Each of them waits more than it works; what takes long begins first, and where one has ended the next one begins. Each
-writes ``artifacts/<stream>.log``; here is told how far they are, and in the end what each said. The exit status is 0 if
-all of them passed.
+The cluster's tests come first. They have deadlines, so the machine is theirs; what they leave of it goes to tests that
+have all the time in the world. Of the others each waits more than it works: what takes long begins first, and where one
+has ended the next one begins. Each stream writes ``artifacts/<stream>.log``; here is told how far they are, and in the
+end what each said. The exit status is 0 if all of them passed.
 """
 
 from __future__ import annotations
@@ -23,17 +24,25 @@ _KUBEAPI = "tests/integration/kubeapi"
 _PROTOCOL = "tests/integration/protocol"
 _PROGRESS_SECONDS = 30
 WIDTH = 4
-"""Streams at a time."""
+"""Streams at a time, once the cluster's tests are over."""
+_PATIENCE = "--timeout=600"
 _CHATTER = re.compile(r"^%\d\|.*\|(FAIL|TERMINATE|GETPID)\|")
 """What librdkafka says when a broker has ended before its clients."""
 
 
 @dataclass
 class Stream:
-    """One pytest; ``nice`` gives way to tests with tight deadlines."""
+    """One pytest.
+
+    :param alone: beside it run only streams that are patient, one at a time.
+    :param patient: needs neither broker nor cluster, and gives way to everything.
+    :param nice: gives way to tests with tight deadlines.
+    """
 
     name: str
     what: list[str]
+    alone: bool = False
+    patient: bool = False
     nice: bool = False
     process: subprocess.Popen[bytes] | None = None
     cost: str = ""
@@ -43,9 +52,14 @@ class Stream:
     def log(self) -> Path:
         return ARTIFACTS / f"{self.name}.log"
 
+    @property
+    def began(self) -> bool:
+        return self.process is not None
+
     def start(self) -> None:
         self._began = time.monotonic()
-        command = [*(["nice", "-n", "5"] if self.nice else []), sys.executable, "-m", "pytest", "-q", *self.what]
+        niceness = 19 if self.patient else 5 if self.nice else 0
+        command = ["nice", "-n", str(niceness), sys.executable, "-m", "pytest", "-q", *self.what]
         with self.log.open("wb") as output:
             self.process = subprocess.Popen(command, cwd=ROOT, stdout=output, stderr=subprocess.STDOUT)
 
@@ -76,19 +90,31 @@ class Stream:
 
 
 def streams() -> list[Stream]:
-    """Everything below ``tests`` once, but ``tests/e2e``; Spark's files are dealt out by their size."""
+    """Everything below ``tests`` once; Spark's files are dealt out by their size."""
     engine = sorted((ROOT / _ENGINE).glob("test_*.py"), key=lambda file: file.stat().st_size)
     dealt = [[str(file.relative_to(ROOT)) for file in engine[start::2]] for start in range(2)]
     apart = (_ENGINE, _FAULTS, _KUBEAPI, _PROTOCOL)
     return [
+        Stream("cluster", ["tests/e2e", "--durations=12"], alone=True),
+        Stream("properties", ["tests/property", _PATIENCE], patient=True),
+        Stream("units", ["tests/unit", _PATIENCE], patient=True),
         *(Stream(f"engine-{number}", files, nice=True) for number, files in enumerate(dealt, 1)),
         Stream("parts", ["tests/integration", *(f"--ignore={folder}" for folder in apart)]),
-        Stream("properties", ["tests/property", "tests/conformance"]),
+        Stream("conformance", ["tests/conformance"]),
         Stream("protocol", [_PROTOCOL]),
         Stream("kubernetes", [_KUBEAPI]),
         Stream("faults", [_FAULTS]),
-        Stream("units", ["tests/unit"]),
     ]
+
+
+def due(every: list[Stream]) -> list[Stream]:
+    """Which of them are to begin now."""
+    waiting = [one for one in every if not one.began]
+    running = [one for one in every if one.began and one.status is None]
+    if not any(one.alone for one in (*waiting, *running)):
+        return waiting[: WIDTH - len(running)]
+    beside = [one for one in waiting if one.patient]
+    return [one for one in waiting if one.alone] + beside[: not any(one.patient for one in running)]
 
 
 def main() -> int:
@@ -98,9 +124,7 @@ def main() -> int:
     began = time.monotonic()
     told = 0.0
     while any(one.status is None for one in every):
-        running = sum(one.process is not None and one.status is None for one in every)
-        waiting = [one for one in every if one.process is None]
-        for one in waiting[: WIDTH - running]:
+        for one in due(every):
             one.start()
         time.sleep(1)
         if time.monotonic() - told >= _PROGRESS_SECONDS:

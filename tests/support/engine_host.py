@@ -28,13 +28,14 @@ from sparkapp.checkpoint.store import FileStore
 from sparkapp.model.job import Job
 from sparkapp.model.job_codec import decode_job
 from sparkapp.model.report import Outcome, encode_termination
+from sparkapp.spark.class_archive import with_class_archive
 from sparkapp.spark.driver import Driver, Surroundings
 from sparkapp.spark.fork_server import ForkServer
 from sparkapp.spark.jvm import Jvm
 from sparkapp.spark.preload import VARIABLE
 from sparkapp.spark.session import create_session
 from sparkapp.spark.settings import session_settings
-from tests.support.local_job import ENVIRONMENT, Attempt
+from tests.support.local_job import Attempt, environment
 
 CORES = 3
 """Tasks at a time; no job of these tests has a higher parallelism."""
@@ -108,7 +109,7 @@ class EngineHost:
     def _start(self) -> None:
         with (self._folder / "host.log").open("ab") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "tests.support.engine_host"], env={**os.environ, **ENVIRONMENT},
+                [sys.executable, "-m", "tests.support.engine_host"], env=environment(),
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, start_new_session=True, text=True,
             )  # fmt: skip
         threading.Thread(target=self._listen, args=(self._process,), daemon=True).start()
@@ -223,6 +224,6 @@ if __name__ == "__main__":
     for noisy in ("py4j", "kafka"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
     forks = ForkServer()
-    jvm = Jvm({}, forks.environment)
+    jvm = Jvm(with_class_archive({}), forks.environment)
     forks.start()
     _Host(jvm).run()

@@ -23,17 +23,24 @@ from sparkapp.model.checkpoint_codec import decode
 from sparkapp.model.job import Job, JobSpec
 from sparkapp.model.job_codec import encode_job
 from sparkapp.model.report import Termination, decode_termination
+from sparkapp.spark.class_archive import VARIABLE as CLASSES
 from tests.support.spark_home import unzipped_spark_home
 
 ROOT = Path(__file__).resolve().parents[2]
-ENVIRONMENT = {
-    "PYTHONPATH": str(ROOT),
-    "SPARK_HOME": str(unzipped_spark_home()),
-    # For JVMs that live for half a minute: a compiler that optimises less takes half the CPU of a start.
-    "JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-}
 START_SECONDS = 240.0
 """A JVM, its workers and a first micro-batch take 15 s alone; a busy machine takes many times that."""
+
+
+def environment() -> dict[str, str]:
+    """This process's, with what a driver on this machine needs."""
+    return {
+        **os.environ,
+        "PYTHONPATH": str(ROOT),
+        "SPARK_HOME": str(unzipped_spark_home()),
+        CLASSES: str(Path(sys.prefix) / "kafkaspark-classes"),  # where `make test` has made it
+        # For JVMs that live for half a minute: a compiler that optimises less takes half the CPU of a start.
+        "JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    }
 
 
 class Attempt(Protocol):
@@ -99,16 +106,15 @@ class LocalJob:
         command = [sys.executable, "-m", "sparkapp", "run", "--job", str(description), "--state", str(self.state_file)]
         if self.stateful:
             command += ["--folder", str(self.folder / "query")]
-        environment = {
-            **os.environ,
-            **ENVIRONMENT,
+        variables = {
+            **environment(),
             "KAFKASPARK_FAULT": fault,
             "KAFKASPARK_TERMINATION_LOG": str(termination),
             **({"KAFKASPARK_CODE": str(self.code)} if self.code else {}),
         }
         with log.open("wb") as output:
             self.process = _Session(
-                command, env=environment, stdout=output, stderr=subprocess.STDOUT, start_new_session=True
+                command, env=variables, stdout=output, stderr=subprocess.STDOUT, start_new_session=True
             )
 
     def document(self) -> CheckpointDocument | None:
