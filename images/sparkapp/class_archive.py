@@ -128,4 +128,4 @@ _STARTS: Sequence[Mapping[str, str]] = (
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]).resolve())
