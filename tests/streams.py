@@ -95,7 +95,7 @@ def streams() -> list[Stream]:
     dealt = [[str(file.relative_to(ROOT)) for file in engine[start::2]] for start in range(2)]
     apart = (_ENGINE, _FAULTS, _KUBEAPI, _PROTOCOL)
     return [
-        Stream("cluster", ["tests/e2e", "--durations=12"], alone=True),
+        Stream("cluster", ["tests/e2e", "-vv", "--durations=12"], alone=True),
         Stream("properties", ["tests/property", _PATIENCE], patient=True),
         Stream("units", ["tests/unit", _PATIENCE], patient=True),
         *(Stream(f"engine-{number}", files, nice=True) for number, files in enumerate(dealt, 1)),

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from concurrent.futures import wait
 from dataclasses import dataclass
 from functools import partial
-from queue import Empty, SimpleQueue
 from typing import Literal
 
 import pyarrow as pa
@@ -16,6 +15,7 @@ from confluent_kafka import KafkaError
 
 from sparkapp.model.errors import KafkaSparkJobError, KafkaUnreachable, PreCommitFailed, TransactionError
 from sparkapp.model.partition import TopicPartition
+from sparkapp.native.beside import beside
 from sparkapp.native.broker_errors import BrokerErrors
 from sparkapp.native.kafka_errors import COORDINATOR_MOVES, MEANING, error_of
 from sparkapp.native.output_batch import OutputBatch
@@ -156,24 +156,11 @@ class CheckedProducer(ABC):
         restarted), what it remembers is a connection that has ended and never comes up: minutes, until it forgets it.
         Then the client is left to itself, and the task is tried again with another one.
         """
-        ended: SimpleQueue[BaseException | None] = SimpleQueue()
-
-        def run() -> None:
-            try:
-                call(seconds)
-            except BaseException as error:
-                ended.put(error)
-            else:
-                ended.put(None)
-
-        threading.Thread(target=run, name="send-offsets", daemon=True).start()
-        try:
-            error = ended.get(timeout=seconds + 2 * SLICE)
-        except Empty:
+        answer = beside(partial(call, seconds), name="send-offsets")
+        if not wait([answer], timeout=seconds + 2 * SLICE).done:
             self._abandoned = True
-            raise KafkaUnreachable(f"{doing}: the client gives no answer for {round(seconds, 1):g} s") from None
-        if error is not None:
-            raise error
+            raise KafkaUnreachable(f"{doing}: the client gives no answer for {round(seconds, 1):g} s")
+        answer.result()
 
     def _translated(self, failure: ClientFailure, doing: str) -> KafkaSparkJobError:
         self._look_at_errors()

@@ -5,11 +5,14 @@ from __future__ import annotations
 import logging
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future, wait
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 from sparkapp.model.errors import KafkaSparkJobError, TransactionFenced
 from sparkapp.model.slots import Slots
+from sparkapp.native.beside import beside
 from sparkapp.native.interface import BatchProducer
 from sparkapp.sink.transactions import TransactionDescription, TransactionState
 
@@ -42,10 +45,10 @@ class PooledProducer:
 
 
 class ProducerPool:
-    """Keeps producers by transactional id, and one that is not transactional; used by one thread at a time.
+    """Keeps producers by transactional id, and one that is not transactional; used by one thread.
 
     A worker process holds one pool a job and attempt; every writer of the process shares it. Reusing a producer costs
-    two small requests, opening one 60 ms to 1 s.
+    two small requests, opening one 60 ms to 1 s: :meth:`prepare` has that go on beside the fetch of the first records.
 
     **Producer id and epoch.** The client has no getter for them, so the coordinator is asked: right after
     ``init_transactions`` and before the first transaction. If another producer took the id over in between, the answer
@@ -74,12 +77,22 @@ class ProducerPool:
         self._max = max_producers
         self._entries: OrderedDict[str, PooledProducer] = OrderedDict()
         self._plain: BatchProducer | None = None
+        self._preparing: tuple[str, Future[PooledProducer]] | None = None
         self.slots = Slots()
 
     @property
     def live(self) -> int:
         """Open clients; 0 after :meth:`close` (the leak check of case T14)."""
         return len(self._entries) + (self._plain is not None)
+
+    def prepare(self, transactional_id: str) -> None:
+        """Readies the id's producer beside the caller, who goes on until its first record; then :meth:`begin`.
+
+        Nothing is begun here. What goes wrong is told by :meth:`begin` of the same id.
+        """
+        self._prepared(transactional_id)
+        ready = beside(partial(self._ready, transactional_id), name="prepare-producer")
+        self._preparing = (transactional_id, ready)
 
     def begin(self, transactional_id: str) -> PooledProducer:
         """A producer of the id with a transaction begun.
@@ -91,11 +104,12 @@ class ProducerPool:
         :raises TransactionFenced: another producer takes the id over at this moment.
         :raises KafkaAccessError: its subclasses, where the brokers do not let us work.
         """
-        entry = self._reusable(transactional_id) or self._fresh(transactional_id)
+        ready = self._prepared(transactional_id)
+        entry = self._ready(transactional_id) if ready is None else ready.result()
         try:
             entry.producer.begin_transaction()
         except KafkaSparkJobError:
-            self.drop(transactional_id)
+            self._end(transactional_id)
             raise
         entry.began = True
         return entry
@@ -128,6 +142,10 @@ class ProducerPool:
 
     def drop(self, transactional_id: str) -> None:
         """Ends a producer that failed; it is never used again (W04, W11). An open transaction stays open."""
+        self._prepared(transactional_id)
+        self._end(transactional_id)
+
+    def _end(self, transactional_id: str) -> None:
         entry = self._entries.pop(transactional_id, None)
         if entry is not None:
             entry.producer.close()
@@ -140,9 +158,22 @@ class ProducerPool:
 
     def close(self) -> None:
         """Ends every client; open transactions stay open, to be settled by whoever holds their triples."""
+        self._prepared("")
         for transactional_id in list(self._entries):
-            self.drop(transactional_id)
+            self._end(transactional_id)
         self.drop_plain()
+
+    def _prepared(self, transactional_id: str) -> Future[PooledProducer] | None:
+        """Waits for what was prepared; what it came to where that was for this id."""
+        preparing, self._preparing = self._preparing, None
+        if preparing is None:
+            return None
+        prepared_id, ready = preparing
+        wait([ready])
+        return ready if prepared_id == transactional_id else None
+
+    def _ready(self, transactional_id: str) -> PooledProducer:
+        return self._reusable(transactional_id) or self._fresh(transactional_id)
 
     def _reusable(self, transactional_id: str) -> PooledProducer | None:
         entry = self._entries.get(transactional_id)
@@ -151,14 +182,14 @@ class ProducerPool:
         found = self._client.describe([transactional_id]).get(transactional_id)
         if found is None or not _is_ours(entry, found):
             LOG.info("producer of %s is replaced: the coordinator says %s", transactional_id, found)
-            self.drop(transactional_id)
+            self._end(transactional_id)
             return None
         if entry.began:
             try:
                 entry.producer.commit_transaction(self._timeout)
             except KafkaSparkJobError as error:
                 LOG.info("producer of %s is replaced: %s", transactional_id, error)
-                self.drop(transactional_id)
+                self._end(transactional_id)
                 return None
             entry.began = False
         self._entries.move_to_end(transactional_id)
@@ -166,7 +197,7 @@ class ProducerPool:
 
     def _fresh(self, transactional_id: str) -> PooledProducer:
         while len(self._entries) >= self._max:
-            self.drop(next(iter(self._entries)))
+            self._end(next(iter(self._entries)))
         producer = self._open({**self._config, "transactional.id": transactional_id})
         try:
             producer.init_transactions(self._timeout)

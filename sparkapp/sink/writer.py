@@ -126,6 +126,11 @@ class KafkaWriter:
         self._records = 0
         self._dead_letters = 0
 
+    def prepare(self) -> None:
+        """Has the current checkpoint's producer readied beside what the caller does until its first record."""
+        if self._transactional_id is not None and self._entry is None:
+            self._pool.prepare(self._transactional_id)
+
     def write(self, batch: pa.RecordBatch) -> None:
         """Hands a batch to the producer; see :class:`sparkapp.native.interface.BatchProducer` for its columns.
 

@@ -83,6 +83,8 @@ def write_partition(
     )
     writer.notify_committed(order.settled)
     writer.begin(order.checkpoint_id)
+    if not order.ranges or any(split.size for split in order.ranges):
+        writer.prepare()
     for batch in batches:
         if batch.num_rows:
             writer.write(batch)

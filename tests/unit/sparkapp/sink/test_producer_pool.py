@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import threading
+import time
+
 import pytest
 
 from sparkapp.model.errors import KafkaUnreachable, TransactionFenced
@@ -167,3 +170,42 @@ def test_T14_close_ends_everything(pool, coordinator):
     pool.close()
     assert pool.live == 0
     assert coordinator.calls.count("close") == coordinator.calls.count("open") == 2
+
+
+def test_a_prepared_producer_is_the_one_that_begins_and_nothing_is_begun_before(pool, coordinator):
+    pool.prepare("p-0")
+    while len(coordinator.calls) < 3:
+        time.sleep(0.001)
+    assert coordinator.calls == ["open", "init", "describe"]
+    entry = pool.begin("p-0")
+    assert coordinator.calls == ["open", "init", "describe", "begin"]
+    coordinator.state = TransactionState.COMPLETE_COMMIT
+    pool.prepare("p-0")
+    assert pool.begin("p-0") is entry
+    assert coordinator.calls[4:] == ["describe", "commit", "begin"]
+
+
+def test_what_went_wrong_with_a_prepared_producer_is_told_by_its_begin_alone(pool, coordinator):
+    coordinator.fail["init"] = KafkaUnreachable("x")
+    pool.prepare("p-0")
+    with pytest.raises(KafkaUnreachable):
+        pool.begin("p-0")
+    assert pool.live == 0
+    pool.prepare("p-0")
+    pool.drop("p-0")
+    del coordinator.fail["init"]
+    pool.prepare("p-1")
+    assert pool.begin("p-0").transactional_id == "p-0"
+    assert pool.live == 2
+
+
+@pytest.mark.parametrize("end", [lambda pool: pool.drop("p-0"), lambda pool: pool.close()], ids=["drop", "close"])
+def test_a_prepared_producer_is_not_left_behind(pool, coordinator, end):
+    opened = threading.Event()
+    open_producer = pool._open
+    pool._open = lambda config: opened.wait(10) and open_producer(config)
+    pool.prepare("p-0")
+    threading.Timer(0.05, opened.set).start()
+    end(pool)
+    assert pool.live == 0
+    assert coordinator.calls == ["open", "init", "describe", "close"]
