@@ -99,9 +99,9 @@ def streams() -> list[Stream]:
         Stream("properties", ["tests/property", _PATIENCE], patient=True),
         Stream("units", ["tests/unit", _PATIENCE], patient=True),
         *(Stream(f"engine-{number}", files, nice=True) for number, files in enumerate(dealt, 1)),
+        Stream("protocol", [_PROTOCOL]),
         Stream("parts", ["tests/integration", *(f"--ignore={folder}" for folder in apart)]),
         Stream("conformance", ["tests/conformance"]),
-        Stream("protocol", [_PROTOCOL]),
         Stream("kubernetes", [_KUBEAPI]),
         Stream("faults", [_FAULTS]),
     ]
