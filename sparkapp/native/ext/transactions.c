@@ -17,8 +17,21 @@ static PyObject *transaction_step(Producer *self, PyObject *argument,
     return answer;
 }
 
+/* librdkafka asks for the coordinator at once; where no broker is connected by then, again after half a second. So the
+ * connection is waited for first. Asked twice: what comes with the first answer ends the connection that brought it. */
+static rd_kafka_error_t *connect_and_init(rd_kafka_t *rk, int wait_millis) {
+    for (int time = 0; time < 2; time++) {
+        const rd_kafka_metadata_t *metadata = NULL;
+        if (rdkafka.metadata(rk, 0, NULL, &metadata, wait_millis) != RD_KAFKA_RESP_ERR_NO_ERROR) {
+            break; /* init_transactions tells why */
+        }
+        rdkafka.metadata_destroy(metadata);
+    }
+    return rdkafka.init_transactions(rk, wait_millis);
+}
+
 PyObject *producer_init_transactions(Producer *self, PyObject *argument) {
-    return transaction_step(self, argument, rdkafka.init_transactions);
+    return transaction_step(self, argument, connect_and_init);
 }
 
 PyObject *producer_commit_transaction(Producer *self, PyObject *argument) {
