@@ -356,6 +356,8 @@ class Life:
         )  # fmt: skip
         writer.notify_committed(self._settled)
         writer.begin(checkpoint_id)
+        if any(split.size for split in ranges):
+            writer.prepare()
         passed(TaskMoment.BEGUN)
         for number, batch in enumerate(self._readers[worker].read(ranges, stall_timeout=self.patience)):
             if number == 0:
