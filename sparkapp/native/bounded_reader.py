@@ -20,7 +20,7 @@ from sparkapp.native.lanes import Alignment, Lane, align, one_split_a_partition
 _SHOWN = 5
 _NOT_OURS = frozenset({KafkaError.GROUP_AUTHORIZATION_FAILED})
 """A reader neither joins its group nor commits to it; librdkafka looks for the group's coordinator all the same."""
-_ASK_AFTER = 5.0
+_ASK_AFTER = 2.0
 """Seconds without progress after which the brokers are asked what they think of the topics."""
 _ANSWER_WITHIN = 1.0
 
@@ -134,6 +134,7 @@ class BoundedReader(ABC):
                 raise self._errors.explain(doing, ReadTimedOut)
             else:
                 if time.monotonic() > next_question:
+                    self._rejoin()
                     self._ask_about_topics()
                     next_question = time.monotonic() + _ASK_AFTER
                 self._errors.raise_final(f"reading {self._unfinished()}")
@@ -187,6 +188,10 @@ class BoundedReader(ABC):
     @abstractmethod
     def _topic_error(self, topic: str, seconds: float) -> int:
         """The code of what a broker answers when it is asked about a topic, or of not being answered; 0: no error."""
+
+    @abstractmethod
+    def _rejoin(self) -> None:
+        """Begins with the configured brokers again, if the client knows none any more."""
 
     @abstractmethod
     def _positions(self) -> list[tuple[TopicPartition, int, int]]:

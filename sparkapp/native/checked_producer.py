@@ -91,8 +91,7 @@ class CheckedProducer(ABC):
         """See :meth:`sparkapp.native.interface.BatchProducer.flush`."""
         deadline = time.monotonic() + timeout
         while left := self._flush(max(0.0, min(SLICE, deadline - time.monotonic()))):
-            self._look_at_errors()
-            self._errors.raise_final("flushing")
+            self._not_yet("flushing")
             if time.monotonic() >= deadline:
                 break
         deliveries = self._take_deliveries()
@@ -134,8 +133,7 @@ class CheckedProducer(ABC):
             try:
                 call(left if slice_seconds is None else min(slice_seconds, left))
             except ClientFailure as failure:
-                self._look_at_errors()
-                self._errors.raise_final(doing)
+                self._not_yet(doing)
                 timed_out = failure.code == KafkaError._TIMED_OUT
                 if (failure.is_retriable or (timed_out and slice_seconds)) and time.monotonic() < deadline:
                     if not timed_out:
@@ -148,6 +146,12 @@ class CheckedProducer(ABC):
             else:
                 self._errors.forget()
                 return
+
+    def _not_yet(self, doing: str) -> None:
+        """A slice is over and there is more to wait for: is there anything to wait for?"""
+        self._look_at_errors()
+        self._errors.raise_final(doing)
+        self._rejoin()
 
     def _watched(self, call: Callable[[float], None], doing: str, seconds: float) -> None:
         """Makes a call that librdkafka may not come back from, whatever time it was given.
@@ -203,6 +207,10 @@ class CheckedProducer(ABC):
     @abstractmethod
     def _take_deliveries(self) -> Deliveries:
         """Counts, which start anew."""
+
+    @abstractmethod
+    def _rejoin(self) -> None:
+        """Begins with the configured brokers again, if the client knows none any more."""
 
     @abstractmethod
     def _look_at_errors(self) -> None:

@@ -98,6 +98,9 @@ class NativeConsumer(BoundedReader):
     def _topic_error(self, topic: str, seconds: float) -> int:
         return self._client.topic_error(topic, int(seconds * 1000))
 
+    def _rejoin(self) -> None:
+        self._client.rejoin(self._config.get("bootstrap.servers", ""))
+
     def _positions(self) -> list[tuple[TopicPartition, int, int]]:
         return [
             (TopicPartition(topic, partition), position, stop)

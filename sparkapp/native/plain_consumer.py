@@ -184,5 +184,8 @@ class PlainConsumer(BoundedReader):
             error = failure.args[0]
         return 0 if error is None else int(error.code())
 
+    def _rejoin(self) -> None:
+        """confluent_kafka has no way to: the read gives up, and the next one has another client."""
+
     def _positions(self) -> list[tuple[TopicPartition, int, int]]:
         return [(partition, self._kept[partition].position, self._kept[partition].stop) for partition in self._pending]

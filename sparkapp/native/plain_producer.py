@@ -137,6 +137,9 @@ class PlainProducer(CheckedProducer):
         self._acknowledged, self._failed, self._first_failure = 0, 0, (0, "")
         return deliveries
 
+    def _rejoin(self) -> None:
+        """confluent_kafka has no way to: the call comes to its deadline, and the task is tried with another client."""
+
     def _look_at_errors(self) -> None:
         self._poll(0)
 

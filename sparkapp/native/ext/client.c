@@ -3,7 +3,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { ERROR_TEXT = 512 };
+enum { ERROR_TEXT = 512, PROBE_MILLIS = 50 };
 
 PyObject *Failure;
 PyObject *BadConfiguration;
@@ -99,6 +99,29 @@ bool client_enter(Client *client) {
 }
 
 void client_leave(Client *client) { client->busy = false; }
+
+const char client_rejoin_doc[] = "rejoin(bootstrap_servers) -> bool\n\n"
+                                 "Begins with these brokers again if none is known any more; whether it was so.";
+/* Where the only broker was fenced for a moment, a metadata answer has topics and no brokers. librdkafka ends its
+ * connections then, takes the answer for a good one, and has nobody left to ask for another (its issue 5301). */
+PyObject *client_rejoin(Client *client, PyObject *bootstrap) {
+    const char *brokers = PyUnicode_AsUTF8(bootstrap);
+    if (brokers == NULL || !client_enter(client)) {
+        return NULL;
+    }
+    rd_kafka_resp_err_t error;
+    Py_BEGIN_ALLOW_THREADS
+    const rd_kafka_metadata_t *metadata = NULL;
+    error = rdkafka.metadata(client->rk, 0, NULL, &metadata, PROBE_MILLIS);
+    if (error == RD_KAFKA_RESP_ERR_NO_ERROR) {
+        rdkafka.metadata_destroy(metadata);
+    } else if (error == RD_KAFKA_RESP_ERR__TRANSPORT) {
+        rdkafka.brokers_add(client->rk, brokers);
+    }
+    Py_END_ALLOW_THREADS
+    client_leave(client);
+    return PyBool_FromLong(error == RD_KAFKA_RESP_ERR__TRANSPORT);
+}
 
 void client_note_error(rd_kafka_t *rk, int code, const char *reason, void *opaque) {
     Client *client = opaque;

@@ -37,6 +37,10 @@ void client_leave(Client *client);
 /* Notes an error of the whole client; librdkafka's callback. `opaque` of the client must be a Client. */
 void client_note_error(rd_kafka_t *rk, int code, const char *reason, void *opaque);
 
+/* Method rejoin() of consumer and producer: brokers to begin with again, if the client knows none any more. */
+extern const char client_rejoin_doc[];
+PyObject *client_rejoin(Client *client, PyObject *bootstrap);
+
 /* None for NULL; else raises Failure and destroys the error. */
 PyObject *client_answer(Client *client, rd_kafka_error_t *error);
 

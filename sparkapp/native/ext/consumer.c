@@ -208,6 +208,10 @@ static PyObject *consumer_topic_error(Consumer *self, PyObject *arguments) {
     return PyLong_FromLong(error);
 }
 
+static PyObject *consumer_rejoin(Consumer *self, PyObject *bootstrap) {
+    return client_rejoin(&self->client, bootstrap);
+}
+
 PyDoc_STRVAR(take_errors_doc, "take_errors() -> list[tuple[int, str, int]]\n\n"
                               "(code, text, lane or -1) of errors since the last call.");
 static PyObject *consumer_take_errors(Consumer *self, PyObject *nothing) {
@@ -221,6 +225,7 @@ static PyMethodDef methods[] = {
     {"gather", (PyCFunction)consumer_gather, METH_VARARGS, gather_doc},
     {"positions", (PyCFunction)consumer_positions, METH_NOARGS, positions_doc},
     {"topic_error", (PyCFunction)consumer_topic_error, METH_VARARGS, topic_error_doc},
+    {"rejoin", (PyCFunction)consumer_rejoin, METH_O, client_rejoin_doc},
     {"take_errors", (PyCFunction)consumer_take_errors, METH_NOARGS, take_errors_doc},
     {"close", (PyCFunction)consumer_close, METH_NOARGS, close_doc},
     {0},

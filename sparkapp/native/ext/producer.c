@@ -161,12 +161,17 @@ static PyObject *producer_take_errors(Producer *self, PyObject *nothing) {
     return notes_take(&self->client.notes);
 }
 
+static PyObject *producer_rejoin(Producer *self, PyObject *bootstrap) {
+    return client_rejoin(&self->client, bootstrap);
+}
+
 static PyMethodDef methods[] = {
     {"slots", (PyCFunction)producer_slots, METH_NOARGS, slots_doc},
     {"produce", (PyCFunction)producer_produce, METH_VARARGS, produce_doc},
     {"flush", (PyCFunction)producer_flush, METH_O, flush_doc},
     {"take_deliveries", (PyCFunction)producer_take_deliveries, METH_NOARGS, take_deliveries_doc},
     {"take_errors", (PyCFunction)producer_take_errors, METH_NOARGS, take_errors_doc},
+    {"rejoin", (PyCFunction)producer_rejoin, METH_O, client_rejoin_doc},
     {"init_transactions", (PyCFunction)producer_init_transactions, METH_O, "init_transactions(wait_millis)"},
     {"begin_transaction", (PyCFunction)producer_begin_transaction, METH_NOARGS, "begin_transaction()"},
     {"send_offsets", (PyCFunction)producer_send_offsets, METH_VARARGS, producer_send_offsets_doc},

@@ -28,6 +28,7 @@ enum {
     RD_KAFKA_RESP_ERR__FATAL = -150,
     RD_KAFKA_RESP_ERR__QUEUE_FULL = -184,
     RD_KAFKA_RESP_ERR__PARTITION_EOF = -191,
+    RD_KAFKA_RESP_ERR__TRANSPORT = -195,
 };
 enum { RD_KAFKA_MSG_F_COPY = 0x2 };
 enum { RD_KAFKA_DESTROY_F_NO_CONSUMER_CLOSE = 0x8 };
@@ -136,6 +137,7 @@ typedef void rd_kafka_event_cb(rd_kafka_t *, void *opaque);
     X(rd_kafka_t *, new, (int, rd_kafka_conf_t *, char *, size_t))                                                   \
     X(void, destroy_flags, (rd_kafka_t *, int))                                                                      \
     X(int, poll, (rd_kafka_t *, int))                                                                                \
+    X(int, brokers_add, (rd_kafka_t *, const char *))                                                                \
     X(int, outq_len, (rd_kafka_t *))                                                                                 \
     X(void *, mem_malloc, (rd_kafka_t *, size_t))                                                                    \
     X(rd_kafka_topic_t *, topic_new, (rd_kafka_t *, const char *, rd_kafka_topic_conf_t *))                          \

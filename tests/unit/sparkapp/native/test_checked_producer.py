@@ -25,6 +25,7 @@ class Answers(CheckedProducer):
         self.answers = list(answers)
         self.given: list[float] = []
         self.ended = False
+        self.rejoined = 0
 
     def _answer(self, seconds: float) -> None:
         self.given.append(seconds)
@@ -40,6 +41,9 @@ class Answers(CheckedProducer):
         self._answer(seconds)
 
     def _look_at_errors(self) -> None: ...
+
+    def _rejoin(self) -> None:
+        self.rejoined += 1
 
     def _end(self) -> None:
         self.ended = True
