@@ -72,9 +72,6 @@ class TimedView:
             self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - began
 
 
-_MODES = [StartupMode.EARLIEST, StartupMode.LATEST, StartupMode.GROUP_OFFSETS]
-
-
 def main() -> None:
     """Runs what the options say and prints one line a round."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)

@@ -30,10 +30,6 @@ class Helm:
             *settings, seconds=seconds + 30,
         )  # fmt: skip
 
-    def uninstall(self, release: str, *, seconds: int = 60) -> None:
-        """Takes a release away; one that is not there is fine."""
-        self._run("uninstall", release, "--ignore-not-found", "--wait", f"--timeout={seconds}s", seconds=seconds + 30)
-
     def _run(self, *arguments: str, seconds: float) -> str:
         command = [
             self._environment.helm, f"--kubeconfig={self._environment.kubeconfig}", f"--namespace={self._namespace}",

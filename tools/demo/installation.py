@@ -6,7 +6,6 @@ from pathlib import Path
 
 from demo.environment import ClusterEnvironment
 from demo.helm import Helm
-from demo.kubectl import Kubectl
 from localcluster.errors import SetupError
 from localcluster.images import IMAGES, read_keys
 from localcluster.settings import REPOSITORY, Settings
@@ -47,9 +46,3 @@ def install(environment: ClusterEnvironment, settings: Settings | None = None) -
             "podAnnotations.kafkaspark\\.io/image": read_keys(used).get("operator", ""),
         },
     )
-
-
-def operator_pods(environment: ClusterEnvironment) -> list[str]:
-    """Names of the operator's pods."""
-    pods = Kubectl(environment, NAMESPACE).list("pods", SELECTOR)
-    return [str(pod["metadata"]["name"]) for pod in pods]

@@ -33,7 +33,6 @@ class Credentials:
     api_server_as_client: Certificate
     service_accounts: Certificate
     kubelet: Certificate
-    admin_kubeconfig: Path
     kubelet_kubeconfig: Path
     proxy_kubeconfig: Path
     scheduler_kubeconfig: Path
@@ -60,13 +59,13 @@ def make_credentials(settings: Settings) -> Credentials:
     )
     kubelet_kubeconfig = settings.pki / "kubelet.kubeconfig"
     write_kubeconfig(kubelet_kubeconfig, NETWORK.api_url, authority.pair, kubelet)
+    kubeconfig(settings.kubeconfig, "admin", "/O=system:masters/CN=admin")  # of whoever uses the cluster
     return Credentials(
         authority=authority.pair,
         api_server=authority.issue("kube-apiserver", "/CN=kube-apiserver", _API_SERVER_NAMES),
         api_server_as_client=authority.issue("kubelet-client", "/O=system:masters/CN=kube-apiserver-kubelet-client"),
         service_accounts=authority.signing_key("service-accounts"),
         kubelet=kubelet,
-        admin_kubeconfig=kubeconfig(settings.kubeconfig, "admin", "/O=system:masters/CN=admin"),
         kubelet_kubeconfig=kubelet_kubeconfig,
         proxy_kubeconfig=component("kube-proxy"),
         scheduler_kubeconfig=component("kube-scheduler"),
