@@ -3,7 +3,7 @@
 KafkaSparkJobError
  + InvalidArgument (also a ValueError)
  + CommandRefused                     a command for people that would do harm, or lacks what it needs to know
- + ConfigurationError                 the resource or the code in it cannot work: InvalidSpec, TransformInvalid …
+ + ConfigurationError                 the resource or the code in it cannot work: InvalidSpec, InvalidTransform …
  |  + TransformError
  + RecordError                          a record that does not parse, under onRecordError: Fail
  + KafkaAccessError                     the broker or what is on it
