@@ -503,6 +503,7 @@ async def test_a_report_of_another_attempt_says_nothing_about_this_one(bench: Op
 
 async def test_a_stalled_checkpoint_is_shown(bench: OperatorBench) -> None:
     await bench.run(1)
+    bench.kubernetes.add_executor(KEY, 1)
     bench.report(1, checkpoint_id=10, checkpoint_time="2026-11-21T12:00:00Z", lag_records=5)
     bench.wait(59)
     await bench.settle()
