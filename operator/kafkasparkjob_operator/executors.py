@@ -28,7 +28,7 @@ def count_executors(draft: StatusDraft, executors: Sequence[PodView], *, started
     :returns: seconds after which time alone would change the answer of :func:`without_executors`, or None.
     """
     section = draft.section("executors")
-    section["running"] = sum(pod.phase == "Running" for pod in executors)
+    section["running"] = sum(pod.phase == "Running" and not pod.finished for pod in executors)
     _tell_failures(draft, executors)
     if section["running"] or not started or section.get("desired") == 0:
         section.pop(_NONE_SINCE, None)
@@ -79,7 +79,7 @@ def _seconds_without(draft: StatusDraft) -> float:
 
 def _tell_failures(draft: StatusDraft, executors: Sequence[PodView]) -> None:
     # One that is being deleted was stopped: by Spark, with its node, or with the attempt.
-    failed = {pod.uid: pod for pod in executors if pod.phase == "Failed" and not pod.deleting}
+    failed = {pod.uid: pod for pod in executors if _has_failed(pod) and not pod.deleting}
     section = draft.section("executors")
     former = section.pop(_FAILED_PODS, [])
     known = [uid for uid in former if uid in failed]
@@ -95,6 +95,10 @@ def _tell_failures(draft: StatusDraft, executors: Sequence[PodView]) -> None:
             draft.event(f"executor/{uid}", "ExecutorFailed", message, warning=True)
     if known:
         section[_FAILED_PODS] = known
+
+
+def _has_failed(pod: PodView) -> bool:
+    return pod.phase == "Failed" or (pod.ended and pod.exit_code != 0)
 
 
 def _failure(pod: PodView) -> str:

@@ -148,6 +148,19 @@ async def test_an_executor_out_of_memory_is_told_of_once_with_what_to_do(bench: 
     assert bench.ready["status"] == "True"
 
 
+async def test_an_executor_that_ended_beside_a_sidecar_does_not_run(bench: OperatorBench) -> None:
+    await bench.run(1)
+    name = bench.kubernetes.add_executor(KEY, 1)
+    await bench.settle()
+    ends(bench, name, code=137, reason="OOMKilled")
+    status = bench.kubernetes.objects["Pod", "team", name]["status"]
+    status["phase"] = "Running"
+    status["containerStatuses"].append({"name": "proxy", "state": {"running": {}}})
+    await bench.settle()
+    assert bench.status["executors"]["running"] == 0
+    assert bench.kubernetes.events(warning=True) == ["ExecutorFailed"]
+
+
 async def test_each_executor_that_fails_is_told_of_and_an_evicted_one_with_the_kubelets_words(
     bench: OperatorBench,
 ) -> None:

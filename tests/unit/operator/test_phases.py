@@ -8,7 +8,7 @@ from kafkasparkjob_operator.cluster import ObjectRefused
 from kafkasparkjob_operator.pod_view import pod_view
 from sparkapp.model import names
 from sparkapp.model.job_codec import decode_job
-from sparkapp.model.report import DriverState
+from sparkapp.model.report import DriverState, Termination
 from sparkapp.model.retention import Restore
 from tests.support.operator_bench import DRAINED, FAILED, FATAL, KEY, OperatorBench, job_body, report_event
 
@@ -193,6 +193,28 @@ async def test_an_evicted_driver_without_container_statuses_is_restarted(bench: 
     await bench.settle()
     assert bench.status["reason"] == "Evicted"
     bench.wait(5)
+    await bench.settle()
+    assert bench.drivers == ["orders-2-driver"]
+
+
+@pytest.mark.parametrize("words", [FAILED, None], ids=["last words", "killed"])
+async def test_a_dead_driver_beside_a_sidecar_that_runs_on_is_restarted(
+    bench: OperatorBench, words: Termination | None
+) -> None:
+    await bench.run(1)
+    bench.driver_ends(1, words, code=1)
+    status = bench.kubernetes.objects["Pod", "team", "orders-1-driver"]["status"]
+    status["phase"] = "Running"
+    status["containerStatuses"].insert(0, {"name": "proxy", "state": {"running": {}}})
+    await bench.settle()
+    assert (bench.status["state"], bench.ready["status"]) == ("Restarting", "False")
+    assert bench.status["reason"] == (words.reason if words is not None else "DriverFailed")
+    assert bench.status["restarts"]["consecutiveFailures"] == 1
+    bench.wait(5)
+    await bench.settle()
+    assert bench.kubernetes.driver_attempts == [1], "the sidecar has not gone yet"
+    assert bench.kubernetes.objects["Pod", "team", "orders-1-driver"]["metadata"]["deletionTimestamp"]
+    bench.kubernetes.remove(("Pod", "team", "orders-1-driver"))
     await bench.settle()
     assert bench.drivers == ["orders-2-driver"]
 
