@@ -256,6 +256,9 @@ def _start(
     restarts = draft.section("restarts")
     restarts.setdefault("total", 0)
     restarts.pop("nextRetryTime", None)
+    if reason is not StartReason.RESTARTED and restarts.get("consecutiveFailures"):
+        # Somebody has changed the resource: what failed before says nothing of it.
+        restarts["consecutiveFailures"] = 0
     draft.replace("parallelism", wanted.spec.parallelism)
     draft.replace("executors", {"desired": wanted.workload.executor_instances, "running": 0})
     draft.section("transactions")["prefix"] = wanted.spec.sink.transactional_id_prefix

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from kafkasparkjob_operator.cluster import ObjectRefused
@@ -167,6 +169,54 @@ async def test_the_limit_of_failures_ends_the_tries() -> None:
     assert (bench.status["state"], bench.status["reason"]) == ("Failed", "RestartLimitReached")
     assert bench.kubernetes.driver_attempts == [1, 2]
     assert "RestartLimitReached" in bench.kubernetes.events(warning=True)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"restartNonce": 1}, {"parallelism": 3}, {"restartPolicy": {"resetAfterSeconds": 500}}],
+    ids=["restartNonce", "parallelism", "a field of the operator's"],
+)
+async def test_a_change_of_the_resource_gives_all_tries_again_and_the_first_pause(change: dict[str, Any]) -> None:
+    bench = OperatorBench(restartPolicy={"maxConsecutiveFailures": 3, "backoff": {"initialSeconds": 2}})
+
+    async def fail(attempt: int) -> None:
+        await bench.run(attempt)
+        bench.driver_ends(attempt, FAILED)
+        await bench.settle()
+
+    for attempt, pause in ((1, 2), (2, 4), (3, 0)):
+        await fail(attempt)
+        bench.wait(pause)
+    assert bench.status["reason"] == "RestartLimitReached"
+    bench.kubernetes.edit_job(KEY, **change)
+    for attempt, pause in ((4, 2), (5, 4)):
+        await fail(attempt)
+        assert bench.status["state"] == "Restarting", attempt
+        assert bench.status["restarts"]["consecutiveFailures"] == attempt - 3
+        bench.wait(pause - 1)
+        await bench.settle()
+        assert bench.drivers == [f"orders-{attempt}-driver"]
+        bench.wait(1)
+    await fail(6)
+    assert bench.status["reason"] == "RestartLimitReached"
+    bench.wait(100_000)
+    await bench.settle()
+    assert bench.kubernetes.driver_attempts == [1, 2, 3, 4, 5, 6]
+
+
+async def test_a_resumed_job_has_all_tries_again() -> None:
+    bench = OperatorBench(restartPolicy={"maxConsecutiveFailures": 2})
+    await bench.run(1)
+    bench.driver_ends(1, FAILED)
+    await bench.settle()
+    for suspend in (True, False):
+        bench.kubernetes.edit_job(KEY, suspend=suspend)
+        await bench.settle()
+    await bench.run(2)
+    assert bench.status["restarts"]["consecutiveFailures"] == 0
+    bench.driver_ends(2, FAILED)
+    await bench.settle()
+    assert bench.status["state"] == "Restarting"
 
 
 @pytest.mark.parametrize(
