@@ -331,6 +331,52 @@ async def test_suspend_drains_and_resume_goes_on_with_the_next_attempt(bench: Op
     assert bench.kubernetes.events(warning=True) == []
 
 
+@pytest.mark.parametrize(
+    ("words", "told"), [(None, "Killed"), (FAILED, "Failed")], ids=["killed in the drain", "failed in the drain"]
+)
+async def test_a_suspended_job_whose_drain_was_not_orderly_says_what_may_be_left_open(
+    bench: OperatorBench, words: Termination | None, told: str
+) -> None:
+    await bench.run(1)
+    bench.kubernetes.edit_job(KEY, suspend=True, sink={"transactionTimeoutSeconds": 600})
+    await bench.settle()
+    bench.driver_ends(1, words, code=137)
+    for _ in range(3):
+        await bench.settle()
+    assert bench.status["state"] == "Suspended"
+    message = bench.status["message"]
+    assert f"did not drain in order ({told})" in message
+    assert "read_committed readers" in message
+    assert "python -m sparkapp txn list --namespace team --job orders" in message
+    assert bench.ready["message"] == message
+    assert bench.kubernetes.events(warning=True) == ["NotDrained"]
+    bench.kubernetes.edit_job(KEY, suspend=False)
+    await bench.settle()
+    assert bench.drivers == ["orders-2-driver"]
+
+
+async def test_a_job_that_is_suspended_while_it_waits_after_a_failure_says_so_too(bench: OperatorBench) -> None:
+    await bench.run(1)
+    bench.driver_ends(1, code=137)
+    await bench.settle()
+    bench.kubernetes.edit_job(KEY, suspend=True)
+    await bench.settle()
+    assert "txn list" in bench.status["message"]
+
+
+@pytest.mark.parametrize("semantic", ["EXACTLY_ONCE", "AT_LEAST_ONCE"])
+async def test_an_orderly_drain_leaves_nothing_to_say_and_without_transactions_none_is_open(semantic: str) -> None:
+    bench = OperatorBench(sink={"topic": "enriched", "semantic": semantic})
+    await bench.run(1)
+    bench.kubernetes.edit_job(KEY, suspend=True)
+    await bench.settle()
+    bench.driver_ends(1, DRAINED if semantic == "EXACTLY_ONCE" else None, code=137)
+    await bench.settle()
+    assert bench.status["state"] == "Suspended"
+    assert "transaction" not in bench.status["message"]
+    assert ("did not drain" in bench.status["message"]) is (semantic == "AT_LEAST_ONCE")
+
+
 async def test_a_job_created_suspended_starts_nothing() -> None:
     bench = OperatorBench(suspend=True)
     await bench.settle()
