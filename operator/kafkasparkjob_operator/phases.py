@@ -22,7 +22,6 @@ from kafkasparkjob_operator.observation import Live, Observation
 from kafkasparkjob_operator.plan import NEEDS_LIVE, NOTHING, Action, Plan, deletions
 from kafkasparkjob_operator.pod_view import PodView
 from kafkasparkjob_operator.reasons import StopReason
-from kafkasparkjob_operator.resources.driver_pod import TERMINATION_GRACE_SECONDS
 from kafkasparkjob_operator.restarts import note_stability, record_ending
 from kafkasparkjob_operator.running import judge_checkpoints, show_numbers, show_report, show_waiting
 from kafkasparkjob_operator.starting import decide_start
@@ -35,7 +34,8 @@ from sparkapp.model.report import Report
 
 LOOK_AGAIN_WHILE_WAITING = 10.0
 """Pod events bring news sooner; this is for the one that got lost."""
-SLOW_STOP_SECONDS = TERMINATION_GRACE_SECONDS + 30
+SLOW_STOP_SECONDS = 30
+"""After a pod's time of deletion, which has its grace period in it."""
 
 
 def plan(observation: Observation, now: datetime) -> Plan:
@@ -271,7 +271,7 @@ class _Planner:
     def _warn_if_slow(self, pods: list[PodView]) -> None:
         self._look_again(LOOK_AGAIN_WHILE_WAITING)
         for pod in pods:
-            if pod.deleting_since is None or (self.now - pod.deleting_since).total_seconds() < SLOW_STOP_SECONDS:
+            if pod.gone_by is None or (self.now - pod.gone_by).total_seconds() < SLOW_STOP_SECONDS:
                 continue
             message = (
                 f"pod {pod.name} on node {pod.node or '?'} should be gone since long; another attempt must not start"

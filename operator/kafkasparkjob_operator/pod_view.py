@@ -25,7 +25,7 @@ class PodView:
     :param generation: of the resource, where the driver was started beside another one; else 0.
     :param awaits_turn: a driver that comes up beside another one, and touches nothing of the job yet.
     :param created: by the API server's clock; None where it cannot be read.
-    :param deleting_since: the API server has been asked to delete it; it counts as alive until it is gone.
+    :param gone_by: when the grace is over of one that is being deleted; it counts as alive until it is gone.
     :param ended: its own container has terminated, and is not started again; a sidecar may run on.
     :param stopped_reason: why the container or the pod stopped, by the kubelet's account.
     :param last_words: the termination message; the container's own account, untrusted.
@@ -42,7 +42,7 @@ class PodView:
     awaits_turn: bool = False
     created: datetime | None = None
     node: str = ""
-    deleting_since: datetime | None = None
+    gone_by: datetime | None = None
     started: bool = False
     ended: bool = False
     stopped_reason: str = ""
@@ -59,7 +59,7 @@ class PodView:
 
     @property
     def deleting(self) -> bool:
-        return self.deleting_since is not None
+        return self.gone_by is not None
 
 
 def pod_view(body: Mapping[str, Any]) -> PodView | None:
@@ -88,7 +88,7 @@ def pod_view(body: Mapping[str, Any]) -> PodView | None:
         awaits_turn=annotations.get(names.ANNOTATION_TURN) == names.TURN_AWAITED,
         created=parse_time(meta.get("creationTimestamp")),
         node=(body.get("spec") or {}).get("nodeName") or "",
-        deleting_since=parse_time(meta.get("deletionTimestamp")),
+        gone_by=parse_time(meta.get("deletionTimestamp")),
         started="running" in state or "terminated" in state,
         # Pods of ours are never restarted in place (restartPolicy is Never).
         ended="terminated" in state,

@@ -582,6 +582,21 @@ async def test_a_pod_that_does_not_go_away_is_waited_for_and_named(bench: Operat
     assert bench.kubernetes.events(warning=True) == ["PodNotTerminating"]
 
 
+async def test_the_time_of_a_pods_deletion_has_its_grace_in_it(bench: OperatorBench) -> None:
+    await bench.run(1)
+    bench.kubernetes.edit_job(KEY, parallelism=3)
+    await bench.settle()
+    # Asked to stop at noon, with 120 s of grace.
+    meta = bench.kubernetes.objects["Pod", "team", "orders-1-driver"]["metadata"]
+    meta["deletionTimestamp"] = "2026-11-21T12:02:00Z"
+    bench.wait(120 + 29)
+    await bench.settle()
+    assert bench.status["reason"] == "RescaleStarted"
+    bench.wait(2)
+    await bench.settle()
+    assert bench.status["reason"] == "PodNotTerminating"
+
+
 async def test_a_refused_pod_leaves_its_number_free(bench: OperatorBench) -> None:
     bench.kubernetes.refuse_pods = 'pods "orders-1-driver" is forbidden: exceeded quota: compute'
     for _ in range(3):
