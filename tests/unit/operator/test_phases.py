@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kafkasparkjob_operator.cluster import ObjectRefused
 from kafkasparkjob_operator.pod_view import pod_view
-from sparkapp.model import names
+from kafkasparkjob_operator.restarts import KAFKA_REASONS, STATE_REASONS
+from sparkapp.model import errors, names
+from sparkapp.model.errors import CommandRefused, KafkaSparkJobError, ListingUnsupported
 from sparkapp.model.job_codec import decode_job
-from sparkapp.model.report import DriverState, Termination
+from sparkapp.model.report import DriverState, Termination, termination_of
 from sparkapp.model.retention import Restore
 from tests.support.operator_bench import DRAINED, FAILED, FATAL, KEY, OperatorBench, job_body, report_event
 
@@ -673,3 +677,56 @@ async def test_S37_the_status_shows_commits_of_group_offsets(bench: OperatorBenc
     await bench.settle()
     assert bench.status["source"]["commitsSucceeded"] == 7
     assert bench.status["source"]["commitsFailed"] == 2
+
+
+def error_kinds(kind: type[KafkaSparkJobError] = KafkaSparkJobError) -> list[type[KafkaSparkJobError]]:
+    """Every kind of error that an attempt can end with."""
+    return [kind, *(one for child in kind.__subclasses__() for one in error_kinds(child))]
+
+
+NEVER = {CommandRefused, ListingUnsupported}
+"""A command for people, and what is always done without."""
+ENDS = sorted(
+    {one.reason: one for one in error_kinds() if one.__module__ == errors.__name__ and one not in NEVER}.items()
+)
+OPERATIONS = Path(__file__).parents[3] / "docs/operations.md"
+
+
+def promised(condition: str) -> set[str]:
+    """The reasons that the documentation names for a condition."""
+    rows = [line for line in OPERATIONS.read_text(encoding="utf-8").splitlines() if line.startswith(f"| `{condition}`")]
+    assert len(rows) == 1
+    return {word for word in re.findall(r"`(\w+)`", rows[0].split("|")[2]) if word in dict(ENDS)}
+
+
+@pytest.mark.parametrize(("reason", "kind"), ENDS)
+async def test_every_reason_that_ends_an_attempt_shows_where_the_documentation_says(
+    bench: OperatorBench, reason: str, kind: type[KafkaSparkJobError]
+) -> None:
+    await bench.run(1)
+    bench.driver_ends(1, termination_of(kind("what happened")))
+    await bench.settle()
+    assert (bench.ready["status"], bench.ready["reason"]) == ("False", reason)
+    assert kind.default_remedy in bench.ready["message"]
+    assert bench.status["state"] == ("Failed" if kind.fatal else "Restarting")
+    for condition in ("KafkaReachable", "StateValid"):
+        found = bench.kubernetes.condition(KEY, condition)
+        if reason in promised(condition):
+            assert (found["status"], found["reason"]) == ("False", reason), condition
+        else:
+            assert found["status"] == "True", condition
+
+
+@pytest.mark.parametrize(("reason", "kind"), ENDS)
+def test_every_reason_that_ends_an_attempt_is_in_the_table_of_refusals(
+    reason: str, kind: type[KafkaSparkJobError]
+) -> None:
+    table = OPERATIONS.read_text(encoding="utf-8").split("## Refusals")[1].split("\n## ")[0]
+    rows = [line.split("|")[1] for line in table.splitlines() if line.startswith("| ")]
+    assert sum(f"`{reason}`" in row for row in rows) == 1, kind.__doc__
+
+
+def test_a_state_that_is_not_valid_needs_a_person() -> None:
+    assert promised("StateValid") == STATE_REASONS
+    assert all(kind.fatal for reason, kind in ENDS if reason in STATE_REASONS)
+    assert promised("KafkaReachable") == KAFKA_REASONS
