@@ -110,4 +110,5 @@ def _failure(pod: PodView) -> str:
         )
     reason = f": {pod.stopped_reason}" if pod.stopped_reason else ""
     detail = f": {pod.stopped_message}" if pod.stopped_message else ""
-    return f"executor {pod.name} ended{code}{reason}{detail}; Spark starts another one, and the driver's log says more"
+    what = f"executor {pod.name} ended{code}{reason}{detail}"
+    return f"{what}; Spark starts another one while its driver lives, whose log says more"

@@ -21,11 +21,11 @@ FORMAT = 1
 """The newest that this release reads, and the one that it writes.
 
 A new field needs no new format. A later format, which older images cannot read whatever the job uses, writes its number
-as :data:`FORMAT_KEY`. The first one does not, for images of 0.1.0 refuse any name that they do not know.
+as :data:`FORMAT_KEY`. The first one does not, for the first images refuse any name that they do not know.
 """
 FORMAT_KEY = "format_version"
 
-_NEEDED_BY_FIRST_RELEASE = {
+_NEEDED_BY_FIRST_IMAGES = {
     JobSpec: frozenset({"retention", "restore", "record_errors"}),
     KafkaCluster: frozenset({"authentication"}),
     Source: frozenset(
@@ -43,12 +43,12 @@ _NEEDED_BY_FIRST_RELEASE = {
     Sink: frozenset({"topic_from", "partitioner", "semantic", "transaction_naming"}),
     RecordErrors: frozenset({"policy"}),
 }  # fmt: skip
-"""What images of 0.1.0 do not fill in by themselves. It never grows."""
+"""What images do not fill in by themselves that were built when every field was written. It never grows."""
 
 
 def encode_job(job: Job) -> str:
-    """The job as JSON text for the attempt's ConfigMap: what differs from the defaults, and what 0.1.0 needs."""
-    body = encode_part(job, always=_NEEDED_BY_FIRST_RELEASE)
+    """The job as JSON text for the attempt's ConfigMap: what differs from the defaults, or the first images need."""
+    body = encode_part(job, always=_NEEDED_BY_FIRST_IMAGES)
     return json.dumps(body, separators=(",", ":"), ensure_ascii=False)
 
 
