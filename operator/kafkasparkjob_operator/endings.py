@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from kafkasparkjob_operator.identity import JobKey
 from kafkasparkjob_operator.pod_view import PodView
 from sparkapp.model import report
 from sparkapp.model.checkpoint import CheckpointDocument
@@ -40,6 +41,26 @@ class Ending:
     def text(self) -> str:
         """One line: what happened and what to do."""
         return f"{self.message}; {self.remedy}" if self.remedy else self.message
+
+
+def left_by(outcome: str, *, attempt: int, job: JobKey, transactions: bool) -> str:
+    """What to say of a job at rest whose last attempt did not end in order; empty where it did, or there was none.
+
+    Called by the state machine for a suspended job, which no next attempt tidies up after for now.
+
+    :param outcome: ``status.attempt.outcome``.
+    :param transactions: the job writes in transactions.
+    """
+    if outcome in {"", Outcome.DRAINED, Outcome.FINISHED}:
+        return ""
+    text = f"attempt {attempt} did not drain in order ({outcome})"
+    if not transactions:
+        return f"{text}: what it wrote since its last checkpoint is written again by the next one"
+    return (
+        f"{text}: a transaction that it left open may hold back read_committed readers until"
+        f" sink.transactionTimeoutSeconds is over; `python -m sparkapp txn list --namespace {job.namespace}"
+        f" --job {job.name}` shows it, and the next attempt settles it"
+    )
 
 
 def ending_of(driver: PodView | None, *, attempt: int, document: CheckpointDocument | None) -> Ending:

@@ -8,11 +8,15 @@ from datetime import datetime
 from typing import Any
 
 from kafkasparkjob_operator.clock import format_time
-from kafkasparkjob_operator.identity import API_VERSION, JobIdentity
+from kafkasparkjob_operator.identity import API_VERSION, JobIdentity, JobKey
 from sparkapp.model import names
 
 MAX_NOTE = 1024
 """The API server refuses longer messages."""
+REMEMBER_SECONDS = 3600
+"""So long Kubernetes keeps an event by default: what still stands then is told again."""
+REMEMBERED = 50
+"""Events of a job; many more than can stand at a time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +30,33 @@ class JobEvent:
     reason: str
     message: str
     warning: bool = False
+
+
+class Published:
+    """Names of the events that were published lately, in memory: what stands is not sent again at each look.
+
+    Called by the reconciler. What it has forgotten is sent once more, and refused as a duplicate.
+    """
+
+    def __init__(self) -> None:
+        self._names: dict[JobKey, dict[str, datetime]] = {}
+
+    def knows(self, key: JobKey, name: str, now: datetime) -> bool:
+        """Whether the event was published within :data:`REMEMBER_SECONDS`."""
+        time = self._names.get(key, {}).get(name)
+        return time is not None and 0 <= (now - time).total_seconds() < REMEMBER_SECONDS
+
+    def note(self, key: JobKey, name: str, now: datetime) -> None:
+        """It is published, or cannot be; of more than :data:`REMEMBERED` the oldest is forgotten."""
+        names_of_job = self._names.setdefault(key, {})
+        names_of_job.pop(name, None)
+        names_of_job[name] = now
+        if len(names_of_job) > REMEMBERED:
+            del names_of_job[next(iter(names_of_job))]
+
+    def forget(self, key: JobKey) -> None:
+        """There is no such job any more."""
+        self._names.pop(key, None)
 
 
 def event_manifest(event: JobEvent, job: JobIdentity, *, resource_version: str, now: datetime) -> dict[str, Any]:

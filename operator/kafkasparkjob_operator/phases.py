@@ -17,11 +17,11 @@ from datetime import datetime
 from kafkasparkjob_operator.attempts import current_attempt, own_drivers, record_of
 from kafkasparkjob_operator.clock import format_time
 from kafkasparkjob_operator.conditions import ConditionStatus, ConditionType
+from kafkasparkjob_operator.executors import count_executors, forget_executors
 from kafkasparkjob_operator.observation import Live, Observation
 from kafkasparkjob_operator.plan import NEEDS_LIVE, NOTHING, Action, Plan, deletions
 from kafkasparkjob_operator.pod_view import PodView
 from kafkasparkjob_operator.reasons import StopReason
-from kafkasparkjob_operator.resources.driver_pod import TERMINATION_GRACE_SECONDS
 from kafkasparkjob_operator.restarts import note_stability, record_ending
 from kafkasparkjob_operator.running import judge_checkpoints, show_numbers, show_report, show_waiting
 from kafkasparkjob_operator.starting import decide_start
@@ -34,7 +34,8 @@ from sparkapp.model.report import Report
 
 LOOK_AGAIN_WHILE_WAITING = 10.0
 """Pod events bring news sooner; this is for the one that got lost."""
-SLOW_STOP_SECONDS = TERMINATION_GRACE_SECONDS + 30
+SLOW_STOP_SECONDS = 30
+"""After a pod's time of deletion, which has its grace period in it."""
 
 
 def plan(observation: Observation, now: datetime) -> Plan:
@@ -122,9 +123,10 @@ class _Planner:
         # Pods of former attempts beside a live driver: whoever made them, they must not write.
         self._delete(pod for pod in self.others if pod.attempt != self.attempt or pod.role == names.ROLE_DRIVER)
         executors = [pod for pod in self.others if pod.attempt == self.attempt]
-        self.draft.section("executors")["running"] = sum(pod.phase == "Running" for pod in executors)
+        again = count_executors(self.draft, executors, started=driver.started)
         if self._stops(driver):
             return
+        self._look_again(again)
         if self.wanted is not None:
             self._take(stand_by(self.draft, self.observation, self._live, self.wanted, self.beside, report=report))
         current = self.draft.section("attempt").get("generation") == self.job.generation
@@ -219,7 +221,7 @@ class _Planner:
         if driver is not None and not driver.finished:
             self._wait_for_drain(driver)
             return
-        self.draft.section("executors")["running"] = 0
+        forget_executors(self.draft)
         judge_checkpoints(self.draft, None, interval_seconds=1, now=self.now)
         heir = None if self.suspend or self.wanted is None else self.beside.heir(self.job.generation, self.wanted)
         self.others.extend(self.beside.pods if heir is None else self.beside.but_standing)
@@ -269,7 +271,7 @@ class _Planner:
     def _warn_if_slow(self, pods: list[PodView]) -> None:
         self._look_again(LOOK_AGAIN_WHILE_WAITING)
         for pod in pods:
-            if pod.deleting_since is None or (self.now - pod.deleting_since).total_seconds() < SLOW_STOP_SECONDS:
+            if pod.gone_by is None or (self.now - pod.gone_by).total_seconds() < SLOW_STOP_SECONDS:
                 continue
             message = (
                 f"pod {pod.name} on node {pod.node or '?'} should be gone since long; another attempt must not start"

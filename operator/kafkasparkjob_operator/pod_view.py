@@ -9,6 +9,7 @@ from typing import Any
 
 from kafkasparkjob_operator.clock import parse_time
 from kafkasparkjob_operator.identity import ANNOTATION_GENERATION, owner_uid
+from kafkasparkjob_operator.resources.executor_template import EXECUTOR_CONTAINER
 from sparkapp.model import names
 
 FINISHED_PHASES = frozenset({"Succeeded", "Failed"})
@@ -24,7 +25,8 @@ class PodView:
     :param generation: of the resource, where the driver was started beside another one; else 0.
     :param awaits_turn: a driver that comes up beside another one, and touches nothing of the job yet.
     :param created: by the API server's clock; None where it cannot be read.
-    :param deleting_since: the API server has been asked to delete it; it counts as alive until it is gone.
+    :param gone_by: when the grace is over of one that is being deleted; it counts as alive until it is gone.
+    :param ended: its own container has terminated, and is not started again; a sidecar may run on.
     :param stopped_reason: why the container or the pod stopped, by the kubelet's account.
     :param last_words: the termination message; the container's own account, untrusted.
     :param waiting_reason: why it does not run yet: ImagePullBackOff, Unschedulable …
@@ -40,8 +42,9 @@ class PodView:
     awaits_turn: bool = False
     created: datetime | None = None
     node: str = ""
-    deleting_since: datetime | None = None
+    gone_by: datetime | None = None
     started: bool = False
+    ended: bool = False
     stopped_reason: str = ""
     stopped_message: str = ""
     exit_code: int | None = None
@@ -51,12 +54,12 @@ class PodView:
 
     @property
     def finished(self) -> bool:
-        """Its containers have ended; the object may stay for ``kubectl logs``."""
-        return self.phase in FINISHED_PHASES
+        """Driver or executor has ended, with its pod or before it; the object may stay for ``kubectl logs``."""
+        return self.ended or self.phase in FINISHED_PHASES
 
     @property
     def deleting(self) -> bool:
-        return self.deleting_since is not None
+        return self.gone_by is not None
 
 
 def pod_view(body: Mapping[str, Any]) -> PodView | None:
@@ -69,11 +72,9 @@ def pod_view(body: Mapping[str, Any]) -> PodView | None:
     role = labels.get(names.LABEL_ROLE, "")
     if role not in {names.ROLE_DRIVER, names.ROLE_EXECUTOR}:
         return None
-    statuses = status.get("containerStatuses") or []
-    container: Mapping[str, Any] = {}
-    if statuses:
-        container = next((one for one in statuses if one.get("name") == names.DRIVER_CONTAINER), statuses[0])
-    state = container.get("state") or {}
+    statuses = status.get("containerStatuses") or ()
+    own = names.DRIVER_CONTAINER if role == names.ROLE_DRIVER else EXECUTOR_CONTAINER
+    state = next((one.get("state") or {} for one in statuses if one.get("name") == own), {})
     terminated = state.get("terminated") or {}
     waiting_reason, waiting_message = _waiting(status, state)
     return PodView(
@@ -87,8 +88,10 @@ def pod_view(body: Mapping[str, Any]) -> PodView | None:
         awaits_turn=annotations.get(names.ANNOTATION_TURN) == names.TURN_AWAITED,
         created=parse_time(meta.get("creationTimestamp")),
         node=(body.get("spec") or {}).get("nodeName") or "",
-        deleting_since=parse_time(meta.get("deletionTimestamp")),
+        gone_by=parse_time(meta.get("deletionTimestamp")),
         started="running" in state or "terminated" in state,
+        # Pods of ours are never restarted in place (restartPolicy is Never).
+        ended="terminated" in state,
         # The pod's own reason (Evicted, NodeLost, Terminated) says more than the container's exit code.
         stopped_reason=status.get("reason") or terminated.get("reason") or "",
         stopped_message=status.get("message") or "",

@@ -12,7 +12,7 @@ from typing import Any
 from kafkasparkjob_operator import clock
 from kafkasparkjob_operator.cache import Cache
 from kafkasparkjob_operator.cluster import Cluster, ClusterError, ObjectConflict, ObjectExists, ObjectRefused
-from kafkasparkjob_operator.events import JobEvent, event_manifest
+from kafkasparkjob_operator.events import JobEvent, Published, event_manifest
 from kafkasparkjob_operator.execute import Executor, FormerObjectInTheWay, NotLeading
 from kafkasparkjob_operator.identity import JobKey
 from kafkasparkjob_operator.merge_patch import merge_patch
@@ -72,6 +72,7 @@ class Reconciler:
         self._numbers_seconds = numbers_seconds
         self._now = now
         self._executor = Executor(cluster, may_act)
+        self._published = Published()
         self._looked_at: dict[JobKey, float] = {}
         self._written_at: dict[JobKey, float] = {}
 
@@ -213,15 +214,21 @@ class Reconciler:
         return dict(status)
 
     async def _publish(self, job: JobResource, events: tuple[JobEvent, ...]) -> None:
+        key = job.identity.key
         for event in events:
-            manifest = event_manifest(event, job.identity, resource_version=job.resource_version, now=self._now())
+            now = self._now()
+            manifest = event_manifest(event, job.identity, resource_version=job.resource_version, now=now)
+            name = manifest["metadata"]["name"]
+            if self._published.knows(key, name, now):
+                continue
             try:
                 await self._executor.guard().create(manifest)
-                LOG.info("%s: %s: %s", job.identity.key, event.reason, event.message)
+                LOG.info("%s: %s: %s", key, event.reason, event.message)
             except ObjectExists:
                 pass  # published before
             except ObjectRefused as error:
-                LOG.warning("%s: event %s refused: %s", job.identity.key, event.reason, error.message)
+                LOG.warning("%s: event %s refused: %s", key, event.reason, error.message)
+            self._published.note(key, name, now)
 
     async def _write(self, key: JobKey, job: JobResource, status: Mapping[str, Any]) -> None:
         patch = merge_patch(job.status, status)
@@ -242,6 +249,7 @@ class Reconciler:
     def _forget(self, key: JobKey) -> None:
         self._looked_at.pop(key, None)
         self._written_at.pop(key, None)
+        self._published.forget(key)
         self._cache.forget(key)
         self._monitor.forget(key)
         self._queue.forget(key)

@@ -30,9 +30,15 @@ STATE_REASONS = frozenset(
     kind.reason
     for kind in (
         errors.CheckpointCorrupt, errors.CheckpointForeign, errors.CheckpointMissing, errors.CheckpointTooLarge,
-        errors.StateUncertain,
+        errors.StateUncertain, errors.OperatorStateMissing, errors.OperatorStateIncompatible,
     )
 )  # fmt: skip
+"""What the job has stored does not allow to go on, and only a person can mend it.
+
+Not that it cannot be read or written for now (CheckpointStoreUnavailable, CheckpointRefused, Superseded, VolumeFull):
+the next attempt may find it as it should be. Nor a checkpoint to go back to that is not there: the job's state is
+right, and without spec.restoreFrom it goes on.
+"""
 QUICK_END_SECONDS = 60
 """An attempt that drains unasked so soon is not started again at once: it could go on like that."""
 

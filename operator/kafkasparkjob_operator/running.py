@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from kafkasparkjob_operator.clock import parse_time
+from kafkasparkjob_operator.clock import format_time, parse_time
 from kafkasparkjob_operator.conditions import ConditionStatus, ConditionType
+from kafkasparkjob_operator.executors import executors_waiting, without_executors
 from kafkasparkjob_operator.pod_view import PodView
 from kafkasparkjob_operator.status import JobState, StatusDraft
 from sparkapp.model.report import DriverState, Report
@@ -38,12 +39,12 @@ def show_report(
     """
     if report is None or report.state is DriverState.STARTING:
         reason, message = "DriverStarting", "the driver checks Kafka and code, and Spark comes up"
-        draft.set_state(_starting_state(draft), reason=reason, message=message + _executors_waiting(executors))
+        draft.set_state(_starting_state(draft), reason=reason, message=message + executors_waiting(executors))
         return
     _kafka_reachable(draft)
     if report.state is DriverState.RECOVERING:
         message = "the driver settles the transactions of former attempts"
-        draft.set_state(_starting_state(draft), reason="Recovering", message=message + _executors_waiting(executors))
+        draft.set_state(_starting_state(draft), reason="Recovering", message=message + executors_waiting(executors))
     elif report.state is DriverState.DRAINING:
         draft.set_state(
             JobState.RUNNING, reason="Draining", message="the driver was asked to stop and finishes its checkpoint"
@@ -55,10 +56,14 @@ def show_report(
 def _show_running(
     draft: StatusDraft, driver: PodView, executors: Sequence[PodView], report: Report, *, current: bool
 ) -> None:
-    message = f"attempt {driver.attempt} runs" + _executors_waiting(executors)
+    message = f"attempt {driver.attempt} runs" + executors_waiting(executors)
+    draft.section("attempt").setdefault("runningSince", format_time(draft.now))
+    pending = without_executors(draft, driver, executors)
     if draft.former_state == JobState.RESCALING:
         draft.event(f"rescaled/{driver.attempt}", "Rescaled", f"runs with parallelism {draft.parallelism} again")
-    if current:
+    if current and pending:
+        draft.set_state(JobState.RUNNING, reason="ExecutorsPending", message=pending)
+    elif current:
         draft.set_state(JobState.RUNNING, reason="Running", message=message, ready=True)
     else:
         draft.set_state(
@@ -94,7 +99,7 @@ def show_numbers(draft: StatusDraft, report: Report) -> None:
 def judge_checkpoints(
     draft: StatusDraft, report: Report | None, *, interval_seconds: int, now: datetime
 ) -> float | None:
-    """Sets CheckpointHealthy.
+    """Sets CheckpointHealthy. Until an attempt's first checkpoint the time counts from when it was first seen running.
 
     :returns: seconds after which time alone would change the answer, or None.
     """
@@ -102,15 +107,18 @@ def judge_checkpoints(
     if report is None or report.state is not DriverState.RUNNING:
         draft.condition(kind, ConditionStatus.UNKNOWN, reason="NotRunning", message="no checkpoints are expected now")
         return None
-    last = parse_time(report.checkpoint_time)
+    since = report.checkpoint_time or draft.section("attempt").get("runningSince")
+    last = parse_time(since)
     limit = timedelta(seconds=max(MIN_STALL_SECONDS, STALL_INTERVALS * interval_seconds))
     if report.lag_records and last is not None:
         left = (last + limit - now).total_seconds()
         if left <= 0:
-            message = (
-                f"checkpoint {report.checkpoint_id} is the last since {report.checkpoint_time}, although"
-                f" {report.lag_records} records wait; read the driver's log"
+            what = (
+                f"checkpoint {report.checkpoint_id} is the last since {since}"
+                if report.checkpoint_time
+                else f"attempt {report.attempt} has completed no checkpoint since it began to run, at {since}"
             )
+            message = f"{what}, although {report.lag_records} records wait; read the driver's log"
             draft.condition(kind, ConditionStatus.FALSE, reason="CheckpointStalled", message=message)
             draft.event(f"stalled/{report.attempt}/{report.checkpoint_id}", "CheckpointStalled", message, warning=True)
             return None
@@ -128,11 +136,3 @@ def _starting_state(draft: StatusDraft) -> JobState:
     """A job that was rescaled or restarted is called so until it runs again."""
     former = draft.former_state
     return JobState(former) if former in {JobState.RESCALING, JobState.RESTARTING} else JobState.STARTING
-
-
-def _executors_waiting(executors: Sequence[PodView]) -> str:
-    waiting = [one for one in executors if one.waiting_reason and not one.finished]
-    if not waiting:
-        return ""
-    first = waiting[0]
-    return f"; {len(waiting)} executor(s) wait, {first.name}: {first.waiting_reason}: {first.waiting_message}"

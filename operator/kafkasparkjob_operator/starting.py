@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from kafkasparkjob_operator.attempts import attempts_ran, current_attempt, next_attempt, record_of, unused_claims
 from kafkasparkjob_operator.clock import format_time, parse_time
 from kafkasparkjob_operator.conditions import ConditionStatus, ConditionType
-from kafkasparkjob_operator.endings import Outcome
+from kafkasparkjob_operator.endings import Outcome, left_by
 from kafkasparkjob_operator.identity import JobKey
 from kafkasparkjob_operator.observation import AttemptRecord, Live, Observation
 from kafkasparkjob_operator.plan import (
@@ -25,6 +25,7 @@ from kafkasparkjob_operator.status import JobState, StatusDraft
 from kafkasparkjob_operator.workload import RestartPolicy, Wanted, wanted_from_resource
 from sparkapp.model import names
 from sparkapp.model.errors import ConfigurationError, KafkaSparkJobError
+from sparkapp.model.semantic import Semantic
 
 LOOK_AT_STATE_AGAIN = 30.0
 """A refused state may be restored by hand; nothing tells us."""
@@ -81,7 +82,7 @@ def decide_start(
     :param successor: a driver of the resource's generation that awaits its turn: it is given its turn instead.
     """
     if suspend:
-        return _suspended(draft, observation) if clear else Decision(ready=True)
+        return _suspended(draft, observation, wanted) if clear else Decision(ready=True)
     if wanted is not None:
         chosen = AttemptRecord(
             attempt=0, owner_uid="", generation=observation.job.generation, spec=observation.job.spec
@@ -117,9 +118,13 @@ def _refusal(
     return replace(pause, ready=pause.look_again_after <= CLEAR_SECONDS)
 
 
-def _suspended(draft: StatusDraft, observation: Observation) -> Decision:
+def _suspended(draft: StatusDraft, observation: Observation, wanted: Wanted | None) -> Decision:
     number = current_attempt(observation)
-    draft.set_state(JobState.SUSPENDED, reason="Suspended", message="nothing runs; set spec.suspend to false to go on")
+    transactions = wanted is None or wanted.spec.sink.semantic is Semantic.EXACTLY_ONCE
+    outcome = draft.section("attempt").get("outcome", "")
+    left = left_by(outcome, attempt=number, job=observation.job.identity.key, transactions=transactions)
+    message = "; ".join(filter(None, ("nothing runs", left, "set spec.suspend to false to go on")))
+    draft.set_state(JobState.SUSPENDED, reason="Suspended", message=message)
     if draft.former_state != JobState.SUSPENDED:
         message = f"stopped after attempt {number}" if number else "not started, because spec.suspend is true"
         draft.event(f"suspended/{number}/{observation.job.generation}", "Suspended", message)
@@ -256,6 +261,9 @@ def _start(
     restarts = draft.section("restarts")
     restarts.setdefault("total", 0)
     restarts.pop("nextRetryTime", None)
+    if reason is not StartReason.RESTARTED and restarts.get("consecutiveFailures"):
+        # Somebody has changed the resource: what failed before says nothing of it.
+        restarts["consecutiveFailures"] = 0
     draft.replace("parallelism", wanted.spec.parallelism)
     draft.replace("executors", {"desired": wanted.workload.executor_instances, "running": 0})
     draft.section("transactions")["prefix"] = wanted.spec.sink.transactional_id_prefix

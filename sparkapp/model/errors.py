@@ -4,7 +4,7 @@ KafkaSparkJobError
  + InvalidArgument (also a ValueError)
  + CommandRefused                     a command for people that would do harm, or lacks what it needs to know
  + ConfigurationError                 the resource or the code in it cannot work: InvalidSpec, InvalidTransform …
- |  + TransformError
+ |  + TransformError  + ReleaseMismatch
  + RecordError                          a record that does not parse, under onRecordError: Fail
  + KafkaAccessError                     the broker or what is on it
  |  + KafkaUnreachable  + AuthenticationFailed  + AuthorizationFailed  + TopicNotFound
@@ -75,6 +75,21 @@ class TransformError(ConfigurationError):
 
     reason = "InvalidTransform"
     default_remedy = "correct spec.transform (or the ConfigMap that it names) and apply the resource again"
+
+
+class ReleaseMismatch(ConfigurationError):
+    """The operator's description of the job is not one that the image can read: their releases differ too much.
+
+    Tried again with backoff: the operator writes a new description for each attempt, so another image heals it, and
+    another operator does so too, without a change of the resource.
+    """
+
+    reason = "ReleaseMismatch"
+    fatal = False
+    default_remedy = (
+        "set spec.image to an image of the operator's release, or a newer one; or take the field that it does not know"
+        " out of the spec"
+    )
 
 
 class RecordError(KafkaSparkJobError):

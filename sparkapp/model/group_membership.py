@@ -9,7 +9,6 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
 
 from sparkapp.model.errors import ConfigurationError
 from sparkapp.model.fields import Fields
@@ -94,11 +93,6 @@ def membership_from(fields: Fields) -> MembershipOptions:
         ),
         max_poll_interval_seconds=fields.integer("maxPollIntervalSeconds", default.max_poll_interval_seconds, low=1),
     )
-
-
-def decode_membership(body: Mapping[str, Any]) -> MembershipOptions:
-    """Reads back what ``dataclasses.asdict`` made, in the driver."""
-    return MembershipOptions(**{**body, "mode": MembershipMode(body["mode"]), "assignor": Assignor(body["assignor"])})
 
 
 def check_membership(

@@ -2,6 +2,9 @@
 
 The operator reads it from the resource (``model.job_resource``), checks what CEL cannot (``model.job_rules``) and
 renders it into an immutable ConfigMap (``model.job_codec``); the driver reads it back.
+
+The defaults here are what a field means that another release's operator does not write: a new field has one, and none
+ever changes. The resource's own defaults are ``model.job_resource``'s.
 """
 
 from __future__ import annotations

@@ -1,104 +1,83 @@
-"""The job as JSON text of the attempt's ConfigMap: written by the operator, read by the driver."""
+"""The job as JSON text of the attempt's ConfigMap: written by the operator, read by the driver.
+
+Operator and image are two releases as often as not: one of them is upgraded first. What differs by fields that the job
+does not use is no difference (:mod:`sparkapp.model.description`); what it uses and the image does not know is refused.
+"""
 
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
 
-from sparkapp.model.errors import ConfigurationError
-from sparkapp.model.group_membership import decode_membership
-from sparkapp.model.job import (
-    Authentication,
-    AuthenticationType,
-    DataLossPolicy,
-    Format,
-    IsolationLevel,
-    Job,
-    JobSpec,
-    KafkaCluster,
-    OnTopicDeleted,
-    OutputMode,
-    Sink,
-    Source,
-    Transform,
-)
+from sparkapp.model.description import UnknownPart, decode_part, encode_part
+from sparkapp.model.errors import ReleaseMismatch
+from sparkapp.model.group_membership import MembershipOptions
+from sparkapp.model.job import Job, JobSpec, KafkaCluster, Sink, Source, Transform
 from sparkapp.model.job_rules import check_spec
-from sparkapp.model.partition import TopicPartition
-from sparkapp.model.positions import decode_startup, decode_stopping
-from sparkapp.model.record_errors import record_errors_from_job
-from sparkapp.model.registry_access import decode_registry_access
-from sparkapp.model.retention import Restore, Retention
-from sparkapp.model.semantic import OffsetCommit, Semantic
-from sparkapp.model.sink_routing import Partitioner, TopicFrom
-from sparkapp.model.transaction_naming import TransactionNaming
+from sparkapp.model.positions import Startup, Stopping
+from sparkapp.model.record_errors import RecordErrors
+from sparkapp.model.registry_access import RegistryAccess, RegistryAuthentication
+
+FORMAT = 1
+"""The newest that this release reads, and the one that it writes.
+
+A new field needs no new format. A later format, which older images cannot read whatever the job uses, writes its number
+as :data:`FORMAT_KEY`. The first one does not, for the first images refuse any name that they do not know.
+"""
+FORMAT_KEY = "format_version"
+
+_NEEDED_BY_FIRST_IMAGES = {
+    JobSpec: frozenset({"retention", "restore", "record_errors"}),
+    KafkaCluster: frozenset({"authentication"}),
+    Source: frozenset(
+        {
+            "topics", "partitions", "startup", "stopping", "on_topic_deleted", "data_loss_policy", "offset_commit",
+            "isolation_level", "key_format", "value_format", "schema_registry", "group_membership",
+        }
+    ),
+    Startup: frozenset({"mode", "on_missing", "timestamp_millis", "specific_offsets"}),
+    Stopping: frozenset({"mode", "timestamp_millis", "specific_offsets", "predicate"}),
+    RegistryAccess: frozenset({"authentication", "authority"}),
+    RegistryAuthentication: frozenset({"type"}),
+    MembershipOptions: frozenset({"mode", "assignor"}),
+    Transform: frozenset({"output_mode"}),
+    Sink: frozenset({"topic_from", "partitioner", "semantic", "transaction_naming"}),
+    RecordErrors: frozenset({"policy"}),
+}  # fmt: skip
+"""What images do not fill in by themselves that were built when every field was written. It never grows."""
 
 
 def encode_job(job: Job) -> str:
-    """The job as JSON text for the attempt's ConfigMap."""
-    return json.dumps(asdict(job), separators=(",", ":"), ensure_ascii=False)
+    """The job as JSON text for the attempt's ConfigMap: what differs from the defaults, or the first images need."""
+    body = encode_part(job, always=_NEEDED_BY_FIRST_IMAGES)
+    return json.dumps(body, separators=(",", ":"), ensure_ascii=False)
 
 
 def decode_job(text: str) -> Job:
-    """Reads a job back in the driver.
+    """Reads a job back in the driver, whichever release wrote it.
 
-    :raises ConfigurationError: the text is not a job of this release (operator and image differ in version).
+    :raises ReleaseMismatch: the text uses what this image does not know, or is damaged.
+    :raises ConfigurationError: the job breaks a rule of this release.
     """
     try:
         body = json.loads(text)
-        spec = body["spec"]
-        authentication = spec["kafka"]["authentication"]
-        source, sink = spec["source"], spec["sink"]
-        job = Job(
-            **{
-                **body,
-                "spec": JobSpec(
-                    **{
-                        **spec,
-                        "kafka": KafkaCluster(
-                            bootstrap_servers=spec["kafka"]["bootstrap_servers"],
-                            authentication=authentication
-                            and Authentication(
-                                **{**authentication, "type": AuthenticationType(authentication["type"])}
-                            ),
-                        ),
-                        "source": Source(
-                            **{
-                                **source,
-                                "topics": tuple(source["topics"]),
-                                "partitions": tuple(TopicPartition(*one) for one in source["partitions"]),
-                                "startup": decode_startup(source["startup"]),
-                                "stopping": decode_stopping(source["stopping"]),
-                                "on_topic_deleted": OnTopicDeleted(source["on_topic_deleted"]),
-                                "data_loss_policy": DataLossPolicy(source["data_loss_policy"]),
-                                "offset_commit": OffsetCommit(source["offset_commit"]),
-                                "isolation_level": IsolationLevel(source["isolation_level"]),
-                                "key_format": Format(source["key_format"]),
-                                "value_format": Format(source["value_format"]),
-                                "schema_registry": decode_registry_access(source["schema_registry"]),
-                                "group_membership": decode_membership(source["group_membership"]),
-                            }
-                        ),
-                        "transform": Transform(
-                            **{**spec["transform"], "output_mode": OutputMode(spec["transform"]["output_mode"])}
-                        ),
-                        "sink": Sink(
-                            **{
-                                **sink,
-                                "semantic": Semantic(sink["semantic"]),
-                                "topic_from": TopicFrom(sink["topic_from"]),
-                                "partitioner": Partitioner(sink["partitioner"]),
-                                "transaction_naming": TransactionNaming(sink["transaction_naming"]),
-                            }
-                        ),
-                        "retention": Retention(**spec["retention"]),
-                        "restore": Restore(**spec["restore"]),
-                        "record_errors": record_errors_from_job(spec["record_errors"]),
-                    }
-                ),
-            }
-        )
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        msg = f"the job description is not one of this release: {error!r}"
-        raise ConfigurationError(msg, remedy="use an image of the operator's release in spec.image") from error
+        if isinstance(body, dict) and FORMAT_KEY in body:
+            _check_format(body.pop(FORMAT_KEY))
+        job = decode_part(Job, body, "")
+    except UnknownPart as error:
+        msg = f"this image is older than the operator: it does not know what the job uses: {error}"
+        raise ReleaseMismatch(msg) from error
+    except (ValueError, RecursionError) as error:
+        msg = f"the job description is not one of this release: {error}"
+        raise ReleaseMismatch(msg) from error
+    assert isinstance(job, Job)
     check_spec(job.spec)
     return job
+
+
+def _check_format(number: object) -> None:
+    if type(number) is not int or number < 1:
+        msg = f"{FORMAT_KEY} is {number!r}"
+        raise ValueError(msg)
+    if number > FORMAT:
+        msg = f"the description has format {number}, and this image reads up to {FORMAT}"
+        raise UnknownPart(msg)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from sparkapp.model.errors import ConfigurationError
 from sparkapp.model.fields import Fields
@@ -126,26 +126,6 @@ def stopping_from(fields: Fields) -> Stopping:
     )  # fmt: skip
     _check("stopping", mode, stopping.timestamp_millis, stopping.specific_offsets)
     return stopping
-
-
-def decode_startup(body: Mapping[str, Any]) -> Startup:
-    """Reads what ``dataclasses.asdict`` wrote."""
-    return Startup(
-        mode=StartupMode(body["mode"]),
-        on_missing=ResetStrategy(body["on_missing"]),
-        timestamp_millis=body["timestamp_millis"],
-        specific_offsets=tuple(PartitionOffset(*one) for one in body["specific_offsets"]),
-    )
-
-
-def decode_stopping(body: Mapping[str, Any]) -> Stopping:
-    """Reads what ``dataclasses.asdict`` wrote."""
-    return Stopping(
-        mode=StoppingMode(body["mode"]),
-        timestamp_millis=body["timestamp_millis"],
-        specific_offsets=tuple(PartitionOffset(*one) for one in body["specific_offsets"]),
-        predicate=body["predicate"],
-    )
 
 
 def partitions_from(fields: Fields, name: str) -> tuple[TopicPartition, ...]:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
 
 from sparkapp.model.errors import ConfigurationError
 from sparkapp.model.fields import Fields
@@ -41,11 +39,6 @@ def record_errors_from_resource(root: Fields) -> RecordErrors:
         policy=root.choice("onRecordError", RecordErrorPolicy, RecordErrorPolicy.FAIL),
         dead_letter_topic="" if letters.empty else letters.string("topic"),
     )
-
-
-def record_errors_from_job(body: Mapping[str, Any]) -> RecordErrors:
-    """Reads them back from a job's description."""
-    return RecordErrors(**{**body, "policy": RecordErrorPolicy(body["policy"])})
 
 
 def check_record_errors(

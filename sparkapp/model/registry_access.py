@@ -7,11 +7,9 @@ registry; the job's description, Spark's configuration and the environment carry
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
 
 from sparkapp.model import names
 from sparkapp.model.errors import ConfigurationError
@@ -117,23 +115,6 @@ def registry_access_from_resource(fields: Fields) -> RegistryAccess | None:
         url=fields.string("url"),
         authentication=_authentication(fields.child("authentication")),
         authority=None if tls.empty else _secret(tls.child("caFrom")),
-    )
-
-
-def decode_registry_access(body: Mapping[str, Any] | None) -> RegistryAccess | None:
-    """Reads it back from a job's description."""
-    if body is None:
-        return None
-    who, authority = body["authentication"], body["authority"]
-    return RegistryAccess(
-        **{
-            **body,
-            "authentication": who
-            and RegistryAuthentication(
-                **{**who, "type": RegistryAuthenticationType(who["type"]), "secret": SecretKey(**who["secret"])}
-            ),
-            "authority": authority and SecretKey(**authority),
-        }
     )
 
 

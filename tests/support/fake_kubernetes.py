@@ -14,6 +14,8 @@ from sparkapp.model import names
 
 Body = dict[str, Any]
 TIME = "2026-11-21T12:00:00Z"
+GONE_BY = "2026-11-21T12:02:00Z"
+"""A pod's time of deletion has its grace in it."""
 
 
 class FakeKubernetes:
@@ -93,7 +95,7 @@ class FakeKubernetes:
         if current is None or (uid is not None and current["metadata"]["uid"] != uid):
             return
         if kind == "Pod" and current["status"]["phase"] == "Running":
-            if current["metadata"].setdefault("deletionTimestamp", TIME) == TIME:
+            if current["metadata"].setdefault("deletionTimestamp", GONE_BY) == GONE_BY:
                 current["metadata"]["resourceVersion"] = str(next(self._versions))
         else:
             self.remove(place)

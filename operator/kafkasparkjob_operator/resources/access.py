@@ -33,7 +33,7 @@ def role(job: JobIdentity) -> dict[str, Any]:
                     names.checkpoints_config_map(job.name),
                     names.report_config_map(job.name),
                 ],
-                "verbs": ["get", "update", "patch"],
+                "verbs": ["get", "patch"],
             },
             {
                 "apiGroups": [""],

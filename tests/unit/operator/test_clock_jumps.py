@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.operator_bench import DRAINED, FAILED, OperatorBench
+from tests.support.operator_bench import DRAINED, FAILED, KEY, OperatorBench
 
 HOUR = 3600.0
 JUMPS = [HOUR, -HOUR]
@@ -14,6 +14,8 @@ JUMPS = [HOUR, -HOUR]
 async def test_a_running_job_is_left_alone(jump: float) -> None:
     bench = OperatorBench()
     await bench.run(1)
+    bench.kubernetes.add_executor(KEY, 1)
+    await bench.settle()
     bench.wait(jump)
     await bench.settle()
     assert bench.kubernetes.driver_attempts == [1]

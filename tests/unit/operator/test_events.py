@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
-from kafkasparkjob_operator.events import MAX_NOTE, JobEvent, event_manifest
-from kafkasparkjob_operator.identity import JobIdentity
+from kafkasparkjob_operator.events import (
+    MAX_NOTE,
+    REMEMBER_SECONDS,
+    REMEMBERED,
+    JobEvent,
+    Published,
+    event_manifest,
+)
+from kafkasparkjob_operator.identity import JobIdentity, JobKey
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 JOB = JobIdentity("team", "orders", "job-uid")
@@ -29,3 +36,20 @@ def test_long_messages_are_cut_to_what_the_api_server_takes() -> None:
     assert len(manifest["message"]) == MAX_NOTE
     assert manifest["type"] == "Warning"
     assert manifest["involvedObject"]["uid"] == "job-uid"
+
+
+def test_what_was_published_is_remembered_for_a_while_and_only_so_many() -> None:
+    published = Published()
+    key = JobKey("team", "orders")
+    assert not published.knows(key, "one", NOON)
+    published.note(key, "one", NOON)
+    assert published.knows(key, "one", NOON)
+    assert not published.knows(JobKey("team", "bills"), "one", NOON)
+    assert not published.knows(key, "one", NOON - timedelta(seconds=1)), "the clock was set back"
+    assert not published.knows(key, "one", NOON + timedelta(seconds=REMEMBER_SECONDS))
+    for number in range(REMEMBERED):
+        published.note(key, f"later-{number}", NOON)
+    assert not published.knows(key, "one", NOON)
+    assert published.knows(key, "later-0", NOON)
+    published.forget(key)
+    assert not published.knows(key, "later-0", NOON)

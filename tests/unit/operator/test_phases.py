@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+from typing import Any
+
 import pytest
 
 from kafkasparkjob_operator.cluster import ObjectRefused
 from kafkasparkjob_operator.pod_view import pod_view
-from sparkapp.model import names
+from kafkasparkjob_operator.restarts import KAFKA_REASONS, STATE_REASONS
+from sparkapp.model import errors, names
+from sparkapp.model.errors import CommandRefused, KafkaSparkJobError, ListingUnsupported
 from sparkapp.model.job_codec import decode_job
-from sparkapp.model.report import DriverState
+from sparkapp.model.report import DriverState, Termination, termination_of
 from sparkapp.model.retention import Restore
 from tests.support.operator_bench import DRAINED, FAILED, FATAL, KEY, OperatorBench, job_body, report_event
 
@@ -170,6 +176,54 @@ async def test_the_limit_of_failures_ends_the_tries() -> None:
 
 
 @pytest.mark.parametrize(
+    "change",
+    [{"restartNonce": 1}, {"parallelism": 3}, {"restartPolicy": {"resetAfterSeconds": 500}}],
+    ids=["restartNonce", "parallelism", "a field of the operator's"],
+)
+async def test_a_change_of_the_resource_gives_all_tries_again_and_the_first_pause(change: dict[str, Any]) -> None:
+    bench = OperatorBench(restartPolicy={"maxConsecutiveFailures": 3, "backoff": {"initialSeconds": 2}})
+
+    async def fail(attempt: int) -> None:
+        await bench.run(attempt)
+        bench.driver_ends(attempt, FAILED)
+        await bench.settle()
+
+    for attempt, pause in ((1, 2), (2, 4), (3, 0)):
+        await fail(attempt)
+        bench.wait(pause)
+    assert bench.status["reason"] == "RestartLimitReached"
+    bench.kubernetes.edit_job(KEY, **change)
+    for attempt, pause in ((4, 2), (5, 4)):
+        await fail(attempt)
+        assert bench.status["state"] == "Restarting", attempt
+        assert bench.status["restarts"]["consecutiveFailures"] == attempt - 3
+        bench.wait(pause - 1)
+        await bench.settle()
+        assert bench.drivers == [f"orders-{attempt}-driver"]
+        bench.wait(1)
+    await fail(6)
+    assert bench.status["reason"] == "RestartLimitReached"
+    bench.wait(100_000)
+    await bench.settle()
+    assert bench.kubernetes.driver_attempts == [1, 2, 3, 4, 5, 6]
+
+
+async def test_a_resumed_job_has_all_tries_again() -> None:
+    bench = OperatorBench(restartPolicy={"maxConsecutiveFailures": 2})
+    await bench.run(1)
+    bench.driver_ends(1, FAILED)
+    await bench.settle()
+    for suspend in (True, False):
+        bench.kubernetes.edit_job(KEY, suspend=suspend)
+        await bench.settle()
+    await bench.run(2)
+    assert bench.status["restarts"]["consecutiveFailures"] == 0
+    bench.driver_ends(2, FAILED)
+    await bench.settle()
+    assert bench.status["state"] == "Restarting"
+
+
+@pytest.mark.parametrize(
     ("reason", "code", "expected"), [("OOMKilled", 137, "OOMKilled"), ("Error", 137, "DriverKilled")]
 )
 async def test_a_killed_driver_is_restarted(bench: OperatorBench, reason: str, code: int, expected: str) -> None:
@@ -193,6 +247,28 @@ async def test_an_evicted_driver_without_container_statuses_is_restarted(bench: 
     await bench.settle()
     assert bench.status["reason"] == "Evicted"
     bench.wait(5)
+    await bench.settle()
+    assert bench.drivers == ["orders-2-driver"]
+
+
+@pytest.mark.parametrize("words", [FAILED, None], ids=["last words", "killed"])
+async def test_a_dead_driver_beside_a_sidecar_that_runs_on_is_restarted(
+    bench: OperatorBench, words: Termination | None
+) -> None:
+    await bench.run(1)
+    bench.driver_ends(1, words, code=1)
+    status = bench.kubernetes.objects["Pod", "team", "orders-1-driver"]["status"]
+    status["phase"] = "Running"
+    status["containerStatuses"].insert(0, {"name": "proxy", "state": {"running": {}}})
+    await bench.settle()
+    assert (bench.status["state"], bench.ready["status"]) == ("Restarting", "False")
+    assert bench.status["reason"] == (words.reason if words is not None else "DriverFailed")
+    assert bench.status["restarts"]["consecutiveFailures"] == 1
+    bench.wait(5)
+    await bench.settle()
+    assert bench.kubernetes.driver_attempts == [1], "the sidecar has not gone yet"
+    assert bench.kubernetes.objects["Pod", "team", "orders-1-driver"]["metadata"]["deletionTimestamp"]
+    bench.kubernetes.remove(("Pod", "team", "orders-1-driver"))
     await bench.settle()
     assert bench.drivers == ["orders-2-driver"]
 
@@ -257,6 +333,52 @@ async def test_suspend_drains_and_resume_goes_on_with_the_next_attempt(bench: Op
     assert bench.status["restarts"]["total"] == 0
     assert {"Suspending", "Suspended", "Resumed"} <= set(bench.kubernetes.events(warning=False))
     assert bench.kubernetes.events(warning=True) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "told"), [(None, "Killed"), (FAILED, "Failed")], ids=["killed in the drain", "failed in the drain"]
+)
+async def test_a_suspended_job_whose_drain_was_not_orderly_says_what_may_be_left_open(
+    bench: OperatorBench, words: Termination | None, told: str
+) -> None:
+    await bench.run(1)
+    bench.kubernetes.edit_job(KEY, suspend=True, sink={"transactionTimeoutSeconds": 600})
+    await bench.settle()
+    bench.driver_ends(1, words, code=137)
+    for _ in range(3):
+        await bench.settle()
+    assert bench.status["state"] == "Suspended"
+    message = bench.status["message"]
+    assert f"did not drain in order ({told})" in message
+    assert "read_committed readers" in message
+    assert "python -m sparkapp txn list --namespace team --job orders" in message
+    assert bench.ready["message"] == message
+    assert bench.kubernetes.events(warning=True) == ["NotDrained"]
+    bench.kubernetes.edit_job(KEY, suspend=False)
+    await bench.settle()
+    assert bench.drivers == ["orders-2-driver"]
+
+
+async def test_a_job_that_is_suspended_while_it_waits_after_a_failure_says_so_too(bench: OperatorBench) -> None:
+    await bench.run(1)
+    bench.driver_ends(1, code=137)
+    await bench.settle()
+    bench.kubernetes.edit_job(KEY, suspend=True)
+    await bench.settle()
+    assert "txn list" in bench.status["message"]
+
+
+@pytest.mark.parametrize("semantic", ["EXACTLY_ONCE", "AT_LEAST_ONCE"])
+async def test_an_orderly_drain_leaves_nothing_to_say_and_without_transactions_none_is_open(semantic: str) -> None:
+    bench = OperatorBench(sink={"topic": "enriched", "semantic": semantic})
+    await bench.run(1)
+    bench.kubernetes.edit_job(KEY, suspend=True)
+    await bench.settle()
+    bench.driver_ends(1, DRAINED if semantic == "EXACTLY_ONCE" else None, code=137)
+    await bench.settle()
+    assert bench.status["state"] == "Suspended"
+    assert "transaction" not in bench.status["message"]
+    assert ("did not drain" in bench.status["message"]) is (semantic == "AT_LEAST_ONCE")
 
 
 async def test_a_job_created_suspended_starts_nothing() -> None:
@@ -464,6 +586,21 @@ async def test_a_pod_that_does_not_go_away_is_waited_for_and_named(bench: Operat
     assert bench.kubernetes.events(warning=True) == ["PodNotTerminating"]
 
 
+async def test_the_time_of_a_pods_deletion_has_its_grace_in_it(bench: OperatorBench) -> None:
+    await bench.run(1)
+    bench.kubernetes.edit_job(KEY, parallelism=3)
+    await bench.settle()
+    # Asked to stop at noon, with 120 s of grace.
+    meta = bench.kubernetes.objects["Pod", "team", "orders-1-driver"]["metadata"]
+    meta["deletionTimestamp"] = "2026-11-21T12:02:00Z"
+    bench.wait(120 + 29)
+    await bench.settle()
+    assert bench.status["reason"] == "RescaleStarted"
+    bench.wait(2)
+    await bench.settle()
+    assert bench.status["reason"] == "PodNotTerminating"
+
+
 async def test_a_refused_pod_leaves_its_number_free(bench: OperatorBench) -> None:
     bench.kubernetes.refuse_pods = 'pods "orders-1-driver" is forbidden: exceeded quota: compute'
     for _ in range(3):
@@ -503,6 +640,7 @@ async def test_a_report_of_another_attempt_says_nothing_about_this_one(bench: Op
 
 async def test_a_stalled_checkpoint_is_shown(bench: OperatorBench) -> None:
     await bench.run(1)
+    bench.kubernetes.add_executor(KEY, 1)
     bench.report(1, checkpoint_id=10, checkpoint_time="2026-11-21T12:00:00Z", lag_records=5)
     bench.wait(59)
     await bench.settle()
@@ -539,3 +677,56 @@ async def test_S37_the_status_shows_commits_of_group_offsets(bench: OperatorBenc
     await bench.settle()
     assert bench.status["source"]["commitsSucceeded"] == 7
     assert bench.status["source"]["commitsFailed"] == 2
+
+
+def error_kinds(kind: type[KafkaSparkJobError] = KafkaSparkJobError) -> list[type[KafkaSparkJobError]]:
+    """Every kind of error that an attempt can end with."""
+    return [kind, *(one for child in kind.__subclasses__() for one in error_kinds(child))]
+
+
+NEVER = {CommandRefused, ListingUnsupported}
+"""A command for people, and what is always done without."""
+ENDS = sorted(
+    {one.reason: one for one in error_kinds() if one.__module__ == errors.__name__ and one not in NEVER}.items()
+)
+OPERATIONS = Path(__file__).parents[3] / "docs/operations.md"
+
+
+def promised(condition: str) -> set[str]:
+    """The reasons that the documentation names for a condition."""
+    rows = [line for line in OPERATIONS.read_text(encoding="utf-8").splitlines() if line.startswith(f"| `{condition}`")]
+    assert len(rows) == 1
+    return {word for word in re.findall(r"`(\w+)`", rows[0].split("|")[2]) if word in dict(ENDS)}
+
+
+@pytest.mark.parametrize(("reason", "kind"), ENDS)
+async def test_every_reason_that_ends_an_attempt_shows_where_the_documentation_says(
+    bench: OperatorBench, reason: str, kind: type[KafkaSparkJobError]
+) -> None:
+    await bench.run(1)
+    bench.driver_ends(1, termination_of(kind("what happened")))
+    await bench.settle()
+    assert (bench.ready["status"], bench.ready["reason"]) == ("False", reason)
+    assert kind.default_remedy in bench.ready["message"]
+    assert bench.status["state"] == ("Failed" if kind.fatal else "Restarting")
+    for condition in ("KafkaReachable", "StateValid"):
+        found = bench.kubernetes.condition(KEY, condition)
+        if reason in promised(condition):
+            assert (found["status"], found["reason"]) == ("False", reason), condition
+        else:
+            assert found["status"] == "True", condition
+
+
+@pytest.mark.parametrize(("reason", "kind"), ENDS)
+def test_every_reason_that_ends_an_attempt_is_in_the_table_of_refusals(
+    reason: str, kind: type[KafkaSparkJobError]
+) -> None:
+    table = OPERATIONS.read_text(encoding="utf-8").split("## Refusals")[1].split("\n## ")[0]
+    rows = [line.split("|")[1] for line in table.splitlines() if line.startswith("| ")]
+    assert sum(f"`{reason}`" in row for row in rows) == 1, kind.__doc__
+
+
+def test_a_state_that_is_not_valid_needs_a_person() -> None:
+    assert promised("StateValid") == STATE_REASONS
+    assert all(kind.fatal for reason, kind in ENDS if reason in STATE_REASONS)
+    assert promised("KafkaReachable") == KAFKA_REASONS

@@ -61,3 +61,32 @@ def test_the_pods_own_reason_says_more_than_the_containers() -> None:
     assert view is not None
     assert (view.stopped_reason, view.exit_code, view.last_words) == ("Evicted", 137, "last words")
     assert view.finished
+
+
+SIDECAR = {"name": "proxy", "state": {"running": {}}}
+ENDED_SIDECAR = {"name": "proxy", "state": {"terminated": {"exitCode": 9, "reason": "Error", "message": "proxy's"}}}
+
+
+@pytest.mark.parametrize(("role", "container"), [("driver", "driver"), ("executor", "executor")])
+def test_a_sidecar_that_runs_on_does_not_hide_that_the_pods_own_container_has_ended(role: str, container: str) -> None:
+    terminated = {"exitCode": 1, "reason": "Error", "message": "last words"}
+    own = {"name": container, "state": {"terminated": terminated}}
+    view = pod_view(pod({"phase": "Running", "containerStatuses": [SIDECAR, own]}, **{names.LABEL_ROLE: role}))
+    assert view is not None
+    assert view.finished
+    assert (view.exit_code, view.stopped_reason, view.last_words) == (1, "Error", "last words")
+
+
+@pytest.mark.parametrize(("role", "container"), [("driver", "driver"), ("executor", "executor")])
+def test_a_sidecar_that_has_ended_ends_nothing(role: str, container: str) -> None:
+    own = {"name": container, "state": {"running": {}}}
+    view = pod_view(pod({"phase": "Running", "containerStatuses": [ENDED_SIDECAR, own]}, **{names.LABEL_ROLE: role}))
+    assert view is not None
+    assert not view.finished
+    assert (view.started, view.exit_code, view.last_words) == (True, None, "")
+
+
+def test_a_sidecar_alone_says_nothing_of_the_driver() -> None:
+    view = pod_view(pod({"phase": "Running", "containerStatuses": [ENDED_SIDECAR]}))
+    assert view is not None
+    assert not view.finished

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kafkasparkjob_operator.cluster import ObjectConflict, ObjectRefused
+from kafkasparkjob_operator.cluster import ClusterError, ObjectConflict, ObjectRefused
 from kafkasparkjob_operator.execute import FormerObjectInTheWay, NotLeading
 from kafkasparkjob_operator.observation import job_key
 from kafkasparkjob_operator.pod_view import pod_view
@@ -218,3 +218,67 @@ async def test_a_pod_that_goes_during_a_look_does_not_come_back(
     seen = bench.cache.observe(KEY)
     assert seen is not None
     assert seen.pods == ()
+
+
+def posted_events(bench: OperatorBench, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Reasons of the events that are sent to the API server, refused as duplicates or not."""
+    posted: list[str] = []
+    create = bench.kubernetes.create
+
+    async def counted(manifest: Any) -> Any:
+        if manifest["kind"] == "Event":
+            posted.append(manifest["reason"])
+        return await create(manifest)
+
+    monkeypatch.setattr(bench.kubernetes, "create", counted)
+    return posted
+
+
+async def test_what_stands_is_told_once_and_idle_looks_write_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = OperatorBench(sink={"topic": "orders"})
+    posted = posted_events(bench, monkeypatch)
+    await bench.look(5)
+    assert posted == ["ValidationFailed"]
+    bench.restart_operator()
+    await bench.look(5)
+    assert posted == ["ValidationFailed"] * 2, "a new operator asks once, and is told that it is there"
+    bench.kubernetes.edit_job(KEY, sink={"topic": "orders", "properties": {"acks": "1"}})
+    await bench.look(2)
+    assert posted == ["ValidationFailed"] * 3, "another generation is another occurrence"
+
+
+async def test_what_still_stands_when_kubernetes_has_forgotten_the_event_is_told_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    bench = OperatorBench(sink={"topic": "orders"})
+    posted = posted_events(bench, monkeypatch)
+    await bench.look()
+    bench.kubernetes.objects = {place: one for place, one in bench.kubernetes.objects.items() if place[0] != "Event"}
+    bench.wait(3599)
+    await bench.look()
+    assert posted == ["ValidationFailed"]
+    bench.wait(1)
+    await bench.look(2)
+    assert posted == ["ValidationFailed"] * 2
+    assert bench.kubernetes.events() == ["ValidationFailed"]
+
+
+async def test_an_event_that_got_no_answer_is_sent_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = OperatorBench(sink={"topic": "orders"})
+    posted = posted_events(bench, monkeypatch)
+    bench.kubernetes.fail_write = 0
+    with pytest.raises(ClusterError):
+        await bench.look()
+    await bench.look(3)
+    assert posted == ["ValidationFailed"] * 2
+
+
+async def test_a_job_that_is_made_anew_is_told_of_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = OperatorBench(sink={"topic": "orders"})
+    posted = posted_events(bench, monkeypatch)
+    await bench.look(2)
+    body = job_body(sink={"topic": "orders"})
+    body["metadata"]["uid"] = "another-life"
+    bench.kubernetes.add_job(body)
+    await bench.look(2)
+    assert posted == ["ValidationFailed"] * 2

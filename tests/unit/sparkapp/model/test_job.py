@@ -188,13 +188,6 @@ def test_what_a_registry_cannot_be_reached_with(access, message):
     assert message in caught.value.message
 
 
-def test_a_job_description_with_an_unknown_field_is_refused():
-    body = json.loads(encode_job(Job(namespace="n", name="j", uid="u", generation=1, attempt=1, spec=parsed(SMALLEST))))
-    body["spec"]["sink"]["later"] = 1
-    with pytest.raises(ConfigurationError, match="not one of this release"):
-        decode_job(json.dumps(body))
-
-
 def test_the_drivers_copy_is_checked_again():
     body = json.loads(encode_job(Job(namespace="n", name="j", uid="u", generation=1, attempt=1, spec=parsed(SMALLEST))))
     body["spec"]["sink"]["topic"] = "in"

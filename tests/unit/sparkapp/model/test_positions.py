@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-
 import pytest
 
+from sparkapp.model.description import decode_part, encode_part
 from sparkapp.model.errors import ConfigurationError
 from sparkapp.model.fields import Fields
 from sparkapp.model.partition import TopicPartition
 from sparkapp.model.positions import (
     PartitionOffset,
     ResetStrategy,
+    Startup,
     StartupMode,
+    Stopping,
     StoppingMode,
-    decode_startup,
-    decode_stopping,
     partitions_from,
     startup_from,
     stopping_from,
@@ -95,8 +94,8 @@ def test_a_fingerprint_tells_choices_apart_and_an_unbounded_job_has_none():
 def test_what_the_operator_writes_the_driver_reads():
     begin = startup(mode="SPECIFIC_OFFSETS", specificOffsets=NAMED)
     end = stopping(mode="TIMESTAMP", timestampMillis=7, predicate="value = 'END'")
-    assert decode_startup(asdict(begin)) == begin
-    assert decode_stopping(asdict(end)) == end
+    assert decode_part(Startup, encode_part(begin), "startup") == begin
+    assert decode_part(Stopping, encode_part(end), "stopping") == end
     assert end.mode is StoppingMode.TIMESTAMP
 
 
