@@ -66,7 +66,7 @@ def check_spec(spec: JobSpec) -> None:
         "spec.sink.topic",
         f"{sink.topic!r} is also a source topic: the job would loop forever",
     )
-    check_record_errors(spec.record_errors, topics=source.topics, pattern=pattern, sink=sink.topic)
+    check_record_errors(spec.record_errors, topics=named, pattern=pattern, sink=sink.topic)
     for where, properties in (("spec.source.properties", source.properties), ("spec.sink.properties", sink.properties)):
         check_properties(where, properties)
     for name in source.properties:
