@@ -142,6 +142,12 @@ def test_H17_bad_arguments(subtask, parallelism, pool_size, factor):
     assert isinstance(caught.value, InvalidArgument)
 
 
+@pytest.mark.parametrize("prefix", ["", None])
+def test_H17_no_prefix_is_no_argument(prefix):
+    with pytest.raises(InvalidArgument, match="prefix must not be empty"):
+        TransactionalIdGenerator(prefix=prefix, subtask=0, parallelism=1, pool_size=5)
+
+
 def test_H17_bad_arguments_of_a_hint():
     for last, next_free in ((-1, 0), (0, -1)):
         with pytest.raises(InvalidArgument):
