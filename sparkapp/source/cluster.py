@@ -232,5 +232,5 @@ def require_topics(known: Mapping[str, int], names: Iterable[str]) -> None:
     """
     missing = [name for name in names if name not in known]
     if missing:
-        msg = f"topic {', '.join(repr(name) for name in missing)} does not exist on the Kafka brokers"
+        msg = f"topic {', '.join(repr(name) for name in missing)} does not exist on Kafka brokers"
         raise TopicNotFound(msg)

@@ -160,7 +160,7 @@ def test_S22_an_unknown_topic_and_an_unknown_partition_are_named(site: SourceSit
     with pytest.raises(TopicNotFound, match="'nowhere' does not exist"):
         site.enumerator(EarliestOffsetsInitializer(), subscriber=TopicListSubscriber(("nowhere",))).start(None)
     chosen = PartitionSetSubscriber(frozenset({TopicPartition(site.topic, MANY)}))
-    with pytest.raises(TopicNotFound, match=f"Partition 'topic-{MANY}' does not exist on the Kafka brokers"):
+    with pytest.raises(TopicNotFound, match=f"Partition 'topic-{MANY}' does not exist on Kafka brokers"):
         site.enumerator(EarliestOffsetsInitializer(), subscriber=chosen).start(None)
 
 
