@@ -88,6 +88,12 @@ class SpecificOffsetsInitializer:
     def offsets(self, partitions: Iterable[TopicPartition], cluster: ClusterView) -> dict[TopicPartition, int]:
         wanted = list(partitions)
         chosen = {one: self._specific[one] for one in wanted if one in self._specific}
+        unused = sorted(self._specific.keys() - set(wanted))
+        if unused:
+            self._warn(
+                "SpecificOffsetsUnused",
+                f"startup.specificOffsets has entries of partition {named(unused)}: not read by this job",
+            )
         first, end = cluster.earliest(chosen), cluster.latest(chosen)
         outside = [one for one, offset in chosen.items() if not first[one] <= offset <= end[one]]
         if outside:

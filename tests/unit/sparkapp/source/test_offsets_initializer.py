@@ -65,6 +65,17 @@ def test_the_ends_of_the_log_are_offsets_and_beyond_them_the_strategy_decides_an
         SpecificOffsetsInitializer({A0: 2}, ResetStrategy.NONE).offsets([A0], cluster())
 
 
+def test_specific_offsets_of_partitions_that_are_not_read_are_told() -> None:
+    heard: list[tuple[str, str]] = []
+    one = SpecificOffsetsInitializer(
+        {A0: 5, TopicPartition("other", 0): 3, TopicPartition("a", 9): 1}, ResetStrategy.EARLIEST,
+        warn=lambda reason, text: heard.append((reason, text)),
+    )  # fmt: skip
+    assert one.offsets([A0], cluster()) == {A0: 5}
+    assert [reason for reason, _ in heard] == ["SpecificOffsetsUnused"]
+    assert "partition a-9, other-0: not read by this job" in heard[0][1]
+
+
 def test_every_startup_mode_has_its_initializer() -> None:
     view = cluster()
     expected = {
