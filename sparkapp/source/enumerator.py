@@ -8,13 +8,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from sparkapp.model.errors import OffsetsWentBackwards, TopicNotFound
-from sparkapp.model.job import DataLossPolicy, JobSpec, OnTopicDeleted
+from sparkapp.model.job import JobSpec, OnTopicDeleted
 from sparkapp.model.partition import TopicPartition, named
 from sparkapp.model.positions import MAX_OFFSET
 from sparkapp.model.split import KafkaPartitionSplit
 from sparkapp.source.cluster import ClusterView
 from sparkapp.source.enumerator_options import EnumeratorOptions
 from sparkapp.source.group_membership import GroupMembership
+from sparkapp.source.lost_records import LostRecords
 from sparkapp.source.offsets_initializer import (
     OffsetsInitializer,
     Warn,
@@ -74,6 +75,7 @@ class KafkaSourceEnumerator:
         self._ends: Mapping[TopicPartition, int] | None = None
         self._discovered_at = clock()
         self._planned_at: float | None = None
+        self._lost = LostRecords(cluster, options.data_loss_policy, warn)
         self._alignment = WatermarkAlignment(cluster, options.max_drift * 1000) if options.max_drift else None
 
     @property
@@ -160,13 +162,7 @@ class KafkaSourceEnumerator:
         if self._membership is not None:
             self._next = self._membership.take()
         found = self._latest()
-        backwards = [one for one, start in self._next.items() if found[one] < start]
-        if backwards and self._options.data_loss_policy is DataLossPolicy.FAIL:
-            one = min(backwards)
-            change = f"offset was changed from {self._next[one]} to {found[one]}"
-            msg = f"{one}: {change}; topic recreated, or records lost"
-            raise OffsetsWentBackwards(msg)
-        self._skip_to(self._cluster.earliest(sorted(backwards)))
+        self._next |= self._lost.skipped(self._next, found, self._stops)
         ends = {one: min(found[one], self._stops.get(one, MAX_OFFSET)) for one in self._next}
         self._ends = ends
         if self._alignment is not None:
@@ -202,6 +198,14 @@ class KafkaSourceEnumerator:
             self._stops |= stops
             self._ends = {one: min(end, stops.get(one, end)) for one, end in (self._ends or {}).items()}
 
+    def explain(self, error: OffsetsWentBackwards) -> OffsetsWentBackwards:
+        """What it means that a reader did not find what was planned; asked by the engine when it has stopped.
+
+        :returns: the error to end the attempt with: both offsets named where the log begins behind what was planned,
+            and not fatal where the job skips what is gone.
+        """
+        return self._lost.explain(error, self._next)
+
     def _restore(self, restored: Mapping[TopicPartition, int], topics: Mapping[str, int]) -> None:
         kept = {partition: offset for partition, offset in restored.items() if self._subscriber.matches(partition)}
         dropped = sorted(set(restored) - set(kept))
@@ -225,9 +229,7 @@ class KafkaSourceEnumerator:
         self._next |= self._cluster.earliest(unknown)
         if unknown and restored:
             self._announce(unknown)
-        if self._options.data_loss_policy is DataLossPolicy.SKIP_TO_AVAILABLE:
-            first = self._cluster.earliest(sorted(self._next))
-            self._skip_to({one: first[one] for one, offset in self._next.items() if first[one] > offset})
+        self._next |= self._lost.skipped_at_start(self._next)
 
     def _shared(self, topics: Mapping[str, int], *, begun: bool) -> set[TopicPartition]:
         """What the group has to divide."""
@@ -263,16 +265,6 @@ class KafkaSourceEnumerator:
             if not self._discover(only_removed=self.no_more_new_partition_splits).removed:
                 raise
             return self._cluster.latest(sorted(self._next))
-
-    def _skip_to(self, available: Mapping[TopicPartition, int]) -> None:
-        """Records that were not read are gone: goes on at the first ones there are."""
-        for one, offset in sorted(available.items()):
-            self._warn(
-                "OffsetsSkipped",
-                f"{one}: what follows offset {self._next[one]} is gone (topic made anew, or retention); goes on at"
-                f" {offset}, the first one available",
-            )
-            self._next[one] = offset
 
     def _allowance(self) -> int | None:
         """Records that one partition may give now: its rate times the time since the last plan, at least one."""

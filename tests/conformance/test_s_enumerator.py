@@ -16,6 +16,7 @@ from sparkapp.model.errors import OffsetsWentBackwards
 from sparkapp.model.job import DataLossPolicy, OnTopicDeleted
 from sparkapp.model.partition import TopicPartition
 from sparkapp.model.split import KafkaPartitionSplit, splits_by_subtask
+from sparkapp.native.batch import open_consumer
 from sparkapp.source.enumerator import PartitionChange
 from sparkapp.source.offsets_initializer import LatestOffsetsInitializer
 from sparkapp.source.subscriber import TopicListSubscriber
@@ -261,3 +262,30 @@ def test_S40_a_topic_made_anew_with_fewer_records(source_site: SourceSite, uniqu
     else:
         assert [(split.start, split.stop) for split in one.plan()] == [(0, 300)]
         assert [reason for reason, _ in source_site.warnings] == ["OffsetsSkipped"]
+
+
+def test_S40_retention_between_a_plan_and_its_read_heals_at_the_next_attempt(
+    source_site: SourceSite, unique: str
+) -> None:
+    name = f"short-{unique[-8:]}"
+    source_site.create(**{name: 1})
+    source_site.fill(name, 10)
+    one = source_site.enumerator(subscriber=TopicListSubscriber((name,)), lost=DataLossPolicy.SKIP_TO_AVAILABLE)
+    one.start(None)
+    splits = one.plan()
+    source_site.cut(name, 6)
+    reader = open_consumer({"bootstrap.servers": source_site.bootstrap, "group.id": source_site.group})
+    with pytest.raises(OffsetsWentBackwards, match=name) as caught:
+        list(reader.read(splits, stall_timeout=20))
+    assert caught.value.fatal
+    told = one.explain(caught.value)
+    assert not told.fatal
+    assert told.message == f"{name}-0: records from offset 0 on are gone, the log begins at 6"
+    again = source_site.enumerator(subscriber=TopicListSubscriber((name,)), lost=DataLossPolicy.SKIP_TO_AVAILABLE)
+    again.start(dict(one.offsets))
+    assert [reason for reason, _ in source_site.warnings] == ["OffsetsSkipped"]
+    assert sum(batch.num_rows for batch in reader.read(again.plan(), stall_timeout=20)) == 4
+    # Overtaken again while it runs: the same life goes on.
+    source_site.cut(name, 9)
+    assert [(split.start, split.stop) for split in again.plan()] == [(9, 10)]
+    reader.close()

@@ -21,12 +21,17 @@ class FakeCluster:
     times: dict[TopicPartition, list[int]] = field(default_factory=dict)
     """Each record's time, from the log start on."""
     deleted: set[str] = field(default_factory=set)
+    asked_earliest: list[list[TopicPartition]] = field(default_factory=list)
+    """The partitions of each question for log starts."""
 
     def topics(self) -> dict[str, int]:
         return dict(self.partitions)
 
     def earliest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        return {one: self.starts.get(one, 0) for one in partitions}
+        wanted = list(partitions)
+        if wanted:
+            self.asked_earliest.append(wanted)
+        return {one: self.starts.get(one, 0) for one in wanted}
 
     def latest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """:raises TopicNotFound: one of them was deleted (:meth:`delete`), as the brokers' answer is."""

@@ -117,6 +117,11 @@ class SourceSite:
             gone.result(30)
         await_that("the topics are gone", lambda: not set(topics) & set(self.view.topics()))
 
+    def cut(self, topic: str, offset: int, partition: int = 0) -> None:
+        """Takes what is before an offset, as retention does."""
+        admin = AdminClient({"bootstrap.servers": self.bootstrap})
+        admin.delete_records([ClientPartition(topic, partition, offset)])[ClientPartition(topic, partition)].result(30)
+
     def fill(self, topic: str, count: int, partition: int = 0) -> None:
         producer = Producer({"bootstrap.servers": self.bootstrap})
         for number in range(count):

@@ -371,6 +371,85 @@ def test_records_that_retention_took_are_skipped_at_a_restart_where_the_job_says
     assert [reason for reason, _ in heard] == ["OffsetsSkipped"]
 
 
+def test_records_that_retention_took_from_a_running_job_are_skipped_where_the_job_says_so() -> None:
+    heard: list[tuple[str, str]] = []
+    view = cluster()
+    one = enumerator(view, warnings=heard, lost=DataLossPolicy.SKIP_TO_AVAILABLE, max_offsets=10)
+    one.start(None)
+    one.complete(one.plan())
+    before = dict(one.offsets)
+    view.starts[A1] = before[A1] + 6
+    splits = one.plan()
+    assert {split.partition: split.start for split in splits} == {A0: before[A0], A1: before[A1] + 6}
+    assert [reason for reason, _ in heard] == ["OffsetsSkipped"]
+    assert f"{A1}: what follows offset {before[A1]} is gone" in heard[0][1]
+    assert "6 offset(s) skipped" in heard[0][1]
+    one.complete(splits)
+    one.plan()
+    assert len(heard) == 1, "told once"
+
+
+def test_a_partition_that_retention_emptied_is_skipped_to_its_end() -> None:
+    view = cluster()
+    one = enumerator(view, lost=DataLossPolicy.SKIP_TO_AVAILABLE)
+    one.start(None)
+    view.starts[A1] = 20
+    assert [(split.start, split.stop) for split in one.plan()] == [(3, 10), (20, 20)]
+    assert (one.pending or {})[A1] == 0
+
+
+def test_the_beginnings_of_logs_are_asked_for_only_where_the_job_skips_and_something_waits() -> None:
+    for policy, asked in ((DataLossPolicy.FAIL, []), (DataLossPolicy.SKIP_TO_AVAILABLE, [[A1]])):
+        view = cluster()
+        one = enumerator(view, lost=policy, initializer=LatestOffsetsInitializer())
+        one.start(None)
+        view.ends[A1] = 21
+        view.asked_earliest.clear()
+        one.plan()
+        assert view.asked_earliest == asked
+
+
+def test_a_start_below_the_log_is_skipped_by_the_first_plan() -> None:
+    heard: list[tuple[str, str]] = []
+    view = cluster()
+    one = enumerator(
+        view, initializer=CommittedOffsetsInitializer(ResetStrategy.NONE), warnings=heard,
+        lost=DataLossPolicy.SKIP_TO_AVAILABLE,
+    )  # fmt: skip
+    view.commits = {A0: 7, A1: 4}
+    one.start(None)
+    view.starts |= {A0: 9, A1: 5}  # before anything is planned
+    assert [(split.start, split.stop) for split in one.plan()] == [(9, 10), (5, 20)]
+    assert [reason for reason, _ in heard] == ["OffsetsSkipped", "OffsetsSkipped"]
+
+
+@pytest.mark.parametrize("policy", DataLossPolicy)
+def test_what_a_reader_did_not_find_is_told_with_both_offsets(policy: DataLossPolicy) -> None:
+    """Retention between the plan and the read: the next attempt skips, or a person has to say so."""
+    view = cluster()
+    one = enumerator(view, lost=policy)
+    one.start(None)
+    one.plan()
+    view.starts[A1] = 8
+    told = one.explain(OffsetsWentBackwards("reading a-1 at 0 of 20: out of range"))
+    assert "a-1: records from offset 0 on are gone, the log begins at 8" in told.message
+    assert told.reason == "OffsetsWentBackwards"
+    assert told.fatal is (policy is DataLossPolicy.FAIL)
+    if policy is DataLossPolicy.FAIL:
+        assert "dataLossPolicy" in told.remedy
+
+
+def test_a_reader_that_found_an_offset_beyond_the_log_is_believed() -> None:
+    one = enumerator(cluster())
+    one.start(None)
+    error = OffsetsWentBackwards("reading a-1 at 50 of 60: out of range")
+    assert one.explain(error) is error
+    passing = enumerator(cluster(), lost=DataLossPolicy.SKIP_TO_AVAILABLE)
+    passing.start(None)
+    told = passing.explain(error)
+    assert (told.message, told.fatal) == (error.message, False)
+
+
 def test_the_rate_of_a_partition_bounds_its_share_of_the_time_that_has_passed() -> None:
     clock, view = [0.0], FakeCluster({"a": 2}, {}, {A0: 10_000, A1: 50})
     one = enumerator(view, max_offsets=10**6, max_rate=7, clock=clock)
