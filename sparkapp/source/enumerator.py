@@ -22,7 +22,7 @@ from sparkapp.source.offsets_initializer import (
     starting_initializer,
     stopping_initializer,
 )
-from sparkapp.source.shares import shares
+from sparkapp.source.shares import FairShares
 from sparkapp.source.subscriber import Subscriber, require, subscriber_of
 from sparkapp.source.watermark_alignment import WatermarkAlignment
 
@@ -75,6 +75,7 @@ class KafkaSourceEnumerator:
         self._ends: Mapping[TopicPartition, int] | None = None
         self._discovered_at = clock()
         self._planned_at: float | None = None
+        self._shares = FairShares(options.max_offsets)
         self._lost = LostRecords(cluster, options.data_loss_policy, warn)
         self._alignment = WatermarkAlignment(cluster, options.max_drift * 1000) if options.max_drift else None
 
@@ -173,7 +174,7 @@ class KafkaSourceEnumerator:
             backlog = {one: min(size, allowed) for one, size in backlog.items()}
         if self._membership is not None and not any(backlog.values()):
             self._membership.release()
-        share = shares(backlog, self._options.max_offsets)
+        share = self._shares.of(backlog)
         return tuple(
             KafkaPartitionSplit(partition, start, start + share[partition])
             for partition, start in sorted(self._next.items())
