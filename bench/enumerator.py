@@ -61,6 +61,9 @@ class TimedView:
     def latest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         return self._timed("latest", lambda: self._view.latest(partitions))
 
+    def log_ends(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        return self._timed("log ends", lambda: self._view.log_ends(partitions))
+
     def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         return self._timed("committed", lambda: self._view.committed(partitions))
 

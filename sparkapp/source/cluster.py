@@ -70,6 +70,10 @@ class ClusterView(Protocol):
         """The end that a reader of the job's isolation level can reach."""
         ...
 
+    def log_ends(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """The end of the log itself, records of open transactions included: what is behind it does not exist."""
+        ...
+
     def records_at(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, FoundRecord]:
         """The first record of a time or later; partitions without such a record are absent.
 
@@ -120,6 +124,10 @@ class KafkaClusterView:
     def latest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         return self._list_offsets(partitions, OffsetSpec.latest())
 
+    def log_ends(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        found = self._list(dict.fromkeys(partitions, OffsetSpec.latest()), IsolationLevel.READ_UNCOMMITTED)
+        return {one: info.offset for one, info in found.items()}
+
     def records_at(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, FoundRecord]:
         found = self._list({partition: OffsetSpec.for_timestamp(millis) for partition, millis in times.items()})
         return {one: FoundRecord(info.offset, info.timestamp) for one, info in found.items() if info.offset >= 0}
@@ -155,7 +163,13 @@ class KafkaClusterView:
     def _list_offsets(self, partitions: Iterable[TopicPartition], spec: OffsetSpec) -> dict[TopicPartition, int]:
         return {one: info.offset for one, info in self._list(dict.fromkeys(partitions, spec)).items()}
 
-    def _list(self, specs: Mapping[TopicPartition, OffsetSpec]) -> dict[TopicPartition, Any]:
+    def _list(
+        self, specs: Mapping[TopicPartition, OffsetSpec], isolation: IsolationLevel | None = None
+    ) -> dict[TopicPartition, Any]:
+        """
+        :param isolation: None for the job's own.
+        """
+        isolation = self._isolation if isolation is None else isolation
         wanted = [(ClientPartition(*partition), spec) for partition, spec in specs.items()]
         requests = [dict(some) for some in _requests(wanted)]
         request_seconds = min(_REQUEST_SECONDS, self._timeout)
@@ -163,7 +177,7 @@ class KafkaClusterView:
         def ask() -> dict[TopicPartition, Any]:
             # All under way before the first answer is waited for.
             answers = [
-                self._admin.list_offsets(one, isolation_level=self._isolation, request_timeout=request_seconds)
+                self._admin.list_offsets(one, isolation_level=isolation, request_timeout=request_seconds)
                 for one in requests
             ]
             found = {

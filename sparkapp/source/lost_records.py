@@ -47,11 +47,11 @@ class LostRecords:
         one question: retention may have overtaken a job that runs.
 
         :param offsets: where each partition would go on.
-        :param found: where each partition ends.
+        :param found: how far each partition can be read.
         :param stops: where partitions of a bounded job end.
         :raises OffsetsWentBackwards: a partition ends before its offset, and the policy is Fail.
         """
-        backwards = {one for one, start in offsets.items() if found[one] < start}
+        backwards = self._backwards({one: start for one, start in offsets.items() if found[one] < start})
         if not self._skips:
             if backwards:
                 one = min(backwards)
@@ -64,6 +64,15 @@ class LostRecords:
         return self._told(
             offsets, {one: offset for one, offset in first.items() if one in backwards or offset > offsets[one]}
         )
+
+    def _backwards(self, beyond: Mapping[TopicPartition, int]) -> set[TopicPartition]:
+        """Of offsets beyond what can be read those that are beyond the log, too.
+
+        The others are behind an open transaction that somebody else did not wait for when the group's offset was
+        committed; they are read when it has ended.
+        """
+        ends = self._cluster.log_ends(sorted(beyond)) if beyond else {}
+        return {one for one, start in beyond.items() if ends[one] < start}
 
     def explain(self, error: OffsetsWentBackwards, offsets: Mapping[TopicPartition, int]) -> OffsetsWentBackwards:
         """What a reader's error means to the job: retention came between the plan and the read.

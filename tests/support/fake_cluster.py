@@ -20,6 +20,8 @@ class FakeCluster:
     commits: dict[TopicPartition, int] = field(default_factory=dict)
     times: dict[TopicPartition, list[int]] = field(default_factory=dict)
     """Each record's time, from the log start on."""
+    unstable: dict[TopicPartition, int] = field(default_factory=dict)
+    """Records of open transactions, behind the end that can be read."""
     deleted: set[str] = field(default_factory=set)
     asked_earliest: list[list[TopicPartition]] = field(default_factory=list)
     """The partitions of each question for log starts."""
@@ -41,6 +43,9 @@ class FakeCluster:
             msg = f"listing offsets: topic {', '.join(gone)} does not exist"
             raise TopicNotFound(msg)
         return {one: self.ends.get(one, 0) for one in wanted}
+
+    def log_ends(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        return {one: end + self.unstable.get(one, 0) for one, end in self.latest(partitions).items()}
 
     def delete(self, topic: str) -> None:
         """The topic and its records are gone; a topic of that name may be made again, from offset 0."""

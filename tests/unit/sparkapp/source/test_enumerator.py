@@ -424,6 +424,21 @@ def test_a_start_below_the_log_is_skipped_by_the_first_plan() -> None:
 
 
 @pytest.mark.parametrize("policy", DataLossPolicy)
+def test_an_offset_behind_an_open_transaction_waits_for_its_end(policy: DataLossPolicy) -> None:
+    """A group that another consumer has moved past an open transaction: nothing went backwards, nothing is lost."""
+    view = cluster()
+    view.commits, view.unstable = {A0: 7, A1: 24}, {A1: 6}
+    heard: list[tuple[str, str]] = []
+    one = enumerator(view, initializer=CommittedOffsetsInitializer(ResetStrategy.EARLIEST), lost=policy, warnings=heard)
+    one.start(None)
+    assert [(split.start, split.stop) for split in one.plan()] == [(7, 10), (24, 24)]
+    assert (one.pending or {})[A1] == 0
+    view.ends[A1], view.unstable = 27, {}
+    assert [(split.start, split.stop) for split in one.plan()] == [(7, 10), (24, 27)]
+    assert heard == []
+
+
+@pytest.mark.parametrize("policy", DataLossPolicy)
 def test_what_a_reader_did_not_find_is_told_with_both_offsets(policy: DataLossPolicy) -> None:
     """Retention between the plan and the read: the next attempt skips, or a person has to say so."""
     view = cluster()
