@@ -101,10 +101,15 @@ class SourceSite:
         )  # fmt: skip
 
     def create(self, **partitions: int) -> None:
-        """Makes topics; names are written with ``_`` for ``-``."""
+        """Makes topics; names are written with ``_`` for ``-``.
+
+        The fixture's records are of 1970: retention by time would take them when the broker next looks.
+        """
         admin = AdminClient({"bootstrap.servers": self.bootstrap})
         wanted = {name.replace("_", "-"): count for name, count in partitions.items()}
-        for made in admin.create_topics([NewTopic(name, count, 1) for name, count in wanted.items()]).values():
+        for made in admin.create_topics(
+            [NewTopic(name, count, 1, config={"retention.ms": "-1"}) for name, count in wanted.items()]
+        ).values():
             made.result(30)
         await_that("the topics are known", lambda: wanted.items() <= self.view.topics().items())
 
