@@ -55,6 +55,9 @@ class TimedView:
     def topics(self) -> dict[str, int]:
         return self._timed("topics", self._view.topics)
 
+    def existing(self, topics: Iterable[str]) -> dict[str, int]:
+        return self._timed("existing", lambda: self._view.existing(topics))
+
     def earliest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         return self._timed("earliest", lambda: self._view.earliest(partitions))
 

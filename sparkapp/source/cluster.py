@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple, Protocol, TypeVar
 
-from confluent_kafka import OFFSET_INVALID, Consumer, IsolationLevel, KafkaError, KafkaException
+from confluent_kafka import OFFSET_INVALID, Consumer, IsolationLevel, KafkaError, KafkaException, TopicCollection
 from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec, ResourceType
 
@@ -62,6 +62,16 @@ class ClusterView(Protocol):
 
     def topics(self) -> dict[str, int]:
         """Every topic that is not internal, with its number of partitions."""
+        ...
+
+    def existing(self, topics: Iterable[str]) -> dict[str, int]:
+        """Asks for topics by name: those that exist, with their numbers of partitions.
+
+        A listing leaves out what may not be described or has an error of its own; only the answer to a name says that
+        there is no such topic.
+
+        :raises KafkaAccessError: an answer that is neither, AuthorizationFailed among them.
+        """
         ...
 
     def earliest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]: ...
@@ -117,6 +127,24 @@ class KafkaClusterView:
             for name, topic in metadata.topics.items()
             if name not in INTERNAL_TOPICS and topic.error is None
         }
+
+    def existing(self, topics: Iterable[str]) -> dict[str, int]:
+        wanted = sorted(set(topics))
+
+        def ask() -> dict[str, int]:
+            found = {}
+            for name, answer in self._admin.describe_topics(
+                TopicCollection(wanted), request_timeout=self._timeout
+            ).items():
+                try:
+                    found[name] = len(answer.result().partitions)
+                except KafkaException as error:
+                    code = error.args[0].code()
+                    if code != KafkaError.UNKNOWN_TOPIC_OR_PART:
+                        raise KafkaException(KafkaError(code, f"topic {name}: {error.args[0].str()}")) from error
+            return found
+
+        return self._patiently(ask, "asking the brokers for topics by name") if wanted else {}
 
     def earliest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         return self._list_offsets(partitions, OffsetSpec.earliest())

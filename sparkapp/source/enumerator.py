@@ -137,7 +137,7 @@ class KafkaSourceEnumerator:
         """
         topics = self._cluster.topics()
         if self._membership is not None:
-            self._next = self._membership.start(restored, self._shared(topics, begun=restored is not None))
+            self._next = self._membership.start(restored, self._shared(topics, restored))
             return
         if restored is None:
             found = require(self._subscriber, topics)
@@ -217,7 +217,7 @@ class KafkaSourceEnumerator:
                 f" {self._subscriber.describe()}: not read",
             )
         found = self._subscriber.partitions(topics)
-        gone = sorted(partition for partition in kept if partition not in found)
+        gone = self._gone(partition for partition in kept if partition not in found)
         missing = self._subscriber.missing(topics)
         if self._options.on_topic_deleted is OnTopicDeleted.FAIL and (gone or missing):
             what = f"partition {named(gone)} of the restored checkpoint" if gone else missing
@@ -232,24 +232,38 @@ class KafkaSourceEnumerator:
             self._announce(unknown)
         self._next |= self._lost.skipped_at_start(self._next)
 
-    def _shared(self, topics: Mapping[str, int], *, begun: bool) -> set[TopicPartition]:
+    def _shared(self, topics: Mapping[str, int], restored: Mapping[TopicPartition, int] | None) -> set[TopicPartition]:
         """What the group has to divide."""
-        if begun and self._options.on_topic_deleted is OnTopicDeleted.IGNORE:
-            return self._subscriber.partitions(topics)
-        return require(self._subscriber, topics, or_nothing=begun)
+        if restored is None or self._options.on_topic_deleted is OnTopicDeleted.FAIL:
+            return require(self._subscriber, topics, or_nothing=restored is not None)
+        found = self._subscriber.partitions(topics)
+        unlisted = {one for one in restored if one not in found and self._subscriber.matches(one)}
+        return found | (unlisted - set(self._gone(unlisted)))
+
+    def _gone(self, unlisted: Iterable[TopicPartition]) -> list[TopicPartition]:
+        """Those that do not exist any more, of what a listing of all topics lacks.
+
+        What is forgotten begins EARLIEST when it comes back, so the brokers are asked for it by name.
+
+        :raises KafkaAccessError: the brokers say something else than that it does not exist.
+        """
+        asked = sorted(unlisted)
+        there = self._cluster.existing({one.topic for one in asked}) if asked else {}
+        return [one for one in asked if one.partition >= there.get(one.topic, 0)]
 
     def _discover(self, *, only_removed: bool = False) -> PartitionChange:
         self._discovered_at = self._clock()
         found = self._subscriber.partitions(self._cluster.topics())
         new = [] if only_removed else sorted(found - set(self._next))
-        removed = sorted(set(self._next) - found)
+        unlisted = set(self._next) - found
+        removed = self._gone(unlisted)
         if removed:
             if self._options.on_topic_deleted is OnTopicDeleted.FAIL:
                 msg = f"partition {named(removed)} no longer exists on the Kafka brokers"
                 raise TopicNotFound(msg, remedy=_REMEDY_DELETED)
             self._forget(removed)
         if self._membership is not None:
-            self._membership.discovered(found, removed)
+            self._membership.discovered(found | (unlisted - set(removed)), removed)
             return PartitionChange(frozenset(), frozenset(removed))
         if new:
             self._next |= self._cluster.earliest(new)

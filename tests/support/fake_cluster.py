@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from sparkapp.model.errors import TopicNotFound
+from sparkapp.model.errors import AuthorizationFailed, TopicNotFound
 from sparkapp.model.partition import TopicPartition
 from sparkapp.source.cluster import FoundRecord
 
@@ -22,12 +22,24 @@ class FakeCluster:
     """Each record's time, from the log start on."""
     unstable: dict[TopicPartition, int] = field(default_factory=dict)
     """Records of open transactions, behind the end that can be read."""
+    denied: set[str] = field(default_factory=set)
+    """Topics that may not be described any more: no listing has them."""
+    unlisted: set[str] = field(default_factory=set)
+    """Topics that one listing lacks, and that are there all the same."""
     deleted: set[str] = field(default_factory=set)
     asked_earliest: list[list[TopicPartition]] = field(default_factory=list)
     """The partitions of each question for log starts."""
 
     def topics(self) -> dict[str, int]:
-        return dict(self.partitions)
+        return {name: count for name, count in self.partitions.items() if name not in self.denied | self.unlisted}
+
+    def existing(self, topics: Iterable[str]) -> dict[str, int]:
+        """:raises AuthorizationFailed: one of them may not be described, as the brokers' answer to its name is."""
+        wanted = set(topics)
+        if wanted & self.denied:
+            msg = f"topic {', '.join(sorted(wanted & self.denied))}: TOPIC_AUTHORIZATION_FAILED"
+            raise AuthorizationFailed(msg)
+        return {name: self.partitions[name] for name in sorted(wanted) if name in self.partitions}
 
     def earliest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         wanted = list(partitions)

@@ -35,6 +35,9 @@ class CountingView:
         self.listings += 1
         return self._view.topics()
 
+    def existing(self, topics: Iterable[str]) -> dict[str, int]:
+        return self._view.existing(topics)
+
     def earliest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         return self._view.earliest(partitions)
 

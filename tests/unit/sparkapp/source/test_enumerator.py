@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from sparkapp.model.errors import OffsetsWentBackwards, TopicNotFound, UndefinedOffset
+from sparkapp.model.errors import AuthorizationFailed, OffsetsWentBackwards, TopicNotFound, UndefinedOffset
 from sparkapp.model.job import DataLossPolicy, OnTopicDeleted
 from sparkapp.model.partition import TopicPartition
 from sparkapp.model.positions import ResetStrategy
@@ -322,6 +322,46 @@ def test_a_removed_topic_is_forgotten_where_the_job_says_so_and_begins_earliest_
     clock[0] = 62.0
     one.discover_if_due()
     assert one.offsets[B0] == 0
+
+
+@pytest.mark.parametrize("deleted", OnTopicDeleted)
+def test_a_topic_that_may_not_be_described_any_more_is_not_forgotten(deleted: OnTopicDeleted) -> None:
+    """Forgotten, it would be read again from its beginning when the right is back: duplicates."""
+    clock, heard, view = [0.0], list[tuple[str, str]](), cluster()
+    topics = TopicListSubscriber(("a", "b"))
+    one = enumerator(view, subscriber=topics, interval=30, clock=clock, warnings=heard, deleted=deleted)
+    one.start(None)
+    one.complete(one.plan())
+    view.denied = {"b"}
+    clock[0] = 31.0
+    with pytest.raises(AuthorizationFailed, match="topic b"):
+        one.discover_if_due()
+    assert one.offsets[B0] == 5
+    again = enumerator(view, subscriber=topics, interval=30, clock=clock, warnings=heard, deleted=deleted)
+    with pytest.raises(AuthorizationFailed, match="topic b"):
+        again.start(dict(one.offsets))
+    view.denied = set()
+    back = enumerator(view, subscriber=topics, interval=30, clock=clock, warnings=heard, deleted=deleted)
+    back.start(dict(one.offsets))
+    assert back.offsets == {A0: 10, A1: 20, B0: 5}
+    assert heard == []
+
+
+def test_a_listing_that_lacks_a_topic_which_is_there_forgets_nothing() -> None:
+    clock, heard, view = [0.0], list[tuple[str, str]](), cluster()
+    one = enumerator(
+        view, subscriber=TopicListSubscriber(("a", "b")), interval=30, clock=clock, warnings=heard,
+        deleted=OnTopicDeleted.IGNORE,
+    )  # fmt: skip
+    one.start(None)
+    one.complete(one.plan())
+    view.unlisted = {"b"}
+    clock[0] = 31.0
+    assert one.discover_if_due() == PartitionChange(frozenset(), frozenset())
+    again = enumerator(view, subscriber=TopicListSubscriber(("a", "b")), warnings=heard, deleted=OnTopicDeleted.IGNORE)
+    again.start(dict(one.offsets))
+    assert again.offsets == one.offsets == {A0: 10, A1: 20, B0: 5}
+    assert heard == []
 
 
 def test_every_topic_removed_is_idleness_where_the_job_says_so() -> None:
