@@ -8,6 +8,7 @@ failed or is new has the next plan's share.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable
 
 import pytest
@@ -19,7 +20,7 @@ from sparkapp.model.split import KafkaPartitionSplit, splits_by_subtask
 from sparkapp.native.batch import open_consumer
 from sparkapp.source.enumerator import PartitionChange
 from sparkapp.source.offsets_initializer import LatestOffsetsInitializer
-from sparkapp.source.subscriber import TopicListSubscriber
+from sparkapp.source.subscriber import TopicListSubscriber, TopicPatternSubscriber
 from tests.support.source_site import PARTITIONS, RECORDS, CountingView, SourceSite
 
 BOTH = TopicListSubscriber(("pattern-topic", "topic"))
@@ -101,6 +102,21 @@ def test_S03_S05_with_an_interval_topics_are_looked_for_again_and_again(source_s
         assert view.listings == listings + 1
         assert one.offsets[new] == 0, "what is new begins at its beginning, whatever the startup"
         assert not one.no_more_new_partition_splits
+
+
+def test_S05_a_pattern_finds_a_topic_that_is_made_while_the_job_runs(source_site: SourceSite, unique: str) -> None:
+    word, clock = unique[-8:], Clock()
+    first, second, other = f"{word}-a", f"{word}-b", f"other-{word}"
+    source_site.create(**{first: 1})
+    one = source_site.enumerator(
+        LatestOffsetsInitializer(), subscriber=TopicPatternSubscriber(re.compile(f"{word}-.")), interval=10, clock=clock
+    )
+    one.start(None)
+    source_site.create(**{second: 2, other: 1})
+    source_site.fill(second, 3, partition=1)
+    clock.now = 10.0
+    assert one.discover_if_due() == PartitionChange(frozenset(source_site.partitions(second, (0, 1))), frozenset())
+    assert [split.size for split in one.plan()] == [0, 0, 3], "from its beginning, whatever the startup"
 
 
 def test_S06_a_discovery_gives_every_subtask_its_share_at_once(source_site: SourceSite) -> None:
