@@ -76,7 +76,7 @@ class KafkaSourceEnumerator:
         self._discovered_at = clock()
         self._planned_at: float | None = None
         self._shares = FairShares(options.max_offsets)
-        self._lost = LostRecords(cluster, options.data_loss_policy, warn)
+        self._lost = LostRecords(cluster, options.data_loss_policy, warn, is_member=membership is not None)
         self._alignment = WatermarkAlignment(cluster, options.max_drift * 1000) if options.max_drift else None
 
     @property

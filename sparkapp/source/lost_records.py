@@ -11,6 +11,10 @@ from sparkapp.model.partition import TopicPartition
 from sparkapp.source.cluster import ClusterView
 from sparkapp.source.offsets_initializer import Warn
 
+_SKIP = "set spec.source.dataLossPolicy to SkipToAvailable to go on at the first record there is"
+_MOVE_GROUP = "stop the group's members and move the group with kafka-consumer-groups --reset-offsets"
+_KEEP = "let the topic keep its records for longer (retention.ms, retention.bytes)"
+
 
 class LostRecords:
     """Finds what is gone, and says where the job goes on behind it, if the job is to go on.
@@ -18,10 +22,12 @@ class LostRecords:
     Used by the enumerator, from its thread.
 
     :param warn: told ``OffsetsSkipped`` of each partition that is moved.
+    :param is_member: of a consumer group, for which one job does not skip.
     """
 
-    def __init__(self, cluster: ClusterView, policy: DataLossPolicy, warn: Warn) -> None:
+    def __init__(self, cluster: ClusterView, policy: DataLossPolicy, warn: Warn, *, is_member: bool = False) -> None:
         self._cluster = cluster
+        self._is_member = is_member
         self._skips = policy is DataLossPolicy.SKIP_TO_AVAILABLE
         self._warn = warn
 
@@ -90,10 +96,7 @@ class LostRecords:
                 one = gone[0]
                 more = f" (and so of {len(gone) - 1} more partitions)" if len(gone) > 1 else ""
                 message = f"{one}: records from offset {offsets[one]} on are gone, the log begins at {first[one]}{more}"
-                remedy = (
-                    "set spec.source.dataLossPolicy to SkipToAvailable to go on at the first record there is, and let"
-                    " the topic keep its records for longer (retention.ms, retention.bytes)"
-                )
+                remedy = f"{_MOVE_GROUP if self._is_member else _SKIP}, and {_KEEP}"
         if self._skips:
             return OffsetsOvertaken(message)
         return error if message == error.message else OffsetsWentBackwards(message, remedy=remedy)

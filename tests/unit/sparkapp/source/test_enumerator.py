@@ -13,12 +13,14 @@ from sparkapp.model.positions import ResetStrategy
 from sparkapp.model.split import cut_at, splits_by_subtask
 from sparkapp.source.enumerator import KafkaSourceEnumerator, PartitionChange
 from sparkapp.source.enumerator_options import EnumeratorOptions
+from sparkapp.source.lost_records import LostRecords
 from sparkapp.source.offsets_initializer import (
     CommittedOffsetsInitializer,
     EarliestOffsetsInitializer,
     LatestOffsetsInitializer,
     NamedStopsInitializer,
     OffsetsInitializer,
+    no_warning,
 )
 from sparkapp.source.subscriber import PartitionSetSubscriber, Subscriber, TopicListSubscriber, TopicPatternSubscriber
 from tests.support.fake_cluster import FakeCluster
@@ -492,6 +494,16 @@ def test_what_a_reader_did_not_find_is_told_with_both_offsets(policy: DataLossPo
     assert told.fatal is (policy is DataLossPolicy.FAIL)
     if policy is DataLossPolicy.FAIL:
         assert "dataLossPolicy" in told.remedy
+
+
+def test_a_member_of_a_group_is_told_how_to_move_the_group() -> None:
+    """``SkipToAvailable`` is refused there: it would skip for the whole group."""
+    view = cluster()
+    lost = LostRecords(view, DataLossPolicy.FAIL, no_warning, is_member=True)
+    told = lost.explain(OffsetsWentBackwards("reading a-0 at 1 of 10: out of range"), {A0: 1})
+    assert told.message == "a-0: records from offset 1 on are gone, the log begins at 3"
+    assert "kafka-consumer-groups --reset-offsets" in told.remedy
+    assert "SkipToAvailable" not in told.remedy
 
 
 def test_a_reader_that_found_an_offset_beyond_the_log_is_believed() -> None:
