@@ -55,11 +55,17 @@ class TimedView:
     def topics(self) -> dict[str, int]:
         return self._timed("topics", self._view.topics)
 
+    def existing(self, topics: Iterable[str]) -> dict[str, int]:
+        return self._timed("existing", lambda: self._view.existing(topics))
+
     def earliest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         return self._timed("earliest", lambda: self._view.earliest(partitions))
 
     def latest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         return self._timed("latest", lambda: self._view.latest(partitions))
+
+    def log_ends(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        return self._timed("log ends", lambda: self._view.log_ends(partitions))
 
     def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         return self._timed("committed", lambda: self._view.committed(partitions))

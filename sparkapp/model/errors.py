@@ -9,6 +9,7 @@ KafkaSparkJobError
  + KafkaAccessError                     the broker or what is on it
  |  + KafkaUnreachable  + AuthenticationFailed  + AuthorizationFailed  + TopicNotFound
  |  + TransactionTimeoutTooLong  + UndefinedOffset  + OffsetsWentBackwards  + ReadTimedOut  + ListingUnsupported
+ |  |                                  + OffsetsOvertaken (an OffsetsWentBackwards)
  |  + GroupMembershipError             a consumer group that the job is a member of
  |     + GroupMemberFenced  + GroupProtocolMismatch  + GroupFull  + SessionTimeoutRefused
  + SchemaError                          the schema registry or what is in it
@@ -161,7 +162,19 @@ class OffsetsWentBackwards(KafkaAccessError):
     reason = "OffsetsWentBackwards"
     fatal = True
     default_remedy = (
-        "check whether the topic was deleted and created again; a new job name starts from spec.source.startup"
+        "check whether the topic was deleted and created again, or its retention took what was not read:"
+        " spec.source.dataLossPolicy SkipToAvailable goes on at the first record there is; a new job name starts from"
+        " spec.source.startup"
+    )
+
+
+class OffsetsOvertaken(OffsetsWentBackwards):
+    """Under ``dataLossPolicy: SkipToAvailable`` retention came between a plan and its read: the next attempt skips."""
+
+    fatal = False
+    default_remedy = (
+        "nothing: the job goes on at the first record there is, as spec.source.dataLossPolicy says; a topic that keeps"
+        " its records for longer (retention.ms, retention.bytes) loses none"
     )
 
 

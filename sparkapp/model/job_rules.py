@@ -17,6 +17,7 @@ from sparkapp.model.job import (
     JobSpec,
     dead_letter_topics,
 )
+from sparkapp.model.positions import check_subscribed
 from sparkapp.model.record_errors import check_record_errors
 from sparkapp.model.registry_access import check_registry_access
 from sparkapp.model.retention import check_retention
@@ -26,7 +27,7 @@ from sparkapp.model.spark_options import refused_option
 from sparkapp.model.transaction_naming import MAX_PARALLELISM, MAX_POOL_SIZE
 from sparkapp.model.transactional_id import check_prefix
 
-_TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
+_TOPIC = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}")
 _FUNCTION = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*:[A-Za-z_][A-Za-z0-9_]*")
 _REGISTERED = frozenset({Format.AVRO, Format.PROTOBUF})
 
@@ -47,7 +48,7 @@ def check_spec(spec: JobSpec) -> None:
         require(
             bool(_TOPIC.fullmatch(topic)),
             "spec",
-            f"{topic!r} is not a topic name: letters, digits, '.', '_', '-', at most 249",
+            f"{topic!r} is not a topic name: letters, digits, '.', '_', '-', at most 249, and not '.' or '..'",
         )
     pattern = None
     if source.topic_pattern:
@@ -66,7 +67,8 @@ def check_spec(spec: JobSpec) -> None:
         "spec.sink.topic",
         f"{sink.topic!r} is also a source topic: the job would loop forever",
     )
-    check_record_errors(spec.record_errors, topics=source.topics, pattern=pattern, sink=sink.topic)
+    check_record_errors(spec.record_errors, topics=named, pattern=pattern, sink=sink.topic)
+    check_subscribed(source.startup, source.stopping, topics=source.topics, partitions=source.partitions)
     for where, properties in (("spec.source.properties", source.properties), ("spec.sink.properties", sink.properties)):
         check_properties(where, properties)
     for name in source.properties:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import NamedTuple
@@ -147,6 +147,31 @@ def partitions_from(fields: Fields, name: str) -> tuple[TopicPartition, ...]:
         msg = f"{fields.path}.{name} names partition {', '.join(twice)} twice: leave one out"
         raise ConfigurationError(msg)
     return tuple(found)
+
+
+def check_subscribed(
+    startup: Startup, stopping: Stopping, *, topics: Collection[str], partitions: Collection[TopicPartition]
+) -> None:
+    """Each specific offset is of a partition that the job reads, as far as its source names what it reads.
+
+    What matches a ``topicPattern`` is known when the brokers are asked: the initializer tells then.
+
+    Called by the rules between a job's fields.
+
+    :param topics: ``source.topics``; empty where the source is another one.
+    :param partitions: ``source.partitions``, likewise.
+    :raises ConfigurationError: naming the entry and what to type instead.
+    """
+    chosen = frozenset(partitions)
+    for name, entries in (("startup", startup.specific_offsets), ("stopping", stopping.specific_offsets)):
+        where = f"spec.source.{name}.specificOffsets"
+        for one in offsets_map(entries):
+            if topics and one.topic not in topics:
+                msg = f"{where}: topic {one.topic!r} is not in source.topics: remove its entries, or add it"
+                raise ConfigurationError(msg)
+            if chosen and one not in chosen:
+                msg = f"{where}: partition {one} is not in source.partitions: remove its entry, or add it"
+                raise ConfigurationError(msg)
 
 
 def _timestamp(fields: Fields) -> int | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -42,10 +43,11 @@ def record_errors_from_resource(root: Fields) -> RecordErrors:
 
 
 def check_record_errors(
-    errors: RecordErrors, *, topics: tuple[str, ...], pattern: re.Pattern[str] | None, sink: str
+    errors: RecordErrors, *, topics: Collection[str], pattern: re.Pattern[str] | None, sink: str
 ) -> None:
     """The rules between the policy and the topics; the topic's name itself is checked with the others'.
 
+    :param topics: every source topic that has a name: of ``source.topics`` or of ``source.partitions``.
     :param pattern: ``source.topicPattern``, compiled, or None.
     :raises ConfigurationError: naming the field and what to type instead.
     """

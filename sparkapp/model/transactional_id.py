@@ -86,6 +86,9 @@ class TransactionalIdGenerator:
     safe_scale_down_factor: int = SAFE_SCALE_DOWN_FACTOR
 
     def __post_init__(self) -> None:
+        if not self.prefix:
+            msg = "the transactional id prefix must not be empty"
+            raise InvalidArgument(msg)
         _check_positive(
             parallelism=self.parallelism,
             pool_size=self.pool_size,

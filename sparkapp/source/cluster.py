@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple, Protocol, TypeVar
 
-from confluent_kafka import OFFSET_INVALID, Consumer, IsolationLevel, KafkaError, KafkaException
+from confluent_kafka import OFFSET_INVALID, Consumer, IsolationLevel, KafkaError, KafkaException, TopicCollection
 from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec, ResourceType
 
@@ -64,10 +64,24 @@ class ClusterView(Protocol):
         """Every topic that is not internal, with its number of partitions."""
         ...
 
+    def existing(self, topics: Iterable[str]) -> dict[str, int]:
+        """Asks for topics by name: those that exist, with their numbers of partitions.
+
+        A listing leaves out what may not be described or has an error of its own; only the answer to a name says that
+        there is no such topic.
+
+        :raises KafkaAccessError: an answer that is neither, AuthorizationFailed among them.
+        """
+        ...
+
     def earliest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]: ...
 
     def latest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """The end that a reader of the job's isolation level can reach."""
+        ...
+
+    def log_ends(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """The end of the log itself, records of open transactions included: what is behind it does not exist."""
         ...
 
     def records_at(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, FoundRecord]:
@@ -114,11 +128,33 @@ class KafkaClusterView:
             if name not in INTERNAL_TOPICS and topic.error is None
         }
 
+    def existing(self, topics: Iterable[str]) -> dict[str, int]:
+        wanted = sorted(set(topics))
+
+        def ask() -> dict[str, int]:
+            found = {}
+            for name, answer in self._admin.describe_topics(
+                TopicCollection(wanted), request_timeout=self._timeout
+            ).items():
+                try:
+                    found[name] = len(answer.result().partitions)
+                except KafkaException as error:
+                    code = error.args[0].code()
+                    if code != KafkaError.UNKNOWN_TOPIC_OR_PART:
+                        raise KafkaException(KafkaError(code, f"topic {name}: {error.args[0].str()}")) from error
+            return found
+
+        return self._patiently(ask, "asking the brokers for topics by name") if wanted else {}
+
     def earliest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         return self._list_offsets(partitions, OffsetSpec.earliest())
 
     def latest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         return self._list_offsets(partitions, OffsetSpec.latest())
+
+    def log_ends(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        found = self._list(dict.fromkeys(partitions, OffsetSpec.latest()), IsolationLevel.READ_UNCOMMITTED)
+        return {one: info.offset for one, info in found.items()}
 
     def records_at(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, FoundRecord]:
         found = self._list({partition: OffsetSpec.for_timestamp(millis) for partition, millis in times.items()})
@@ -155,7 +191,13 @@ class KafkaClusterView:
     def _list_offsets(self, partitions: Iterable[TopicPartition], spec: OffsetSpec) -> dict[TopicPartition, int]:
         return {one: info.offset for one, info in self._list(dict.fromkeys(partitions, spec)).items()}
 
-    def _list(self, specs: Mapping[TopicPartition, OffsetSpec]) -> dict[TopicPartition, Any]:
+    def _list(
+        self, specs: Mapping[TopicPartition, OffsetSpec], isolation: IsolationLevel | None = None
+    ) -> dict[TopicPartition, Any]:
+        """
+        :param isolation: None for the job's own.
+        """
+        isolation = self._isolation if isolation is None else isolation
         wanted = [(ClientPartition(*partition), spec) for partition, spec in specs.items()]
         requests = [dict(some) for some in _requests(wanted)]
         request_seconds = min(_REQUEST_SECONDS, self._timeout)
@@ -163,7 +205,7 @@ class KafkaClusterView:
         def ask() -> dict[TopicPartition, Any]:
             # All under way before the first answer is waited for.
             answers = [
-                self._admin.list_offsets(one, isolation_level=self._isolation, request_timeout=request_seconds)
+                self._admin.list_offsets(one, isolation_level=isolation, request_timeout=request_seconds)
                 for one in requests
             ]
             found = {
@@ -232,5 +274,5 @@ def require_topics(known: Mapping[str, int], names: Iterable[str]) -> None:
     """
     missing = [name for name in names if name not in known]
     if missing:
-        msg = f"topic {', '.join(repr(name) for name in missing)} does not exist on the Kafka brokers"
+        msg = f"topic {', '.join(repr(name) for name in missing)} does not exist on Kafka brokers"
         raise TopicNotFound(msg)

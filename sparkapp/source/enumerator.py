@@ -8,20 +8,21 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from sparkapp.model.errors import OffsetsWentBackwards, TopicNotFound
-from sparkapp.model.job import DataLossPolicy, JobSpec, OnTopicDeleted
+from sparkapp.model.job import JobSpec, OnTopicDeleted
 from sparkapp.model.partition import TopicPartition, named
 from sparkapp.model.positions import MAX_OFFSET
 from sparkapp.model.split import KafkaPartitionSplit
 from sparkapp.source.cluster import ClusterView
 from sparkapp.source.enumerator_options import EnumeratorOptions
 from sparkapp.source.group_membership import GroupMembership
+from sparkapp.source.lost_records import LostRecords
 from sparkapp.source.offsets_initializer import (
     OffsetsInitializer,
     Warn,
     starting_initializer,
     stopping_initializer,
 )
-from sparkapp.source.shares import shares
+from sparkapp.source.shares import FairShares
 from sparkapp.source.subscriber import Subscriber, require, subscriber_of
 from sparkapp.source.watermark_alignment import WatermarkAlignment
 
@@ -74,6 +75,8 @@ class KafkaSourceEnumerator:
         self._ends: Mapping[TopicPartition, int] | None = None
         self._discovered_at = clock()
         self._planned_at: float | None = None
+        self._shares = FairShares(options.max_offsets)
+        self._lost = LostRecords(cluster, options.data_loss_policy, warn, is_member=membership is not None)
         self._alignment = WatermarkAlignment(cluster, options.max_drift * 1000) if options.max_drift else None
 
     @property
@@ -134,7 +137,7 @@ class KafkaSourceEnumerator:
         """
         topics = self._cluster.topics()
         if self._membership is not None:
-            self._next = self._membership.start(restored, self._shared(topics, begun=restored is not None))
+            self._next = self._membership.start(restored, self._shared(topics, restored))
             return
         if restored is None:
             found = require(self._subscriber, topics)
@@ -160,13 +163,7 @@ class KafkaSourceEnumerator:
         if self._membership is not None:
             self._next = self._membership.take()
         found = self._latest()
-        backwards = [one for one, start in self._next.items() if found[one] < start]
-        if backwards and self._options.data_loss_policy is DataLossPolicy.FAIL:
-            one = min(backwards)
-            change = f"offset was changed from {self._next[one]} to {found[one]}"
-            msg = f"{one}: {change}; topic recreated, or records lost"
-            raise OffsetsWentBackwards(msg)
-        self._skip_to(self._cluster.earliest(sorted(backwards)))
+        self._next |= self._lost.skipped(self._next, found, self._stops)
         ends = {one: min(found[one], self._stops.get(one, MAX_OFFSET)) for one in self._next}
         self._ends = ends
         if self._alignment is not None:
@@ -177,7 +174,7 @@ class KafkaSourceEnumerator:
             backlog = {one: min(size, allowed) for one, size in backlog.items()}
         if self._membership is not None and not any(backlog.values()):
             self._membership.release()
-        share = shares(backlog, self._options.max_offsets)
+        share = self._shares.of(backlog)
         return tuple(
             KafkaPartitionSplit(partition, start, start + share[partition])
             for partition, start in sorted(self._next.items())
@@ -202,6 +199,14 @@ class KafkaSourceEnumerator:
             self._stops |= stops
             self._ends = {one: min(end, stops.get(one, end)) for one, end in (self._ends or {}).items()}
 
+    def explain(self, error: OffsetsWentBackwards) -> OffsetsWentBackwards:
+        """What it means that a reader did not find what was planned; asked by the engine when it has stopped.
+
+        :returns: the error to end the attempt with: both offsets named where the log begins behind what was planned,
+            and not fatal where the job skips what is gone.
+        """
+        return self._lost.explain(error, self._next)
+
     def _restore(self, restored: Mapping[TopicPartition, int], topics: Mapping[str, int]) -> None:
         kept = {partition: offset for partition, offset in restored.items() if self._subscriber.matches(partition)}
         dropped = sorted(set(restored) - set(kept))
@@ -212,7 +217,7 @@ class KafkaSourceEnumerator:
                 f" {self._subscriber.describe()}: not read",
             )
         found = self._subscriber.partitions(topics)
-        gone = sorted(partition for partition in kept if partition not in found)
+        gone = self._gone(partition for partition in kept if partition not in found)
         missing = self._subscriber.missing(topics)
         if self._options.on_topic_deleted is OnTopicDeleted.FAIL and (gone or missing):
             what = f"partition {named(gone)} of the restored checkpoint" if gone else missing
@@ -225,28 +230,40 @@ class KafkaSourceEnumerator:
         self._next |= self._cluster.earliest(unknown)
         if unknown and restored:
             self._announce(unknown)
-        if self._options.data_loss_policy is DataLossPolicy.SKIP_TO_AVAILABLE:
-            first = self._cluster.earliest(sorted(self._next))
-            self._skip_to({one: first[one] for one, offset in self._next.items() if first[one] > offset})
+        self._next |= self._lost.skipped_at_start(self._next)
 
-    def _shared(self, topics: Mapping[str, int], *, begun: bool) -> set[TopicPartition]:
+    def _shared(self, topics: Mapping[str, int], restored: Mapping[TopicPartition, int] | None) -> set[TopicPartition]:
         """What the group has to divide."""
-        if begun and self._options.on_topic_deleted is OnTopicDeleted.IGNORE:
-            return self._subscriber.partitions(topics)
-        return require(self._subscriber, topics, or_nothing=begun)
+        if restored is None or self._options.on_topic_deleted is OnTopicDeleted.FAIL:
+            return require(self._subscriber, topics, or_nothing=restored is not None)
+        found = self._subscriber.partitions(topics)
+        unlisted = {one for one in restored if one not in found and self._subscriber.matches(one)}
+        return found | (unlisted - set(self._gone(unlisted)))
+
+    def _gone(self, unlisted: Iterable[TopicPartition]) -> list[TopicPartition]:
+        """Those that do not exist any more, of what a listing of all topics lacks.
+
+        What is forgotten begins EARLIEST when it comes back, so the brokers are asked for it by name.
+
+        :raises KafkaAccessError: the brokers say something else than that it does not exist.
+        """
+        asked = sorted(unlisted)
+        there = self._cluster.existing({one.topic for one in asked}) if asked else {}
+        return [one for one in asked if one.partition >= there.get(one.topic, 0)]
 
     def _discover(self, *, only_removed: bool = False) -> PartitionChange:
         self._discovered_at = self._clock()
         found = self._subscriber.partitions(self._cluster.topics())
         new = [] if only_removed else sorted(found - set(self._next))
-        removed = sorted(set(self._next) - found)
+        unlisted = set(self._next) - found
+        removed = self._gone(unlisted)
         if removed:
             if self._options.on_topic_deleted is OnTopicDeleted.FAIL:
                 msg = f"partition {named(removed)} no longer exists on the Kafka brokers"
                 raise TopicNotFound(msg, remedy=_REMEDY_DELETED)
             self._forget(removed)
         if self._membership is not None:
-            self._membership.discovered(found, removed)
+            self._membership.discovered(found | (unlisted - set(removed)), removed)
             return PartitionChange(frozenset(), frozenset(removed))
         if new:
             self._next |= self._cluster.earliest(new)
@@ -263,16 +280,6 @@ class KafkaSourceEnumerator:
             if not self._discover(only_removed=self.no_more_new_partition_splits).removed:
                 raise
             return self._cluster.latest(sorted(self._next))
-
-    def _skip_to(self, available: Mapping[TopicPartition, int]) -> None:
-        """Records that were not read are gone: goes on at the first ones there are."""
-        for one, offset in sorted(available.items()):
-            self._warn(
-                "OffsetsSkipped",
-                f"{one}: what follows offset {self._next[one]} is gone (topic made anew, or retention); goes on at"
-                f" {offset}, the first one available",
-            )
-            self._next[one] = offset
 
     def _allowance(self) -> int | None:
         """Records that one partition may give now: its rate times the time since the last plan, at least one."""

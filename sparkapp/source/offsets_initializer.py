@@ -12,6 +12,7 @@ from sparkapp.source.cluster import ClusterView
 
 Warn = Callable[[str, str], None]
 """Told an event's reason and message."""
+_SHOWN = 5
 
 
 def no_warning(_reason: str, _message: str) -> None:
@@ -40,14 +41,28 @@ class LatestOffsetsInitializer:
 
 
 class CommittedOffsetsInitializer:
-    """The group's committed offsets; the reset strategy decides for partitions without one (cases S23, S24)."""
+    """The group's committed offsets; the reset strategy decides for partitions without one (cases S23, S24).
 
-    def __init__(self, on_missing: ResetStrategy) -> None:
+    It decides, too, where the log does not hold the offset (retention, a topic made anew), as Kafka's
+    ``auto.offset.reset`` does. Without a strategy the offset stays what it is (case S16), and what it means that its
+    records are gone is for ``source.dataLossPolicy`` to say.
+
+    :param warn: told of offsets outside the log.
+    """
+
+    def __init__(self, on_missing: ResetStrategy, *, warn: Warn = no_warning) -> None:
         self._on_missing = on_missing
+        self._warn = warn
 
     def offsets(self, partitions: Iterable[TopicPartition], cluster: ClusterView) -> dict[TopicPartition, int]:
         wanted = list(partitions)
         found = cluster.committed(wanted)
+        if self._on_missing is not ResetStrategy.NONE:
+            outside = outside_the_log(found, cluster)
+            if outside:
+                shown = _shown(outside)
+                self._warn("OffsetOutOfRange", f"the group's committed offset: {shown}; {self._on_missing} instead")
+                found = {one: offset for one, offset in found.items() if one not in outside}
         missing = [partition for partition in wanted if partition not in found]
         return found | reset(missing, self._on_missing, cluster)
 
@@ -88,18 +103,21 @@ class SpecificOffsetsInitializer:
     def offsets(self, partitions: Iterable[TopicPartition], cluster: ClusterView) -> dict[TopicPartition, int]:
         wanted = list(partitions)
         chosen = {one: self._specific[one] for one in wanted if one in self._specific}
-        first, end = cluster.earliest(chosen), cluster.latest(chosen)
-        outside = [one for one, offset in chosen.items() if not first[one] <= offset <= end[one]]
-        if outside:
-            shown = ", ".join(
-                f"{one} at {chosen[one]} (the log holds {first[one]} to {end[one]})" for one in sorted(outside)[:5]
+        unused = sorted(self._specific.keys() - set(wanted))
+        if unused:
+            self._warn(
+                "SpecificOffsetsUnused",
+                f"startup.specificOffsets has entries of partition {named(unused)}: not read by this job",
             )
+        outside = outside_the_log(chosen, cluster)
+        if outside:
+            shown = _shown(outside)
             why = f"startup.specificOffsets names what is not in the log and there is no reset policy: {shown}"
             replaced = reset(outside, self._on_missing, cluster, why=why)
             self._warn("OffsetOutOfRange", f"startup.specificOffsets: {shown}; {self._on_missing} instead")
             chosen |= replaced
         rest = [one for one in wanted if one not in chosen]
-        return chosen | CommittedOffsetsInitializer(self._on_missing).offsets(rest, cluster)
+        return chosen | CommittedOffsetsInitializer(self._on_missing, warn=self._warn).offsets(rest, cluster)
 
 
 class NamedStopsInitializer:
@@ -115,6 +133,21 @@ class NamedStopsInitializer:
             msg = f"spec.source.stopping.specificOffsets has no entry for partition {named(missing)}"
             raise UndefinedOffset(msg, remedy="name the offset that each partition stops before, 0 to read none of it")
         return {one: self._specific[one] for one in wanted}
+
+
+def outside_the_log(offsets: Mapping[TopicPartition, int], cluster: ClusterView) -> dict[TopicPartition, str]:
+    """Offsets that the log does not hold, each in words; the log's end is no record yet, and an offset all the same."""
+    first, end = cluster.earliest(offsets), cluster.log_ends(offsets)
+    return {
+        one: f"{one} at {offset} (the log holds {first[one]} to {end[one]})"
+        for one, offset in sorted(offsets.items())
+        if not first[one] <= offset <= end[one]
+    }
+
+
+def _shown(outside: Mapping[TopicPartition, str]) -> str:
+    more = f" and {len(outside) - _SHOWN} more" if len(outside) > _SHOWN else ""
+    return ", ".join(list(outside.values())[:_SHOWN]) + more
 
 
 def reset(
@@ -148,7 +181,7 @@ def starting_initializer(startup: Startup, *, warn: Warn = no_warning) -> Offset
         case StartupMode.LATEST:
             return LatestOffsetsInitializer()
         case StartupMode.GROUP_OFFSETS:
-            return CommittedOffsetsInitializer(startup.on_missing)
+            return CommittedOffsetsInitializer(startup.on_missing, warn=warn)
         case StartupMode.TIMESTAMP:
             return TimestampOffsetsInitializer(startup.timestamp_millis or 0, startup.on_missing)
         case StartupMode.SPECIFIC_OFFSETS:

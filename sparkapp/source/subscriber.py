@@ -105,7 +105,7 @@ def require(subscriber: Subscriber, topics: Mapping[str, int], *, or_nothing: bo
     """
     missing = subscriber.missing(topics)
     if missing:
-        msg = f"{missing} does not exist on the Kafka brokers"
+        msg = f"{missing} does not exist on Kafka brokers"
         raise TopicNotFound(msg)
     found = subscriber.partitions(topics)
     if not found and not or_nothing:

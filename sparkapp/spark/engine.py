@@ -17,7 +17,7 @@ from pyspark.sql.streaming import StreamingQuery
 
 from sparkapp.checkpoint.coordinator import CheckpointCoordinator, Completed, PreCommitted
 from sparkapp.model.deadline import Deadline
-from sparkapp.model.errors import ConfigurationError, KafkaSparkJobError, TransactionError
+from sparkapp.model.errors import ConfigurationError, KafkaSparkJobError, OffsetsWentBackwards, TransactionError
 from sparkapp.model.job import Job
 from sparkapp.model.job_codec import encode_job
 from sparkapp.model.protocol import ProtocolStep
@@ -240,7 +240,8 @@ class MicroBatchEngine:
         self._server.close()
         if self._stopped and self._failure is None:
             return
-        raise self._failure or original_error(query.exception())
+        failure = self._failure or original_error(query.exception())
+        raise self._enumerator.explain(failure) if isinstance(failure, OffsetsWentBackwards) else failure
 
     # -- one micro-batch ------------------------------------------------------------------------------------------
 

@@ -67,7 +67,7 @@ def test_A12_A13_scale_in_from_4_to_3_leaves_no_former_id_to_nobody(harness, sit
 
 def test_A14_a_state_that_does_not_fit_its_parallelism_is_refused():
     """Flink: "State not consecutively assigned". A document has one parallelism, and every committable's subtask must
-    be below it; so there can be no two parallelisms in one state either (A15)."""
+    be below it."""
     committable = KafkaCommittable(
         transactional_id="p-1", producer_id=1, producer_epoch=0, transaction_version=1, checkpoint_id=1, subtask=1,
         records=1,
@@ -83,6 +83,31 @@ def test_A14_a_state_that_does_not_fit_its_parallelism_is_refused():
     body["parallelism"] = 1
     with pytest.raises(CheckpointCorrupt, match="subtask 1 is not below the parallelism 1"):
         decode(json.dumps(body), job_uid="uid")
+
+
+def test_A15_a_state_of_two_parallelisms_cannot_be_written_down():
+    """Flink: "Not uniformly assigned", of subtasks that remember different parallelisms. Here nobody but the document
+    remembers one: a committable that brings its own is refused, and so is a second one of the document."""
+    text = encode(
+        CheckpointDocument(
+            job_uid="uid", attempt=1, checkpoint_id=1, created_at="2026-11-21T12:00:00Z", parallelism=4, prefix="p",
+            hint=TransactionalIdHint(4, 20), aligned=False, committables=tuple(
+                KafkaCommittable(
+                    transactional_id=f"p-{subtask}", producer_id=1, producer_epoch=0, transaction_version=1,
+                    checkpoint_id=1, subtask=subtask, records=1,
+                )
+                for subtask in (1, 3)
+            ),
+        )
+    )  # fmt: skip
+    body = json.loads(text)
+    body["committables"][1]["parallelism"] = 3
+    with pytest.raises(CheckpointCorrupt, match="parallelism"):
+        decode(json.dumps(body), job_uid="uid")
+    twice = text.replace('"parallelism":4', '"parallelism":4,"parallelism":3', 1)
+    assert twice != text
+    with pytest.raises(CheckpointCorrupt, match="an object names a field twice"):
+        decode(twice, job_uid="uid")
 
 
 @pytest.mark.parametrize(

@@ -110,6 +110,10 @@ def test_H12_shrinking_keeps_the_next_free_id():
     assert TransactionalIdHint(4, 20).advance(parallelism=2, pool_size=5) == TransactionalIdHint(2, 20)
 
 
+def test_H12_the_same_parallelism_keeps_the_next_free_id():
+    assert TransactionalIdHint(3, 35).advance(parallelism=3, pool_size=5) == TransactionalIdHint(3, 35)
+
+
 def test_H14_two_hints_in_the_state_are_an_error():
     hints = [TransactionalIdHint(1, 5), TransactionalIdHint(2, 10)]
     with pytest.raises(
@@ -140,6 +144,12 @@ def test_H17_bad_arguments(subtask, parallelism, pool_size, factor):
     with pytest.raises(ValueError, match="must be") as caught:
         generator(subtask, parallelism, pool_size, safe_scale_down_factor=factor)
     assert isinstance(caught.value, InvalidArgument)
+
+
+@pytest.mark.parametrize("prefix", ["", None])
+def test_H17_no_prefix_is_no_argument(prefix):
+    with pytest.raises(InvalidArgument, match="prefix must not be empty"):
+        TransactionalIdGenerator(prefix=prefix, subtask=0, parallelism=1, pool_size=5)
 
 
 def test_H17_bad_arguments_of_a_hint():

@@ -8,6 +8,7 @@ failed or is new has the next plan's share.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable
 
 import pytest
@@ -16,9 +17,10 @@ from sparkapp.model.errors import OffsetsWentBackwards
 from sparkapp.model.job import DataLossPolicy, OnTopicDeleted
 from sparkapp.model.partition import TopicPartition
 from sparkapp.model.split import KafkaPartitionSplit, splits_by_subtask
+from sparkapp.native.batch import open_consumer
 from sparkapp.source.enumerator import PartitionChange
 from sparkapp.source.offsets_initializer import LatestOffsetsInitializer
-from sparkapp.source.subscriber import TopicListSubscriber
+from sparkapp.source.subscriber import TopicListSubscriber, TopicPatternSubscriber
 from tests.support.source_site import PARTITIONS, RECORDS, CountingView, SourceSite
 
 BOTH = TopicListSubscriber(("pattern-topic", "topic"))
@@ -100,6 +102,21 @@ def test_S03_S05_with_an_interval_topics_are_looked_for_again_and_again(source_s
         assert view.listings == listings + 1
         assert one.offsets[new] == 0, "what is new begins at its beginning, whatever the startup"
         assert not one.no_more_new_partition_splits
+
+
+def test_S05_a_pattern_finds_a_topic_that_is_made_while_the_job_runs(source_site: SourceSite, unique: str) -> None:
+    word, clock = unique[-8:], Clock()
+    first, second, other = f"{word}-a", f"{word}-b", f"other-{word}"
+    source_site.create(**{first: 1})
+    one = source_site.enumerator(
+        LatestOffsetsInitializer(), subscriber=TopicPatternSubscriber(re.compile(f"{word}-.")), interval=10, clock=clock
+    )
+    one.start(None)
+    source_site.create(**{second: 2, other: 1})
+    source_site.fill(second, 3, partition=1)
+    clock.now = 10.0
+    assert one.discover_if_due() == PartitionChange(frozenset(source_site.partitions(second, (0, 1))), frozenset())
+    assert [split.size for split in one.plan()] == [0, 0, 3], "from its beginning, whatever the startup"
 
 
 def test_S06_a_discovery_gives_every_subtask_its_share_at_once(source_site: SourceSite) -> None:
@@ -226,11 +243,11 @@ def test_S36_readers_without_a_partition_and_partitions_without_a_record_do_not_
 
 
 def test_S39_a_cap_is_shared_in_proportion_and_never_exceeded(source_site: SourceSite) -> None:
-    """Lags of 10, 9 … 1; a fifth of each is 2, 1.8 … 0.2: rounded down, and the rest to the largest fractions."""
+    """Lags of 10, 9 … 1; a fifth of each is 2, 1.8 … 0.2: each gets one, and what is left goes to the largest."""
     one = source_site.enumerator(max_offsets=11)
     one.start(None)
     first = one.plan()
-    assert [split.size for split in first] == [2, 2, 2, 1, 1, 1, 1, 1, 0, 0]
+    assert [split.size for split in first] == [2, 1, 1, 1, 1, 1, 1, 1, 1, 1]
     one.complete(first)
     read = [sum(split.size for split in first)]
     while any((one.pending or {}).values()):
@@ -261,3 +278,30 @@ def test_S40_a_topic_made_anew_with_fewer_records(source_site: SourceSite, uniqu
     else:
         assert [(split.start, split.stop) for split in one.plan()] == [(0, 300)]
         assert [reason for reason, _ in source_site.warnings] == ["OffsetsSkipped"]
+
+
+def test_S40_retention_between_a_plan_and_its_read_heals_at_the_next_attempt(
+    source_site: SourceSite, unique: str
+) -> None:
+    name = f"short-{unique[-8:]}"
+    source_site.create(**{name: 1})
+    source_site.fill(name, 10)
+    one = source_site.enumerator(subscriber=TopicListSubscriber((name,)), lost=DataLossPolicy.SKIP_TO_AVAILABLE)
+    one.start(None)
+    splits = one.plan()
+    source_site.cut(name, 6)
+    reader = open_consumer({"bootstrap.servers": source_site.bootstrap, "group.id": source_site.group})
+    with pytest.raises(OffsetsWentBackwards, match=name) as caught:
+        list(reader.read(splits, stall_timeout=20))
+    assert caught.value.fatal
+    told = one.explain(caught.value)
+    assert not told.fatal
+    assert told.message == f"{name}-0: records from offset 0 on are gone, the log begins at 6"
+    again = source_site.enumerator(subscriber=TopicListSubscriber((name,)), lost=DataLossPolicy.SKIP_TO_AVAILABLE)
+    again.start(dict(one.offsets))
+    assert [reason for reason, _ in source_site.warnings] == ["OffsetsSkipped"]
+    assert sum(batch.num_rows for batch in reader.read(again.plan(), stall_timeout=20)) == 4
+    # Overtaken again while it runs: the same life goes on.
+    source_site.cut(name, 9)
+    assert [(split.start, split.stop) for split in again.plan()] == [(9, 10)]
+    reader.close()

@@ -10,7 +10,7 @@ import re
 import uuid
 
 import pytest
-from confluent_kafka import Consumer
+from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from sparkapp.model.client_config import group_member_config
@@ -92,6 +92,43 @@ def test_S16_committed_offsets(site: SourceSite) -> None:
     assert found == {one: one.partition + 2 for one in site.partitions(site.topic)}
 
 
+@pytest.mark.parametrize(("strategy", "offset"), [(ResetStrategy.EARLIEST, 9), (ResetStrategy.LATEST, RECORDS)])
+def test_S24_a_committed_offset_outside_the_log_follows_the_strategy(
+    site: SourceSite, strategy: ResetStrategy, offset: int
+) -> None:
+    """The fixture's group stands at 11 in partition 9, whose log ends at 10."""
+    one = CommittedOffsetsInitializer(strategy, warn=lambda reason, text: site.warnings.append((reason, text)))
+    site.warnings.clear()
+    found = one.offsets(site.partitions(site.topic), site.view)
+    assert found == {one: one.partition + 2 if one.partition < 9 else offset for one in site.partitions(site.topic)}
+    assert [reason for reason, _ in site.warnings] == ["OffsetOutOfRange"]
+    assert "topic-9 at 11 (the log holds 9 to 10)" in site.warnings[0][1]
+
+
+def test_S24_an_offset_behind_an_open_transaction_is_kept_and_read_when_it_has_ended(
+    site: SourceSite, unique: str
+) -> None:
+    name = f"open-{unique[-8:]}"
+    partition = TopicPartition(name, 0)
+    site.create(**{name: 1})
+    site.fill(name, 3)
+    producer = Producer({"bootstrap.servers": site.bootstrap, "transactional.id": unique})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    for value in range(4):
+        producer.produce(name, value=str(value), partition=0)
+    assert producer.flush(30) == 0
+    assert (site.view.latest([partition]), site.view.log_ends([partition])) == ({partition: 3}, {partition: 7})
+    one = site.enumerator(
+        SpecificOffsetsInitializer({partition: 5}, ResetStrategy.EARLIEST), subscriber=TopicListSubscriber((name,))
+    )
+    one.start(None)
+    assert [(split.start, split.stop) for split in one.plan()] == [(5, 5)]
+    producer.commit_transaction(30)
+    await_that("the transaction has ended", lambda: site.view.latest([partition]) == {partition: 8})
+    assert [(split.start, split.stop) for split in one.plan()] == [(5, 8)]
+
+
 def test_a_timestamp_is_the_first_record_at_or_after_it(site: SourceSite) -> None:
     partitions = site.partitions(site.pattern_topic)
     for millis, offset in ((0, 0), (1, 0), (2, 1), (5000, 5), (5001, 5), (5002, 6), (9001, 9), (9002, RECORDS)):
@@ -160,7 +197,7 @@ def test_S22_an_unknown_topic_and_an_unknown_partition_are_named(site: SourceSit
     with pytest.raises(TopicNotFound, match="'nowhere' does not exist"):
         site.enumerator(EarliestOffsetsInitializer(), subscriber=TopicListSubscriber(("nowhere",))).start(None)
     chosen = PartitionSetSubscriber(frozenset({TopicPartition(site.topic, MANY)}))
-    with pytest.raises(TopicNotFound, match=f"Partition 'topic-{MANY}' does not exist on the Kafka brokers"):
+    with pytest.raises(TopicNotFound, match=f"Partition 'topic-{MANY}' does not exist on Kafka brokers"):
         site.enumerator(EarliestOffsetsInitializer(), subscriber=chosen).start(None)
 
 

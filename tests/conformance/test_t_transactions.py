@@ -2,14 +2,30 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from contextlib import suppress
+from pathlib import Path
+
 import pytest
 
 from sparkapp.model.errors import KafkaSparkJobError, ProducersPoolEmpty, TransactionFenced
 from sparkapp.model.job_resource import spec_from_resource
 from sparkapp.model.semantic import Semantic
 from sparkapp.sink.committer import Outcome
+from tests.support.api_client import await_that
 from tests.support.harness import merged
 from tests.support.visibility import numbers, open_transactions
+
+
+def client_threads() -> Counter[str]:
+    """The threads of this process that librdkafka has named; Python's own listing does not know of them."""
+    found = Counter[str]()
+    for thread in Path("/proc/self/task").iterdir():
+        with suppress(OSError):  # one that has just ended
+            name = (thread / "comm").read_text().strip()
+            if name.startswith("rdk:"):
+                found[name] += 1
+    return found
 
 
 def test_T01_restore_to_a_checkpoint_after_exceeding_the_pool(harness, site):
@@ -57,6 +73,36 @@ def test_T03_fail_before_notify_and_resume_work_afterwards(harness, site):
     assert site.numbers() == [42, 43, 46]
 
 
+def test_T04_the_same_checkpoint_is_restored_twice(harness, site):
+    first = harness().open()
+    first.write(42)
+    first.snapshot(0)
+    first.write(43)
+    state = first.snapshot(1)
+    first.write(44)
+    first.snapshot(2)
+    first.write(45)
+    second = harness().restore(state)
+    assert [one.outcome for one in second.settled] == [Outcome.COMMITTED] * 2
+    second.write(46)
+    second.snapshot(3)
+    second.write(47)
+    # Neither life has completed a checkpoint behind the restored one: nothing of theirs may be seen.
+    third = harness().restore(state)
+    assert [one.outcome for one in third.settled] == [Outcome.COMMITTED] * 2, "again, and nothing is written twice"
+    assert site.open_transactions() == []
+    site.await_ended()
+    assert site.numbers() == [42, 43]
+    for former in (first, second):
+        with pytest.raises(TransactionFenced):
+            former.snapshot(9)
+    third.write(48)
+    third.snapshot(4)
+    third.notify(4)
+    site.await_ended()
+    assert site.numbers() == [42, 43, 48]
+
+
 def test_T05_scale_down_before_the_first_checkpoint(harness, site):
     writers = [harness(subtask, 5).open() for subtask in range(5)]
     for subtask, writer in enumerate(writers):
@@ -75,6 +121,28 @@ def test_T05_scale_down_before_the_first_checkpoint(harness, site):
     assert site.numbers() == [46]
     last.close()
     assert site.open_transactions() == []
+
+
+def test_T06_rescaled_from_4_to_2_to_3_and_back_to_1(harness, site):
+    """By the hint each life's ids are of its own or of a former life that is settled before anybody writes."""
+    state, number = None, 0
+    for parallelism in (4, 2, 3, 1):
+        writers = [harness(subtask, parallelism).open(state) for subtask in range(parallelism)]
+        assert all(one.outcome is Outcome.COMMITTED for one in writers[0].settled)
+        states = []
+        for writer in writers:
+            writer.write(number)
+            number += 1
+            states.append(writer.snapshot(0))
+            writer.write(1000 + number)  # of a checkpoint that is never completed
+        used = [one.transactional_id for each in states for one in each.pending]
+        assert len(set(used)) == parallelism, "no id is of two subtasks"
+        state = merged(states)
+    last = harness(0, 1).restore(state)
+    assert site.open_transactions() == []
+    site.await_ended()
+    assert sorted(site.numbers()) == list(range(4 + 2 + 3 + 1))
+    last.close()
 
 
 def test_T07_recover_a_committed_transaction(harness, site):
@@ -136,7 +204,7 @@ def test_T11_default_transactional_id_prefix_names_the_job():
         namespace="shop",
         name="orders",
     )
-    assert spec.sink.transactional_id_prefix.startswith("shop.orders")
+    assert spec.sink.transactional_id_prefix == "shop.orders"
 
 
 def test_T12_customized_transactional_id_prefix(harness, site):
@@ -149,19 +217,18 @@ def test_T12_customized_transactional_id_prefix(harness, site):
 
 @pytest.mark.parametrize("semantic", list(Semantic))
 def test_T14_resources_are_cleaned_up(harness, semantic, site):
-    import threading
-
-    before = {thread.name for thread in threading.enumerate()}
+    before = client_threads()
     writer = harness(semantic=semantic).open()
     for label in range(2):
         writer.write(label)
         writer.snapshot(label)
         writer.notify(label)
     assert writer.pool.live == (2 if semantic is Semantic.EXACTLY_ONCE else 1)
+    assert client_threads().total() > before.total(), "the writer has clients of its own"
     writer.close()
     assert writer.pool.live == 0
-    assert {thread.name for thread in threading.enumerate()} <= before
     assert site.open_transactions() == []
+    await_that("the writer's threads have ended", lambda: client_threads() <= before)
 
 
 def test_T15_a_recovered_triple_cannot_commit_a_later_transaction(harness, site):

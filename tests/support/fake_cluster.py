@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from sparkapp.model.errors import TopicNotFound
+from sparkapp.model.errors import AuthorizationFailed, TopicNotFound
 from sparkapp.model.partition import TopicPartition
 from sparkapp.source.cluster import FoundRecord
 
@@ -20,13 +20,32 @@ class FakeCluster:
     commits: dict[TopicPartition, int] = field(default_factory=dict)
     times: dict[TopicPartition, list[int]] = field(default_factory=dict)
     """Each record's time, from the log start on."""
+    unstable: dict[TopicPartition, int] = field(default_factory=dict)
+    """Records of open transactions, behind the end that can be read."""
+    denied: set[str] = field(default_factory=set)
+    """Topics that may not be described any more: no listing has them."""
+    unlisted: set[str] = field(default_factory=set)
+    """Topics that one listing lacks, and that are there all the same."""
     deleted: set[str] = field(default_factory=set)
+    asked_earliest: list[list[TopicPartition]] = field(default_factory=list)
+    """The partitions of each question for log starts."""
 
     def topics(self) -> dict[str, int]:
-        return dict(self.partitions)
+        return {name: count for name, count in self.partitions.items() if name not in self.denied | self.unlisted}
+
+    def existing(self, topics: Iterable[str]) -> dict[str, int]:
+        """:raises AuthorizationFailed: one of them may not be described, as the brokers' answer to its name is."""
+        wanted = set(topics)
+        if wanted & self.denied:
+            msg = f"topic {', '.join(sorted(wanted & self.denied))}: TOPIC_AUTHORIZATION_FAILED"
+            raise AuthorizationFailed(msg)
+        return {name: self.partitions[name] for name in sorted(wanted) if name in self.partitions}
 
     def earliest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        return {one: self.starts.get(one, 0) for one in partitions}
+        wanted = list(partitions)
+        if wanted:
+            self.asked_earliest.append(wanted)
+        return {one: self.starts.get(one, 0) for one in wanted}
 
     def latest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """:raises TopicNotFound: one of them was deleted (:meth:`delete`), as the brokers' answer is."""
@@ -36,6 +55,9 @@ class FakeCluster:
             msg = f"listing offsets: topic {', '.join(gone)} does not exist"
             raise TopicNotFound(msg)
         return {one: self.ends.get(one, 0) for one in wanted}
+
+    def log_ends(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        return {one: end + self.unstable.get(one, 0) for one, end in self.latest(partitions).items()}
 
     def delete(self, topic: str) -> None:
         """The topic and its records are gone; a topic of that name may be made again, from offset 0."""

@@ -35,11 +35,17 @@ class CountingView:
         self.listings += 1
         return self._view.topics()
 
+    def existing(self, topics: Iterable[str]) -> dict[str, int]:
+        return self._view.existing(topics)
+
     def earliest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         return self._view.earliest(partitions)
 
     def latest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         return self._view.latest(partitions)
+
+    def log_ends(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        return self._view.log_ends(partitions)
 
     def records_at(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, FoundRecord]:
         return self._view.records_at(times)
@@ -98,10 +104,15 @@ class SourceSite:
         )  # fmt: skip
 
     def create(self, **partitions: int) -> None:
-        """Makes topics; names are written with ``_`` for ``-``."""
+        """Makes topics; names are written with ``_`` for ``-``.
+
+        The fixture's records are of 1970: retention by time would take them when the broker next looks.
+        """
         admin = AdminClient({"bootstrap.servers": self.bootstrap})
         wanted = {name.replace("_", "-"): count for name, count in partitions.items()}
-        for made in admin.create_topics([NewTopic(name, count, 1) for name, count in wanted.items()]).values():
+        for made in admin.create_topics(
+            [NewTopic(name, count, 1, config={"retention.ms": "-1"}) for name, count in wanted.items()]
+        ).values():
             made.result(30)
         await_that("the topics are known", lambda: wanted.items() <= self.view.topics().items())
 
@@ -116,6 +127,11 @@ class SourceSite:
         for gone in admin.delete_topics(list(topics)).values():
             gone.result(30)
         await_that("the topics are gone", lambda: not set(topics) & set(self.view.topics()))
+
+    def cut(self, topic: str, offset: int, partition: int = 0) -> None:
+        """Takes what is before an offset, as retention does."""
+        admin = AdminClient({"bootstrap.servers": self.bootstrap})
+        admin.delete_records([ClientPartition(topic, partition, offset)])[ClientPartition(topic, partition)].result(30)
 
     def fill(self, topic: str, count: int, partition: int = 0) -> None:
         producer = Producer({"bootstrap.servers": self.bootstrap})

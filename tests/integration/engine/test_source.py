@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
+from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AdminClient, NewPartitions
 
+from sparkapp.model.job import DataLossPolicy
 from sparkapp.model.partition import TopicPartition
 from sparkapp.model.positions import PartitionOffset, Startup, StartupMode, Stopping, StoppingMode
 from sparkapp.model.report import Outcome
@@ -73,6 +76,62 @@ def test_named_partitions_between_named_offsets(
     assert job.await_end() == 0
     assert outcome(job) is Outcome.FINISHED
     assert sorted(visibility.numbers(broker, job.spec.sink.topic)) == [*range(90, 95), *range(200, 210)]
+
+
+def test_S40_retention_that_overtakes_a_running_job_costs_what_it_took_and_nothing_else(
+    local_job: LocalJobs, broker: str, client: TransactionClient
+) -> None:
+    job = local_job(
+        partitions=1, stopping=Stopping(mode=StoppingMode.LATEST), max_rate_per_partition=100,
+        data_loss_policy=DataLossPolicy.SKIP_TO_AVAILABLE,
+    )  # fmt: skip
+    topic = job.spec.source.topics[0]
+    produce(broker, topic, 0, 3000)
+    job.start()
+    job.await_records_in(200)
+    admin = AdminClient({"bootstrap.servers": broker})
+    admin.delete_records([ClientPartition(topic, 0, 2800)])[ClientPartition(topic, 0)].result(30)
+    if job.await_end() != 0:  # the deletion came between a plan and its read
+        termination = job.termination()
+        assert termination is not None
+        assert (termination.reason, termination.fatal) == ("OffsetsWentBackwards", False)
+        assert "the log begins at 2800" in termination.message
+        job.start()
+        assert job.await_end() == 0
+    assert outcome(job) is Outcome.FINISHED
+    numbers = sorted(visibility.numbers(broker, job.spec.sink.topic))
+    read = numbers.index(2800)
+    assert numbers == [*range(read), *range(2800, 3000)]
+    assert 200 <= read < 2800
+    assert visibility.open_transactions(client, job.spec.sink.transactional_id_prefix) == []
+
+
+def test_S40_retention_that_overtakes_a_stopped_job_is_told_with_both_offsets_until_it_may_skip(
+    local_job: LocalJobs, broker: str, client: TransactionClient
+) -> None:
+    job = local_job(partitions=1, stopping=Stopping(mode=StoppingMode.LATEST), max_rate_per_partition=100)
+    topic = job.spec.source.topics[0]
+    produce(broker, topic, 0, 3000)
+    job.start()
+    job.await_records_in(200)
+    assert job.drain() == 0
+    admin = AdminClient({"bootstrap.servers": broker})
+    admin.delete_records([ClientPartition(topic, 0, 2800)])[ClientPartition(topic, 0)].result(30)
+    job.start()
+    assert job.await_end() != 0
+    termination, document = job.termination(), job.document()
+    assert termination is not None
+    assert document is not None
+    read = document.offsets[TopicPartition(topic, 0)]
+    assert (termination.reason, termination.fatal) == ("OffsetsWentBackwards", True)
+    assert termination.message == f"{topic}-0: records from offset {read} on are gone, the log begins at 2800"
+    assert "dataLossPolicy" in termination.remedy
+    assert sorted(visibility.numbers(broker, job.spec.sink.topic)) == list(range(read))
+    job.spec = replace(job.spec, source=replace(job.spec.source, data_loss_policy=DataLossPolicy.SKIP_TO_AVAILABLE))
+    job.start()
+    assert job.await_end() == 0
+    assert sorted(visibility.numbers(broker, job.spec.sink.topic)) == [*range(read), *range(2800, 3000)]
+    assert visibility.open_transactions(client, job.spec.sink.transactional_id_prefix) == []
 
 
 def test_partitions_added_while_the_job_runs_are_read_from_their_beginning(local_job: LocalJobs, broker: str) -> None:

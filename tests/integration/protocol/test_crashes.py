@@ -42,7 +42,8 @@ def test_a_life_that_goes_on_when_another_one_has_taken_over(moment: Moment, sto
 
 
 @pytest.mark.parametrize("moment", OF_A_CHECKPOINT)
-def test_a_life_that_goes_on_in_the_middle_of_anothers_checkpoint(moment: Moment, story: Stories) -> None:
+def test_I02_a_life_that_goes_on_in_the_middle_of_anothers_checkpoint(moment: Moment, story: Stories) -> None:
+    """The one way to two checkpoints at a time: within a life the next begins when the former one is committed."""
     job = story()
     job.produce(60)
     job.start(FROM)

@@ -34,7 +34,7 @@ def secured(tmp_path_factory):
         Right(ResourceType.TRANSACTIONAL_ID, "mine", AclOperation.WRITE, prefixed=True),
         Right(ResourceType.TOPIC, "in", AclOperation.READ),
     )
-    with secured_broker(tmp_path_factory.mktemp("secured"), *rights, topics=["in"]) as broker:
+    with secured_broker(tmp_path_factory.mktemp("secured"), *rights, topics=["in", "theirs"]) as broker:
         yield broker.bootstrap
 
 
@@ -97,6 +97,21 @@ def test_the_witness_says_what_is_missing(secured):
         GroupOffsetsWitness(config(secured, "job", "wrong"), group_id="g").committed([partition])
     assert time.monotonic() - started < 20, "said at once, not when the time was over"
     assert GroupOffsetsWitness(config(secured, "admin", "a"), group_id="g").committed([partition]) == {}
+
+
+def test_a_topic_is_gone_only_where_the_brokers_say_so(secured):
+    """A listing leaves out what may not be described; asked by name, the brokers say which it is."""
+    job = KafkaClusterView({**config(secured, "job", "j"), "group.id": "g"}, read_committed=True)
+    admin = KafkaClusterView({**config(secured, "admin", "a"), "group.id": "g"}, read_committed=True)
+    assert job.topics() == {"in": 1}
+    assert job.existing(["in"]) == {"in": 1}
+    with pytest.raises(AuthorizationFailed, match="topic theirs"):
+        job.existing(["in", "theirs"])
+    assert admin.existing(["in", "theirs", "nowhere"]) == {"in": 1, "theirs": 1}
+    assert "nowhere" not in admin.topics(), "asking makes no topic"
+    assert job.existing([]) == {}
+    job.close()
+    admin.close()
 
 
 @pytest.mark.parametrize(

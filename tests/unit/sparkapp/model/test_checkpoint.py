@@ -338,3 +338,17 @@ def test_every_single_deleted_character_is_refused_or_still_a_document():
             decode(damaged, job_uid=UID)
         except (CheckpointCorrupt, CheckpointForeign):
             continue
+
+
+def test_ten_thousand_partitions_fit_as_the_documentation_says():
+    """100 topics of 100 partitions with offsets of ten digits, as ``bench.enumerator`` has them: docs/metrics.md."""
+    splits = tuple(
+        KafkaPartitionSplit(TopicPartition(f"enumerator-abcdef-{topic:04}", number), 4_000_000_000, 4_000_001_000)
+        for topic in range(100)
+        for number in range(100)
+    )
+    text = encode(document(splits=splits, committables=()))
+    assert decode(text, job_uid=UID).splits == splits
+    size = len(text.encode())
+    assert size < 292_500, "292 KB"
+    assert round(100 * size / MAX_DOCUMENT_BYTES) == 37

@@ -61,6 +61,11 @@ def spec(*, base=SMALLEST, **sections):
     return merged
 
 
+def specific(topic):
+    """A choice of offsets for partition 0 of this topic."""
+    return {"mode": "SPECIFIC_OFFSETS", "specificOffsets": [{"topic": topic, "partition": 0, "offset": 1}]}
+
+
 def parsed(value):
     return spec_from_resource(value, namespace="shop", name="orders")
 
@@ -204,6 +209,20 @@ def test_the_drivers_copy_is_checked_again():
         (spec(sink={"topic": ""}), "spec.sink.topic"),
         (spec(sink={"topic": "a b"}), "not a topic name"),
         (spec(sink={"topic": "x" * 250}), "not a topic name"),
+        (spec(source={"topics": ["in", ".."]}), "'..' is not a topic name"),
+        (spec(sink={"topic": "."}), "'.' is not a topic name"),
+        (
+            spec(source={"topics": [], "partitions": [{"topic": ".", "partitions": [0]}]}),
+            "'.' is not a topic name",
+        ),
+        (
+            spec(source={"startup": specific("other")}),
+            "spec.source.startup.specificOffsets: topic 'other' is not in source.topics: remove its entries, or add it",
+        ),
+        (
+            spec(source={"topics": [], "partitions": [{"topic": "in", "partitions": [1]}], "stopping": specific("in")}),
+            "spec.source.stopping.specificOffsets: partition in-0 is not in source.partitions: remove its entry",
+        ),
         (spec(source={"topics": []}), "exactly one of source.topics"),
         (spec(source={"topicPattern": "in.*"}), "exactly one of source.topics"),
         (spec(source={"topics": [], "topicPattern": "("}), "not a regular expression"),
@@ -277,6 +296,20 @@ def test_a_spec_that_cannot_work_says_which_field_and_why(value, message):
     assert message in caught.value.message
     assert caught.value.remedy
     assert caught.value.fatal
+
+
+def test_topic_names_of_dots_and_more_are_names():
+    assert parsed(spec(source={"topics": ["...", ".a", "a."]})).source.topics == ("...", ".a", "a.")
+
+
+def test_specific_offsets_of_a_pattern_are_not_judged_before_its_topics_are_known():
+    found = parsed(spec(source={"topics": [], "topicPattern": "in.*", "startup": specific("other")}))
+    assert found.source.startup.specific_offsets[0].topic == "other"
+
+
+@pytest.mark.parametrize("length", [1, 249])
+def test_a_transactional_id_prefix_of_the_greatest_length_is_one(length):
+    assert parsed(spec(sink={"transactionalIdPrefix": "x" * length})).sink.transactional_id_prefix == "x" * length
 
 
 @pytest.mark.parametrize("semantic", ["AT_LEAST_ONCE", "NONE"])

@@ -45,6 +45,10 @@ def test_the_driver_reads_back_what_the_operator_wrote(fields):
         ({"deadLetter": {"topic": "dlq"}}, "only there"),
         ({"onRecordError": "Skip", "deadLetter": {"topic": "dlq"}}, "only there"),
         ({**LETTERS, "deadLetter": {"topic": "in"}}, "also a source topic"),
+        (
+            {**LETTERS, "deadLetter": {"topic": "p"}, "source": {"partitions": [{"topic": "p", "partitions": [0]}]}},
+            "also a source topic",
+        ),
         ({**LETTERS, "deadLetter": {"topic": "out"}}, "is the sink topic"),
         ({**LETTERS, "deadLetter": {"topic": "a b"}}, "not a topic name"),
         ({**LETTERS, "deadLetter": {"topic": "x" * 250}}, "not a topic name"),

@@ -6,19 +6,21 @@ import re
 
 import pytest
 
-from sparkapp.model.errors import OffsetsWentBackwards, TopicNotFound, UndefinedOffset
+from sparkapp.model.errors import AuthorizationFailed, OffsetsWentBackwards, TopicNotFound, UndefinedOffset
 from sparkapp.model.job import DataLossPolicy, OnTopicDeleted
 from sparkapp.model.partition import TopicPartition
 from sparkapp.model.positions import ResetStrategy
 from sparkapp.model.split import cut_at, splits_by_subtask
 from sparkapp.source.enumerator import KafkaSourceEnumerator, PartitionChange
 from sparkapp.source.enumerator_options import EnumeratorOptions
+from sparkapp.source.lost_records import LostRecords
 from sparkapp.source.offsets_initializer import (
     CommittedOffsetsInitializer,
     EarliestOffsetsInitializer,
     LatestOffsetsInitializer,
     NamedStopsInitializer,
     OffsetsInitializer,
+    no_warning,
 )
 from sparkapp.source.subscriber import PartitionSetSubscriber, Subscriber, TopicListSubscriber, TopicPatternSubscriber
 from tests.support.fake_cluster import FakeCluster
@@ -105,7 +107,7 @@ def test_a_first_start_with_nothing_to_read_is_refused() -> None:
 
 def test_S22_a_missing_topic_is_named() -> None:
     one = enumerator(cluster(), subscriber=TopicListSubscriber(("a", "gone")))
-    with pytest.raises(TopicNotFound, match="'gone'"):
+    with pytest.raises(TopicNotFound, match="source topic 'gone' does not exist on Kafka brokers"):
         one.start(None)
 
 
@@ -197,7 +199,7 @@ def test_S21_exactly_the_named_partitions_are_read_and_discovery_adds_none() -> 
 
 def test_S22_a_named_partition_that_does_not_exist_is_named() -> None:
     one = enumerator(cluster(), subscriber=PartitionSetSubscriber(frozenset({A0, TopicPartition("a", 2**31 - 1)})))
-    with pytest.raises(TopicNotFound, match="Partition 'a-2147483647' does not exist on the Kafka brokers"):
+    with pytest.raises(TopicNotFound, match="Partition 'a-2147483647' does not exist on Kafka brokers"):
         one.start(None)
 
 
@@ -324,6 +326,46 @@ def test_a_removed_topic_is_forgotten_where_the_job_says_so_and_begins_earliest_
     assert one.offsets[B0] == 0
 
 
+@pytest.mark.parametrize("deleted", OnTopicDeleted)
+def test_a_topic_that_may_not_be_described_any_more_is_not_forgotten(deleted: OnTopicDeleted) -> None:
+    """Forgotten, it would be read again from its beginning when the right is back: duplicates."""
+    clock, heard, view = [0.0], list[tuple[str, str]](), cluster()
+    topics = TopicListSubscriber(("a", "b"))
+    one = enumerator(view, subscriber=topics, interval=30, clock=clock, warnings=heard, deleted=deleted)
+    one.start(None)
+    one.complete(one.plan())
+    view.denied = {"b"}
+    clock[0] = 31.0
+    with pytest.raises(AuthorizationFailed, match="topic b"):
+        one.discover_if_due()
+    assert one.offsets[B0] == 5
+    again = enumerator(view, subscriber=topics, interval=30, clock=clock, warnings=heard, deleted=deleted)
+    with pytest.raises(AuthorizationFailed, match="topic b"):
+        again.start(dict(one.offsets))
+    view.denied = set()
+    back = enumerator(view, subscriber=topics, interval=30, clock=clock, warnings=heard, deleted=deleted)
+    back.start(dict(one.offsets))
+    assert back.offsets == {A0: 10, A1: 20, B0: 5}
+    assert heard == []
+
+
+def test_a_listing_that_lacks_a_topic_which_is_there_forgets_nothing() -> None:
+    clock, heard, view = [0.0], list[tuple[str, str]](), cluster()
+    one = enumerator(
+        view, subscriber=TopicListSubscriber(("a", "b")), interval=30, clock=clock, warnings=heard,
+        deleted=OnTopicDeleted.IGNORE,
+    )  # fmt: skip
+    one.start(None)
+    one.complete(one.plan())
+    view.unlisted = {"b"}
+    clock[0] = 31.0
+    assert one.discover_if_due() == PartitionChange(frozenset(), frozenset())
+    again = enumerator(view, subscriber=TopicListSubscriber(("a", "b")), warnings=heard, deleted=OnTopicDeleted.IGNORE)
+    again.start(dict(one.offsets))
+    assert again.offsets == one.offsets == {A0: 10, A1: 20, B0: 5}
+    assert heard == []
+
+
 def test_every_topic_removed_is_idleness_where_the_job_says_so() -> None:
     one = enumerator(FakeCluster({}), deleted=OnTopicDeleted.IGNORE)
     one.start({A0: 5})
@@ -369,6 +411,110 @@ def test_records_that_retention_took_are_skipped_at_a_restart_where_the_job_says
     one.start({A0: 1, A1: 4})
     assert one.offsets == {A0: 3, A1: 4}
     assert [reason for reason, _ in heard] == ["OffsetsSkipped"]
+
+
+def test_records_that_retention_took_from_a_running_job_are_skipped_where_the_job_says_so() -> None:
+    heard: list[tuple[str, str]] = []
+    view = cluster()
+    one = enumerator(view, warnings=heard, lost=DataLossPolicy.SKIP_TO_AVAILABLE, max_offsets=10)
+    one.start(None)
+    one.complete(one.plan())
+    before = dict(one.offsets)
+    view.starts[A1] = before[A1] + 6
+    splits = one.plan()
+    assert {split.partition: split.start for split in splits} == {A0: before[A0], A1: before[A1] + 6}
+    assert [reason for reason, _ in heard] == ["OffsetsSkipped"]
+    assert f"{A1}: what follows offset {before[A1]} is gone" in heard[0][1]
+    assert "6 offset(s) skipped" in heard[0][1]
+    one.complete(splits)
+    one.plan()
+    assert len(heard) == 1, "told once"
+
+
+def test_a_partition_that_retention_emptied_is_skipped_to_its_end() -> None:
+    view = cluster()
+    one = enumerator(view, lost=DataLossPolicy.SKIP_TO_AVAILABLE)
+    one.start(None)
+    view.starts[A1] = 20
+    assert [(split.start, split.stop) for split in one.plan()] == [(3, 10), (20, 20)]
+    assert (one.pending or {})[A1] == 0
+
+
+def test_the_beginnings_of_logs_are_asked_for_only_where_the_job_skips_and_something_waits() -> None:
+    for policy, asked in ((DataLossPolicy.FAIL, []), (DataLossPolicy.SKIP_TO_AVAILABLE, [[A1]])):
+        view = cluster()
+        one = enumerator(view, lost=policy, initializer=LatestOffsetsInitializer())
+        one.start(None)
+        view.ends[A1] = 21
+        view.asked_earliest.clear()
+        one.plan()
+        assert view.asked_earliest == asked
+
+
+def test_a_start_below_the_log_is_skipped_by_the_first_plan() -> None:
+    heard: list[tuple[str, str]] = []
+    view = cluster()
+    one = enumerator(
+        view, initializer=CommittedOffsetsInitializer(ResetStrategy.NONE), warnings=heard,
+        lost=DataLossPolicy.SKIP_TO_AVAILABLE,
+    )  # fmt: skip
+    view.commits = {A0: 7, A1: 4}
+    one.start(None)
+    view.starts |= {A0: 9, A1: 5}  # before anything is planned
+    assert [(split.start, split.stop) for split in one.plan()] == [(9, 10), (5, 20)]
+    assert [reason for reason, _ in heard] == ["OffsetsSkipped", "OffsetsSkipped"]
+
+
+@pytest.mark.parametrize("policy", DataLossPolicy)
+def test_an_offset_behind_an_open_transaction_waits_for_its_end(policy: DataLossPolicy) -> None:
+    """A group that another consumer has moved past an open transaction: nothing went backwards, nothing is lost."""
+    view = cluster()
+    view.commits, view.unstable = {A0: 7, A1: 24}, {A1: 6}
+    heard: list[tuple[str, str]] = []
+    one = enumerator(view, initializer=CommittedOffsetsInitializer(ResetStrategy.EARLIEST), lost=policy, warnings=heard)
+    one.start(None)
+    assert [(split.start, split.stop) for split in one.plan()] == [(7, 10), (24, 24)]
+    assert (one.pending or {})[A1] == 0
+    view.ends[A1], view.unstable = 27, {}
+    assert [(split.start, split.stop) for split in one.plan()] == [(7, 10), (24, 27)]
+    assert heard == []
+
+
+@pytest.mark.parametrize("policy", DataLossPolicy)
+def test_what_a_reader_did_not_find_is_told_with_both_offsets(policy: DataLossPolicy) -> None:
+    """Retention between the plan and the read: the next attempt skips, or a person has to say so."""
+    view = cluster()
+    one = enumerator(view, lost=policy)
+    one.start(None)
+    one.plan()
+    view.starts[A1] = 8
+    told = one.explain(OffsetsWentBackwards("reading a-1 at 0 of 20: out of range"))
+    assert "a-1: records from offset 0 on are gone, the log begins at 8" in told.message
+    assert told.reason == "OffsetsWentBackwards"
+    assert told.fatal is (policy is DataLossPolicy.FAIL)
+    if policy is DataLossPolicy.FAIL:
+        assert "dataLossPolicy" in told.remedy
+
+
+def test_a_member_of_a_group_is_told_how_to_move_the_group() -> None:
+    """``SkipToAvailable`` is refused there: it would skip for the whole group."""
+    view = cluster()
+    lost = LostRecords(view, DataLossPolicy.FAIL, no_warning, is_member=True)
+    told = lost.explain(OffsetsWentBackwards("reading a-0 at 1 of 10: out of range"), {A0: 1})
+    assert told.message == "a-0: records from offset 1 on are gone, the log begins at 3"
+    assert "kafka-consumer-groups --reset-offsets" in told.remedy
+    assert "SkipToAvailable" not in told.remedy
+
+
+def test_a_reader_that_found_an_offset_beyond_the_log_is_believed() -> None:
+    one = enumerator(cluster())
+    one.start(None)
+    error = OffsetsWentBackwards("reading a-1 at 50 of 60: out of range")
+    assert one.explain(error) is error
+    passing = enumerator(cluster(), lost=DataLossPolicy.SKIP_TO_AVAILABLE)
+    passing.start(None)
+    told = passing.explain(error)
+    assert (told.message, told.fatal) == (error.message, False)
 
 
 def test_the_rate_of_a_partition_bounds_its_share_of_the_time_that_has_passed() -> None:

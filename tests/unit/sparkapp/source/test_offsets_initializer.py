@@ -8,6 +8,7 @@ from sparkapp.model.errors import UndefinedOffset
 from sparkapp.model.partition import TopicPartition
 from sparkapp.model.positions import PartitionOffset, ResetStrategy, Startup, StartupMode, Stopping, StoppingMode
 from sparkapp.source.offsets_initializer import (
+    CommittedOffsetsInitializer,
     NamedStopsInitializer,
     SpecificOffsetsInitializer,
     TimestampOffsetsInitializer,
@@ -63,6 +64,63 @@ def test_the_ends_of_the_log_are_offsets_and_beyond_them_the_strategy_decides_an
     }  # fmt: skip
     with pytest.raises(UndefinedOffset, match="a-0 at 2"):
         SpecificOffsetsInitializer({A0: 2}, ResetStrategy.NONE).offsets([A0], cluster())
+
+
+@pytest.mark.parametrize(
+    ("strategy", "expected"),
+    [(ResetStrategy.EARLIEST, {A0: 3, A1: 0, A2: 0}), (ResetStrategy.LATEST, {A0: 10, A1: 20, A2: 0})],
+)
+def test_a_committed_offset_outside_the_log_follows_the_strategy_and_says_so(
+    strategy: ResetStrategy, expected: dict[TopicPartition, int]
+) -> None:
+    """Kafka's ``auto.offset.reset`` is for both: no offset, and one that is out of range."""
+    heard: list[tuple[str, str]] = []
+    view = cluster()
+    view.commits = {A0: 2, A1: 21, A2: 0}
+    startup = Startup(mode=StartupMode.GROUP_OFFSETS, on_missing=strategy)
+    one = starting_initializer(startup, warn=lambda reason, text: heard.append((reason, text)))
+    assert one.offsets([A0, A1, A2], view) == expected
+    assert [reason for reason, _ in heard] == ["OffsetOutOfRange"]
+    assert heard[0][1] == (
+        "the group's committed offset: a-0 at 2 (the log holds 3 to 10), a-1 at 21 (the log holds 0 to 20);"
+        f" {strategy} instead"
+    )
+
+
+def test_S16_a_committed_offset_outside_the_log_is_kept_without_a_strategy() -> None:
+    view = cluster()
+    view.commits = {A0: 2, A1: 21}
+    assert CommittedOffsetsInitializer(ResetStrategy.NONE).offsets([A0, A1], view) == {A0: 2, A1: 21}
+
+
+def test_an_offset_behind_an_open_transaction_is_in_the_log() -> None:
+    """Whoever committed it did not wait for the transaction's end; EARLIEST would repeat the whole log."""
+    view = cluster()
+    view.commits, view.unstable = {A1: 25}, {A1: 5}
+    assert CommittedOffsetsInitializer(ResetStrategy.EARLIEST).offsets([A1], view) == {A1: 25}
+    assert SpecificOffsetsInitializer({A1: 24}, ResetStrategy.EARLIEST).offsets([A1], view) == {A1: 24}
+
+
+def test_partitions_without_an_entry_tell_of_the_groups_offset_outside_the_log() -> None:
+    heard: list[tuple[str, str]] = []
+    view = cluster()
+    view.commits = {A0: 2}
+    one = SpecificOffsetsInitializer(
+        {A1: 3}, ResetStrategy.LATEST, warn=lambda reason, text: heard.append((reason, text))
+    )
+    assert one.offsets([A0, A1], view) == {A0: 10, A1: 3}
+    assert [reason for reason, _ in heard] == ["OffsetOutOfRange"]
+
+
+def test_specific_offsets_of_partitions_that_are_not_read_are_told() -> None:
+    heard: list[tuple[str, str]] = []
+    one = SpecificOffsetsInitializer(
+        {A0: 5, TopicPartition("other", 0): 3, TopicPartition("a", 9): 1}, ResetStrategy.EARLIEST,
+        warn=lambda reason, text: heard.append((reason, text)),
+    )  # fmt: skip
+    assert one.offsets([A0], cluster()) == {A0: 5}
+    assert [reason for reason, _ in heard] == ["SpecificOffsetsUnused"]
+    assert "partition a-9, other-0: not read by this job" in heard[0][1]
 
 
 def test_every_startup_mode_has_its_initializer() -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from sparkapp.model.checkpoint import CheckpointDocument
+from sparkapp.model.errors import OffsetsOvertaken, OffsetsWentBackwards
 from sparkapp.model.job import Job, JobSpec, KafkaCluster, Sink, Source, Transform
 from sparkapp.model.partition import TopicPartition
 from sparkapp.model.split import KafkaPartitionSplit
@@ -35,6 +37,9 @@ class Enumerator:
 
     def plan(self) -> tuple[KafkaPartitionSplit, ...]:
         return (KafkaPartitionSplit(PARTITION, 0, self.waiting),)
+
+    def explain(self, error: OffsetsWentBackwards) -> OffsetsWentBackwards:
+        return OffsetsOvertaken(f"explained: {error.message}")
 
 
 class Coordinator:
@@ -96,6 +101,19 @@ def test_a_batch_without_records_is_owed_where_the_watermark_has_moved(
 def test_nothing_is_owed_where_operators_keep_no_state(enumerator: Enumerator) -> None:
     enumerator.waiting = 0
     assert engine_of(replace(OWING, engine_has_state=False), enumerator).latest(5, 0) == 5
+
+
+def test_a_reader_that_did_not_find_its_offsets_is_explained_by_the_source(enumerator: Enumerator) -> None:
+    """Spark carries the error as text; what it means is the enumerator's to say."""
+    engine = engine_of(DOCUMENT, enumerator)
+    ended: Any = SimpleNamespace(
+        isActive=False, exception=lambda: "sparkapp.model.errors.OffsetsWentBackwards: reading in-0 at 0 of 9: gone"
+    )
+    closed: Any = SimpleNamespace(close=lambda: None)
+    engine._query, engine._server = ended, closed
+    with pytest.raises(OffsetsOvertaken, match="explained: reading in-0 at 0 of 9") as caught:
+        engine.await_end()
+    assert not caught.value.fatal
 
 
 def test_a_bounded_job_ends_after_the_batch_that_it_owes(enumerator: Enumerator) -> None:
