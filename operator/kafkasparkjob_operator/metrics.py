@@ -37,6 +37,12 @@ class OperatorMetrics:
             "kafkaspark_operator_api_requests", "Requests to the API server.", ["verb", "code"], registry=self.registry
         )
         self.leader = Gauge("kafkaspark_operator_leader", "1 while this process acts.", registry=self.registry)
+        self.watch_refused = Gauge(
+            "kafkaspark_operator_watch_refused",
+            "1 while the watch of a kind of objects in a namespace is refused; its jobs are not brought forward.",
+            ["resource", "namespace"],
+            registry=self.registry,
+        )
         self.registry.register(JobCollector(cache))
 
     def gauge(self, name: str, documentation: str, read: Callable[[], float]) -> None:

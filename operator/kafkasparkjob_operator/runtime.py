@@ -21,8 +21,9 @@ from kafkasparkjob_operator.metrics import OperatorMetrics
 from kafkasparkjob_operator.reconcile import Reconciler
 from kafkasparkjob_operator.settings import Settings
 from kafkasparkjob_operator.sweep import Sweep
+from kafkasparkjob_operator.watch_boundary import WatchBoundary
 from kafkasparkjob_operator.watch_monitor import WatchMonitor
-from kafkasparkjob_operator.watching import watch_settings
+from kafkasparkjob_operator.watching import WATCHED, watch_settings
 from kafkasparkjob_operator.work_queue import WorkQueue
 
 LOG = logging.getLogger(__name__)
@@ -42,6 +43,7 @@ class _Operator:
         self.cache = Cache()
         self.queue = WorkQueue()
         self.monitor = WatchMonitor()
+        self.boundary = WatchBoundary(WATCHED, settings.watch_namespaces, self._watch_refused)
         self.metrics = OperatorMetrics(self.cache)
         self.cluster = KubeCluster(
             load_configuration(connections=settings.connections),
@@ -78,6 +80,9 @@ class _Operator:
             self.reconciler.forget_looks()
             for key in self.cache.keys:
                 self.queue.add(key)
+
+    def _watch_refused(self, kind: str, namespace: str, refused: bool) -> None:
+        self.metrics.watch_refused.labels(resource=kind, namespace=namespace).set(1 if refused else 0)
 
     async def run(self) -> None:
         watches_up = asyncio.Event()
@@ -118,15 +123,16 @@ class _Operator:
         kopf.on.login(registry=registry)(kopf.login_via_client)
         for register in (register_jobs, register_pods, register_reports):
             register(registry, self.cache, self.queue, self.monitor)
-        await kopf.operator(
-            registry=registry,
-            settings=watch_settings(),
-            standalone=True,
-            clusterwide=not self.settings.watch_namespaces,
-            namespaces=self.settings.watch_namespaces,
-            stop_flag=stop,
-            ready_flag=watches_up,
-        )
+        with self.boundary.around_kopf():
+            await kopf.operator(
+                registry=registry,
+                settings=watch_settings(),
+                standalone=True,
+                clusterwide=not self.settings.watch_namespaces,
+                namespaces=self.settings.watch_namespaces,
+                stop_flag=stop,
+                ready_flag=watches_up,
+            )
 
     @staticmethod
     def _part(name: str, work: Coroutine[Any, Any, None], stop: asyncio.Event) -> asyncio.Task[None]:
