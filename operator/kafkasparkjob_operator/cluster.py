@@ -38,7 +38,7 @@ class ObjectExists(ClusterError):
 
 
 class ObjectRefused(ClusterError):
-    """The API server understood and refused: a quota, a policy, a missing permission, an invalid object."""
+    """The API server understood and refused: a quota, a policy, a webhook, a missing permission, an invalid object."""
 
     reason = "Refused"
 

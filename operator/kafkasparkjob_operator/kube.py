@@ -24,6 +24,10 @@ CONNECT_SECONDS = 1.0
 WRITE_SECONDS = 3.5
 """A write that begins just before leadership is lost is over before another leader begins: the renewal deadline (10 s)
 and this are within the lease (15 s)."""
+POD_SECONDS = 35.0
+"""The creation of a pod asks every webhook, each of which may take 30 s, and the API server gives up after 34 s: its
+answer says which one it was. Should another leader begin meanwhile, it takes the attempt's ConfigMap back, without
+which the pod cannot run."""
 READ_SECONDS = 10.0
 LIST_SECONDS = 30.0
 
@@ -38,8 +42,10 @@ _PATHS = {
     names.KIND: f"/apis/{names.GROUP}/{names.VERSION}/namespaces/{{namespace}}/{names.PLURAL}",
 }
 _ALL_JOBS = f"/apis/{names.GROUP}/{names.VERSION}/{names.PLURAL}"
-_OK, _REDIRECT, _NOT_FOUND, _CONFLICT = 200, 300, 404, 409
+_OK, _REDIRECT, _NOT_FOUND, _CONFLICT, _INTERNAL = 200, 300, 404, 409, 500
 _REFUSALS = frozenset({400, 403, 422})
+_WEBHOOK = "failed calling webhook"
+"""What an answer of status 500 says where a webhook with ``failurePolicy: Fail`` is down; nothing was created then."""
 _MERGE_PATCH = "application/merge-patch+json"
 
 
@@ -99,7 +105,8 @@ class KubeCluster:
 
     async def create(self, manifest: Body) -> Body:
         path = _PATHS[manifest["kind"]].format(namespace=manifest["metadata"]["namespace"])
-        return await self._call("POST", path, body=manifest)
+        seconds = POD_SECONDS if manifest["kind"] == "Pod" else WRITE_SECONDS
+        return await self._call("POST", path, body=manifest, read_seconds=seconds)
 
     async def replace(self, manifest: Body) -> Body:
         meta = manifest["metadata"]
@@ -207,6 +214,6 @@ def _error(method: str, url: str, status: int, answer: Mapping[str, Any]) -> Clu
     if status == _CONFLICT:
         exists = answer.get("reason") == "AlreadyExists"
         return ObjectExists(text, status=status) if exists else ObjectConflict(text, status=status)
-    if status in _REFUSALS:
+    if status in _REFUSALS or (status == _INTERNAL and _WEBHOOK in message):
         return ObjectRefused(message, status=status)
     return ClusterError(text, status=status)
