@@ -41,11 +41,13 @@ _PATHS = {
     "Lease": "/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases",
     names.KIND: f"/apis/{names.GROUP}/{names.VERSION}/namespaces/{{namespace}}/{names.PLURAL}",
 }
+_DISCOVERY = f"/apis/{names.GROUP}/{names.VERSION}"
 _ALL_JOBS = f"/apis/{names.GROUP}/{names.VERSION}/{names.PLURAL}"
 _OK, _REDIRECT, _NOT_FOUND, _CONFLICT, _INTERNAL = 200, 300, 404, 409, 500
 _REFUSALS = frozenset({400, 403, 422})
 _WEBHOOK = "failed calling webhook"
 """What an answer of status 500 says where a webhook with ``failurePolicy: Fail`` is down; nothing was created then."""
+_LONGEST_TEXT = 256
 _MERGE_PATCH = "application/merge-patch+json"
 
 
@@ -79,6 +81,16 @@ class KubeCluster:
     def close(self) -> None:
         self._threads.shutdown(wait=False, cancel_futures=True)
         self._pool.clear()
+
+    async def serves_jobs(self) -> bool:
+        """Whether the CustomResourceDefinition is installed and served."""
+        try:
+            answer = await self._call("GET", _DISCOVERY)
+        except ClusterError as error:
+            if error.status == _NOT_FOUND:
+                return False
+            raise
+        return any(one.get("name") == names.PLURAL for one in answer.get("resources") or ())
 
     async def get_job(self, key: JobKey) -> Body | None:
         return await self.get(names.KIND, key.namespace, key.name)
@@ -197,15 +209,26 @@ class KubeCluster:
                 timeout=urllib3.Timeout(connect=CONNECT_SECONDS, read=seconds),
                 retries=False,
             )
-            answer = json.loads(response.data)
-        except (urllib3.exceptions.HTTPError, OSError, ValueError) as error:
+        except (urllib3.exceptions.HTTPError, OSError) as error:
             msg = f"{method} {url}: no answer: {error}"
             raise ClusterError(msg) from error
-        if not isinstance(answer, dict):
-            answer = {"message": str(answer)}
+        answer = _object(response.data)
         if not _OK <= response.status < _REDIRECT:
-            raise _error(method, url, int(response.status), answer)
+            # What is not even an API's path, and what a proxy refuses, is answered in plain text.
+            text = response.data[:_LONGEST_TEXT].decode(errors="replace").strip()
+            raise _error(method, url, int(response.status), {"message": text} if answer is None else answer)
+        if answer is None:
+            msg = f"{method} {url}: the answer is no JSON object"
+            raise ClusterError(msg)
         return answer
+
+
+def _object(data: bytes) -> dict[str, Any] | None:
+    try:
+        answer = json.loads(data)
+    except ValueError:
+        return None
+    return answer if isinstance(answer, dict) else None
 
 
 def _error(method: str, url: str, status: int, answer: Mapping[str, Any]) -> ClusterError:

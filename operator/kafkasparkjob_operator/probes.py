@@ -26,16 +26,20 @@ def liveness(queue: WorkQueue, monitor: WatchMonitor) -> str:
 
 
 async def serve(
-    port: int, *, queue: WorkQueue, monitor: WatchMonitor, metrics: OperatorMetrics, ready: Callable[[], bool]
+    port: int, *, queue: WorkQueue, monitor: WatchMonitor, metrics: OperatorMetrics, unready: Callable[[], str]
 ) -> web.AppRunner:
-    """Starts the HTTP server; the caller cleans the runner up."""
+    """Starts the HTTP server; the caller cleans the runner up.
+
+    :param unready: what is still lacking; empty when the process is ready.
+    """
 
     async def healthz(_: web.Request) -> web.Response:
         fault = liveness(queue, monitor)
         return web.Response(text=fault or "ok", status=500 if fault else 200)
 
     async def readyz(_: web.Request) -> web.Response:
-        return web.Response(text="ok") if ready() else web.Response(text="the watches are not up yet", status=503)
+        lacking = unready()
+        return web.Response(text=lacking or "ok", status=503 if lacking else 200)
 
     async def render(_: web.Request) -> web.Response:
         return web.Response(body=metrics.render(), headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"})

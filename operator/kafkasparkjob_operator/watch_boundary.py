@@ -39,6 +39,21 @@ class WatchBoundary:
         self._namespaces = namespaces
         self._refused = refused
         self._faults: dict[tuple[str, str], str] = {}
+        self._listed: set[tuple[str, str]] = set()
+
+    def unready(self) -> str:
+        """What the watches still lack; empty when each was answered, and of each kind one has been listed.
+
+        A namespace that is refused keeps nobody from being ready: the others need the operator. Called by the probe.
+        """
+        for kind in self._kinds:
+            places = [(kind, namespace) for namespace in self._namespaces or ("",)]
+            for place in places:
+                if place not in self._faults:
+                    return f"{_named(place)}: not listed yet"
+            if not self._listed.intersection(places):
+                return f"{_named(places[0])}: the watch is refused: {self._faults[places[0]]}"
+        return ""
 
     @contextlib.contextmanager
     def around_kopf(self) -> Iterator[None]:
@@ -77,6 +92,7 @@ class WatchBoundary:
             LOG.info("%s: watched again", _named(place))
             self._refused(*place, False)
         self._faults[place] = ""
+        self._listed.add(place)
 
     def _is_refused(self, place: tuple[str, str], message: str, pause: float) -> None:
         former = self._faults.get(place)

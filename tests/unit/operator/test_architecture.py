@@ -23,6 +23,7 @@ IMPURE = {
     "work_queue",
     "__main__",
     "cluster",
+    "definition",
 }
 MAX_LINES = 300
 

@@ -126,6 +126,32 @@ async def test_a_watch_that_is_refused_later_is_begun_anew(
     assert await waiting is watching.Bookmark.LISTED
 
 
+async def test_ready_is_who_has_listed_everything_that_lets_it_in(boundary: WatchBoundary, server: Server) -> None:
+    assert "not listed yet" in boundary.unready()
+    streams = [await listed(kind, "team-a") for kind in KINDS]
+    assert boundary.unready() == "kafkasparkjobs in namespace team-b: not listed yet"
+    server.refused["team-b"] = forbidden()
+    tries = [asyncio.ensure_future(anext(watch(kind, "team-b"))) for kind in KINDS]
+    await some_turns()
+    assert boundary.unready() == ""
+    server.refuse("team-a", forbidden())
+    tries += [asyncio.ensure_future(anext(stream)) for stream in streams]
+    await some_turns()
+    assert boundary.unready() == ""  # it knows what it knew; the metric tells
+    for one in tries:
+        one.cancel()
+
+
+async def test_who_is_let_in_nowhere_is_not_ready(boundary: WatchBoundary, server: Server) -> None:
+    server.refused = {"team-a": forbidden(), "team-b": forbidden()}
+    places = [(kind, namespace) for kind in KINDS for namespace in server.refused]
+    tries = [asyncio.ensure_future(anext(watch(kind, namespace))) for kind, namespace in places]
+    await some_turns()
+    assert "refused: forbidden: not you" in boundary.unready()
+    for one in tries:
+        one.cancel()
+
+
 async def test_an_error_of_ours_is_not_hidden(boundary: WatchBoundary, server: Server) -> None:
     server.refused["team-b"] = ZeroDivisionError()
     with pytest.raises(ZeroDivisionError):
