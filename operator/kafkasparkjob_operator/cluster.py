@@ -43,6 +43,12 @@ class ObjectRefused(ClusterError):
     reason = "Refused"
 
 
+class NotLeading(ClusterError):
+    """Leadership was lost: nothing more may be written."""
+
+    reason = "NotLeading"
+
+
 class Cluster(Protocol):
     """Every call is one request with a deadline.
 

@@ -6,7 +6,15 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from kafkasparkjob_operator.cluster import Body, Cluster, ClusterError, ObjectConflict, ObjectExists, ObjectRefused
+from kafkasparkjob_operator.cluster import (
+    Body,
+    Cluster,
+    ClusterError,
+    NotLeading,
+    ObjectConflict,
+    ObjectExists,
+    ObjectRefused,
+)
 from kafkasparkjob_operator.identity import JobIdentity, owned_by_former_job, owner_uid
 from kafkasparkjob_operator.plan import (
     CreateState,
@@ -27,12 +35,6 @@ from kafkasparkjob_operator.resources.driver_pod import driver_pod
 from sparkapp.model import names
 
 _MANAGED_BY = "app.kubernetes.io/managed-by"
-
-
-class NotLeading(ClusterError):
-    """Leadership was lost: nothing more may be written."""
-
-    reason = "NotLeading"
 
 
 class FormerObjectInTheWay(ClusterError):

@@ -16,14 +16,15 @@ from urllib.parse import urlencode
 import kubernetes
 import urllib3
 
-from kafkasparkjob_operator.cluster import Body, ClusterError, ObjectConflict, ObjectExists, ObjectRefused
+from kafkasparkjob_operator.cluster import Body, ClusterError, NotLeading, ObjectConflict, ObjectExists, ObjectRefused
 from kafkasparkjob_operator.identity import ROLE_CHECKPOINTS, JobKey
 from sparkapp.model import names
 
 CONNECT_SECONDS = 1.0
 WRITE_SECONDS = 3.5
-"""A write that begins just before leadership is lost is over before another leader begins: the renewal deadline (10 s)
-and this are within the lease (15 s)."""
+"""A write that begins just before leadership is lost is over before another leader begins: the renewal deadline (10 s),
+the connection and this are within the lease (15 s). Leadership is asked for when the write has its thread, so that the
+wait for one does not count."""
 POD_SECONDS = 35.0
 """The creation of a pod asks every webhook, each of which may take 30 s, and the API server gives up after 34 s: its
 answer says which one it was. Should another leader begin meanwhile, it takes the attempt's ConfigMap back, without
@@ -47,6 +48,7 @@ _OK, _REDIRECT, _NOT_FOUND, _CONFLICT, _INTERNAL = 200, 300, 404, 409, 500
 _REFUSALS = frozenset({400, 403, 422})
 _WEBHOOK = "failed calling webhook"
 """What an answer of status 500 says where a webhook with ``failurePolicy: Fail`` is down; nothing was created then."""
+_NOT_SENT = -1
 _LONGEST_TEXT = 256
 _MERGE_PATCH = "application/merge-patch+json"
 
@@ -70,13 +72,22 @@ class KubeCluster:
     """:class:`~kafkasparkjob_operator.cluster.Cluster` over HTTP; blocking calls run in threads of their own.
 
     :param observe: told verb and status of every request, for the metrics.
+    :param may_act: asked right before every write is sent, in its thread.
     """
 
-    def __init__(self, configuration: Any, *, connections: int, observe: Callable[[str, int], None]) -> None:
+    def __init__(
+        self,
+        configuration: Any,
+        *,
+        connections: int,
+        observe: Callable[[str, int], None],
+        may_act: Callable[[], bool] = lambda: True,
+    ) -> None:
         self._configuration = configuration
         self._pool = kubernetes.client.rest.RESTClientObject(configuration).pool_manager
         self._threads = ThreadPoolExecutor(connections, thread_name_prefix="kubernetes")
         self._observe = observe
+        self._may_act = may_act
 
     def close(self) -> None:
         self._threads.shutdown(wait=False, cancel_futures=True)
@@ -182,6 +193,9 @@ class KubeCluster:
         seconds = read_seconds or (READ_SECONDS if method == "GET" else WRITE_SECONDS)
 
         def request() -> dict[str, Any]:
+            if method != "GET" and not self._may_act():
+                msg = f"{method} {url}: not sent, another process leads"
+                raise NotLeading(msg)
             return self._request(method, url, body, content_type, seconds)
 
         status = 0
@@ -189,11 +203,15 @@ class KubeCluster:
             answer = await asyncio.get_running_loop().run_in_executor(self._threads, request)
             status = 200
             return answer
+        except NotLeading:
+            status = _NOT_SENT
+            raise
         except ClusterError as error:
             status = error.status
             raise
         finally:
-            self._observe(verb or method, status)
+            if status != _NOT_SENT:
+                self._observe(verb or method, status)
 
     def _request(self, method: str, url: str, body: Body | None, content_type: str, seconds: float) -> dict[str, Any]:
         headers = {"Accept": "application/json", "Content-Type": content_type, "User-Agent": names.MANAGED_BY}

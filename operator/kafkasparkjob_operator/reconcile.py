@@ -11,9 +11,16 @@ from typing import Any
 
 from kafkasparkjob_operator import clock
 from kafkasparkjob_operator.cache import Cache
-from kafkasparkjob_operator.cluster import Cluster, ClusterError, ObjectConflict, ObjectExists, ObjectRefused
+from kafkasparkjob_operator.cluster import (
+    Cluster,
+    ClusterError,
+    NotLeading,
+    ObjectConflict,
+    ObjectExists,
+    ObjectRefused,
+)
 from kafkasparkjob_operator.events import JobEvent, event_manifest
-from kafkasparkjob_operator.execute import Executor, FormerObjectInTheWay, NotLeading
+from kafkasparkjob_operator.execute import Executor, FormerObjectInTheWay
 from kafkasparkjob_operator.identity import JobKey
 from kafkasparkjob_operator.merge_patch import merge_patch
 from kafkasparkjob_operator.metrics import OperatorMetrics

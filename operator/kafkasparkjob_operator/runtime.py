@@ -51,11 +51,16 @@ class _Operator:
             load_configuration(connections=settings.connections),
             connections=settings.connections,
             observe=self.metrics.observe_request,
+            may_act=lambda: self.leadership.leading,
+        )
+        # With a thread and a connection of its own: a renewal must not wait behind the jobs' requests.
+        self.lease_cluster = KubeCluster(
+            load_configuration(connections=1), connections=1, observe=self.metrics.observe_request
         )
         self.leadership: Leadership | AlwaysLeading
         if settings.leader_election:
             self.leadership = Leadership(
-                self.cluster, namespace=settings.namespace, name=settings.lease_name, identity=settings.identity,
+                self.lease_cluster, namespace=settings.namespace, name=settings.lease_name, identity=settings.identity,
                 changed=self._leadership_changed,
             )  # fmt: skip
         else:
@@ -115,6 +120,7 @@ class _Operator:
             await self.leadership.release()
             await http.cleanup()
             self.cluster.close()
+            self.lease_cluster.close()
         for fault in ended:
             if isinstance(fault, Exception):
                 raise fault
