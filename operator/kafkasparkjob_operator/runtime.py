@@ -46,7 +46,7 @@ class _Operator:
         self.queue = WorkQueue()
         self.monitor = WatchMonitor()
         self.boundary = WatchBoundary(WATCHED, settings.watch_namespaces, self._watch_refused)
-        self.metrics = OperatorMetrics(self.cache)
+        self.metrics = OperatorMetrics(self.cache, tells_of_jobs=lambda: self.leadership.leading)
         self.cluster = KubeCluster(
             load_configuration(connections=settings.connections),
             connections=settings.connections,
