@@ -67,6 +67,23 @@ async def test_a_start_that_worked_ends_the_row(bench: OperatorBench) -> None:
     assert "StartFailed" not in bench.kubernetes.events(warning=True)
 
 
+async def test_a_binding_waits_for_its_role(bench: OperatorBench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the API server does, for who may not bind whatever he likes: one that comes first is answered with 404."""
+    create = bench.kubernetes.create
+
+    async def strict(manifest: Mapping[str, Any]) -> dict[str, Any]:
+        if (
+            manifest["kind"] == "RoleBinding"
+            and ("Role", KEY.namespace, "orders-driver") not in bench.kubernetes.objects
+        ):
+            raise ClusterError('roles "orders-driver" not found', status=404)
+        return await create(manifest)
+
+    monkeypatch.setattr(bench.kubernetes, "create", strict)
+    await bench.look()
+    assert bench.drivers == ["orders-1-driver"]
+
+
 async def test_a_job_that_runs_is_not_called_down_for_its_successor(bench: OperatorBench) -> None:
     bench.kubernetes.edit_job(KEY, restartPolicy={"successor": "BeforeStop"})
     await bench.run(1)
