@@ -6,9 +6,12 @@ import asyncio
 import logging
 import sys
 
+from kafkasparkjob_operator.definition import DefinitionMissing
 from kafkasparkjob_operator.runtime import run
 from kafkasparkjob_operator.settings import settings_from_environment
 from sparkapp.model.errors import KafkaSparkJobError
+
+LOG = logging.getLogger(__name__)
 
 
 def main() -> int:
@@ -22,7 +25,11 @@ def main() -> int:
     # Kopf only watches here; its account of every event is of no use.
     for name in ("kopf", "urllib3", "aiohttp"):
         logging.getLogger(name).setLevel(logging.WARNING)
-    asyncio.run(run(settings))
+    try:
+        asyncio.run(run(settings))
+    except DefinitionMissing as error:
+        LOG.error("%s: %s; %s", error.reason, error.message, error.remedy)
+        return 1
     return 0
 
 

@@ -38,9 +38,15 @@ class ObjectExists(ClusterError):
 
 
 class ObjectRefused(ClusterError):
-    """The API server understood and refused: a quota, a policy, a missing permission, an invalid object."""
+    """The API server understood and refused: a quota, a policy, a webhook, a missing permission, an invalid object."""
 
     reason = "Refused"
+
+
+class NotLeading(ClusterError):
+    """Leadership was lost: nothing more may be written."""
+
+    reason = "NotLeading"
 
 
 class Cluster(Protocol):

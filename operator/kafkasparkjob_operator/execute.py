@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from kafkasparkjob_operator.cluster import Body, Cluster, ClusterError, ObjectConflict, ObjectExists, ObjectRefused
+from kafkasparkjob_operator.cluster import (
+    Body,
+    Cluster,
+    ClusterError,
+    NotLeading,
+    ObjectConflict,
+    ObjectExists,
+    ObjectRefused,
+)
 from kafkasparkjob_operator.identity import JobIdentity, owned_by_former_job, owner_uid
 from kafkasparkjob_operator.plan import (
     CreateState,
@@ -27,12 +35,6 @@ from kafkasparkjob_operator.resources.driver_pod import driver_pod
 from sparkapp.model import names
 
 _MANAGED_BY = "app.kubernetes.io/managed-by"
-
-
-class NotLeading(ClusterError):
-    """Leadership was lost: nothing more may be written."""
-
-    reason = "NotLeading"
 
 
 class FormerObjectInTheWay(ClusterError):
@@ -73,11 +75,13 @@ class Executor:
         :raises ObjectRefused: Kubernetes does not allow one of the objects; nothing of the attempt is left.
         :raises FormerObjectInTheWay: wait and try again.
         """
+        # A binding is refused while its Role is not there: the operator may grant only what it can look up.
         needed = (
-            service_account(job), role(job), role_binding(job), checkpoints_config_map(job), report_config_map(job),
+            (service_account(job),), (role(job), role_binding(job)), (checkpoints_config_map(job),),
+            (report_config_map(job),),
         )  # fmt: skip
         # All of them come to an end before anything else is done about the job, whatever one of them meets.
-        for outcome in await asyncio.gather(*(self._ensure(one, job) for one in needed), return_exceptions=True):
+        for outcome in await asyncio.gather(*(self._ensure_all(one, job) for one in needed), return_exceptions=True):
             if isinstance(outcome, BaseException):
                 raise outcome
         record = await self.guard().create(
@@ -110,6 +114,11 @@ class Executor:
 
     async def delete_record(self, action: DeleteAttemptRecord | WithdrawClaim, job: JobIdentity) -> None:
         await self.guard().delete("ConfigMap", job.namespace, names.attempt_config_map(job.name, action.attempt))
+
+    async def _ensure_all(self, manifests: Iterable[Mapping[str, Any]], job: JobIdentity) -> None:
+        """One after the other."""
+        for manifest in manifests:
+            await self._ensure(manifest, job)
 
     async def _ensure(self, manifest: Mapping[str, Any], job: JobIdentity) -> None:
         """Creates the object, or brings the existing one to what it should be."""

@@ -16,14 +16,19 @@ from urllib.parse import urlencode
 import kubernetes
 import urllib3
 
-from kafkasparkjob_operator.cluster import Body, ClusterError, ObjectConflict, ObjectExists, ObjectRefused
+from kafkasparkjob_operator.cluster import Body, ClusterError, NotLeading, ObjectConflict, ObjectExists, ObjectRefused
 from kafkasparkjob_operator.identity import ROLE_CHECKPOINTS, JobKey
 from sparkapp.model import names
 
 CONNECT_SECONDS = 1.0
 WRITE_SECONDS = 3.5
-"""A write that begins just before leadership is lost is over before another leader begins: the renewal deadline (10 s)
-and this are within the lease (15 s)."""
+"""A write that begins just before leadership is lost is over before another leader begins: the renewal deadline (10 s),
+the connection and this are within the lease (15 s). Leadership is asked for when the write has its thread, so that the
+wait for one does not count."""
+POD_SECONDS = 35.0
+"""The creation of a pod asks every webhook, each of which may take 30 s, and the API server gives up after 34 s: its
+answer says which one it was. Should another leader begin meanwhile, it takes the attempt's ConfigMap back, without
+which the pod cannot run."""
 READ_SECONDS = 10.0
 LIST_SECONDS = 30.0
 
@@ -37,9 +42,14 @@ _PATHS = {
     "Lease": "/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases",
     names.KIND: f"/apis/{names.GROUP}/{names.VERSION}/namespaces/{{namespace}}/{names.PLURAL}",
 }
+_DISCOVERY = f"/apis/{names.GROUP}/{names.VERSION}"
 _ALL_JOBS = f"/apis/{names.GROUP}/{names.VERSION}/{names.PLURAL}"
-_OK, _REDIRECT, _NOT_FOUND, _CONFLICT = 200, 300, 404, 409
+_OK, _REDIRECT, _NOT_FOUND, _CONFLICT, _INTERNAL = 200, 300, 404, 409, 500
 _REFUSALS = frozenset({400, 403, 422})
+_WEBHOOK = "failed calling webhook"
+"""What an answer of status 500 says where a webhook with ``failurePolicy: Fail`` is down; nothing was created then."""
+_NOT_SENT = -1
+_LONGEST_TEXT = 256
 _MERGE_PATCH = "application/merge-patch+json"
 
 
@@ -62,17 +72,36 @@ class KubeCluster:
     """:class:`~kafkasparkjob_operator.cluster.Cluster` over HTTP; blocking calls run in threads of their own.
 
     :param observe: told verb and status of every request, for the metrics.
+    :param may_act: asked right before every write is sent, in its thread.
     """
 
-    def __init__(self, configuration: Any, *, connections: int, observe: Callable[[str, int], None]) -> None:
+    def __init__(
+        self,
+        configuration: Any,
+        *,
+        connections: int,
+        observe: Callable[[str, int], None],
+        may_act: Callable[[], bool] = lambda: True,
+    ) -> None:
         self._configuration = configuration
         self._pool = kubernetes.client.rest.RESTClientObject(configuration).pool_manager
         self._threads = ThreadPoolExecutor(connections, thread_name_prefix="kubernetes")
         self._observe = observe
+        self._may_act = may_act
 
     def close(self) -> None:
         self._threads.shutdown(wait=False, cancel_futures=True)
         self._pool.clear()
+
+    async def serves_jobs(self) -> bool:
+        """Whether the CustomResourceDefinition is installed and served."""
+        try:
+            answer = await self._call("GET", _DISCOVERY)
+        except ClusterError as error:
+            if error.status == _NOT_FOUND:
+                return False
+            raise
+        return any(one.get("name") == names.PLURAL for one in answer.get("resources") or ())
 
     async def get_job(self, key: JobKey) -> Body | None:
         return await self.get(names.KIND, key.namespace, key.name)
@@ -99,7 +128,8 @@ class KubeCluster:
 
     async def create(self, manifest: Body) -> Body:
         path = _PATHS[manifest["kind"]].format(namespace=manifest["metadata"]["namespace"])
-        return await self._call("POST", path, body=manifest)
+        seconds = POD_SECONDS if manifest["kind"] == "Pod" else WRITE_SECONDS
+        return await self._call("POST", path, body=manifest, read_seconds=seconds)
 
     async def replace(self, manifest: Body) -> Body:
         meta = manifest["metadata"]
@@ -163,6 +193,9 @@ class KubeCluster:
         seconds = read_seconds or (READ_SECONDS if method == "GET" else WRITE_SECONDS)
 
         def request() -> dict[str, Any]:
+            if method != "GET" and not self._may_act():
+                msg = f"{method} {url}: not sent, another process leads"
+                raise NotLeading(msg)
             return self._request(method, url, body, content_type, seconds)
 
         status = 0
@@ -170,11 +203,15 @@ class KubeCluster:
             answer = await asyncio.get_running_loop().run_in_executor(self._threads, request)
             status = 200
             return answer
+        except NotLeading:
+            status = _NOT_SENT
+            raise
         except ClusterError as error:
             status = error.status
             raise
         finally:
-            self._observe(verb or method, status)
+            if status != _NOT_SENT:
+                self._observe(verb or method, status)
 
     def _request(self, method: str, url: str, body: Body | None, content_type: str, seconds: float) -> dict[str, Any]:
         headers = {"Accept": "application/json", "Content-Type": content_type, "User-Agent": names.MANAGED_BY}
@@ -190,15 +227,26 @@ class KubeCluster:
                 timeout=urllib3.Timeout(connect=CONNECT_SECONDS, read=seconds),
                 retries=False,
             )
-            answer = json.loads(response.data)
-        except (urllib3.exceptions.HTTPError, OSError, ValueError) as error:
+        except (urllib3.exceptions.HTTPError, OSError) as error:
             msg = f"{method} {url}: no answer: {error}"
             raise ClusterError(msg) from error
-        if not isinstance(answer, dict):
-            answer = {"message": str(answer)}
+        answer = _object(response.data)
         if not _OK <= response.status < _REDIRECT:
-            raise _error(method, url, int(response.status), answer)
+            # What is not even an API's path, and what a proxy refuses, is answered in plain text.
+            text = response.data[:_LONGEST_TEXT].decode(errors="replace").strip()
+            raise _error(method, url, int(response.status), {"message": text} if answer is None else answer)
+        if answer is None:
+            msg = f"{method} {url}: the answer is no JSON object"
+            raise ClusterError(msg)
         return answer
+
+
+def _object(data: bytes) -> dict[str, Any] | None:
+    try:
+        answer = json.loads(data)
+    except ValueError:
+        return None
+    return answer if isinstance(answer, dict) else None
 
 
 def _error(method: str, url: str, status: int, answer: Mapping[str, Any]) -> ClusterError:
@@ -207,6 +255,6 @@ def _error(method: str, url: str, status: int, answer: Mapping[str, Any]) -> Clu
     if status == _CONFLICT:
         exists = answer.get("reason") == "AlreadyExists"
         return ObjectExists(text, status=status) if exists else ObjectConflict(text, status=status)
-    if status in _REFUSALS:
+    if status in _REFUSALS or (status == _INTERNAL and _WEBHOOK in message):
         return ObjectRefused(message, status=status)
     return ClusterError(text, status=status)

@@ -21,7 +21,7 @@ LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timing:
-    """Seconds. ``renew_deadline`` and the longest request must end within ``lease``."""
+    """Seconds. ``renew_deadline`` and the longest write, but for a pod's creation, must end within ``lease``."""
 
     lease: float = 15.0
     renew_deadline: float = 10.0

@@ -15,9 +15,12 @@ from kafkasparkjob_operator.status import JobState
 
 
 class OperatorMetrics:
-    """Counts what the operator does. One registry an instance, so that tests do not share any."""
+    """Counts what the operator does. One registry an instance, so that tests do not share any.
 
-    def __init__(self, cache: Cache) -> None:
+    :param tells_of_jobs: whether this process has the jobs' series: of several, the one that acts.
+    """
+
+    def __init__(self, cache: Cache, *, tells_of_jobs: Callable[[], bool] = lambda: True) -> None:
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
         self.reconcile_seconds = Histogram(
@@ -37,7 +40,13 @@ class OperatorMetrics:
             "kafkaspark_operator_api_requests", "Requests to the API server.", ["verb", "code"], registry=self.registry
         )
         self.leader = Gauge("kafkaspark_operator_leader", "1 while this process acts.", registry=self.registry)
-        self.registry.register(JobCollector(cache))
+        self.watch_refused = Gauge(
+            "kafkaspark_operator_watch_refused",
+            "1 while the watch of a kind of objects in a namespace is refused; its jobs are not brought forward.",
+            ["resource", "namespace"],
+            registry=self.registry,
+        )
+        self.registry.register(JobCollector(cache, tells_of_jobs))
 
     def gauge(self, name: str, documentation: str, read: Callable[[], float]) -> None:
         """Adds a gauge that is read when it is scraped."""
@@ -76,10 +85,15 @@ _NUMBERS: tuple[tuple[str, str, tuple[str, str]], ...] = (
 
 
 class JobCollector(Collector):
-    """Reads the cache when scraped: a deleted job leaves no series behind."""
+    """Reads the cache when scraped: a deleted job leaves no series behind.
 
-    def __init__(self, cache: Cache) -> None:
+    Only where the process acts: those that stand by would have every series once more, and sums over jobs would be
+    multiples.
+    """
+
+    def __init__(self, cache: Cache, tells_of_jobs: Callable[[], bool]) -> None:
         self._cache = cache
+        self._tells_of_jobs = tells_of_jobs
 
     def describe(self) -> Iterator[Metric]:
         """Nothing up front; the families are known at the scrape."""
@@ -96,7 +110,7 @@ class JobCollector(Collector):
         duration = GaugeMetricFamily(
             "kafkaspark_job_checkpoint_duration_seconds", "How long the last checkpoint took.", labels=labels
         )
-        for key in self._cache.keys:
+        for key in self._cache.keys if self._tells_of_jobs() else ():
             job = self._cache.job(key)
             if job is None:
                 continue

@@ -11,9 +11,16 @@ from typing import Any
 
 from kafkasparkjob_operator import clock
 from kafkasparkjob_operator.cache import Cache
-from kafkasparkjob_operator.cluster import Cluster, ClusterError, ObjectConflict, ObjectExists, ObjectRefused
+from kafkasparkjob_operator.cluster import (
+    Cluster,
+    ClusterError,
+    NotLeading,
+    ObjectConflict,
+    ObjectExists,
+    ObjectRefused,
+)
 from kafkasparkjob_operator.events import JobEvent, Published, event_manifest
-from kafkasparkjob_operator.execute import Executor, FormerObjectInTheWay, NotLeading
+from kafkasparkjob_operator.execute import Executor, FormerObjectInTheWay
 from kafkasparkjob_operator.identity import JobKey
 from kafkasparkjob_operator.merge_patch import merge_patch
 from kafkasparkjob_operator.metrics import OperatorMetrics
@@ -29,7 +36,7 @@ from kafkasparkjob_operator.plan import (
     WithdrawClaim,
 )
 from kafkasparkjob_operator.pod_view import pod_view
-from kafkasparkjob_operator.refusals import refused_start, refused_successor
+from kafkasparkjob_operator.refusals import failed_start, refused_start, refused_successor
 from kafkasparkjob_operator.watch_monitor import WatchMonitor
 from kafkasparkjob_operator.work_queue import WorkQueue
 from sparkapp.model import names
@@ -38,6 +45,8 @@ LOG = logging.getLogger(__name__)
 
 NUMBERS = ("checkpoint", "source", "sink", "transactions")
 """Sections of the status that change with every checkpoint; alone they are written with a pause in between."""
+FAILURES_UNTOLD = 1
+"""Requests for a start that fail in a row, a quorum lost for a moment, before the job's resource tells of them."""
 
 
 class Reconciler:
@@ -75,6 +84,7 @@ class Reconciler:
         self._published = Published()
         self._looked_at: dict[JobKey, float] = {}
         self._written_at: dict[JobKey, float] = {}
+        self._failed_starts: dict[JobKey, int] = {}
 
     def forget_looks(self) -> None:
         """Leadership has just been gained: whatever was known may be old."""
@@ -178,28 +188,48 @@ class Reconciler:
     async def _create(self, observation: Observation, the_plan: Plan) -> Mapping[str, Any]:
         """Carries out what creates, and what must be done before; the status that follows."""
         job = observation.job
-        status = dict(the_plan.status or {})
         try:
-            for action in the_plan.actions:
-                if isinstance(action, CreateState):
-                    await self._executor.create_state(action, job.identity)
-                elif isinstance(action, WithdrawClaim):
-                    await self._executor.delete_record(action, job.identity)
-                elif isinstance(action, GiveTurn):
-                    await self._executor.give_turn(action, job.identity)
-                elif isinstance(action, StartAttempt) and action.awaits_turn:
-                    status = await self._start_successor(job, action, status)
-                elif isinstance(action, StartAttempt):
-                    pod = await self._executor.start(action, job.identity)
-                    status["attempt"] = {**status["attempt"], "driverPodUID": pod["metadata"]["uid"]}
-                    if job.created is not None and not job.status.get("attempt"):
-                        self._metrics.start_seconds.observe((self._now() - job.created).total_seconds())
+            return await self._carry_out(job, the_plan)
         except ObjectRefused as error:
             refused_status, event = refused_start(job, error.message, self._now())
             await self._publish(job, (event,))
             await self._write(job.identity.key, job, refused_status)
             raise
+        except (ObjectConflict, ObjectExists, FormerObjectInTheWay, NotLeading):
+            raise
+        except ClusterError as error:
+            if any(isinstance(one, StartAttempt | GiveTurn) and not _beside(one) for one in the_plan.actions):
+                await self._start_failed(job, error)
+            raise
+
+    async def _carry_out(self, job: JobResource, the_plan: Plan) -> Mapping[str, Any]:
+        status = dict(the_plan.status or {})
+        for action in the_plan.actions:
+            if isinstance(action, CreateState):
+                await self._executor.create_state(action, job.identity)
+            elif isinstance(action, WithdrawClaim):
+                await self._executor.delete_record(action, job.identity)
+            elif isinstance(action, GiveTurn):
+                await self._executor.give_turn(action, job.identity)
+            elif isinstance(action, StartAttempt) and action.awaits_turn:
+                status = await self._start_successor(job, action, status)
+            elif isinstance(action, StartAttempt):
+                pod = await self._executor.start(action, job.identity)
+                self._failed_starts.pop(job.identity.key, None)
+                status["attempt"] = {**status["attempt"], "driverPodUID": pod["metadata"]["uid"]}
+                if job.created is not None and not job.status.get("attempt"):
+                    self._metrics.start_seconds.observe((self._now() - job.created).total_seconds())
         return status
+
+    async def _start_failed(self, job: JobResource, error: ClusterError) -> None:
+        """Counted until an attempt starts: a look that only waits for the outcome of the last try ends nothing."""
+        key = job.identity.key
+        self._failed_starts[key] = self._failed_starts.get(key, 0) + 1
+        if self._failed_starts[key] <= FAILURES_UNTOLD:
+            return
+        status, event = failed_start(job, error.message, self._now())
+        await self._write(key, job, status)
+        await self._publish(job, (event,))
 
     async def _start_successor(
         self, job: JobResource, action: StartAttempt, status: Mapping[str, Any]
@@ -250,6 +280,12 @@ class Reconciler:
         self._looked_at.pop(key, None)
         self._written_at.pop(key, None)
         self._published.forget(key)
+        self._failed_starts.pop(key, None)
         self._cache.forget(key)
         self._monitor.forget(key)
         self._queue.forget(key)
+
+
+def _beside(action: StartAttempt | GiveTurn) -> bool:
+    """True where another attempt runs meanwhile, whatever becomes of this one."""
+    return isinstance(action, StartAttempt) and action.awaits_turn

@@ -14,14 +14,27 @@ from kafkasparkjob_operator.successor import REFUSED
 
 
 def refused_start(job: JobResource, message: str, now: datetime) -> tuple[dict[str, Any], JobEvent]:
-    """Status and event for an attempt that Kubernetes refused: a quota, a policy, a missing permission."""
+    """Status and event for an attempt that Kubernetes refused: a quota, a policy, a webhook, a missing permission."""
     reason = "QuotaExceeded" if "exceeded quota" in message else "StartRefused"
+    return _not_started(job, reason, f"Kubernetes refused what the next attempt needs: {message}", now)
+
+
+def failed_start(job: JobResource, message: str, now: datetime) -> tuple[dict[str, Any], JobEvent]:
+    """Status and event for an attempt for which Kubernetes failed to do what it was asked, and not for the first time.
+
+    Called by the reconciler, which goes on trying: what is wrong is not the job.
+    """
+    text = f"Kubernetes fails to make what the next attempt needs, it is asked again and again: {message}"
+    return _not_started(job, "StartFailed", text, now)
+
+
+def _not_started(job: JobResource, reason: str, text: str, now: datetime) -> tuple[dict[str, Any], JobEvent]:
     draft = StatusDraft(job, now)
     state = JobState.RESTARTING if draft.section("attempt").get("id") else JobState.PENDING
-    draft.set_state(state, reason=reason, message=f"Kubernetes refused what the next attempt needs: {message}")
+    draft.set_state(state, reason=reason, message=text)
     attempt = draft.section("attempt").get("id", 0)
     return draft.finish(), JobEvent(
-        occurrence=f"refused/{job.generation}/{attempt}", reason=reason, message=message, warning=True
+        occurrence=f"refused/{job.generation}/{attempt}", reason=reason, message=text, warning=True
     )
 
 

@@ -12,6 +12,7 @@ import kopf
 
 from kafkasparkjob_operator import probes
 from kafkasparkjob_operator.cache import Cache
+from kafkasparkjob_operator.definition import await_definition
 from kafkasparkjob_operator.handlers.jobs import register_jobs
 from kafkasparkjob_operator.handlers.pods import register_pods
 from kafkasparkjob_operator.handlers.reports import register_reports
@@ -21,8 +22,9 @@ from kafkasparkjob_operator.metrics import OperatorMetrics
 from kafkasparkjob_operator.reconcile import Reconciler
 from kafkasparkjob_operator.settings import Settings
 from kafkasparkjob_operator.sweep import Sweep
+from kafkasparkjob_operator.watch_boundary import WatchBoundary
 from kafkasparkjob_operator.watch_monitor import WatchMonitor
-from kafkasparkjob_operator.watching import watch_settings
+from kafkasparkjob_operator.watching import WATCHED, watch_settings
 from kafkasparkjob_operator.work_queue import WorkQueue
 
 LOG = logging.getLogger(__name__)
@@ -31,6 +33,7 @@ LOG = logging.getLogger(__name__)
 async def run(settings: Settings) -> None:
     """Runs until SIGTERM or SIGINT; standing by keeps the watches warm, so that a take-over is quick.
 
+    :raises DefinitionMissing: the resource's definition is not installed.
     :raises Exception: what ended a part that should have run on; the process ends with it and is started anew.
     """
     await _Operator(settings).run()
@@ -42,16 +45,22 @@ class _Operator:
         self.cache = Cache()
         self.queue = WorkQueue()
         self.monitor = WatchMonitor()
-        self.metrics = OperatorMetrics(self.cache)
+        self.boundary = WatchBoundary(WATCHED, settings.watch_namespaces, self._watch_refused)
+        self.metrics = OperatorMetrics(self.cache, tells_of_jobs=lambda: self.leadership.leading)
         self.cluster = KubeCluster(
             load_configuration(connections=settings.connections),
             connections=settings.connections,
             observe=self.metrics.observe_request,
+            may_act=lambda: self.leadership.leading,
+        )
+        # With a thread and a connection of its own: a renewal must not wait behind the jobs' requests.
+        self.lease_cluster = KubeCluster(
+            load_configuration(connections=1), connections=1, observe=self.metrics.observe_request
         )
         self.leadership: Leadership | AlwaysLeading
         if settings.leader_election:
             self.leadership = Leadership(
-                self.cluster, namespace=settings.namespace, name=settings.lease_name, identity=settings.identity,
+                self.lease_cluster, namespace=settings.namespace, name=settings.lease_name, identity=settings.identity,
                 changed=self._leadership_changed,
             )  # fmt: skip
         else:
@@ -79,12 +88,15 @@ class _Operator:
             for key in self.cache.keys:
                 self.queue.add(key)
 
+    def _watch_refused(self, kind: str, namespace: str, refused: bool) -> None:
+        self.metrics.watch_refused.labels(resource=kind, namespace=namespace).set(1 if refused else 0)
+
     async def run(self) -> None:
-        watches_up = asyncio.Event()
+        kopf_runs = asyncio.Event()
         stop = asyncio.Event()
         http = await probes.serve(
             self.settings.http_port, queue=self.queue, monitor=self.monitor, metrics=self.metrics,
-            ready=watches_up.is_set,
+            unready=self.boundary.unready,
         )  # fmt: skip
         # Made before kopf's: it cancels whatever was begun after it, and the last writes must be ours to end.
         parts = [self._part("leadership", self.leadership.run(), stop)]
@@ -98,9 +110,9 @@ class _Operator:
                 stop,
             )
         )  # fmt: skip
-        parts.append(asyncio.create_task(_take_signals(stop, after=watches_up), name="signals"))
+        parts.append(asyncio.create_task(_take_signals(stop, kopf_runs=kopf_runs), name="signals"))
         try:
-            await self._watch(stop, watches_up)
+            await self._watch(stop, kopf_runs)
         finally:
             for part in parts:
                 part.cancel()
@@ -108,25 +120,29 @@ class _Operator:
             await self.leadership.release()
             await http.cleanup()
             self.cluster.close()
+            self.lease_cluster.close()
         for fault in ended:
             if isinstance(fault, Exception):
                 raise fault
 
-    async def _watch(self, stop: asyncio.Event, watches_up: asyncio.Event) -> None:
+    async def _watch(self, stop: asyncio.Event, kopf_runs: asyncio.Event) -> None:
         """Kopf's lists and watches; returns on a signal or when ``stop`` is set."""
+        if not await await_definition(self.cluster.serves_jobs, stop):
+            return
         registry = kopf.OperatorRegistry()
         kopf.on.login(registry=registry)(kopf.login_via_client)
         for register in (register_jobs, register_pods, register_reports):
             register(registry, self.cache, self.queue, self.monitor)
-        await kopf.operator(
-            registry=registry,
-            settings=watch_settings(),
-            standalone=True,
-            clusterwide=not self.settings.watch_namespaces,
-            namespaces=self.settings.watch_namespaces,
-            stop_flag=stop,
-            ready_flag=watches_up,
-        )
+        with self.boundary.around_kopf():
+            await kopf.operator(
+                registry=registry,
+                settings=watch_settings(),
+                standalone=True,
+                clusterwide=not self.settings.watch_namespaces,
+                namespaces=self.settings.watch_namespaces,
+                stop_flag=stop,
+                ready_flag=kopf_runs,
+            )
 
     @staticmethod
     def _part(name: str, work: Coroutine[Any, Any, None], stop: asyncio.Event) -> asyncio.Task[None]:
@@ -142,9 +158,11 @@ class _Operator:
         return task
 
 
-async def _take_signals(stop: asyncio.Event, *, after: asyncio.Event) -> None:
-    """Takes SIGTERM and SIGINT over from kopf, whose own way to stop waits 5 s for the flag that it was given."""
-    await after.wait()
+async def _take_signals(stop: asyncio.Event, *, kopf_runs: asyncio.Event) -> None:
+    """SIGTERM and SIGINT; taken back from kopf, whose own way to stop waits 5 s for the flag that it was given."""
     loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    await kopf_runs.wait()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)

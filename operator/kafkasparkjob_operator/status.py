@@ -38,8 +38,6 @@ class StatusDraft:
         self._job = job
         self._status: dict[str, Any] = copy.deepcopy(dict(job.status))
         self._status["observedGeneration"] = job.generation
-        labels = names.labels(job.identity.name, role=names.ROLE_EXECUTOR)
-        self._status["selector"] = ",".join(f"{key}={labels[key]}" for key in (names.LABEL_JOB, names.LABEL_ROLE))
         self.events: list[JobEvent] = []
         self.now = now
 
@@ -93,4 +91,9 @@ class StatusDraft:
 
     def finish(self) -> dict[str, Any]:
         """The status to write; empty objects are left out."""
+        # An autoscaler counts the executors that work; those of an attempt that awaits its turn have nothing to do.
+        attempt = self.section("attempt").get("id")
+        labels = names.labels(self._job.identity.name, role=names.ROLE_EXECUTOR, attempt=attempt)
+        chosen = (names.LABEL_JOB, names.LABEL_ROLE, names.LABEL_ATTEMPT)
+        self._status["selector"] = ",".join(f"{key}={labels[key]}" for key in chosen if key in labels)
         return {name: value for name, value in self._status.items() if value not in ({}, None)}

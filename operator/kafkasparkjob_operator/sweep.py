@@ -38,19 +38,30 @@ class Sweep:
     async def sweep(self, spread: float) -> None:
         """Queues every job once, spread over some seconds, so that the API server hardly notices."""
         seen: set[JobKey] = set()
-        try:
-            for namespace in self._namespaces or (None,):
-                for body in await self._cluster.list_jobs(namespace):
-                    meta = body["metadata"]
-                    key = JobKey(meta["namespace"], meta["name"])
-                    seen.add(key)
-                    self._monitor.looked(key, str(meta.get("resourceVersion", "")))
-                    if not self._cache.version(key):
-                        self._cache.put_job(body)
-        except ClusterError as error:
-            LOG.warning("the jobs could not be listed: %s", error.message)
-            return
-        for key in set(self._cache.keys) - seen:
-            self._queue.add(key)
+        for namespace in self._namespaces or (None,):
+            listed = await self._list(namespace)
+            if listed is None:
+                continue
+            seen |= listed
+            for key in set(self._cache.keys) - listed:
+                if namespace in {None, key.namespace}:
+                    self._queue.add(key)
         for number, key in enumerate(sorted(seen)):
             self._queue.add_after(key, spread * (number + 1) / (len(seen) + 1))
+
+    async def _list(self, namespace: str | None) -> set[JobKey] | None:
+        """The jobs of a namespace, or of all; None where they cannot be listed, which the others do not suffer from."""
+        try:
+            bodies = await self._cluster.list_jobs(namespace)
+        except ClusterError as error:
+            LOG.warning("the jobs of %s could not be listed: %s", namespace or "all namespaces", error.message)
+            return None
+        keys: set[JobKey] = set()
+        for body in bodies:
+            meta = body["metadata"]
+            key = JobKey(meta["namespace"], meta["name"])
+            keys.add(key)
+            self._monitor.looked(key, str(meta.get("resourceVersion", "")))
+            if not self._cache.version(key):
+                self._cache.put_job(body)
+        return keys

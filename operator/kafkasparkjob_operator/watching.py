@@ -13,13 +13,16 @@ import kopf
 from kafkasparkjob_operator.identity import ROLE_REPORT
 from sparkapp.model import names
 
+WATCHED = (names.PLURAL, "pods", "configmaps")
+"""What the handlers are registered for."""
 SERVER_SECONDS = 120
 CLIENT_SECONDS = 150
 CONNECT_SECONDS = 5
 """A watch ends itself now and then, so that one that has died silently is replaced (kopf issues 698 and 955)."""
 REQUEST_SECONDS = 60
-ERROR_PAUSES = (1, 1, 2, 3, *[5] * 60)
-"""Seconds between tries while the API server is away or refuses: never long, for nothing is heard meanwhile."""
+ERROR_PAUSES = (1, 1, 2, 3)
+"""Seconds between tries of one request while the API server is away or refuses; then the boundary around the watch
+says so and goes on (:mod:`~kafkasparkjob_operator.watch_boundary`)."""
 
 
 class _NoDiffBase(kopf.DiffBaseStorage):  # type: ignore[misc, unused-ignore]

@@ -55,9 +55,10 @@ def session_settings(job: Job, *, directory: Path = Path(names.JOB_DIRECTORY)) -
     }
     file = directory / names.SPARK_CONF_KEY
     if file.exists():
-        address = os.environ["KAFKASPARK_POD_IP"]
+        address = _in_url(os.environ["KAFKASPARK_POD_IP"])
+        api_server = f"{_in_url(os.environ['KUBERNETES_SERVICE_HOST'])}:{os.environ['KUBERNETES_SERVICE_PORT']}"
         settings |= {
-            "spark.master": f"k8s://https://{os.environ['KUBERNETES_SERVICE_HOST']}:{os.environ['KUBERNETES_SERVICE_PORT']}",
+            "spark.master": f"k8s://https://{api_server}",
             # Both: with 0.0.0.0 executors are told to connect to 0.0.0.0.
             "spark.driver.host": address,
             "spark.driver.bindAddress": address,
@@ -78,6 +79,11 @@ def session_settings(job: Job, *, directory: Path = Path(names.JOB_DIRECTORY)) -
     if wanted:
         settings[f"spark.executorEnv.{VARIABLE}"] = wanted
     return with_class_archive(settings) | _ALWAYS
+
+
+def _in_url(address: str) -> str:
+    """An address as Spark wants it: Kubernetes tells those of IPv6 without brackets."""
+    return f"[{address}]" if ":" in address else address
 
 
 def code_directory() -> str:

@@ -20,9 +20,19 @@ app.kubernetes.io/name: {{ include "kafkaspark.name" . }}
 app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end }}
 
+{{/* Of objects of the whole cluster: two releases of one name in two namespaces must not share them. */}}
+{{- define "kafkaspark.clusterName" -}}
+{{- printf "%s-%s" .Release.Namespace (include "kafkaspark.fullname" .) }}
+{{- end }}
+
 {{- define "kafkaspark.labels" -}}
-helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{ include "kafkaspark.selectorLabels" . }}
+{{ include "kafkaspark.otherLabels" . }}
+{{- end }}
+
+{{/* What does not tell the operator's pods from others. */}}
+{{- define "kafkaspark.otherLabels" -}}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- with .Values.commonLabels }}

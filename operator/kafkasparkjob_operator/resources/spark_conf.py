@@ -8,12 +8,22 @@ from kafkasparkjob_operator.resources.pod_parts import OVERHEAD_FACTOR
 from kafkasparkjob_operator.workload import Wanted
 from sparkapp.model import names
 
+_LEAST_FAILURES = 20
+_FAILURES_AN_EXECUTOR = 4
+
 
 def spark_conf(job: JobIdentity, wanted: Wanted, *, attempt: int) -> dict[str, str]:
-    """The user's settings first, then what must hold: names and labels by attempt, no fetching, no second copies."""
+    """Defaults, the user's settings, and what must hold: names and labels by attempt, no fetching, no second copies."""
     workload = wanted.workload
     settings = {
         "spark.executor.memoryOverheadFactor": str(OVERHEAD_FACTOR),
+        # Without an interval Spark counts lost executors for ever, and a driver on nodes that come and go would end
+        # (exit status 11) for what it survived weeks ago. As many as this within an hour are a fault.
+        "spark.executor.failuresValidityInterval": "1h",
+        "spark.executor.maxNumFailures": str(max(_LEAST_FAILURES, _FAILURES_AN_EXECUTOR * workload.executor_instances)),
+        # A port that shows environment and plans to whoever reaches the pod, with links that end a running checkpoint.
+        "spark.ui.enabled": "false",
+        "spark.ui.killEnabled": "false",
         **workload.spark_conf,
         "spark.app.name": f"{job.namespace}.{job.name}",
         "spark.driver.memory": workload.driver.memory,

@@ -65,14 +65,12 @@ def chart(kubeconfig: Path) -> Callable[..., list[dict[str, Any]]]:
 
 
 @pytest.fixture(scope="session")
-def make_place(api: ApiClient, kubeconfig: Path, chart: Callable[..., list[dict[str, Any]]]) -> Callable[[], Place]:
-    """Makes a namespace where Kubernetes admits nothing but restricted pods, and an operator's identity for it."""
+def make_namespace(api: ApiClient, chart: Callable[..., list[dict[str, Any]]]) -> Callable[[str, str], None]:
+    """``make_namespace(name, account)``: Kubernetes admits nothing but restricted pods there; the chart's rights."""
 
-    def make() -> Place:
-        name = f"t-{uuid.uuid4().hex[:8]}"
+    def make(name: str, account: str) -> None:
         labels = {"pod-security.kubernetes.io/enforce": "restricted"}
         api.call("POST", "/api/v1/namespaces", {"metadata": {"name": name, "labels": labels}})
-        account = f"system:serviceaccount:{name}:operator"
         for manifest in chart(f"watchNamespaces={{{name}}}", "rbac.aggregateClusterRoles=false"):
             if manifest["kind"] in {"Role", "RoleBinding"}:
                 # The lease is beside the jobs here; the chart puts it beside the operator.
@@ -82,6 +80,18 @@ def make_place(api: ApiClient, kubeconfig: Path, chart: Callable[..., list[dict[
                     manifest["subjects"] = [{"kind": "User", "name": account, "apiGroup": "rbac.authorization.k8s.io"}]
                 plural = f"{manifest['kind'].lower()}s"
                 api.apply(f"/apis/rbac.authorization.k8s.io/v1/namespaces/{name}/{plural}/{meta['name']}", manifest)
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def make_place(make_namespace: Callable[[str, str], None], kubeconfig: Path) -> Callable[[], Place]:
+    """Makes a namespace, and an operator's identity for it."""
+
+    def make() -> Place:
+        name = f"t-{uuid.uuid4().hex[:8]}"
+        account = f"system:serviceaccount:{name}:operator"
+        make_namespace(name, account)
         folder = kubeconfig.parent
         authority = Authority(folder / "pki", folder / "openssl.log")
         certificate = authority.issue(f"operator-{name}", f"/O=system:authenticated/CN={account}")

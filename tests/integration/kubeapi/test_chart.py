@@ -86,6 +86,45 @@ def test_the_api_server_takes_every_object(
     assert {"NetworkPolicy", "PodDisruptionBudget"} <= kinds or not values
 
 
+class OneOfEachKey(yaml.SafeLoader):
+    """Refuses what YAML forbids and most parsers let through: a key twice."""
+
+    def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
+        keys = [self.construct_object(key, deep=deep) for key, _ in node.value]
+        assert len(set(keys)) == len(keys), f"twice: {keys}"
+        return super().construct_mapping(node, deep)
+
+
+@pytest.mark.parametrize("values", [(), EVERYTHING], ids=["defaults", "everything"])
+def test_no_key_is_there_twice(kubeconfig: Path, values: tuple[str, ...]) -> None:
+    done = helm(kubeconfig, "template", "kafkaspark", str(CHART), *(part for one in values for part in ("--set", one)))
+    assert done.returncode == 0, done.stderr
+    assert len([one for one in yaml.load_all(done.stdout, OneOfEachKey) if one]) > 5
+
+
+def test_the_service_does_not_choose_the_tests_pod(chart: Render) -> None:
+    manifests = chart()
+    selector = of_kind(manifests, "Service")[0]["spec"]["selector"]
+    labels = of_kind(manifests, "Pod")[0]["metadata"]["labels"]
+    assert not labels.items() >= selector.items()
+    assert of_kind(manifests, "Deployment")[0]["spec"]["template"]["metadata"]["labels"].items() >= selector.items()
+
+
+def test_two_releases_of_one_name_share_nothing(kubeconfig: Path) -> None:
+    def cluster_wide(namespace: str) -> set[tuple[str, str]]:
+        done = helm(kubeconfig, "template", "kafkaspark", str(CHART), "--namespace", namespace)
+        found = [one for one in yaml.safe_load_all(done.stdout) if one and "namespace" not in one["metadata"]]
+        return {(one["kind"], one["metadata"]["name"]) for one in found if one["kind"] != "CustomResourceDefinition"}
+
+    assert len(cluster_wide("team-a")) == 4
+    assert not cluster_wide("team-a") & cluster_wide("team-b")
+
+
+def test_a_single_operator_keeps_no_node_from_being_drained(chart: Render) -> None:
+    assert of_kind(chart("podDisruptionBudget.enabled=true"), "PodDisruptionBudget") == []
+    assert len(of_kind(chart("podDisruptionBudget.enabled=true", "replicas=2"), "PodDisruptionBudget")) == 1
+
+
 def test_the_operators_pod_is_admitted_as_restricted(chart: Render, api: ApiClient, place: Place) -> None:
     template = of_kind(chart(), "Deployment")[0]["spec"]["template"]
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "operator"}, "spec": template["spec"]}

@@ -111,6 +111,16 @@ async def test_a_status_is_written_at_the_version_that_was_read(
     assert [one["metadata"]["name"] for one in await cluster.list_jobs(place.namespace)] == [job.name]
 
 
+async def test_the_definition_is_seen_where_it_is(
+    cluster: KubeCluster, api: ApiClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert await cluster.serves_jobs()
+    monkeypatch.setattr("kafkasparkjob_operator.kube._DISCOVERY", "/apis/streaming.kafkaspark.io/v9")
+    assert not await cluster.serves_jobs()
+    monkeypatch.setattr("kafkasparkjob_operator.kube._DISCOVERY", "/apis/apps/v1")
+    assert not await cluster.serves_jobs()
+
+
 async def test_a_server_that_does_not_answer_is_given_up_soon(cluster: KubeCluster, requests: Requests) -> None:
     cluster._configuration.host = "https://127.0.0.1:9"
     began = time.monotonic()

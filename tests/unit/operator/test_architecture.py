@@ -9,7 +9,7 @@ from pathlib import Path
 import kafkasparkjob_operator
 
 PACKAGE = Path(kafkasparkjob_operator.__file__).parent
-KOPF = {"runtime", "watching", "handlers.jobs", "handlers.pods", "handlers.reports"}
+KOPF = {"runtime", "watching", "watch_boundary", "handlers.jobs", "handlers.pods", "handlers.reports"}
 KUBERNETES = {"kube"}
 IMPURE = {
     "kube",
@@ -18,10 +18,12 @@ IMPURE = {
     "reconcile",
     "execute",
     "sweep",
+    "watch_boundary",
     "probes",
     "work_queue",
     "__main__",
     "cluster",
+    "definition",
 }
 MAX_LINES = 300
 

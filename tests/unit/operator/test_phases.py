@@ -34,9 +34,9 @@ async def test_a_new_job_gets_everything_its_driver_needs_and_the_driver_last(be
         ("ConfigMap", "orders-state"),
         ("ServiceAccount", "orders-driver"),
         ("Role", "orders-driver"),
-        ("RoleBinding", "orders-driver"),
         ("ConfigMap", "orders-checkpoints"),
         ("ConfigMap", "orders-report"),
+        ("RoleBinding", "orders-driver"),
         ("ConfigMap", "orders-1-job"),
         ("Pod", "orders-1-driver"),
     ]

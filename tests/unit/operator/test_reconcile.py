@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from kafkasparkjob_operator.cluster import ClusterError, ObjectConflict, ObjectRefused
-from kafkasparkjob_operator.execute import FormerObjectInTheWay, NotLeading
+from kafkasparkjob_operator.cluster import ClusterError, NotLeading, ObjectConflict, ObjectRefused
+from kafkasparkjob_operator.execute import FormerObjectInTheWay
 from kafkasparkjob_operator.observation import job_key
 from kafkasparkjob_operator.pod_view import pod_view
 from sparkapp.model import names

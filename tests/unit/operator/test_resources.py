@@ -182,3 +182,25 @@ def test_only_a_driver_beside_another_one_awaits_its_turn() -> None:
     view = pod_view({**beside, "metadata": {**beside["metadata"], "uid": "u"}})
     assert view is not None
     assert (view.awaits_turn, view.generation, view.attempt) == (True, 7, 2)
+
+
+def test_executors_lost_long_ago_do_not_end_a_driver() -> None:
+    settings = spark_conf(JOB, wanted({"executor": {"instances": 2}}), attempt=1)
+    assert settings["spark.executor.failuresValidityInterval"] == "1h"
+    assert settings["spark.executor.maxNumFailures"] == "20"
+    many = spark_conf(JOB, wanted({"parallelism": 12, "executor": {"instances": 12}}), attempt=1)
+    assert many["spark.executor.maxNumFailures"] == "48"
+
+
+def test_no_page_of_sparks_is_served_unless_the_job_asks_for_it() -> None:
+    settings = spark_conf(JOB, wanted({}), attempt=1)
+    assert (settings["spark.ui.enabled"], settings["spark.ui.killEnabled"]) == ("false", "false")
+
+
+def test_the_users_settings_replace_the_defaults() -> None:
+    asked = {
+        "spark.executor.maxNumFailures": "7", "spark.executor.failuresValidityInterval": "10m",
+        "spark.ui.enabled": "true",
+    }  # fmt: skip
+    settings = spark_conf(JOB, wanted({"sparkConf": asked}), attempt=1)
+    assert settings.items() >= {**asked, "spark.ui.killEnabled": "false"}.items()

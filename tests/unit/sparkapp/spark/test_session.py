@@ -85,3 +85,18 @@ def test_planning_waits_for_no_executor_unless_the_job_asks_for_it(
 
     file.write_text(json.dumps({RATIO: "1"}))
     assert session_settings(JOB, directory=tmp_path)[RATIO] == "1"
+
+
+@pytest.mark.parametrize(
+    ("address", "written"), [("10.1.2.3", "10.1.2.3"), ("fd00:96::1", "[fd00:96::1]"), ("node.example", "node.example")]
+)
+def test_addresses_of_both_families_are_written_as_spark_reads_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, address: str, written: str
+) -> None:
+    monkeypatch.setenv("KAFKASPARK_POD_IP", address)
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", address)
+    monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")
+    (tmp_path / names.SPARK_CONF_KEY).write_text("{}")
+    settings = session_settings(JOB, directory=tmp_path)
+    assert settings["spark.master"] == f"k8s://https://{written}:443"
+    assert settings["spark.driver.host"] == settings["spark.driver.bindAddress"] == written

@@ -1,0 +1,112 @@
+"""One watch's failure is its own: a namespace that is deleted, or closed to the operator, stops no other one's jobs.
+
+Kopf ends the whole operator when a single watch is refused for some minutes. It has no setting for that, so the one
+function through which it watches is wrapped here; nothing else in this project reaches into kopf, whose version is
+locked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncIterator, Callable, Iterator
+from itertools import chain, repeat
+from typing import Any
+
+from kopf._cogs.clients import errors, watching
+
+LOG = logging.getLogger(__name__)
+
+PAUSES = (2.0, 5.0, 10.0, 20.0, 30.0)
+"""Seconds before a refused watch is tried again; the last one for ever."""
+KOPF_TELLS = "kopf._cogs.clients.watching"
+"""Kopf's log of every single try, which says less than the boundary does once."""
+
+
+class WatchBoundary:
+    """Around every watch of kopf's: keeps it trying, and knows which ones are up.
+
+    :param kinds: plurals of what is watched.
+    :param namespaces: those that are watched; empty means all.
+    :param refused: told, with kind, namespace and whether it is refused, when that changes.
+    """
+
+    def __init__(
+        self, kinds: tuple[str, ...], namespaces: tuple[str, ...], refused: Callable[[str, str, bool], None]
+    ) -> None:
+        self._kinds = kinds
+        self._namespaces = namespaces
+        self._refused = refused
+        self._faults: dict[tuple[str, str], str] = {}
+        self._listed: set[tuple[str, str]] = set()
+
+    def unready(self) -> str:
+        """What the watches still lack; empty when each was answered, and of each kind one has been listed.
+
+        A namespace that is refused keeps nobody from being ready: the others need the operator. Called by the probe.
+        """
+        for kind in self._kinds:
+            places = [(kind, namespace) for namespace in self._namespaces or ("",)]
+            for place in places:
+                if place not in self._faults:
+                    return f"{_named(place)}: not listed yet"
+            if not self._listed.intersection(places):
+                return f"{_named(places[0])}: the watch is refused: {self._faults[places[0]]}"
+        return ""
+
+    @contextlib.contextmanager
+    def around_kopf(self) -> Iterator[None]:
+        """While kopf runs. Called by the runtime."""
+        logger = logging.getLogger(KOPF_TELLS)
+        original, level = watching.infinite_watch, logger.level
+        watching.infinite_watch = self._bounded(original)  # type: ignore[assignment, unused-ignore]
+        logger.setLevel(logging.CRITICAL)
+        try:
+            yield
+        finally:
+            watching.infinite_watch = original
+            logger.setLevel(level)
+
+    def _bounded(self, original: Callable[..., AsyncIterator[Any]]) -> Callable[..., AsyncIterator[Any]]:
+        async def watch(*, resource: Any, namespace: str | None, **rest: Any) -> AsyncIterator[Any]:
+            place = (str(resource.plural), namespace or "")
+            pauses = _pauses()
+            while True:
+                try:
+                    async for event in original(resource=resource, namespace=namespace, **rest):
+                        if event is watching.Bookmark.LISTED:
+                            self._is_up(place)
+                            pauses = _pauses()
+                        yield event
+                    return
+                except (errors.APIError, watching.WatchingError) as error:
+                    pause = next(pauses)
+                    self._is_refused(place, getattr(error, "message", None) or repr(error), pause)
+                await asyncio.sleep(pause)
+
+        return watch
+
+    def _is_up(self, place: tuple[str, str]) -> None:
+        if self._faults.get(place):
+            LOG.info("%s: watched again", _named(place))
+            self._refused(*place, False)
+        self._faults[place] = ""
+        self._listed.add(place)
+
+    def _is_refused(self, place: tuple[str, str], message: str, pause: float) -> None:
+        former = self._faults.get(place)
+        self._faults[place] = message
+        if former != message:
+            LOG.warning("%s: the watch is refused, others go on: %s; again in %.0f s", _named(place), message, pause)
+        if not former:
+            self._refused(*place, True)
+
+
+def _pauses() -> Iterator[float]:
+    return chain(PAUSES, repeat(PAUSES[-1]))
+
+
+def _named(place: tuple[str, str]) -> str:
+    kind, namespace = place
+    return f"{kind} in {f'namespace {namespace}' if namespace else 'all namespaces'}"
