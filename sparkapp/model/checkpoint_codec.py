@@ -60,6 +60,7 @@ def encode(document: CheckpointDocument) -> str:
                 "subtask": one.subtask,
                 "records": one.records,
                 **({"deadLetters": one.dead_letters} if one.dead_letters else {}),
+                **({"startTimeMs": one.start_time_ms} if one.start_time_ms else {}),
             }
             for one in document.committables
         ],
@@ -240,6 +241,7 @@ def _committable(
         subtask=subtask,
         records=reader.integer("records"),
         dead_letters=reader.integer("deadLetters", default=0),
+        start_time_ms=reader.integer("startTimeMs", default=0),
         ranges=owned.get(subtask, ()),
     )
     reader.finish()

@@ -46,6 +46,7 @@ def documents(draw):
             subtask=subtask,
             records=draw(naturals) if subtask in owned or not aligned else 0,
             dead_letters=draw(small) if subtask in owned or not aligned else 0,
+            start_time_ms=draw(naturals),
             ranges=owned.get(subtask, ()),
         )
         for number in draw(st.lists(st.integers(0, 10**6), unique=True, max_size=5))

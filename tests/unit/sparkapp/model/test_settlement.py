@@ -96,6 +96,7 @@ def test_a_mark_names_its_checkpoint(text, checkpoint):
         {"transactional_id": ""}, {"producer_id": -1}, {"producer_epoch": -1},
         {"producer_epoch": MAX_PRODUCER_EPOCH + 1},
         {"transaction_version": -1}, {"checkpoint_id": -1}, {"subtask": -1}, {"records": -1},
+        {"start_time_ms": -1},
     ],
     ids=str,
 )  # fmt: skip
