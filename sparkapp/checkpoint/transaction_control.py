@@ -47,6 +47,7 @@ class KafkaTransactionControl:
         committer = KafkaCommitter(
             self._client,
             witness,
+            describer=self._client,
             job_uid=self._job.uid,
             before_witness=partial(self._abort_early, document),
         )

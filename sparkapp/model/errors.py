@@ -439,8 +439,8 @@ class PreCommitFailed(TransactionError):
 
 
 class StateUncertain(TransactionError):
-    """Part of a checkpoint that shuffles or cuts partitions is committed and part is lost: neither going on nor going
-    back is exactly once."""
+    """Neither going on nor going back is exactly once: what became of a transaction cannot be proven, or part of a
+    checkpoint that shuffles or cuts partitions is committed and part is lost."""
 
     reason = "StateUncertain"
     fatal = True

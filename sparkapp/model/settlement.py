@@ -1,7 +1,8 @@
 """What the coordinator's answer to EndTxn(commit) means: the committer's one truth table.
 
 Seen against a real broker with a client that speaks EndTxn v1 (the design's table; cases P03, P04, P09, P10, P11, C01
-to C07). Where the answer alone does not decide, the witness does: the group offsets that moved with the transaction.
+to C07). Where the answer alone does not decide, a witness does: the group offsets that moved with the transaction, and
+without them what the coordinator still tells of it.
 """
 
 from __future__ import annotations
@@ -41,7 +42,8 @@ VERDICTS: Mapping[EndTxnAnswer, Verdict] = {
     EndTxnAnswer.NONE: Verdict.COMMITTED,
     EndTxnAnswer.CONCURRENT_TRANSACTIONS: Verdict.RETRY,
     EndTxnAnswer.OTHER_RETRIABLE: Verdict.RETRY,
-    # Complete abort, or empty. Also what an expired transaction answers on brokers without KAFKA-20785.
+    # None of these three proves a loss by itself: the commit may have come before. Complete abort, or empty. Also what
+    # an expired transaction answers on brokers without KAFKA-20785.
     EndTxnAnswer.INVALID_TXN_STATE: Verdict.ASK_WITNESS,
     # Timed out (the broker bumped the epoch), or a newer producer took the id over; the commit may have come before.
     EndTxnAnswer.PRODUCER_FENCED: Verdict.ASK_WITNESS,
@@ -52,12 +54,44 @@ VERDICTS: Mapping[EndTxnAnswer, Verdict] = {
 
 
 class Witnessed(Enum):
-    """What the group's committed offsets say of a committable."""
+    """What the group's committed offsets, or the coordinator, say of a committable."""
 
     COMMITTED = "committed"
     LOST = "lost"
     UNKNOWN = "unknown"
-    """No ranges to compare with, or offsets that fit neither story."""
+    """No ranges to compare with, or offsets that fit neither story; nothing is left of it at the coordinator."""
+    PENDING = "pending"
+    """Its coordinator refuses the triple and has not ended the transaction yet: to be asked again, later."""
+
+
+ENDINGS: Mapping[str, Witnessed] = {
+    "PrepareCommit": Witnessed.COMMITTED,
+    "CompleteCommit": Witnessed.COMMITTED,
+    "PrepareAbort": Witnessed.LOST,
+    "CompleteAbort": Witnessed.LOST,
+}
+"""How a transaction ends that the coordinator describes in these states; in any other nothing has ended."""
+
+
+def traced(
+    committable: KafkaCommittable, *, state: str, producer_id: int, producer_epoch: int, start_time_ms: int
+) -> Witnessed:
+    """What the coordinator's description of the transactional id proves of the committable. Pure.
+
+    Producer id and start are the transaction's own; they outlive its end, a broker's restart and the epoch that the
+    time-out moves on, until the id is initialised again. A later start under the same producer id and epoch is a later
+    transaction of one producer, which begins again only after a commit (``sink.producer_pool``). The state alone proves
+    nothing: an id may have been committed, taken over, and aborted since.
+
+    :param state: by the coordinator's own name.
+    """
+    if not committable.start_time_ms or producer_id != committable.producer_id:
+        return Witnessed.UNKNOWN
+    if start_time_ms == committable.start_time_ms:
+        return ENDINGS.get(state, Witnessed.PENDING)
+    if producer_epoch == committable.producer_epoch and start_time_ms > committable.start_time_ms:
+        return Witnessed.COMMITTED
+    return Witnessed.UNKNOWN
 
 
 class GroupOffset(NamedTuple):

@@ -66,6 +66,7 @@ class Story:
     :param prefix: transactional id prefix and consumer group of the job alone.
     :param timeout: seconds until the broker aborts a transaction; a short one is one more fault.
     :param naming: of the transactional ids, at first.
+    :param aligned: False for a pipeline that shuffles; see :class:`Life`.
     :param per_checkpoint: most records of one checkpoint.
     :param store: the job's document; its checkpoints are kept in ``retained``.
     :param restore: what the job's resource asks for, from the next attempt on.
@@ -83,6 +84,7 @@ class Story:
     partitions: int = 3
     semantic: Semantic = Semantic.EXACTLY_ONCE
     naming: TransactionNaming = TransactionNaming.HINT
+    aligned: bool = True
     per_checkpoint: int = 40
     dice: random.Random = field(default_factory=lambda: random.Random(0))
     store: CheckpointStore = field(default_factory=SharedStore)
@@ -143,7 +145,8 @@ class Story:
         self._thawed = False
         life = Life(
             self._job(parallelism, pool_size), self.store, kept, random.Random(self.dice.random()), self._now,
-            retained=self.retained, stepwise=stepwise, executors=self.executors, patience=self.patience,
+            retained=self.retained, aligned=self.aligned, stepwise=stepwise, executors=self.executors,
+            patience=self.patience,
         )  # fmt: skip
         self._tell(f"start P={parallelism} pool={pool_size} naming={self.naming}", stop)
         life.start(stop)

@@ -15,6 +15,7 @@ from sparkapp.model.settlement import (
     Witnessed,
     marked_checkpoint,
     offset_mark,
+    traced,
     witness,
 )
 from sparkapp.model.split import KafkaPartitionSplit
@@ -77,6 +78,36 @@ def test_the_witness(committed, expected):
 def test_without_ranges_the_witness_knows_nothing():
     committed = {A: at(20, 1), B: at(5, 1)}
     assert witness(KafkaCommittable(**FIELDS), committed, job_uid="uid") is Witnessed.UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        ({"state": "CompleteCommit"}, Witnessed.COMMITTED),
+        ({"state": "PrepareCommit"}, Witnessed.COMMITTED),
+        ({"state": "CompleteAbort"}, Witnessed.LOST),
+        ({"state": "PrepareAbort"}, Witnessed.LOST),
+        # The broker has moved the epoch on when it aborted: the start still names the transaction.
+        ({"state": "CompleteAbort", "producer_epoch": 4}, Witnessed.LOST),
+        ({"state": "Ongoing", "producer_epoch": 4}, Witnessed.PENDING),
+        ({"state": "PrepareEpochFence", "producer_epoch": 4}, Witnessed.PENDING),
+        # A later transaction of the same producer, which began it after its commit.
+        ({"state": "Ongoing", "start_time_ms": 1001}, Witnessed.COMMITTED),
+        ({"state": "CompleteAbort", "start_time_ms": 1001}, Witnessed.COMMITTED),
+        # Another producer's: ours may have been committed before.
+        ({"state": "CompleteAbort", "start_time_ms": 1001, "producer_epoch": 4}, Witnessed.UNKNOWN),
+        ({"state": "Empty", "start_time_ms": -1, "producer_epoch": 5}, Witnessed.UNKNOWN),
+        ({"state": "CompleteAbort", "producer_id": 2}, Witnessed.UNKNOWN),
+        ({"state": "CompleteCommit", "start_time_ms": 999}, Witnessed.UNKNOWN),
+    ],
+    ids=str,
+)
+def test_what_a_coordinator_still_tells(found, expected):
+    one = KafkaCommittable(**{**FIELDS, "producer_epoch": 3}, start_time_ms=1000)
+    described = {"producer_id": 1, "producer_epoch": 3, "start_time_ms": 1000, **found}
+    assert traced(one, **described) is expected
+    former = KafkaCommittable(**{**FIELDS, "producer_epoch": 3})
+    assert traced(former, **described) is Witnessed.UNKNOWN, "written by a release that did not ask for the start"
 
 
 @pytest.mark.parametrize(
