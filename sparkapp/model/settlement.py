@@ -23,6 +23,8 @@ class EndTxnAnswer(Enum):
     INVALID_TXN_STATE = "INVALID_TXN_STATE"
     PRODUCER_FENCED = "PRODUCER_FENCED"
     INVALID_PRODUCER_ID_MAPPING = "INVALID_PRODUCER_ID_MAPPING"
+    LATER_TRANSACTION = "LATER_TRANSACTION"
+    """None of Kafka's: nothing was sent, for it would have ended another transaction of the same producer."""
     OTHER_RETRIABLE = "OTHER_RETRIABLE"
     """Coordinator moving or loading, time-outs, lost connections."""
     OTHER_FATAL = "OTHER_FATAL"
@@ -49,6 +51,8 @@ VERDICTS: Mapping[EndTxnAnswer, Verdict] = {
     EndTxnAnswer.PRODUCER_FENCED: Verdict.ASK_WITNESS,
     # The id expired after transactional.id.expiration.ms, perhaps long after its commit.
     EndTxnAnswer.INVALID_PRODUCER_ID_MAPPING: Verdict.ASK_WITNESS,
+    # Of a document that was put back: its id is in use again, and what is open there is no checkpoint's (A18, T15).
+    EndTxnAnswer.LATER_TRANSACTION: Verdict.ASK_WITNESS,
     EndTxnAnswer.OTHER_FATAL: Verdict.FAIL,
 }
 
@@ -71,6 +75,21 @@ ENDINGS: Mapping[str, Witnessed] = {
     "CompleteAbort": Witnessed.LOST,
 }
 """How a transaction ends that the coordinator describes in these states; in any other nothing has ended."""
+
+
+def would_end_another(
+    committable: KafkaCommittable, *, state: str, producer_id: int, producer_epoch: int, start_time_ms: int
+) -> bool:
+    """Whether EndTxn by the committable's triple would end what it does not mean: another transaction is open there.
+
+    Not asked by a driver that has just written the document: until its next one a slot is not used again.
+    """
+    return (
+        committable.start_time_ms > 0
+        and state == "Ongoing"
+        and (producer_id, producer_epoch) == (committable.producer_id, committable.producer_epoch)
+        and start_time_ms != committable.start_time_ms
+    )
 
 
 def traced(

@@ -14,7 +14,16 @@ from sparkapp.model.committable import KafkaCommittable
 from sparkapp.model.deadline import Clock, Deadline
 from sparkapp.model.errors import CommitOutcomeUnknown, KafkaAccessError, KafkaSparkJobError
 from sparkapp.model.partition import TopicPartition
-from sparkapp.model.settlement import VERDICTS, EndTxnAnswer, GroupOffset, Verdict, Witnessed, traced, witness
+from sparkapp.model.settlement import (
+    VERDICTS,
+    EndTxnAnswer,
+    GroupOffset,
+    Verdict,
+    Witnessed,
+    traced,
+    witness,
+    would_end_another,
+)
 from sparkapp.sink.transactions import EndTxn, TransactionDescription
 from sparkapp.sink.witness import Witness
 
@@ -68,8 +77,9 @@ class KafkaCommitter:
 
     :param witness: None unless source offsets are inside the transactions: offsets committed in another way prove
         nothing about a transaction.
-    :param describer: recovery's: asked what became of a transaction where the witness cannot say. None for the driver
-        that has just written the document, whose next attempt finds out.
+    :param describer: recovery's, whose document may be an older one that was put back: asked what is open under an id
+        before it is ended, and what became of a transaction where the witness cannot say. None for the driver that has
+        just written the document: nothing of it can be in use again, and the next attempt finds out what was lost.
     :param job_uid: whose marks the witness looks for; needed with one.
     :param timeout: seconds for one :meth:`commit`, retries included.
     :param before_witness: called once before the witness is asked. Recovery aborts lingering transactions here: one
@@ -114,8 +124,8 @@ class KafkaCommitter:
         :raises AuthorizationFailed: and the other errors of access, where every attempt met them.
         """
         deadline = Deadline.after(self._timeout, clock=self._clock)
-        answers: dict[KafkaCommittable, EndTxnAnswer] = {}
-        for group in _groups(committables, alone=after_each is not None):
+        answers = self._in_use_again(committables, deadline)
+        for group in _groups([one for one in committables if one not in answers], alone=after_each is not None):
             answers |= self._commit_group(group, deadline)
             if after_each is not None:
                 after_each(group[0])
@@ -125,6 +135,28 @@ class KafkaCommitter:
             Settled(committable=one, outcome=witnessed.get(one, Outcome.COMMITTED), answer=answers[one])
             for one in committables
         )
+
+    def _in_use_again(
+        self, committables: Sequence[KafkaCommittable], deadline: Deadline
+    ) -> dict[KafkaCommittable, EndTxnAnswer]:
+        """Those whose triple would end another transaction; like any other that no document names, that is aborted."""
+        found = self._described(committables, deadline)
+        return {
+            one: EndTxnAnswer.LATER_TRANSACTION
+            for one, now in found.items()
+            if would_end_another(
+                one, state=now.state, producer_id=now.producer_id, producer_epoch=now.producer_epoch,
+                start_time_ms=now.start_time_ms,
+            )
+        }  # fmt: skip
+
+    def _described(
+        self, committables: Sequence[KafkaCommittable], deadline: Deadline
+    ) -> dict[KafkaCommittable, TransactionDescription]:
+        if self._describer is None:
+            return {}
+        found = self._describer.describe([one.transactional_id for one in committables], deadline=deadline)
+        return {one: found[one.transactional_id] for one in committables if one.transactional_id in found}
 
     def _commit_group(
         self, group: Sequence[KafkaCommittable], deadline: Deadline
@@ -185,16 +217,12 @@ class KafkaCommitter:
 
     def _traces(self, asking: Sequence[KafkaCommittable], deadline: Deadline) -> dict[KafkaCommittable, Witnessed]:
         """What the coordinators tell of transactions that they have not committed for us."""
-        if self._describer is None:
-            return {}
-        found = self._describer.describe([one.transactional_id for one in asking], deadline=deadline)
         return {
             one: traced(
                 one, state=now.state, producer_id=now.producer_id, producer_epoch=now.producer_epoch,
                 start_time_ms=now.start_time_ms,
             )
-            for one in asking
-            if (now := found.get(one.transactional_id)) is not None
+            for one, now in self._described(asking, deadline).items()
         }  # fmt: skip
 
     @staticmethod

@@ -160,6 +160,8 @@ class Life:
     :param now: gives RFC 3339 times.
     :param aligned: False for a pipeline that shuffles, as far as the sink can tell: no source ranges are in its
         transactions, and its documents say so.
+    :param workers: how many of its worker processes get tasks; with one a producer goes on from checkpoint to
+        checkpoint, with more it may be another one's turn, which takes its id over.
     :param stepwise: commits go one after the other, so that a life can end between two of them.
     :param executors: another way to the brokers, for what runs in executors: readers and writers.
     :param patience: seconds that a task waits for the brokers before it fails.
@@ -172,6 +174,7 @@ class Life:
     now: Callable[[], str]
     retained: RetainedStore = field(default_factory=MemoryRetainedStore)
     aligned: bool = True
+    workers: int = WORKERS
     stepwise: bool = True
     executors: str = ""
     patience: float = 30.0
@@ -315,7 +318,7 @@ class Life:
         committables: list[KafkaCommittable | None] = []
         records = 0
         for subtask, ranges in groups.items():
-            worker = self.dice.randrange(WORKERS)
+            worker = self.dice.randrange(self.workers)
             if retry:
                 self._task(worker, subtask, ranges, checkpoint_id, _unwatched)
                 worker = (worker + 1) % WORKERS

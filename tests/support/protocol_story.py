@@ -34,7 +34,7 @@ from sparkapp.model.split import KafkaPartitionSplit
 from sparkapp.model.transaction_naming import TransactionNaming
 from sparkapp.sink.transaction_client import TransactionClient
 from tests.support import visibility
-from tests.support.protocol_life import End, Life, SharedStore, Stop
+from tests.support.protocol_life import WORKERS, End, Life, SharedStore, Stop
 
 UID = "uid-of-the-story"
 _MODULUS = 5
@@ -67,6 +67,7 @@ class Story:
     :param timeout: seconds until the broker aborts a transaction; a short one is one more fault.
     :param naming: of the transactional ids, at first.
     :param aligned: False for a pipeline that shuffles; see :class:`Life`.
+    :param workers: of each life that get tasks; see :class:`Life`.
     :param per_checkpoint: most records of one checkpoint.
     :param store: the job's document; its checkpoints are kept in ``retained``.
     :param restore: what the job's resource asks for, from the next attempt on.
@@ -85,6 +86,7 @@ class Story:
     semantic: Semantic = Semantic.EXACTLY_ONCE
     naming: TransactionNaming = TransactionNaming.HINT
     aligned: bool = True
+    workers: int = WORKERS
     per_checkpoint: int = 40
     dice: random.Random = field(default_factory=lambda: random.Random(0))
     store: CheckpointStore = field(default_factory=SharedStore)
@@ -145,8 +147,8 @@ class Story:
         self._thawed = False
         life = Life(
             self._job(parallelism, pool_size), self.store, kept, random.Random(self.dice.random()), self._now,
-            retained=self.retained, aligned=self.aligned, stepwise=stepwise, executors=self.executors,
-            patience=self.patience,
+            retained=self.retained, aligned=self.aligned, workers=self.workers, stepwise=stepwise,
+            executors=self.executors, patience=self.patience,
         )  # fmt: skip
         self._tell(f"start P={parallelism} pool={pool_size} naming={self.naming}", stop)
         life.start(stop)

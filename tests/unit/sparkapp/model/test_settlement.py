@@ -17,6 +17,7 @@ from sparkapp.model.settlement import (
     offset_mark,
     traced,
     witness,
+    would_end_another,
 )
 from sparkapp.model.split import KafkaPartitionSplit
 
@@ -41,6 +42,7 @@ def test_every_answer_has_a_verdict():
         ("INVALID_TXN_STATE", Verdict.ASK_WITNESS),
         ("PRODUCER_FENCED", Verdict.ASK_WITNESS),
         ("INVALID_PRODUCER_ID_MAPPING", Verdict.ASK_WITNESS),
+        ("LATER_TRANSACTION", Verdict.ASK_WITNESS),
         ("OTHER_FATAL", Verdict.FAIL),
     ],
 )
@@ -108,6 +110,27 @@ def test_what_a_coordinator_still_tells(found, expected):
     assert traced(one, **described) is expected
     former = KafkaCommittable(**{**FIELDS, "producer_epoch": 3})
     assert traced(former, **described) is Witnessed.UNKNOWN, "written by a release that did not ask for the start"
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        ({"state": "Ongoing", "start_time_ms": 1001}, True),
+        ({"state": "Ongoing", "start_time_ms": 999}, True),
+        ({"state": "Ongoing"}, False),
+        # EndTxn by itself answers these as it should.
+        ({"state": "CompleteCommit", "start_time_ms": 1001}, False),
+        ({"state": "Ongoing", "start_time_ms": 1001, "producer_epoch": 4}, False),
+        ({"state": "Ongoing", "start_time_ms": 1001, "producer_id": 2}, False),
+        ({"state": "Empty", "start_time_ms": -1}, False),
+    ],
+    ids=str,
+)
+def test_a_triple_that_would_end_another_transaction(found, expected):
+    one = KafkaCommittable(**{**FIELDS, "producer_epoch": 3}, start_time_ms=1000)
+    described = {"producer_id": 1, "producer_epoch": 3, "start_time_ms": 1000, **found}
+    assert would_end_another(one, **described) is expected
+    assert not would_end_another(KafkaCommittable(**{**FIELDS, "producer_epoch": 3}), **described)
 
 
 @pytest.mark.parametrize(
