@@ -30,7 +30,7 @@ STATE_REASONS = frozenset(
     kind.reason
     for kind in (
         errors.CheckpointCorrupt, errors.CheckpointForeign, errors.CheckpointMissing, errors.CheckpointTooLarge,
-        errors.StateUncertain,
+        errors.StateUncertain, errors.TransactionLost,
     )
 )  # fmt: skip
 QUICK_END_SECONDS = 60

@@ -19,12 +19,15 @@ from sparkapp.checkpoint.retained import RetainedStore
 from sparkapp.checkpoint.store import CheckpointStore
 from sparkapp.model.checkpoint import CheckpointDocument
 from sparkapp.model.checkpoint_codec import decode, encode
-from sparkapp.model.errors import CheckpointConflict, StateUncertain
-from sparkapp.model.job import Job
+from sparkapp.model.errors import CheckpointConflict, StateUncertain, TransactionLost
+from sparkapp.model.job import Job, LostTransactionPolicy
 from sparkapp.model.split import KafkaPartitionSplit
 from sparkapp.sink.committer import Outcome, Settled
 
 LOG = logging.getLogger(__name__)
+
+_SHOWN = 5
+"""Lost ranges in a message."""
 
 
 class TransactionControl(Protocol):
@@ -83,6 +86,7 @@ def recover(
     :raises CheckpointConflict: a newer attempt owns the state.
     :raises StateUncertain: a transaction of the document is neither proven committed nor lost, or a checkpoint without
         ranges is part committed and part lost.
+    :raises TransactionLost: a transaction is proven lost, and the job is to fail then.
     :raises CheckpointNotRetained: and CheckpointUnusable, RestoreRefused: the job cannot go back as it is asked to; all
         is settled, and nothing else was changed.
     """
@@ -112,6 +116,8 @@ def recover(
     # Whatever the outcome is: a job that stops here must not hold readers up until its transactions' time-out.
     aborted = control.abort_lingering(claim)
     splits, lost = splits_after(claim, settled)
+    if job.spec.sink.lost_transaction_policy is LostTransactionPolicy.FAIL:
+        _refuse_replay(claim, settled, lost)
     committed = sum(1 for one in settled if one.outcome is Outcome.COMMITTED)
     document = replace(
         claim, splits=splits, committables=(), former_prefixes=(), created_at=now,
@@ -178,6 +184,23 @@ def splits_after(
         for split in document.splits
     )
     return splits, tuple(lost[partition] for partition in sorted(lost))
+
+
+def _refuse_replay(
+    document: CheckpointDocument, settled: Sequence[Settled], lost: Sequence[KafkaPartitionSplit]
+) -> None:
+    """The document goes on naming them, so every further attempt finds the same until it may replay."""
+    gone = [one for one in settled if one.outcome is Outcome.LOST]
+    if not gone:
+        return
+    ids = ", ".join(f"{one.committable.transactional_id} ({one.answer.name})" for one in gone)
+    ranges = ", ".join(f"{split.partition} [{split.start}, {split.stop})" for split in lost[:_SHOWN])
+    more = f" and {len(lost) - _SHOWN} more" if len(lost) > _SHOWN else ""
+    msg = (
+        f"checkpoint {document.checkpoint_id}: the brokers have aborted {ids}, with"
+        f" {sum(one.committable.records for one in gone)} record(s) made of {ranges}{more}"
+    )
+    raise TransactionLost(msg)
 
 
 def _without(prefix: str, former: Sequence[str]) -> tuple[str, ...]:

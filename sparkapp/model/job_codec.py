@@ -16,6 +16,7 @@ from sparkapp.model.job import (
     Job,
     JobSpec,
     KafkaCluster,
+    LostTransactionPolicy,
     OnTopicDeleted,
     OutputMode,
     Sink,
@@ -88,6 +89,7 @@ def decode_job(text: str) -> Job:
                                 "topic_from": TopicFrom(sink["topic_from"]),
                                 "partitioner": Partitioner(sink["partitioner"]),
                                 "transaction_naming": TransactionNaming(sink["transaction_naming"]),
+                                "lost_transaction_policy": LostTransactionPolicy(sink["lost_transaction_policy"]),
                             }
                         ),
                         "retention": Retention(**spec["retention"]),

@@ -24,7 +24,7 @@ from sparkapp.model.checkpoint import CheckpointDocument
 from sparkapp.model.checkpoint_codec import decode
 from sparkapp.model.deadline import Deadline
 from sparkapp.model.errors import KafkaSparkJobError
-from sparkapp.model.job import Job, JobSpec, KafkaCluster, Sink, Source, Transform
+from sparkapp.model.job import Job, JobSpec, KafkaCluster, LostTransactionPolicy, Sink, Source, Transform
 from sparkapp.model.positions import Startup, StartupMode
 from sparkapp.model.retained import RetainedCheckpoint
 from sparkapp.model.retained_codec import decode_retained
@@ -68,6 +68,7 @@ class Story:
     :param naming: of the transactional ids, at first.
     :param aligned: False for a pipeline that shuffles; see :class:`Life`.
     :param workers: of each life that get tasks; see :class:`Life`.
+    :param lost_policy: from the next attempt on.
     :param per_checkpoint: most records of one checkpoint.
     :param store: the job's document; its checkpoints are kept in ``retained``.
     :param restore: what the job's resource asks for, from the next attempt on.
@@ -87,6 +88,7 @@ class Story:
     naming: TransactionNaming = TransactionNaming.HINT
     aligned: bool = True
     workers: int = WORKERS
+    lost_policy: LostTransactionPolicy = LostTransactionPolicy.REPLAY
     per_checkpoint: int = 40
     dice: random.Random = field(default_factory=lambda: random.Random(0))
     store: CheckpointStore = field(default_factory=SharedStore)
@@ -330,7 +332,7 @@ class Story:
             transform=Transform(),
             sink=Sink(
                 topic=self.sink, semantic=self.semantic, transactional_id_prefix=self._prefix,
-                transaction_naming=self.naming, producers_pool_size=pool_size,
+                transaction_naming=self.naming, lost_transaction_policy=self.lost_policy, producers_pool_size=pool_size,
                 transaction_timeout_seconds=self.timeout, properties=self.properties,
             ),
             parallelism=parallelism,
