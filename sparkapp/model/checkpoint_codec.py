@@ -89,6 +89,9 @@ def encode(document: CheckpointDocument) -> str:
     if document.slots != NO_SLOTS:
         # Likewise for jobs alone that have had the naming SubtaskAndSlot.
         body["slotIds"] = {"parallelism": document.slots.subtasks, "poolSize": document.slots.slots}
+    if document.transactional:
+        # Before the first checkpoint alone; what is written later tells it by hint or slots.
+        body["transactional"] = True
     text = json.dumps(body, separators=(",", ":"), ensure_ascii=False)
     size = len(text.encode())
     if size > MAX_DOCUMENT_BYTES:
@@ -160,6 +163,7 @@ def _document(reader: StrictReader, uid: str) -> CheckpointDocument:
         former_prefixes=tuple(string_of(item, "formerPrefixes") for item in reader.items("formerPrefixes")),
         hint=TransactionalIdHint(hint.integer("lastParallelism"), hint.integer("nextFreeTransactionalId")),
         slots=SlotBounds(slots.integer("parallelism"), slots.integer("poolSize")),
+        transactional=reader.boolean("transactional", default=False),
         splits=splits,
         aligned=aligned,
         committables=committables,

@@ -66,6 +66,7 @@ def documents(draw):
         prefix=prefix,
         former_prefixes=tuple(draw(st.lists(prefixes, max_size=2))),
         hint=TransactionalIdHint(draw(small), draw(small)),
+        transactional=draw(st.booleans()),
         splits=splits,
         aligned=aligned,
         committables=committables,

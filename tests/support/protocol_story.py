@@ -228,6 +228,11 @@ class Story:
         self.naming = next(one for one in TransactionNaming if one is not self.naming)
         self._tell(f"naming changes to {self.naming}", None)
 
+    def change_semantic(self, semantic: Semantic) -> None:
+        """From the next attempt on."""
+        self.semantic = semantic
+        self._tell(f"semantic changes to {semantic}", None)
+
     def expire(self) -> None:
         """Time passes until the broker has aborted whatever is open."""
         self._tell("transactions expire", None)
