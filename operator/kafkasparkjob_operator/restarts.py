@@ -30,7 +30,7 @@ STATE_REASONS = frozenset(
     kind.reason
     for kind in (
         errors.CheckpointCorrupt, errors.CheckpointForeign, errors.CheckpointMissing, errors.CheckpointTooLarge,
-        errors.StateUncertain, errors.OperatorStateMissing, errors.OperatorStateIncompatible,
+        errors.StateUncertain, errors.TransactionLost, errors.OperatorStateMissing, errors.OperatorStateIncompatible,
     )
 )  # fmt: skip
 """What the job has stored does not allow to go on, and only a person can mend it.

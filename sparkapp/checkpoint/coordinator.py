@@ -19,8 +19,8 @@ from sparkapp.model.protocol import ProtocolStep, StepHook, no_hook
 from sparkapp.model.semantic import OffsetCommitMode, Semantic, effective_offset_commit_mode
 from sparkapp.model.settlement import offset_mark
 from sparkapp.model.split import KafkaPartitionSplit
-from sparkapp.model.transaction_naming import TransactionNaming
-from sparkapp.model.transactional_id import TransactionalIdHint
+from sparkapp.model.transaction_naming import NO_SLOTS, TransactionNaming, is_first_start
+from sparkapp.model.transactional_id import FIRST_HINT, TransactionalIdHint
 from sparkapp.sink.committer import Outcome, Settled
 
 LOG = logging.getLogger(__name__)
@@ -111,9 +111,12 @@ class CheckpointCoordinator:
         self._hook = hook
         sink, parallelism = job.spec.sink, job.spec.parallelism
         self._hint, self._slots = document.hint, document.slots
-        if sink.semantic is Semantic.EXACTLY_ONCE and sink.transaction_naming is TransactionNaming.HINT:
+        if sink.semantic is not Semantic.EXACTLY_ONCE:
+            # Recovery has settled or aborted whatever former lives had open (H16, T10).
+            self._hint, self._slots = FIRST_HINT, NO_SLOTS
+        elif sink.transaction_naming is TransactionNaming.HINT:
             self._hint = self._hint.advance(parallelism=parallelism, pool_size=sink.producers_pool_size)
-        elif sink.semantic is Semantic.EXACTLY_ONCE:
+        else:
             self._slots = self._slots.with_life(parallelism=parallelism, pool_size=sink.producers_pool_size)
         self._next_free = document.hint.next_free_transactional_id
         self._mode = effective_offset_commit_mode(job.spec.source.offset_commit, sink.semantic)
@@ -127,7 +130,8 @@ class CheckpointCoordinator:
 
     @property
     def hint(self) -> TransactionalIdHint:
-        """The hint that every checkpoint of this life writes; as it was restored where the naming is another."""
+        """The hint that every checkpoint of this life writes; as it was restored where the naming is another, the first
+        one where the semantic is."""
         return self._hint
 
     @property
@@ -144,14 +148,18 @@ class CheckpointCoordinator:
 
         So a LATEST or group start that dies before its first checkpoint starts again at the same offsets, and a
         restored partition that no longer matches is forgotten once, here. A life of the naming SubtaskAndSlot that
-        dies likewise leaves no id behind that its successors do not know of.
+        dies likewise leaves no id behind that its successors do not know of, and one that begins with the first hint
+        leaves word that it may have ids. A life without transactions has none to remember.
 
         :param stops: where each partition of a bounded job ends; fixed from now on.
         """
+        transactional = self._job.spec.sink.semantic is Semantic.EXACTLY_ONCE
+        hint = self._document.hint if transactional else self._hint
         self._write(
             replace(
                 self._document, splits=splits, parallelism=self._job.spec.parallelism, created_at=self._now(),
-                slots=self._slots, stops=dict(stops or {}), stopping=self._job.spec.source.stopping.fingerprint,
+                hint=hint, slots=self._slots, transactional=transactional and is_first_start(hint, self._slots),
+                stops=dict(stops or {}), stopping=self._job.spec.source.stopping.fingerprint,
                 finished=False,
             )
         )  # fmt: skip

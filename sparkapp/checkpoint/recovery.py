@@ -19,12 +19,15 @@ from sparkapp.checkpoint.retained import RetainedStore
 from sparkapp.checkpoint.store import CheckpointStore
 from sparkapp.model.checkpoint import CheckpointDocument
 from sparkapp.model.checkpoint_codec import decode, encode
-from sparkapp.model.errors import CheckpointConflict, StateUncertain
-from sparkapp.model.job import Job
+from sparkapp.model.errors import CheckpointConflict, StateUncertain, TransactionLost
+from sparkapp.model.job import Job, LostTransactionPolicy
 from sparkapp.model.split import KafkaPartitionSplit
 from sparkapp.sink.committer import Outcome, Settled
 
 LOG = logging.getLogger(__name__)
+
+_SHOWN = 5
+"""Lost ranges in a message."""
 
 
 class TransactionControl(Protocol):
@@ -81,7 +84,9 @@ def recover(
     :raises CheckpointCorrupt: and its neighbours: the document cannot be trusted; nothing was changed.
     :raises CheckpointMissing: there is no document, although checkpoints of this job are kept.
     :raises CheckpointConflict: a newer attempt owns the state.
-    :raises StateUncertain: a checkpoint without ranges is part committed and part lost.
+    :raises StateUncertain: a transaction of the document is neither proven committed nor lost, or a checkpoint without
+        ranges is part committed and part lost.
+    :raises TransactionLost: a transaction is proven lost, and the job is to fail then.
     :raises CheckpointNotRetained: and CheckpointUnusable, RestoreRefused: the job cannot go back as it is asked to; all
         is settled, and nothing else was changed.
     """
@@ -108,8 +113,11 @@ def recover(
         )  # fmt: skip
     version = store.write(encode(claim), expected=found.version)
     settled = control.settle(claim)
-    splits, lost = splits_after(claim, settled)
+    # Whatever the outcome is: a job that stops here must not hold readers up until its transactions' time-out.
     aborted = control.abort_lingering(claim)
+    splits, lost = splits_after(claim, settled)
+    if job.spec.sink.lost_transaction_policy is LostTransactionPolicy.FAIL:
+        _refuse_replay(claim, settled, lost)
     committed = sum(1 for one in settled if one.outcome is Outcome.COMMITTED)
     document = replace(
         claim, splits=splits, committables=(), former_prefixes=(), created_at=now,
@@ -145,27 +153,27 @@ def splits_after(
 
     Where each subtask wrote what it read, exactly the lost ranges go back to their start. Where the pipeline shuffles,
     a transaction holds records of every split, and where a partition was cut among subtasks its ranges are not known:
-    the whole checkpoint goes back if none of it was committed.
+    the whole checkpoint goes back if all of it is proven lost.
 
-    :raises StateUncertain: a checkpoint without ranges is part committed and part lost, or neither could be proven.
+    :raises StateUncertain: neither commit nor loss of a transaction could be proven, whatever the coordinator has
+        answered (case C07: an id may expire long after its commit); or a checkpoint without ranges is part committed
+        and part lost.
     """
     uncertain = [one for one in settled if one.outcome is Outcome.UNCERTAIN]
-    gone = [one for one in settled if one.outcome is Outcome.LOST]
-    if not document.aligned and (uncertain or gone):
-        if any(one.outcome is Outcome.COMMITTED for one in settled):
-            ids = ", ".join(one.committable.transactional_id for one in (*uncertain, *gone))
-            msg = f"checkpoint {document.checkpoint_id} is part committed; not committed: {ids}"
-            raise StateUncertain(msg)
-        if document.engine_has_state:
-            msg = f"checkpoint {document.checkpoint_id} was lost and its operators' state has moved on"
-            raise StateUncertain(msg)
-        gone, uncertain = [*gone, *uncertain], []
     if uncertain:
         shown = ", ".join(f"{one.committable.transactional_id} ({one.answer.name})" for one in uncertain)
         msg = f"checkpoint {document.checkpoint_id}: neither committed nor lost could be proven for {shown}"
         raise StateUncertain(msg)
+    gone = [one for one in settled if one.outcome is Outcome.LOST]
     if not gone:
         return document.splits, ()
+    if not document.aligned and len(gone) < len(settled):
+        ids = ", ".join(f"{one.committable.transactional_id} ({one.answer.name})" for one in gone)
+        msg = f"checkpoint {document.checkpoint_id} is part committed; lost: {ids}"
+        raise StateUncertain(msg)
+    if not document.aligned and document.engine_has_state:
+        msg = f"checkpoint {document.checkpoint_id} was lost and its operators' state has moved on"
+        raise StateUncertain(msg)
     lost = {
         split.partition: split
         for split in (document.splits if not document.aligned else (s for one in gone for s in one.committable.ranges))
@@ -176,6 +184,23 @@ def splits_after(
         for split in document.splits
     )
     return splits, tuple(lost[partition] for partition in sorted(lost))
+
+
+def _refuse_replay(
+    document: CheckpointDocument, settled: Sequence[Settled], lost: Sequence[KafkaPartitionSplit]
+) -> None:
+    """The document goes on naming them, so every further attempt finds the same until it may replay."""
+    gone = [one for one in settled if one.outcome is Outcome.LOST]
+    if not gone:
+        return
+    ids = ", ".join(f"{one.committable.transactional_id} ({one.answer.name})" for one in gone)
+    ranges = ", ".join(f"{split.partition} [{split.start}, {split.stop})" for split in lost[:_SHOWN])
+    more = f" and {len(lost) - _SHOWN} more" if len(lost) > _SHOWN else ""
+    msg = (
+        f"checkpoint {document.checkpoint_id}: the brokers have aborted {ids}, with"
+        f" {sum(one.committable.records for one in gone)} record(s) made of {ranges}{more}"
+    )
+    raise TransactionLost(msg)
 
 
 def _without(prefix: str, former: Sequence[str]) -> tuple[str, ...]:

@@ -47,6 +47,7 @@ class KafkaTransactionControl:
         committer = KafkaCommitter(
             self._client,
             witness,
+            describer=self._client,
             job_uid=self._job.uid,
             before_witness=partial(self._abort_early, document),
         )
@@ -57,7 +58,9 @@ class KafkaTransactionControl:
 
     def abort_lingering(self, document: CheckpointDocument) -> int:
         sink = self._job.spec.sink
-        if sink.semantic is not Semantic.EXACTLY_ONCE and is_first_start(document.hint, document.slots):
+        unused = is_first_start(document.hint, document.slots) and not document.transactional
+        if sink.semantic is not Semantic.EXACTLY_ONCE and unused:
+            # A job without transactions may have no right to look for them.
             return 0
         report = abort_lingering(
             self._client, document.prefixes, hint=document.hint, slots=document.slots,

@@ -63,7 +63,10 @@ class CheckpointDocument:
     :param prefix: transactional id prefix in use.
     :param former_prefixes: prefixes of earlier lives whose transactions a restart still has to look for.
     :param hint: transactional id hint; the first hint where the semantic is not EXACTLY_ONCE or no life has used it.
-    :param slots: how far the ids by subtask and slot reach that a life can have used; none where no life had those.
+    :param slots: how far the ids by subtask and slot reach that a life can have used; none where no life had those,
+        and where the semantic is not EXACTLY_ONCE.
+    :param transactional: True where a life may have begun transactions of which neither hint nor slots tell: before its
+        first checkpoint.
     :param splits: every known partition with the range of this checkpoint; ``stop`` is where the next one starts.
     :param aligned: True where each subtask wrote exactly what it read, whole partitions of it (no shuffle, no partition
         cut among subtasks), so that committables have ranges.
@@ -88,6 +91,7 @@ class CheckpointDocument:
     former_prefixes: tuple[str, ...] = ()
     hint: TransactionalIdHint = FIRST_HINT
     slots: SlotBounds = NO_SLOTS
+    transactional: bool = False
     splits: tuple[KafkaPartitionSplit, ...] = ()
     aligned: bool = True
     committables: tuple[KafkaCommittable, ...] = ()

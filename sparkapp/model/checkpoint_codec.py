@@ -60,6 +60,7 @@ def encode(document: CheckpointDocument) -> str:
                 "subtask": one.subtask,
                 "records": one.records,
                 **({"deadLetters": one.dead_letters} if one.dead_letters else {}),
+                **({"startTimeMs": one.start_time_ms} if one.start_time_ms else {}),
             }
             for one in document.committables
         ],
@@ -88,6 +89,9 @@ def encode(document: CheckpointDocument) -> str:
     if document.slots != NO_SLOTS:
         # Likewise for jobs alone that have had the naming SubtaskAndSlot.
         body["slotIds"] = {"parallelism": document.slots.subtasks, "poolSize": document.slots.slots}
+    if document.transactional:
+        # Before the first checkpoint alone; what is written later tells it by hint or slots.
+        body["transactional"] = True
     text = json.dumps(body, separators=(",", ":"), ensure_ascii=False)
     size = len(text.encode())
     if size > MAX_DOCUMENT_BYTES:
@@ -159,6 +163,7 @@ def _document(reader: StrictReader, uid: str) -> CheckpointDocument:
         former_prefixes=tuple(string_of(item, "formerPrefixes") for item in reader.items("formerPrefixes")),
         hint=TransactionalIdHint(hint.integer("lastParallelism"), hint.integer("nextFreeTransactionalId")),
         slots=SlotBounds(slots.integer("parallelism"), slots.integer("poolSize")),
+        transactional=reader.boolean("transactional", default=False),
         splits=splits,
         aligned=aligned,
         committables=committables,
@@ -240,6 +245,7 @@ def _committable(
         subtask=subtask,
         records=reader.integer("records"),
         dead_letters=reader.integer("deadLetters", default=0),
+        start_time_ms=reader.integer("startTimeMs", default=0),
         ranges=owned.get(subtask, ()),
     )
     reader.finish()

@@ -22,6 +22,9 @@ class KafkaCommittable:
     :param subtask: the writer.
     :param records: records produced to the sink topic inside.
     :param dead_letters: records produced to the dead letter topic inside.
+    :param start_time_ms: when it began, in the broker's wall clock, as the coordinator tells of it while it is open and
+        still when it has ended: it tells the transactions of one producer apart, which the triple does not. 0 where
+        that is not known: written by a release that did not ask.
     :param ranges: the source ranges whose end offsets are inside the same transaction; empty where the pipeline
         shuffles or cuts partitions, for a subtask's output then has no source ranges of its own. Read back from a
         document they end with its splits, which may be before that offset where a partition has ended.
@@ -35,6 +38,7 @@ class KafkaCommittable:
     subtask: int
     records: int
     dead_letters: int = 0
+    start_time_ms: int = 0
     ranges: tuple[KafkaPartitionSplit, ...] = ()
 
     def __post_init__(self) -> None:
@@ -43,6 +47,7 @@ class KafkaCommittable:
             or self.producer_id < 0
             or not 0 <= self.producer_epoch <= MAX_PRODUCER_EPOCH
             or min(self.transaction_version, self.checkpoint_id, self.subtask, self.records, self.dead_letters) < 0
+            or self.start_time_ms < 0
         ):
             msg = f"not a committable: {self}"
             raise InvalidArgument(msg)

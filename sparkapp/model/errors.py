@@ -24,7 +24,7 @@ KafkaSparkJobError
  |  + VolumeFull
  + TransactionError
     + ProducersPoolEmpty  + TransactionFenced  + CommitOutcomeUnknown  + PreCommitFailed
-    + StateUncertain
+    + TransactionLost  + StateUncertain
 """
 
 from __future__ import annotations
@@ -466,9 +466,24 @@ class PreCommitFailed(TransactionError):
     default_remedy = "check the sink topic's brokers (and max.message.bytes); the job writes the range again"
 
 
+class TransactionLost(TransactionError):
+    """The brokers have aborted a transaction of the last checkpoint, and ``sink.lostTransactionPolicy`` is Fail.
+
+    Nothing of it is visible, and nothing was written since: a replay is as exactly once later as it is now.
+    """
+
+    reason = "TransactionLost"
+    fatal = True
+    default_remedy = (
+        "look for what has kept the job from its commit (was it down for longer than"
+        " spec.sink.transactionTimeoutSeconds?), then set spec.sink.lostTransactionPolicy: Replay, which reads these"
+        " records again and writes them; set it back to Fail when the job runs"
+    )
+
+
 class StateUncertain(TransactionError):
-    """Part of a checkpoint that shuffles or cuts partitions is committed and part is lost: neither going on nor going
-    back is exactly once."""
+    """Neither going on nor going back is exactly once: what became of a transaction cannot be proven, or part of a
+    checkpoint that shuffles or cuts partitions is committed and part is lost."""
 
     reason = "StateUncertain"
     fatal = True

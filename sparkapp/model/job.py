@@ -57,6 +57,13 @@ class DataLossPolicy(StrEnum):
     SKIP_TO_AVAILABLE = "SkipToAvailable"
 
 
+class LostTransactionPolicy(StrEnum):
+    """What a start does when a transaction of the document is proven lost (P11, C07); nothing of it is visible then."""
+
+    REPLAY = "Replay"
+    FAIL = "Fail"
+
+
 class IsolationLevel(StrEnum):
     READ_COMMITTED = "read_committed"
     READ_UNCOMMITTED = "read_uncommitted"
@@ -147,6 +154,7 @@ class Sink:
     semantic: Semantic = Semantic.EXACTLY_ONCE
     transactional_id_prefix: str
     transaction_naming: TransactionNaming = TransactionNaming.HINT
+    lost_transaction_policy: LostTransactionPolicy = LostTransactionPolicy.REPLAY
     producers_pool_size: int = 5
     transaction_timeout_seconds: int = 900
     properties: Mapping[str, str] = field(default_factory=dict)

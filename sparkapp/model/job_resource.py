@@ -16,6 +16,7 @@ from sparkapp.model.job import (
     IsolationLevel,
     JobSpec,
     KafkaCluster,
+    LostTransactionPolicy,
     OnTopicDeleted,
     OutputMode,
     Sink,
@@ -96,6 +97,9 @@ def spec_from_resource(spec: Mapping[str, Any], *, namespace: str, name: str) ->
             transactional_id_prefix=sink.string("transactionalIdPrefix", "")
             or names.default_transactional_id_prefix(namespace, name),
             transaction_naming=sink.choice("transactionNaming", TransactionNaming, TransactionNaming.HINT),
+            lost_transaction_policy=sink.choice(
+                "lostTransactionPolicy", LostTransactionPolicy, LostTransactionPolicy.REPLAY
+            ),
             producers_pool_size=sink.integer("producersPoolSize", 5, low=2),
             transaction_timeout_seconds=sink.integer("transactionTimeoutSeconds", 900, low=1),
             properties=sink.string_map("properties"),

@@ -100,8 +100,9 @@ class StrictReader:
     def string(self, name: str) -> str:
         return string_of(self._take(name), f"{self.where}.{name}")
 
-    def boolean(self, name: str) -> bool:
-        value = self._take(name)
+    def boolean(self, name: str, *, default: bool | None = None) -> bool:
+        """``default`` as for :meth:`integer`."""
+        value = default if default is not None and name not in self._body else self._take(name)
         if not isinstance(value, bool):
             msg = f"{self.where}.{name} must be true or false"
             raise CheckpointCorrupt(msg)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from itertools import groupby
@@ -14,8 +14,17 @@ from sparkapp.model.committable import KafkaCommittable
 from sparkapp.model.deadline import Clock, Deadline
 from sparkapp.model.errors import CommitOutcomeUnknown, KafkaAccessError, KafkaSparkJobError
 from sparkapp.model.partition import TopicPartition
-from sparkapp.model.settlement import VERDICTS, EndTxnAnswer, GroupOffset, Verdict, Witnessed, witness
-from sparkapp.sink.transactions import EndTxn
+from sparkapp.model.settlement import (
+    VERDICTS,
+    EndTxnAnswer,
+    GroupOffset,
+    Verdict,
+    Witnessed,
+    traced,
+    witness,
+    would_end_another,
+)
+from sparkapp.sink.transactions import EndTxn, TransactionDescription
 from sparkapp.sink.witness import Witness
 
 LOG = logging.getLogger(__name__)
@@ -32,7 +41,8 @@ class Outcome(Enum):
     LOST = "lost"
     """Proven: nothing of it is or will be visible."""
     UNCERTAIN = "uncertain"
-    """The broker no longer knows the transaction, and no witness could say."""
+    """The broker no longer knows the transaction, and no witness could say. Neither lost nor committed: nothing may be
+    concluded from it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +62,14 @@ class TransactionEnds(Protocol):
     ) -> list[EndTxnAnswer | KafkaSparkJobError]: ...
 
 
+class TransactionDescriber(Protocol):
+    """What recovery's committer needs of the same client."""
+
+    def describe(
+        self, transactional_ids: Iterable[str], *, deadline: Deadline | None = None
+    ) -> dict[str, TransactionDescription]: ...
+
+
 class KafkaCommitter:
     """Commits by the triple, from any process; repeating a commit is harmless.
 
@@ -59,6 +77,9 @@ class KafkaCommitter:
 
     :param witness: None unless source offsets are inside the transactions: offsets committed in another way prove
         nothing about a transaction.
+    :param describer: recovery's, whose document may be an older one that was put back: asked what is open under an id
+        before it is ended, and what became of a transaction where the witness cannot say. None for the driver that has
+        just written the document: nothing of it can be in use again, and the next attempt finds out what was lost.
     :param job_uid: whose marks the witness looks for; needed with one.
     :param timeout: seconds for one :meth:`commit`, retries included.
     :param before_witness: called once before the witness is asked. Recovery aborts lingering transactions here: one
@@ -71,6 +92,7 @@ class KafkaCommitter:
         client: TransactionEnds,
         witness: Witness | None,
         *,
+        describer: TransactionDescriber | None = None,
         job_uid: str = "",
         timeout: float = 60.0,
         before_witness: Callable[[], None] | None = None,
@@ -79,6 +101,7 @@ class KafkaCommitter:
     ) -> None:
         self._client = client
         self._witness = witness
+        self._describer = describer
         self._job_uid = job_uid
         self._timeout = timeout
         self._before_witness = before_witness
@@ -101,17 +124,39 @@ class KafkaCommitter:
         :raises AuthorizationFailed: and the other errors of access, where every attempt met them.
         """
         deadline = Deadline.after(self._timeout, clock=self._clock)
-        answers: dict[KafkaCommittable, EndTxnAnswer] = {}
-        for group in _groups(committables, alone=after_each is not None):
+        answers = self._in_use_again(committables, deadline)
+        for group in _groups([one for one in committables if one not in answers], alone=after_each is not None):
             answers |= self._commit_group(group, deadline)
             if after_each is not None:
                 after_each(group[0])
         asking = [one for one in committables if VERDICTS[answers[one]] is Verdict.ASK_WITNESS]
-        witnessed = self._ask(asking, answers)
+        witnessed = self._ask(asking, answers, deadline)
         return tuple(
             Settled(committable=one, outcome=witnessed.get(one, Outcome.COMMITTED), answer=answers[one])
             for one in committables
         )
+
+    def _in_use_again(
+        self, committables: Sequence[KafkaCommittable], deadline: Deadline
+    ) -> dict[KafkaCommittable, EndTxnAnswer]:
+        """Those whose triple would end another transaction; like any other that no document names, that is aborted."""
+        found = self._described(committables, deadline)
+        return {
+            one: EndTxnAnswer.LATER_TRANSACTION
+            for one, now in found.items()
+            if would_end_another(
+                one, state=now.state, producer_id=now.producer_id, producer_epoch=now.producer_epoch,
+                start_time_ms=now.start_time_ms,
+            )
+        }  # fmt: skip
+
+    def _described(
+        self, committables: Sequence[KafkaCommittable], deadline: Deadline
+    ) -> dict[KafkaCommittable, TransactionDescription]:
+        if self._describer is None:
+            return {}
+        found = self._describer.describe([one.transactional_id for one in committables], deadline=deadline)
+        return {one: found[one.transactional_id] for one in committables if one.transactional_id in found}
 
     def _commit_group(
         self, group: Sequence[KafkaCommittable], deadline: Deadline
@@ -141,23 +186,44 @@ class KafkaCommitter:
         return answers
 
     def _ask(
-        self, asking: Sequence[KafkaCommittable], answers: Mapping[KafkaCommittable, EndTxnAnswer]
+        self,
+        asking: Sequence[KafkaCommittable],
+        answers: Mapping[KafkaCommittable, EndTxnAnswer],
+        deadline: Deadline,
     ) -> dict[KafkaCommittable, Outcome]:
         if not asking:
             return {}
-        outcomes = dict.fromkeys(asking, Outcome.UNCERTAIN)
+        # First of all: whoever aborts what is open under an id wipes what its coordinator knows.
+        traces = self._traces(asking, deadline)
+        offsets: Mapping[TopicPartition, GroupOffset] = {}
         partitions = {split.partition for one in asking for split in one.ranges}
         if self._witness is not None and partitions:
             if self._before_witness is not None:
                 self._before_witness()
-            committed = self._committed(self._witness, sorted(partitions))
-            outcomes = {one: _OUTCOMES[witness(one, committed, job_uid=self._job_uid)] for one in asking}
-        for one, outcome in outcomes.items():
+            offsets = self._committed(self._witness, sorted(partitions))
+        outcomes = {}
+        for one in asking:
+            by, found = "the group's offsets", witness(one, offsets, job_uid=self._job_uid)
+            if found is Witnessed.UNKNOWN and one in traces:
+                by, found = "its coordinator", traces[one]
+            if found is Witnessed.PENDING:
+                raise _unsettled({}, [(one, answers[one])])
+            outcomes[one] = _OUTCOMES[found]
             LOG.warning(
-                "EndTxn of %s (checkpoint %d): %s; by the group's offsets the transaction is %s",
-                one.transactional_id, one.checkpoint_id, answers[one].name, outcome.value,
+                "EndTxn of %s (checkpoint %d): %s; by %s the transaction is %s",
+                one.transactional_id, one.checkpoint_id, answers[one].name, by, outcomes[one].value,
             )  # fmt: skip
         return outcomes
+
+    def _traces(self, asking: Sequence[KafkaCommittable], deadline: Deadline) -> dict[KafkaCommittable, Witnessed]:
+        """What the coordinators tell of transactions that they have not committed for us."""
+        return {
+            one: traced(
+                one, state=now.state, producer_id=now.producer_id, producer_epoch=now.producer_epoch,
+                start_time_ms=now.start_time_ms,
+            )
+            for one, now in self._described(asking, deadline).items()
+        }  # fmt: skip
 
     @staticmethod
     def _committed(source: Witness, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, GroupOffset]:

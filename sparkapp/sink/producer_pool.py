@@ -114,12 +114,13 @@ class ProducerPool:
         entry.began = True
         return entry
 
-    def verify(self, entry: PooledProducer) -> None:
+    def verify(self, entry: PooledProducer) -> TransactionDescription:
         """Asks the coordinator, after the flush, whether the transaction is still open and still ours.
 
         Acknowledged records say nothing about what came after them: a newer producer, or the broker at the end of the
         transaction's time-out, may have aborted them since. A document must not name such a transaction.
 
+        :returns: what it is described as; its start tells it from the producer's other transactions.
         :raises TransactionFenced: it is not.
         """
         found = self._client.describe([entry.transactional_id]).get(entry.transactional_id)
@@ -133,6 +134,7 @@ class ProducerPool:
                 f"{entry.producer_epoch}; its coordinator now says {found}"
             )
             raise TransactionFenced(msg)
+        return found
 
     def plain(self) -> BatchProducer:
         """The producer without transactions; opened on first use, kept until it fails."""

@@ -54,7 +54,8 @@ class TransactionListing:
 class TransactionDescription:
     """One answer of DescribeTransactions.
 
-    :param start_time_ms: when the open transaction began, in the broker's wall clock; -1 where none is open.
+    :param start_time_ms: when the transaction began, in the broker's wall clock. Still told of one that has ended, also
+        by another coordinator; -1 since its producer, or another one, was initialised.
     :param partitions: what the open transaction has written to.
     """
 

@@ -240,7 +240,7 @@ class KafkaWriter:
             raise PreCommitFailed(msg)
         if entry is None:
             return None
-        self._pool.verify(entry)
+        found = self._pool.verify(entry)
         return KafkaCommittable(
             transactional_id=entry.transactional_id,
             producer_id=entry.producer_id,
@@ -250,6 +250,7 @@ class KafkaWriter:
             subtask=self._subtask,
             records=self._records,
             dead_letters=self._dead_letters,
+            start_time_ms=max(found.start_time_ms, 0),
             ranges=inside,
         )
 

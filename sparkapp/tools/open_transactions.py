@@ -84,9 +84,12 @@ class OpenTransactions:
         """Whether the checkpoint document names exactly this transaction: it will be committed, by triple."""
         document = self._target.document
         named = committable_of(found.transactional_id, document) if document is not None else None
-        return named is not None and (named.producer_id, named.producer_epoch) == (
-            found.description.producer_id,
-            found.description.producer_epoch,
+        return (
+            named is not None
+            and (named.producer_id, named.producer_epoch)
+            == (found.description.producer_id, found.description.producer_epoch)
+            # Else it is a later one of the same producer, and the document an older one.
+            and named.start_time_ms in {0, found.description.start_time_ms}
         )
 
     def _described(self, ids: Sequence[str]) -> list[Found]:

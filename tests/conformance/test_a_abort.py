@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pyarrow as pa
 import pytest
 
 from sparkapp.model.errors import AuthorizationFailed, ListingUnsupported
+from sparkapp.model.settlement import EndTxnAnswer
 from sparkapp.model.transactional_id import FIRST_HINT, TransactionalIdHint, number_of
 from sparkapp.sink.committer import Outcome
 from sparkapp.sink.lingering import abort_lingering, bounded_ids, select
@@ -202,6 +205,47 @@ def test_A18_a_newer_epoch_under_a_committables_id_is_aborted(harness, site):
     assert narrow.aborted.ids == (committed.transactional_id,)
     assert site.open_transactions() == []
     assert site.numbers() == [1, 2], "the reader is not held back, and 3 is not seen"
+
+
+@pytest.mark.parametrize("flushed", [True, False])
+def test_A18_T15_a_later_transaction_of_the_same_producer_is_aborted_and_not_committed(harness, site, flushed):
+    """Word for word: committed at checkpoint 1, used again at 3 and open, checkpoint 1 restored with fewer subtasks.
+
+    Nobody took the id over, so producer id and epoch are those of the committable: only the start differs.
+    """
+    wide = harness(1, 2, pool_size=2).open()
+    wide.write(1)
+    state = wide.snapshot(1)
+    wide.notify(1)
+    wide.write(2)
+    wide.snapshot(2)
+    wide.notify(2)
+    wide.write(3)
+    if flushed:
+        later = wide.snapshot(3).pending[0]
+        assert (later.transactional_id, later.producer_id, later.producer_epoch) == (
+            state.pending[0].transactional_id, state.pending[0].producer_id, state.pending[0].producer_epoch
+        )  # fmt: skip
+    reused = state.pending[0].transactional_id
+    assert site.open_transactions() == [reused]
+    narrow = harness(0, 1, pool_size=2).restore(state)
+    assert [(one.outcome, one.answer) for one in narrow.settled] == [
+        (Outcome.COMMITTED, EndTxnAnswer.LATER_TRANSACTION)
+    ]
+    assert narrow.aborted.ids == (reused,)
+    assert site.open_transactions() == []
+    assert site.numbers() == [1, 2], "the reader is not held back, and 3 is not seen"
+
+
+def test_A18_a_document_of_a_former_release_does_not_tell_the_start(harness, site):
+    """It is settled by the triple alone, as that release did."""
+    first = harness(pool_size=2).open()
+    first.write(1)
+    state = first.snapshot(1)
+    former = replace(state, pending=tuple(replace(one, start_time_ms=0) for one in state.pending))
+    second = harness(pool_size=2).restore(former)
+    assert [(one.outcome, one.answer) for one in second.settled] == [(Outcome.COMMITTED, EndTxnAnswer.NONE)]
+    assert site.numbers() == [1]
 
 
 def test_A18_the_same_epoch_open_again_is_not_committed_by_the_recovered_triple(harness, site):

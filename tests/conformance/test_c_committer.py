@@ -18,13 +18,14 @@ from sparkapp.model.settlement import EndTxnAnswer, GroupOffset, offset_mark
 from sparkapp.model.split import KafkaPartitionSplit
 from sparkapp.sink.committer import KafkaCommitter, Outcome
 from sparkapp.sink.transaction_client import TransactionClient
+from sparkapp.sink.transactions import TransactionDescription, TransactionState
 from tests.support.harness import JOB_UID
 
 SPLIT = KafkaPartitionSplit(TopicPartition("in", 0), 10, 20)
 OTHER = KafkaPartitionSplit(TopicPartition("in", 1), 0, 5)
 
 
-def committable(number=0, checkpoint_id=1, ranges=(SPLIT,), transaction_version=1):
+def committable(number=0, checkpoint_id=1, ranges=(SPLIT,), transaction_version=1, start_time_ms=0):
     return KafkaCommittable(
         transactional_id=f"p-{number}",
         producer_id=number,
@@ -33,14 +34,16 @@ def committable(number=0, checkpoint_id=1, ranges=(SPLIT,), transaction_version=
         checkpoint_id=checkpoint_id,
         subtask=number,
         records=1,
+        start_time_ms=start_time_ms,
         ranges=ranges,
     )
 
 
 class Coordinator:
-    """Answers as scripted, by transactional id; the last answer stays."""
+    """Answers as scripted, by transactional id; the last answer stays. ``told`` is what it describes, by id."""
 
-    def __init__(self, **scripts):
+    def __init__(self, told=None, **scripts):
+        self.told = told or {}
         self.scripts = {name.replace("_", "-"): list(answers) for name, answers in scripts.items()}
         self.asked = []
 
@@ -48,6 +51,10 @@ class Coordinator:
         self.asked.append([end.transactional_id for end in ends])
         assert all(end.commit for end in ends)
         return [self._next(end.transactional_id) for end in ends]
+
+    def describe(self, transactional_ids, *, deadline=None):
+        self.asked.append("describe")
+        return {one: self.told[one] for one in transactional_ids if one in self.told}
 
     def _next(self, transactional_id):
         script = self.scripts[transactional_id]
@@ -67,6 +74,12 @@ class Offsets:
         if self.error:
             raise self.error
         return {one: self.offsets[one] for one in partitions if one in self.offsets}
+
+
+def told(state, start_time_ms=1000, producer_epoch=0):
+    return TransactionDescription(
+        state=state, producer_id=0, producer_epoch=producer_epoch, timeout_ms=1, start_time_ms=start_time_ms
+    )
 
 
 def marked(offset, checkpoint=1):
@@ -195,6 +208,51 @@ def test_C03_a_witness_that_cannot_be_asked_leaves_the_outcome_unknown():
     subject, _ = committer(Coordinator(p_0=[EndTxnAnswer.PRODUCER_FENCED]), Offsets(error=KafkaUnreachable("down")))
     with pytest.raises(CommitOutcomeUnknown, match="down"):
         subject.commit([committable()])
+
+
+@pytest.mark.parametrize("answer", ASKED)
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        (told(TransactionState.COMPLETE_ABORT, producer_epoch=1), Outcome.LOST),
+        (told(TransactionState.COMPLETE_COMMIT), Outcome.COMMITTED),
+        (told(TransactionState.EMPTY, start_time_ms=-1, producer_epoch=2), Outcome.UNCERTAIN),
+        (told(TransactionState.COMPLETE_ABORT, start_time_ms=1001, producer_epoch=1), Outcome.UNCERTAIN),
+        (None, Outcome.UNCERTAIN),
+    ],
+)
+def test_C03_C07_without_a_witness_the_coordinator_may_still_know(answer, found, expected):
+    """What of it proves something is in tests/unit/sparkapp/model/test_settlement.py."""
+    coordinator = Coordinator({} if found is None else {"p-0": found}, p_0=[answer])
+    subject, _ = committer(coordinator, describer=coordinator)
+    (settled,) = subject.commit([committable(ranges=(), start_time_ms=1000)])
+    assert (settled.outcome, settled.answer) == (expected, answer)
+
+
+def test_C03_the_groups_offsets_come_before_what_the_coordinator_tells():
+    """A document that was put back: its transaction was lost, and a later one has written its range."""
+    coordinator = Coordinator(
+        {"p-0": told(TransactionState.COMPLETE_ABORT, producer_epoch=1)}, p_0=[EndTxnAnswer.PRODUCER_FENCED]
+    )
+    order = []
+    subject, _ = committer(
+        coordinator,
+        Offsets({SPLIT.partition: marked(20, 2)}),
+        describer=coordinator,
+        before_witness=lambda: order.extend(coordinator.asked),
+    )
+    (settled,) = subject.commit([committable(start_time_ms=1000)])
+    assert settled.outcome is Outcome.COMMITTED
+    assert order[-1] == "describe", "asked before an abort wipes what there is"
+
+
+def test_C03_a_transaction_that_is_being_ended_is_asked_for_again_by_the_next_attempt():
+    coordinator = Coordinator(
+        {"p-0": told(TransactionState.ONGOING, producer_epoch=1)}, p_0=[EndTxnAnswer.PRODUCER_FENCED]
+    )
+    subject, _ = committer(coordinator, describer=coordinator)
+    with pytest.raises(CommitOutcomeUnknown, match="p-0 \\(PRODUCER_FENCED\\)"):
+        subject.commit([committable(ranges=(), start_time_ms=1000)])
 
 
 def test_C04_each_attempt_is_one_request_and_keeps_no_state():

@@ -198,6 +198,28 @@ def test_T09_migrate_from_at_least_once_to_exactly_once(harness, site):
     assert len(site.open_transactions()) == 1
 
 
+def test_T10_migrate_from_exactly_once_to_at_least_once(harness, site):
+    first = harness().open()
+    first.write(42)
+    first.snapshot(0)
+    first.write(43)
+    first.notify(0)
+    state = first.snapshot(1)
+    first.write(44)
+    second = harness(semantic=Semantic.AT_LEAST_ONCE).restore(state)
+    assert [one.outcome for one in second.settled] == [Outcome.COMMITTED]
+    assert len(second.aborted.ids) == 1, "44 is in no checkpoint"
+    second.write(45)
+    assert second.snapshot(2).pending == ()
+    second.write(46)
+    second.notify(2)
+    second.write(47)
+    second.pool.plain().flush(10)
+    site.await_ended()
+    assert site.numbers() == [42, 43, 45, 46, 47]
+    assert site.open_transactions() == []
+
+
 def test_T11_default_transactional_id_prefix_names_the_job():
     spec = spec_from_resource(
         {"kafka": {"bootstrapServers": "b:9092"}, "source": {"topics": ["in"]}, "sink": {"topic": "out"}},

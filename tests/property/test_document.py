@@ -46,6 +46,7 @@ def documents(draw):
             subtask=subtask,
             records=draw(naturals) if subtask in owned or not aligned else 0,
             dead_letters=draw(small) if subtask in owned or not aligned else 0,
+            start_time_ms=draw(naturals),
             ranges=owned.get(subtask, ()),
         )
         for number in draw(st.lists(st.integers(0, 10**6), unique=True, max_size=5))
@@ -65,6 +66,7 @@ def documents(draw):
         prefix=prefix,
         former_prefixes=tuple(draw(st.lists(prefixes, max_size=2))),
         hint=TransactionalIdHint(draw(small), draw(small)),
+        transactional=draw(st.booleans()),
         splits=splits,
         aligned=aligned,
         committables=committables,

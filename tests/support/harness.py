@@ -135,7 +135,8 @@ class Harness:
         if self.naming is TransactionNaming.SUBTASK_AND_SLOT:
             self.slots = self.slots.with_life(parallelism=self.parallelism, pool_size=self.pool_size)
         if self.subtask == 0:
-            self.settled = self.committer(before_witness=lambda: self._abort(restored)).commit(restored.pending)
+            recovering = self.committer(describer=self.client, before_witness=lambda: self._abort(restored))
+            self.settled = recovering.commit(restored.pending)
             self._abort(restored)
         self.writer = KafkaWriter(
             self.sink,

@@ -158,6 +158,10 @@ class Life:
     :param retained: where completed checkpoints are kept to go back to.
     :param keep: what the transform lets through, by the number in a record's value.
     :param now: gives RFC 3339 times.
+    :param aligned: False for a pipeline that shuffles, as far as the sink can tell: no source ranges are in its
+        transactions, and its documents say so.
+    :param workers: how many of its worker processes get tasks; with one a producer goes on from checkpoint to
+        checkpoint, with more it may be another one's turn, which takes its id over.
     :param stepwise: commits go one after the other, so that a life can end between two of them.
     :param executors: another way to the brokers, for what runs in executors: readers and writers.
     :param patience: seconds that a task waits for the brokers before it fails.
@@ -169,6 +173,8 @@ class Life:
     dice: random.Random
     now: Callable[[], str]
     retained: RetainedStore = field(default_factory=MemoryRetainedStore)
+    aligned: bool = True
+    workers: int = WORKERS
     stepwise: bool = True
     executors: str = ""
     patience: float = 30.0
@@ -312,7 +318,7 @@ class Life:
         committables: list[KafkaCommittable | None] = []
         records = 0
         for subtask, ranges in groups.items():
-            worker = self.dice.randrange(WORKERS)
+            worker = self.dice.randrange(self.workers)
             if retry:
                 self._task(worker, subtask, ranges, checkpoint_id, _unwatched)
                 worker = (worker + 1) % WORKERS
@@ -325,7 +331,7 @@ class Life:
             records += written
         self._coordinator.complete(
             PreCommitted(
-                checkpoint_id=checkpoint_id, splits=splits, aligned=True,
+                checkpoint_id=checkpoint_id, splits=splits, aligned=self.aligned,
                 committables=tuple(one for one in committables if one is not None), records_out=records,
             )
         )  # fmt: skip
@@ -368,8 +374,10 @@ class Life:
                 writer.write(pa.RecordBatch.from_pydict({"value": kept}))
         passed(TaskMoment.PRODUCED)
         metadata = offset_mark(self.job.uid, self.job.attempt, checkpoint_id)
-        inside = self._coordinator.mode is OffsetCommitMode.IN_TRANSACTION
-        committable = writer.pre_commit(ranges, group_id=spec.source.group_id if inside else None, metadata=metadata)
+        inside = self.aligned and self._coordinator.mode is OffsetCommitMode.IN_TRANSACTION
+        committable = writer.pre_commit(
+            ranges if self.aligned else (), group_id=spec.source.group_id if inside else None, metadata=metadata
+        )
         return committable, writer.records
 
 

@@ -24,7 +24,7 @@ from sparkapp.model.checkpoint import CheckpointDocument
 from sparkapp.model.checkpoint_codec import decode
 from sparkapp.model.deadline import Deadline
 from sparkapp.model.errors import KafkaSparkJobError
-from sparkapp.model.job import Job, JobSpec, KafkaCluster, Sink, Source, Transform
+from sparkapp.model.job import Job, JobSpec, KafkaCluster, LostTransactionPolicy, Sink, Source, Transform
 from sparkapp.model.positions import Startup, StartupMode
 from sparkapp.model.retained import RetainedCheckpoint
 from sparkapp.model.retained_codec import decode_retained
@@ -34,7 +34,7 @@ from sparkapp.model.split import KafkaPartitionSplit
 from sparkapp.model.transaction_naming import TransactionNaming
 from sparkapp.sink.transaction_client import TransactionClient
 from tests.support import visibility
-from tests.support.protocol_life import End, Life, SharedStore, Stop
+from tests.support.protocol_life import WORKERS, End, Life, SharedStore, Stop
 
 UID = "uid-of-the-story"
 _MODULUS = 5
@@ -66,6 +66,9 @@ class Story:
     :param prefix: transactional id prefix and consumer group of the job alone.
     :param timeout: seconds until the broker aborts a transaction; a short one is one more fault.
     :param naming: of the transactional ids, at first.
+    :param aligned: False for a pipeline that shuffles; see :class:`Life`.
+    :param workers: of each life that get tasks; see :class:`Life`.
+    :param lost_policy: from the next attempt on.
     :param per_checkpoint: most records of one checkpoint.
     :param store: the job's document; its checkpoints are kept in ``retained``.
     :param restore: what the job's resource asks for, from the next attempt on.
@@ -83,6 +86,9 @@ class Story:
     partitions: int = 3
     semantic: Semantic = Semantic.EXACTLY_ONCE
     naming: TransactionNaming = TransactionNaming.HINT
+    aligned: bool = True
+    workers: int = WORKERS
+    lost_policy: LostTransactionPolicy = LostTransactionPolicy.REPLAY
     per_checkpoint: int = 40
     dice: random.Random = field(default_factory=lambda: random.Random(0))
     store: CheckpointStore = field(default_factory=SharedStore)
@@ -143,7 +149,8 @@ class Story:
         self._thawed = False
         life = Life(
             self._job(parallelism, pool_size), self.store, kept, random.Random(self.dice.random()), self._now,
-            retained=self.retained, stepwise=stepwise, executors=self.executors, patience=self.patience,
+            retained=self.retained, aligned=self.aligned, workers=self.workers, stepwise=stepwise,
+            executors=self.executors, patience=self.patience,
         )  # fmt: skip
         self._tell(f"start P={parallelism} pool={pool_size} naming={self.naming}", stop)
         life.start(stop)
@@ -220,6 +227,11 @@ class Story:
         """From the next attempt on."""
         self.naming = next(one for one in TransactionNaming if one is not self.naming)
         self._tell(f"naming changes to {self.naming}", None)
+
+    def change_semantic(self, semantic: Semantic) -> None:
+        """From the next attempt on."""
+        self.semantic = semantic
+        self._tell(f"semantic changes to {semantic}", None)
 
     def expire(self) -> None:
         """Time passes until the broker has aborted whatever is open."""
@@ -325,7 +337,7 @@ class Story:
             transform=Transform(),
             sink=Sink(
                 topic=self.sink, semantic=self.semantic, transactional_id_prefix=self._prefix,
-                transaction_naming=self.naming, producers_pool_size=pool_size,
+                transaction_naming=self.naming, lost_transaction_policy=self.lost_policy, producers_pool_size=pool_size,
                 transaction_timeout_seconds=self.timeout, properties=self.properties,
             ),
             parallelism=parallelism,

@@ -10,7 +10,9 @@ import pytest
 from sparkapp.model.partition import TopicPartition
 from sparkapp.model.positions import StartupMode
 from sparkapp.model.split import KafkaPartitionSplit
+from sparkapp.model.transaction_naming import TransactionNaming
 from sparkapp.sink.transaction_client import TransactionClient
+from tests.support import visibility
 from tests.support.protocol_life import OF_A_CHECKPOINT, End, Moment
 from tests.support.protocol_story import Story
 
@@ -85,6 +87,37 @@ def test_an_older_document_is_put_back(job: Story, at_rest: bool) -> None:
     assert job.recovery is not None
     assert f"at checkpoint {before.checkpoint_id}, although" in job.recovery.edited
     assert job.recovery.committed == len(before.committables)
+    job.finish()
+
+
+@pytest.mark.parametrize("moment", [Moment.BEFORE_FLUSH, Moment.AFTER_FLUSH])
+@pytest.mark.parametrize("naming", TransactionNaming)
+@pytest.mark.parametrize("aligned", [True, False])
+def test_A18_T15_an_older_document_is_put_back_whose_ids_the_same_life_has_in_use_again(
+    job: Story, moment: Moment, naming: TransactionNaming, aligned: bool
+) -> None:
+    """Its producers go on under the same ids and epochs: what they have open, half of it perhaps, is nobody's.
+
+    To commit by the document's triples would make it visible, and it is read and written once more.
+    """
+    job.naming, job.aligned, job.workers = naming, aligned, 1
+    job.start(2)
+    job.checkpoint()
+    backup, before = job.store.read().text or "", job.document
+    job.checkpoint()
+    later = job.document.offsets
+    job.checkpoint((moment, End.KILL))
+    in_use = set(visibility.open_transactions(job.client, job.prefix))
+    producers = {(one.transactional_id, one.producer_id, one.producer_epoch) for one in before.committables}
+    described = job.client.describe(in_use)
+    assert producers & {(name, one.producer_id, one.producer_epoch) for name, one in described.items()}
+    job.expect_again([KafkaPartitionSplit(one, before.offsets[one], stop) for one, stop in later.items()])
+    put(job, backup)
+    job.start(2)
+    assert job.recovery is not None
+    assert job.recovery.committed == len(before.committables)
+    assert job.recovery.lost == ()
+    assert job.recovery.aborted >= len(in_use)
     job.finish()
 
 

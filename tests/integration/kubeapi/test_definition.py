@@ -81,6 +81,7 @@ def test_defaults_fill_in_everything_that_has_one(api: ApiClient) -> None:
     assert spec["redeployNonce"] == 0
     assert spec["sink"]["semantic"] == "EXACTLY_ONCE"
     assert spec["sink"]["transactionNaming"] == "Hint"
+    assert spec["sink"]["lostTransactionPolicy"] == "Replay"
     assert spec["source"]["startup"] == {"mode": "GROUP_OFFSETS"}
     assert spec["source"]["stopping"] == {"mode": "UNBOUNDED"}
     assert spec["source"]["groupMembership"] == {

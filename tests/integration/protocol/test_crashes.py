@@ -7,8 +7,11 @@ import itertools
 
 import pytest
 
+from sparkapp.model.errors import TransactionLost
+from sparkapp.model.job import LostTransactionPolicy
 from sparkapp.model.semantic import Semantic
 from tests.integration.protocol.conftest import Stories
+from tests.support import visibility
 from tests.support.protocol_life import OF_A_CHECKPOINT, OF_A_START, End, Moment
 
 FROM = 2
@@ -76,6 +79,31 @@ def test_a_job_that_was_down_for_longer_than_its_transactions_live(moment: Momen
     job.checkpoint((moment, End.KILL))
     job.expire()
     job.finish(TO["up"])
+
+
+@pytest.mark.parametrize("aligned", [True, False])
+@pytest.mark.parametrize("moment", [Moment.AFTER_FLUSH, Moment.AFTER_WRITE, Moment.AFTER_COMMITS])
+def test_C07_P11_a_job_that_is_to_fail_when_a_transaction_was_lost(
+    moment: Moment, aligned: bool, story: Stories
+) -> None:
+    """It stops with nothing written and nothing open, as often as it is started, and may replay later all the same."""
+    job = story(timeout=2, aligned=aligned, lost_policy=LostTransactionPolicy.FAIL)
+    job.produce(60)
+    job.start(2)
+    job.checkpoint((moment, End.KILL))
+    job.expire()
+    if moment is Moment.AFTER_WRITE:
+        for parallelism in (2, 3):
+            job.start(parallelism)
+            assert isinstance(job.failure, TransactionLost), job.failure
+            assert all(one.transactional_id in job.failure.message for one in job.document.committables)
+            assert "spec.sink.lostTransactionPolicy: Replay" in job.failure.remedy
+            assert visibility.numbers(job.bootstrap, job.sink) == []
+        job.lost_policy = LostTransactionPolicy.REPLAY
+    job.start(3)
+    assert job.failure is None
+    job.produce(30)
+    job.finish(3)
 
 
 @pytest.mark.parametrize("moment", OF_A_CHECKPOINT)

@@ -140,6 +140,27 @@ def test_commit_of_what_no_checkpoint_names_is_refused(harness, site, tmp_path, 
     assert site.numbers() == []
 
 
+def test_a_later_transaction_of_a_final_ones_producer_is_not_final(harness, site, tmp_path, txn):
+    """The state is an older one: its ids are in use again, under the same producer ids and epochs."""
+    life = harness(pool_size=2).open()
+    life.write(1)
+    state = life.snapshot(1)
+    life.notify(1)
+    life.write(2)
+    life.snapshot(2)
+    life.notify(2)
+    life.write(3)
+    path = tmp_path / "state"
+    FileStore(path).write(document_of(site, state), expected="0")
+    (one,) = state.pending
+    triple = (one.transactional_id, "--producer-id", one.producer_id, "--epoch", one.producer_epoch)
+    status, _, message = txn("commit", *triple, "--state", path, "--yes")
+    assert (status, "writes its records once more" in message) == (1, True)
+    assert txn("abort", one.transactional_id, "--state", path, "--yes")[0] == 0
+    assert site.open_transactions() == []
+    assert site.numbers() == [1, 2]
+
+
 def test_abort_of_one_id(harness, site, tmp_path, txn):
     path, final, lingering = checkpointed(harness, site, tmp_path)
     assert txn("abort", final, "--state", path, "--yes")[0] == 1

@@ -11,6 +11,7 @@ import pytest
 from sparkapp.checkpoint.coordinator import CheckpointCoordinator, PreCommitted
 from sparkapp.checkpoint.store import MemoryStore
 from sparkapp.model.checkpoint import CheckpointDocument
+from sparkapp.model.checkpoint_codec import decode, encode
 from sparkapp.model.committable import KafkaCommittable
 from sparkapp.model.job import Job, JobSpec, KafkaCluster, Sink, Source, Transform
 from sparkapp.model.partition import TopicPartition
@@ -19,7 +20,7 @@ from sparkapp.model.semantic import Semantic
 from sparkapp.model.settlement import EndTxnAnswer
 from sparkapp.model.split import KafkaPartitionSplit
 from sparkapp.model.transaction_naming import NO_SLOTS, SlotBounds, TransactionNaming
-from sparkapp.model.transactional_id import TransactionalIdHint
+from sparkapp.model.transactional_id import FIRST_HINT, TransactionalIdHint
 from sparkapp.sink.committer import Outcome, Settled
 
 A0, A1 = TopicPartition("a", 0), TopicPartition("a", 1)
@@ -110,7 +111,9 @@ def test_ends_are_committed_once_and_only_where_records_end_partitions() -> None
     [
         (TransactionNaming.SUBTASK_AND_SLOT, Semantic.EXACTLY_ONCE, SlotBounds(4, 5), TransactionalIdHint(2, 10)),
         (TransactionNaming.HINT, Semantic.EXACTLY_ONCE, SlotBounds(2, 5), TransactionalIdHint(4, 22)),
-        (TransactionNaming.SUBTASK_AND_SLOT, Semantic.AT_LEAST_ONCE, SlotBounds(2, 5), TransactionalIdHint(2, 10)),
+        # H16, T10: recovery has looked for all that they named.
+        (TransactionNaming.SUBTASK_AND_SLOT, Semantic.AT_LEAST_ONCE, NO_SLOTS, FIRST_HINT),
+        (TransactionNaming.HINT, Semantic.NONE, NO_SLOTS, FIRST_HINT),
     ],
 )
 def test_a_life_tells_of_the_ids_of_its_own_naming_and_keeps_what_is_told_of_the_other(
@@ -121,6 +124,7 @@ def test_a_life_tells_of_the_ids_of_its_own_naming_and_keeps_what_is_told_of_the
     one = coordinator(Group(), replace(SPEC, sink=sink, parallelism=4), restored)
     one.begin(SPLITS)
     assert one.document.slots == slots, "before anything is written under them"
+    assert not one.document.transactional, "hint or slots tell it"
     completed = one.complete(
         PreCommitted(checkpoint_id=1, splits=SPLITS, aligned=False, committables=(), records_out=0)
     )
@@ -128,6 +132,27 @@ def test_a_life_tells_of_the_ids_of_its_own_naming_and_keeps_what_is_told_of_the
     one.drained()
     for document in (completed.document, one.document):
         assert (document.slots, document.hint) == (slots, hint)
+
+
+@pytest.mark.parametrize(
+    ("naming", "semantic", "word"),
+    [
+        (TransactionNaming.HINT, Semantic.EXACTLY_ONCE, True),
+        (TransactionNaming.SUBTASK_AND_SLOT, Semantic.EXACTLY_ONCE, False),
+        (TransactionNaming.HINT, Semantic.AT_LEAST_ONCE, False),
+    ],
+)
+def test_T10_a_life_that_has_no_checkpoint_yet_leaves_word_that_it_may_have_transactions(
+    naming: TransactionNaming, semantic: Semantic, word: bool
+) -> None:
+    """By the first hint alone a life of another semantic would take it for one that never had any."""
+    sink = replace(SPEC.sink, transaction_naming=naming, semantic=semantic)
+    one = coordinator(Group(), replace(SPEC, sink=sink))
+    one.begin(SPLITS)
+    assert one.document.transactional is word
+    assert decode(encode(one.document), job_uid="uid") == one.document
+    one.complete(PreCommitted(checkpoint_id=1, splits=SPLITS, aligned=False, committables=(), records_out=0))
+    assert not one.document.transactional
 
 
 def test_a_job_by_hint_never_tells_of_ids_by_subtask_and_slot() -> None:

@@ -35,19 +35,48 @@ def document(*committables: KafkaCommittable, **changes: object) -> CheckpointDo
     return replace(base, **changes)  # type: ignore[arg-type]
 
 
-def settled(one: KafkaCommittable, outcome: Outcome) -> Settled:
-    return Settled(committable=one, outcome=outcome, answer=EndTxnAnswer.INVALID_TXN_STATE)
+def settled(one: KafkaCommittable, outcome: Outcome, answer: EndTxnAnswer = EndTxnAnswer.INVALID_TXN_STATE) -> Settled:
+    return Settled(committable=one, outcome=outcome, answer=answer)
 
 
 def test_a_cut_partition_goes_back_whole_or_not_at_all() -> None:
     first, second = committable(0), committable(1)
     cut = decode(encode(document(first, second, aligned=False)), job_uid="uid")
     assert cut.committables == (first, second), "no ranges are made up for pieces"
-    splits, lost = splits_after(cut, [settled(first, Outcome.UNCERTAIN), settled(second, Outcome.UNCERTAIN)])
+    splits, lost = splits_after(cut, [settled(first, Outcome.LOST), settled(second, Outcome.LOST)])
     assert [(one.start, one.stop) for one in splits] == [(100, 100), (0, 0)]
     assert lost == READ
-    with pytest.raises(StateUncertain):
-        splits_after(cut, [settled(first, Outcome.COMMITTED), settled(second, Outcome.UNCERTAIN)])
+    with pytest.raises(StateUncertain, match="checkpoint 7 is part committed; lost: p-1 ") as caught:
+        splits_after(cut, [settled(first, Outcome.COMMITTED), settled(second, Outcome.LOST)])
+    assert "compare the sink topic with its source" in caught.value.remedy
+
+
+def test_a_lost_checkpoint_whose_operators_have_moved_on_stops_the_job() -> None:
+    one = committable(0)
+    with pytest.raises(StateUncertain, match="operators' state has moved on"):
+        splits_after(document(one, aligned=False, engine_has_state=True), [settled(one, Outcome.LOST)])
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [EndTxnAnswer.INVALID_PRODUCER_ID_MAPPING, EndTxnAnswer.PRODUCER_FENCED, EndTxnAnswer.INVALID_TXN_STATE],
+)
+@pytest.mark.parametrize("neighbour", Outcome)
+@pytest.mark.parametrize("aligned", [True, False])
+def test_C07_what_is_not_proven_lost_is_never_written_again(
+    answer: EndTxnAnswer, neighbour: Outcome, aligned: bool
+) -> None:
+    """The id may have expired long after the commit: to read its checkpoint again would write every record twice."""
+    first, second = committable(0), committable(1)
+    with pytest.raises(
+        StateUncertain, match=rf"neither committed nor lost could be proven for .*p-0 \({answer.name}\)"
+    ) as caught:
+        splits_after(
+            document(first, second, aligned=aligned),
+            [settled(first, Outcome.UNCERTAIN, answer), settled(second, neighbour)],
+        )
+    assert caught.value.fatal
+    assert "compare the sink topic with its source" in caught.value.remedy
 
 
 def test_an_ended_partition_whose_transaction_was_lost_goes_back_to_its_start_and_keeps_its_end() -> None:

@@ -72,6 +72,16 @@ def test_round_trip():
     assert decode(encode(document()), job_uid=UID) == document()
 
 
+def test_a_transactions_start_is_optional_and_written_where_it_is_known():
+    """Documents of former releases do not have it, and are read."""
+    (former, *_) = body()["committables"]
+    assert "startTimeMs" not in former
+    known = document(committables=tuple(replace(one, start_time_ms=1795349724320) for one in document().committables))
+    text = encode(known)
+    assert {one["startTimeMs"] for one in json.loads(text)["committables"]} == {1795349724320}
+    assert decode(text, job_uid=UID) == known
+
+
 def test_round_trip_of_a_claim():
     claim = CheckpointDocument(
         job_uid=UID, attempt=1, checkpoint_id=0, created_at="", parallelism=1, prefix="shop.orders"

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from sparkapp.model.errors import ConfigurationError
-from sparkapp.model.job import AuthenticationType, Format, IsolationLevel, Job
+from sparkapp.model.job import AuthenticationType, Format, IsolationLevel, Job, LostTransactionPolicy
 from sparkapp.model.job_codec import decode_job, encode_job
 from sparkapp.model.job_resource import spec_from_resource
 from sparkapp.model.positions import ResetStrategy, StartupMode
@@ -44,6 +44,7 @@ FULL = {
         "semantic": "EXACTLY_ONCE",
         "transactionalIdPrefix": "my-prefix",
         "transactionNaming": "SubtaskAndSlot",
+        "lostTransactionPolicy": "Fail",
         "producersPoolSize": 3,
         "transactionTimeoutSeconds": 60,
         "properties": {"compression.type": "zstd"},
@@ -82,6 +83,7 @@ def test_defaults():
     assert found.sink.semantic is Semantic.EXACTLY_ONCE
     assert found.sink.transactional_id_prefix == "shop.orders"
     assert found.sink.transaction_naming is TransactionNaming.HINT
+    assert found.sink.lost_transaction_policy is LostTransactionPolicy.REPLAY
     assert found.sink.producers_pool_size == 5
     assert found.sink.transaction_timeout_seconds == 900
     assert (found.parallelism, found.checkpoint_interval_seconds, found.metrics_port) == (1, 10, 8090)
@@ -110,6 +112,7 @@ def test_every_field():
     assert found.source.value_format is Format.JSON
     assert found.transform.function == "enrich:transform"
     assert found.sink.transaction_naming is TransactionNaming.SUBTASK_AND_SLOT
+    assert found.sink.lost_transaction_policy is LostTransactionPolicy.FAIL
     assert found.sink.properties == {"compression.type": "zstd"}
     assert (found.parallelism, found.checkpoint_interval_seconds) == (4, 2)
 
@@ -279,6 +282,7 @@ def test_the_drivers_copy_is_checked_again():
             spec(sink={"transactionNaming": "POOLING"}),
             "transactionNaming must be one of Hint, SubtaskAndSlot",
         ),
+        (spec(sink={"lostTransactionPolicy": "Warn"}), "lostTransactionPolicy must be one of Replay, Fail"),
         (spec(sink={"producersPoolSize": "5"}), "whole number"),
         (spec(sink={"producersPoolSize": True}), "whole number"),
         (spec(sink={"semantic": "EXACTLY"}), "one of NONE, AT_LEAST_ONCE, EXACTLY_ONCE"),

@@ -15,7 +15,9 @@ from sparkapp.model.settlement import (
     Witnessed,
     marked_checkpoint,
     offset_mark,
+    traced,
     witness,
+    would_end_another,
 )
 from sparkapp.model.split import KafkaPartitionSplit
 
@@ -40,6 +42,7 @@ def test_every_answer_has_a_verdict():
         ("INVALID_TXN_STATE", Verdict.ASK_WITNESS),
         ("PRODUCER_FENCED", Verdict.ASK_WITNESS),
         ("INVALID_PRODUCER_ID_MAPPING", Verdict.ASK_WITNESS),
+        ("LATER_TRANSACTION", Verdict.ASK_WITNESS),
         ("OTHER_FATAL", Verdict.FAIL),
     ],
 )
@@ -80,6 +83,57 @@ def test_without_ranges_the_witness_knows_nothing():
 
 
 @pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        ({"state": "CompleteCommit"}, Witnessed.COMMITTED),
+        ({"state": "PrepareCommit"}, Witnessed.COMMITTED),
+        ({"state": "CompleteAbort"}, Witnessed.LOST),
+        ({"state": "PrepareAbort"}, Witnessed.LOST),
+        # The broker has moved the epoch on when it aborted: the start still names the transaction.
+        ({"state": "CompleteAbort", "producer_epoch": 4}, Witnessed.LOST),
+        ({"state": "Ongoing", "producer_epoch": 4}, Witnessed.PENDING),
+        ({"state": "PrepareEpochFence", "producer_epoch": 4}, Witnessed.PENDING),
+        # A later transaction of the same producer, which began it after its commit.
+        ({"state": "Ongoing", "start_time_ms": 1001}, Witnessed.COMMITTED),
+        ({"state": "CompleteAbort", "start_time_ms": 1001}, Witnessed.COMMITTED),
+        # Another producer's: ours may have been committed before.
+        ({"state": "CompleteAbort", "start_time_ms": 1001, "producer_epoch": 4}, Witnessed.UNKNOWN),
+        ({"state": "Empty", "start_time_ms": -1, "producer_epoch": 5}, Witnessed.UNKNOWN),
+        ({"state": "CompleteAbort", "producer_id": 2}, Witnessed.UNKNOWN),
+        ({"state": "CompleteCommit", "start_time_ms": 999}, Witnessed.UNKNOWN),
+    ],
+    ids=str,
+)
+def test_what_a_coordinator_still_tells(found, expected):
+    one = KafkaCommittable(**{**FIELDS, "producer_epoch": 3}, start_time_ms=1000)
+    described = {"producer_id": 1, "producer_epoch": 3, "start_time_ms": 1000, **found}
+    assert traced(one, **described) is expected
+    former = KafkaCommittable(**{**FIELDS, "producer_epoch": 3})
+    assert traced(former, **described) is Witnessed.UNKNOWN, "written by a release that did not ask for the start"
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        ({"state": "Ongoing", "start_time_ms": 1001}, True),
+        ({"state": "Ongoing", "start_time_ms": 999}, True),
+        ({"state": "Ongoing"}, False),
+        # EndTxn by itself answers these as it should.
+        ({"state": "CompleteCommit", "start_time_ms": 1001}, False),
+        ({"state": "Ongoing", "start_time_ms": 1001, "producer_epoch": 4}, False),
+        ({"state": "Ongoing", "start_time_ms": 1001, "producer_id": 2}, False),
+        ({"state": "Empty", "start_time_ms": -1}, False),
+    ],
+    ids=str,
+)
+def test_a_triple_that_would_end_another_transaction(found, expected):
+    one = KafkaCommittable(**{**FIELDS, "producer_epoch": 3}, start_time_ms=1000)
+    described = {"producer_id": 1, "producer_epoch": 3, "start_time_ms": 1000, **found}
+    assert would_end_another(one, **described) is expected
+    assert not would_end_another(KafkaCommittable(**{**FIELDS, "producer_epoch": 3}), **described)
+
+
+@pytest.mark.parametrize(
     ("text", "checkpoint"),
     [
         (offset_mark("uid", 2, 41), 41), ("uid/2/0", 0), ("", None), ("uid", None), ("uid/2", None), ("uid/2/", None),
@@ -96,6 +150,7 @@ def test_a_mark_names_its_checkpoint(text, checkpoint):
         {"transactional_id": ""}, {"producer_id": -1}, {"producer_epoch": -1},
         {"producer_epoch": MAX_PRODUCER_EPOCH + 1},
         {"transaction_version": -1}, {"checkpoint_id": -1}, {"subtask": -1}, {"records": -1},
+        {"start_time_ms": -1},
     ],
     ids=str,
 )  # fmt: skip

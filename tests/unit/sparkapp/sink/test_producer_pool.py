@@ -144,7 +144,7 @@ def test_only_an_open_transaction_of_ours_passes_the_precommit(pool, coordinator
     entry = pool.begin("p-0")
     coordinator.state, coordinator.epoch = state, epoch
     if ours:
-        pool.verify(entry)
+        assert pool.verify(entry).state is state
     else:
         with pytest.raises(TransactionFenced):
             pool.verify(entry)

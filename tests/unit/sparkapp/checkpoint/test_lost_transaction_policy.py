@@ -1,0 +1,88 @@
+"""What a start does with a transaction that is proven lost: replays it, or stops before anything is written."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from sparkapp.checkpoint.recovery import Recovery, recover
+from sparkapp.checkpoint.retained import MemoryRetainedStore
+from sparkapp.checkpoint.store import MemoryStore
+from sparkapp.model.checkpoint import CheckpointDocument
+from sparkapp.model.checkpoint_codec import decode, encode
+from sparkapp.model.committable import KafkaCommittable
+from sparkapp.model.errors import TransactionLost
+from sparkapp.model.job import Job, JobSpec, KafkaCluster, LostTransactionPolicy, Sink, Source, Transform
+from sparkapp.model.partition import TopicPartition
+from sparkapp.model.settlement import EndTxnAnswer
+from sparkapp.model.split import KafkaPartitionSplit, splits_by_subtask
+from sparkapp.sink.committer import Outcome, Settled
+
+SPLITS = tuple(KafkaPartitionSplit(TopicPartition("in", number), 10, 20) for number in range(8))
+DOCUMENT = CheckpointDocument(
+    job_uid="uid", attempt=3, checkpoint_id=7, created_at="", parallelism=2, prefix="p", splits=SPLITS,
+    committables=tuple(
+        KafkaCommittable(
+            transactional_id=f"p-{subtask}", producer_id=1, producer_epoch=0, transaction_version=1, checkpoint_id=7,
+            subtask=subtask, records=9, ranges=ranges,
+        )
+        for subtask, ranges in splits_by_subtask(SPLITS, 2).items()
+    ),
+)  # fmt: skip
+
+
+class Control:
+    """Finds the transactions as it is told, and notes that the rest was aborted."""
+
+    def __init__(self, *outcomes: Outcome) -> None:
+        self.outcomes, self.aborted = outcomes, 0
+
+    def settle(self, document: CheckpointDocument) -> Sequence[Settled]:
+        return [
+            Settled(committable=one, outcome=outcome, answer=EndTxnAnswer.PRODUCER_FENCED)
+            for one, outcome in zip(document.committables, self.outcomes, strict=True)
+        ]
+
+    def abort_lingering(self, document: CheckpointDocument) -> int:
+        self.aborted += 1
+        return 0
+
+
+def start(store: MemoryStore, control: Control, policy: LostTransactionPolicy, attempt: int = 4) -> Recovery:
+    sink = Sink(topic="out", transactional_id_prefix="p", lost_transaction_policy=policy)
+    spec = JobSpec(
+        kafka=KafkaCluster(bootstrap_servers="b:1"), source=Source(topics=("in",), group_id="g"), transform=Transform(),
+        sink=sink,
+    )  # fmt: skip
+    job = Job(namespace="n", name="job", uid="uid", generation=1, attempt=attempt, spec=spec)
+    return recover(job, store=store, control=control, now="now", retained=MemoryRetainedStore())
+
+
+def test_C07_fail_stops_before_anything_is_written_and_says_what_was_lost() -> None:
+    store, control = MemoryStore(encode(DOCUMENT)), Control(Outcome.COMMITTED, Outcome.LOST)
+    gone = DOCUMENT.committables[1]
+    with pytest.raises(TransactionLost) as caught:
+        start(store, control, LostTransactionPolicy.FAIL)
+    first = gone.ranges[0]
+    assert f"checkpoint 7: the brokers have aborted {gone.transactional_id} (PRODUCER_FENCED), with 9 record(s)" in (
+        caught.value.message
+    )
+    assert f"{first.partition} [{first.start}, {first.stop})" in caught.value.message
+    assert (caught.value.fatal, caught.value.reason) == (True, "TransactionLost")
+    assert "spec.sink.lostTransactionPolicy: Replay" in caught.value.remedy
+    assert control.aborted == 1, "readers do not wait for a job that stops"
+    kept = decode(store.read().text or "", job_uid="uid")
+    assert (kept.splits, kept.committables) == (SPLITS, DOCUMENT.committables), "a later start may replay"
+    assert start(store, control, LostTransactionPolicy.REPLAY, attempt=5).lost == gone.ranges
+
+
+def test_C07_replay_is_the_default() -> None:
+    assert Sink(topic="out", transactional_id_prefix="p").lost_transaction_policy is LostTransactionPolicy.REPLAY
+    recovery = start(MemoryStore(encode(DOCUMENT)), Control(*2 * [Outcome.LOST]), LostTransactionPolicy.REPLAY)
+    assert recovery.lost == SPLITS
+
+
+def test_where_nothing_was_lost_there_is_nothing_to_stop_for() -> None:
+    recovery = start(MemoryStore(encode(DOCUMENT)), Control(*2 * [Outcome.COMMITTED]), LostTransactionPolicy.FAIL)
+    assert (recovery.lost, recovery.committed) == ((), 2)
