@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
@@ -33,6 +33,7 @@ from sparkapp.model.semantic import OffsetCommitMode
 from sparkapp.model.settlement import offset_mark
 from sparkapp.model.split import KafkaPartitionSplit, splits_by_subtask
 from sparkapp.native.batch import open_consumer, open_producer
+from sparkapp.native.interface import BatchConsumer
 from sparkapp.sink.committer import KafkaCommitter, Settled
 from sparkapp.sink.producer_pool import ProducerPool
 from sparkapp.sink.transaction_client import TransactionClient
@@ -43,7 +44,7 @@ from sparkapp.source.offset_committer import OffsetCommitter
 from tests.support.commit_counter import CommitCounter
 
 WORKERS = 2
-"""Worker processes of a life; Spark gives a subtask to any of them."""
+"""Worker processes of a life, all of one executor; Spark gives a subtask to any of them."""
 
 
 class Moment(StrEnum):
@@ -95,13 +96,26 @@ class End(StrEnum):
     """It goes on, and nobody waits for it: whatever it was part of goes on without it."""
 
 
-Incident = Callable[[], End | None]
+class Loss(StrEnum):
+    """What ends without a word while the life goes on: Spark has other processes for the tasks that it had."""
+
+    WORKER = "worker"
+    """The Python worker of the task at hand, or of the last one."""
+    EXECUTOR = "executor"
+    """Every Python worker."""
+
+
+Incident = Callable[[], End | Loss | None]
 """Breaks something around the life, which goes on unless the answer is how it ends."""
 Stop = tuple[Place, End | Incident]
 
 
 class Killed(BaseException):
     """Ends the thread that is the life's process; nothing catches it."""
+
+
+class TasksLost(Exception):
+    """Ends the tasks at hand; they are tried again."""
 
 
 class SharedStore(MemoryStore):
@@ -151,6 +165,25 @@ class _WatchedControl:
         return aborted
 
 
+@dataclass(frozen=True)
+class Worker:
+    """A Python worker process: its consumer and its producers."""
+
+    reader: BatchConsumer
+    pool: ProducerPool
+
+    def end(self) -> None:
+        """Without a word about transactions."""
+        self.pool.close()
+        self.reader.close()
+
+
+Written = tuple[KafkaCommittable | None, int]
+Groups = Mapping[int, tuple[KafkaPartitionSplit, ...]]
+Task = Generator[TaskMoment, None, Written]
+"""Halts at its moments; what it has written comes in the end."""
+
+
 @dataclass
 class Life:
     """Made for one attempt; :meth:`start`, then :meth:`checkpoint` again and again, each in a thread of the life's own.
@@ -191,19 +224,26 @@ class Life:
         self._group_offsets = OffsetCommitter(self._config, CommitCounter())
         way = {"bootstrap.servers": self.executors} if self.executors else {}
         shared = {**self._shared, **way}
-        self._readers = [open_consumer({**self._config, **way}) for _ in range(WORKERS)]
         self._executors_client = TransactionClient(shared, timeout=self.patience)
-        self._pools = [
-            ProducerPool(
-                open_producer=open_producer, client=self._executors_client, config=producer_config(job, shared),
-                timeout=self.patience,
-            )
-            for _ in range(WORKERS)
-        ]  # fmt: skip
+        self._readers_config, self._writers_config = {**self._config, **way}, producer_config(job, shared)
+        self._workers = [self._worker() for _ in range(WORKERS)]
+        self._latest_worker = 0
+
+    def _worker(self) -> Worker:
+        pool = ProducerPool(
+            open_producer=open_producer, client=self._executors_client, config=self._writers_config,
+            timeout=self.patience,
+        )  # fmt: skip
+        return Worker(open_consumer(self._readers_config), pool)
 
     @property
     def frozen(self) -> bool:
         return self._frozen.is_set() and not self._thawed.is_set()
+
+    @property
+    def killed(self) -> bool:
+        """By the end of the last act."""
+        return isinstance(self._error, Killed)
 
     @property
     def lag(self) -> int:
@@ -213,12 +253,14 @@ class Life:
         """Recovery and everything else up to the first checkpoint."""
         self._act(self._start, stop)
 
-    def checkpoint(self, stop: Stop | None = None, *, retry: bool = False) -> None:
+    def checkpoint(self, stop: Stop | None = None, *, retry: bool = False, abreast: bool = False) -> None:
         """Plans, reads, writes and completes one checkpoint; nothing where nothing is new.
 
         :param retry: a task's first try ends after its pre-commit, as its worker dies, and is tried in another one.
+        :param abreast: every task is at the :class:`TaskMoment` where something happens, each in a worker of its own;
+            otherwise the last one is, and the others are done.
         """
-        self._act(lambda: self._checkpoint(retry), stop)
+        self._act(lambda: self._checkpoint(retry, abreast), stop)
 
     def drain(self) -> None:
         """An orderly stop after the last checkpoint."""
@@ -237,8 +279,9 @@ class Life:
         """Ends the clients without a word about transactions."""
         if self._retainer is not None:
             self._retainer.close()
-        clients = (self._executors_client, self._client, self._cluster)
-        for one in (*self._pools, *self._readers, self._group_offsets, *clients):
+        for worker in self._workers:
+            worker.end()
+        for one in (self._group_offsets, self._executors_client, self._client, self._cluster):
             one.close()
 
     def _act(self, what: Callable[[], None], stop: Stop | None) -> None:
@@ -271,12 +314,22 @@ class Life:
             return
         what, self._stop = self._stop[1], None
         end = what if isinstance(what, End) else what()
+        if isinstance(end, Loss):
+            self._lose(end)
+            if isinstance(place, TaskMoment):
+                raise TasksLost
+            return
         if end is End.KILL:
             raise Killed
         if end is not None:
             self._frozen.set()
         if end is End.FREEZE:
             self._thawed.wait()
+
+    def _lose(self, what: Loss) -> None:
+        for number in range(WORKERS) if what is Loss.EXECUTOR else [self._latest_worker]:
+            self._workers[number].end()
+            self._workers[number] = self._worker()
 
     def _step(self, step: ProtocolStep, _: int) -> None:
         self._passed(Moment(step.value))
@@ -302,31 +355,23 @@ class Life:
         self._passed(Moment.AFTER_BEGIN)
         self._settled = recovery.document.checkpoint_id
 
-    def _checkpoint(self, retry: bool) -> None:
+    def _checkpoint(self, retry: bool, abreast: bool) -> None:
         splits = self._enumerator.plan()
         if not any(split.size for split in splits):
             return
         checkpoint_id = self._coordinator.document.checkpoint_id + 1
         self._coordinator.prepare(splits)
         groups = splits_by_subtask(splits, self.job.spec.parallelism)
-        committables: list[KafkaCommittable | None] = []
-        records = 0
-        for subtask, ranges in groups.items():
-            worker = self.dice.randrange(WORKERS)
-            if retry:
-                self._task(worker, subtask, ranges, checkpoint_id, _unwatched)
-                worker = (worker + 1) % WORKERS
-            is_last = len(committables) == len(groups) - 1
-            if is_last:
-                self._passed(Moment.BEFORE_FLUSH)
-            passed = self._passed if is_last else _unwatched
-            committable, written = self._task(worker, subtask, ranges, checkpoint_id, passed)
-            committables.append(committable)
-            records += written
+        if abreast:
+            written = self._tasks_abreast(groups, checkpoint_id)
+        else:
+            written = self._tasks_in_turn(groups, checkpoint_id, retry)
+        committables = tuple(committable for committable, _ in written if committable is not None)
+        records = sum(count for _, count in written)
         self._coordinator.complete(
             PreCommitted(
-                checkpoint_id=checkpoint_id, splits=splits, aligned=True,
-                committables=tuple(one for one in committables if one is not None), records_out=records,
+                checkpoint_id=checkpoint_id, splits=splits, aligned=True, committables=committables,
+                records_out=records,
             )
         )  # fmt: skip
         self._enumerator.complete(splits)
@@ -341,36 +386,92 @@ class Life:
         assert self._retainer is not None
         self._retainer.offer(self._coordinator.document)
 
-    def _task(
-        self,
-        worker: int,
-        subtask: int,
-        ranges: tuple[KafkaPartitionSplit, ...],
-        checkpoint_id: int,
-        passed: Callable[[Place], None],
-    ) -> tuple[KafkaCommittable | None, int]:
+    def _tasks_in_turn(self, groups: Groups, checkpoint_id: int, retry: bool) -> list[Written]:
+        """Something may happen to the last one."""
+        written: list[Written] = []
+        for subtask, ranges in groups.items():
+            worker = self.dice.randrange(WORKERS)
+            if retry:
+                _run(self._task(worker, subtask, ranges, checkpoint_id), _unwatched)
+                worker = (worker + 1) % WORKERS
+            is_last = len(written) == len(groups) - 1
+            self._latest_worker = worker
+            if is_last:
+                self._passed(Moment.BEFORE_FLUSH)
+            try:
+                task = self._task(worker, subtask, ranges, checkpoint_id)
+                written.append(_run(task, self._passed if is_last else _unwatched))
+            except TasksLost:
+                again = self._task((worker + 1) % WORKERS, subtask, ranges, checkpoint_id)
+                written.append(_run(again, _unwatched))
+        return written
+
+    def _tasks_abreast(self, groups: Groups, checkpoint_id: int) -> list[Written]:
+        """Something happens to all of them at once: they have come equally far then."""
+        assert len(groups) <= WORKERS, "a worker has one task at a time"
+        assert self._stop is not None
+        moment = self._stop[0]
+        assert isinstance(moment, TaskMoment)
+
+        def begin() -> list[Task]:
+            numbered = enumerate(groups.items())
+            return [self._task(worker, subtask, ranges, checkpoint_id) for worker, (subtask, ranges) in numbered]
+
+        tasks = begin()
+        reached = [_run_to(task, moment) for task in tasks]
+        assert None in reached, f"no task comes to {moment}"
+        try:
+            self._passed(moment)
+        except TasksLost:
+            return [_run(task, _unwatched) for task in begin()]
+        return [_run(task, _unwatched) if one is None else one for task, one in zip(tasks, reached, strict=True)]
+
+    def _task(self, worker: int, subtask: int, ranges: tuple[KafkaPartitionSplit, ...], checkpoint_id: int) -> Task:
         spec = self.job.spec
+        process = self._workers[worker]
         writer = KafkaWriter(
-            spec.sink, pool=self._pools[worker], subtask=subtask, parallelism=spec.parallelism,
+            spec.sink, pool=process.pool, subtask=subtask, parallelism=spec.parallelism,
             next_free=self._coordinator.next_free, timeout=self.patience,
         )  # fmt: skip
         writer.notify_committed(self._settled)
         writer.begin(checkpoint_id)
         if any(split.size for split in ranges):
             writer.prepare()
-        passed(TaskMoment.BEGUN)
-        for number, batch in enumerate(self._readers[worker].read(ranges, stall_timeout=self.patience)):
+        yield TaskMoment.BEGUN
+        for number, batch in enumerate(process.reader.read(ranges, stall_timeout=self.patience)):
             if number == 0:
-                passed(TaskMoment.READ)
+                yield TaskMoment.READ
             values = batch.column("value")
             kept = values.filter(self.keep(pc.cast(pc.cast(values, pa.string()), pa.int64())))
             if len(kept):
                 writer.write(pa.RecordBatch.from_pydict({"value": kept}))
-        passed(TaskMoment.PRODUCED)
+        yield TaskMoment.PRODUCED
         metadata = offset_mark(self.job.uid, self.job.attempt, checkpoint_id)
         inside = self._coordinator.mode is OffsetCommitMode.IN_TRANSACTION
         committable = writer.pre_commit(ranges, group_id=spec.source.group_id if inside else None, metadata=metadata)
         return committable, writer.records
+
+
+def _run(task: Task, passed: Callable[[Place], None]) -> Written:
+    """To its end."""
+    while True:
+        try:
+            moment = next(task)
+        except StopIteration as end:
+            written: Written = end.value
+            return written
+        passed(moment)
+
+
+def _run_to(task: Task, moment: TaskMoment) -> Written | None:
+    """Up to the moment; to its end where it has none of that name, and what it has written then."""
+    try:
+        while next(task) != moment:
+            pass
+    except StopIteration as end:
+        written: Written = end.value
+        return written
+    return None
 
 
 def _unwatched(_: Place) -> None:

@@ -150,11 +150,14 @@ class Story:
         self.recovery = life.recovery or self.recovery
         self._after(life, ended=_ends(stop))
 
-    def checkpoint(self, stop: Stop | None = None, *, retry: bool = False) -> None:
-        """One checkpoint of the running life; with an end the life ends there, with an incident it may go on."""
+    def checkpoint(self, stop: Stop | None = None, *, retry: bool = False, abreast: bool = False) -> None:
+        """One checkpoint of the running life; with an end the life ends there, with an incident it may go on.
+
+        See :meth:`tests.support.protocol_life.Life.checkpoint`.
+        """
         assert self._life is not None
         self._tell(f"checkpoint{' with a task tried twice' if retry else ''}", stop)
-        self._life.checkpoint(stop, retry=retry)
+        self._life.checkpoint(stop, retry=retry, abreast=abreast)
         self._after(self._life, ended=_ends(stop))
 
     def run(self, checkpoints: int = 100, parallelism: int = 2) -> None:
@@ -298,7 +301,7 @@ class Story:
         elif life.frozen:
             self._frozen.append(life)
             self._life = None
-        elif ended:
+        elif ended or life.killed:
             self.kill()
 
     def jump(self, by: timedelta) -> None:
