@@ -379,6 +379,8 @@ class Life:
         self._offer()
 
     def _drain(self) -> None:
+        for worker in self._workers:
+            worker.pool.flush_plain(self.patience)
         self._coordinator.drained()
         self._offer()
 
