@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import random
 import threading
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
@@ -35,6 +36,7 @@ from sparkapp.model.split import KafkaPartitionSplit, splits_by_subtask
 from sparkapp.native.batch import open_consumer, open_producer
 from sparkapp.native.interface import BatchConsumer
 from sparkapp.sink.committer import KafkaCommitter, Settled
+from sparkapp.sink.lingering import walked_ids
 from sparkapp.sink.producer_pool import ProducerPool
 from sparkapp.sink.transaction_client import TransactionClient
 from sparkapp.sink.writer import KafkaWriter, producer_config
@@ -178,6 +180,28 @@ class Worker:
         self.reader.close()
 
 
+@dataclass
+class Names:
+    """The transactional ids that a life has written under.
+
+    :ivar by_subtask: which subtask under which. :ivar beyond: those that a restart could not have known.
+    """
+
+    by_subtask: dict[int, set[str]] = field(default_factory=lambda: defaultdict(set))
+    beyond: set[str] = field(default_factory=set)
+
+    def note(self, subtask: int, name: str, within: Collection[str]) -> None:
+        self.by_subtask[subtask].add(name)
+        if name not in within:
+            self.beyond.add(name)
+
+    @property
+    def shared(self) -> set[str]:
+        """Those of several subtasks, all of which live."""
+        counts = Counter(name for names in self.by_subtask.values() for name in names)
+        return {name for name, count in counts.items() if count > 1}
+
+
 Written = tuple[KafkaCommittable | None, int]
 Groups = Mapping[int, tuple[KafkaPartitionSplit, ...]]
 Task = Generator[TaskMoment, None, Written]
@@ -207,6 +231,7 @@ class Life:
     patience: float = 30.0
     failure: KafkaSparkJobError | None = None
     recovery: Recovery | None = None
+    names: Names = field(default_factory=Names)
     _stop: Stop | None = None
     _retainer: CheckpointRetainer | None = None
     _thread: threading.Thread | None = None
@@ -428,6 +453,14 @@ class Life:
             return [_run(task, _unwatched) for task in begin()]
         return [_run(task, _unwatched) if one is None else one for task, one in zip(tasks, reached, strict=True)]
 
+    def _names_in_reach(self) -> list[str]:
+        """Where a restart would look that may not list transactions: by the document that is written now."""
+        document, spec = self._coordinator.document, self.job.spec
+        return walked_ids(
+            document.prefix, hint=document.hint, slots=document.slots, parallelism=spec.parallelism,
+            pool_size=spec.sink.producers_pool_size,
+        )  # fmt: skip
+
     def _task(self, worker: int, subtask: int, ranges: tuple[KafkaPartitionSplit, ...], checkpoint_id: int) -> Task:
         spec = self.job.spec
         process = self._workers[worker]
@@ -437,6 +470,8 @@ class Life:
         )  # fmt: skip
         writer.notify_committed(self._settled)
         writer.begin(checkpoint_id)
+        if writer.transactional_id is not None:
+            self.names.note(subtask, writer.transactional_id, self._names_in_reach())
         if any(split.size for split in ranges):
             writer.prepare()
         yield TaskMoment.BEGUN

@@ -34,7 +34,7 @@ from sparkapp.model.split import KafkaPartitionSplit
 from sparkapp.model.transaction_naming import TransactionNaming
 from sparkapp.sink.transaction_client import TransactionClient
 from tests.support import visibility
-from tests.support.protocol_life import End, Life, SharedStore, Stop
+from tests.support.protocol_life import End, Life, Names, SharedStore, Stop
 
 UID = "uid-of-the-story"
 _MODULUS = 5
@@ -111,8 +111,10 @@ class Story:
         self._partitions: dict[int, list[int]] = defaultdict(list)
         self._again: Counter[int] = Counter()
         self._prefix = self.prefix
+        self._prefixes = [self.prefix]
         self._life: Life | None = None
         self._frozen: list[Life] = []
+        self._names: list[tuple[int, Names]] = []
         self._thawed = self._superseded = False
         self._producer = Producer({"bootstrap.servers": self.bootstrap, "linger.ms": 1, "enable.idempotence": True})
 
@@ -147,6 +149,7 @@ class Story:
             self._job(parallelism, pool_size), self.store, kept, random.Random(self.dice.random()), self._now,
             retained=self.retained, stepwise=stepwise, executors=self.executors, patience=self.patience,
         )  # fmt: skip
+        self._names.append((self._attempt, life.names))
         self._tell(f"start P={parallelism} pool={pool_size} naming={self.naming}", stop)
         life.start(stop)
         self.recovery = life.recovery or self.recovery
@@ -228,6 +231,7 @@ class Story:
     def change_prefix(self) -> None:
         """From the next attempt on."""
         self._prefix = f"{self.prefix}.{self._attempt}"
+        self._prefixes = list(dict.fromkeys((*self._prefixes, self._prefix)))
         self._tell("prefix changes", None)
 
     def change_naming(self) -> None:
@@ -271,7 +275,20 @@ class Story:
             f"more than once {sorted(more)[:20]}: {self.told}"
         )
         assert still_open == [], f"open {still_open}: {self.told}"
+        self._judge_names()
         return more.total()
+
+    def _judge_names(self) -> None:
+        """No two subtasks of a life have shared a transactional id, and a restart would have looked at every one.
+
+        Two lives may share some, one after the other or where the former stands still (``docs/exactly-once.md``).
+        """
+        for attempt, names in self._names:
+            assert not names.shared, f"attempt {attempt} has {names.shared} in several subtasks: {self.told}"
+            assert not names.beyond, f"attempt {attempt} has {names.beyond} where nobody looks: {self.told}"
+        noted = {name for _, names in self._names for of_one in names.by_subtask.values() for name in of_one}
+        known = patiently(lambda: _known(self.client, self._prefixes))
+        assert known <= noted, f"nobody has written under {known - noted}: {self.told}"
 
     def _abort_by_hand(self) -> None:
         """Under a prefix that the job has left nobody looks any more: it may be another job's by now.
@@ -284,7 +301,7 @@ class Story:
             patiently(lambda: self.client.fence_all(left))
 
     def _open(self) -> list[str]:
-        return patiently(lambda: visibility.open_transactions(self.client, self.prefix))
+        return patiently(lambda: visibility.open_transactions(self.client, *self._prefixes))
 
     def _is_current(self, transactional_id: str) -> bool:
         return transactional_id.rpartition("-")[0] == self._prefix
@@ -348,6 +365,10 @@ class Story:
             restore=self.restore,
         )  # fmt: skip
         return Job(namespace="ns", name="story", uid=self.uid, generation=1, attempt=self._attempt, spec=spec)
+
+
+def _known(client: TransactionClient, prefixes: Iterable[str]) -> set[str]:
+    return {row.transactional_id for prefix in prefixes for row in client.list_transactions(prefix)}
 
 
 def _ends(stop: Stop | None) -> bool:
