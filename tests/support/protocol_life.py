@@ -38,6 +38,8 @@ from sparkapp.native.interface import BatchConsumer
 from sparkapp.sink.committer import KafkaCommitter, Settled
 from sparkapp.sink.lingering import walked_ids
 from sparkapp.sink.producer_pool import ProducerPool
+from sparkapp.sink.router import Router
+from sparkapp.sink.sink_topics import SinkTopics
 from sparkapp.sink.transaction_client import TransactionClient
 from sparkapp.sink.writer import KafkaWriter, producer_config
 from sparkapp.source.cluster import KafkaClusterView
@@ -202,7 +204,14 @@ class Names:
         return {name for name, count in counts.items() if count > 1}
 
 
-Written = tuple[KafkaCommittable | None, int]
+class Written(NamedTuple):
+    """What a task tells."""
+
+    committable: KafkaCommittable | None
+    records: int
+    dead_letters: int
+
+
 Groups = Mapping[int, tuple[KafkaPartitionSplit, ...]]
 Task = Generator[TaskMoment, None, Written]
 """Halts at its moments; what it has written comes in the end."""
@@ -218,6 +227,7 @@ class Life:
     :param stepwise: commits go one after the other, so that a life can end between two of them.
     :param executors: another way to the brokers, for what runs in executors: readers and writers.
     :param patience: seconds that a task waits for the brokers before it fails.
+    :param topics: of the numbers that are let through, where the result names topics; None: all go to the sink's.
     """
 
     job: Job
@@ -229,6 +239,7 @@ class Life:
     stepwise: bool = True
     executors: str = ""
     patience: float = 30.0
+    topics: Callable[[pa.Array], pa.Array] | None = None
     failure: KafkaSparkJobError | None = None
     recovery: Recovery | None = None
     names: Names = field(default_factory=Names)
@@ -391,12 +402,12 @@ class Life:
             written = self._tasks_abreast(groups, checkpoint_id)
         else:
             written = self._tasks_in_turn(groups, checkpoint_id, retry)
-        committables = tuple(committable for committable, _ in written if committable is not None)
-        records = sum(count for _, count in written)
+        committables = tuple(one.committable for one in written if one.committable is not None)
         self._coordinator.complete(
             PreCommitted(
                 checkpoint_id=checkpoint_id, splits=splits, aligned=True, committables=committables,
-                records_out=records,
+                records_out=sum(one.records for one in written),
+                records_dead_lettered=sum(one.dead_letters for one in written),
             )
         )  # fmt: skip
         self._enumerator.complete(splits)
@@ -466,7 +477,7 @@ class Life:
         process = self._workers[worker]
         writer = KafkaWriter(
             spec.sink, pool=process.pool, subtask=subtask, parallelism=spec.parallelism,
-            next_free=self._coordinator.next_free, timeout=self.patience,
+            next_free=self._coordinator.next_free, timeout=self.patience, router=self._router(),
         )  # fmt: skip
         writer.notify_committed(self._settled)
         writer.begin(checkpoint_id)
@@ -478,15 +489,30 @@ class Life:
         for number, batch in enumerate(process.reader.read(ranges, stall_timeout=self.patience)):
             if number == 0:
                 yield TaskMoment.READ
-            values = batch.column("value")
-            kept = values.filter(self.keep(pc.cast(pc.cast(values, pa.string()), pa.int64())))
-            if len(kept):
-                writer.write(pa.RecordBatch.from_pydict({"value": kept}))
+            self._write(writer, batch.column("value"))
         yield TaskMoment.PRODUCED
         metadata = offset_mark(self.job.uid, self.job.attempt, checkpoint_id)
         inside = self._coordinator.mode is OffsetCommitMode.IN_TRANSACTION
         committable = writer.pre_commit(ranges, group_id=spec.source.group_id if inside else None, metadata=metadata)
-        return committable, writer.records
+        return Written(committable, writer.records, writer.dead_letters)
+
+    def _router(self) -> Router | None:
+        if self.topics is None:
+            return None
+        return Router(self.job.spec, partitions_of=SinkTopics(self._shared).partitions)
+
+    def _write(self, writer: KafkaWriter, values: pa.Array) -> None:
+        """What the transform lets through to its topics; the rest is gone, or a dead letter where the job has these."""
+        letters = self.job.spec.record_errors.dead_letter_topic
+        numbers = pc.cast(pc.cast(values, pa.string()), pa.int64())
+        good = self.keep(numbers)
+        kept = values.filter(good)
+        if len(kept):
+            topics = {} if self.topics is None else {"topic": self.topics(numbers.filter(good))}
+            writer.write(pa.RecordBatch.from_pydict({"value": kept, **topics}))
+        bad = values.filter(pc.invert(good))
+        if letters and len(bad):
+            writer.write_dead_letters(pa.RecordBatch.from_pydict({"value": bad}), topic=letters)
 
 
 def _run(task: Task, passed: Callable[[Place], None]) -> Written:

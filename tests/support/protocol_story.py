@@ -26,10 +26,12 @@ from sparkapp.model.deadline import Deadline
 from sparkapp.model.errors import KafkaSparkJobError
 from sparkapp.model.job import Job, JobSpec, KafkaCluster, Sink, Source, Transform
 from sparkapp.model.positions import Startup, StartupMode
+from sparkapp.model.record_errors import RecordErrorPolicy, RecordErrors
 from sparkapp.model.retained import RetainedCheckpoint
 from sparkapp.model.retained_codec import decode_retained
 from sparkapp.model.retention import Restore
 from sparkapp.model.semantic import Semantic
+from sparkapp.model.sink_routing import TopicFrom
 from sparkapp.model.split import KafkaPartitionSplit
 from sparkapp.model.transaction_naming import TransactionNaming
 from sparkapp.sink.transaction_client import TransactionClient
@@ -70,6 +72,8 @@ class Story:
     :param store: the job's document; its checkpoints are kept in ``retained``.
     :param restore: what the job's resource asks for, from the next attempt on.
     :param executors: the way to the brokers that the next attempt's executors have; empty: the driver's.
+    :param odd: topic of the odd numbers, by the result's column ``topic``; empty: all are in ``sink``.
+    :param letters: topic of the dead letters, which are what the transform leaves out otherwise.
     :param patience: seconds that a task waits for the brokers before it fails, from the next attempt on.
     :param properties: of the sink, from the next attempt on.
     """
@@ -91,6 +95,8 @@ class Story:
     uid: str = UID
     startup: StartupMode = StartupMode.EARLIEST
     executors: str = ""
+    odd: str = ""
+    letters: str = ""
     patience: float = 30.0
     properties: dict[str, str] = field(default_factory=dict)
     recovery: Recovery | None = None
@@ -148,6 +154,7 @@ class Story:
         life = Life(
             self._job(parallelism, pool_size), self.store, kept, random.Random(self.dice.random()), self._now,
             retained=self.retained, stepwise=stepwise, executors=self.executors, patience=self.patience,
+            topics=self._topics if self.odd else None,
         )  # fmt: skip
         self._names.append((self._attempt, life.names))
         self._tell(f"start P={parallelism} pool={pool_size} naming={self.naming}", stop)
@@ -265,11 +272,11 @@ class Story:
             self._abort_by_hand()
         # What is committed is visible once its markers are written.
         still_open = self._open()
-        found = Counter(patiently(lambda: visibility.numbers(self.bootstrap, self.sink)))
+        found = self._found()
         every = Counter(range(self._produced)) + self._again
-        expected = Counter({number: count for number, count in every.items() if number % _MODULUS})
+        expected = Counter({(self._topic(number), number): every[number] for number in every if self._topic(number)})
         lost, more = expected - found, found - expected
-        self.lost = sorted(lost.elements())
+        self.lost = sorted(number for _, number in lost.elements())
         assert self.semantic is Semantic.NONE or not lost, f"lost {self.lost[:20]}: {self.told}"
         assert self.semantic is not Semantic.EXACTLY_ONCE or not more, (
             f"more than once {sorted(more)[:20]}: {self.told}"
@@ -277,6 +284,23 @@ class Story:
         assert still_open == [], f"open {still_open}: {self.told}"
         self._judge_names()
         return more.total()
+
+    def _found(self) -> Counter[tuple[str, int]]:
+        found: Counter[tuple[str, int]] = Counter()
+        for topic in filter(None, (self.sink, self.odd, self.letters)):
+            numbers = patiently(lambda topic=topic: visibility.numbers(self.bootstrap, topic))
+            found.update((topic, number) for number in numbers)
+        return found
+
+    def _topic(self, number: int) -> str:
+        """Where a number belongs; empty where it is left out."""
+        if number % _MODULUS == 0:
+            return self.letters
+        return self.odd if self.odd and number % 2 else self.sink
+
+    def _topics(self, numbers: pa.Array) -> pa.Array:
+        """The column ``topic`` of numbers that are let through."""
+        return pa.array([self._topic(number) for number in numbers.to_pylist()], pa.string())
 
     def _judge_names(self) -> None:
         """No two subtasks of a life have shared a transactional id, and a restart would have looked at every one.
@@ -356,8 +380,13 @@ class Story:
                 max_offsets_per_checkpoint=self.per_checkpoint,
             ),
             transform=Transform(),
+            record_errors=RecordErrors(
+                policy=RecordErrorPolicy.DEAD_LETTER if self.letters else RecordErrorPolicy.FAIL,
+                dead_letter_topic=self.letters,
+            ),
             sink=Sink(
-                topic=self.sink, semantic=self.semantic, transactional_id_prefix=self._prefix,
+                topic=self.sink, topic_from=TopicFrom.COLUMN if self.odd else TopicFrom.SPEC,
+                semantic=self.semantic, transactional_id_prefix=self._prefix,
                 transaction_naming=self.naming, producers_pool_size=pool_size,
                 transaction_timeout_seconds=self.timeout, properties=self.properties,
             ),
