@@ -9,11 +9,8 @@ from __future__ import annotations
 
 import random
 import threading
-from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Generator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
-from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -25,7 +22,6 @@ from sparkapp.checkpoint.store import CheckpointStore, MemoryStore, Stored
 from sparkapp.checkpoint.transaction_control import KafkaTransactionControl
 from sparkapp.model.checkpoint import CheckpointDocument
 from sparkapp.model.client_config import consumer_config
-from sparkapp.model.committable import KafkaCommittable
 from sparkapp.model.errors import KafkaSparkJobError
 from sparkapp.model.job import Job
 from sparkapp.model.protocol import ProtocolStep, no_hook
@@ -34,7 +30,6 @@ from sparkapp.model.semantic import OffsetCommitMode
 from sparkapp.model.settlement import offset_mark
 from sparkapp.model.split import KafkaPartitionSplit, splits_by_subtask
 from sparkapp.native.batch import open_consumer, open_producer
-from sparkapp.native.interface import BatchConsumer
 from sparkapp.sink.committer import KafkaCommitter, Settled
 from sparkapp.sink.lingering import walked_ids
 from sparkapp.sink.producer_pool import ProducerPool
@@ -46,80 +41,21 @@ from sparkapp.source.cluster import KafkaClusterView
 from sparkapp.source.enumerator import enumerator_of
 from sparkapp.source.offset_committer import OffsetCommitter
 from tests.support.commit_counter import CommitCounter
+from tests.support.protocol_moments import (
+    End,
+    Killed,
+    Loss,
+    Moment,
+    Place,
+    Stop,
+    StoreWrite,
+    TaskMoment,
+    TasksLost,
+)
+from tests.support.protocol_tasks import Groups, Names, Task, Worker, Written, run_task, run_task_to, unwatched
 
 WORKERS = 2
 """Worker processes of a life, all of one executor; Spark gives a subtask to any of them."""
-
-
-class Moment(StrEnum):
-    """Where a life may end: the steps of a start, and of a checkpoint (:class:`ProtocolStep`'s names)."""
-
-    AFTER_CLAIM = "after-claim"
-    AFTER_SETTLE = "after-settle"
-    AFTER_ABORT = "after-abort"
-    AFTER_BEGIN = "after-begin"
-    BEFORE_FLUSH = "before-flush"
-    AFTER_FLUSH = "after-flush"
-    AFTER_WRITE = "after-write"
-    BETWEEN_COMMITS = "between-commits"
-    AFTER_COMMITS = "after-commits"
-
-
-OF_A_START = tuple(Moment)[:4]
-OF_A_CHECKPOINT = tuple(Moment)[4:]
-
-
-class TaskMoment(StrEnum):
-    """Further places where something may happen: within the last task of a checkpoint, whose others are done."""
-
-    BEGUN = "task-begun"
-    """Nothing is read yet."""
-    READ = "task-has-read"
-    """The first records are there, none is written."""
-    PRODUCED = "task-has-produced"
-    """Every record is with the client, nothing is acknowledged for sure."""
-
-
-class StoreWrite(NamedTuple):
-    """Another place where a life may end: a write of the document, counted from 1 in a start or a checkpoint.
-
-    :param effective: once it has taken effect, else before it was sent.
-    """
-
-    number: int
-    effective: bool
-
-
-Place = Moment | TaskMoment | StoreWrite
-
-
-class End(StrEnum):
-    KILL = "kill"
-    FREEZE = "freeze"
-    STRAND = "strand"
-    """It goes on, and nobody waits for it: whatever it was part of goes on without it."""
-
-
-class Loss(StrEnum):
-    """What ends without a word while the life goes on: Spark has other processes for the tasks that it had."""
-
-    WORKER = "worker"
-    """The Python worker of the task at hand, or of the last one."""
-    EXECUTOR = "executor"
-    """Every Python worker."""
-
-
-Incident = Callable[[], End | Loss | None]
-"""Breaks something around the life, which goes on unless the answer is how it ends."""
-Stop = tuple[Place, End | Incident]
-
-
-class Killed(BaseException):
-    """Ends the thread that is the life's process; nothing catches it."""
-
-
-class TasksLost(Exception):
-    """Ends the tasks at hand; they are tried again."""
 
 
 class SharedStore(MemoryStore):
@@ -167,54 +103,6 @@ class _WatchedControl:
         aborted = self._control.abort_lingering(document)
         self._passed(Moment.AFTER_ABORT)
         return aborted
-
-
-@dataclass(frozen=True)
-class Worker:
-    """A Python worker process: its consumer and its producers."""
-
-    reader: BatchConsumer
-    pool: ProducerPool
-
-    def end(self) -> None:
-        """Without a word about transactions."""
-        self.pool.close()
-        self.reader.close()
-
-
-@dataclass
-class Names:
-    """The transactional ids that a life has written under.
-
-    :ivar by_subtask: which subtask under which. :ivar beyond: those that a restart could not have known.
-    """
-
-    by_subtask: dict[int, set[str]] = field(default_factory=lambda: defaultdict(set))
-    beyond: set[str] = field(default_factory=set)
-
-    def note(self, subtask: int, name: str, within: Collection[str]) -> None:
-        self.by_subtask[subtask].add(name)
-        if name not in within:
-            self.beyond.add(name)
-
-    @property
-    def shared(self) -> set[str]:
-        """Those of several subtasks, all of which live."""
-        counts = Counter(name for names in self.by_subtask.values() for name in names)
-        return {name for name, count in counts.items() if count > 1}
-
-
-class Written(NamedTuple):
-    """What a task tells."""
-
-    committable: KafkaCommittable | None
-    records: int
-    dead_letters: int
-
-
-Groups = Mapping[int, tuple[KafkaPartitionSplit, ...]]
-Task = Generator[TaskMoment, None, Written]
-"""Halts at its moments; what it has written comes in the end."""
 
 
 @dataclass
@@ -430,7 +318,7 @@ class Life:
         for subtask, ranges in groups.items():
             worker = self.dice.randrange(WORKERS)
             if retry:
-                _run(self._task(worker, subtask, ranges, checkpoint_id), _unwatched)
+                run_task(self._task(worker, subtask, ranges, checkpoint_id), unwatched)
                 worker = (worker + 1) % WORKERS
             is_last = len(written) == len(groups) - 1
             self._latest_worker = worker
@@ -438,10 +326,10 @@ class Life:
                 self._passed(Moment.BEFORE_FLUSH)
             try:
                 task = self._task(worker, subtask, ranges, checkpoint_id)
-                written.append(_run(task, self._passed if is_last else _unwatched))
+                written.append(run_task(task, self._passed if is_last else unwatched))
             except TasksLost:
                 again = self._task((worker + 1) % WORKERS, subtask, ranges, checkpoint_id)
-                written.append(_run(again, _unwatched))
+                written.append(run_task(again, unwatched))
         return written
 
     def _tasks_abreast(self, groups: Groups, checkpoint_id: int) -> list[Written]:
@@ -456,13 +344,13 @@ class Life:
             return [self._task(worker, subtask, ranges, checkpoint_id) for worker, (subtask, ranges) in numbered]
 
         tasks = begin()
-        reached = [_run_to(task, moment) for task in tasks]
+        reached = [run_task_to(task, moment) for task in tasks]
         assert None in reached, f"no task comes to {moment}"
         try:
             self._passed(moment)
         except TasksLost:
-            return [_run(task, _unwatched) for task in begin()]
-        return [_run(task, _unwatched) if one is None else one for task, one in zip(tasks, reached, strict=True)]
+            return [run_task(task, unwatched) for task in begin()]
+        return [run_task(task, unwatched) if one is None else one for task, one in zip(tasks, reached, strict=True)]
 
     def _names_in_reach(self) -> list[str]:
         """Where a restart would look that may not list transactions: by the document that is written now."""
@@ -513,29 +401,3 @@ class Life:
         bad = values.filter(pc.invert(good))
         if letters and len(bad):
             writer.write_dead_letters(pa.RecordBatch.from_pydict({"value": bad}), topic=letters)
-
-
-def _run(task: Task, passed: Callable[[Place], None]) -> Written:
-    """To its end."""
-    while True:
-        try:
-            moment = next(task)
-        except StopIteration as end:
-            written: Written = end.value
-            return written
-        passed(moment)
-
-
-def _run_to(task: Task, moment: TaskMoment) -> Written | None:
-    """Up to the moment; to its end where it has none of that name, and what it has written then."""
-    try:
-        while next(task) != moment:
-            pass
-    except StopIteration as end:
-        written: Written = end.value
-        return written
-    return None
-
-
-def _unwatched(_: Place) -> None:
-    """Of tasks in which nothing happens."""

@@ -36,7 +36,9 @@ from sparkapp.model.split import KafkaPartitionSplit
 from sparkapp.model.transaction_naming import TransactionNaming
 from sparkapp.sink.transaction_client import TransactionClient
 from tests.support import visibility
-from tests.support.protocol_life import End, Life, Names, SharedStore, Stop
+from tests.support.protocol_life import Life, SharedStore
+from tests.support.protocol_moments import End, Stop
+from tests.support.protocol_tasks import Names
 
 UID = "uid-of-the-story"
 _MODULUS = 5

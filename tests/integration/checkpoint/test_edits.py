@@ -11,7 +11,7 @@ from sparkapp.model.partition import TopicPartition
 from sparkapp.model.positions import StartupMode
 from sparkapp.model.split import KafkaPartitionSplit
 from sparkapp.sink.transaction_client import TransactionClient
-from tests.support.protocol_life import OF_A_CHECKPOINT, End, Moment
+from tests.support.protocol_moments import OF_A_CHECKPOINT, End, Moment
 from tests.support.protocol_story import Story
 
 

@@ -20,7 +20,7 @@ from tests.integration.faults.rig import Rig
 from tests.support.api_client import ApiClient
 from tests.support.api_proxy import ApiProxy, serving
 from tests.support.api_server import api_server, programs
-from tests.support.protocol_life import OF_A_START, End, Loss
+from tests.support.protocol_moments import OF_A_START, End, Loss
 from tests.support.protocol_story import UID, Story
 
 NAME = "story"

@@ -12,7 +12,7 @@ from enum import StrEnum
 from itertools import cycle
 from typing import NamedTuple
 
-from tests.support.protocol_life import OF_A_CHECKPOINT, OF_A_START, Moment, TaskMoment
+from tests.support.protocol_moments import OF_A_CHECKPOINT, OF_A_START, Moment, TaskMoment
 
 FROM = 2
 TO = {"same": 2, "up": 3, "down": 1}

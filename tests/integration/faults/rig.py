@@ -11,7 +11,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from sparkapp.sink.transaction_client import TransactionClient
 from tests.integration.faults.matrix import Cell
-from tests.support.protocol_life import End, Loss
+from tests.support.protocol_moments import End, Loss
 from tests.support.protocol_story import Story
 
 PARTITIONS = 3

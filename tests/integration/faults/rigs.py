@@ -21,7 +21,7 @@ from tests.integration.faults.matrix import TO, Cell, Fault
 from tests.integration.faults.rig import Rig
 from tests.support.ensemble import GROUPS, TRANSACTIONS, Ensemble
 from tests.support.network import Network
-from tests.support.protocol_life import End, Loss, Moment, TaskMoment
+from tests.support.protocol_moments import End, Loss, Moment, TaskMoment
 from tests.support.protocol_story import Story
 from tests.support.volume import small_volume
 

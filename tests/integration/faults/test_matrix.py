@@ -9,7 +9,7 @@ import pytest
 
 from tests.integration.faults.matrix import FROM, TO, Cell
 from tests.integration.faults.rigs import Rigs
-from tests.support.protocol_life import OF_A_START, End, Moment, TaskMoment
+from tests.support.protocol_moments import OF_A_START, End, Moment, TaskMoment
 
 pytestmark = pytest.mark.timeout(300)
 

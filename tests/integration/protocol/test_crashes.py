@@ -11,7 +11,7 @@ from sparkapp.model.deadline import Deadline
 from sparkapp.model.semantic import Semantic
 from tests.integration.protocol.conftest import Stories
 from tests.support import visibility
-from tests.support.protocol_life import OF_A_CHECKPOINT, OF_A_START, End, Moment, TaskMoment
+from tests.support.protocol_moments import OF_A_CHECKPOINT, OF_A_START, End, Moment, TaskMoment
 from tests.support.protocol_story import Story
 
 FROM = 2

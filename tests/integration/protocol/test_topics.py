@@ -8,7 +8,7 @@ import pytest
 
 from tests.integration.protocol.conftest import Stories
 from tests.support import visibility
-from tests.support.protocol_life import End, Loss, Moment, TaskMoment
+from tests.support.protocol_moments import End, Loss, Moment, TaskMoment
 from tests.support.protocol_story import Story
 
 FROM, TO = 2, 3
