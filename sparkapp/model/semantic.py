@@ -8,7 +8,8 @@ from enum import StrEnum
 class Semantic(StrEnum):
     """What the sink promises (seed 002).
 
-    NONE: nothing is awaited. AT_LEAST_ONCE: every record is acknowledged before the checkpoint is written.
+    NONE: nothing is awaited but at an orderly end. AT_LEAST_ONCE: every record is acknowledged before the checkpoint is
+    written.
     EXACTLY_ONCE: records of a checkpoint become visible together, once, when it is complete.
     """
 

@@ -97,18 +97,19 @@ class CheckedProducer(ABC):
         deliveries = self._take_deliveries()
         self._look_at_errors()
         self._errors.raise_fenced("flushing")
-        if deliveries.failed:
-            doing = f"{deliveries.failed} records failed, up to {left} are left; the first failure"
-            meaning = MEANING.get(deliveries.code)
-            error = error_of(deliveries.code, deliveries.text, doing)
-            # Out of time or out of reach: for a record that only means that it is not there.
-            raise error if meaning not in (None, KafkaUnreachable) else PreCommitFailed(error.message)
+        _raise_failed(deliveries, f"{deliveries.failed} records failed, up to {left} are left; the first failure")
         if left:
             # librdkafka counts events that wait to be served among them.
             doing = f"up to {left} records are not acknowledged after {timeout:g} s"
             raise PreCommitFailed(str(self._errors.explain(doing, PreCommitFailed)))
         self._errors.forget()
         return deliveries.acknowledged
+
+    def check(self) -> None:
+        """See :meth:`sparkapp.native.interface.BatchProducer.check`."""
+        self._look_at_errors()  # serves the reports, too
+        deliveries = self._take_deliveries()
+        _raise_failed(deliveries, f"{deliveries.failed} records failed; the first failure")
 
     def commit_transaction(self, timeout: float) -> None:
         """See :meth:`sparkapp.native.interface.BatchProducer.commit_transaction`."""
@@ -215,3 +216,12 @@ class CheckedProducer(ABC):
     @abstractmethod
     def _look_at_errors(self) -> None:
         """Serves the client's callbacks, so that what it has to say is noted."""
+
+
+def _raise_failed(deliveries: Deliveries, doing: str) -> None:
+    """Raises what the first failure means, if there is one."""
+    if deliveries.failed:
+        meaning = MEANING.get(deliveries.code)
+        error = error_of(deliveries.code, deliveries.text, doing)
+        # Out of time or out of reach: for a record that only means that it is not there.
+        raise error if meaning not in (None, KafkaUnreachable) else PreCommitFailed(error.message)

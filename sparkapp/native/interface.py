@@ -95,6 +95,13 @@ class BatchProducer(Protocol):
         """
         ...
 
+    def check(self) -> None:
+        """Looks at the delivery reports that are there, and waits for none; without transactions, between flushes.
+
+        :raises PreCommitFailed: one of them was a failure; or what the failure means (see :meth:`BatchConsumer.read`).
+        """
+        ...
+
     def commit_transaction(self, timeout: float) -> None:
         """Tells the client that its transaction is over, so that it can begin the next one.
 

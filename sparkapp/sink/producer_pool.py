@@ -142,6 +142,23 @@ class ProducerPool:
             self._plain = self._open(self._config)
         return self._plain
 
+    def check_plain(self) -> None:
+        """Whether the producer without transactions has been told of a failed record; waits for nothing.
+
+        :raises PreCommitFailed: and what the failure means.
+        """
+        if self._plain is not None:
+            self._plain.check()
+
+    def flush_plain(self, timeout: float) -> None:
+        """Waits until what the producer without transactions still has is acknowledged; at an orderly end.
+
+        :param timeout: seconds.
+        :raises PreCommitFailed: something is not; and what a failure means.
+        """
+        if self._plain is not None:
+            self._plain.flush(timeout)
+
     def drop(self, transactional_id: str) -> None:
         """Ends a producer that failed; it is never used again (W04, W11). An open transaction stays open."""
         self._prepared(transactional_id)

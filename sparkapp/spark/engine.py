@@ -21,12 +21,13 @@ from sparkapp.model.errors import ConfigurationError, KafkaSparkJobError, Offset
 from sparkapp.model.job import Job
 from sparkapp.model.job_codec import encode_job
 from sparkapp.model.protocol import ProtocolStep
-from sparkapp.model.semantic import OffsetCommitMode
+from sparkapp.model.semantic import OffsetCommitMode, Semantic
 from sparkapp.model.split import Assignment, KafkaPartitionSplit, assign, cut_at
 from sparkapp.native.interface import ALL_COLUMNS
 from sparkapp.source.enumerator import KafkaSourceEnumerator
 from sparkapp.spark import lineage, query_log
 from sparkapp.spark.data_source import FORMAT, KafkaSparkDataSource
+from sparkapp.spark.delivery import flush_workers, require_delivered
 from sparkapp.spark.end_of_stream import stops_found
 from sparkapp.spark.failures import original_error
 from sparkapp.spark.observed import keeps_state, next_watermark
@@ -226,7 +227,7 @@ class MicroBatchEngine:
         self._draining.set()
 
     def await_end(self) -> None:
-        """Blocks until the engine has drained.
+        """Blocks until the engine has drained, and with ``semantic: NONE`` until the brokers have every record.
 
         :raises KafkaSparkJobError: why the query failed; every other kind is wrapped in one.
         """
@@ -239,6 +240,8 @@ class MicroBatchEngine:
                 break
         self._server.close()
         if self._stopped and self._failure is None:
+            if self._job.spec.sink.semantic is Semantic.NONE:
+                flush_workers(self._spark, self._job)
             return
         failure = self._failure or original_error(query.exception())
         raise self._enumerator.explain(failure) if isinstance(failure, OffsetsWentBackwards) else failure
@@ -366,4 +369,5 @@ class MicroBatchEngine:
         if sorted(one.index for one in results) != list(range(len(orders))):
             msg = f"checkpoint {checkpoint_id}: {len(results)} answers came from {len(orders)} write tasks"
             raise TransactionError(msg)
+        require_delivered(one.failure for one in results)
         return results

@@ -53,7 +53,15 @@ def _pass_on(batches: Iterator[Any]) -> Iterator[Any]:
 
 def has_executors(session: SparkSession) -> bool:
     """Whether there is somebody to run tasks; the driver itself where the session is local."""
-    return _is_local(session) or bool(session.sparkContext._jsc.sc().getExecutorMemoryStatus().size() > 1)
+    return count_executors(session) > 0
+
+
+def count_executors(session: SparkSession) -> int:
+    """How many there are to run tasks; the driver is one where the session is local."""
+    if _is_local(session):
+        return 1
+    # The driver is counted, too.
+    return int(session.sparkContext._jsc.sc().getExecutorMemoryStatus().size()) - 1
 
 
 def _is_local(session: SparkSession) -> bool:

@@ -60,6 +60,11 @@ def producers_for(job: Job) -> ProducerPool:
     return _pools[key]
 
 
+def opened_producers(job: Job) -> ProducerPool | None:
+    """The worker's producers of a job, if it has any."""
+    return _pools.get(_key(job, "producer"))
+
+
 def router_for(job: Job, *, start: int) -> Router | None:
     """What chooses topics and partitions for one task; None where the spec names one topic and keys choose."""
     sink = job.spec.sink

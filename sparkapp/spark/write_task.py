@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import time
+import traceback
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 
 import pyarrow as pa
 
 from sparkapp.model.committable import KafkaCommittable
+from sparkapp.model.errors import KafkaSparkJobError
+from sparkapp.model.semantic import Semantic
 from sparkapp.model.settlement import offset_mark
 from sparkapp.model.split import KafkaPartitionSplit
 
@@ -43,12 +46,16 @@ class WriteOrder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteResult:
-    """What a task tells the coordinator. ``committable`` is None without a transaction."""
+    """What a task tells the coordinator. ``committable`` is None without a transaction.
+
+    :param failure: why the pre-commit failed, as Python prints an exception; with ``semantic: NONE`` alone.
+    """
 
     index: int
     records: int
     dead_letters: int
     committable: KafkaCommittable | None
+    failure: str = ""
 
 
 def write_partition(
@@ -93,12 +100,30 @@ def write_partition(
             writer.write_dead_letters(letters, topic=job.spec.record_errors.dead_letter_topic)
     if order.hold_seconds:
         time.sleep(order.hold_seconds)
-    committable = writer.pre_commit(
-        order.ranges, group_id=order.group_id, metadata=offset_mark(job.uid, job.attempt, order.checkpoint_id)
-    )
+    committable, failure = None, ""
+    try:
+        committable = writer.pre_commit(
+            order.ranges, group_id=order.group_id, metadata=offset_mark(job.uid, job.attempt, order.checkpoint_id)
+        )
+    except KafkaSparkJobError as error:
+        if job.spec.sink.semantic is not Semantic.NONE:
+            raise
+        # The report is of records that no task has any more: tried again, the task would succeed and nobody be told.
+        failure = printed(error)
     yield encode_result(
-        WriteResult(index=index, records=writer.records, dead_letters=writer.dead_letters, committable=committable)
+        WriteResult(
+            index=index,
+            records=writer.records,
+            dead_letters=writer.dead_letters,
+            committable=committable,
+            failure=failure,
+        )
     )
+
+
+def printed(error: KafkaSparkJobError) -> str:
+    """As Spark carries it from a task that fails; :func:`sparkapp.spark.failures.original_error` reads it."""
+    return "".join(traceback.format_exception_only(error)).strip()
 
 
 def encode_result(result: WriteResult) -> pa.RecordBatch:
@@ -107,6 +132,7 @@ def encode_result(result: WriteResult) -> pa.RecordBatch:
         "index": result.index,
         "records": result.records,
         "dead_letters": result.dead_letters,
+        "failure": result.failure,
         "committable": None if committable is None else {k: v for k, v in asdict(committable).items() if k != "ranges"},
     }
     return pa.RecordBatch.from_pydict({"result": [json.dumps(body)]}, schema=RESULT_SCHEMA)
@@ -121,5 +147,6 @@ def decode_result(text: str, orders: Sequence[WriteOrder]) -> WriteResult:
         index=index,
         records=body["records"],
         dead_letters=body["dead_letters"],
+        failure=body["failure"],
         committable=None if committable is None else KafkaCommittable(**committable, ranges=orders[index].ranges),
     )

@@ -5,7 +5,8 @@ With ``--break-every 20`` the broker itself is killed or frozen every so often, 
 With ``--matrix`` no schedule runs, but every cell of the fault matrix (``tests/integration/faults/matrix.py``), of
 which ``make test`` runs a part; ``--only WORDS`` chooses among them as pytest's ``-k`` does.
 
-Prints a line for each that fails, with the seed that repeats it (``--seed S --schedules 1``), and a count at the end.
+Prints a line for each that fails, with the seed that repeats it (``--seed S --schedules 1``), and in the end how many
+there were and their seeds.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import signal
 import sys
 import tempfile
 import time
+from collections.abc import Iterable
 from pathlib import Path
 
 from tests.soak.breaker import Breaker
@@ -67,7 +69,7 @@ def _matrix(only: str) -> int:
 
 def _soak(options: argparse.Namespace, bootstrap: str) -> int:
     began = time.monotonic()
-    clean = 0
+    clean: list[int] = []
     failed: list[int] = []
     seeds = (
         (bootstrap, seed, began + options.seconds) for seed in range(options.seed, options.seed + options.schedules)
@@ -82,12 +84,27 @@ def _soak(options: argparse.Namespace, bootstrap: str) -> int:
                 failed.append(seed)
                 print(f"seed {seed} FAILED\n{trace}", flush=True)
             else:
-                clean += 1
-            if (clean + len(failed)) % 25 == 0:
-                print(f"{clean} clean, {len(failed)} failed, {time.monotonic() - began:.0f} s", flush=True)
+                clean.append(seed)
+            if (len(clean) + len(failed)) % 25 == 0:
+                print(f"{len(clean)} clean, {len(failed)} failed, {time.monotonic() - began:.0f} s", flush=True)
         pool.terminate()
-    print(f"{clean} schedules clean, failed seeds: {failed or 'none'}; {time.monotonic() - began:.0f} s")
+    seconds = time.monotonic() - began
+    print(
+        f"{len(clean)} schedules clean, {seeds_of(clean + failed)}, failed seeds: {failed or 'none'}; {seconds:.0f} s"
+    )
     return 1 if failed else 0
+
+
+def seeds_of(run: Iterable[int]) -> str:
+    """The seeds of the schedules that have run, for the summary: ranges, as those of several workers end unevenly."""
+    ranges: list[list[int]] = []
+    for seed in sorted(run):
+        if ranges and seed == ranges[-1][1] + 1:
+            ranges[-1][1] = seed
+        else:
+            ranges.append([seed, seed])
+    told = ", ".join(str(first) if first == last else f"{first} to {last}" for first, last in ranges)
+    return f"seeds {told or 'none'}"
 
 
 if __name__ == "__main__":

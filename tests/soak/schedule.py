@@ -14,7 +14,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from sparkapp.model.transaction_naming import TransactionNaming
 from sparkapp.sink.transaction_client import TransactionClient
-from tests.support.protocol_life import OF_A_CHECKPOINT, OF_A_START, End, Moment
+from tests.support.protocol_moments import OF_A_CHECKPOINT, OF_A_START, End, Moment
 from tests.support.protocol_story import Story, patiently
 
 _STEPS = 12

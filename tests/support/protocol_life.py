@@ -11,8 +11,6 @@ import random
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
-from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -24,7 +22,6 @@ from sparkapp.checkpoint.store import CheckpointStore, MemoryStore, Stored
 from sparkapp.checkpoint.transaction_control import KafkaTransactionControl
 from sparkapp.model.checkpoint import CheckpointDocument
 from sparkapp.model.client_config import consumer_config
-from sparkapp.model.committable import KafkaCommittable
 from sparkapp.model.errors import KafkaSparkJobError
 from sparkapp.model.job import Job
 from sparkapp.model.protocol import ProtocolStep, no_hook
@@ -34,74 +31,31 @@ from sparkapp.model.settlement import offset_mark
 from sparkapp.model.split import KafkaPartitionSplit, splits_by_subtask
 from sparkapp.native.batch import open_consumer, open_producer
 from sparkapp.sink.committer import KafkaCommitter, Settled
+from sparkapp.sink.lingering import walked_ids
 from sparkapp.sink.producer_pool import ProducerPool
+from sparkapp.sink.router import Router
+from sparkapp.sink.sink_topics import SinkTopics
 from sparkapp.sink.transaction_client import TransactionClient
 from sparkapp.sink.writer import KafkaWriter, producer_config
 from sparkapp.source.cluster import KafkaClusterView
 from sparkapp.source.enumerator import enumerator_of
 from sparkapp.source.offset_committer import OffsetCommitter
 from tests.support.commit_counter import CommitCounter
+from tests.support.protocol_moments import (
+    End,
+    Killed,
+    Loss,
+    Moment,
+    Place,
+    Stop,
+    StoreWrite,
+    TaskMoment,
+    TasksLost,
+)
+from tests.support.protocol_tasks import Groups, Names, Task, Worker, Written, run_task, run_task_to, unwatched
 
 WORKERS = 2
-"""Worker processes of a life; Spark gives a subtask to any of them."""
-
-
-class Moment(StrEnum):
-    """Where a life may end: the steps of a start, and of a checkpoint (:class:`ProtocolStep`'s names)."""
-
-    AFTER_CLAIM = "after-claim"
-    AFTER_SETTLE = "after-settle"
-    AFTER_ABORT = "after-abort"
-    AFTER_BEGIN = "after-begin"
-    BEFORE_FLUSH = "before-flush"
-    AFTER_FLUSH = "after-flush"
-    AFTER_WRITE = "after-write"
-    BETWEEN_COMMITS = "between-commits"
-    AFTER_COMMITS = "after-commits"
-
-
-OF_A_START = tuple(Moment)[:4]
-OF_A_CHECKPOINT = tuple(Moment)[4:]
-
-
-class TaskMoment(StrEnum):
-    """Further places where something may happen: within the last task of a checkpoint, whose others are done."""
-
-    BEGUN = "task-begun"
-    """Nothing is read yet."""
-    READ = "task-has-read"
-    """The first records are there, none is written."""
-    PRODUCED = "task-has-produced"
-    """Every record is with the client, nothing is acknowledged for sure."""
-
-
-class StoreWrite(NamedTuple):
-    """Another place where a life may end: a write of the document, counted from 1 in a start or a checkpoint.
-
-    :param effective: once it has taken effect, else before it was sent.
-    """
-
-    number: int
-    effective: bool
-
-
-Place = Moment | TaskMoment | StoreWrite
-
-
-class End(StrEnum):
-    KILL = "kill"
-    FREEZE = "freeze"
-    STRAND = "strand"
-    """It goes on, and nobody waits for it: whatever it was part of goes on without it."""
-
-
-Incident = Callable[[], End | None]
-"""Breaks something around the life, which goes on unless the answer is how it ends."""
-Stop = tuple[Place, End | Incident]
-
-
-class Killed(BaseException):
-    """Ends the thread that is the life's process; nothing catches it."""
+"""Worker processes of a life, all of one executor; Spark gives a subtask to any of them."""
 
 
 class SharedStore(MemoryStore):
@@ -165,6 +119,7 @@ class Life:
     :param stepwise: commits go one after the other, so that a life can end between two of them.
     :param executors: another way to the brokers, for what runs in executors: readers and writers.
     :param patience: seconds that a task waits for the brokers before it fails.
+    :param topics: of the numbers that are let through, where the result names topics; None: all go to the sink's.
     """
 
     job: Job
@@ -178,8 +133,10 @@ class Life:
     stepwise: bool = True
     executors: str = ""
     patience: float = 30.0
+    topics: Callable[[pa.Array], pa.Array] | None = None
     failure: KafkaSparkJobError | None = None
     recovery: Recovery | None = None
+    names: Names = field(default_factory=Names)
     _stop: Stop | None = None
     _retainer: CheckpointRetainer | None = None
     _thread: threading.Thread | None = None
@@ -197,19 +154,26 @@ class Life:
         self._group_offsets = OffsetCommitter(self._config, CommitCounter())
         way = {"bootstrap.servers": self.executors} if self.executors else {}
         shared = {**self._shared, **way}
-        self._readers = [open_consumer({**self._config, **way}) for _ in range(WORKERS)]
         self._executors_client = TransactionClient(shared, timeout=self.patience)
-        self._pools = [
-            ProducerPool(
-                open_producer=open_producer, client=self._executors_client, config=producer_config(job, shared),
-                timeout=self.patience,
-            )
-            for _ in range(WORKERS)
-        ]  # fmt: skip
+        self._readers_config, self._writers_config = {**self._config, **way}, producer_config(job, shared)
+        self._workers = [self._worker() for _ in range(WORKERS)]
+        self._latest_worker = 0
+
+    def _worker(self) -> Worker:
+        pool = ProducerPool(
+            open_producer=open_producer, client=self._executors_client, config=self._writers_config,
+            timeout=self.patience,
+        )  # fmt: skip
+        return Worker(open_consumer(self._readers_config), pool)
 
     @property
     def frozen(self) -> bool:
         return self._frozen.is_set() and not self._thawed.is_set()
+
+    @property
+    def killed(self) -> bool:
+        """By the end of the last act."""
+        return isinstance(self._error, Killed)
 
     @property
     def lag(self) -> int:
@@ -219,12 +183,14 @@ class Life:
         """Recovery and everything else up to the first checkpoint."""
         self._act(self._start, stop)
 
-    def checkpoint(self, stop: Stop | None = None, *, retry: bool = False) -> None:
+    def checkpoint(self, stop: Stop | None = None, *, retry: bool = False, abreast: bool = False) -> None:
         """Plans, reads, writes and completes one checkpoint; nothing where nothing is new.
 
         :param retry: a task's first try ends after its pre-commit, as its worker dies, and is tried in another one.
+        :param abreast: every task is at the :class:`TaskMoment` where something happens, each in a worker of its own;
+            otherwise the last one is, and the others are done.
         """
-        self._act(lambda: self._checkpoint(retry), stop)
+        self._act(lambda: self._checkpoint(retry, abreast), stop)
 
     def drain(self) -> None:
         """An orderly stop after the last checkpoint."""
@@ -243,8 +209,9 @@ class Life:
         """Ends the clients without a word about transactions."""
         if self._retainer is not None:
             self._retainer.close()
-        clients = (self._executors_client, self._client, self._cluster)
-        for one in (*self._pools, *self._readers, self._group_offsets, *clients):
+        for worker in self._workers:
+            worker.end()
+        for one in (self._group_offsets, self._executors_client, self._client, self._cluster):
             one.close()
 
     def _act(self, what: Callable[[], None], stop: Stop | None) -> None:
@@ -277,12 +244,22 @@ class Life:
             return
         what, self._stop = self._stop[1], None
         end = what if isinstance(what, End) else what()
+        if isinstance(end, Loss):
+            self._lose(end)
+            if isinstance(place, TaskMoment):
+                raise TasksLost
+            return
         if end is End.KILL:
             raise Killed
         if end is not None:
             self._frozen.set()
         if end is End.FREEZE:
             self._thawed.wait()
+
+    def _lose(self, what: Loss) -> None:
+        for number in range(WORKERS) if what is Loss.EXECUTOR else [self._latest_worker]:
+            self._workers[number].end()
+            self._workers[number] = self._worker()
 
     def _step(self, step: ProtocolStep, _: int) -> None:
         self._passed(Moment(step.value))
@@ -308,31 +285,23 @@ class Life:
         self._passed(Moment.AFTER_BEGIN)
         self._settled = recovery.document.checkpoint_id
 
-    def _checkpoint(self, retry: bool) -> None:
+    def _checkpoint(self, retry: bool, abreast: bool) -> None:
         splits = self._enumerator.plan()
         if not any(split.size for split in splits):
             return
         checkpoint_id = self._coordinator.document.checkpoint_id + 1
         self._coordinator.prepare(splits)
         groups = splits_by_subtask(splits, self.job.spec.parallelism)
-        committables: list[KafkaCommittable | None] = []
-        records = 0
-        for subtask, ranges in groups.items():
-            worker = self.dice.randrange(self.workers)
-            if retry:
-                self._task(worker, subtask, ranges, checkpoint_id, _unwatched)
-                worker = (worker + 1) % WORKERS
-            is_last = len(committables) == len(groups) - 1
-            if is_last:
-                self._passed(Moment.BEFORE_FLUSH)
-            passed = self._passed if is_last else _unwatched
-            committable, written = self._task(worker, subtask, ranges, checkpoint_id, passed)
-            committables.append(committable)
-            records += written
+        if abreast:
+            written = self._tasks_abreast(groups, checkpoint_id)
+        else:
+            written = self._tasks_in_turn(groups, checkpoint_id, retry)
+        committables = tuple(one.committable for one in written if one.committable is not None)
         self._coordinator.complete(
             PreCommitted(
-                checkpoint_id=checkpoint_id, splits=splits, aligned=self.aligned,
-                committables=tuple(one for one in committables if one is not None), records_out=records,
+                checkpoint_id=checkpoint_id, splits=splits, aligned=self.aligned, committables=committables,
+                records_out=sum(one.records for one in written),
+                records_dead_lettered=sum(one.dead_letters for one in written),
             )
         )  # fmt: skip
         self._enumerator.complete(splits)
@@ -340,6 +309,8 @@ class Life:
         self._offer()
 
     def _drain(self) -> None:
+        for worker in self._workers:
+            worker.pool.flush_plain(self.patience)
         self._coordinator.drained()
         self._offer()
 
@@ -347,39 +318,94 @@ class Life:
         assert self._retainer is not None
         self._retainer.offer(self._coordinator.document)
 
-    def _task(
-        self,
-        worker: int,
-        subtask: int,
-        ranges: tuple[KafkaPartitionSplit, ...],
-        checkpoint_id: int,
-        passed: Callable[[Place], None],
-    ) -> tuple[KafkaCommittable | None, int]:
+    def _tasks_in_turn(self, groups: Groups, checkpoint_id: int, retry: bool) -> list[Written]:
+        """Something may happen to the last one."""
+        written: list[Written] = []
+        for subtask, ranges in groups.items():
+            worker = self.dice.randrange(self.workers)
+            if retry:
+                run_task(self._task(worker, subtask, ranges, checkpoint_id), unwatched)
+                worker = (worker + 1) % WORKERS
+            is_last = len(written) == len(groups) - 1
+            self._latest_worker = worker
+            if is_last:
+                self._passed(Moment.BEFORE_FLUSH)
+            try:
+                task = self._task(worker, subtask, ranges, checkpoint_id)
+                written.append(run_task(task, self._passed if is_last else unwatched))
+            except TasksLost:
+                again = self._task((worker + 1) % WORKERS, subtask, ranges, checkpoint_id)
+                written.append(run_task(again, unwatched))
+        return written
+
+    def _tasks_abreast(self, groups: Groups, checkpoint_id: int) -> list[Written]:
+        """Something happens to all of them at once: they have come equally far then."""
+        assert len(groups) <= WORKERS, "a worker has one task at a time"
+        assert self._stop is not None
+        moment = self._stop[0]
+        assert isinstance(moment, TaskMoment)
+
+        def begin() -> list[Task]:
+            numbered = enumerate(groups.items())
+            return [self._task(worker, subtask, ranges, checkpoint_id) for worker, (subtask, ranges) in numbered]
+
+        tasks = begin()
+        reached = [run_task_to(task, moment) for task in tasks]
+        assert None in reached, f"no task comes to {moment}"
+        try:
+            self._passed(moment)
+        except TasksLost:
+            return [run_task(task, unwatched) for task in begin()]
+        return [run_task(task, unwatched) if one is None else one for task, one in zip(tasks, reached, strict=True)]
+
+    def _names_in_reach(self) -> list[str]:
+        """Where a restart would look that may not list transactions: by the document that is written now."""
+        document, spec = self._coordinator.document, self.job.spec
+        return walked_ids(
+            document.prefix, hint=document.hint, slots=document.slots, parallelism=spec.parallelism,
+            pool_size=spec.sink.producers_pool_size,
+        )  # fmt: skip
+
+    def _task(self, worker: int, subtask: int, ranges: tuple[KafkaPartitionSplit, ...], checkpoint_id: int) -> Task:
         spec = self.job.spec
+        process = self._workers[worker]
         writer = KafkaWriter(
-            spec.sink, pool=self._pools[worker], subtask=subtask, parallelism=spec.parallelism,
-            next_free=self._coordinator.next_free, timeout=self.patience,
+            spec.sink, pool=process.pool, subtask=subtask, parallelism=spec.parallelism,
+            next_free=self._coordinator.next_free, timeout=self.patience, router=self._router(),
         )  # fmt: skip
         writer.notify_committed(self._settled)
         writer.begin(checkpoint_id)
+        if writer.transactional_id is not None:
+            self.names.note(subtask, writer.transactional_id, self._names_in_reach())
         if any(split.size for split in ranges):
             writer.prepare()
-        passed(TaskMoment.BEGUN)
-        for number, batch in enumerate(self._readers[worker].read(ranges, stall_timeout=self.patience)):
+        yield TaskMoment.BEGUN
+        for number, batch in enumerate(process.reader.read(ranges, stall_timeout=self.patience)):
             if number == 0:
-                passed(TaskMoment.READ)
-            values = batch.column("value")
-            kept = values.filter(self.keep(pc.cast(pc.cast(values, pa.string()), pa.int64())))
-            if len(kept):
-                writer.write(pa.RecordBatch.from_pydict({"value": kept}))
-        passed(TaskMoment.PRODUCED)
+                yield TaskMoment.READ
+            self._write(writer, batch.column("value"))
+        yield TaskMoment.PRODUCED
         metadata = offset_mark(self.job.uid, self.job.attempt, checkpoint_id)
         inside = self.aligned and self._coordinator.mode is OffsetCommitMode.IN_TRANSACTION
         committable = writer.pre_commit(
             ranges if self.aligned else (), group_id=spec.source.group_id if inside else None, metadata=metadata
         )
-        return committable, writer.records
+        return Written(committable, writer.records, writer.dead_letters)
 
+    def _router(self) -> Router | None:
+        if self.topics is None:
+            return None
+        return Router(self.job.spec, partitions_of=SinkTopics(self._shared).partitions)
 
-def _unwatched(_: Place) -> None:
-    """Of tasks in which nothing happens."""
+    def _write(self, writer: KafkaWriter, values: pa.Array) -> None:
+        """What the transform lets through to its topics; the rest is gone, or a dead letter where the job has these."""
+        letters = self.job.spec.record_errors.dead_letter_topic
+        numbers = pc.cast(pc.cast(values, pa.string()), pa.int64())
+        good = self.keep(numbers)
+        kept = values.filter(good)
+        if len(kept):
+            topics = {} if self.topics is None else {"topic": self.topics(numbers.filter(good))}
+            writer.write(pa.RecordBatch.from_pydict({"value": kept, **topics}))
+        bad = values.filter(pc.invert(good))
+        if letters and len(bad):
+            writer.write_dead_letters(pa.RecordBatch.from_pydict({"value": bad}), topic=letters)

@@ -26,15 +26,19 @@ from sparkapp.model.deadline import Deadline
 from sparkapp.model.errors import KafkaSparkJobError
 from sparkapp.model.job import Job, JobSpec, KafkaCluster, LostTransactionPolicy, Sink, Source, Transform
 from sparkapp.model.positions import Startup, StartupMode
+from sparkapp.model.record_errors import RecordErrorPolicy, RecordErrors
 from sparkapp.model.retained import RetainedCheckpoint
 from sparkapp.model.retained_codec import decode_retained
 from sparkapp.model.retention import Restore
 from sparkapp.model.semantic import Semantic
+from sparkapp.model.sink_routing import TopicFrom
 from sparkapp.model.split import KafkaPartitionSplit
 from sparkapp.model.transaction_naming import TransactionNaming
 from sparkapp.sink.transaction_client import TransactionClient
 from tests.support import visibility
-from tests.support.protocol_life import WORKERS, End, Life, SharedStore, Stop
+from tests.support.protocol_life import WORKERS, Life, SharedStore
+from tests.support.protocol_moments import End, Stop
+from tests.support.protocol_tasks import Names
 
 UID = "uid-of-the-story"
 _MODULUS = 5
@@ -73,6 +77,8 @@ class Story:
     :param store: the job's document; its checkpoints are kept in ``retained``.
     :param restore: what the job's resource asks for, from the next attempt on.
     :param executors: the way to the brokers that the next attempt's executors have; empty: the driver's.
+    :param odd: topic of the odd numbers, by the result's column ``topic``; empty: all are in ``sink``.
+    :param letters: topic of the dead letters, which are what the transform leaves out otherwise.
     :param patience: seconds that a task waits for the brokers before it fails, from the next attempt on.
     :param properties: of the sink, from the next attempt on.
     """
@@ -97,6 +103,8 @@ class Story:
     uid: str = UID
     startup: StartupMode = StartupMode.EARLIEST
     executors: str = ""
+    odd: str = ""
+    letters: str = ""
     patience: float = 30.0
     properties: dict[str, str] = field(default_factory=dict)
     recovery: Recovery | None = None
@@ -107,6 +115,8 @@ class Story:
     """Of every life that ended with an error, those that went on too late left out."""
     told: list[str] = field(default_factory=list)
     """What happened, for a person who reads a failure."""
+    lost: list[int] = field(default_factory=list)
+    """What readers do not see in the end."""
 
     def __post_init__(self) -> None:
         self._time = datetime(2026, 11, 21, 8, tzinfo=UTC)
@@ -115,8 +125,10 @@ class Story:
         self._partitions: dict[int, list[int]] = defaultdict(list)
         self._again: Counter[int] = Counter()
         self._prefix = self.prefix
+        self._prefixes = [self.prefix]
         self._life: Life | None = None
         self._frozen: list[Life] = []
+        self._names: list[tuple[int, Names]] = []
         self._thawed = self._superseded = False
         self._producer = Producer({"bootstrap.servers": self.bootstrap, "linger.ms": 1, "enable.idempotence": True})
 
@@ -150,18 +162,22 @@ class Story:
         life = Life(
             self._job(parallelism, pool_size), self.store, kept, random.Random(self.dice.random()), self._now,
             retained=self.retained, aligned=self.aligned, workers=self.workers, stepwise=stepwise,
-            executors=self.executors, patience=self.patience,
+            executors=self.executors, patience=self.patience, topics=self._topics if self.odd else None,
         )  # fmt: skip
+        self._names.append((self._attempt, life.names))
         self._tell(f"start P={parallelism} pool={pool_size} naming={self.naming}", stop)
         life.start(stop)
         self.recovery = life.recovery or self.recovery
         self._after(life, ended=_ends(stop))
 
-    def checkpoint(self, stop: Stop | None = None, *, retry: bool = False) -> None:
-        """One checkpoint of the running life; with an end the life ends there, with an incident it may go on."""
+    def checkpoint(self, stop: Stop | None = None, *, retry: bool = False, abreast: bool = False) -> None:
+        """One checkpoint of the running life; with an end the life ends there, with an incident it may go on.
+
+        See :meth:`tests.support.protocol_life.Life.checkpoint`.
+        """
         assert self._life is not None
         self._tell(f"checkpoint{' with a task tried twice' if retry else ''}", stop)
-        self._life.checkpoint(stop, retry=retry)
+        self._life.checkpoint(stop, retry=retry, abreast=abreast)
         self._after(self._life, ended=_ends(stop))
 
     def run(self, checkpoints: int = 100, parallelism: int = 2) -> None:
@@ -218,9 +234,19 @@ class Story:
             assert split.partition.topic == self.source
             self._again.update(self._partitions[split.partition.partition][split.start : split.stop])
 
+    def written_of(self, splits: Iterable[KafkaPartitionSplit]) -> list[int]:
+        """The numbers that the transform makes of these ranges."""
+        numbers = [
+            number
+            for split in splits
+            for number in self._partitions[split.partition.partition][split.start : split.stop]
+        ]
+        return sorted(number for number in numbers if number % _MODULUS)
+
     def change_prefix(self) -> None:
         """From the next attempt on."""
         self._prefix = f"{self.prefix}.{self._attempt}"
+        self._prefixes = list(dict.fromkeys((*self._prefixes, self._prefix)))
         self._tell("prefix changes", None)
 
     def change_naming(self) -> None:
@@ -244,7 +270,8 @@ class Story:
     def finish(self, parallelism: int = 2) -> int:
         """Runs to the end of the source and holds the result against what was produced.
 
-        :returns: how many records are there more than once; 0 unless the semantic is AT_LEAST_ONCE.
+        :returns: how many records are there more than once; 0 where the semantic is EXACTLY_ONCE. With NONE some may be
+            in ``lost``.
         """
         self._read_all(parallelism)
         while self._frozen:
@@ -258,16 +285,47 @@ class Story:
             self._abort_by_hand()
         # What is committed is visible once its markers are written.
         still_open = self._open()
-        found = Counter(patiently(lambda: visibility.numbers(self.bootstrap, self.sink)))
+        found = self._found()
         every = Counter(range(self._produced)) + self._again
-        expected = Counter({number: count for number, count in every.items() if number % _MODULUS})
+        expected = Counter({(self._topic(number), number): every[number] for number in every if self._topic(number)})
         lost, more = expected - found, found - expected
-        assert not lost, f"lost {sorted(lost)[:20]}: {self.told}"
+        self.lost = sorted(number for _, number in lost.elements())
+        assert self.semantic is Semantic.NONE or not lost, f"lost {self.lost[:20]}: {self.told}"
         assert self.semantic is not Semantic.EXACTLY_ONCE or not more, (
             f"more than once {sorted(more)[:20]}: {self.told}"
         )
         assert still_open == [], f"open {still_open}: {self.told}"
+        self._judge_names()
         return more.total()
+
+    def _found(self) -> Counter[tuple[str, int]]:
+        found: Counter[tuple[str, int]] = Counter()
+        for topic in filter(None, (self.sink, self.odd, self.letters)):
+            numbers = patiently(lambda topic=topic: visibility.numbers(self.bootstrap, topic))
+            found.update((topic, number) for number in numbers)
+        return found
+
+    def _topic(self, number: int) -> str:
+        """Where a number belongs; empty where it is left out."""
+        if number % _MODULUS == 0:
+            return self.letters
+        return self.odd if self.odd and number % 2 else self.sink
+
+    def _topics(self, numbers: pa.Array) -> pa.Array:
+        """The column ``topic`` of numbers that are let through."""
+        return pa.array([self._topic(number) for number in numbers.to_pylist()], pa.string())
+
+    def _judge_names(self) -> None:
+        """No two subtasks of a life have shared a transactional id, and a restart would have looked at every one.
+
+        Two lives may share some, one after the other or where the former stands still (``docs/exactly-once.md``).
+        """
+        for attempt, names in self._names:
+            assert not names.shared, f"attempt {attempt} has {names.shared} in several subtasks: {self.told}"
+            assert not names.beyond, f"attempt {attempt} has {names.beyond} where nobody looks: {self.told}"
+        noted = {name for _, names in self._names for of_one in names.by_subtask.values() for name in of_one}
+        known = patiently(lambda: _known(self.client, self._prefixes))
+        assert known <= noted, f"nobody has written under {known - noted}: {self.told}"
 
     def _abort_by_hand(self) -> None:
         """Under a prefix that the job has left nobody looks any more: it may be another job's by now.
@@ -280,7 +338,7 @@ class Story:
             patiently(lambda: self.client.fence_all(left))
 
     def _open(self) -> list[str]:
-        return patiently(lambda: visibility.open_transactions(self.client, self.prefix))
+        return patiently(lambda: visibility.open_transactions(self.client, *self._prefixes))
 
     def _is_current(self, transactional_id: str) -> bool:
         return transactional_id.rpartition("-")[0] == self._prefix
@@ -310,7 +368,7 @@ class Story:
         elif life.frozen:
             self._frozen.append(life)
             self._life = None
-        elif ended:
+        elif ended or life.killed:
             self.kill()
 
     def jump(self, by: timedelta) -> None:
@@ -335,8 +393,13 @@ class Story:
                 max_offsets_per_checkpoint=self.per_checkpoint,
             ),
             transform=Transform(),
+            record_errors=RecordErrors(
+                policy=RecordErrorPolicy.DEAD_LETTER if self.letters else RecordErrorPolicy.FAIL,
+                dead_letter_topic=self.letters,
+            ),
             sink=Sink(
-                topic=self.sink, semantic=self.semantic, transactional_id_prefix=self._prefix,
+                topic=self.sink, topic_from=TopicFrom.COLUMN if self.odd else TopicFrom.SPEC,
+                semantic=self.semantic, transactional_id_prefix=self._prefix,
                 transaction_naming=self.naming, lost_transaction_policy=self.lost_policy, producers_pool_size=pool_size,
                 transaction_timeout_seconds=self.timeout, properties=self.properties,
             ),
@@ -344,6 +407,10 @@ class Story:
             restore=self.restore,
         )  # fmt: skip
         return Job(namespace="ns", name="story", uid=self.uid, generation=1, attempt=self._attempt, spec=spec)
+
+
+def _known(client: TransactionClient, prefixes: Iterable[str]) -> set[str]:
+    return {row.transactional_id for prefix in prefixes for row in client.list_transactions(prefix)}
 
 
 def _ends(stop: Stop | None) -> bool:

@@ -13,7 +13,7 @@ from sparkapp.model.split import KafkaPartitionSplit
 from sparkapp.model.transaction_naming import TransactionNaming
 from sparkapp.sink.transaction_client import TransactionClient
 from tests.support import visibility
-from tests.support.protocol_life import OF_A_CHECKPOINT, End, Moment
+from tests.support.protocol_moments import OF_A_CHECKPOINT, End, Moment
 from tests.support.protocol_story import Story
 
 

@@ -11,7 +11,7 @@ from sparkapp.model.partition import TopicPartition
 from sparkapp.model.retention import Restore
 from sparkapp.model.split import KafkaPartitionSplit
 from sparkapp.sink.transaction_client import TransactionClient
-from tests.support.protocol_life import End, Moment, StoreWrite
+from tests.support.protocol_moments import End, Moment, StoreWrite
 from tests.support.protocol_story import Story
 
 RECORDS = 60

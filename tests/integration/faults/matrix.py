@@ -12,7 +12,7 @@ from enum import StrEnum
 from itertools import cycle
 from typing import NamedTuple
 
-from tests.support.protocol_life import OF_A_CHECKPOINT, OF_A_START, Moment, TaskMoment
+from tests.support.protocol_moments import OF_A_CHECKPOINT, OF_A_START, Moment, TaskMoment
 
 FROM = 2
 TO = {"same": 2, "up": 3, "down": 1}
@@ -23,6 +23,16 @@ EVERY = (*OF_A_START, *IN_A_CHECKPOINT)
 
 
 class Fault(StrEnum):
+    DRIVER = "driver-killed"
+    """With all that its attempt has; the next one begins at once."""
+    EXECUTOR = "executor-killed"
+    """With the tasks of several subtasks, all equally far, and every producer that is open; the driver lives."""
+    WORKER = "python-worker-killed"
+    """One task's process, and the producers that it has; everything else lives."""
+    API_SERVER = "api-server-away"
+    """For a second, which is less than a write is repeated."""
+    API_SERVER_LONG = "api-server-away-for-long"
+    """For longer: until the attempt has ended."""
     BROKER = "broker-restarted"
     """The only broker ends and comes back seconds later; the job goes on meanwhile."""
     TRANSACTION_COORDINATOR = "transaction-coordinator-killed"
@@ -55,17 +65,22 @@ _OF_EXECUTORS = (Moment.AFTER_BEGIN, *IN_A_CHECKPOINT)
 _OF_A_TASK = (*TaskMoment, Moment.BEFORE_FLUSH)
 
 MATRIX: Mapping[Fault, Row] = {
+    Fault.DRIVER: Row(EVERY, (TaskMoment.PRODUCED,)),
+    Fault.EXECUTOR: Row(_OF_EXECUTORS, (TaskMoment.PRODUCED,)),
+    Fault.WORKER: Row(_OF_EXECUTORS, (TaskMoment.PRODUCED,)),
+    Fault.API_SERVER: Row(EVERY, (Moment.AFTER_FLUSH,)),
+    Fault.API_SERVER_LONG: Row(EVERY, (Moment.AFTER_FLUSH,)),
     Fault.BROKER: Row(EVERY, (TaskMoment.PRODUCED,)),
     Fault.TRANSACTION_COORDINATOR: Row(EVERY, (Moment.AFTER_WRITE,)),
     Fault.GROUP_COORDINATOR: Row(EVERY, (TaskMoment.PRODUCED,)),
-    Fault.NETWORK: Row(_OF_EXECUTORS, (TaskMoment.PRODUCED, Moment.AFTER_COMMITS)),
+    Fault.NETWORK: Row(_OF_EXECUTORS, (TaskMoment.PRODUCED,)),
     Fault.NETWORK_LONG: Row((Moment.AFTER_BEGIN, *_OF_A_TASK), (TaskMoment.PRODUCED,)),
     Fault.EXECUTOR_SUPERSEDED: Row(
         IN_A_CHECKPOINT, (TaskMoment.PRODUCED, Moment.AFTER_FLUSH, Moment.BETWEEN_COMMITS)
     ),
     Fault.CLOCK_AHEAD: Row(EVERY, (Moment.AFTER_FLUSH,)),
     Fault.CLOCK_BACK: Row(EVERY, (Moment.AFTER_BEGIN,)),
-    Fault.DISK: Row(EVERY, (Moment.AFTER_BEGIN, TaskMoment.PRODUCED, Moment.AFTER_WRITE)),
+    Fault.DISK: Row(EVERY, (TaskMoment.PRODUCED, Moment.AFTER_WRITE)),
 }  # fmt: skip
 
 

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import threading
-import uuid
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
+from contextlib import ExitStack
 from datetime import timedelta
 from pathlib import Path
-
-from confluent_kafka.admin import AdminClient, NewTopic
 
 from localcluster import kafka_probe
 from localcluster.kafka import Broker
@@ -19,75 +16,17 @@ from localcluster.progress import Progress
 from localcluster.settings import Settings
 from sparkapp.checkpoint.store import FileStore
 from sparkapp.model.errors import KafkaUnreachable, PreCommitFailed, ReadTimedOut, VolumeFull
-from sparkapp.sink.transaction_client import TransactionClient
+from tests.integration.faults.job_rigs import ApiServerRig, KubernetesSite, LongAwayRig, ProcessRig
 from tests.integration.faults.matrix import TO, Cell, Fault
+from tests.integration.faults.rig import Rig
 from tests.support.ensemble import GROUPS, TRANSACTIONS, Ensemble
 from tests.support.network import Network
-from tests.support.protocol_life import End, Moment, TaskMoment
+from tests.support.protocol_moments import End, Loss, Moment, TaskMoment
 from tests.support.protocol_story import Story
 from tests.support.volume import small_volume
 
-PARTITIONS = 3
 _IN_A_TASK = (*TaskMoment, Moment.BEFORE_FLUSH)
 QUICK_ABORTS = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "500"}
-
-
-class Rig:
-    """Where stories with one kind of fault are played.
-
-    :param cell: which one. :param folder: of whatever has to be on a disk.
-    """
-
-    bootstrap: str
-
-    def __init__(self, cell: Cell, folder: Path) -> None:
-        self.cell = cell
-        self.folder = folder
-        self.struck = False
-
-    @contextmanager
-    def story(self) -> Iterator[Story]:
-        """A job on topics of its own."""
-        name = f"{self.cell.name}.{uuid.uuid4().hex[:6]}"
-        source, sink = f"{name}.in", f"{name}.out"
-        self._make_topic(source, PARTITIONS)
-        self._make_topic(sink, 2)
-        client = TransactionClient({"bootstrap.servers": self.bootstrap})
-        story = Story(
-            bootstrap=self.bootstrap, source=source, sink=sink, prefix=name, client=client, partitions=PARTITIONS
-        )  # fmt: skip
-        self._furnish(story)
-        try:
-            yield story
-        finally:
-            self._clean_up()
-            story.close()
-            client.close()
-
-    def strike(self, story: Story) -> End | None:
-        """The incident; called in the life's thread."""
-        self.struck = True
-        return self._strike(story)
-
-    def aftermath(self, story: Story) -> None:
-        """What follows the checkpoint that was hit, before the job goes on to its end."""
-
-    def judge(self, story: Story) -> None:
-        """What beyond the records this fault may have cost."""
-
-    def _strike(self, story: Story) -> End | None:
-        """Breaks it; the answer is how the life ends, None if it goes on."""
-        raise NotImplementedError
-
-    def _furnish(self, story: Story) -> None:
-        """Changes what the story has before its first attempt."""
-
-    def _clean_up(self) -> None:
-        """Everything works again; called after success and failure."""
-
-    def _make_topic(self, name: str, partitions: int) -> None:
-        admin = AdminClient({"bootstrap.servers": self.bootstrap})
-        admin.create_topics([NewTopic(name, partitions, 1)])[name].result(30)
 
 
 class BrokerRig(Rig):
@@ -284,31 +223,36 @@ class Rigs:
         self._broker: Broker | None = None
         self._ensemble: Ensemble | None = None
         self._network: NetworkSite | None = None
+        self._kubernetes: KubernetesSite | None = None
 
     def rig(self, cell: Cell, folder: Path) -> Rig:
         hour = timedelta(hours=1)
-        match cell.fault:
-            case Fault.BROKER:
-                return BrokerRig(cell, folder, self._own_broker())
-            case Fault.TRANSACTION_COORDINATOR:
-                return CoordinatorRig(cell, folder, self._own_ensemble(), TRANSACTIONS)
-            case Fault.GROUP_COORDINATOR:
-                return CoordinatorRig(cell, folder, self._own_ensemble(), GROUPS)
-            case Fault.NETWORK:
-                return NetworkRig(cell, folder, self._own_network())
-            case Fault.NETWORK_LONG:
-                return LongCutRig(cell, folder, self._own_network())
-            case Fault.EXECUTOR_SUPERSEDED:
-                return SupersededRig(cell, folder, self._own_network())
-            case Fault.CLOCK_AHEAD:
-                return ClockRig(cell, folder, self._shared, hour)
-            case Fault.CLOCK_BACK:
-                return ClockRig(cell, folder, self._shared, -hour)
-            case Fault.DISK:
-                return DiskRig(cell, folder, self._shared)
+        shared = self._shared
+        make: dict[Fault, Callable[[], Rig]] = {
+            Fault.BROKER: lambda: BrokerRig(cell, folder, self._own_broker()),
+            Fault.TRANSACTION_COORDINATOR: lambda: CoordinatorRig(cell, folder, self._own_ensemble(), TRANSACTIONS),
+            Fault.GROUP_COORDINATOR: lambda: CoordinatorRig(cell, folder, self._own_ensemble(), GROUPS),
+            Fault.NETWORK: lambda: NetworkRig(cell, folder, self._own_network()),
+            Fault.NETWORK_LONG: lambda: LongCutRig(cell, folder, self._own_network()),
+            Fault.EXECUTOR_SUPERSEDED: lambda: SupersededRig(cell, folder, self._own_network()),
+            Fault.CLOCK_AHEAD: lambda: ClockRig(cell, folder, shared, hour),
+            Fault.CLOCK_BACK: lambda: ClockRig(cell, folder, shared, -hour),
+            Fault.DISK: lambda: DiskRig(cell, folder, shared),
+            Fault.DRIVER: lambda: ProcessRig(cell, folder, shared, End.KILL),
+            Fault.EXECUTOR: lambda: ProcessRig(cell, folder, shared, Loss.EXECUTOR),
+            Fault.WORKER: lambda: ProcessRig(cell, folder, shared, Loss.WORKER),
+            Fault.API_SERVER: lambda: ApiServerRig(cell, folder, shared, self._own_kubernetes()),
+            Fault.API_SERVER_LONG: lambda: LongAwayRig(cell, folder, shared, self._own_kubernetes()),
+        }
+        return make[cell.fault]()
 
     def close(self) -> None:
         self._open.close()
+
+    def _own_kubernetes(self) -> KubernetesSite:
+        if self._kubernetes is None:
+            self._kubernetes = KubernetesSite(self._folder / "kubernetes", self._open)
+        return self._kubernetes
 
     def _own_broker(self) -> Broker:
         if self._broker is None:

@@ -9,7 +9,7 @@ import pytest
 
 from tests.integration.faults.matrix import FROM, TO, Cell
 from tests.integration.faults.rigs import Rigs
-from tests.support.protocol_life import OF_A_START, End, Moment
+from tests.support.protocol_moments import OF_A_START, End, Moment, TaskMoment
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -24,7 +24,8 @@ def test_nothing_is_lost_or_twice(cell: Cell, rigs: Rigs, tmp_path: Path) -> Non
             job.checkpoint((Moment.AFTER_WRITE, End.KILL))
             job.start(FROM, stop=(cell.moment, lambda: rig.strike(job)))
         else:
-            job.checkpoint((cell.moment, lambda: rig.strike(job)))
+            abreast = rig.abreast and isinstance(cell.moment, TaskMoment)
+            job.checkpoint((cell.moment, lambda: rig.strike(job)), abreast=abreast)
         assert rig.struck
         job.produce(30)
         rig.aftermath(job)

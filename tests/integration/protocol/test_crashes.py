@@ -7,12 +7,14 @@ import itertools
 
 import pytest
 
+from sparkapp.model.deadline import Deadline
 from sparkapp.model.errors import TransactionLost
 from sparkapp.model.job import LostTransactionPolicy
 from sparkapp.model.semantic import Semantic
 from tests.integration.protocol.conftest import Stories
 from tests.support import visibility
-from tests.support.protocol_life import OF_A_CHECKPOINT, OF_A_START, End, Moment
+from tests.support.protocol_moments import OF_A_CHECKPOINT, OF_A_START, End, Moment, TaskMoment
+from tests.support.protocol_story import Story
 
 FROM = 2
 TO = {"same": 2, "up": 3, "down": 1}
@@ -144,3 +146,43 @@ def test_I10_at_least_once_loses_nothing_and_repeats_what_no_document_has(moment
     job.checkpoint((moment, End.KILL))
     repeated = job.finish(TO["up"])
     assert (repeated > 0) == (moment in {Moment.BEFORE_FLUSH, Moment.AFTER_FLUSH}), "before the flush one task was done"
+
+
+def test_none_loses_the_unsent_records_of_complete_checkpoints_and_no_others(story: Stories) -> None:
+    """Seed 002: with a long linger a restart loses what former checkpoints had not sent yet. What no checkpoint has is
+    read again."""
+    job = story(semantic=Semantic.NONE, properties={"linger.ms": "60000"})
+    job.produce(90)
+    job.start(FROM)
+    job.checkpoint()
+    complete = job.document
+    job.checkpoint((TaskMoment.PRODUCED, End.KILL))
+    assert job.document.checkpoint_id == complete.checkpoint_id == 1
+    job.run(parallelism=FROM)
+    assert job.finish(TO["up"]) == 0
+    assert job.lost == job.written_of(complete.splits) != []
+
+
+def test_none_repeats_what_was_sent_since_the_last_checkpoint(story: Stories) -> None:
+    job = story(semantic=Semantic.NONE)
+    job.produce(90)
+    job.start(FROM)
+    job.checkpoint()
+    first = len(job.written_of(job.document.splits))
+    await_records(job, first)
+
+    def die() -> End:
+        await_records(job, first + 1)
+        return End.KILL
+
+    job.checkpoint((Moment.AFTER_FLUSH, die))
+    job.run(parallelism=FROM)
+    assert job.finish(TO["up"]) > 0
+    assert job.lost == []
+
+
+def await_records(job: Story, count: int) -> None:
+    """Until readers see so many."""
+    deadline = Deadline.after(20)
+    while len(visibility.numbers(job.bootstrap, job.sink)) < count:
+        assert not deadline.expired, f"no {count} records"

@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_s
 
 from sparkapp.sink.transaction_client import TransactionClient
 from tests.soak.schedule import Schedule
-from tests.support.protocol_life import OF_A_CHECKPOINT, OF_A_START, End
+from tests.support.protocol_moments import OF_A_CHECKPOINT, OF_A_START, End
 from tests.support.protocol_story import Story
 
 _EXAMPLES = int(os.environ.get("KAFKASPARK_STORIES", "8"))

@@ -1,0 +1,78 @@
+"""Where in a life something may happen, and what: ends, losses, and incidents around it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import StrEnum
+from typing import NamedTuple
+
+
+class Moment(StrEnum):
+    """Where a life may end: the steps of a start, and of a checkpoint (:class:`ProtocolStep`'s names)."""
+
+    AFTER_CLAIM = "after-claim"
+    AFTER_SETTLE = "after-settle"
+    AFTER_ABORT = "after-abort"
+    AFTER_BEGIN = "after-begin"
+    BEFORE_FLUSH = "before-flush"
+    AFTER_FLUSH = "after-flush"
+    AFTER_WRITE = "after-write"
+    BETWEEN_COMMITS = "between-commits"
+    AFTER_COMMITS = "after-commits"
+
+
+OF_A_START = tuple(Moment)[:4]
+OF_A_CHECKPOINT = tuple(Moment)[4:]
+
+
+class TaskMoment(StrEnum):
+    """Further places where something may happen: within the last task of a checkpoint, whose others are done."""
+
+    BEGUN = "task-begun"
+    """Nothing is read yet."""
+    READ = "task-has-read"
+    """The first records are there, none is written."""
+    PRODUCED = "task-has-produced"
+    """Every record is with the client, nothing is acknowledged for sure."""
+
+
+class StoreWrite(NamedTuple):
+    """Another place where a life may end: a write of the document, counted from 1 in a start or a checkpoint.
+
+    :param effective: once it has taken effect, else before it was sent.
+    """
+
+    number: int
+    effective: bool
+
+
+Place = Moment | TaskMoment | StoreWrite
+
+
+class End(StrEnum):
+    KILL = "kill"
+    FREEZE = "freeze"
+    STRAND = "strand"
+    """It goes on, and nobody waits for it: whatever it was part of goes on without it."""
+
+
+class Loss(StrEnum):
+    """What ends without a word while the life goes on: Spark has other processes for the tasks that it had."""
+
+    WORKER = "worker"
+    """The Python worker of the task at hand, or of the last one."""
+    EXECUTOR = "executor"
+    """Every Python worker."""
+
+
+Incident = Callable[[], End | Loss | None]
+"""Breaks something around the life, which goes on unless the answer is how it ends."""
+Stop = tuple[Place, End | Incident]
+
+
+class Killed(BaseException):
+    """Ends the thread that is the life's process; nothing catches it."""
+
+
+class TasksLost(Exception):
+    """Ends the tasks at hand; they are tried again."""
