@@ -36,6 +36,12 @@ class Committer(Protocol):
     ) -> Sequence[Settled]: ...
 
 
+class PreCommits(Protocol):
+    """Looks at the transactions of a checkpoint before it is final; see ``sink.open_transactions``."""
+
+    def require(self, committables: Sequence[KafkaCommittable]) -> None: ...
+
+
 class GroupOffsets(Protocol):
     """The group's offsets, as far as they move outside transactions; see ``source.offset_committer``."""
 
@@ -96,6 +102,7 @@ class CheckpointCoordinator:
         store: CheckpointStore,
         document: CheckpointDocument,
         version: str,
+        pre_commits: PreCommits,
         committer: Committer,
         group_offsets: GroupOffsets | None,
         now: Callable[[], str],
@@ -105,6 +112,7 @@ class CheckpointCoordinator:
         self._store = store
         self._document = document
         self._version = version
+        self._pre_commits = pre_commits
         self._committer = committer
         self._group_offsets = group_offsets
         self._now = now
@@ -184,14 +192,21 @@ class CheckpointCoordinator:
         Returns None for a checkpoint that was completed before: an engine that repeats its last batch after a crash
         must find it a no-op.
 
+        Right before the document the coordinators are asked whether every transaction is still open: subtasks did so
+        when each of them was done, and the last one may have come long after the first.
+
         :raises CheckpointConflict: superseded; nothing of this checkpoint was or will be committed by us.
-        :raises TransactionFenced: the document is final, but a transaction was lost; the next attempt replays it.
+        :raises TransactionFenced: a transaction was lost, before the document (then nothing is final) or after it; the
+            next attempt replays it.
+        :raises KafkaUnreachable: the coordinators could not be asked; nothing is final.
         :raises CommitOutcomeUnknown: no answer in time; the next attempt settles it.
         """
         if checkpoint.checkpoint_id <= self._document.checkpoint_id:
             LOG.info("checkpoint %d was completed before, nothing to do", checkpoint.checkpoint_id)
             return None
         self._hook(ProtocolStep.AFTER_FLUSH, checkpoint.checkpoint_id)
+        if checkpoint.committables:
+            self._pre_commits.require(checkpoint.committables)
         started = time.monotonic()
         size = self._write(self._next_document(checkpoint))
         written = time.monotonic()

@@ -123,11 +123,7 @@ class ProducerPool:
         :raises TransactionFenced: it is not.
         """
         found = self._client.describe([entry.transactional_id]).get(entry.transactional_id)
-        if (
-            found is None
-            or (found.producer_id, found.producer_epoch) != (entry.producer_id, entry.producer_epoch)
-            or found.state is not TransactionState.ONGOING
-        ):
+        if found is None or not found.is_open_with(entry.producer_id, entry.producer_epoch):
             msg = (
                 f"{entry.transactional_id} was written with producer {entry.producer_id} epoch "
                 f"{entry.producer_epoch}; its coordinator now says {found}"

@@ -34,6 +34,7 @@ from sparkapp.model.settlement import offset_mark
 from sparkapp.model.split import KafkaPartitionSplit, splits_by_subtask
 from sparkapp.native.batch import open_consumer, open_producer
 from sparkapp.sink.committer import KafkaCommitter, Settled
+from sparkapp.sink.open_transactions import OpenTransactions
 from sparkapp.sink.producer_pool import ProducerPool
 from sparkapp.sink.transaction_client import TransactionClient
 from sparkapp.sink.writer import KafkaWriter, producer_config
@@ -161,6 +162,7 @@ class Life:
     :param stepwise: commits go one after the other, so that a life can end between two of them.
     :param executors: another way to the brokers, for what runs in executors: readers and writers.
     :param patience: seconds that a task waits for the brokers before it fails.
+    :param shuffles: transactions have no source ranges, as where a transform shuffles.
     """
 
     job: Job
@@ -172,6 +174,7 @@ class Life:
     stepwise: bool = True
     executors: str = ""
     patience: float = 30.0
+    shuffles: bool = False
     failure: KafkaSparkJobError | None = None
     recovery: Recovery | None = None
     _stop: Stop | None = None
@@ -295,7 +298,8 @@ class Life:
         self._enumerator.start(None if recovery.first_start else recovery.document.offsets)
         self._coordinator = CheckpointCoordinator(
             job, store=self._store, document=recovery.document, version=recovery.version,
-            committer=KafkaCommitter(self._client, None), group_offsets=self._group_offsets, now=self.now,
+            pre_commits=OpenTransactions(self._client), committer=KafkaCommitter(self._client, None),
+            group_offsets=self._group_offsets, now=self.now,
             hook=self._step if self.stepwise else no_hook,
         )  # fmt: skip
         self._coordinator.begin(self._enumerator.unplanned())
@@ -325,7 +329,7 @@ class Life:
             records += written
         self._coordinator.complete(
             PreCommitted(
-                checkpoint_id=checkpoint_id, splits=splits, aligned=True,
+                checkpoint_id=checkpoint_id, splits=splits, aligned=not self.shuffles,
                 committables=tuple(one for one in committables if one is not None), records_out=records,
             )
         )  # fmt: skip
@@ -368,7 +372,8 @@ class Life:
                 writer.write(pa.RecordBatch.from_pydict({"value": kept}))
         passed(TaskMoment.PRODUCED)
         metadata = offset_mark(self.job.uid, self.job.attempt, checkpoint_id)
-        inside = self._coordinator.mode is OffsetCommitMode.IN_TRANSACTION
+        inside = self._coordinator.mode is OffsetCommitMode.IN_TRANSACTION and not self.shuffles
+        ranges = () if self.shuffles else ranges
         committable = writer.pre_commit(ranges, group_id=spec.source.group_id if inside else None, metadata=metadata)
         return committable, writer.records
 

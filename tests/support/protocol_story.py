@@ -72,6 +72,7 @@ class Story:
     :param executors: the way to the brokers that the next attempt's executors have; empty: the driver's.
     :param patience: seconds that a task waits for the brokers before it fails, from the next attempt on.
     :param properties: of the sink, from the next attempt on.
+    :param shuffles: no transaction has source ranges of its own, from the next attempt on.
     """
 
     bootstrap: str
@@ -93,6 +94,7 @@ class Story:
     executors: str = ""
     patience: float = 30.0
     properties: dict[str, str] = field(default_factory=dict)
+    shuffles: bool = False
     recovery: Recovery | None = None
     """Of the newest life that has got so far."""
     failure: KafkaSparkJobError | None = None
@@ -144,6 +146,7 @@ class Story:
         life = Life(
             self._job(parallelism, pool_size), self.store, kept, random.Random(self.dice.random()), self._now,
             retained=self.retained, stepwise=stepwise, executors=self.executors, patience=self.patience,
+            shuffles=self.shuffles,
         )  # fmt: skip
         self._tell(f"start P={parallelism} pool={pool_size} naming={self.naming}", stop)
         life.start(stop)
@@ -225,7 +228,7 @@ class Story:
         """Time passes until the broker has aborted whatever is open."""
         self._tell("transactions expire", None)
         deadline = Deadline.after(self.timeout + 30)
-        while self._open():
+        while self.open_transactions():
             assert not deadline.expired, "the broker does not end transactions that are too old"
             time.sleep(deadline.bound(0.1))
 
@@ -245,7 +248,7 @@ class Story:
         if self._superseded:
             self._abort_by_hand()
         # What is committed is visible once its markers are written.
-        still_open = self._open()
+        still_open = self.open_transactions()
         found = Counter(patiently(lambda: visibility.numbers(self.bootstrap, self.sink)))
         every = Counter(range(self._produced)) + self._again
         expected = Counter({number: count for number, count in every.items() if number % _MODULUS})
@@ -262,12 +265,13 @@ class Story:
 
         What a superseded life began there is open until the broker's time-out, or until a person ends it.
         """
-        left = [one for one in self._open() if not self._is_current(one)]
+        left = [one for one in self.open_transactions() if not self._is_current(one)]
         if left:
             self._tell(f"a person aborts {left}", None)
             patiently(lambda: self.client.fence_all(left))
 
-    def _open(self) -> list[str]:
+    def open_transactions(self) -> list[str]:
+        """Ids that are open now, of the job's prefix and those it had."""
         return patiently(lambda: visibility.open_transactions(self.client, self.prefix))
 
     def _is_current(self, transactional_id: str) -> bool:

@@ -227,7 +227,7 @@ def test_write_too_large(site: StateSite, proxy: ApiProxy, behind: Any) -> None:
     found = store.read()
     coordinator = CheckpointCoordinator(
         job(site.uid, attempt=4), store=store, document=document(site.uid), version=found.version,
-        committer=None, group_offsets=None, now=lambda: NOW,  # type: ignore[arg-type]
+        pre_commits=None, committer=None, group_offsets=None, now=lambda: NOW,  # type: ignore[arg-type]
     )  # fmt: skip
     splits = tuple(KafkaPartitionSplit(TopicPartition("t" * 200, number), 0, 1 << 40) for number in range(40_000))
     before = site.body()

@@ -12,6 +12,7 @@ from sparkapp.checkpoint.coordinator import CheckpointCoordinator, PreCommitted
 from sparkapp.checkpoint.store import MemoryStore
 from sparkapp.model.checkpoint import CheckpointDocument
 from sparkapp.model.committable import KafkaCommittable
+from sparkapp.model.errors import TransactionFenced
 from sparkapp.model.job import Job, JobSpec, KafkaCluster, Sink, Source, Transform
 from sparkapp.model.partition import TopicPartition
 from sparkapp.model.positions import Stopping
@@ -57,14 +58,36 @@ class Group(Recorder):
 
 
 class Transactions:
+    """Open until they are committed, unless the test says that they have ended before."""
+
+    def __init__(self) -> None:
+        self.ended = False
+        self.calls: list[str] = []
+
+    def require(self, committables: Sequence[KafkaCommittable]) -> None:
+        self.calls.append("require")
+        if self.ended:
+            msg = "ended"
+            raise TransactionFenced(msg)
+
     def commit(self, committables: Sequence[KafkaCommittable], **_: object) -> Sequence[Settled]:
+        self.calls.append("commit")
         return [Settled(committable=one, outcome=Outcome.COMMITTED, answer=EndTxnAnswer.NONE) for one in committables]
 
 
-def coordinator(group: Group, spec: JobSpec = SPEC, document: CheckpointDocument = DOCUMENT) -> CheckpointCoordinator:
+def coordinator(
+    group: Group,
+    spec: JobSpec = SPEC,
+    document: CheckpointDocument = DOCUMENT,
+    *,
+    store: MemoryStore | None = None,
+    transactions: Transactions | None = None,
+) -> CheckpointCoordinator:
+    asked = transactions or Transactions()
     return CheckpointCoordinator(
-        Job(namespace="ns", name="j", uid="uid", generation=1, attempt=1, spec=spec), store=MemoryStore(),
-        document=document, version="0", committer=Transactions(), group_offsets=group, now=lambda: "",
+        Job(namespace="ns", name="j", uid="uid", generation=1, attempt=1, spec=spec),
+        store=store or MemoryStore(), document=document, version="0", pre_commits=asked, committer=asked,
+        group_offsets=group, now=lambda: "",
     )  # fmt: skip
 
 
@@ -134,3 +157,30 @@ def test_a_job_by_hint_never_tells_of_ids_by_subtask_and_slot() -> None:
     one = coordinator(Group())
     one.begin(SPLITS)
     assert one.document.slots == NO_SLOTS
+
+
+def pre_committed(*committables: KafkaCommittable, checkpoint_id: int = 1) -> PreCommitted:
+    return PreCommitted(
+        checkpoint_id=checkpoint_id, splits=SPLITS, aligned=True, committables=committables, records_out=6
+    )
+
+
+def test_a_transaction_that_has_ended_since_its_pre_commit_is_never_named() -> None:
+    store, transactions = MemoryStore(), Transactions()
+    one = coordinator(Group(), store=store, transactions=transactions)
+    one.begin(SPLITS)
+    before = store.read()
+    transactions.ended = True
+    with pytest.raises(TransactionFenced):
+        one.complete(pre_committed(COMMITTABLE))
+    assert store.read() == before, "nothing is final"
+    assert transactions.calls == ["require"]
+    transactions.ended = False
+    assert one.complete(pre_committed(COMMITTABLE)) is not None
+    assert transactions.calls == ["require", "require", "commit"]
+
+
+def test_a_checkpoint_without_transactions_asks_nobody() -> None:
+    transactions = Transactions()
+    coordinator(Group(), transactions=transactions).complete(pre_committed())
+    assert transactions.calls == []
