@@ -13,6 +13,7 @@ import pytest
 
 from sparkapp.model import names
 from sparkapp.model.job import Format, Job, JobSpec, KafkaCluster, Sink, Source, Transform
+from sparkapp.model.semantic import Semantic
 from sparkapp.spark.settings import session_settings
 
 JOB = Job(
@@ -85,3 +86,14 @@ def test_planning_waits_for_no_executor_unless_the_job_asks_for_it(
 
     file.write_text(json.dumps({RATIO: "1"}))
     assert session_settings(JOB, directory=tmp_path)[RATIO] == "1"
+
+
+@pytest.mark.parametrize(("semantic", "attempts"), [(Semantic.EXACTLY_ONCE, "1"), (Semantic.AT_LEAST_ONCE, "3")])
+def test_no_second_try_of_a_stage_writes_beside_the_first_under_the_same_ids(
+    semantic: Semantic, attempts: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("KAFKASPARK_POD_IP", "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"):
+        monkeypatch.setenv(name, "1")
+    (tmp_path / names.SPARK_CONF_KEY).write_text(json.dumps({"spark.stage.maxConsecutiveAttempts": "3"}))
+    job = replace(JOB, spec=replace(JOB.spec, sink=replace(JOB.spec.sink, semantic=semantic)))
+    assert session_settings(job, directory=tmp_path)["spark.stage.maxConsecutiveAttempts"] == attempts
