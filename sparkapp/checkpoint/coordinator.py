@@ -127,6 +127,7 @@ class CheckpointCoordinator:
         self._mode = effective_offset_commit_mode(job.spec.source.offset_commit, sink.semantic)
         self._placed: set[TopicPartition] = set()
         self._was_finished = document.finished
+        self._committed_id = document.checkpoint_id
 
     @property
     def document(self) -> CheckpointDocument:
@@ -212,6 +213,7 @@ class CheckpointCoordinator:
         written = time.monotonic()
         self._hook(ProtocolStep.AFTER_WRITE, checkpoint.checkpoint_id)
         self._commit(checkpoint)
+        self._committed_id = checkpoint.checkpoint_id
         committed = time.monotonic()
         self._hook(ProtocolStep.AFTER_COMMITS, checkpoint.checkpoint_id)
         if self._group_offsets is not None:
@@ -224,6 +226,20 @@ class CheckpointCoordinator:
             write_millis=round((written - started) * 1000),
             commit_millis=round((committed - written) * 1000),
         )
+
+    def forget_settled(self) -> None:
+        """Writes the last document without its transactions, which are committed; called by the engine of an idle job.
+
+        Brokers forget a transactional id after a week, and a group's offsets as well. A document that still names its
+        transactions then could be settled by nobody, although there is nothing to settle. Everything else stays as it
+        is, the time of the checkpoint included: it is the same checkpoint. A crash before the write leaves transactions
+        to settle that are committed, which is what any crash after the commits leaves; after it, none. One write a
+        checkpoint at most.
+
+        :raises CheckpointConflict: superseded. :raises CheckpointError: see :meth:`CheckpointStore.write`.
+        """
+        if self._document.committables and self._committed_id == self._document.checkpoint_id:
+            self._write(replace(self._document, committables=()))
 
     def commit_ends(self) -> None:
         """Commits to the group where its partitions ended; called by the driver once a bounded job has read everything.

@@ -309,6 +309,7 @@ class Life:
     def _checkpoint(self, retry: bool) -> None:
         splits = self._enumerator.plan()
         if not any(split.size for split in splits):
+            self._coordinator.forget_settled()
             return
         checkpoint_id = self._coordinator.document.checkpoint_id + 1
         self._coordinator.prepare(splits)

@@ -16,6 +16,7 @@ from typing import TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 from confluent_kafka import KafkaException, Producer
+from confluent_kafka.admin import AdminClient
 
 from sparkapp.checkpoint.recovery import Recovery
 from sparkapp.checkpoint.retained import MemoryRetainedStore, RetainedStore
@@ -200,6 +201,11 @@ class Story:
     def fence(self) -> None:
         """Somebody takes the document's transactional ids over: what was open is lost, and no answer decides."""
         self.client.fence_all([one.transactional_id for one in self.document.committables])
+
+    def forget_group_offsets(self) -> None:
+        """What the brokers do with the offsets of a group that nobody has committed to for long."""
+        admin = AdminClient({"bootstrap.servers": self.bootstrap})
+        admin.delete_consumer_groups([self.prefix])[self.prefix].result(30)
 
     def create_again(self, startup: StartupMode) -> None:
         """A person deletes the resource, and with it all that it owns, and creates it again under the same name."""

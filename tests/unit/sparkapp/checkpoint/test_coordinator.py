@@ -11,8 +11,9 @@ import pytest
 from sparkapp.checkpoint.coordinator import CheckpointCoordinator, PreCommitted
 from sparkapp.checkpoint.store import MemoryStore
 from sparkapp.model.checkpoint import CheckpointDocument
+from sparkapp.model.checkpoint_codec import decode
 from sparkapp.model.committable import KafkaCommittable
-from sparkapp.model.errors import TransactionFenced
+from sparkapp.model.errors import CheckpointConflict, TransactionFenced
 from sparkapp.model.job import Job, JobSpec, KafkaCluster, Sink, Source, Transform
 from sparkapp.model.partition import TopicPartition
 from sparkapp.model.positions import Stopping
@@ -184,3 +185,31 @@ def test_a_checkpoint_without_transactions_asks_nobody() -> None:
     transactions = Transactions()
     coordinator(Group(), transactions=transactions).complete(pre_committed())
     assert transactions.calls == []
+
+
+def test_what_is_settled_is_taken_out_of_the_document_once_and_nothing_else() -> None:
+    store = MemoryStore()
+    one = coordinator(Group(), store=store)
+    one.begin(SPLITS)
+    for _ in range(2):
+        one.forget_settled()
+    before = store.read().version
+    completed = one.complete(pre_committed(COMMITTABLE))
+    assert completed is not None
+    for _ in range(3):
+        one.forget_settled()
+    assert int(store.read().version) == int(before) + 2, "the checkpoint and one more, however often it is asked"
+    assert one.document == replace(completed.document, committables=())
+    assert decode(store.read().text or "", job_uid="uid") == one.document
+    again = one.complete(pre_committed(replace(COMMITTABLE, checkpoint_id=2), checkpoint_id=2))
+    assert again is not None, "the next write knows the version"
+
+
+def test_a_driver_that_was_superseded_while_it_was_idle_learns_it() -> None:
+    store = MemoryStore()
+    one = coordinator(Group(), store=store)
+    one.complete(pre_committed(COMMITTABLE))
+    store.write("of a newer attempt", expected=store.read().version)
+    with pytest.raises(CheckpointConflict):
+        one.forget_settled()
+    assert store.read().text == "of a newer attempt"
