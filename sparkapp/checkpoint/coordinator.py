@@ -12,7 +12,7 @@ from sparkapp.checkpoint.store import CheckpointStore
 from sparkapp.model.checkpoint import CheckpointDocument
 from sparkapp.model.checkpoint_codec import encode
 from sparkapp.model.committable import KafkaCommittable
-from sparkapp.model.errors import TransactionFenced
+from sparkapp.model.errors import KafkaUnreachable, TransactionFenced
 from sparkapp.model.job import Job
 from sparkapp.model.partition import TopicPartition
 from sparkapp.model.protocol import ProtocolStep, StepHook, no_hook
@@ -25,7 +25,8 @@ from sparkapp.sink.committer import Outcome, Settled
 
 LOG = logging.getLogger(__name__)
 
-_WITHDRAW_SECONDS = 10.0
+_WITHDRAW_SECONDS = 30.0
+"""A group's coordinator that has died is replaced by then; nothing is open meanwhile."""
 
 
 class Committer(Protocol):
@@ -176,12 +177,17 @@ class CheckpointCoordinator:
         keeps the one that reached it last, though the other's transaction be committed later.
 
         :raises KafkaAccessError: the group may not be written; its transactions would be refused, too.
+        :raises KafkaUnreachable: a former commit has no answer and may still arrive; nothing is written yet.
         """
         if self._mode is not OffsetCommitMode.IN_TRANSACTION or self._group_offsets is None:
             return
         read = [split.partition for split in splits if split.size]
         if read and not self._group_offsets.withdraw(read, _WITHDRAW_SECONDS):
-            LOG.warning("a commit of group offsets is under way for more than %g s", _WITHDRAW_SECONDS)
+            msg = (
+                f"a commit of the group's offsets is under way for more than {_WITHDRAW_SECONDS:g} s: were it to come"
+                " after the next transaction's, the group would prove the wrong thing"
+            )
+            raise KafkaUnreachable(msg)
         starts = {split.partition: split.start for split in splits if split.partition not in self._placed}
         if starts:
             self._group_offsets.place(starts, self._mark(self._document.checkpoint_id))

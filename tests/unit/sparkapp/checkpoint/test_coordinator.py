@@ -13,7 +13,7 @@ from sparkapp.checkpoint.store import MemoryStore
 from sparkapp.model.checkpoint import CheckpointDocument
 from sparkapp.model.checkpoint_codec import decode
 from sparkapp.model.committable import KafkaCommittable
-from sparkapp.model.errors import CheckpointConflict, TransactionFenced
+from sparkapp.model.errors import CheckpointConflict, KafkaUnreachable, TransactionFenced
 from sparkapp.model.job import Job, JobSpec, KafkaCluster, Sink, Source, Transform
 from sparkapp.model.partition import TopicPartition
 from sparkapp.model.positions import Stopping
@@ -44,13 +44,14 @@ class Recorder:
 
     def __init__(self) -> None:
         self.calls: list[tuple[Any, ...]] = []
+        self.is_over = True
 
     def place(self, offsets: Mapping[TopicPartition, int], mark: str) -> None:
         self.calls.append(("place", dict(offsets), mark))
 
     def withdraw(self, partitions: Collection[TopicPartition], timeout: float) -> bool:
         self.calls.append(("withdraw", list(partitions)))
-        return True
+        return self.is_over
 
 
 class Group(Recorder):
@@ -213,3 +214,15 @@ def test_a_driver_that_was_superseded_while_it_was_idle_learns_it() -> None:
     with pytest.raises(CheckpointConflict):
         one.forget_settled()
     assert store.read().text == "of a newer attempt"
+
+
+def test_nothing_is_written_while_an_older_commit_may_still_reach_the_group() -> None:
+    group = Group()
+    one = coordinator(group)
+    group.is_over = False
+    with pytest.raises(KafkaUnreachable, match="under way for more than 30 s"):
+        one.prepare(SPLITS)
+    assert group.calls == [("withdraw", [A0])], "no mark either"
+    group.is_over = True
+    one.prepare(SPLITS)
+    assert group.calls[-1] == ("place", {A0: 0, A1: 5}, "uid/1/0")
