@@ -99,13 +99,36 @@ class ConfigMapStore:
         patch = {"metadata": {"resourceVersion": expected}, "data": {names.CHECKPOINT_KEY: text}}
         try:
             body = self._place.patch(patch, self._deadline)
-        except CheckpointConflict:
-            # A first try whose answer was lost leaves exactly our text behind; then nobody else has written.
-            found = self.read()
-            if found.text == text:
-                return found.version
+        except CheckpointStoreUnavailable:
             raise
+        except CheckpointError as refusal:
+            if not (self._place.unanswered or isinstance(refusal, CheckpointConflict)):
+                raise
+            return self._after_all(text, expected, refusal, unanswered=self._place.unanswered)
         return str(body.metadata.resource_version)
+
+    def _after_all(self, text: str, expected: str, refusal: CheckpointError, *, unanswered: bool) -> str:
+        """The version of a write whose answer was lost before a try that is refused: it leaves exactly our text behind.
+
+        Then nobody else has written. Only what is found there says so: who is told that nothing was written aborts the
+        transactions that the document makes final.
+
+        :raises CheckpointError: the refusal, where it is one.
+        """
+        try:
+            found = self.read()
+        except CheckpointMissing:
+            raise
+        except CheckpointError as error:
+            if not unanswered:
+                raise refusal from error
+            msg = f"{refusal.message}; an earlier try may have taken effect, and cannot be looked at: {error.message}"
+            raise CheckpointStoreUnavailable(msg, remedy=refusal.remedy) from error
+        if found.text == text:
+            return found.version
+        if found.version != expected:
+            raise CheckpointConflict(f"ConfigMap {self._place.name} was changed by somebody else") from refusal
+        raise refusal
 
 
 class ConfigMapRetainedStore:
@@ -133,6 +156,8 @@ class _ConfigMap:
     """One ConfigMap of a job: requests, repeated while the API server does not answer; its refusals as errors of ours.
 
     Deadlines are in seconds; 0 tries once.
+
+    :ivar unanswered: whether a try of the last request may have been done without an answer.
     """
 
     def __init__(self, api: Any, *, namespace: str, job: str, name: str) -> None:
@@ -140,6 +165,7 @@ class _ConfigMap:
         self._namespace = namespace
         self._job = job
         self.name = name
+        self.unanswered = False
 
     def read(self, deadline: float) -> Any:
         return self._patiently(
@@ -158,6 +184,7 @@ class _ConfigMap:
     def _patiently(self, seconds: float, call: Callable[[], Any]) -> Any:
         end = time.monotonic() + seconds
         pause = 0.2
+        self.unanswered = False
         while True:
             try:
                 return call()
@@ -165,8 +192,11 @@ class _ConfigMap:
                 if error.status not in _RETRIED:
                     raise self._refusal(error) from error
                 problem = f"{error.status} {_words(error)}"
+                # What is too much at once is not begun.
+                self.unanswered |= error.status != 429
             except urllib3.exceptions.HTTPError as error:
                 problem = str(error)
+                self.unanswered = True
             left = end - time.monotonic()
             if left <= 0:
                 msg = f"ConfigMap {self.name}: no answer from the API server within {seconds:.0f} s: {problem}"

@@ -12,7 +12,7 @@ from sparkapp.checkpoint.store import CheckpointStore
 from sparkapp.model.checkpoint import CheckpointDocument
 from sparkapp.model.checkpoint_codec import encode
 from sparkapp.model.committable import KafkaCommittable
-from sparkapp.model.errors import TransactionFenced
+from sparkapp.model.errors import KafkaUnreachable, TransactionFenced
 from sparkapp.model.job import Job
 from sparkapp.model.partition import TopicPartition
 from sparkapp.model.protocol import ProtocolStep, StepHook, no_hook
@@ -25,7 +25,8 @@ from sparkapp.sink.committer import Outcome, Settled
 
 LOG = logging.getLogger(__name__)
 
-_WITHDRAW_SECONDS = 10.0
+_WITHDRAW_SECONDS = 30.0
+"""A group's coordinator that has died is replaced by then; nothing is open meanwhile."""
 
 
 class Committer(Protocol):
@@ -34,6 +35,12 @@ class Committer(Protocol):
     def commit(
         self, committables: Sequence[KafkaCommittable], *, after_each: Callable[[KafkaCommittable], None] | None = None
     ) -> Sequence[Settled]: ...
+
+
+class PreCommits(Protocol):
+    """Looks at the transactions of a checkpoint before it is final; see ``sink.open_transactions``."""
+
+    def require(self, committables: Sequence[KafkaCommittable]) -> None: ...
 
 
 class GroupOffsets(Protocol):
@@ -96,6 +103,7 @@ class CheckpointCoordinator:
         store: CheckpointStore,
         document: CheckpointDocument,
         version: str,
+        pre_commits: PreCommits,
         committer: Committer,
         group_offsets: GroupOffsets | None,
         now: Callable[[], str],
@@ -105,6 +113,7 @@ class CheckpointCoordinator:
         self._store = store
         self._document = document
         self._version = version
+        self._pre_commits = pre_commits
         self._committer = committer
         self._group_offsets = group_offsets
         self._now = now
@@ -122,6 +131,7 @@ class CheckpointCoordinator:
         self._mode = effective_offset_commit_mode(job.spec.source.offset_commit, sink.semantic)
         self._placed: set[TopicPartition] = set()
         self._was_finished = document.finished
+        self._committed_id = document.checkpoint_id
 
     @property
     def document(self) -> CheckpointDocument:
@@ -175,12 +185,17 @@ class CheckpointCoordinator:
         keeps the one that reached it last, though the other's transaction be committed later.
 
         :raises KafkaAccessError: the group may not be written; its transactions would be refused, too.
+        :raises KafkaUnreachable: a former commit has no answer and may still arrive; nothing is written yet.
         """
         if self._mode is not OffsetCommitMode.IN_TRANSACTION or self._group_offsets is None:
             return
         read = [split.partition for split in splits if split.size]
         if read and not self._group_offsets.withdraw(read, _WITHDRAW_SECONDS):
-            LOG.warning("a commit of group offsets is under way for more than %g s", _WITHDRAW_SECONDS)
+            msg = (
+                f"a commit of the group's offsets is under way for more than {_WITHDRAW_SECONDS:g} s: were it to come"
+                " after the next transaction's, the group would prove the wrong thing"
+            )
+            raise KafkaUnreachable(msg)
         starts = {split.partition: split.start for split in splits if split.partition not in self._placed}
         if starts:
             self._group_offsets.place(starts, self._mark(self._document.checkpoint_id))
@@ -192,19 +207,27 @@ class CheckpointCoordinator:
         Returns None for a checkpoint that was completed before: an engine that repeats its last batch after a crash
         must find it a no-op.
 
+        Right before the document the coordinators are asked whether every transaction is still open: subtasks did so
+        when each of them was done, and the last one may have come long after the first.
+
         :raises CheckpointConflict: superseded; nothing of this checkpoint was or will be committed by us.
-        :raises TransactionFenced: the document is final, but a transaction was lost; the next attempt replays it.
+        :raises TransactionFenced: a transaction was lost, before the document (then nothing is final) or after it; the
+            next attempt replays it.
+        :raises KafkaUnreachable: the coordinators could not be asked; nothing is final.
         :raises CommitOutcomeUnknown: no answer in time; the next attempt settles it.
         """
         if checkpoint.checkpoint_id <= self._document.checkpoint_id:
             LOG.info("checkpoint %d was completed before, nothing to do", checkpoint.checkpoint_id)
             return None
         self._hook(ProtocolStep.AFTER_FLUSH, checkpoint.checkpoint_id)
+        if checkpoint.committables:
+            self._pre_commits.require(checkpoint.committables)
         started = time.monotonic()
         size = self._write(self._next_document(checkpoint))
         written = time.monotonic()
         self._hook(ProtocolStep.AFTER_WRITE, checkpoint.checkpoint_id)
         self._commit(checkpoint)
+        self._committed_id = checkpoint.checkpoint_id
         committed = time.monotonic()
         self._hook(ProtocolStep.AFTER_COMMITS, checkpoint.checkpoint_id)
         if self._group_offsets is not None:
@@ -217,6 +240,20 @@ class CheckpointCoordinator:
             write_millis=round((written - started) * 1000),
             commit_millis=round((committed - written) * 1000),
         )
+
+    def forget_settled(self) -> None:
+        """Writes the last document without its transactions, which are committed; called by the engine of an idle job.
+
+        Brokers forget a transactional id after a week, and a group's offsets as well. A document that still names its
+        transactions then could be settled by nobody, although there is nothing to settle. Everything else stays as it
+        is, the time of the checkpoint included: it is the same checkpoint. A crash before the write leaves transactions
+        to settle that are committed, which is what any crash after the commits leaves; after it, none. One write a
+        checkpoint at most.
+
+        :raises CheckpointConflict: superseded. :raises CheckpointError: see :meth:`CheckpointStore.write`.
+        """
+        if self._document.committables and self._committed_id == self._document.checkpoint_id:
+            self._write(replace(self._document, committables=()))
 
     def commit_ends(self) -> None:
         """Commits to the group where its partitions ended; called by the driver once a bounded job has read everything.

@@ -54,7 +54,9 @@ class PodTurn:
         while not self._given.is_set():
             try:
                 self._watch_once()
-            except (ApiException, urllib3.exceptions.HTTPError) as error:
+            except Exception as error:
+                # Whatever it is (an answer that does not parse, a connection that ends in the middle of one): nobody
+                # else looks, and without this thread the attempt would wait for ever.
                 LOG.warning("pod %s: whose turn it is cannot be seen: %s; again in %.0f s", self._pod, error, _PAUSE)
                 time.sleep(_PAUSE)
 

@@ -113,22 +113,31 @@ def recover(
         )  # fmt: skip
     version = store.write(encode(claim), expected=found.version)
     settled = control.settle(claim)
-    # Whatever the outcome is: a job that stops here must not hold readers up until its transactions' time-out.
-    aborted = control.abort_lingering(claim)
-    splits, lost = splits_after(claim, settled)
-    if job.spec.sink.lost_transaction_policy is LostTransactionPolicy.FAIL:
-        _refuse_replay(claim, settled, lost)
+    try:
+        splits, lost = splits_after(claim, settled)
+        if job.spec.sink.lost_transaction_policy is LostTransactionPolicy.FAIL:
+            _refuse_replay(claim, settled, lost)
+    except (StateUncertain, TransactionLost):
+        # A job that stops here must not hold readers up until its transactions' time-out.
+        control.abort_lingering(claim)
+        raise
     committed = sum(1 for one in settled if one.outcome is Outcome.COMMITTED)
     document = replace(
-        claim, splits=splits, committables=(), former_prefixes=(), created_at=now,
+        claim, splits=splits, committables=(), created_at=now,
         counters=claim.counters.plus(
             records_out=-sum(one.committable.records for one in settled if one.outcome is Outcome.LOST),
             dead_lettered=-sum(one.committable.dead_letters for one in settled if one.outcome is Outcome.LOST),
             records_in=-sum(split.size for split in lost),
-            aborted=aborted + sum(1 for one in settled if one.outcome is Outcome.LOST),
+            aborted=sum(1 for one in settled if one.outcome is Outcome.LOST),
             committed=-sum(1 for one in settled if one.outcome is Outcome.LOST),
         ),
     )  # fmt: skip
+    if settled:
+        # At once: brokers forget ids and offsets after a week, and what follows may fail for as long. A crash before
+        # this write leaves the same to settle once more, with the same answers; after it, nothing.
+        version = store.write(encode(document), expected=version)
+    aborted = control.abort_lingering(claim)
+    document = replace(document, former_prefixes=(), counters=document.counters.plus(aborted=aborted))
     restored = None
     served = not restore_due(document, job.spec.restore)
     if not served and job.spec.restore.checkpoint:
@@ -136,7 +145,7 @@ def recover(
         document, restored = go_back(document, job.spec.restore, store=retained, engine=engine)
     elif not served:
         document = replace(document, redeploy_nonce=job.spec.restore.nonce)
-    if lost or aborted or not served:
+    if aborted or not served:
         version = store.write(encode(document), expected=version)
     for split in lost:
         LOG.warning("transaction lost: %s [%d, %d) is read and written again", split.partition, split.start, split.stop)

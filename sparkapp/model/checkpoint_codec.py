@@ -30,8 +30,13 @@ _BELOW = 1 << 31
 def encode(document: CheckpointDocument) -> str:
     """The document as JSON text.
 
-    :raises CheckpointTooLarge: beyond :data:`MAX_DOCUMENT_BYTES`; nothing is written then.
+    :raises CheckpointTooLarge: beyond :data:`MAX_DOCUMENT_BYTES`, or the engine's text beyond
+        :data:`MAX_ENGINE_BYTES`; nothing is written then.
     """
+    if len(document.engine) > MAX_ENGINE_BYTES:
+        msg = f"the engine's text needs {len(document.engine)} characters, the limit is {MAX_ENGINE_BYTES}"
+        remedy = "shorten settings spark.sql.streaming.* in spec.sparkConf: Spark keeps them with each micro-batch"
+        raise CheckpointTooLarge(msg, remedy=remedy)
     splits: dict[str, dict[str, list[int]]] = {}
     for split in sorted(document.splits):
         topic = splits.setdefault(split.partition.topic, {})

@@ -13,6 +13,7 @@ _OWN = frozenset(
         "enable.idempotence",
         "enable.auto.commit", "enable.auto.offset.store", "auto.offset.reset", "isolation.level", "acks",
         "enable.partition.eof", "max.in.flight.requests.per.connection", "plugin.library.paths",
+        "delivery.report.only.error",  # every record's report is counted before a transaction may be committed
     }
 )  # fmt: skip
 _SECRET = frozenset(

@@ -17,6 +17,7 @@ from sparkapp.model.errors import KafkaSparkJobError, KafkaUnreachable, PreCommi
 from sparkapp.model.partition import TopicPartition
 from sparkapp.native.beside import beside
 from sparkapp.native.broker_errors import BrokerErrors
+from sparkapp.native.interface import GivenUp, always
 from sparkapp.native.kafka_errors import COORDINATOR_MOVES, MEANING, error_of
 from sparkapp.native.output_batch import OutputBatch
 
@@ -54,9 +55,15 @@ class CheckedProducer(ABC):
         self._errors = BrokerErrors()
         self._abandoned = False
 
-    def init_transactions(self, timeout: float) -> None:
+    def init_transactions(self, timeout: float, *, wanted: Callable[[], bool] = always) -> None:
         """See :meth:`sparkapp.native.interface.BatchProducer.init_transactions`."""
-        self._in_slices(partial(self._step, "init_transactions"), timeout, "initialising the producer")
+
+        def step(seconds: float) -> None:
+            if not wanted():
+                raise GivenUp
+            self._step("init_transactions", seconds)
+
+        self._in_slices(step, timeout, "initialising the producer")
 
     def begin_transaction(self) -> None:
         """See :meth:`sparkapp.native.interface.BatchProducer.begin_transaction`."""

@@ -5,7 +5,7 @@ Values cross in Arrow record batches, so that no Python runs per record where th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -27,6 +27,15 @@ SOURCE_SCHEMA = pa.schema(_FIELDS)
 """The record as Spark's own Kafka source shows it."""
 
 ALL_COLUMNS = frozenset(SOURCE_SCHEMA.names)
+
+
+class GivenUp(Exception):
+    """A call that nobody wants any more has ended between two of its slices."""
+
+
+def always() -> bool:
+    """Of a call that is wanted to its end."""
+    return True
 
 
 class BatchConsumer(Protocol):
@@ -66,9 +75,11 @@ class BatchProducer(Protocol):
     absent leaves it to the partitioner), ``timestamp`` (timestamp; null means now).
     """
 
-    def init_transactions(self, timeout: float) -> None:
+    def init_transactions(self, timeout: float, *, wanted: Callable[[], bool] = always) -> None:
         """Fences former producers of the id and aborts what they left open.
 
+        :param wanted: looked at before each slice of the call.
+        :raises GivenUp: it is not wanted any more; the producer is good for nothing but to be closed.
         :raises TransactionFenced: a newer producer exists. :raises KafkaAccessError: see :meth:`BatchConsumer.read`.
         """
         ...

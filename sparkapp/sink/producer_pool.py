@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import logging
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import Future, wait
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Protocol
 
 from sparkapp.model.errors import KafkaSparkJobError, TransactionFenced
 from sparkapp.model.slots import Slots
-from sparkapp.native.beside import beside
 from sparkapp.native.interface import BatchProducer
+from sparkapp.sink.pooled_producer import PooledProducer
+from sparkapp.sink.preparation import Preparation
 from sparkapp.sink.transactions import TransactionDescription, TransactionState
 
 LOG = logging.getLogger(__name__)
@@ -28,20 +27,6 @@ class TransactionDescriber(Protocol):
     """What is needed of :class:`sparkapp.sink.transaction_client.TransactionClient`."""
 
     def describe(self, transactional_ids: Iterable[str]) -> dict[str, TransactionDescription]: ...
-
-
-@dataclass(slots=True)
-class PooledProducer:
-    """A live transactional producer and the identity under which the broker knows it.
-
-    :param began: whether a transaction was begun with it that the client still believes to be open.
-    """
-
-    producer: BatchProducer
-    transactional_id: str
-    producer_id: int
-    producer_epoch: int
-    began: bool = False
 
 
 class ProducerPool:
@@ -77,7 +62,7 @@ class ProducerPool:
         self._max = max_producers
         self._entries: OrderedDict[str, PooledProducer] = OrderedDict()
         self._plain: BatchProducer | None = None
-        self._preparing: tuple[str, Future[PooledProducer]] | None = None
+        self._preparing: Preparation | None = None
         self.slots = Slots()
 
     @property
@@ -88,11 +73,24 @@ class ProducerPool:
     def prepare(self, transactional_id: str) -> None:
         """Readies the id's producer beside the caller, who goes on until its first record; then :meth:`begin`.
 
-        Nothing is begun here. What goes wrong is told by :meth:`begin` of the same id.
+        Nothing is begun here. What goes wrong is told by :meth:`begin` of the same id. A task that ends without it
+        calls :meth:`give_up`.
         """
-        self._prepared(transactional_id)
-        ready = beside(partial(self._ready, transactional_id), name="prepare-producer")
-        self._preparing = (transactional_id, ready)
+        self.give_up()
+        entry, spare = self._taken(transactional_id)
+        self._preparing = Preparation(transactional_id, partial(self._ready, transactional_id, entry, spare))
+
+    def give_up(self) -> None:
+        """Ends what :meth:`prepare` began and nobody has asked for; called before a task without a record is reported.
+
+        Its ``init_transactions`` would abort the transaction of whoever writes under the id next.
+
+        :raises KafkaUnreachable: see :meth:`Preparation.give_up`; the task must fail.
+        """
+        preparing, self._preparing = self._preparing, None
+        entry = None if preparing is None else preparing.give_up()
+        if entry is not None:
+            self._entries[entry.transactional_id] = entry
 
     def begin(self, transactional_id: str) -> PooledProducer:
         """A producer of the id with a transaction begun.
@@ -104,8 +102,11 @@ class ProducerPool:
         :raises TransactionFenced: another producer takes the id over at this moment.
         :raises KafkaAccessError: its subclasses, where the brokers do not let us work.
         """
-        ready = self._prepared(transactional_id)
-        entry = self._ready(transactional_id) if ready is None else ready.result()
+        if self._preparing is None or self._preparing.transactional_id != transactional_id:
+            self.prepare(transactional_id)
+        preparing, self._preparing = self._preparing, None
+        assert preparing is not None
+        entry = self._entries[transactional_id] = preparing.result()
         try:
             entry.producer.begin_transaction()
         except KafkaSparkJobError:
@@ -124,11 +125,7 @@ class ProducerPool:
         :raises TransactionFenced: it is not.
         """
         found = self._client.describe([entry.transactional_id]).get(entry.transactional_id)
-        if (
-            found is None
-            or (found.producer_id, found.producer_epoch) != (entry.producer_id, entry.producer_epoch)
-            or found.state is not TransactionState.ONGOING
-        ):
+        if found is None or not found.is_open_with(entry.producer_id, entry.producer_epoch):
             msg = (
                 f"{entry.transactional_id} was written with producer {entry.producer_id} epoch "
                 f"{entry.producer_epoch}; its coordinator now says {found}"
@@ -161,7 +158,7 @@ class ProducerPool:
 
     def drop(self, transactional_id: str) -> None:
         """Ends a producer that failed; it is never used again (W04, W11). An open transaction stays open."""
-        self._prepared(transactional_id)
+        self._give_up_quietly()
         self._end(transactional_id)
 
     def _end(self, transactional_id: str) -> None:
@@ -177,49 +174,67 @@ class ProducerPool:
 
     def close(self) -> None:
         """Ends every client; open transactions stay open, to be settled by whoever holds their triples."""
-        self._prepared("")
+        self._give_up_quietly()
         for transactional_id in list(self._entries):
             self._end(transactional_id)
         self.drop_plain()
 
-    def _prepared(self, transactional_id: str) -> Future[PooledProducer] | None:
-        """Waits for what was prepared; what it came to where that was for this id."""
-        preparing, self._preparing = self._preparing, None
-        if preparing is None:
-            return None
-        prepared_id, ready = preparing
-        wait([ready])
-        return ready if prepared_id == transactional_id else None
+    def _give_up_quietly(self) -> None:
+        """Where the task fails in any case, or the process ends."""
+        try:
+            self.give_up()
+        except KafkaSparkJobError as error:
+            LOG.warning("%s", error.message)
 
-    def _ready(self, transactional_id: str) -> PooledProducer:
-        return self._reusable(transactional_id) or self._fresh(transactional_id)
+    def _taken(self, transactional_id: str) -> tuple[PooledProducer | None, list[PooledProducer]]:
+        """The producer kept for the id, and those that have to make room for one more; none of them is kept now.
 
-    def _reusable(self, transactional_id: str) -> PooledProducer | None:
-        entry = self._entries.get(transactional_id)
-        if entry is None:
-            return None
-        found = self._client.describe([transactional_id]).get(transactional_id)
+        What is readied in a thread of its own is nobody else's meanwhile.
+        """
+        entry = self._entries.pop(transactional_id, None)
+        spare = []
+        while len(self._entries) >= self._max:
+            spare.append(self._entries.popitem(last=False)[1])
+        return entry, spare
+
+    def _ready(
+        self,
+        transactional_id: str,
+        entry: PooledProducer | None,
+        spare: Sequence[PooledProducer],
+        preparation: Preparation,
+    ) -> PooledProducer:
+        for one in spare:
+            one.producer.close()
+        if entry is not None:
+            try:
+                if self._is_reusable(entry):
+                    return entry
+            except BaseException:
+                entry.producer.close()
+                raise
+            entry.producer.close()
+        return self._fresh(transactional_id, preparation)
+
+    def _is_reusable(self, entry: PooledProducer) -> bool:
+        found = self._client.describe([entry.transactional_id]).get(entry.transactional_id)
         if found is None or not _is_ours(entry, found):
-            LOG.info("producer of %s is replaced: the coordinator says %s", transactional_id, found)
-            self._end(transactional_id)
-            return None
+            LOG.info("producer of %s is replaced: the coordinator says %s", entry.transactional_id, found)
+            return False
         if entry.began:
             try:
                 entry.producer.commit_transaction(self._timeout)
             except KafkaSparkJobError as error:
-                LOG.info("producer of %s is replaced: %s", transactional_id, error)
-                self._end(transactional_id)
-                return None
+                LOG.info("producer of %s is replaced: %s", entry.transactional_id, error)
+                return False
             entry.began = False
-        self._entries.move_to_end(transactional_id)
-        return entry
+        return True
 
-    def _fresh(self, transactional_id: str) -> PooledProducer:
-        while len(self._entries) >= self._max:
-            self._end(next(iter(self._entries)))
+    def _fresh(self, transactional_id: str, preparation: Preparation) -> PooledProducer:
+        preparation.check_wanted()
         producer = self._open({**self._config, "transactional.id": transactional_id})
         try:
-            producer.init_transactions(self._timeout)
+            preparation.initialise(producer, self._timeout)
             found = self._client.describe([transactional_id]).get(transactional_id)
             if found is None:
                 msg = f"{transactional_id} is unknown to its coordinator right after it was initialised"
@@ -227,9 +242,7 @@ class ProducerPool:
         except BaseException:
             producer.close()
             raise
-        entry = PooledProducer(producer, transactional_id, found.producer_id, found.producer_epoch)
-        self._entries[transactional_id] = entry
-        return entry
+        return PooledProducer(producer, transactional_id, found.producer_id, found.producer_epoch)
 
 
 def _is_ours(entry: PooledProducer, found: TransactionDescription) -> bool:

@@ -66,6 +66,11 @@ class TransactionDescription:
     start_time_ms: int
     partitions: frozenset[TopicPartition] = frozenset()
 
+    def is_open_with(self, producer_id: int, producer_epoch: int) -> bool:
+        """Whether this producer's transaction is open, so that it can be committed by its triple."""
+        ours = (self.producer_id, self.producer_epoch) == (producer_id, producer_epoch)
+        return ours and self.state is TransactionState.ONGOING
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndTxn:

@@ -12,7 +12,8 @@ from sparkapp.model.job import Job, Sink
 from sparkapp.model.semantic import Semantic
 from sparkapp.model.split import KafkaPartitionSplit
 from sparkapp.model.transaction_naming import pool_of_subtask
-from sparkapp.sink.producer_pool import PooledProducer, ProducerPool
+from sparkapp.sink.pooled_producer import PooledProducer
+from sparkapp.sink.producer_pool import ProducerPool
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -158,7 +159,8 @@ class KafkaWriter:
         :param group_id: None where offsets do not go into transactions; the committable then has no ranges, since the
             group's offsets prove nothing about it.
         :param metadata: text stored with each offset.
-        :returns: what the driver needs to commit, or None without a transaction.
+        :returns: what the driver needs to commit, or None without a transaction; a producer that was prepared for it
+            fences nobody any more then.
         :raises PreCommitFailed: a record is not acknowledged (NONE: one was refused).
         :raises TransactionFenced: a newer producer of the id.
         """
@@ -168,6 +170,8 @@ class KafkaWriter:
             raise InvalidArgument(msg)
         try:
             committable = self._pre_commit(checkpoint_id, tuple(ranges), group_id, metadata)
+            if committable is None:
+                self._pool.give_up()
         except BaseException:
             self._fail()
             raise

@@ -125,22 +125,29 @@ class OffsetCommitter:
             self._commit(offsets, mark)
 
     def _commit(self, offsets: Mapping[TopicPartition, int], mark: str) -> None:
-        errors = self._send(offsets, mark)
-        text = ""
-        if errors:
-            partition, first = next(iter(errors.items()))
-            text = f"{len(errors)} of {len(offsets)} partitions refused, {partition}: {first.str()}"
-            LOG.warning("committing group offsets failed (the job goes on): %s", text)
-        self._callback.on_complete({one: offset for one, offset in offsets.items() if one not in errors}, text)
-        with self._condition:
+        refused = dict(offsets)
+        try:
+            errors = self._send(offsets, mark)
             # A partition that is gone would be refused for ever.
-            self._refused = {
+            refused = {
                 partition: offsets[partition]
                 for partition, error in errors.items()
                 if error.code() != KafkaError.UNKNOWN_TOPIC_OR_PART
             }
-            self._busy = False
-            self._condition.notify_all()
+            text = ""
+            if errors:
+                partition, first = next(iter(errors.items()))
+                text = f"{len(errors)} of {len(offsets)} partitions refused, {partition}: {first.str()}"
+                LOG.warning("committing group offsets failed (the job goes on): %s", text)
+            self._callback.on_complete({one: offset for one, offset in offsets.items() if one not in errors}, text)
+        except Exception:
+            # Whatever it is, the job goes on without it, and nobody may wait for this commit for ever.
+            LOG.exception("committing group offsets failed (the job goes on)")
+        finally:
+            with self._condition:
+                self._refused = refused
+                self._busy = False
+                self._condition.notify_all()
 
     def _send(self, offsets: Mapping[TopicPartition, int], mark: str) -> dict[TopicPartition, KafkaError]:
         """One commit; the partitions that were refused, with the reason."""

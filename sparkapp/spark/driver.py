@@ -30,6 +30,7 @@ from sparkapp.model.protocol import no_hook
 from sparkapp.model.report import DriverState, Outcome, Termination, termination_of
 from sparkapp.model.semantic import OffsetCommitMode
 from sparkapp.sink.committer import KafkaCommitter
+from sparkapp.sink.open_transactions import OpenTransactions
 from sparkapp.sink.transaction_client import TransactionClient
 from sparkapp.source.cluster import KafkaClusterView
 from sparkapp.source.enumerator import enumerator_of
@@ -173,7 +174,7 @@ class Driver:
         group_offsets = self._group_offsets(config, progress, stack) if membership is None else membership
         coordinator = CheckpointCoordinator(
             job, store=self._around.store, document=recovery.document, version=recovery.version,
-            committer=KafkaCommitter(client, None),
+            pre_commits=OpenTransactions(client), committer=KafkaCommitter(client, None),
             group_offsets=group_offsets, now=now, hook=faults.step if faults.armed else no_hook,
         )  # fmt: skip
         coordinator.begin(enumerator.unplanned(), enumerator.stops)

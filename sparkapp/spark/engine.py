@@ -43,6 +43,10 @@ LOG = logging.getLogger(__name__)
 _IDLE_PROBE_SECONDS = 0.25
 """How often the brokers are asked for news while a checkpoint is due and nothing was new."""
 
+_IDLE_SECONDS = 10.0
+"""Without a checkpoint for so long a job is idle: what is settled is taken out of the document, once. Not in each pause
+between records, which would be a second write for each checkpoint."""
+
 
 class MicroBatchEngine:
     """Runs one attempt of a job until it fails or is asked to drain.
@@ -93,7 +97,7 @@ class MicroBatchEngine:
         self._first_reader: int | None = None
         self._keeps_state: bool | None = None
         self._pending: tuple[KafkaPartitionSplit, ...] | None = None
-        self._due = clock()
+        self._due = self._planned_at = clock()
         self._draining = threading.Event()
         self._finished_after: int | None = None
         self._has_ended = False
@@ -158,6 +162,8 @@ class MicroBatchEngine:
         splits = self._enumerator.plan()
         if not any(split.size for split in splits) and not self._owes_batch:
             self._due = now + min(_IDLE_PROBE_SECONDS, self._job.spec.checkpoint_interval_seconds / 10)
+            if now - self._planned_at > _IDLE_SECONDS:
+                self._forget_settled()
             return start
         # A backlog beyond the cap is worked off without pauses; else the interval sets the pace.
         capped = sum(split.size for split in splits) >= self._job.spec.source.max_offsets_per_checkpoint
@@ -167,8 +173,21 @@ class MicroBatchEngine:
                 return start
             self._pending = splits
             self._plan = start + 1
+            self._planned_at = now
             self._owes_batch = False
         return self._plan
+
+    def _forget_settled(self) -> None:
+        """Between two checkpoints, and as one: a stop writes the document in another thread, and waits for this."""
+        with self._lock:
+            if self._draining.is_set():
+                return
+            self._in_batch = True
+        try:
+            self._coordinator.forget_settled()
+        finally:
+            with self._lock:
+                self._in_batch = False
 
     def _finish(self) -> None:
         """A bounded source has reached its end: drains once Spark has seen so twice without a batch in between.

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from sparkapp.model import names
 from sparkapp.model.job import Job
+from sparkapp.model.semantic import Semantic
 from sparkapp.spark.class_archive import with_class_archive
 from sparkapp.spark.preload import VARIABLE, wanted_by
 
@@ -38,6 +39,11 @@ _ALWAYS = {
     "spark.ui.showConsoleProgress": "false",
     # Not supported in streaming; left on, Spark warns at each start.
     "spark.sql.adaptive.enabled": "false",
+}
+
+_EXACTLY_ONCE = {
+    # A stage that is tried again has tasks beside the first try's that still run, under the same transactional ids.
+    "spark.stage.maxConsecutiveAttempts": "1",
 }
 
 
@@ -78,7 +84,8 @@ def session_settings(job: Job, *, directory: Path = Path(names.JOB_DIRECTORY)) -
     wanted = wanted_by(job.spec)
     if wanted:
         settings[f"spark.executorEnv.{VARIABLE}"] = wanted
-    return with_class_archive(settings) | _ALWAYS
+    own = _ALWAYS | (_EXACTLY_ONCE if job.spec.sink.semantic is Semantic.EXACTLY_ONCE else {})
+    return with_class_archive(settings) | own
 
 
 def _in_url(address: str) -> str:

@@ -23,6 +23,7 @@ from sparkapp.model.positions import Startup, StartupMode
 from sparkapp.model.semantic import OffsetCommit, Semantic
 from sparkapp.model.split import KafkaPartitionSplit
 from sparkapp.sink.committer import KafkaCommitter
+from sparkapp.sink.open_transactions import OpenTransactions
 from sparkapp.sink.transaction_client import TransactionClient
 from sparkapp.source.cluster import KafkaClusterView
 from sparkapp.source.enumerator import enumerator_of
@@ -74,6 +75,7 @@ class CommittingJob:
         )
         self.coordinator = CheckpointCoordinator(
             self.job, store=MemoryStore(), document=document, version="0",
+            pre_commits=OpenTransactions(self.transactions),
             committer=KafkaCommitter(self.transactions, None), group_offsets=self.group_offsets, now=lambda: _NOW,
         )  # fmt: skip
         self._recovery = Recovery(

@@ -32,6 +32,7 @@ from sparkapp.model.split import KafkaPartitionSplit, splits_by_subtask
 from sparkapp.native.batch import open_consumer, open_producer
 from sparkapp.sink.committer import KafkaCommitter, Settled
 from sparkapp.sink.lingering import walked_ids
+from sparkapp.sink.open_transactions import OpenTransactions
 from sparkapp.sink.producer_pool import ProducerPool
 from sparkapp.sink.router import Router
 from sparkapp.sink.sink_topics import SinkTopics
@@ -278,7 +279,8 @@ class Life:
         self._enumerator.start(None if recovery.first_start else recovery.document.offsets)
         self._coordinator = CheckpointCoordinator(
             job, store=self._store, document=recovery.document, version=recovery.version,
-            committer=KafkaCommitter(self._client, None), group_offsets=self._group_offsets, now=self.now,
+            pre_commits=OpenTransactions(self._client), committer=KafkaCommitter(self._client, None),
+            group_offsets=self._group_offsets, now=self.now,
             hook=self._step if self.stepwise else no_hook,
         )  # fmt: skip
         self._coordinator.begin(self._enumerator.unplanned())
@@ -288,6 +290,7 @@ class Life:
     def _checkpoint(self, retry: bool, abreast: bool) -> None:
         splits = self._enumerator.plan()
         if not any(split.size for split in splits):
+            self._coordinator.forget_settled()
             return
         checkpoint_id = self._coordinator.document.checkpoint_id + 1
         self._coordinator.prepare(splits)

@@ -16,6 +16,7 @@ from typing import TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 from confluent_kafka import KafkaException, Producer
+from confluent_kafka.admin import AdminClient
 
 from sparkapp.checkpoint.recovery import Recovery
 from sparkapp.checkpoint.retained import MemoryRetainedStore, RetainedStore
@@ -221,6 +222,11 @@ class Story:
         """Somebody takes the document's transactional ids over: what was open is lost, and no answer decides."""
         self.client.fence_all([one.transactional_id for one in self.document.committables])
 
+    def forget_group_offsets(self) -> None:
+        """What the brokers do with the offsets of a group that nobody has committed to for long."""
+        admin = AdminClient({"bootstrap.servers": self.bootstrap})
+        admin.delete_consumer_groups([self.prefix])[self.prefix].result(30)
+
     def create_again(self, startup: StartupMode) -> None:
         """A person deletes the resource, and with it all that it owns, and creates it again under the same name."""
         self.kill()
@@ -263,7 +269,7 @@ class Story:
         """Time passes until the broker has aborted whatever is open."""
         self._tell("transactions expire", None)
         deadline = Deadline.after(self.timeout + 30)
-        while self._open():
+        while self.open_transactions():
             assert not deadline.expired, "the broker does not end transactions that are too old"
             time.sleep(deadline.bound(0.1))
 
@@ -284,7 +290,7 @@ class Story:
         if self._superseded:
             self._abort_by_hand()
         # What is committed is visible once its markers are written.
-        still_open = self._open()
+        still_open = self.open_transactions()
         found = self._found()
         every = Counter(range(self._produced)) + self._again
         expected = Counter({(self._topic(number), number): every[number] for number in every if self._topic(number)})
@@ -332,12 +338,13 @@ class Story:
 
         What a superseded life began there is open until the broker's time-out, or until a person ends it.
         """
-        left = [one for one in self._open() if not self._is_current(one)]
+        left = [one for one in self.open_transactions() if not self._is_current(one)]
         if left:
             self._tell(f"a person aborts {left}", None)
             patiently(lambda: self.client.fence_all(left))
 
-    def _open(self) -> list[str]:
+    def open_transactions(self) -> list[str]:
+        """Ids that are open now, of the job's prefix and those it had."""
         return patiently(lambda: visibility.open_transactions(self.client, *self._prefixes))
 
     def _is_current(self, transactional_id: str) -> bool:

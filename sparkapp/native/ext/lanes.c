@@ -8,6 +8,7 @@ enum {
     CHUNK = 1024, /* messages taken from a queue at once; a lane's turn */
     MILLI = 1000000,
     SECOND = 1000000000,
+    OUT_OF_MEMORY = -194, /* RD_KAFKA_RESP_ERR__CRIT_SYS_RESOURCE */
 };
 
 bool lanes_init(Lanes *lanes) {
@@ -161,6 +162,9 @@ static bool place(Gathering *gathering, Lane *lane, int number, rd_kafka_message
 
 /* Takes a lane's turn; true: messages went from it. */
 static bool take_turn(Gathering *gathering, Lane *lane, int number, rd_kafka_message_t **scratch) {
+    if (lane->broken) {
+        return false;
+    }
     rd_kafka_message_t **messages = lane->kept;
     size_t count = lane->kept_count;
     if (count == 0) {
@@ -185,7 +189,10 @@ static bool take_turn(Gathering *gathering, Lane *lane, int number, rd_kafka_mes
             lane->kept = malloc(CHUNK * sizeof *messages);
         }
         if (lane->kept == NULL) {
-            gathering->columns->value.offsets.exhausted = true;
+            const char *text = "no memory to keep messages for the next batch";
+            notes_add(gathering->notes, OUT_OF_MEMORY, number, text, strlen(text));
+            gathering->result.failed = true;
+            lane->broken = true;
             for (size_t index = placed; index < count; index++) {
                 rdkafka.message_destroy(messages[index]);
             }

@@ -21,6 +21,7 @@ typedef struct {
     bool wanted;      /* the current read is not through with it */
     rd_kafka_message_t **kept; /* taken from the queue, but beyond a stop or a full batch */
     size_t kept_count;
+    bool broken; /* messages are lost for want of memory: nothing more is taken, and no read gets to its stop */
 } Lane;
 
 /* Tells a waiting reader that something arrived in one of the queues. */
@@ -49,7 +50,7 @@ typedef struct {
 typedef struct {
     int64_t rows;
     bool moved;  /* a partition went on, with or without a row */
-    bool failed; /* a partition reported an error, which is in the notes */
+    bool failed; /* a partition reported an error or lost messages, which is in the notes */
 } Gathered;
 
 bool lanes_init(Lanes *lanes);

@@ -118,6 +118,74 @@ def test_an_answer_that_was_lost_to_another_writer_is_a_conflict(
     assert store.read().text == "claimed"
 
 
+REFUSALS = {
+    403: (Refuse(403, "forbidden"), CheckpointRefused),
+    422: (Refuse(422, "field is immutable"), CheckpointRefused),
+    413: (Refuse(413, "too large"), CheckpointTooLarge),
+    404: (Refuse(404, "not found"), CheckpointMissing),
+}
+
+
+@pytest.mark.parametrize("status", REFUSALS)
+def test_write_answer_lost_then_refused(site: StateSite, proxy: ApiProxy, behind: Any, status: int) -> None:
+    """Rights that are taken away, or a limit that is set, right after the write: the document is there, and counts."""
+    store = site.store(behind)
+    found = store.read()
+    proxy.spoil("PATCH", Spoil.LOSE, REFUSALS[status][0])
+    version = store.write(TEXT, expected=found.version)
+    assert proxy.seen[1:] == [("PATCH", 0), ("PATCH", status), ("GET", 200)]
+    assert store.read().text == TEXT
+    store.write("the next one", expected=version)
+
+
+@pytest.mark.parametrize("status", REFUSALS)
+def test_a_refusal_after_a_try_that_did_not_arrive_is_one(
+    site: StateSite, proxy: ApiProxy, behind: Any, status: int
+) -> None:
+    store = site.store(behind)
+    found = store.read()
+    refuse, kind = REFUSALS[status]
+    proxy.spoil("PATCH", Spoil.DROP, refuse)
+    with pytest.raises(kind):
+        store.write(TEXT, expected=found.version)
+    assert store.read() == found, "it was asked for"
+
+
+@pytest.mark.parametrize("refused", [Refuse(403, "forbidden"), Refuse(422, "immutable")])
+def test_a_refusal_after_a_lost_answer_that_nobody_may_look_at_leaves_it_to_the_next_attempt(
+    site: StateSite, proxy: ApiProxy, behind: Any, refused: Refuse
+) -> None:
+    store = site.store(behind)
+    version = store.read().version
+    proxy.spoil("PATCH", Spoil.LOSE, refused)
+    proxy.spoil("GET", Refuse(403, "forbidden, too"))
+    with pytest.raises(CheckpointStoreUnavailable, match=f"answered {refused.status}.* may have taken effect"):
+        store.write(TEXT, expected=version)
+    assert store.read().text == TEXT
+
+
+def test_a_refusal_after_a_lost_answer_and_another_writer_is_a_conflict(
+    site: StateSite, proxy: ApiProxy, behind: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = site.store(behind)
+    version = store.read().version
+    proxy.spoil("PATCH", Spoil.LOSE, Refuse(403, "forbidden"))
+    monkeypatch.setattr("sparkapp.checkpoint.config_map.time.sleep", lambda _: site.write("claimed"))
+    with pytest.raises(CheckpointConflict):
+        store.write(TEXT, expected=version)
+
+
+def test_a_document_that_is_deleted_after_a_lost_answer_is_gone(
+    site: StateSite, proxy: ApiProxy, behind: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = site.store(behind)
+    version = store.read().version
+    proxy.spoil("PATCH", Spoil.LOSE)
+    monkeypatch.setattr("sparkapp.checkpoint.config_map.time.sleep", lambda _: site.delete())
+    with pytest.raises(CheckpointMissing):
+        store.write(TEXT, expected=version)
+
+
 def test_write_busy(site: StateSite, proxy: ApiProxy, behind: Any) -> None:
     """An API server that restarts, sheds load or has no leader costs time and nothing else."""
     store = site.store(behind)
@@ -227,7 +295,7 @@ def test_write_too_large(site: StateSite, proxy: ApiProxy, behind: Any) -> None:
     found = store.read()
     coordinator = CheckpointCoordinator(
         job(site.uid, attempt=4), store=store, document=document(site.uid), version=found.version,
-        committer=None, group_offsets=None, now=lambda: NOW,  # type: ignore[arg-type]
+        pre_commits=None, committer=None, group_offsets=None, now=lambda: NOW,  # type: ignore[arg-type]
     )  # fmt: skip
     splits = tuple(KafkaPartitionSplit(TopicPartition("t" * 200, number), 0, 1 << 40) for number in range(40_000))
     before = site.body()
@@ -297,6 +365,23 @@ def test_a_job_whose_write_was_not_answered_settles_it_in_the_next_attempt(
     else:
         assert story.recovery.aborted == 2
         assert story.document.offsets == before.offsets
+    story.finish()
+
+
+@pytest.mark.parametrize("may_look", [True, False])
+def test_a_job_whose_answer_was_lost_and_whose_rights_are_gone_aborts_nothing_that_is_final(
+    story: Story, proxy: ApiProxy, may_look: bool
+) -> None:
+    before = story.document.checkpoint_id
+    proxy.spoil("PATCH", Spoil.LOSE, Refuse(403, "forbidden"))
+    if not may_look:
+        proxy.spoil("GET", Refuse(403, "forbidden"))
+    story.checkpoint()
+    if may_look:
+        assert story.failure is None
+    else:
+        assert isinstance(story.failure, CheckpointStoreUnavailable), "an error that leaves transactions as they are"
+    assert story.document.checkpoint_id == before + 1
     story.finish()
 
 

@@ -13,6 +13,7 @@ from sparkapp.checkpoint.store import MemoryStore
 from sparkapp.model.checkpoint import CheckpointDocument
 from sparkapp.model.checkpoint_codec import decode, encode
 from sparkapp.model.committable import KafkaCommittable
+from sparkapp.model.errors import CheckpointConflict, KafkaUnreachable, TransactionFenced
 from sparkapp.model.job import Job, JobSpec, KafkaCluster, Sink, Source, Transform
 from sparkapp.model.partition import TopicPartition
 from sparkapp.model.positions import Stopping
@@ -43,13 +44,14 @@ class Recorder:
 
     def __init__(self) -> None:
         self.calls: list[tuple[Any, ...]] = []
+        self.is_over = True
 
     def place(self, offsets: Mapping[TopicPartition, int], mark: str) -> None:
         self.calls.append(("place", dict(offsets), mark))
 
     def withdraw(self, partitions: Collection[TopicPartition], timeout: float) -> bool:
         self.calls.append(("withdraw", list(partitions)))
-        return True
+        return self.is_over
 
 
 class Group(Recorder):
@@ -58,14 +60,36 @@ class Group(Recorder):
 
 
 class Transactions:
+    """Open until they are committed, unless the test says that they have ended before."""
+
+    def __init__(self) -> None:
+        self.ended = False
+        self.calls: list[str] = []
+
+    def require(self, committables: Sequence[KafkaCommittable]) -> None:
+        self.calls.append("require")
+        if self.ended:
+            msg = "ended"
+            raise TransactionFenced(msg)
+
     def commit(self, committables: Sequence[KafkaCommittable], **_: object) -> Sequence[Settled]:
+        self.calls.append("commit")
         return [Settled(committable=one, outcome=Outcome.COMMITTED, answer=EndTxnAnswer.NONE) for one in committables]
 
 
-def coordinator(group: Group, spec: JobSpec = SPEC, document: CheckpointDocument = DOCUMENT) -> CheckpointCoordinator:
+def coordinator(
+    group: Group,
+    spec: JobSpec = SPEC,
+    document: CheckpointDocument = DOCUMENT,
+    *,
+    store: MemoryStore | None = None,
+    transactions: Transactions | None = None,
+) -> CheckpointCoordinator:
+    asked = transactions or Transactions()
     return CheckpointCoordinator(
-        Job(namespace="ns", name="j", uid="uid", generation=1, attempt=1, spec=spec), store=MemoryStore(),
-        document=document, version="0", committer=Transactions(), group_offsets=group, now=lambda: "",
+        Job(namespace="ns", name="j", uid="uid", generation=1, attempt=1, spec=spec),
+        store=store or MemoryStore(), document=document, version="0", pre_commits=asked, committer=asked,
+        group_offsets=group, now=lambda: "",
     )  # fmt: skip
 
 
@@ -159,3 +183,70 @@ def test_a_job_by_hint_never_tells_of_ids_by_subtask_and_slot() -> None:
     one = coordinator(Group())
     one.begin(SPLITS)
     assert one.document.slots == NO_SLOTS
+
+
+def pre_committed(*committables: KafkaCommittable, checkpoint_id: int = 1) -> PreCommitted:
+    return PreCommitted(
+        checkpoint_id=checkpoint_id, splits=SPLITS, aligned=True, committables=committables, records_out=6
+    )
+
+
+def test_a_transaction_that_has_ended_since_its_pre_commit_is_never_named() -> None:
+    store, transactions = MemoryStore(), Transactions()
+    one = coordinator(Group(), store=store, transactions=transactions)
+    one.begin(SPLITS)
+    before = store.read()
+    transactions.ended = True
+    with pytest.raises(TransactionFenced):
+        one.complete(pre_committed(COMMITTABLE))
+    assert store.read() == before, "nothing is final"
+    assert transactions.calls == ["require"]
+    transactions.ended = False
+    assert one.complete(pre_committed(COMMITTABLE)) is not None
+    assert transactions.calls == ["require", "require", "commit"]
+
+
+def test_a_checkpoint_without_transactions_asks_nobody() -> None:
+    transactions = Transactions()
+    coordinator(Group(), transactions=transactions).complete(pre_committed())
+    assert transactions.calls == []
+
+
+def test_what_is_settled_is_taken_out_of_the_document_once_and_nothing_else() -> None:
+    store = MemoryStore()
+    one = coordinator(Group(), store=store)
+    one.begin(SPLITS)
+    for _ in range(2):
+        one.forget_settled()
+    before = store.read().version
+    completed = one.complete(pre_committed(COMMITTABLE))
+    assert completed is not None
+    for _ in range(3):
+        one.forget_settled()
+    assert int(store.read().version) == int(before) + 2, "the checkpoint and one more, however often it is asked"
+    assert one.document == replace(completed.document, committables=())
+    assert decode(store.read().text or "", job_uid="uid") == one.document
+    again = one.complete(pre_committed(replace(COMMITTABLE, checkpoint_id=2), checkpoint_id=2))
+    assert again is not None, "the next write knows the version"
+
+
+def test_a_driver_that_was_superseded_while_it_was_idle_learns_it() -> None:
+    store = MemoryStore()
+    one = coordinator(Group(), store=store)
+    one.complete(pre_committed(COMMITTABLE))
+    store.write("of a newer attempt", expected=store.read().version)
+    with pytest.raises(CheckpointConflict):
+        one.forget_settled()
+    assert store.read().text == "of a newer attempt"
+
+
+def test_nothing_is_written_while_an_older_commit_may_still_reach_the_group() -> None:
+    group = Group()
+    one = coordinator(group)
+    group.is_over = False
+    with pytest.raises(KafkaUnreachable, match="under way for more than 30 s"):
+        one.prepare(SPLITS)
+    assert group.calls == [("withdraw", [A0])], "no mark either"
+    group.is_over = True
+    one.prepare(SPLITS)
+    assert group.calls[-1] == ("place", {A0: 0, A1: 5}, "uid/1/0")

@@ -217,6 +217,11 @@ def test_too_large_to_write():
 
 def test_too_large_an_engine_text():
     refused(body(engine="x" * (MAX_ENGINE_BYTES + 1)), "engine")
+    with pytest.raises(CheckpointTooLarge, match=r"engine's text needs 65537 characters") as told:
+        encode(document(engine="x" * (MAX_ENGINE_BYTES + 1)))
+    assert "sparkConf" in told.value.remedy
+    longest = document(engine="x" * MAX_ENGINE_BYTES)
+    assert decode(encode(longest), job_uid=UID) == longest
 
 
 @pytest.mark.parametrize("version", [0, FORMAT_VERSION + 1, -1, 999, "1", 1.0, True, None])

@@ -234,6 +234,7 @@ def test_the_drivers_copy_is_checked_again():
         (spec(source={"topics": "in"}), "a list of strings"),
         (spec(source={"properties": {"group.id": "x"}}), "group.id cannot be set here"),
         (spec(sink={"properties": {"acks": "1"}}), "acks cannot be set here"),
+        (spec(sink={"properties": {"delivery.report.only.error": "true"}}), "delivery.report.only.error cannot be set"),
         (spec(sink={"properties": {"sasl.kerberos.keytab": "x"}}), "credentials come from Secrets"),
         (spec(source={"properties": {"session.timeout.ms": "1"}}), "groupMembership.sessionTimeoutSeconds"),
         (spec(sink={"topicFrom": "Column"}), "spec.sink.topicFrom: Column needs a transform"),

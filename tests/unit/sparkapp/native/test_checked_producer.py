@@ -12,6 +12,7 @@ from sparkapp.model.errors import AuthorizationFailed, KafkaSparkJobError, Kafka
 from sparkapp.model.partition import TopicPartition
 from sparkapp.native import checked_producer
 from sparkapp.native.checked_producer import CheckedProducer, ClientFailure, Deliveries, Step
+from sparkapp.native.interface import GivenUp
 from sparkapp.native.output_batch import OutputBatch
 
 SECONDS = 0.3
@@ -75,6 +76,13 @@ def test_other_calls_go_on_where_a_slice_ended() -> None:
     producer = Answers(*[ClientFailure(KafkaError._TIMED_OUT, "slice")] * 3)
     producer.init_transactions(45)
     assert producer.given == [checked_producer.SLICE] * 4
+
+
+def test_a_call_that_is_not_wanted_any_more_ends_between_two_slices() -> None:
+    producer = Answers(*[ClientFailure(KafkaError._TIMED_OUT, "slice")] * 3)
+    with pytest.raises(GivenUp):
+        producer.init_transactions(45, wanted=lambda: len(producer.given) < 2)
+    assert producer.given == [checked_producer.SLICE] * 2
 
 
 def test_an_answer_to_come_again_is_heeded_with_the_time_that_is_left() -> None:

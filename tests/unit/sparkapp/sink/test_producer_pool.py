@@ -8,8 +8,12 @@ import time
 import pytest
 
 from sparkapp.model.errors import KafkaUnreachable, TransactionFenced
+from sparkapp.model.job import Sink
+from sparkapp.native.interface import GivenUp
+from sparkapp.sink import preparation
 from sparkapp.sink.producer_pool import ProducerPool
 from sparkapp.sink.transactions import TransactionDescription, TransactionState
+from sparkapp.sink.writer import KafkaWriter
 
 
 class Producer:
@@ -24,8 +28,14 @@ class Producer:
         if name in self.fail:
             raise self.fail[name]
 
-    def init_transactions(self, timeout):
-        self._call("init")
+    def init_transactions(self, timeout, *, wanted):
+        while True:
+            if not wanted():
+                raise GivenUp
+            self._call("init")
+            if self.coordinator.slice is None:
+                break
+            self.coordinator.slice.wait(10)
         self.coordinator.epoch += 1
         self.coordinator.state = TransactionState.EMPTY
 
@@ -47,6 +57,9 @@ class Coordinator:
         self.fail = {}
         self.epoch = -1
         self.state = None
+        self.slice = None
+        self.answers = threading.Event()
+        self.answers.set()
 
     def open_producer(self, config):
         self.calls.append("open")
@@ -54,6 +67,7 @@ class Coordinator:
 
     def describe(self, ids):
         self.calls.append("describe")
+        self.answers.wait(10)
         if self.state is None:
             return {}
         return {
@@ -194,7 +208,9 @@ def test_what_went_wrong_with_a_prepared_producer_is_told_by_its_begin_alone(poo
     pool.prepare("p-0")
     pool.drop("p-0")
     del coordinator.fail["init"]
+    coordinator.calls.clear()
     pool.prepare("p-1")
+    await_calls(coordinator, 3)
     assert pool.begin("p-0").transactional_id == "p-0"
     assert pool.live == 2
 
@@ -208,4 +224,82 @@ def test_a_prepared_producer_is_not_left_behind(pool, coordinator, end):
     threading.Timer(0.05, opened.set).start()
     end(pool)
     assert pool.live == 0
-    assert coordinator.calls == ["open", "init", "describe", "close"]
+    assert coordinator.calls == ["open", "close"], "nobody is fenced for what is not needed"
+
+
+def await_calls(coordinator, count):
+    deadline = time.monotonic() + 10
+    while len(coordinator.calls) < count:
+        assert time.monotonic() < deadline, coordinator.calls
+        time.sleep(0.001)
+
+
+def test_what_a_task_did_not_need_is_over_when_the_task_is(pool, coordinator):
+    coordinator.slice = threading.Event()
+    pool.prepare("p-0")
+    await_calls(coordinator, 2)
+    threading.Timer(0.05, coordinator.slice.set).start()
+    pool.give_up()
+    assert coordinator.calls == ["open", "init", "close"], "the slice under way has ended, none began after it"
+    assert pool.live == 0
+    pool.give_up()
+
+
+def test_what_is_ready_when_it_is_given_up_serves_the_next_task(pool, coordinator):
+    pool.prepare("p-0")
+    await_calls(coordinator, 3)
+    pool.give_up()
+    assert pool.live == 1
+    coordinator.calls.clear()
+    pool.begin("p-0")
+    assert coordinator.calls == ["describe", "begin"]
+
+
+def test_a_call_that_may_yet_fence_fails_the_task_and_with_it_the_process(pool, coordinator, monkeypatch):
+    monkeypatch.setattr(preparation, "_NEARLY_SECONDS", 0.01)
+    monkeypatch.setattr(preparation, "_SLICE_SECONDS", 0.01)
+    coordinator.slice = threading.Event()
+    pool.prepare("p-0")
+    await_calls(coordinator, 2)
+    with pytest.raises(KafkaUnreachable, match="p-0, which is not needed"):
+        pool.give_up()
+    coordinator.slice.set()
+    await_calls(coordinator, 3)
+    assert coordinator.calls == ["open", "init", "close"]
+
+
+@pytest.mark.parametrize("kept", [False, True])
+def test_the_next_task_does_not_wait_for_what_is_stuck_in_a_question(pool, coordinator, monkeypatch, kept):
+    monkeypatch.setattr(preparation, "_NEARLY_SECONDS", 0.01)
+    if kept:
+        pool.begin("p-0")
+        coordinator.state = TransactionState.COMPLETE_COMMIT
+    coordinator.calls.clear()
+    coordinator.answers.clear()
+    pool.prepare("p-0")
+    await_calls(coordinator, 1 if kept else 3)
+    started = time.monotonic()
+    pool.prepare("p-1")
+    assert time.monotonic() - started < 5
+    coordinator.answers.set()
+    assert pool.begin("p-1").transactional_id == "p-1"
+    while coordinator.calls.count("close") < 1:
+        time.sleep(0.001)
+    assert coordinator.calls.count("close") == 1, "what came too late is closed"
+    assert coordinator.calls.count("open") == (1 if kept else 2), "and nothing is opened in its place"
+    assert set(pool._entries) == {"p-1"}
+
+
+@pytest.mark.parametrize("records", [0, 1])
+def test_a_task_without_a_record_gives_up_before_it_is_reported(pool, coordinator, monkeypatch, records):
+    writer = KafkaWriter(
+        Sink(topic="out", transactional_id_prefix="p"), pool=pool, subtask=0, parallelism=1, next_free=0
+    )
+    given_up = []
+    monkeypatch.setattr(pool, "give_up", lambda: given_up.append(True))
+    writer.begin(1)
+    writer.prepare()
+    given_up.clear()
+    monkeypatch.setattr(writer, "_pre_commit", lambda *_: None if not records else "a committable")
+    writer.pre_commit((), group_id=None)
+    assert given_up == ([] if records else [True])

@@ -34,12 +34,15 @@ class StandInConsumer:
         self.gate = threading.Semaphore(0)
         self.refused: dict[TopicPartition, int] = {}
         self.raised: int | None = None
+        self.defect: Exception | None = None
 
     def commit(self, *, offsets: list[ClientPartition], asynchronous: bool) -> list[Answer]:
         assert not asynchronous
         self.requests.append({TopicPartition(one.topic, one.partition): one.offset for one in offsets})
         self.begun.release()
         assert self.gate.acquire(timeout=10)
+        if self.defect is not None:
+            raise self.defect
         if self.raised is not None:
             raise KafkaException(KafkaError(self.raised))
         errors = {partition: KafkaError(code) for partition, code in self.refused.items()}
@@ -52,8 +55,11 @@ class StandInConsumer:
 class Heard:
     def __init__(self) -> None:
         self.answers: list[tuple[dict[TopicPartition, int], bool]] = []
+        self.defect: Exception | None = None
 
     def on_complete(self, offsets: Mapping[TopicPartition, int], error: str) -> None:
+        if self.defect is not None:
+            raise self.defect
         self.answers.append((dict(offsets), not error))
 
 
@@ -149,3 +155,21 @@ def test_placing_marks_insists(committer: tuple[OffsetCommitter, Any, Heard]) ->
     with pytest.raises(AuthorizationFailed, match="a-1"):
         one.place({A0: 3, A1: 4}, "mark")
     assert heard.answers == [], "these are not the commits of checkpoints"
+
+
+@pytest.mark.parametrize("in_callback", [False, True])
+def test_a_defect_in_one_commit_ends_neither_the_thread_nor_a_wait_for_it(
+    committer: tuple[OffsetCommitter, Any, Heard], in_callback: bool
+) -> None:
+    one, consumer, heard = committer
+    (heard if in_callback else consumer).defect = RuntimeError("Consumer closed")
+    consumer.gate.release()
+    one.commit({A0: 1, A1: 1})
+    assert one.drain(10)
+    assert one.withdraw([A1], 10)
+    heard.defect = consumer.defect = None
+    consumer.gate.release()
+    one.commit({A0: 2})
+    assert one.drain(10)
+    assert consumer.requests == [{A0: 1, A1: 1}, {A0: 2}]
+    assert heard.answers == [({A0: 2}, True)]

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from sparkapp.model.checkpoint import CheckpointDocument
-from sparkapp.model.errors import OffsetsOvertaken, OffsetsWentBackwards
+from sparkapp.model.errors import CheckpointConflict, KafkaSparkJobError, OffsetsOvertaken, OffsetsWentBackwards
 from sparkapp.model.job import Job, JobSpec, KafkaCluster, Sink, Source, Transform
 from sparkapp.model.partition import TopicPartition
 from sparkapp.model.split import KafkaPartitionSplit
@@ -45,19 +45,39 @@ class Enumerator:
 class Coordinator:
     def __init__(self, document: CheckpointDocument) -> None:
         self.document = document
+        self.forgotten = 0
+        self.failure: KafkaSparkJobError | None = None
+
+    def forget_settled(self) -> None:
+        if self.failure is not None:
+            raise self.failure
+        self.forgotten += 1
 
 
-def engine_of(document: CheckpointDocument, enumerator: Enumerator) -> MicroBatchEngine:
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def engine_of(
+    document: CheckpointDocument,
+    enumerator: Enumerator,
+    *,
+    coordinator: Coordinator | None = None,
+    clock: Clock | None = None,
+) -> MicroBatchEngine:
     spec = JobSpec(
         kafka=KafkaCluster(bootstrap_servers="b:1"), source=Source(topics=("in",), group_id="g"),
         transform=Transform(), sink=Sink(topic="out", transactional_id_prefix="p"),
     )  # fmt: skip
     nothing: Any = None
-    fakes: Any = {"enumerator": enumerator, "coordinator": Coordinator(document)}
+    fakes: Any = {"enumerator": enumerator, "coordinator": coordinator or Coordinator(document)}
     return MicroBatchEngine(
         Job(namespace="n", name="job", uid="uid", generation=1, attempt=2, spec=spec), spark=nothing, function=None,
         folder=Path(), stateful_allowed=True, step=lambda *_: None, hold=lambda _: 0.0, completed=lambda *_: None,
-        clock=lambda: 0.0, **fakes,
+        clock=clock or Clock(), **fakes,
     )  # fmt: skip
 
 
@@ -130,3 +150,66 @@ def test_a_bounded_job_ends_after_the_batch_that_it_owes(enumerator: Enumerator)
     assert [again.latest(5, 0), again.latest(5, 0)] == [5, 5]
     assert again._stop_between_checkpoints()
     assert again.finished
+
+
+def test_what_is_settled_is_forgotten_when_there_is_nothing_to_do(enumerator: Enumerator) -> None:
+    coordinator, clock = Coordinator(DOCUMENT), Clock()
+    engine = engine_of(DOCUMENT, enumerator, coordinator=coordinator, clock=clock)
+
+    def round_at(now: float) -> int:
+        clock.now = engine._due = now
+        return engine.latest(engine._plan, 0) and coordinator.forgotten
+
+    assert engine.latest(5, 0) == 6
+    engine._pending, enumerator.waiting = None, 0  # completed
+    assert [round_at(now) for now in (1, 5, 9.9)] == [0, 0, 0], "a pause between records is none of the job"
+    assert [round_at(now) for now in (10.1, 11)] == [1, 2], "the coordinator writes once: it knows whether it has to"
+    enumerator.waiting = 10
+    assert round_at(12) == 2
+    engine._pending, enumerator.waiting = None, 0
+    assert [round_at(now) for now in (13, 21)] == [2, 2], "counted from the last checkpoint on"
+    assert round_at(22.1) == 3
+
+
+def test_an_idle_driver_that_drains_writes_nothing_more(enumerator: Enumerator) -> None:
+    coordinator, clock = Coordinator(DOCUMENT), Clock()
+    enumerator.waiting = 0
+    engine = engine_of(DOCUMENT, enumerator, coordinator=coordinator, clock=clock)
+    clock.now = engine._due = 60.0
+
+    def plan() -> tuple[KafkaPartitionSplit, ...]:
+        engine.drain()
+        assert engine._stop_between_checkpoints(), "the last document is another thread's from here on"
+        return (KafkaPartitionSplit(PARTITION, 0, 0),)
+
+    enumerator.plan = plan  # type: ignore[method-assign]
+    assert engine.latest(5, 0) == 5
+    assert coordinator.forgotten == 0
+
+
+def test_a_stop_waits_for_the_document_that_is_being_written(enumerator: Enumerator) -> None:
+    coordinator, clock = Coordinator(DOCUMENT), Clock()
+    enumerator.waiting = 0
+    engine = engine_of(DOCUMENT, enumerator, coordinator=coordinator, clock=clock)
+    clock.now = engine._due = 60.0
+    stops: list[bool] = []
+
+    def forget() -> None:
+        engine.drain()
+        stops.append(engine._stop_between_checkpoints())
+
+    coordinator.forget_settled = forget  # type: ignore[method-assign]
+    engine.latest(5, 0)
+    assert [*stops, engine._stop_between_checkpoints()] == [False, True]
+
+
+def test_a_driver_that_was_superseded_while_it_was_idle_ends(enumerator: Enumerator) -> None:
+    coordinator, clock = Coordinator(DOCUMENT), Clock()
+    enumerator.waiting = 0
+    engine = engine_of(DOCUMENT, enumerator, coordinator=coordinator, clock=clock)
+    clock.now = engine._due = 60.0
+    coordinator.failure = CheckpointConflict("another one")
+    with pytest.raises(CheckpointConflict):
+        engine.latest(5, 0)
+    assert isinstance(engine._failure, CheckpointConflict)
+    assert not engine._in_batch

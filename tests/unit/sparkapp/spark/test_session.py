@@ -13,6 +13,7 @@ import pytest
 
 from sparkapp.model import names
 from sparkapp.model.job import Format, Job, JobSpec, KafkaCluster, Sink, Source, Transform
+from sparkapp.model.semantic import Semantic
 from sparkapp.spark.settings import session_settings
 
 JOB = Job(
@@ -100,3 +101,14 @@ def test_addresses_of_both_families_are_written_as_spark_reads_them(
     settings = session_settings(JOB, directory=tmp_path)
     assert settings["spark.master"] == f"k8s://https://{written}:443"
     assert settings["spark.driver.host"] == settings["spark.driver.bindAddress"] == written
+
+
+@pytest.mark.parametrize(("semantic", "attempts"), [(Semantic.EXACTLY_ONCE, "1"), (Semantic.AT_LEAST_ONCE, "3")])
+def test_no_second_try_of_a_stage_writes_beside_the_first_under_the_same_ids(
+    semantic: Semantic, attempts: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("KAFKASPARK_POD_IP", "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"):
+        monkeypatch.setenv(name, "1")
+    (tmp_path / names.SPARK_CONF_KEY).write_text(json.dumps({"spark.stage.maxConsecutiveAttempts": "3"}))
+    job = replace(JOB, spec=replace(JOB.spec, sink=replace(JOB.spec.sink, semantic=semantic)))
+    assert session_settings(job, directory=tmp_path)["spark.stage.maxConsecutiveAttempts"] == attempts
