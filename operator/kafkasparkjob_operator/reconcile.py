@@ -192,8 +192,8 @@ class Reconciler:
             return await self._carry_out(job, the_plan)
         except ObjectRefused as error:
             refused_status, event = refused_start(job, error.message, self._now())
-            await self._publish(job, (event,))
             await self._write(job.identity.key, job, refused_status)
+            await self._publish(job, (event,))
             raise
         except (ObjectConflict, ObjectExists, FormerObjectInTheWay, NotLeading):
             raise
