@@ -48,7 +48,9 @@ class OffsetCommitter:
     """
 
     def __init__(self, config: Mapping[str, str], callback: OffsetCommitCallback) -> None:
-        self._consumer = Consumer(dict(config))
+        self._config = dict(config)
+        self._consumer = Consumer(self._config)
+        self._sending = threading.Lock()
         self._callback = callback
         self._condition = threading.Condition()
         self._waiting: dict[TopicPartition, int] = {}
@@ -152,9 +154,14 @@ class OffsetCommitter:
     def _send(self, offsets: Mapping[TopicPartition, int], mark: str) -> dict[TopicPartition, KafkaError]:
         """One commit; the partitions that were refused, with the reason."""
         wanted = [ClientPartition(topic, number, offset, mark) for (topic, number), offset in offsets.items()]
-        try:
-            answers = self._consumer.commit(offsets=wanted, asynchronous=False)
-        except KafkaException as error:
-            # Only a refusal of every partition is raised.
-            return dict.fromkeys(offsets, error.args[0])
+        with self._sending:
+            try:
+                answers = self._consumer.commit(offsets=wanted, asynchronous=False)
+            except KafkaException as error:
+                # Only a refusal of every partition is raised.
+                if error.args[0].code() == KafkaError._WAIT_COORD:
+                    # After 45 s. It may know no broker any more, and would wait like this for ever.
+                    self._consumer.close()
+                    self._consumer = Consumer(self._config)
+                return dict.fromkeys(offsets, error.args[0])
         return {TopicPartition(one.topic, one.partition): one.error for one in answers if one.error is not None}

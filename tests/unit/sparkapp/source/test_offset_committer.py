@@ -35,6 +35,7 @@ class StandInConsumer:
         self.refused: dict[TopicPartition, int] = {}
         self.raised: int | None = None
         self.defect: Exception | None = None
+        self.closed = False
 
     def commit(self, *, offsets: list[ClientPartition], asynchronous: bool) -> list[Answer]:
         assert not asynchronous
@@ -49,7 +50,7 @@ class StandInConsumer:
         return [Answer(one, errors.get(TopicPartition(one.topic, one.partition))) for one in offsets]
 
     def close(self) -> None:
-        pass
+        self.closed = True
 
 
 class Heard:
@@ -102,6 +103,22 @@ def test_S37_a_failed_commit_goes_along_with_the_next_one(committer: tuple[Offse
     assert one.drain(10)
     assert consumer.requests == [{A0: 1, A1: 1}, {A0: 1, A1: 2}]
     assert heard.answers == [({}, False), ({A0: 1, A1: 2}, True)]
+
+
+def test_a_client_that_finds_no_coordinator_is_replaced(committer: tuple[OffsetCommitter, Any, Heard]) -> None:
+    """It may know no broker any more; the next one begins with the configured ones."""
+    one, consumer, heard = committer
+    consumer.raised = KafkaError._WAIT_COORD
+    consumer.gate.release()
+    one.commit({A0: 1})
+    assert one.drain(10)
+    assert consumer.closed
+    successor: Any = one._consumer
+    successor.gate.release()
+    one.commit({A0: 2})
+    assert one.drain(10)
+    assert (consumer.requests, successor.requests) == ([{A0: 1}], [{A0: 2}])
+    assert heard.answers == [({}, False), ({A0: 2}, True)]
 
 
 def test_S37_a_refusal_of_some_partitions_is_a_failed_commit(committer: tuple[OffsetCommitter, Any, Heard]) -> None:
