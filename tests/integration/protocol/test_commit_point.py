@@ -8,7 +8,7 @@ import pytest
 
 from sparkapp.model.errors import TransactionFenced
 from tests.integration.protocol.conftest import Stories
-from tests.support.protocol_life import Moment
+from tests.support.protocol_moments import Moment
 from tests.support.protocol_story import Story
 
 

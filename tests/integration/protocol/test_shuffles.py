@@ -20,7 +20,7 @@ from sparkapp.model.errors import StateUncertain
 from sparkapp.sink.transaction_client import TransactionClient
 from tests.integration.protocol.conftest import Stories
 from tests.support import visibility
-from tests.support.protocol_life import OF_A_CHECKPOINT, End, Moment
+from tests.support.protocol_moments import OF_A_CHECKPOINT, End, Moment
 from tests.support.protocol_story import Story
 
 _EVERY = [number for number in range(40) if number % 5]
