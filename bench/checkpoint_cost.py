@@ -24,6 +24,12 @@ from sparkapp.model.semantic import Semantic
 from sparkapp.native.batch import implementation
 
 GOAL = 0.97
+OVERRIDES = {
+    "log.retention.ms": "-1",
+    # A machine that stands still for some seconds does not put the only broker out of service for all its clients.
+    "broker.session.timeout.ms": "60000",
+}
+"""Of the broker."""
 A, B = Semantic.EXACTLY_ONCE, Semantic.AT_LEAST_ONCE
 
 
@@ -39,7 +45,7 @@ def main() -> int:
     parser.add_argument("--pairs", type=int, default=6)
     parser.add_argument("--output", choices=["text", "json"], default="text")
     options = parser.parse_args()
-    with broker_at(options.bootstrap, overrides={"log.retention.ms": "-1"}) as bootstrap:
+    with broker_at(options.bootstrap, overrides=OVERRIDES) as bootstrap:
         copy = TopicCopy(
             bootstrap=bootstrap, records=options.records, size=options.size, partitions=options.partitions,
             parallelism=options.parallelism,

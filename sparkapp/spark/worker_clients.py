@@ -1,13 +1,15 @@
 """Kafka clients of one Python worker process; they live from micro-batch to micro-batch.
 
 Opening a transactional producer costs 60 ms to 1 s and a consumer's first fetch as much again; begin, produce and
-flush on living ones take 5 to 30 ms. A Python worker runs one task at a time, so nothing here is locked.
+flush on living ones take 5 to 30 ms. A Python worker runs one task at a time, so nothing here is locked. A driver has
+one job; where a session runs several, one after the other, a worker keeps the clients of the one that it works for.
 """
 
 from __future__ import annotations
 
 import json
 from functools import cache
+from typing import Any
 
 from sparkapp.model.client_config import cluster_config, consumer_config, read_password
 from sparkapp.model.job import Job
@@ -23,6 +25,7 @@ from sparkapp.sink.writer import producer_config
 
 _consumers: dict[str, BatchConsumer] = {}
 _pools: dict[str, ProducerPool] = {}
+_coordinators: dict[str, TransactionClient] = {}
 _topics: dict[str, SinkTopics] = {}
 
 
@@ -34,7 +37,7 @@ def job_of(text: str) -> Job:
 
 def consumer_for(job: Job) -> BatchConsumer:
     """The worker's consumer of a job; opened on first use."""
-    key = _key(job, "consumer")
+    key = _only(job)
     if key not in _consumers:
         _consumers[key] = open_consumer(consumer_config(job, password=read_password(job.spec.kafka)))
     return _consumers[key]
@@ -42,27 +45,26 @@ def consumer_for(job: Job) -> BatchConsumer:
 
 def drop_consumer(job: Job) -> None:
     """Closes a consumer that failed; the next task opens a fresh one."""
-    consumer = _consumers.pop(_key(job, "consumer"), None)
+    consumer = _consumers.pop(_key(job), None)
     if consumer is not None:
         consumer.close()
 
 
 def producers_for(job: Job) -> ProducerPool:
     """The worker's producers of a job; opened on first use."""
-    key = _key(job, "producer")
+    key = _only(job)
     if key not in _pools:
         shared = cluster_config(
             job.spec.kafka, password=read_password(job.spec.kafka), client_id=f"{job.namespace}.{job.name}-sink"
         )
-        _pools[key] = ProducerPool(
-            open_producer=open_producer, client=TransactionClient(shared), config=producer_config(job, shared)
-        )
+        client = _coordinators[key] = TransactionClient(shared)
+        _pools[key] = ProducerPool(open_producer=open_producer, client=client, config=producer_config(job, shared))
     return _pools[key]
 
 
 def opened_producers(job: Job) -> ProducerPool | None:
     """The worker's producers of a job, if it has any."""
-    return _pools.get(_key(job, "producer"))
+    return _pools.get(_key(job))
 
 
 def router_for(job: Job, *, start: int) -> Router | None:
@@ -70,7 +72,7 @@ def router_for(job: Job, *, start: int) -> Router | None:
     sink = job.spec.sink
     if sink.topic_from is TopicFrom.SPEC and sink.partitioner is Partitioner.KEY:
         return None
-    key = _key(job, "topics")
+    key = _only(job)
     if key not in _topics:
         _topics[key] = SinkTopics(
             cluster_config(
@@ -80,5 +82,17 @@ def router_for(job: Job, *, start: int) -> Router | None:
     return Router(job.spec, partitions_of=_topics[key].partitions, start=start)
 
 
-def _key(job: Job, kind: str) -> str:
-    return json.dumps([kind, job.uid, job.attempt, job.spec.kafka.bootstrap_servers])
+def _only(job: Job) -> str:
+    """The job's key, after the clients of any other job were closed."""
+    key = _key(job)
+    opened: tuple[dict[str, Any], ...] = (_consumers, _pools, _coordinators)
+    for clients in opened:
+        for other in clients.keys() - {key}:
+            clients.pop(other).close()
+    for other in _topics.keys() - {key}:
+        del _topics[other]
+    return key
+
+
+def _key(job: Job) -> str:
+    return json.dumps([job.uid, job.attempt, job.spec.kafka.bootstrap_servers])

@@ -35,6 +35,7 @@ def test_S13_so_do_the_clients_of_the_executors(monkeypatch: pytest.MonkeyPatch)
     opened: list[Mapping[str, str]] = []
     monkeypatch.setattr(worker_clients, "_consumers", {})
     monkeypatch.setattr(worker_clients, "_pools", {})
+    monkeypatch.setattr(worker_clients, "_coordinators", {})
     monkeypatch.setattr(worker_clients, "open_consumer", opened.append)
     monkeypatch.setattr(worker_clients, "TransactionClient", opened.append)
     monkeypatch.setattr(worker_clients, "ProducerPool", lambda **parts: opened.append(parts["config"]))
