@@ -23,7 +23,7 @@ _FAULTS = "tests/integration/faults"
 _KUBEAPI = "tests/integration/kubeapi"
 _PROTOCOL = "tests/integration/protocol"
 _PROGRESS_SECONDS = 30
-WIDTH = 4
+WIDTH = 5
 """Streams at a time, once the cluster's tests are over."""
 _PATIENCE = "--timeout=600"
 _CHATTER = re.compile(r"^%\d\|.*\|(FAIL|TERMINATE|GETPID)\|")
@@ -90,21 +90,25 @@ class Stream:
 
 
 def streams() -> list[Stream]:
-    """Everything below ``tests`` once; Spark's files are dealt out by their size."""
-    engine = sorted((ROOT / _ENGINE).glob("test_*.py"), key=lambda file: file.stat().st_size)
-    dealt = [[str(file.relative_to(ROOT)) for file in engine[start::2]] for start in range(2)]
+    """Everything below ``tests`` once."""
     apart = (_ENGINE, _FAULTS, _KUBEAPI, _PROTOCOL)
     return [
         Stream("cluster", ["tests/e2e", "-vv", "--durations=12"], alone=True),
         Stream("properties", ["tests/property", _PATIENCE], patient=True),
         Stream("units", ["tests/unit", _PATIENCE], patient=True),
-        *(Stream(f"engine-{number}", files, nice=True) for number, files in enumerate(dealt, 1)),
-        Stream("protocol", [_PROTOCOL]),
+        *(Stream(f"engine-{number}", files, nice=True) for number, files in enumerate(_dealt(_ENGINE), 1)),
+        *(Stream(f"protocol-{number}", files) for number, files in enumerate(_dealt(_PROTOCOL), 1)),
         Stream("parts", ["tests/integration", *(f"--ignore={folder}" for folder in apart)]),
         Stream("conformance", ["tests/conformance"]),
         Stream("kubernetes", [_KUBEAPI]),
         Stream("faults", [_FAULTS]),
     ]
+
+
+def _dealt(folder: str) -> list[list[str]]:
+    """A folder's files for two streams, by their size in turns."""
+    files = sorted((ROOT / folder).glob("test_*.py"), key=lambda file: file.stat().st_size)
+    return [[str(file.relative_to(ROOT)) for file in files[start::2]] for start in range(2)]
 
 
 def due(every: list[Stream]) -> list[Stream]:

@@ -41,7 +41,7 @@ def test_every_file_is_in_one_stream() -> None:
 def test_beside_the_clusters_tests_runs_one_patient_stream_at_a_time_and_then_the_others() -> None:
     every = [
         Told("cluster", [], alone=True), Told("first", [], patient=True), Told("second", [], patient=True),
-        *(Told(f"other-{number}", []) for number in range(5)),
+        *(Told(f"other-{number}", []) for number in range(6)),
     ]  # fmt: skip
 
     def begin() -> list[str]:
@@ -56,7 +56,7 @@ def test_beside_the_clusters_tests_runs_one_patient_stream_at_a_time_and_then_th
     first.ended = True
     assert begin() == ["second"]
     cluster.ended = True
-    assert begin() == ["other-0", "other-1", "other-2"]
+    assert begin() == ["other-0", "other-1", "other-2", "other-3"]
     second.ended = others[1].ended = True
-    assert begin() == ["other-3", "other-4"]
+    assert begin() == ["other-4", "other-5"]
     assert begin() == []
