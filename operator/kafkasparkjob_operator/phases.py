@@ -34,6 +34,8 @@ from sparkapp.model.report import Report
 
 LOOK_AGAIN_WHILE_WAITING = 10.0
 """Pod events bring news sooner; this is for the one that got lost."""
+YOUNG_SECONDS = 10.0
+"""Of a driver's pod: what was made before it may not have been seen yet."""
 SLOW_STOP_SECONDS = 30
 """After a pod's time of deletion, which has its grace period in it."""
 
@@ -119,7 +121,8 @@ class _Planner:
             attempt["eventSequence"] = seen
 
     def _alive(self, driver: PodView, report: Report | None) -> None:
-        self._adopt(driver)
+        if not self._adopt(driver):
+            return
         # Pods of former attempts beside a live driver: whoever made them, they must not write.
         self._delete(pod for pod in self.others if pod.attempt != self.attempt or pod.role == names.ROLE_DRIVER)
         executors = [pod for pod in self.others if pod.attempt == self.attempt]
@@ -138,17 +141,23 @@ class _Planner:
         self._look_again(judge_checkpoints(self.draft, report, interval_seconds=interval, now=self.now))
         self._look_again(note_stability(self.draft, self.job.spec))
 
-    def _adopt(self, driver: PodView) -> None:
-        """A running driver whose start is not in the status: it was lost, or the operator stopped in between."""
+    def _adopt(self, driver: PodView) -> bool:
+        """A driver whose start is not in the status: it was lost, or the operator stopped in between. False where its
+        description is not seen yet, for another operator has just started it."""
         section = self.draft.section("attempt")
         if section.get("id") == self.attempt and section.get("driverPodUID") == driver.uid:
-            return
+            return True
         if section.get("id") != self.attempt:
             record = record_of(self._live(), self.attempt, self.job.identity.uid)
+            age = (self.now - driver.created).total_seconds() if driver.created is not None else YOUNG_SECONDS
+            if record is None and age < YOUNG_SECONDS:
+                self._look_again(1.0)
+                return False
             section.clear()
             section.update(id=self.attempt, generation=record.generation if record is not None else 0)
             section["startedAt"] = format_time(self.now)
         section.update(driverPod=driver.name, driverPodUID=driver.uid)
+        return True
 
     def _stops(self, driver: PodView) -> bool:
         """Asks the driver to stop where the resource wants something else; it drains at a checkpoint."""

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from kafkasparkjob_operator.clock import format_time
 from kafkasparkjob_operator.cluster import ObjectRefused
 from kafkasparkjob_operator.pod_view import pod_view
 from kafkasparkjob_operator.restarts import KAFKA_REASONS, STATE_REASONS
@@ -560,6 +561,26 @@ async def test_a_lost_status_adopts_the_running_driver(bench: OperatorBench) -> 
     assert bench.status["attempt"]["id"] == 1
     assert bench.status["attempt"]["generation"] == 1
     assert bench.status["state"] == "Running"
+
+
+async def test_a_driver_that_another_operator_has_just_made_is_left_alone_until_its_description_is_seen(
+    bench: OperatorBench,
+) -> None:
+    await bench.run(1)
+    (place,) = [one for one in bench.kubernetes.objects if one[2] == "orders-1-job"]
+    description = bench.kubernetes.objects.pop(place)
+    bench.kubernetes.job(KEY)["status"] = {}
+    created = bench.kubernetes.objects["Pod", "team", "orders-1-driver"]["metadata"]
+    created["creationTimestamp"] = format_time(bench.now)
+    bench.restart_operator()
+    await bench.look(2)
+    assert "deletionTimestamp" not in created
+    bench.kubernetes.objects[place] = description
+    bench.wait(2)
+    await bench.settle()
+    assert bench.kubernetes.driver_attempts == [1]
+    assert "deletionTimestamp" not in created
+    assert bench.status["attempt"]["generation"] == 1
 
 
 async def test_pods_of_a_former_attempt_beside_a_live_driver_are_stopped(bench: OperatorBench) -> None:
