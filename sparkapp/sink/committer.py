@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from itertools import groupby
@@ -24,6 +24,7 @@ from sparkapp.model.settlement import (
     witness,
     would_end_another,
 )
+from sparkapp.sink.transaction_describer import TransactionDescriber
 from sparkapp.sink.transactions import EndTxn, TransactionDescription
 from sparkapp.sink.witness import Witness
 
@@ -60,14 +61,6 @@ class TransactionEnds(Protocol):
     def end_all(
         self, ends: Sequence[EndTxn], *, deadline: Deadline | None = None
     ) -> list[EndTxnAnswer | KafkaSparkJobError]: ...
-
-
-class TransactionDescriber(Protocol):
-    """What recovery's committer needs of the same client."""
-
-    def describe(
-        self, transactional_ids: Iterable[str], *, deadline: Deadline | None = None
-    ) -> dict[str, TransactionDescription]: ...
 
 
 class KafkaCommitter:

@@ -2,24 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Protocol
+from collections.abc import Sequence
 
 from sparkapp.model.committable import KafkaCommittable
 from sparkapp.model.deadline import Deadline
 from sparkapp.model.errors import TransactionFenced
-from sparkapp.sink.transactions import TransactionDescription
+from sparkapp.sink.transaction_describer import TransactionDescriber
 
 _SECONDS = 60.0
 """As long as a commit would wait for the coordinators; after that the attempt ends, and nothing was final."""
-
-
-class TransactionDescriber(Protocol):
-    """What is needed of :class:`sparkapp.sink.transaction_client.TransactionClient`."""
-
-    def describe(
-        self, transactional_ids: Iterable[str], *, deadline: Deadline | None = None
-    ) -> dict[str, TransactionDescription]: ...
 
 
 class OpenTransactions:

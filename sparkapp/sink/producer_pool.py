@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import logging
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Protocol
 
 from sparkapp.model.errors import KafkaSparkJobError, TransactionFenced
 from sparkapp.model.slots import Slots
 from sparkapp.native.interface import BatchProducer
 from sparkapp.sink.pooled_producer import PooledProducer
 from sparkapp.sink.preparation import Preparation
+from sparkapp.sink.transaction_describer import TransactionDescriber
 from sparkapp.sink.transactions import TransactionDescription, TransactionState
 
 LOG = logging.getLogger(__name__)
@@ -21,12 +21,6 @@ OpenProducer = Callable[[Mapping[str, str]], BatchProducer]
 
 MAX_PRODUCERS = 32
 """Live transactional producers a process keeps; each has threads and buffers of its own."""
-
-
-class TransactionDescriber(Protocol):
-    """What is needed of :class:`sparkapp.sink.transaction_client.TransactionClient`."""
-
-    def describe(self, transactional_ids: Iterable[str]) -> dict[str, TransactionDescription]: ...
 
 
 class ProducerPool:
