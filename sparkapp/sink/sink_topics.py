@@ -6,11 +6,10 @@ import time
 from collections.abc import Mapping
 
 from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient
 
-from sparkapp.model.client_config import cluster_properties
 from sparkapp.model.deadline import Clock
 from sparkapp.model.errors import TopicNotFound
+from sparkapp.native.admin import ClusterAdmin
 from sparkapp.native.kafka_errors import error_for
 
 FRESH_SECONDS = 300.0
@@ -30,7 +29,7 @@ class SinkTopics:
     """
 
     def __init__(self, config: Mapping[str, str], *, timeout: float = 20.0, clock: Clock = time.monotonic) -> None:
-        self._admin = AdminClient(cluster_properties(config))
+        self._admin = ClusterAdmin(config)
         self._timeout = timeout
         self._clock = clock
         self._known: dict[str, int] = {}
@@ -57,7 +56,7 @@ class SinkTopics:
 
     def _ask(self) -> None:
         try:
-            metadata = self._admin.list_topics(timeout=self._timeout)
+            metadata = self._admin.metadata(timeout=self._timeout)
         except KafkaException as failure:
             raise error_for(failure.args[0], "asking the brokers for the sink's topics") from failure
         self._known = {name: len(one.partitions) for name, one in metadata.topics.items() if one.error is None}

@@ -12,11 +12,11 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 from confluent_kafka import OFFSET_INVALID, Consumer, IsolationLevel, KafkaError, KafkaException, TopicCollection
 from confluent_kafka import TopicPartition as ClientPartition
-from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec, ResourceType
+from confluent_kafka.admin import ConfigResource, OffsetSpec, ResourceType
 
-from sparkapp.model.client_config import cluster_properties
 from sparkapp.model.errors import KafkaAccessError, KafkaUnreachable, TopicNotFound
 from sparkapp.model.partition import TopicPartition
+from sparkapp.native.admin import ClusterAdmin
 from sparkapp.native.kafka_errors import COORDINATOR_MOVES, error_for
 
 LOG = logging.getLogger(__name__)
@@ -25,7 +25,7 @@ Answer = TypeVar("Answer")
 Asked = TypeVar("Asked")
 
 _PAUSE = 0.1
-_LOOK_SECONDS = 3.0
+_LOOK_SECONDS = 6.0
 _REQUEST_SECONDS = 6.0
 """For one answer of a partition's leader; one that has died does not give any, and librdkafka waits for it."""
 _NO_ANSWER = frozenset(
@@ -107,20 +107,17 @@ class KafkaClusterView:
     def __init__(self, config: Mapping[str, str], *, read_committed: bool, timeout: float = 20.0) -> None:
         self._timeout = timeout
         self._errors: deque[Any] = deque(maxlen=20)
-        self._admin = AdminClient({**cluster_properties(config), "error_cb": self._errors.append})
-        self._consumer = Consumer({**config, "error_cb": self._errors.append})
+        self._admin = ClusterAdmin(config, on_error=self._errors.append)
+        self._group_config = {**config, "error_cb": self._errors.append}
         self._brokers: tuple[int, ...] = ()
         self._isolation = IsolationLevel.READ_COMMITTED if read_committed else IsolationLevel.READ_UNCOMMITTED
 
     def close(self) -> None:
-        """Ends both clients; the one for questions has no other way to end than that nobody holds it any more."""
-        self._consumer.close()
+        """Ends the client, which has no other way to end than that nobody holds it any more."""
         del self._admin
 
     def topics(self) -> dict[str, int]:
-        metadata = self._patiently(
-            lambda: self._admin.list_topics(timeout=self._timeout), "asking the brokers for topics"
-        )
+        metadata = self._patiently(lambda: self._admin.metadata(timeout=self._timeout), "asking the brokers for topics")
         self._brokers = tuple(metadata.brokers)
         return {
             name: len(topic.partitions)
@@ -133,7 +130,7 @@ class KafkaClusterView:
 
         def ask() -> dict[str, int]:
             found = {}
-            for name, answer in self._admin.describe_topics(
+            for name, answer in self._admin.client.describe_topics(
                 TopicCollection(wanted), request_timeout=self._timeout
             ).items():
                 try:
@@ -162,10 +159,16 @@ class KafkaClusterView:
 
     def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         wanted = [ClientPartition(topic, partition) for topic, partition in partitions]
+        # A client for each question, of which there are few: one that waits meanwhile may lose its brokers for ever.
+        consumer = Consumer(self._group_config)
 
         def ask(some: Sequence[ClientPartition]) -> dict[TopicPartition, int]:
             result = {}
-            for one in self._consumer.committed(list(some), timeout=self._timeout):
+            try:
+                answers = consumer.committed(list(some), timeout=self._timeout)
+            finally:
+                consumer.poll(0)  # for what it says on its own account
+            for one in answers:
                 if one.error is not None:
                     raise KafkaException(one.error)
                 if one.offset >= 0:
@@ -173,15 +176,18 @@ class KafkaClusterView:
             return result
 
         found: dict[TopicPartition, int] = {}
-        for some in _requests(wanted):
-            found |= self._patiently(partial(ask, some), "reading the group's committed offsets")
+        try:
+            for some in _requests(wanted):
+                found |= self._patiently(partial(ask, some), "reading the group's committed offsets")
+        finally:
+            consumer.close()
         return found
 
     def broker_config(self, name: str) -> str | None:
         """One setting of a broker, of those that the last :meth:`topics` met; None where it may not be read."""
         try:
             resource = ConfigResource(ResourceType.BROKER, str(next(iter(self._brokers))))
-            future = self._admin.describe_configs([resource], request_timeout=self._timeout)[resource]
+            future = self._admin.client.describe_configs([resource], request_timeout=self._timeout)[resource]
             entry = future.result().get(name)
         except (KafkaException, StopIteration) as error:
             LOG.warning("broker setting %s could not be read: %s", name, error)
@@ -205,7 +211,7 @@ class KafkaClusterView:
         def ask() -> dict[TopicPartition, Any]:
             # All under way before the first answer is waited for.
             answers = [
-                self._admin.list_offsets(one, isolation_level=isolation, request_timeout=request_seconds)
+                self._admin.client.list_offsets(one, isolation_level=isolation, request_timeout=request_seconds)
                 for one in requests
             ]
             found = {
@@ -244,17 +250,15 @@ class KafkaClusterView:
 
     def _learn_leaders(self, topics: Iterable[str]) -> None:
         """ListOffsets alone does not make librdkafka look: it would ask the leaders that it knows, for minutes."""
-        for topic in topics:
-            with contextlib.suppress(KafkaException):
-                self._admin.list_topics(topic, timeout=_LOOK_SECONDS)
+        with contextlib.suppress(KafkaException):
+            for topic in topics:
+                self._admin.metadata(topic, timeout=_LOOK_SECONDS)
 
     def _translated(self, error: KafkaException, what: str) -> KafkaAccessError:
         """A time-out hides its cause: what the error callback heard (authentication, DNS …) is the better answer."""
         translated = error_for(error.args[0], what)
         if isinstance(translated, KafkaUnreachable):
-            # Callbacks are called in here and nowhere else.
-            self._admin.poll(0)
-            self._consumer.poll(0)
+            self._admin.poll()
             for heard in self._errors:
                 better = error_for(heard, what)
                 if type(better) not in (KafkaUnreachable, KafkaAccessError):

@@ -15,7 +15,7 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as ClientPartition
 
-from sparkapp.model.errors import KafkaAccessError, KafkaSparkJobError
+from sparkapp.model.errors import KafkaAccessError, KafkaSparkJobError, KafkaUnreachable
 from sparkapp.model.group_membership import MembershipOptions
 from sparkapp.model.partition import TopicPartition
 from sparkapp.native.kafka_errors import error_for
@@ -28,6 +28,10 @@ _TICK = 0.1
 """Seconds between polls: how late a rebalance may be noticed, or a refused commit be tried again."""
 _FLUSH_SECONDS = 10.0
 """How long commits are tried again before partitions are given back."""
+_LOOK_INTERVAL = 10.0
+_LOOK_SECONDS = 0.05
+_STRANDED_SECONDS = 30.0
+"""After so long without a broker the client is taken for one that has none left to ask (librdkafka's issue 5301)."""
 
 
 class KafkaGroupMember:
@@ -51,6 +55,7 @@ class KafkaGroupMember:
         self._cooperative = options.assignor.cooperative
         self._finish = options.finish_seconds if finish_seconds is None else finish_seconds
         self._topics: frozenset[str] = frozenset()
+        self._looked = self._met_broker = time.monotonic()
         self._consumer = open_consumer({**config, "error_cb": self._on_error})
         self._thread = threading.Thread(target=self._run, name="group-member", daemon=True)
         self._thread.start()
@@ -73,6 +78,7 @@ class KafkaGroupMember:
                 self._follow_topics()
                 self._poll()
                 self._commit()
+                self._look_for_brokers()
                 self._membership.pause(_TICK)
             self._flush()
         except KafkaSparkJobError as error:
@@ -105,6 +111,24 @@ class KafkaGroupMember:
         error = message.error() if message is not None else None
         if error is not None:
             self._on_error(error)
+
+    def _look_for_brokers(self) -> None:
+        """A client without brokers is a member of nothing, and the only one that does not know.
+
+        :raises KafkaUnreachable: for longer than a broker's absence takes; the next attempt joins with another client.
+        """
+        now = time.monotonic()
+        if not self._topics or now - self._looked < _LOOK_INTERVAL:
+            return
+        self._looked = now
+        try:
+            self._consumer.list_topics(min(self._topics), timeout=_LOOK_SECONDS)
+        except KafkaException as failure:
+            if failure.args[0].code() == KafkaError._TRANSPORT and now - self._met_broker >= _STRANDED_SECONDS:
+                msg = f"the consumer group's member has found no broker for {now - self._met_broker:.0f} s"
+                raise KafkaUnreachable(msg) from failure
+        else:
+            self._met_broker = now
 
     def _on_error(self, reported: KafkaError) -> None:
         if self._membership.closing:

@@ -35,7 +35,11 @@ class Admin:
         self.offsets = list(offsets)
         self.refreshed: list[str] = []
 
-    def list_topics(self, topic: str, *, timeout: float) -> None:
+    @property
+    def client(self) -> Admin:
+        return self
+
+    def metadata(self, topic: str, *, timeout: float) -> None:
         self.refreshed.append(topic)
 
     def list_offsets(self, wanted: dict[Any, Any], **_: Any) -> dict[Any, Future[Any]]:
@@ -49,7 +53,7 @@ class Admin:
             answers[one].set_result(SimpleNamespace(offset=offset, timestamp=-1))
         return answers
 
-    def poll(self, _: float) -> None:
+    def poll(self) -> None:
         """Nothing to tell."""
 
 

@@ -11,11 +11,12 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka import TopicPartition as ClientPartition
 
 from sparkapp.model.deadline import Deadline
-from sparkapp.model.errors import AuthorizationFailed, GroupMemberFenced, KafkaAccessError
+from sparkapp.model.errors import AuthorizationFailed, GroupMemberFenced, KafkaAccessError, KafkaUnreachable
 from sparkapp.model.group_membership import Assignor, MembershipMode, MembershipOptions
 from sparkapp.model.partition import TopicPartition
 from sparkapp.model.positions import ResetStrategy
 from sparkapp.model.split import KafkaPartitionSplit
+from sparkapp.source import group_member
 from sparkapp.source.group_member import KafkaGroupMember
 from sparkapp.source.group_membership import GroupMembership
 from sparkapp.source.offsets_initializer import CommittedOffsetsInitializer
@@ -37,6 +38,11 @@ class FakeConsumer:
         self.calls: list[str] = []
         self.member = "member-1"
         self.closed = False
+        self.brokers = True
+
+    def list_topics(self, topic: str, *, timeout: float) -> None:
+        if not self.brokers:
+            raise KafkaException(KafkaError(KafkaError._TRANSPORT))
 
     def subscribe(self, topics: list[str], **callbacks: Callable[..., None]) -> None:
         self.calls.append(f"subscribe {','.join(topics)}")
@@ -211,4 +217,23 @@ def test_a_surprise_in_the_members_thread_ends_the_attempt(setting: Callable[...
     one.client.queue.append([].pop)
     one.await_(lambda: one.client.closed, "the member goes on")
     with pytest.raises(KafkaAccessError, match="IndexError"):
+        one.membership.take()
+
+
+def test_a_member_that_knows_no_broker_any_more_ends_the_attempt(
+    setting: Callable[..., Setting], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """librdkafka would say nothing (its issue 5301), and the job would stand still as a member of nothing."""
+    monkeypatch.setattr(group_member, "_LOOK_INTERVAL", 0.0)
+    monkeypatch.setattr(group_member, "_STRANDED_SECONDS", 0.5)
+    one = setting()
+    one.join()
+    one.client.brokers = False
+    time.sleep(0.2)
+    one.client.brokers = True
+    time.sleep(0.5)
+    assert not one.client.closed, "brokers may be away for a moment"
+    one.client.brokers = False
+    one.await_(lambda: one.client.closed, "the member goes on")
+    with pytest.raises(KafkaUnreachable, match="no broker"):
         one.membership.take()
