@@ -51,7 +51,7 @@ class KafkaTransactionControl:
             job_uid=self._job.uid,
             before_witness=partial(self._abort_early, document),
         )
-        return committer.commit(document.committables)
+        return committer.commit(document.committables, whole=not document.aligned)
 
     def _abort_early(self, document: CheckpointDocument) -> None:
         self._aborted_early = self.abort_lingering(document)

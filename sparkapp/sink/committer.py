@@ -105,21 +105,27 @@ class KafkaCommitter:
         self,
         committables: Sequence[KafkaCommittable],
         *,
+        whole: bool = False,
         after_each: Callable[[KafkaCommittable], None] | None = None,
     ) -> tuple[Settled, ...]:
         """Ends every transaction with a commit; one :class:`Settled` for each, in the order given.
 
         Checkpoints are committed in their order (C08), the transactions of one side by side.
 
+        :param whole: recovery's: no part can be written again without the others. Where one is lost already and none
+            is committed, those that are still open are aborted instead, and all of them are lost.
         :param after_each: called after each single commit, which are then sent one after the other.
         :raises CommitOutcomeUnknown: no answer that decides within the time-out, or one that proves nothing. Other
             transactions of the call may have been committed; calling again with the same ones is safe.
         :raises AuthorizationFailed: and the other errors of access, where every attempt met them.
         """
         deadline = Deadline.after(self._timeout, clock=self._clock)
-        answers = self._in_use_again(committables, deadline)
+        described = self._described(committables, deadline)
+        answers = _in_use_again(described)
+        if whole:
+            self._abort_what_cannot_be_whole(committables, described, deadline)
         for group in _groups([one for one in committables if one not in answers], alone=after_each is not None):
-            answers |= self._commit_group(group, deadline)
+            answers |= self._end_group(group, deadline)
             if after_each is not None:
                 after_each(group[0])
         asking = [one for one in committables if VERDICTS[answers[one]] is Verdict.ASK_WITNESS]
@@ -129,19 +135,24 @@ class KafkaCommitter:
             for one in committables
         )
 
-    def _in_use_again(
-        self, committables: Sequence[KafkaCommittable], deadline: Deadline
-    ) -> dict[KafkaCommittable, EndTxnAnswer]:
-        """Those whose triple would end another transaction; like any other that no document names, that is aborted."""
-        found = self._described(committables, deadline)
-        return {
-            one: EndTxnAnswer.LATER_TRANSACTION
-            for one, now in found.items()
-            if would_end_another(
-                one, state=now.state, producer_id=now.producer_id, producer_epoch=now.producer_epoch,
-                start_time_ms=now.start_time_ms,
-            )
-        }  # fmt: skip
+    def _abort_what_cannot_be_whole(
+        self,
+        committables: Sequence[KafkaCommittable],
+        described: Mapping[KafkaCommittable, TransactionDescription],
+        deadline: Deadline,
+    ) -> None:
+        """Ends the rest of a checkpoint as its lost part ended; whoever dies here leaves the same to be found."""
+        traces = {one: _traced(one, now) for one, now in described.items()}
+        fates = [traces.get(one, Witnessed.UNKNOWN) for one in committables]
+        if set(fates) != {Witnessed.LOST, Witnessed.PENDING}:
+            return
+        ongoing = [one for one in committables if traces[one] is Witnessed.PENDING]
+        LOG.warning(
+            "aborting %s: other transactions of the checkpoint are lost, and it was to be final as a whole",
+            ", ".join(one.transactional_id for one in ongoing),
+        )
+        # Asked to commit next, they refuse, and their coordinators tell why.
+        self._end_group(ongoing, deadline, commit=False)
 
     def _described(
         self, committables: Sequence[KafkaCommittable], deadline: Deadline
@@ -151,8 +162,8 @@ class KafkaCommitter:
         found = self._describer.describe([one.transactional_id for one in committables], deadline=deadline)
         return {one: found[one.transactional_id] for one in committables if one.transactional_id in found}
 
-    def _commit_group(
-        self, group: Sequence[KafkaCommittable], deadline: Deadline
+    def _end_group(
+        self, group: Sequence[KafkaCommittable], deadline: Deadline, *, commit: bool = True
     ) -> dict[KafkaCommittable, EndTxnAnswer]:
         answers: dict[KafkaCommittable, EndTxnAnswer] = {}
         problems: dict[KafkaCommittable, KafkaSparkJobError | None] = {}
@@ -160,7 +171,8 @@ class KafkaCommitter:
         pause = _FIRST_PAUSE
         while True:
             again = []
-            for one, answer in zip(waiting, self._client.end_all(_ends(waiting), deadline=deadline), strict=True):
+            found = self._client.end_all(_ends(waiting, commit=commit), deadline=deadline)
+            for one, answer in zip(waiting, found, strict=True):
                 if isinstance(answer, KafkaSparkJobError):
                     problems[one] = answer
                     continue
@@ -210,13 +222,7 @@ class KafkaCommitter:
 
     def _traces(self, asking: Sequence[KafkaCommittable], deadline: Deadline) -> dict[KafkaCommittable, Witnessed]:
         """What the coordinators tell of transactions that they have not committed for us."""
-        return {
-            one: traced(
-                one, state=now.state, producer_id=now.producer_id, producer_epoch=now.producer_epoch,
-                start_time_ms=now.start_time_ms,
-            )
-            for one, now in self._described(asking, deadline).items()
-        }  # fmt: skip
+        return {one: _traced(one, now) for one, now in self._described(asking, deadline).items()}
 
     @staticmethod
     def _committed(source: Witness, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, GroupOffset]:
@@ -234,6 +240,27 @@ _OUTCOMES: Mapping[Witnessed, Outcome] = {
 }
 
 
+def _in_use_again(
+    described: Mapping[KafkaCommittable, TransactionDescription],
+) -> dict[KafkaCommittable, EndTxnAnswer]:
+    """Those whose triple would end another transaction; like any other that no document names, that is aborted."""
+    return {
+        one: EndTxnAnswer.LATER_TRANSACTION
+        for one, now in described.items()
+        if would_end_another(
+            one, state=now.state, producer_id=now.producer_id, producer_epoch=now.producer_epoch,
+            start_time_ms=now.start_time_ms,
+        )
+    }  # fmt: skip
+
+
+def _traced(committable: KafkaCommittable, now: TransactionDescription) -> Witnessed:
+    return traced(
+        committable, state=now.state, producer_id=now.producer_id, producer_epoch=now.producer_epoch,
+        start_time_ms=now.start_time_ms,
+    )  # fmt: skip
+
+
 def _groups(committables: Sequence[KafkaCommittable], *, alone: bool) -> Iterator[list[KafkaCommittable]]:
     ordered = sorted(committables, key=lambda one: one.checkpoint_id)
     if alone:
@@ -241,7 +268,7 @@ def _groups(committables: Sequence[KafkaCommittable], *, alone: bool) -> Iterato
     return (list(group) for _, group in groupby(ordered, key=lambda one: one.checkpoint_id))
 
 
-def _ends(committables: Sequence[KafkaCommittable]) -> list[EndTxn]:
+def _ends(committables: Sequence[KafkaCommittable], *, commit: bool = True) -> list[EndTxn]:
     for one in committables:
         if one.transaction_version > _NEWEST_TRANSACTION_VERSION:
             msg = f"{one.transactional_id} was written with transaction version {one.transaction_version}"
@@ -251,7 +278,7 @@ def _ends(committables: Sequence[KafkaCommittable]) -> list[EndTxn]:
             transactional_id=one.transactional_id,
             producer_id=one.producer_id,
             producer_epoch=one.producer_epoch,
-            commit=True,
+            commit=commit,
         )
         for one in committables
     ]

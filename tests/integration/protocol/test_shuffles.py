@@ -17,7 +17,9 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from localcluster.kafka import Broker
 from sparkapp.model.deadline import Deadline
 from sparkapp.model.errors import StateUncertain
+from sparkapp.model.settlement import EndTxnAnswer
 from sparkapp.sink.transaction_client import TransactionClient
+from sparkapp.sink.transactions import EndTxn
 from tests.integration.protocol.conftest import Stories
 from tests.support import visibility
 from tests.support.protocol_moments import OF_A_CHECKPOINT, End, Moment
@@ -80,6 +82,29 @@ def test_P11_a_checkpoint_that_timed_out_when_a_part_was_committed_stops_the_job
     job.expire()
     numbers = _stopped(job, "checkpoint 2 is part committed", f"lost: {lost} (PRODUCER_FENCED)")
     assert former < set(numbers) < {number for number in range(60) if number % 5}
+
+
+def test_P11_a_checkpoint_of_which_a_part_timed_out_and_none_is_committed_goes_back(story: Stories) -> None:
+    """The others are still open: they are aborted, for committed they would be a part that nothing can complete."""
+    job = story(aligned=False)
+    job.produce(60)
+    job.start(2)
+    job.checkpoint()
+    job.checkpoint((Moment.AFTER_WRITE, End.KILL))
+    splits = job.document.splits
+    first, second = job.document.committables
+    # As the time-out of one of them, which may be some seconds older, would end it.
+    triple = EndTxn(
+        transactional_id=first.transactional_id, producer_id=first.producer_id,
+        producer_epoch=first.producer_epoch, commit=False,
+    )  # fmt: skip
+    assert job.client.end_all([triple]) == [EndTxnAnswer.NONE]
+    assert set(job.open_transactions()) >= {second.transactional_id}
+    job.start(3)
+    assert job.recovery is not None
+    assert job.recovery.lost == tuple(split for split in splits if split.size)
+    job.produce(30)
+    job.finish(3)
 
 
 @pytest.mark.parametrize("moment", [Moment.AFTER_WRITE, Moment.BETWEEN_COMMITS, Moment.AFTER_COMMITS])
