@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from unittest.mock import Mock
 
 import pytest
 
@@ -12,6 +13,8 @@ from sparkapp.model.errors import ConfigurationError
 from sparkapp.model.job import Job
 from sparkapp.model.job_resource import spec_from_resource
 from sparkapp.model.job_rules import check_spec
+from sparkapp.model.partition import TopicPartition
+from sparkapp.native import admin
 from sparkapp.source import cluster
 from sparkapp.spark import worker_clients
 
@@ -24,9 +27,12 @@ JOB = Job(
 
 def test_S13_every_client_of_the_driver_begins_its_id_with_the_jobs_name(monkeypatch: pytest.MonkeyPatch) -> None:
     opened: list[Mapping[str, str]] = []
-    monkeypatch.setattr(cluster, "AdminClient", opened.append)
-    monkeypatch.setattr(cluster, "Consumer", opened.append)
-    cluster.KafkaClusterView(consumer_config(JOB, password=""), read_committed=True)
+    group = Mock()
+    group.committed.return_value = []
+    monkeypatch.setattr(admin, "AdminClient", opened.append)
+    monkeypatch.setattr(cluster, "Consumer", lambda config: opened.append(config) or group)
+    view = cluster.KafkaClusterView(consumer_config(JOB, password=""), read_committed=True)
+    view.committed([TopicPartition("in", 0)])
     assert len(opened) == 2
     assert all(config["client.id"].startswith("shop.orders") for config in opened)
 
