@@ -9,7 +9,7 @@ Each step may be repeated by the next attempt if this one dies in between.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -28,6 +28,24 @@ LOG = logging.getLogger(__name__)
 
 _SHOWN = 5
 """Lost ranges in a message."""
+
+
+class EngineTexts(Protocol):
+    """What only the engine can do with its part of a document; :mod:`sparkapp.spark.query_log` in jobs."""
+
+    def rewound(self, engine: str) -> str:
+        """Forgets what belonged to records after an earlier checkpoint.
+
+        :raises CheckpointCorrupt: not a text of this engine.
+        """
+        ...
+
+    def undone(self, document: CheckpointDocument) -> CheckpointDocument:
+        """As if the document's checkpoint, which is lost as a whole, had not been computed yet.
+
+        :raises StateUncertain: the document does not say how.
+        """
+        ...
 
 
 class TransactionControl(Protocol):
@@ -74,13 +92,12 @@ def recover(
     control: TransactionControl,
     now: str,
     retained: RetainedStore,
-    engine: Callable[[str], str] = lambda text: text,
+    engine: EngineTexts,
 ) -> Recovery:
     """Runs the order above; called by the driver once, before the engine starts.
 
     :param now: RFC 3339 time for the document.
     :param retained: earlier checkpoints, to restore one of them, and to notice what became of the document.
-    :param engine: see :func:`go_back`; it refuses a text that is not the engine's.
     :raises CheckpointCorrupt: and its neighbours: the document cannot be trusted; nothing was changed.
     :raises CheckpointMissing: there is no document, although checkpoints of this job are kept.
     :raises CheckpointConflict: a newer attempt owns the state.
@@ -104,7 +121,7 @@ def recover(
         if former.attempt >= job.attempt:
             msg = f"attempt {former.attempt} has claimed the checkpoint, this is attempt {job.attempt}"
             raise CheckpointConflict(msg)
-        engine(former.engine)
+        engine.rewound(former.engine)  # refuses a text that is not the engine's
         edited = signs_of_edit(former, retained)
         # Parallelism stays the writer's: the committables' ranges are derived with it.
         claim = replace(
@@ -117,13 +134,14 @@ def recover(
         splits, lost = splits_after(claim, settled)
         if job.spec.sink.lost_transaction_policy is LostTransactionPolicy.FAIL:
             _refuse_replay(claim, settled, lost)
+        kept = engine.undone(claim) if lost_as_a_whole(claim, settled) else claim
     except (StateUncertain, TransactionLost):
         # A job that stops here must not hold readers up until its transactions' time-out.
         control.abort_lingering(claim)
         raise
     committed = sum(1 for one in settled if one.outcome is Outcome.COMMITTED)
     document = replace(
-        claim, splits=splits, committables=(), created_at=now,
+        kept, splits=splits, committables=(), created_at=now,
         counters=claim.counters.plus(
             records_out=-sum(one.committable.records for one in settled if one.outcome is Outcome.LOST),
             dead_lettered=-sum(one.committable.dead_letters for one in settled if one.outcome is Outcome.LOST),
@@ -142,7 +160,7 @@ def recover(
     served = not restore_due(document, job.spec.restore)
     if not served and job.spec.restore.checkpoint:
         # One write holds the offsets and the nonce: a crash neither loses the restore nor repeats it.
-        document, restored = go_back(document, job.spec.restore, store=retained, engine=engine)
+        document, restored = go_back(document, job.spec.restore, store=retained, engine=engine.rewound)
     elif not served:
         document = replace(document, redeploy_nonce=job.spec.restore.nonce)
     if aborted or not served:
@@ -180,9 +198,6 @@ def splits_after(
         ids = ", ".join(f"{one.committable.transactional_id} ({one.answer.name})" for one in gone)
         msg = f"checkpoint {document.checkpoint_id} is part committed; lost: {ids}"
         raise StateUncertain(msg)
-    if not document.aligned and document.engine_has_state:
-        msg = f"checkpoint {document.checkpoint_id} was lost and its operators' state has moved on"
-        raise StateUncertain(msg)
     lost = {
         split.partition: split
         for split in (document.splits if not document.aligned else (s for one in gone for s in one.committable.ranges))
@@ -193,6 +208,11 @@ def splits_after(
         for split in document.splits
     )
     return splits, tuple(lost[partition] for partition in sorted(lost))
+
+
+def lost_as_a_whole(document: CheckpointDocument, settled: Sequence[Settled]) -> bool:
+    """Whether the checkpoint is to be computed again, and not only what some of its subtasks read. Pure."""
+    return not document.aligned and any(one.outcome is Outcome.LOST for one in settled)
 
 
 def _refuse_replay(

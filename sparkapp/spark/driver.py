@@ -39,13 +39,13 @@ from sparkapp.source.group_membership import GroupMembership
 from sparkapp.source.offset_committer import OffsetCommitter
 from sparkapp.source.offsets_initializer import starting_initializer
 from sparkapp.source.reader_schema import with_reader_schemas
-from sparkapp.spark import operator_state
+from sparkapp.spark import operator_state, query_log
 from sparkapp.spark.announcements import Announcements
 from sparkapp.spark.engine import MicroBatchEngine
 from sparkapp.spark.faults import VARIABLE, Faults
 from sparkapp.spark.preflight import check_kafka
 from sparkapp.spark.progress import Progress
-from sparkapp.spark.query_log import restored_engine, rewound
+from sparkapp.spark.query_log import restored_engine
 from sparkapp.spark.reporter import Reporter, now
 from sparkapp.spark.transform import import_function
 from sparkapp.spark.turn import Turn, await_turn
@@ -151,7 +151,7 @@ class Driver:
         stack.callback(client.close)
         control = KafkaTransactionControl(job, client, config)
         recovery = recover(
-            job, store=self._around.store, control=control, now=now(), retained=self._around.retained, engine=rewound
+            job, store=self._around.store, control=control, now=now(), retained=self._around.retained, engine=query_log
         )
         self._checkpoint_id = recovery.document.checkpoint_id
         LOG.info(

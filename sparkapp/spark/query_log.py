@@ -16,7 +16,7 @@ from pathlib import Path
 
 from sparkapp.checkpoint.volume import writing_to
 from sparkapp.model.checkpoint import CheckpointDocument
-from sparkapp.model.errors import CheckpointCorrupt
+from sparkapp.model.errors import CheckpointCorrupt, StateUncertain
 
 _NAMESPACE = uuid.UUID("6f6a5c3e-2f0b-4a59-9a57-0c7c0f6c2f11")
 _STATE_PARTITIONS = "spark.sql.shuffle.partitions"
@@ -34,12 +34,15 @@ class EngineState:
     :param base: the checkpoint before batch 0: batch B is checkpoint ``base + B + 1``.
     :param watermark: in ms since 1970, that the batch after the last one begins with; None where the document does not
         say, and then it is the last one's own.
+    :param former: in ms since 1970, the watermark of the batch before the last one; None where the document does not
+        say.
     """
 
     plan: int = 0
     metadata: str = _DEFAULT_METADATA
     base: int = 0
     watermark: int | None = None
+    former: int | None = None
 
     @property
     def batch_watermark(self) -> int:
@@ -61,6 +64,8 @@ def encode_engine(state: EngineState) -> str:
     body: dict[str, object] = {"plan": state.plan, "metadata": state.metadata, "base": state.base}
     if state.watermark is not None:
         body["watermark"] = state.watermark
+    if state.former is not None:
+        body["formerWatermark"] = state.former
     return json.dumps(body, separators=(",", ":"))
 
 
@@ -70,12 +75,13 @@ def decode_engine(text: str) -> EngineState:
         return EngineState()
     try:
         body = json.loads(text)
-        plan, metadata, base, watermark = body["plan"], body["metadata"], body.get("base", 0), body.get("watermark")
-        known = type(plan) is int and type(base) is int and (watermark is None or type(watermark) is int)
+        plan, metadata, base = body["plan"], body["metadata"], body.get("base", 0)
+        watermarks = [body.get("watermark"), body.get("formerWatermark")]
+        known = type(plan) is int and type(base) is int and all(type(one) in {int, type(None)} for one in watermarks)
         if not known or base < 0 or not isinstance(json.loads(metadata), dict) or "\n" in metadata:
             raise ValueError(text)
-        state = EngineState(plan, metadata, base, watermark)
-        if min(state.batch_watermark, state.next_watermark, state.state_partitions) < 0:
+        state = EngineState(plan, metadata, base, *watermarks)
+        if min(state.batch_watermark, state.next_watermark, state.former or 0, state.state_partitions) < 0:
             raise ValueError(text)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         msg = f"the checkpoint document's engine text is not readable: {error!r}"
@@ -104,9 +110,33 @@ def watermark_millis(engine: str) -> int | None:
 
 def rewound(engine: str) -> str:
     """The engine's text for a query that goes back in its source: without the watermark, which was of later records."""
-    state = decode_engine(engine)
-    metadata = {**json.loads(state.metadata), "batchWatermarkMs": 0}
-    return encode_engine(replace(state, metadata=json.dumps(metadata, separators=(",", ":")), watermark=None))
+    return encode_engine(replace(_with_watermark(decode_engine(engine), 0), watermark=None, former=None))
+
+
+def undone(document: CheckpointDocument) -> CheckpointDocument:
+    """The document of a checkpoint of which nothing is or will be visible, for a query that runs its batch again.
+
+    Its number stays, for no number stands for two sets of offsets: batches count from one checkpoint later instead, and
+    the batch begins with the version of operators' state and with the watermarks that it began with.
+
+    :raises StateUncertain: a former release wrote it, without what the batch began with.
+    """
+    if not document.engine_has_state:
+        return document
+    state = decode_engine(document.engine)
+    if state.former is None:
+        msg = f"checkpoint {document.checkpoint_id} was lost and its operators' state has moved on"
+        raise StateUncertain(msg)
+    before = replace(
+        _with_watermark(state, state.former), base=state.base + 1, watermark=state.batch_watermark, former=None
+    )
+    return replace(document, engine=encode_engine(before), engine_has_state=document.checkpoint_id > before.base)
+
+
+def _with_watermark(state: EngineState, millis: int) -> EngineState:
+    """As if the last batch had run with this watermark."""
+    metadata = {**json.loads(state.metadata), "batchWatermarkMs": millis}
+    return replace(state, metadata=json.dumps(metadata, separators=(",", ":")))
 
 
 def rebuild(folder: Path, *, job_uid: str, checkpoint_id: int, engine: EngineState, sources: int) -> None:
@@ -134,6 +164,11 @@ def _rebuild(folder: Path, job_uid: str, checkpoint_id: int, engine: EngineState
         _put(folder / "offsets", str(last - 1), _offsets(max(engine.plan - 1, 0), engine.metadata, sources))
     _put(folder / "offsets", str(last), _offsets(engine.plan, engine.metadata, sources))
     _put(folder / "commits", str(last), "v1\n" + json.dumps({"nextBatchWatermarkMs": engine.next_watermark}))
+
+
+def watermark_before(folder: Path, batch_id: int) -> int:
+    """The watermark of the batch before this one, in ms since 1970; 0 where there is none."""
+    return EngineState(metadata=read_metadata(folder, batch_id - 1)).batch_watermark if batch_id > 0 else 0
 
 
 def read_metadata(folder: Path, batch_id: int) -> str:

@@ -41,6 +41,7 @@ from sparkapp.sink.writer import KafkaWriter, producer_config
 from sparkapp.source.cluster import KafkaClusterView
 from sparkapp.source.enumerator import enumerator_of
 from sparkapp.source.offset_committer import OffsetCommitter
+from sparkapp.spark import query_log
 from tests.support.commit_counter import CommitCounter
 from tests.support.protocol_moments import (
     End,
@@ -269,7 +270,7 @@ class Life:
         job = self.job
         control = _WatchedControl(KafkaTransactionControl(job, self._client, self._config), self._passed)
         self.recovery = recovery = recover(
-            job, store=self._store, control=control, now=self.now(), retained=self.retained
+            job, store=self._store, control=control, now=self.now(), retained=self.retained, engine=query_log
         )
         self._retainer = CheckpointRetainer(
             self.retained, job_uid=job.uid, retention=Retention(), latest=recovery.document.checkpoint_id,

@@ -22,7 +22,8 @@ from sparkapp.model.retained import retained, retained_key
 from sparkapp.model.retained_codec import encode_retained
 from sparkapp.model.split import KafkaPartitionSplit, splits_by_subtask
 from sparkapp.model.transactional_id import TransactionalIdHint
-from sparkapp.spark.query_log import EngineState, encode_engine, rewound
+from sparkapp.spark import query_log
+from sparkapp.spark.query_log import EngineState, encode_engine
 from tests.support.api_client import ApiClient
 
 NAME = "orders"
@@ -111,7 +112,7 @@ class StateSite:
         """As far as a driver's next attempt gets."""
         return recover(
             job(self.uid, attempt=attempt, namespace=self.namespace), store=self.store(), control=control, now=NOW,
-            retained=self.retained, engine=rewound,
+            retained=self.retained, engine=query_log,
         )  # fmt: skip
 
     def operators_view(self) -> StateView:

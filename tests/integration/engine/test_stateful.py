@@ -14,9 +14,12 @@ from confluent_kafka import Producer
 
 from sparkapp.model.job import Format, Transform
 from sparkapp.model.record_errors import RecordErrorPolicy
+from sparkapp.model.settlement import EndTxnAnswer
 from sparkapp.sink.transaction_client import TransactionClient
+from sparkapp.sink.transactions import EndTxn
 from tests.integration.engine.conftest import LocalJobs
 from tests.support import visibility
+from tests.support.local_job import LocalJob
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
@@ -108,12 +111,14 @@ def send(bootstrap: str, topics: dict[str, str], events: list[Event]) -> None:
     assert producer.flush(30) == 0
 
 
-def test_aggregation_deduplication_and_join_go_on_through_kills_and_rescales(
-    local_job: LocalJobs, make_topic: Callable[..., str], broker: str, client: TransactionClient, tmp_path: Path
-) -> None:
-    """Parallelism 2, 3, 1, a kill -9 with the state's new version written and the checkpoint not, and one the other
-    way round: with a checkpoint whose transactions are not committed. All three operators are in one query, which reads
-    the source four times, twice of these for the join of one topic with the other."""
+@pytest.fixture
+def stateful_job(
+    local_job: LocalJobs, make_topic: Callable[..., str], broker: str, tmp_path: Path
+) -> tuple[LocalJob, Counter[str]]:
+    """A job with all three operators in one query, its input, and what readers are to find in the end.
+
+    The query reads the source four times, twice of these for the join of one topic with the other.
+    """
     topics = {"orders": make_topic(4, "orders"), "payments": make_topic(2, "payments")}
     (tmp_path / "code").mkdir()
     (tmp_path / "code" / "stateful.py").write_text(_MODULE)
@@ -125,7 +130,31 @@ def test_aggregation_deduplication_and_join_go_on_through_kills_and_rescales(
     events, closing = list(input_events()), closing_events()
     send(broker, topics, [*events, *closing])
     assert len(events) + len(closing) + UNREADABLE == TOTAL
+    return job, expected(events, closing)
 
+
+def read_in_two(job: LocalJob, records: int) -> None:
+    """From the next batch on: half of what is left, and then all, the closing events among it."""
+    job.spec = replace(job.spec, source=replace(job.spec.source, max_offsets_per_checkpoint=records // 2))
+
+
+def judge(job: LocalJob, client: TransactionClient, broker: str, wanted: Counter[str]) -> None:
+    """Of a job that has drained."""
+    document = job.document()
+    assert document is not None
+    assert visibility.open_transactions(client, job.spec.sink.transactional_id_prefix) == []
+    found = Counter((value or b"").decode() for value in visibility.records(broker, job.spec.sink.topic))
+    assert found - wanted == Counter(), "repeated, or never to be written"
+    assert wanted - found == Counter(), "lost"
+    assert (document.counters.records_in, document.counters.records_out) == (TOTAL, wanted.total())
+
+
+def test_aggregation_deduplication_and_join_go_on_through_kills_and_rescales(
+    stateful_job: tuple[LocalJob, Counter[str]], broker: str, client: TransactionClient, tmp_path: Path
+) -> None:
+    """Parallelism 2, 3, 1, a kill -9 with the state's new version written and the checkpoint not, and one the other
+    way round: with a checkpoint whose transactions are not committed."""
+    job, wanted = stateful_job
     job.start(fault="before-flush@attempt=1,checkpoint=2")
     assert job.await_end() == -signal.SIGKILL, job.log()
     document = job.document()
@@ -134,9 +163,8 @@ def test_aggregation_deduplication_and_join_go_on_through_kills_and_rescales(
     stale = list((tmp_path / "query" / "state").rglob("2.delta"))
     assert stale, "the state has the version of a checkpoint that was never completed"
 
-    # The same batch again, with more records in it; the next one has all that is left, the closing events among it.
-    left = TOTAL - 300
-    job.spec = replace(job.spec, source=replace(job.spec.source, max_offsets_per_checkpoint=left // 2))
+    # The same batch again, with more records in it; the next one has all that is left.
+    read_in_two(job, TOTAL - 300)
     job.start(parallelism=3, fault="after-write@attempt=2,checkpoint=3")
     assert job.await_end() == -signal.SIGKILL, job.log()
     document = job.document()
@@ -148,11 +176,38 @@ def test_aggregation_deduplication_and_join_go_on_through_kills_and_rescales(
     job.start(parallelism=1)
     document = job.await_checkpoint(4)
     assert not any(split.size for split in document.splits)
-    assert job.drain() == 0, job.log()
-    assert visibility.open_transactions(client, job.spec.sink.transactional_id_prefix) == []
-    found = Counter((value or b"").decode() for value in visibility.records(broker, job.spec.sink.topic))
-    wanted = expected(events, closing)
-    assert found - wanted == Counter(), "repeated, or never to be written"
-    assert wanted - found == Counter(), "lost"
     assert document.counters.records_skipped == UNREADABLE
-    assert document.counters.records_out == wanted.total()
+    assert job.drain() == 0, job.log()
+    judge(job, client, broker, wanted)
+
+
+def test_checkpoints_that_are_lost_as_a_whole_are_computed_again_from_the_state_before(
+    stateful_job: tuple[LocalJob, Counter[str]], broker: str, client: TransactionClient
+) -> None:
+    """As after an outage longer than the transactions' time-out: of the first checkpoint, whose operators had no state
+    before; of one with records; and of the last one without any, which writes the windows that the watermark has ended.
+    """
+    job, wanted = stateful_job
+    for attempt, (checkpoint, records) in enumerate([(1, 300), (3, TOTAL), (5, TOTAL)], start=1):
+        job.start(fault=f"after-write@attempt={attempt},checkpoint={checkpoint}")
+        assert job.await_end() == -signal.SIGKILL, job.log()
+        document = job.document()
+        assert document is not None
+        assert (document.checkpoint_id, document.counters.records_in) == (checkpoint, records)
+        lost = [
+            EndTxn(
+                transactional_id=one.transactional_id,
+                producer_id=one.producer_id,
+                producer_epoch=one.producer_epoch,
+                commit=False,
+            )
+            for one in document.committables
+        ]
+        assert lost
+        assert set(client.end_all(lost)) == {EndTxnAnswer.NONE}
+        read_in_two(job, TOTAL)
+
+    job.start()
+    job.await_checkpoint(6)
+    assert job.drain() == 0, job.log()
+    judge(job, client, broker, wanted)

@@ -18,6 +18,7 @@ from sparkapp.model.partition import TopicPartition
 from sparkapp.model.settlement import EndTxnAnswer
 from sparkapp.model.split import KafkaPartitionSplit, splits_by_subtask
 from sparkapp.sink.committer import Outcome, Settled
+from sparkapp.spark import query_log
 
 SPLITS = tuple(KafkaPartitionSplit(TopicPartition("in", number), 10, 20) for number in range(8))
 DOCUMENT = CheckpointDocument(
@@ -56,7 +57,7 @@ def start(store: MemoryStore, control: Control, policy: LostTransactionPolicy, a
         sink=sink,
     )  # fmt: skip
     job = Job(namespace="n", name="job", uid="uid", generation=1, attempt=attempt, spec=spec)
-    return recover(job, store=store, control=control, now="now", retained=MemoryRetainedStore())
+    return recover(job, store=store, control=control, now="now", retained=MemoryRetainedStore(), engine=query_log)
 
 
 def test_C07_fail_stops_before_anything_is_written_and_says_what_was_lost() -> None:

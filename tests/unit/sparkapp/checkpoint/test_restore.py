@@ -20,6 +20,7 @@ from sparkapp.model.retained_codec import encode_retained
 from sparkapp.model.retention import Restore
 from sparkapp.model.split import KafkaPartitionSplit
 from sparkapp.model.transactional_id import TransactionalIdHint
+from sparkapp.spark import query_log
 from sparkapp.spark.query_log import EngineState, decode_engine, encode_engine, rewound
 
 ONE, TWO, NEW = (TopicPartition("in", number) for number in range(3))
@@ -32,8 +33,8 @@ def at(**offsets):
 
 CURRENT = CheckpointDocument(
     job_uid="uid", attempt=3, checkpoint_id=40, created_at="2026-11-21T09:00:00Z", parallelism=2, prefix="p",
-    hint=TransactionalIdHint(2, 20), splits=at(one=100, two=50, new=7), engine="now", drained=True, finished=True,
-    stops={ONE: 900}, stopping="LATEST", redeploy_nonce=4,
+    hint=TransactionalIdHint(2, 20), splits=at(one=100, two=50, new=7), engine=encode_engine(EngineState(3)),
+    drained=True, finished=True, stops={ONE: 900}, stopping="LATEST", redeploy_nonce=4,
 )  # fmt: skip
 EARLIER = replace(
     CURRENT, checkpoint_id=12, created_at="2026-11-21T08:00:00Z", splits=at(one=60, two=50), stops={ONE: 500}
@@ -58,7 +59,7 @@ def attempt(store, number, restore, texts=None):
     )  # fmt: skip
     job = Job(namespace="n", name="job", uid="uid", generation=1, attempt=number, spec=spec)
     kept = MemoryRetainedStore(RETAINED if texts is None else texts)
-    return recover(job, store=store, control=Control(), now="2026-11-21T10:00:00Z", retained=kept)
+    return recover(job, store=store, control=Control(), now="2026-11-21T10:00:00Z", retained=kept, engine=query_log)
 
 
 def stored(store):

@@ -51,12 +51,6 @@ def test_a_cut_partition_goes_back_whole_or_not_at_all() -> None:
     assert "compare the sink topic with its source" in caught.value.remedy
 
 
-def test_a_lost_checkpoint_whose_operators_have_moved_on_stops_the_job() -> None:
-    one = committable(0)
-    with pytest.raises(StateUncertain, match="operators' state has moved on"):
-        splits_after(document(one, aligned=False, engine_has_state=True), [settled(one, Outcome.LOST)])
-
-
 @pytest.mark.parametrize(
     "answer",
     [EndTxnAnswer.INVALID_PRODUCER_ID_MAPPING, EndTxnAnswer.PRODUCER_FENCED, EndTxnAnswer.INVALID_TXN_STATE],

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from sparkapp.model.checkpoint import CheckpointDocument
-from sparkapp.model.errors import CheckpointCorrupt
+from sparkapp.model.errors import CheckpointCorrupt, StateUncertain
 from sparkapp.spark.query_log import (
     EngineState,
     decode_engine,
@@ -17,12 +17,14 @@ from sparkapp.spark.query_log import (
     read_metadata,
     rebuild,
     restored_engine,
+    undone,
+    watermark_before,
     watermark_millis,
 )
 
 
 def test_engine_text_round_trip() -> None:
-    for state in (EngineState(7, '{"batchWatermarkMs":5}'), EngineState(7, "{}", base=3, watermark=9)):
+    for state in (EngineState(7, '{"batchWatermarkMs":5}'), EngineState(7, "{}", base=3, watermark=9, former=0)):
         assert decode_engine(encode_engine(state)) == state
     assert decode_engine("") == EngineState()
 
@@ -38,7 +40,7 @@ def test_a_document_without_base_and_watermark_is_read() -> None:
         "{", "[]", '{"plan":1}', '{"plan":"1","metadata":"{}"}', '{"plan":1,"metadata":"x"}',
         '{"plan":1,"metadata":"{}","base":"0"}', '{"plan":1,"metadata":"{}","base":-1}',
         '{"plan":1,"metadata":"{\\"conf\\":3}"}', '{"plan":1,"metadata":"{\\"batchWatermarkMs\\":\\"x\\"}"}',
-        '{"plan":1,"metadata":"{}","watermark":1.5}',
+        '{"plan":1,"metadata":"{}","watermark":1.5}', '{"plan":1,"metadata":"{}","formerWatermark":-1}',
     ],
 )  # fmt: skip
 def test_engine_text_that_is_not_ours_is_refused(text: str) -> None:
@@ -105,3 +107,44 @@ def test_the_query_keeps_its_id_over_rebuilds(tmp_path: Path) -> None:
     first = (tmp_path / "metadata").read_text()
     rebuild(tmp_path, job_uid="u", checkpoint_id=4, engine=EngineState(), sources=1)
     assert (tmp_path / "metadata").read_text() == first
+
+
+def document(engine: EngineState, checkpoint_id: int, *, state: bool = True) -> CheckpointDocument:
+    return CheckpointDocument(
+        job_uid="u", attempt=1, checkpoint_id=checkpoint_id, created_at="", parallelism=1, prefix="p",
+        engine=encode_engine(engine), engine_has_state=state,
+    )  # fmt: skip
+
+
+def test_a_lost_batch_is_run_again_with_the_state_and_the_watermarks_that_it_began_with(tmp_path: Path) -> None:
+    """It was batch 3 and the first that the watermark 42 was for; late is what is before the former one."""
+    engine = EngineState(9, '{"batchWatermarkMs":42,"conf":{"a":"b"}}', base=5, watermark=77, former=30)
+    again = undone(document(engine, 9))
+    assert (again.checkpoint_id, again.engine_has_state) == (9, True)
+    restored = restored_engine(again)
+    assert restored == EngineState(9, '{"batchWatermarkMs":30,"conf":{"a":"b"}}', base=6, watermark=42)
+    assert again.checkpoint_id - restored.base == 3, "the version of the state"
+    rebuild(tmp_path, job_uid="u", checkpoint_id=9, engine=restored, sources=1)
+    assert sorted(p.name for p in (tmp_path / "offsets").iterdir()) == ["1", "2"]
+    assert watermark_before(tmp_path, 3) == 30
+    assert (tmp_path / "commits" / "2").read_text() == 'v1\n{"nextBatchWatermarkMs": 42}'
+
+
+def test_operators_whose_first_batch_is_lost_have_no_state() -> None:
+    again = undone(document(EngineState(1, '{"batchWatermarkMs":0}', base=5, watermark=77, former=0), 6))
+    assert not again.engine_has_state
+    assert restored_engine(again) == EngineState(plan=1, base=6)
+
+
+def test_a_lost_batch_without_state_changes_nothing_of_the_engine() -> None:
+    lost = document(EngineState(1), 6, state=False)
+    assert undone(lost) == lost
+
+
+def test_a_document_that_does_not_say_what_its_batch_began_with_stops_the_job() -> None:
+    with pytest.raises(StateUncertain, match="checkpoint 6 was lost and its operators' state has moved on"):
+        undone(document(EngineState(1, base=2), 6))
+
+
+def test_there_is_no_watermark_before_the_first_batch_of_a_query(tmp_path: Path) -> None:
+    assert watermark_before(tmp_path, 0) == 0
