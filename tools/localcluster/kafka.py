@@ -32,6 +32,7 @@ from localcluster.waiting import wait_for
 _START_SECONDS = 60.0
 _STOP_SECONDS = 20.0
 _CLOSING_SECONDS = 3.0
+_FREEZE_SECONDS = 10.0
 
 
 class Broker:
@@ -151,7 +152,7 @@ class Broker:
         """Freezes the broker: connections stay open and nothing answers, as when a machine hangs."""
         process = self.process
         if process is not None:
-            process.send(signal.SIGSTOP)
+            process.freeze(_FREEZE_SECONDS)
 
     def resume(self) -> None:
         """Lets a paused broker go on."""

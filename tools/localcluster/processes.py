@@ -20,6 +20,7 @@ from pathlib import Path
 _PROC = Path("/proc")
 _START_TIME_FIELD = 22  # of /proc/PID/stat, counted from 1 as proc(5) does
 _POLL_SECONDS = 0.05
+_FREEZE_POLL_SECONDS = 0.001
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,28 @@ class Identity:
         with contextlib.suppress(ProcessLookupError):
             os.kill(self.pid, number)
         return True
+
+    def freeze(self, seconds: float) -> bool:
+        """Stops the process where it is, and waits until none of its threads runs on; tells whether that came in time.
+
+        The signal takes effect when one of the threads next gets a processor; on a busy machine the others go on until
+        then.
+        """
+        deadline = time.monotonic() + seconds
+        if not self.send(signal.SIGSTOP):
+            return False
+        while not self._is_frozen():
+            if time.monotonic() >= deadline:
+                return False
+            time.sleep(_FREEZE_POLL_SECONDS)
+        return True
+
+    def _is_frozen(self) -> bool:
+        states = set()
+        for stat in (_PROC / str(self.pid) / "task").glob("*/stat"):
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+                states.add(stat.read_text().rpartition(")")[2].split()[0])
+        return states == {"T"}
 
     def wait_until_gone(self, seconds: float) -> bool:
         """Waits for the process to end; tells whether it did in time. Reaps it where it is our child."""

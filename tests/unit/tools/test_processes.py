@@ -2,7 +2,9 @@
 
 import json
 import os
+import signal
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -44,6 +46,35 @@ def test_a_process_of_the_boot_before_is_not_ours() -> None:
     assert myself is not None
     assert myself.is_running()
     assert not replace(myself, boot="another boot").is_running()
+
+
+def test_a_frozen_process_has_no_thread_that_runs_on(tmp_path: Path) -> None:
+    busy = """
+import threading
+def count():
+    with open("/dev/stdout", "a", buffering=1) as out:
+        while True:
+            print("x", file=out)
+for _ in range(8):
+    threading.Thread(target=count).start()
+"""
+    log = tmp_path / "busy.log"
+    process = spawn([sys.executable, "-c", busy], log)
+    try:
+        while not log.stat().st_size:
+            time.sleep(0.01)
+        for _ in range(5):
+            assert process.freeze(10)
+            size = log.stat().st_size
+            time.sleep(0.05)
+            assert log.stat().st_size == size
+            process.send(signal.SIGCONT)
+            while log.stat().st_size == size:
+                time.sleep(0.001)
+    finally:
+        process.send(signal.SIGKILL)
+        process.wait_until_gone(10)
+    assert not process.freeze(10), "there is none any more"
 
 
 @pytest.mark.parametrize("record", ["", "{", "{}", '{"identity": {"pid": 1}}'])
