@@ -22,7 +22,7 @@ from kafkasparkjob_operator.observation import Live, Observation
 from kafkasparkjob_operator.plan import NEEDS_LIVE, NOTHING, Action, Plan, deletions
 from kafkasparkjob_operator.pod_view import PodView
 from kafkasparkjob_operator.reasons import StopReason
-from kafkasparkjob_operator.restarts import note_stability, record_ending
+from kafkasparkjob_operator.restarts import note_stability, record_ending, state_while_pods_go
 from kafkasparkjob_operator.running import judge_checkpoints, show_numbers, show_report, show_waiting
 from kafkasparkjob_operator.starting import decide_start
 from kafkasparkjob_operator.status import JobState, StatusDraft
@@ -271,7 +271,7 @@ class _Planner:
     def _wait_for_pods(self, pods: list[PodView]) -> None:
         if self.draft.state in {"", JobState.PENDING, JobState.STARTING, JobState.RUNNING}:
             self.draft.set_state(
-                JobState.RESTARTING if self.attempt else JobState.PENDING,
+                state_while_pods_go(self.draft, self.attempt),
                 reason="WaitingForPods",
                 message=f"{len(pods)} pod(s) of former attempts have to go first: {pods[0].name}",
             )

@@ -56,8 +56,6 @@ def record_ending(draft: StatusDraft, observation: Observation, live: Live, driv
     attempt["outcome"] = str(ending.outcome)
     _judge_conditions(draft, ending)
     if ending.outcome is Outcome.FINISHED:
-        # The driver has told so by an event; this is where it stays written.
-        draft.condition(ConditionType.FINISHED, ConditionStatus.TRUE, reason=ending.reason, message=ending.message)
         draft.section("restarts").update(consecutiveFailures=0)
         return
     if attempt.get("stopReason"):
@@ -78,6 +76,16 @@ def _gone_with_last_words(observation: Observation, number: int) -> PodView | No
     if seen is None or seen.attempt != number or seen.owner_uid != observation.job.identity.uid:
         return None
     return seen
+
+
+def state_while_pods_go(draft: StatusDraft, attempt: int) -> JobState:
+    """Of a job whose driver has ended, until the other pods of its attempts are gone, too.
+
+    A bounded job that has read to its end is not starting again, and Finished only then.
+    """
+    if draft.section("attempt").get("outcome") == Outcome.FINISHED:
+        return JobState.RUNNING
+    return JobState.RESTARTING if attempt else JobState.PENDING
 
 
 def note_stability(draft: StatusDraft, spec: Mapping[str, Any]) -> float | None:

@@ -154,6 +154,7 @@ def _held_back(draft: StatusDraft, policy: RestartPolicy, *, generation: int) ->
     if tried and draft.section("attempt").get("outcome") == Outcome.FINISHED:
         message = "read to its end; change source.stopping or raise restartNonce to start it again"
         draft.set_state(JobState.FINISHED, reason="Finished", message=message)
+        draft.condition(ConditionType.FINISHED, ConditionStatus.TRUE, reason="Finished", message=message)
         return Decision()
     if failure.get("fatal") is True and failure.get("generation") == generation:
         if draft.state != JobState.FAILED:

@@ -27,6 +27,25 @@ async def test_it_is_told_by_state_and_condition_and_the_driver_stays_for_its_lo
     assert bench.status["restarts"].get("total", 0) == 0
 
 
+async def test_it_is_finished_when_its_executors_are_gone_and_never_restarting() -> None:
+    bench = OperatorBench(source={"topics": ["orders"], "stopping": {"mode": "LATEST"}})
+    await bench.run()
+    executor = bench.kubernetes.add_executor(KEY, 1)
+    await bench.settle()
+    bench.checkpoint(1, 10, drained=True, finished=True)
+    bench.driver_ends(1, FINISHED)
+    await bench.look(2)
+    assert bench.status["attempt"]["outcome"] == "Finished"
+    assert (bench.status["state"], bench.status["reason"]) == ("Running", "WaitingForPods")
+    assert bench.ready["status"] == "False"
+    types = {one["type"] for one in bench.status["conditions"]}
+    assert "Finished" not in types, "whoever waits for it may count on nothing being left"
+    bench.kubernetes.remove(("Pod", "team", executor))
+    await bench.settle()
+    assert bench.status["state"] == "Finished"
+    assert bench.kubernetes.condition(KEY, "Finished")["status"] == "True"
+
+
 async def test_nothing_starts_it_again_but_a_change(bench: OperatorBench) -> None:
     bench.wait(3600)
     bench.restart_operator()
