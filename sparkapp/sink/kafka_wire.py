@@ -119,6 +119,16 @@ class KafkaWire:
         response = await self._connection.send(request, None, deadline)
         return next((len(one.partitions) for one in response.topics if one.partitions), USUAL_PARTITIONS)
 
+    async def transaction_leaders(self, node: Any, deadline: Deadline) -> dict[int, tuple[int, int]]:
+        """Of each partition of the coordinators' topic its leader and that one's term (epoch), as this broker knows it;
+        empty where the user may not see the topic."""
+        topic = MetadataRequest.MetadataRequestTopic(name=TRANSACTION_TOPIC)
+        request = MetadataRequest(topics=[topic], allow_auto_topic_creation=False)
+        response = await self._connection.send(request, node, deadline)
+        return {
+            one.partition_index: (one.leader_id, one.leader_epoch) for row in response.topics for one in row.partitions
+        }
+
     async def require_loaded(self, transactional_ids: Sequence[str], node: Any, deadline: Deadline) -> None:
         """Returns if the broker coordinates these ids and has loaded what it knows of them, if anything.
 

@@ -14,7 +14,7 @@ from sparkapp.model.deadline import Deadline
 from sparkapp.model.errors import AuthorizationFailed, KafkaAccessError, KafkaSparkJobError, KafkaUnreachable
 from sparkapp.model.settlement import EndTxnAnswer
 from sparkapp.model.transaction_naming import is_of_prefix, order_of, pattern_of
-from sparkapp.sink.coordinator_probes import probe_ids
+from sparkapp.sink.coordinator_probes import Coordinators, probe_ids
 from sparkapp.sink.kafka_connection import KafkaConnection, RefusedWireError, RetriableWireError
 from sparkapp.sink.kafka_wire import KafkaWire
 from sparkapp.sink.transactions import EndTxn, TransactionDescription, TransactionListing
@@ -222,10 +222,10 @@ class TransactionClient:
                 before = await self._loaded(probes, limit)
             except AuthorizationFailed:
                 # A prefix whose ids the user may not describe: none will be listed, so none is missed.
-                probes, before = [], {}
+                probes, before = [], Coordinators({}, [])
             answers = await self._connection.gather(
                 lambda node: self._wire.list_transactions(pattern, node, limit),
-                {*self._wire.brokers(), *before.values()},
+                {*self._wire.brokers(), *before.nodes.values()},
             )
             if await self._looked_up(probes, limit) != before:
                 raise RetriableWireError("NOT_COORDINATOR", "a coordinator has moved meanwhile")
@@ -233,19 +233,23 @@ class TransactionClient:
 
         return self._connection.run(used, lambda: self._retried(attempt, used, what))
 
-    async def _loaded(self, probes: Sequence[str], limit: Deadline) -> dict[str, object]:
+    async def _loaded(self, probes: Sequence[str], limit: Deadline) -> Coordinators:
         """The coordinator of each probe, once all of them have loaded.
 
         :raises RetriableWireError: one has not.
         """
-        nodes = await self._looked_up(probes, limit)
-        at = _by_coordinator(nodes)
+        found = await self._looked_up(probes, limit)
+        at = _by_coordinator(found.nodes)
         await self._connection.gather(lambda each: self._wire.require_loaded(each[1], each[0], limit), at.items())
-        return nodes
+        return found
 
-    async def _looked_up(self, probes: Sequence[str], limit: Deadline) -> dict[str, object]:
+    async def _looked_up(self, probes: Sequence[str], limit: Deadline) -> Coordinators:
         self._wire.forget_coordinators(probes)
-        return await self._wire.coordinators(probes, limit)
+        nodes = await self._wire.coordinators(probes, limit)
+        terms = await self._connection.gather(
+            lambda node: self._wire.transaction_leaders(node, limit), sorted(set(nodes.values()), key=str)
+        )
+        return Coordinators(nodes, terms)
 
     async def _retried(
         self,

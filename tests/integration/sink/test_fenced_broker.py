@@ -1,0 +1,56 @@
+"""What coordinators tell while their only broker is out of service for a moment."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from sparkapp.model.deadline import Deadline
+from sparkapp.sink.kafka_wire import KafkaWire
+from sparkapp.sink.transaction_client import TransactionClient
+from tests.support.batch_path import BatchPath
+from tests.support.fencing import Fencing
+
+pytestmark = [pytest.mark.broker, pytest.mark.timeout(120)]
+
+
+@pytest.fixture(scope="module")
+def lonely(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """A broker of this module's own."""
+    from localcluster.kafka import Broker
+
+    with Broker.ephemeral(tmp_path_factory.mktemp("lonely")) as broker:
+        yield broker
+
+
+def test_a_list_that_was_taken_meanwhile_is_taken_again(lonely: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The coordinator had loaded before, and has after; in between it told of nothing, and without an error."""
+    path = BatchPath("native", lonely.bootstrap)
+    client, other = (TransactionClient({"bootstrap.servers": lonely.bootstrap}) for _ in range(2))
+    fencing = Fencing(lonely._controller.port)
+    path.transactional("p-0").begin_transaction()
+    path.transactional("p-1")
+    assert [row.transactional_id for row in client.list_transactions("p")] == ["p-0", "p-1"]
+
+    told: list[list[str]] = []
+    plain = KafkaWire.list_transactions
+
+    async def listed(wire: KafkaWire, pattern: str | None, node: Any, deadline: Deadline) -> Any:
+        first = not told
+        rows = await plain(wire, pattern, node, deadline)
+        while first and rows:
+            fencing.fence()  # of which the broker hears a little later
+            rows = await plain(wire, pattern, node, deadline)
+        told.append(sorted(row.transactional_id for row in rows))
+        if first:
+            assert len(other.describe(["p-0", "p-1"])) == 2, "once it serves again"
+        return rows
+
+    monkeypatch.setattr(KafkaWire, "list_transactions", listed)
+    assert [row.transactional_id for row in client.list_transactions("p")] == ["p-0", "p-1"]
+    assert told == [[], ["p-0", "p-1"]]
+    fencing.close()
+    for each in (client, other, path):
+        each.close()
