@@ -53,11 +53,13 @@ class Here:
 class Brokers:
     """Two of them, of which each coordinates what :attr:`leads` says; a broker that has loaded tells of one id.
 
+    :ivar terms: how often each partition's coordinator has begun.
     :ivar named: those that the cluster's metadata names.
     :ivar after_list: called when a broker has been asked for its transactions.
     """
 
     leads: dict[int, int] = field(default_factory=lambda: dict.fromkeys(range(PARTITIONS), 1))
+    terms: dict[int, int] = field(default_factory=lambda: dict.fromkeys(range(PARTITIONS), 1))
     named: list[int] = field(default_factory=lambda: [1, 2])
     loading: int = 0
     lists: int = 0
@@ -74,6 +76,9 @@ class Brokers:
 
     async def coordinators(self, ids: Sequence[str], limit: Deadline) -> dict[str, int]:
         return {one: self.leads[partition_of(one, PARTITIONS)] for one in ids}
+
+    async def transaction_leaders(self, node: int, limit: Deadline) -> dict[int, tuple[int, int]]:
+        return {partition: (leader, self.terms[partition]) for partition, leader in self.leads.items()}
 
     async def require_loaded(self, ids: Sequence[str], node: int, limit: Deadline) -> None:
         if self.loading:
@@ -115,6 +120,19 @@ def test_a_list_during_which_a_coordinator_moved_is_taken_again() -> None:
         brokers.leads = dict.fromkeys(range(PARTITIONS), 2)
 
     brokers.after_list = move
+    assert ids_of(brokers) == ["p-0"]
+    assert brokers.lists == 4, "both brokers, twice"
+
+
+def test_a_list_during_which_a_coordinator_went_and_came_back_is_taken_again() -> None:
+    """It is the same before and after, and told of nothing in between."""
+    brokers = Brokers()
+
+    def come_back() -> None:
+        if brokers.lists == 2:
+            brokers.terms = {partition: term + 2 for partition, term in brokers.terms.items()}
+
+    brokers.after_list = come_back
     assert ids_of(brokers) == ["p-0"]
     assert brokers.lists == 4, "both brokers, twice"
 
