@@ -114,14 +114,14 @@ class KafkaWire:
 
     async def transaction_partitions(self, deadline: Deadline) -> int:
         """How many partitions the coordinators keep transactions in; the usual number where that cannot be seen."""
-        topic = MetadataRequest.MetadataRequestTopic(name=TRANSACTION_TOPIC)
-        request = MetadataRequest(topics=[topic], allow_auto_topic_creation=False)
-        response = await self._connection.send(request, None, deadline)
-        return next((len(one.partitions) for one in response.topics if one.partitions), USUAL_PARTITIONS)
+        return len(await self.transaction_leaders(None, deadline)) or USUAL_PARTITIONS
 
     async def transaction_leaders(self, node: Any, deadline: Deadline) -> dict[int, tuple[int, int]]:
-        """Of each partition of the coordinators' topic its leader and that one's term (epoch), as this broker knows it;
-        empty where the user may not see the topic."""
+        """Of each partition of the coordinators' topic its leader and that one's term (epoch); empty where the user may
+        not see the topic.
+
+        :param node: as this broker knows it; None for any.
+        """
         topic = MetadataRequest.MetadataRequestTopic(name=TRANSACTION_TOPIC)
         request = MetadataRequest(topics=[topic], allow_auto_topic_creation=False)
         response = await self._connection.send(request, node, deadline)
