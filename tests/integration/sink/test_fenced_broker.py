@@ -5,11 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import pyarrow as pa
 import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from sparkapp.model.deadline import Deadline
+from sparkapp.model.transactional_id import TransactionalIdHint
 from sparkapp.sink.kafka_wire import KafkaWire
+from sparkapp.sink.lingering import abort_lingering
 from sparkapp.sink.transaction_client import TransactionClient
+from tests.support import visibility
 from tests.support.batch_path import BatchPath
 from tests.support.fencing import Fencing
 
@@ -30,7 +35,12 @@ def test_a_list_that_was_taken_meanwhile_is_taken_again(lonely: Any, monkeypatch
     path = BatchPath("native", lonely.bootstrap)
     client, other = (TransactionClient({"bootstrap.servers": lonely.bootstrap}) for _ in range(2))
     fencing = Fencing(lonely._controller.port)
-    path.transactional("p-0").begin_transaction()
+    admin = AdminClient({"bootstrap.servers": lonely.bootstrap})
+    admin.create_topics([NewTopic("out", 1, 1)])["out"].result(30)
+    producer = path.transactional("p-0")
+    producer.begin_transaction()
+    producer.produce(pa.RecordBatch.from_pydict({"value": [b"1"]}), topic="out")
+    assert producer.flush(30) == 1
     path.transactional("p-1")
     assert [row.transactional_id for row in client.list_transactions("p")] == ["p-0", "p-1"]
 
@@ -51,6 +61,11 @@ def test_a_list_that_was_taken_meanwhile_is_taken_again(lonely: Any, monkeypatch
     monkeypatch.setattr(KafkaWire, "list_transactions", listed)
     assert [row.transactional_id for row in client.list_transactions("p")] == ["p-0", "p-1"]
     assert told == [[], ["p-0", "p-1"]]
+    monkeypatch.undo()
+
+    assert abort_lingering(client, ["p"], hint=TransactionalIdHint(1, 2), parallelism=1, pool_size=2).ids == ("p-0",)
+    assert visibility.open_transactions(client, "p") == []
+    assert visibility.numbers(lonely.bootstrap, "out") == []
     fencing.close()
     for each in (client, other, path):
         each.close()
