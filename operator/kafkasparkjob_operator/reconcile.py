@@ -136,8 +136,7 @@ class Reconciler:
                 self._forget(key)
             return
         status = await self._create(observation, the_plan)
-        await self._publish(observation.job, the_plan.events)
-        await self._write(key, observation.job, status)
+        await self._tell(observation.job, status, the_plan.events)
         for action in the_plan.actions:
             if isinstance(action, DeletePod):
                 await self._executor.delete_pod(action, observation.job.identity)
@@ -192,8 +191,7 @@ class Reconciler:
             return await self._carry_out(job, the_plan)
         except ObjectRefused as error:
             refused_status, event = refused_start(job, error.message, self._now())
-            await self._write(job.identity.key, job, refused_status)
-            await self._publish(job, (event,))
+            await self._tell(job, refused_status, (event,))
             raise
         except (ObjectConflict, ObjectExists, FormerObjectInTheWay, NotLeading):
             raise
@@ -228,8 +226,7 @@ class Reconciler:
         if self._failed_starts[key] <= FAILURES_UNTOLD:
             return
         status, event = failed_start(job, error.message, self._now())
-        await self._write(key, job, status)
-        await self._publish(job, (event,))
+        await self._tell(job, status, (event,))
 
     async def _start_successor(
         self, job: JobResource, action: StartAttempt, status: Mapping[str, Any]
@@ -242,6 +239,11 @@ class Reconciler:
             await self._publish(job, (event,))
             return refused_status
         return dict(status)
+
+    async def _tell(self, job: JobResource, status: Mapping[str, Any], events: tuple[JobEvent, ...]) -> None:
+        """Events first: who reads the status finds them there, and none is lost if the operator dies in between."""
+        await self._publish(job, events)
+        await self._write(job.identity.key, job, status)
 
     async def _publish(self, job: JobResource, events: tuple[JobEvent, ...]) -> None:
         key = job.identity.key

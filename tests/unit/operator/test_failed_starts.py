@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from kafkasparkjob_operator.cluster import ClusterError, ObjectRefused
+from kafkasparkjob_operator.identity import JobKey
 from kafkasparkjob_operator.kube import POD_SECONDS, WRITE_SECONDS, _error
 from tests.support.fake_kubernetes import FakeKubernetes
 from tests.support.operator_bench import KEY, OperatorBench
@@ -106,6 +107,27 @@ async def test_a_webhook_that_is_down_is_a_refusal_that_uses_no_number(bench: Op
     bench.kubernetes.fault = None  # type: ignore[attr-defined]
     await bench.settle()
     assert bench.drivers == [f"{KEY.name}-1-driver"]
+
+
+@pytest.mark.parametrize("fault", [ClusterError(SLOW), ObjectRefused(WEBHOOK)], ids=["StartFailed", "StartRefused"])
+async def test_who_reads_the_status_finds_the_event_there(
+    bench: OperatorBench, monkeypatch: pytest.MonkeyPatch, fault: ClusterError
+) -> None:
+    """As with every other state; and where the operator dies in between, the event is not lost."""
+    patch_status = bench.kubernetes.patch_status
+    told: list[tuple[str, list[str]]] = []
+
+    async def watched(key: JobKey, patch: Mapping[str, Any], *, resource_version: str) -> dict[str, Any] | None:
+        told.append((patch.get("reason", ""), bench.kubernetes.events(warning=True)))
+        return await patch_status(key, patch, resource_version=resource_version)
+
+    monkeypatch.setattr(bench.kubernetes, "patch_status", watched)
+    for _ in range(2):
+        await fails(bench, fault)
+    reason = bench.status["reason"]
+    assert reason.startswith("Start")
+    assert (reason, [reason]) in told
+    assert (reason, []) not in told
 
 
 def test_another_fault_of_the_server_is_none() -> None:
