@@ -309,7 +309,7 @@ def test_T02_broker_failure_before_notify(tmp_path, unique):
     with Broker.ephemeral(tmp_path) as broker:
         admin = AdminClient({"bootstrap.servers": broker.bootstrap})
         admin.create_topics([NewTopic("out", num_partitions=1, replication_factor=1)])["out"].result(30)
-        first = Harness(bootstrap=broker.bootstrap, topic="out", prefix=unique, timeout=5).open()
+        first = Harness(bootstrap=broker.bootstrap, topic="out", prefix=unique, timeout=12).open()
         first.write(42)
         first.snapshot(0)
         first.write(43)

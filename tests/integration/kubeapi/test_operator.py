@@ -27,8 +27,8 @@ def test_a_job_comes_up_and_its_story_is_told(job: LiveJob, running: Running) ->
     assert status["observedGeneration"] == 1
     assert ("Submitted", 1) in job.events
     assert running.operator.read("/healthz") == running.operator.read("/readyz") == "ok"
-    metrics = running.operator.read("/metrics")
-    assert f'kafkaspark_job_ready{{job="{job.name}",namespace="{job.namespace}"}} 1.0' in metrics
+    ready = f'kafkaspark_job_ready{{job="{job.name}",namespace="{job.namespace}"}} 1.0'
+    await_that("a gauge says so", lambda: ready in running.operator.read("/metrics"))
     # Nothing of kopf's is on the resource.
     assert "finalizers" not in job.body["metadata"]
     assert "annotations" not in job.body["metadata"]
@@ -57,6 +57,7 @@ def test_the_driver_may_do_what_it_needs_and_nothing_else(job: LiveJob) -> None:
         answer = job.api.call("POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews", review)
         return bool(answer["status"]["allowed"])
 
+    await_that("the API server has learnt of the rights", lambda: may("get", "configmaps", f"{job.name}-state"))
     for verb in ("get", "patch"):
         assert may(verb, "configmaps", f"{job.name}-state")
         assert may(verb, "configmaps", f"{job.name}-checkpoints")

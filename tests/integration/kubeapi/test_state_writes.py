@@ -200,13 +200,13 @@ def test_write_busy(site: StateSite, proxy: ApiProxy, behind: Any) -> None:
 @pytest.mark.parametrize("spoil", [Spoil.DROP, Spoil.LOSE])
 def test_write_away(site: StateSite, proxy: ApiProxy, behind: Any, spoil: Spoil) -> None:
     """For longer than the deadline: whether it took effect is not known here; the next attempt reads what is there."""
-    store = site.store(behind, deadline=1)
+    store = site.store(behind)
     version = store.read().version
     proxy.spoil("PATCH", spoil)
     proxy.away = spoil is Spoil.DROP
     proxy.spoil("PATCH", *[Spoil.DROP] * 10)
     with pytest.raises(CheckpointStoreUnavailable, match="no answer from the API server within 1 s") as caught:
-        store.write(TEXT, expected=version)
+        site.store(behind, deadline=1).write(TEXT, expected=version)
     assert (caught.value.reason, caught.value.fatal) == ("CheckpointStoreUnavailable", False)
     assert "the job restarts by itself" in caught.value.remedy
     proxy.away = False
@@ -314,7 +314,7 @@ def test_write_too_large(site: StateSite, proxy: ApiProxy, behind: Any) -> None:
 def store(site: StateSite, behind: Any) -> ConfigMapStore:
     """Not claimed yet."""
     site.write(None)
-    return site.store(behind, deadline=1)
+    return site.store(behind)
 
 
 @pytest.fixture
@@ -346,12 +346,14 @@ def test_a_job_goes_on_through_every_answer_that_is_lost(story: Story, proxy: Ap
 
 @pytest.mark.parametrize("took_effect", [False, True])
 def test_a_job_whose_write_was_not_answered_settles_it_in_the_next_attempt(
-    story: Story, proxy: ApiProxy, took_effect: bool
+    story: Story, store: ConfigMapStore, proxy: ApiProxy, took_effect: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The API server is away for longer than the deadline: nothing is committed by the attempt that does not know."""
     before = story.document
     proxy.spoil("PATCH", Spoil.LOSE if took_effect else Spoil.DROP, *[Spoil.DROP] * 20)
-    story.checkpoint()
+    with monkeypatch.context() as shorter:
+        shorter.setattr(store, "_deadline", 1)
+        story.checkpoint()
     assert isinstance(story.failure, CheckpointStoreUnavailable)
     assert story.document.checkpoint_id == before.checkpoint_id + took_effect
     pending = story.document.committables

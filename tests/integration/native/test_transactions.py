@@ -87,12 +87,12 @@ def test_close_leaves_the_transaction_open_and_the_next_life_aborts_it(path: Bat
 
 
 def test_an_abandoned_queue_is_not_sent_on_close(path: BatchPath, site: Site) -> None:
-    producer = path.transactional(f"{site.prefix}-0", linger_ms="5000")
+    producer = path.transactional(f"{site.prefix}-0", linger_ms="30000")
     producer.begin_transaction()
     producer.produce(batch("1"), topic=site.topic)
     before = time.monotonic()
     producer.close()
-    assert time.monotonic() - before < 3
+    assert time.monotonic() - before < 15
     # The transaction itself may be open: the client names partitions to the coordinator before it sends to them.
     assert visibility.records(site.bootstrap, site.topic, isolation="read_uncommitted") == []
 
