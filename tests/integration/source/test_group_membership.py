@@ -17,6 +17,7 @@ import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as ClientPartition
 
+from localcluster.processes import Identity
 from sparkapp.model.deadline import Deadline
 from sparkapp.model.errors import GroupMemberFenced, GroupProtocolMismatch, SessionTimeoutRefused
 from sparkapp.model.group_membership import Assignor
@@ -287,8 +288,13 @@ class Process:
         self._thread = threading.Thread(target=self._listen)
         self._thread.start()
 
-    def signal(self, number: signal.Signals) -> None:
-        self._process.send_signal(number)
+    def freeze(self) -> None:
+        identity = Identity.of(self._process.pid)
+        assert identity is not None
+        assert identity.freeze(20)
+
+    def thaw(self) -> None:
+        self._process.send_signal(signal.SIGCONT)
 
     def end(self) -> None:
         self._process.kill()
@@ -316,15 +322,15 @@ def test_a_session_that_expires_gives_the_partitions_away_and_the_zombie_commits
     )
     try:
         await_(lambda: len(frozen.values) >= 40, "the first member read nothing")
-        frozen.signal(signal.SIGSTOP)
-        seen = set(frozen.values)
+        frozen.freeze()
         other = jobs(assignor=assignor)
         await_(
-            lambda: seen | set(other.values) == set(range(200)), "the session did not expire, or a record was missed"
+            lambda: set(frozen.values) | set(other.values) == set(range(200)),
+            "the session did not expire, or a record was missed",
         )
         assert other.membership.drain(10)
         await_(lambda: sum(source.committed(unique).values()) == 200, "not committed", 20)
-        frozen.signal(signal.SIGCONT)
+        frozen.thaw()
         await_(lambda: "PartitionsLost" in frozen.events, "the first member did not notice")
         await_(lambda: frozen.events.count("PartitionsAssigned") >= 2, "it did not come back")
         assert sum(source.committed(unique).values()) == 200, "a zombie's commit was accepted"
@@ -332,5 +338,5 @@ def test_a_session_that_expires_gives_the_partitions_away_and_the_zombie_commits
         source.write(200)
         await_(lambda: set(frozen.values[more:]) | set(other.values) >= set(range(200, 400)), "a record was missed")
     finally:
-        frozen.signal(signal.SIGCONT)
+        frozen.thaw()
         frozen.end()

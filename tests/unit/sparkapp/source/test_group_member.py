@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -39,8 +40,10 @@ class FakeConsumer:
         self.member = "member-1"
         self.closed = False
         self.brokers = True
+        self.looks = 0
 
     def list_topics(self, topic: str, *, timeout: float) -> None:
+        self.looks += 1
         if not self.brokers:
             raise KafkaException(KafkaError(KafkaError._TRANSPORT))
 
@@ -224,16 +227,22 @@ def test_a_member_that_knows_no_broker_any_more_ends_the_attempt(
     setting: Callable[..., Setting], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """librdkafka would say nothing (its issue 5301), and the job would stand still as a member of nothing."""
-    monkeypatch.setattr(group_member, "_LOOK_INTERVAL", 0.0)
-    monkeypatch.setattr(group_member, "_STRANDED_SECONDS", 0.5)
+    clock = SimpleNamespace(now=0.0)
+    monkeypatch.setattr(group_member, "time", SimpleNamespace(monotonic=lambda: clock.now, sleep=time.sleep))
     one = setting()
     one.join()
-    one.client.brokers = False
-    time.sleep(0.2)
-    one.client.brokers = True
-    time.sleep(0.5)
+
+    def looks(*, brokers: bool, after: float) -> None:
+        one.client.brokers, before = brokers, one.client.looks
+        clock.now += after
+        one.await_(lambda: one.client.looks == before + 1, "the member does not look")
+
+    looks(brokers=False, after=29)
+    looks(brokers=True, after=29)
+    looks(brokers=False, after=29)
+    looks(brokers=True, after=29)
     assert not one.client.closed, "brokers may be away for a moment"
-    one.client.brokers = False
+    looks(brokers=False, after=31)
     one.await_(lambda: one.client.closed, "the member goes on")
     with pytest.raises(KafkaUnreachable, match="no broker"):
         one.membership.take()
