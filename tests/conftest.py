@@ -61,15 +61,15 @@ def unique(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 def make_topic(broker: str, unique: str) -> Callable[..., str]:
     """``make_topic(partitions=1, name="out", **config) -> topic``; each call makes a topic of this test's own."""
-    from confluent_kafka.admin import AdminClient, NewTopic
+    from confluent_kafka.admin import NewTopic
 
-    admin = AdminClient({"bootstrap.servers": broker})
+    from tests.support.topics import create_topics
 
     def make(partitions: int = 1, name: str = "out", **config: str) -> str:
         topic = f"{unique}.{name}.{uuid.uuid4().hex[:4]}"
         settings_of_it = {key.replace("_", "."): value for key, value in config.items()}
         new = NewTopic(topic, num_partitions=partitions, replication_factor=1, config=settings_of_it)
-        admin.create_topics([new])[topic].result(30)
+        create_topics(broker, new)
         return topic
 
     return make

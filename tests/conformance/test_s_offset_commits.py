@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from confluent_kafka.admin import (
     AclOperation,
-    AdminClient,
     NewTopic,
     ResourceType,
 )
@@ -23,6 +22,7 @@ from tests.support.api_client import await_that
 from tests.support.committing_job import CommittingJob, fill
 from tests.support.harness import Harness
 from tests.support.secured_broker import Right, grant, login, secured_broker
+from tests.support.topics import create_topics
 
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(400)]
 
@@ -213,8 +213,7 @@ def test_S37_while_a_commit_is_slow_newer_offsets_replace_those_that_wait(
     topic, group = "slow", "slow-group"
     partition = TopicPartition(topic, 0)
     with Broker.ephemeral(tmp_path_factory.mktemp("slow")) as broker:
-        admin = AdminClient({"bootstrap.servers": broker.bootstrap})
-        admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(30)
+        create_topics(broker.bootstrap, NewTopic(topic, 1, 1))
         fill(broker.bootstrap, partition, 4)
         job = jobs(broker.bootstrap, [topic], group, max_offsets=1)
         job.start()

@@ -32,6 +32,7 @@ from sparkapp.source.subscriber import PartitionSetSubscriber, TopicListSubscrib
 from sparkapp.source.watermark_alignment import WatermarkAlignment
 from tests.support.api_client import await_that
 from tests.support.source_site import RECORDS, SourceSite
+from tests.support.topics import create_topics
 
 MANY = 2**31 - 1
 
@@ -160,8 +161,7 @@ def test_offsets_are_the_same_whatever_number_of_partitions_a_request_takes(
 
 def test_S18_a_timestamp_on_empty_partitions_is_0(site: SourceSite) -> None:
     name = f"empty-{uuid.uuid4().hex[:8]}"
-    admin = AdminClient({"bootstrap.servers": site.bootstrap})
-    admin.create_topics([NewTopic(name, 3, 1)])[name].result(30)
+    create_topics(site.bootstrap, NewTopic(name, 3, 1))
     partitions = [TopicPartition(name, number) for number in range(3)]
     found = TimestampOffsetsInitializer(2000).offsets(partitions, site.view)
     assert found == dict.fromkeys(partitions, 0)

@@ -300,15 +300,15 @@ def test_T05_merged_state_of_several_subtasks_is_settled_as_one(harness, site):
 
 
 def test_T02_broker_failure_before_notify(tmp_path, unique):
-    from confluent_kafka.admin import AdminClient, NewTopic
+    from confluent_kafka.admin import NewTopic
 
     from localcluster.kafka import Broker
     from sparkapp.sink.transaction_client import TransactionClient
     from tests.support.harness import Harness
+    from tests.support.topics import create_topics
 
     with Broker.ephemeral(tmp_path) as broker:
-        admin = AdminClient({"bootstrap.servers": broker.bootstrap})
-        admin.create_topics([NewTopic("out", num_partitions=1, replication_factor=1)])["out"].result(30)
+        create_topics(broker.bootstrap, NewTopic("out", num_partitions=1, replication_factor=1))
         first = Harness(bootstrap=broker.bootstrap, topic="out", prefix=unique, timeout=12).open()
         first.write(42)
         first.snapshot(0)

@@ -9,13 +9,13 @@ import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import NewTopic
 
 from sparkapp.model.transaction_naming import TransactionNaming
 from sparkapp.sink.transaction_client import TransactionClient
 from tests.support.protocol_moments import OF_A_CHECKPOINT, OF_A_START, End, Moment
-from tests.support.protocol_story import Story, patiently
+from tests.support.protocol_story import Story
+from tests.support.topics import create_topics
 
 _STEPS = 12
 _SHORT_TIMEOUT = 2
@@ -86,13 +86,12 @@ def run_one(work: tuple[str, int, float]) -> tuple[int, str | None]:
     bootstrap, seed, until = work
     if time.monotonic() > until:
         return seed, None
-    admin = AdminClient({"bootstrap.servers": bootstrap})
     client = TransactionClient({"bootstrap.servers": bootstrap})
     run = uuid.uuid4().hex[:8]
 
     def make_topic(partitions: int, name: str) -> str:
         topic = f"soak.{run}.{seed}.{name}"
-        patiently(lambda: _create(admin, topic, partitions))
+        create_topics(bootstrap, NewTopic(topic, partitions, 1))
         return topic
 
     schedule = Schedule(seed)
@@ -103,11 +102,3 @@ def run_one(work: tuple[str, int, float]) -> tuple[int, str | None]:
     finally:
         client.close()
     return seed, ""
-
-
-def _create(admin: AdminClient, topic: str, partitions: int) -> None:
-    try:
-        admin.create_topics([NewTopic(topic, partitions, 1)])[topic].result(30)
-    except KafkaException as error:
-        if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
-            raise

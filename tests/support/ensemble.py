@@ -22,6 +22,7 @@ from localcluster.kafka_properties import Listener
 from localcluster.progress import Progress
 from localcluster.settings import Settings
 from sparkapp.model.deadline import Deadline
+from tests.support.topics import create_topics
 
 NODES = (1, 2, 3)
 TRANSACTIONS = "__transaction_state"
@@ -131,7 +132,7 @@ class Ensemble:
             self._settle()
 
     def _make(self, topic: NewTopic) -> None:
-        self._asked.create_topics([topic])[topic.topic].result(30)
+        create_topics(self.bootstrap, topic)
 
     def _settle(self) -> None:
         deadline = Deadline.after(_SECONDS)

@@ -6,7 +6,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import NewTopic
 
 from localcluster import kafka_probe
 from localcluster.kafka import Broker
@@ -14,6 +14,7 @@ from localcluster.kafka_distribution import KafkaDistribution
 from localcluster.kafka_properties import Listener
 from localcluster.progress import Progress
 from localcluster.settings import Settings
+from tests.support.topics import create_topics
 
 USER = "streaming"
 PASSWORD = "correct horse"
@@ -56,14 +57,10 @@ class SaslBroker:
 
     def create_topics(self, *names: str) -> None:
         """Topics of four partitions, made with the right password."""
-        admin = AdminClient(
-            {
-                "bootstrap.servers": self.bootstrap,
-                "security.protocol": "SASL_PLAINTEXT",
-                "sasl.mechanism": "PLAIN",
-                "sasl.username": USER,
-                "sasl.password": PASSWORD,
-            }
-        )
-        for future in admin.create_topics([NewTopic(name, 4, 1) for name in names]).values():
-            future.result(30)
+        login = {
+            "security.protocol": "SASL_PLAINTEXT",
+            "sasl.mechanism": "PLAIN",
+            "sasl.username": USER,
+            "sasl.password": PASSWORD,
+        }
+        create_topics(self.bootstrap, *(NewTopic(name, 4, 1) for name in names), **login)

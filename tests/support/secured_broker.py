@@ -21,6 +21,7 @@ from confluent_kafka.admin import (
 
 from localcluster.kafka import Broker
 from sparkapp.model.deadline import Deadline
+from tests.support.topics import create_topics
 
 _LOGIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
 _OVERRIDES = {
@@ -53,10 +54,7 @@ class Right(NamedTuple):
 def secured_broker(folder: Path, *rights: Right, topics: Sequence[str] = ()) -> Iterator[Broker]:
     """The broker, running, with these topics of one partition; its passwords are ``a`` for admin and ``j`` for job."""
     with Broker.ephemeral(folder, overrides=_OVERRIDES) as broker:
-        if topics:
-            admin = AdminClient({"bootstrap.servers": broker.bootstrap, **login("admin", "a")})
-            for made in admin.create_topics([NewTopic(topic, 1, 1) for topic in topics]).values():
-                made.result(30)
+        create_topics(broker.bootstrap, *(NewTopic(topic, 1, 1) for topic in topics), **login("admin", "a"))
         grant(broker.bootstrap, *rights)
         yield broker
 

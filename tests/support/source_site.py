@@ -19,6 +19,7 @@ from sparkapp.source.enumerator_options import EnumeratorOptions
 from sparkapp.source.offsets_initializer import EarliestOffsetsInitializer, OffsetsInitializer
 from sparkapp.source.subscriber import Subscriber, TopicListSubscriber
 from tests.support.api_client import await_that
+from tests.support.topics import create_topics
 
 PARTITIONS = 10
 RECORDS = 10
@@ -108,12 +109,11 @@ class SourceSite:
 
         The fixture's records are of 1970: retention by time would take them when the broker next looks.
         """
-        admin = AdminClient({"bootstrap.servers": self.bootstrap})
         wanted = {name.replace("_", "-"): count for name, count in partitions.items()}
-        for made in admin.create_topics(
-            [NewTopic(name, count, 1, config={"retention.ms": "-1"}) for name, count in wanted.items()]
-        ).values():
-            made.result(30)
+        create_topics(
+            self.bootstrap,
+            *(NewTopic(name, count, 1, config={"retention.ms": "-1"}) for name, count in wanted.items()),
+        )
         await_that("the topics are known", lambda: wanted.items() <= self.view.topics().items())
 
     def grow(self, topic: str, partitions: int) -> None:

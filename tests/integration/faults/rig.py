@@ -7,12 +7,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import NewTopic
 
 from sparkapp.sink.transaction_client import TransactionClient
 from tests.integration.faults.matrix import Cell
 from tests.support.protocol_moments import End, Loss
 from tests.support.protocol_story import Story
+from tests.support.topics import create_topics
 
 PARTITIONS = 3
 
@@ -73,5 +74,4 @@ class Rig:
         """Everything works again; called after success and failure."""
 
     def _make_topic(self, name: str, partitions: int) -> None:
-        admin = AdminClient({"bootstrap.servers": self.bootstrap})
-        admin.create_topics([NewTopic(name, partitions, 1)])[name].result(30)
+        create_topics(self.bootstrap, NewTopic(name, partitions, 1))

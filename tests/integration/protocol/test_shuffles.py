@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import NewTopic
 
 from localcluster.kafka import Broker
 from sparkapp.model.deadline import Deadline
@@ -24,6 +24,7 @@ from tests.integration.protocol.conftest import Stories
 from tests.support import visibility
 from tests.support.protocol_moments import OF_A_CHECKPOINT, End, Moment
 from tests.support.protocol_story import Story
+from tests.support.topics import create_topics
 
 _EVERY = [number for number in range(40) if number % 5]
 """Of a source of one checkpoint, by what the transform keeps."""
@@ -141,9 +142,7 @@ def test_C07_ids_that_have_expired_prove_nothing(unique: str, tmp_path: Path) ->
 
 @contextmanager
 def _job_on(bootstrap: str, prefix: str) -> Iterator[Story]:
-    admin = AdminClient({"bootstrap.servers": bootstrap})
-    for made in admin.create_topics([NewTopic("in", 3, 1), NewTopic("out", 2, 1)]).values():
-        made.result(30)
+    create_topics(bootstrap, NewTopic("in", 3, 1), NewTopic("out", 2, 1))
     client = TransactionClient({"bootstrap.servers": bootstrap})
     job = Story(bootstrap=bootstrap, source="in", sink="out", prefix=prefix, client=client, aligned=False)
     try:

@@ -7,7 +7,7 @@ import time
 
 import pyarrow as pa
 import pytest
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import NewTopic
 
 from sparkapp.model.committable import KafkaCommittable
 from sparkapp.model.deadline import Deadline
@@ -20,6 +20,7 @@ from sparkapp.sink.lingering import abort_lingering
 from sparkapp.sink.producer_pool import ProducerPool
 from sparkapp.sink.transaction_client import TransactionClient
 from tests.support.site import Site
+from tests.support.topics import create_topics
 
 pytestmark = pytest.mark.broker
 
@@ -36,8 +37,7 @@ def breakable(tmp_path_factory):
 @pytest.fixture
 def own(breakable, unique):
     """The broker, a site on it, and the committables of three open transactions of one record each."""
-    admin = AdminClient({"bootstrap.servers": breakable.bootstrap})
-    admin.create_topics([NewTopic(unique, num_partitions=1, replication_factor=1)])[unique].result(30)
+    create_topics(breakable.bootstrap, NewTopic(unique, num_partitions=1, replication_factor=1))
     client = TransactionClient({"bootstrap.servers": breakable.bootstrap}, timeout=20)
     pool = ProducerPool(
         open_producer=open_producer,

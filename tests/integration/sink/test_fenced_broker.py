@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import NewTopic
 
 from sparkapp.model.deadline import Deadline
 from sparkapp.model.transactional_id import TransactionalIdHint
@@ -17,6 +17,7 @@ from sparkapp.sink.transaction_client import TransactionClient
 from tests.support import visibility
 from tests.support.batch_path import BatchPath
 from tests.support.fencing import Fencing
+from tests.support.topics import create_topics
 
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(120)]
 
@@ -35,8 +36,7 @@ def test_a_list_that_was_taken_meanwhile_is_taken_again(lonely: Any, monkeypatch
     path = BatchPath("native", lonely.bootstrap)
     client, other = (TransactionClient({"bootstrap.servers": lonely.bootstrap}) for _ in range(2))
     fencing = Fencing(lonely._controller.port)
-    admin = AdminClient({"bootstrap.servers": lonely.bootstrap})
-    admin.create_topics([NewTopic("out", 1, 1)])["out"].result(30)
+    create_topics(lonely.bootstrap, NewTopic("out", 1, 1))
     producer = path.transactional("p-0")
     producer.begin_transaction()
     producer.produce(pa.RecordBatch.from_pydict({"value": [b"1"]}), topic="out")
