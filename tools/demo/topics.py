@@ -21,7 +21,12 @@ class Topics:
     """
 
     def __init__(self, bootstrap: str) -> None:
-        self._admin = AdminClient({"bootstrap.servers": bootstrap, "client.id": "kafkaspark-demo"})
+        self._bootstrap = bootstrap
+
+    def _client(self) -> AdminClient:
+        """For one question, to be held until it is answered: one that waits for the next question may lose its brokers
+        for ever (librdkafka's issue 5301)."""
+        return AdminClient({"bootstrap.servers": self._bootstrap, "client.id": "kafkaspark-demo"})
 
     def recreate(self, names: Iterable[str], *, partitions: int) -> None:
         """Makes topics empty, and new where they exist.
@@ -32,8 +37,9 @@ class Topics:
         self.delete(wanted)
         deadline = time.monotonic() + _SECONDS
         missing = wanted
+        admin = self._client()
         while missing:
-            futures = self._admin.create_topics([NewTopic(name, partitions, 1) for name in missing])
+            futures = admin.create_topics([NewTopic(name, partitions, 1) for name in missing])
             still = []
             for name, future in futures.items():
                 try:
@@ -53,7 +59,8 @@ class Topics:
         wanted = list(names)
         if not wanted:
             return
-        for name, future in self._admin.delete_topics(wanted).items():
+        admin = self._client()
+        for name, future in admin.delete_topics(wanted).items():
             try:
                 future.result(timeout=_SECONDS)
             except KafkaException as error:
@@ -62,10 +69,11 @@ class Topics:
 
     def ends(self, topic: str, *, committed_only: bool = False) -> dict[int, int]:
         """The end of each partition; with ``committed_only`` the last stable offset, where open transactions begin."""
-        partitions = self._admin.list_topics(topic, timeout=_SECONDS).topics[topic].partitions
+        admin = self._client()
+        partitions = admin.list_topics(topic, timeout=_SECONDS).topics[topic].partitions
         asked = {TopicPartition(topic, number): OffsetSpec.latest() for number in partitions}
         level = IsolationLevel.READ_COMMITTED if committed_only else IsolationLevel.READ_UNCOMMITTED
-        futures = self._admin.list_offsets(asked, isolation_level=level, request_timeout=_SECONDS)
+        futures = admin.list_offsets(asked, isolation_level=level, request_timeout=_SECONDS)
         return {one.partition: future.result().offset for one, future in futures.items()}
 
     def held_back(self, topic: str) -> int:
@@ -77,8 +85,9 @@ class Topics:
 
     def _await_partitions(self, names: set[str], partitions: int, deadline: float) -> None:
         # Creation is answered before every partition has its leader.
+        admin = self._client()
         while True:
-            known = self._admin.list_topics(timeout=_SECONDS).topics
+            known = admin.list_topics(timeout=_SECONDS).topics
             ready = [
                 name
                 for name in names
