@@ -73,7 +73,8 @@ class Stream:
             if pid:
                 self.process.returncode = os.waitstatus_to_exitcode(status)
                 seconds = time.monotonic() - self._began
-                self.cost = f"{seconds:.0f} s, {used.ru_utime + used.ru_stime:.0f} s of CPU"
+                how = f", ended by signal {-self.process.returncode}" if self.process.returncode < 0 else ""
+                self.cost = f"{seconds:.0f} s, {used.ru_utime + used.ru_stime:.0f} s of CPU{how}"
         return self.process.returncode
 
     @property

@@ -9,7 +9,6 @@ import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from confluent_kafka import ConsumerGroupTopicPartitions
 from confluent_kafka.admin import AdminClient, NewPartitions
 
 from demo.data import SourceRecord
@@ -24,6 +23,8 @@ from demo.topics import Topics
 from demo.transactions import open_transactions
 from demo.watch import TimedOut
 from sparkapp.model import names
+from sparkapp.model.partition import TopicPartition
+from sparkapp.source.cluster import KafkaClusterView
 
 NAME = "job"
 
@@ -142,11 +143,16 @@ class JobSite:
         assert self.topics.held_back(self.sink) == 0
 
     def committed_offsets(self) -> Mapping[int, int]:
-        """The group's committed offset of each partition that has one."""
-        admin = AdminClient({"bootstrap.servers": self.environment.bootstrap})
+        """The group's committed offset of each partition of the source topic that has one."""
+        # Not by an AdminClient: where the group's coordinator is not ready it crashes (librdkafka's issue 5040).
         group = names.default_group_id(self.namespace, NAME)
-        future = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])[group]
-        return {one.partition: one.offset for one in future.result(30).topic_partitions if one.offset >= 0}
+        config = {"bootstrap.servers": self.environment.bootstrap, "group.id": group}
+        view = KafkaClusterView(config, read_committed=True)
+        try:
+            found = view.committed(TopicPartition(self.source, number) for number in self.topics.ends(self.source))
+        finally:
+            view.close()
+        return {one.partition: offset for one, offset in found.items()}
 
     def state_text(self) -> str | None:
         """The checkpoint document as it is stored."""

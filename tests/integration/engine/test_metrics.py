@@ -11,11 +11,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from confluent_kafka import ConsumerGroupTopicPartitions
-from confluent_kafka.admin import AdminClient
 from prometheus_client.parser import text_string_to_metric_families
 
 from sparkapp.model.job import Transform
+from sparkapp.model.partition import TopicPartition
+from sparkapp.source.cluster import KafkaClusterView
 from tests.integration.engine.conftest import LocalJobs
 from tests.support.local_job import LocalJob, produce
 
@@ -79,14 +79,14 @@ def test_S37_metrics_and_progress_say_what_the_brokers_say(
     job.start()
     job.await_records_in(4000)
     found = awaited(job, port, source_records_in_total=4000, source_pending_records=0)
-    asked = ConsumerGroupTopicPartitions(job.spec.source.group_id)
-    admin = AdminClient({"bootstrap.servers": broker})
-    offsets = admin.list_consumer_group_offsets([asked])[job.spec.source.group_id].result(30).topic_partitions
+    view = KafkaClusterView({"bootstrap.servers": broker, "group.id": job.spec.source.group_id}, read_committed=True)
+    offsets = view.committed(TopicPartition(topic, number) for number in range(3))
+    view.close()
     assert len(offsets) == 3
-    for one in offsets:
+    for one, offset in offsets.items():
         where = f"partition={one.partition},topic={topic}"
-        assert found[f"kafkaspark_source_current_offset,{where}"] == one.offset
-        assert found[f"kafkaspark_source_committed_offset,{where}"] == one.offset
+        assert found[f"kafkaspark_source_current_offset,{where}"] == offset
+        assert found[f"kafkaspark_source_committed_offset,{where}"] == offset
         assert found[f"kafkaspark_source_records_lag,{where}"] == 0
     document = job.document()
     assert document is not None
