@@ -7,7 +7,6 @@ status. That makes every story repeatable, and nothing else on the machine can i
 from __future__ import annotations
 
 import contextlib
-import socket
 import ssl
 import subprocess
 import time
@@ -17,6 +16,7 @@ from pathlib import Path
 
 from localcluster.go_build import HYPERKUBE, cached, link_names
 from localcluster.pki import Authority, write_kubeconfig
+from localcluster.ports import free_ports
 from localcluster.settings import Settings
 
 START_SECONDS = 60
@@ -40,7 +40,7 @@ def api_server(folder: Path, bin_folder: Path) -> Iterator[Path]:
     server = authority.issue("server", "/CN=kube-apiserver", ["DNS:kubernetes", "IP:127.0.0.1", "IP:10.96.0.1"])
     admin = authority.issue("admin", "/O=system:masters/CN=admin")
     accounts = authority.signing_key("service-accounts")
-    client, peer, port = _free_ports(3)
+    client, peer, port = free_ports(3)
     kubeconfig = folder / "kubeconfig"
     write_kubeconfig(kubeconfig, f"https://127.0.0.1:{port}", authority.pair, admin)
     with contextlib.ExitStack() as stack:
@@ -105,11 +105,3 @@ def _await_ready(port: int, authority: Path, certificate: Path, key: Path, folde
         time.sleep(0.1)
     msg = f"the API server is not ready after {START_SECONDS} s; its logs are in {folder}"
     raise AssertionError(msg)
-
-
-def _free_ports(count: int) -> list[int]:
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [int(one.getsockname()[1]) for one in sockets]

@@ -15,10 +15,10 @@ from typing import Self
 from confluent_kafka import ElectionType, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from localcluster import kafka_probe
 from localcluster.kafka import Broker
 from localcluster.kafka_distribution import KafkaDistribution
 from localcluster.kafka_properties import Listener
+from localcluster.ports import free_ports
 from localcluster.progress import Progress
 from localcluster.settings import Settings
 from sparkapp.model.deadline import Deadline
@@ -55,7 +55,7 @@ class Ensemble:
         self._distribution = KafkaDistribution.of(settings)
         self._distribution.fetch(settings, Progress())
         self._admin: AdminClient | None = None
-        ports = kafka_probe.free_ports(2 * len(NODES))
+        ports = free_ports(2 * len(NODES))
         clients, controllers = ports[: len(NODES)], ports[len(NODES) :]
         voters = ",".join(f"{node}@127.0.0.1:{port}" for node, port in zip(NODES, controllers, strict=True))
         self._brokers = {

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import urllib.error
@@ -13,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from localcluster.ports import free_ports
 from tests.support.api_client import REPOSITORY, await_that
 
 
@@ -20,9 +20,7 @@ class OperatorProcess:
     """Runs ``python -m kafkasparkjob_operator`` against one API server and one namespace."""
 
     def __init__(self, kubeconfig: Path, namespace: str, log: Path, settings: Mapping[str, str] | None = None) -> None:
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = int(free.getsockname()[1])
+        (self.port,) = free_ports(1)
         given = {
             "namespace": namespace, "watch_namespaces": namespace, "http_port": str(self.port), "numbers_seconds": "1",
             "identity": f"operator-{self.port}", **(settings or {}),

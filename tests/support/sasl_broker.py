@@ -8,10 +8,10 @@ from typing import Self
 
 from confluent_kafka.admin import NewTopic
 
-from localcluster import kafka_probe
 from localcluster.kafka import Broker
 from localcluster.kafka_distribution import KafkaDistribution
 from localcluster.kafka_properties import Listener
+from localcluster.ports import free_ports
 from localcluster.progress import Progress
 from localcluster.settings import Settings
 from tests.support.topics import create_topics
@@ -28,7 +28,7 @@ class SaslBroker:
         settings = Settings.from_environment()
         distribution = KafkaDistribution.of(settings)
         distribution.fetch(settings, Progress())
-        host_port, pods_port, controller_port = kafka_probe.free_ports(3)
+        host_port, pods_port, controller_port = free_ports(3)
         login = f'{_MODULE} required username="{USER}" password="{PASSWORD}" user_{USER}="{PASSWORD}";'
         self.bootstrap = f"127.0.0.1:{host_port}"
         self.bootstrap_pods = f"{pods_host}:{pods_port}"

@@ -24,6 +24,7 @@ from localcluster import kafka_probe, kafka_properties
 from localcluster.errors import SetupError
 from localcluster.kafka_distribution import SHORT_LIVED, KafkaDistribution, java_environment
 from localcluster.kafka_properties import Listener
+from localcluster.ports import free_ports
 from localcluster.processes import Identity, end, spawn
 from localcluster.progress import Progress
 from localcluster.settings import Settings
@@ -84,7 +85,7 @@ class Broker:
         used = settings if settings is not None else Settings.from_environment()
         distribution = KafkaDistribution.of(used)
         distribution.fetch(used, Progress())
-        client_port, controller_port = kafka_probe.free_ports(2)
+        client_port, controller_port = free_ports(2)
         return cls(
             directory,
             distribution=distribution,

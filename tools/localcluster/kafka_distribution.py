@@ -18,6 +18,7 @@ from pathlib import Path
 from localcluster import kafka_probe, kafka_properties, packages
 from localcluster.commands import run
 from localcluster.kafka_properties import Listener
+from localcluster.ports import free_ports
 from localcluster.processes import spawn
 from localcluster.progress import Progress
 from localcluster.settings import KAFKA_VERSION, Settings
@@ -129,7 +130,7 @@ class KafkaDistribution:
 
     def _prepare(self, folder: Path, log: Path) -> None:
         # From the folder's final place: the class archive is only good for the paths it was made with.
-        port, controller_port = kafka_probe.free_ports(2)
+        port, controller_port = free_ports(2)
         listener = Listener("HOST", "127.0.0.1", port)
         controller = Listener("CONTROLLER", "127.0.0.1", controller_port)
         data, properties = folder / "data", folder / "server.properties"

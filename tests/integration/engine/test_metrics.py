@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from localcluster.ports import free_ports
 from sparkapp.model.job import Transform
 from sparkapp.model.partition import TopicPartition
 from sparkapp.source.cluster import KafkaClusterView
@@ -36,12 +37,6 @@ def watched(source):
     source.sparkSession.streams.addListener(Listener())
     return source.select("key", "value")
 """
-
-
-def free_port() -> int:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        return int(taken.getsockname()[1])
 
 
 def scraped(port: int) -> dict[str, float]:
@@ -73,7 +68,7 @@ def test_S37_metrics_and_progress_say_what_the_brokers_say(
     (code / "watch.py").write_text(_MODULE.replace("{progress}", str(progress)))
     topic = make_topic(3, "in_1.a-b")
     job = local_job(topic=topic, transform=Transform(function="watch:watched"), code=code, max_offsets=1000)
-    port = free_port()
+    (port,) = free_ports(1)
     job.spec = replace(job.spec, metrics_port=port)
     produce(broker, topic, 0, 4000)
     job.start()

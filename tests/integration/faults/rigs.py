@@ -8,10 +8,10 @@ from contextlib import ExitStack
 from datetime import timedelta
 from pathlib import Path
 
-from localcluster import kafka_probe
 from localcluster.kafka import Broker
 from localcluster.kafka_distribution import KafkaDistribution
 from localcluster.kafka_properties import Listener
+from localcluster.ports import free_ports
 from localcluster.progress import Progress
 from localcluster.settings import Settings
 from sparkapp.checkpoint.store import FileStore
@@ -196,7 +196,7 @@ class NetworkSite:
         settings = Settings.from_environment()
         distribution = KafkaDistribution.of(settings)
         distribution.fetch(settings, Progress())
-        direct, behind, controller, door = kafka_probe.free_ports(4)
+        direct, behind, controller, door = free_ports(4)
         listeners = [Listener("HOST", "127.0.0.1", direct), Listener("EXECUTORS", "127.0.0.1", behind)]
         self.broker = Broker(
             folder, distribution=distribution, listeners=listeners, controller_port=controller, heap="256m",

@@ -12,12 +12,7 @@ from kafkasparkjob_operator.cache import Cache
 from kafkasparkjob_operator.metrics import OperatorMetrics
 from kafkasparkjob_operator.watch_monitor import WatchMonitor
 from kafkasparkjob_operator.work_queue import WorkQueue
-
-
-def free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])
+from localcluster.ports import free_ports
 
 
 async def serve(port: int, lacking: str = "") -> aiohttp.web.AppRunner:
@@ -33,7 +28,7 @@ async def get(url: str) -> tuple[int, str]:
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "[::1]"])
 async def test_it_answers_in_both_families(address: str) -> None:
-    port = free_port()
+    (port,) = free_ports(1)
     runner = await serve(port)
     try:
         for path in ("/healthz", "/readyz"):
@@ -44,7 +39,7 @@ async def test_it_answers_in_both_families(address: str) -> None:
 
 
 async def test_what_is_lacking_is_said() -> None:
-    port = free_port()
+    (port,) = free_ports(1)
     runner = await serve(port, "pods in all namespaces: not listed yet")
     try:
         assert await get(f"http://127.0.0.1:{port}/readyz") == (503, "pods in all namespaces: not listed yet")
@@ -53,7 +48,7 @@ async def test_what_is_lacking_is_said() -> None:
 
 
 async def test_one_family_is_enough_and_none_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    port = free_port()
+    (port,) = free_ports(1)
     monkeypatch.setattr(probes, "ANYWHERE", ("192.0.2.1", "127.0.0.1"))  # the first one is nobody's
     runner = await serve(port)
     assert await get(f"http://127.0.0.1:{port}/healthz") == (200, "ok")
