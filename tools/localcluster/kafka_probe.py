@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import random
 import socket
 import struct
 
 _API_VERSIONS = 18
-_HEADER = 8
-"""Bytes of an answer's length and correlation id."""
+_CORRELATION_ID = struct.pack(">i", 0x6B736A01)
+"""What a broker says again, after its answer's length; nothing else says it there."""
 
 
 def answers(host: str, port: int) -> bool:
@@ -18,16 +17,13 @@ def answers(host: str, port: int) -> bool:
     any answer do: another program may have the port, or the connection itself, both ends of it.
     """
     # An ApiVersions request, version 0, with no client id.
-    correlation_id = random.getrandbits(31)
-    request = struct.pack(">hhih", _API_VERSIONS, 0, correlation_id, -1)
+    request = struct.pack(">hh4sh", _API_VERSIONS, 0, _CORRELATION_ID, -1)
     try:
         with socket.create_connection((host, port), timeout=1) as connection:
             connection.settimeout(2)
             connection.sendall(struct.pack(">i", len(request)) + request)
-            answer = b""
-            while len(answer) < _HEADER and (more := connection.recv(_HEADER - len(answer))):
-                answer += more
-            return answer[4:] == struct.pack(">i", correlation_id)
+            with connection.makefile("rb") as answer:
+                return answer.read(8)[4:] == _CORRELATION_ID
     except OSError:
         return False
 
