@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from sparkapp.model.errors import ConfigurationError
 from sparkapp.model.group_membership import FIELD_OF_PROPERTY
+from sparkapp.model.java_properties import instead_of_java_property
 
 _OWN = frozenset(
     {
@@ -27,16 +28,19 @@ DENIED_PROPERTIES = _OWN | _SECRET | FIELD_OF_PROPERTY.keys()
 
 
 def refused_property(name: str) -> str | None:
-    """What to type instead of a property that the job sets itself or that would carry a secret; None where it may be.
+    """What to type instead of a property that the job sets itself, that would carry a secret, or that only Java's
+    clients know; None for any other name.
 
-    The CRD's CEL rules say the same.
+    The CRD's CEL rules repeat this except for Java's names. What else librdkafka does not know, the driver finds
+    (``native.client_check``).
     """
     field = FIELD_OF_PROPERTY.get(name)
     if field is not None:
         return f"{name} cannot be set here: use source.groupMembership.{field}"
     if name in DENIED_PROPERTIES or name.startswith("sasl.") or "password" in name or "secret" in name:
         return f"{name} cannot be set here: use the resource's own field; credentials come from Secrets"
-    return None
+    instead = instead_of_java_property(name)
+    return None if instead is None else f"{name} is a property of Java's client, not of librdkafka: {instead}"
 
 
 def check_properties(where: str, properties: Iterable[str]) -> None:

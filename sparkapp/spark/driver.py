@@ -23,7 +23,7 @@ from sparkapp.checkpoint.retained import CheckpointRetainer, MemoryRetainedStore
 from sparkapp.checkpoint.store import CheckpointStore
 from sparkapp.checkpoint.transaction_control import KafkaTransactionControl, leave_nothing_open
 from sparkapp.model.checkpoint import CheckpointDocument
-from sparkapp.model.client_config import cluster_config, consumer_config, group_member_config, read_password
+from sparkapp.model.client_config import cluster_config, group_member_config, read_password
 from sparkapp.model.errors import CheckpointMissing, CheckpointRefused, KafkaAccessError
 from sparkapp.model.job import Job
 from sparkapp.model.protocol import no_hook
@@ -43,7 +43,7 @@ from sparkapp.spark import operator_state, query_log
 from sparkapp.spark.announcements import Announcements
 from sparkapp.spark.engine import MicroBatchEngine
 from sparkapp.spark.faults import VARIABLE, Faults
-from sparkapp.spark.preflight import check_kafka
+from sparkapp.spark.preflight import check_kafka, checked_consumer_config
 from sparkapp.spark.progress import Progress
 from sparkapp.spark.query_log import restored_engine
 from sparkapp.spark.reporter import Reporter, now
@@ -134,7 +134,7 @@ class Driver:
         job = self._job
         faults = Faults(job.attempt, os.environ.get(VARIABLE, ""))
         password = read_password(job.spec.kafka, self._around.credentials)
-        config = consumer_config(job, password=password)
+        config = checked_consumer_config(job, password=password)
         cluster = self._cluster(config, stack)
         check_kafka(job, cluster)
         job = with_reader_schemas(job)

@@ -1,14 +1,17 @@
-"""Checks before anything is claimed or started: what is wrong with brokers or topics is said within seconds."""
+"""Checks before anything is claimed or started: clients' properties, then brokers and topics, within seconds."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Mapping
 
+from sparkapp.model.client_config import cluster_config, consumer_config
 from sparkapp.model.deadline import Deadline
 from sparkapp.model.errors import TopicNotFound, TransactionTimeoutTooLong
 from sparkapp.model.job import Job, OnTopicDeleted, dead_letter_topics
 from sparkapp.model.semantic import Semantic
+from sparkapp.native.client_check import check_consumer, check_producer
+from sparkapp.sink.writer import producer_config
 from sparkapp.source.cluster import KafkaClusterView, require_topics
 from sparkapp.source.subscriber import require, subscriber_of
 
@@ -16,6 +19,24 @@ _MAX_TIMEOUT = "transaction.max.timeout.ms"
 _YOUNG_SECONDS = 3.0
 """A topic that was created a moment ago may not be in the metadata of the broker that is asked."""
 _PAUSE = 0.2
+
+
+def checked_consumer_config(job: Job, *, password: str) -> dict[str, str]:
+    """The configuration of the job's consumer, after librdkafka has looked at it and at the producers'.
+
+    Needs no broker; called by the driver first of all.
+
+    :raises ConfigurationError: it does not know a property, or refuses a value; the message names field and property.
+    """
+    source, sink = job.spec.source, job.spec.sink
+    consumer = consumer_config(job, password=password)
+    check_consumer(consumer, source.properties)
+    shared = cluster_config(job.spec.kafka, password=password, client_id=f"{job.namespace}.{job.name}-check")
+    config = producer_config(job, shared)
+    if sink.semantic is Semantic.EXACTLY_ONCE:
+        config["transactional.id"] = sink.transactional_id_prefix
+    check_producer(config, sink.properties)
+    return consumer
 
 
 def check_kafka(job: Job, cluster: KafkaClusterView) -> None:
