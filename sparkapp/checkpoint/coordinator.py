@@ -20,7 +20,7 @@ from sparkapp.model.semantic import OffsetCommitMode, Semantic, effective_offset
 from sparkapp.model.settlement import offset_mark
 from sparkapp.model.split import KafkaPartitionSplit
 from sparkapp.model.transaction_naming import NO_SLOTS, TransactionNaming, is_first_start
-from sparkapp.model.transactional_id import FIRST_HINT, TransactionalIdHint
+from sparkapp.model.transactional_id import FIRST_HINT
 from sparkapp.sink.committer import Outcome, Settled
 
 LOG = logging.getLogger(__name__)
@@ -137,12 +137,6 @@ class CheckpointCoordinator:
     def document(self) -> CheckpointDocument:
         """The last document written."""
         return self._document
-
-    @property
-    def hint(self) -> TransactionalIdHint:
-        """The hint that every checkpoint of this life writes; as it was restored where the naming is another, the first
-        one where the semantic is."""
-        return self._hint
 
     @property
     def next_free(self) -> int:

@@ -47,25 +47,6 @@ class CheckpointStore(Protocol):
         ...
 
 
-class MemoryStore:
-    """For one process: unit tests and benches."""
-
-    def __init__(self, text: str | None = None) -> None:
-        self._text = text
-        self._version = 0
-
-    def read(self) -> Stored:
-        return Stored(self._text, str(self._version))
-
-    def write(self, text: str, *, expected: str) -> str:
-        if expected != str(self._version):
-            msg = f"the checkpoint was changed by somebody else: version {self._version}, expected {expected}"
-            raise CheckpointConflict(msg)
-        self._text = text
-        self._version += 1
-        return str(self._version)
-
-
 class FileStore:
     """A file on a local disk, for jobs that run without Kubernetes; one writer at a time, durable over a crash.
 

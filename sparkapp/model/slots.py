@@ -45,7 +45,3 @@ class Slots:
     def settle(self, checkpoint_id: int) -> None:
         """Every checkpoint up to this one is complete and its transactions are committed; never goes back."""
         self._settled = max(self._settled, checkpoint_id)
-
-    def holder(self, transactional_id: str) -> int | None:
-        """The checkpoint that used the id last, as far as this process knows."""
-        return self._holders.get(transactional_id)

@@ -7,11 +7,9 @@ conformance group H). Ids are ``prefix-N``; subtask i of P owns ``next + i*pool 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sparkapp.model.errors import InvalidArgument
-from sparkapp.model.semantic import Semantic
 
 SAFE_SCALE_DOWN_FACTOR = 5
 """How much larger a former, unknown parallelism may have been (Flink's SAFE_SCALE_DOWN_FACTOR)."""
@@ -49,23 +47,6 @@ class TransactionalIdHint:
 
 FIRST_HINT = TransactionalIdHint(0, 0)
 """The hint of a job that has no checkpoint yet (H09)."""
-
-
-def restore_hint(hints: Sequence[TransactionalIdHint]) -> TransactionalIdHint:
-    """The one hint of a restored state, or the first hint where there is none (H09, H14)."""
-    if len(hints) > 1:
-        msg = "There should be at most one next transactional id hint written by the first subtask"
-        raise InvalidArgument(msg)
-    return hints[0] if hints else FIRST_HINT
-
-
-def snapshot_hint(
-    *, semantic: Semantic, subtask: int, parallelism: int, pool_size: int, restored: TransactionalIdHint
-) -> TransactionalIdHint | None:
-    """The hint a subtask adds to a checkpoint: only subtask 0, and only under EXACTLY_ONCE (H15, H16)."""
-    if semantic is not Semantic.EXACTLY_ONCE or subtask != 0:
-        return None
-    return restored.advance(parallelism=parallelism, pool_size=pool_size)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -179,17 +179,13 @@ class TransactionClient:
 
         return self._connection.run(used, lambda: self._retried(attempt, used, "looking coordinators up", ids))
 
-    def fence(self, transactional_id: str, *, deadline: Deadline | None = None) -> None:
-        """Aborts what is open under the id and bumps its epoch, so that no former producer can write under it.
-
-        Returns once the abort is complete: readers are free then.
-
-        :raises KafkaUnreachable: not complete in time. :raises AuthorizationFailed: WRITE is missing on the id.
-        """
-        self.fence_all([transactional_id], deadline=deadline)
-
     def fence_all(self, transactional_ids: Iterable[str], *, deadline: Deadline | None = None) -> None:
-        """:meth:`fence` for several ids side by side; the first failure is raised when all have ended."""
+        """Aborts the open transactions of the ids and increments their epochs, which fences every earlier producer.
+
+        Returns when each abort is complete. Readers are free then. The first failure is raised when all have ended.
+
+        :raises KafkaUnreachable: not complete in time. :raises AuthorizationFailed: WRITE is missing on an id.
+        """
         ids = list(dict.fromkeys(transactional_ids))
         used = deadline or Deadline.after(self._timeout)
 

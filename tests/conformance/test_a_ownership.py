@@ -18,25 +18,29 @@ from sparkapp.model.committable import KafkaCommittable
 from sparkapp.model.errors import CheckpointCorrupt
 from sparkapp.model.transactional_id import (
     FIRST_HINT,
-    TransactionalIdGenerator,
     TransactionalIdHint,
     number_of,
-    restore_hint,
 )
 from sparkapp.sink.committer import Outcome
-from tests.support.harness import merged
+from tests.support.harness import State, merged
 
 
-@pytest.mark.parametrize("states", [[], [FIRST_HINT]], ids=["A10", "A11"])
-def test_A10_A11_without_state_a_subtask_owns_its_pool_of_the_whole(states):
-    """Subtask 2 of 4 owns share 2 of 4, whether the state is absent or empty."""
-    base = restore_hint(states).next_free_transactional_id
-    shares = [
-        TransactionalIdGenerator(prefix="p", subtask=subtask, parallelism=4, pool_size=5).ids_to_use(next_free=base)
-        for subtask in range(4)
-    ]
-    assert shares[2] == [f"p-{number}" for number in range(10, 15)]
-    assert [one for share in shares for one in share] == [f"p-{number}" for number in range(20)]
+@pytest.mark.parametrize("state", [None, State(hint=FIRST_HINT)], ids=["A10", "A11"])
+def test_A10_A11_without_state_a_subtask_owns_its_pool_of_the_whole(harness, site, state):
+    """Subtask 2 of 4 owns share 2 of 4, whether the state is absent or empty: its writers go round in it."""
+    shares = []
+    for subtask in range(4):
+        one, used = harness(subtask, 4).open(state), []
+        for checkpoint in range(5):
+            one.write(subtask)
+            used += [number_of(each.transactional_id, site.prefix) for each in one.snapshot(checkpoint).pending]
+            one.notify(checkpoint)
+        shares.append(used)
+    assert sorted(shares[2]) == list(range(10, 15))
+    assert sorted(number for share in shares for number in share) == list(range(20))
+    site.await_ended()
+    assert sorted(site.numbers()) == sorted(list(range(4)) * 5)
+    assert site.open_transactions() == []
 
 
 @pytest.mark.parametrize("survivors", [(1,), (1, 3)], ids=["A12", "A13"])

@@ -2,19 +2,33 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
+
 import pytest
 
-from sparkapp.model.errors import InvalidArgument
+from sparkapp.checkpoint.coordinator import CheckpointCoordinator, PreCommitted
+from sparkapp.checkpoint.recovery import recover
+from sparkapp.checkpoint.retained import MemoryRetainedStore
+from sparkapp.checkpoint.store import CheckpointStore
+from sparkapp.model.checkpoint import CheckpointDocument
+from sparkapp.model.checkpoint_codec import decode, encode
+from sparkapp.model.committable import KafkaCommittable
+from sparkapp.model.errors import CheckpointCorrupt, InvalidArgument
+from sparkapp.model.job import Job, JobSpec, KafkaCluster, Sink, Source, Transform
 from sparkapp.model.semantic import Semantic
+from sparkapp.model.settlement import EndTxnAnswer
+from sparkapp.model.transaction_naming import NO_SLOTS
 from sparkapp.model.transactional_id import (
     FIRST_HINT,
     TransactionalIdGenerator,
     TransactionalIdHint,
-    restore_hint,
-    snapshot_hint,
 )
+from sparkapp.sink.committer import Outcome, Settled
 from sparkapp.sink.lingering import bounded_ids
+from sparkapp.spark import query_log
 from tests.support.harness import State
+from tests.support.memory_store import MemoryStore
 
 
 def generator(subtask: int, parallelism: int, pool_size: int = 5, **more: int) -> TransactionalIdGenerator:
@@ -23,6 +37,63 @@ def generator(subtask: int, parallelism: int, pool_size: int = 5, **more: int) -
 
 def ids(*ranges: range) -> list[str]:
     return [f"p-{number}" for one in ranges for number in one]
+
+
+class Transactions:
+    """Every transaction is open until its commit, which succeeds."""
+
+    def require(self, committables: Sequence[KafkaCommittable]) -> None: ...
+
+    def commit(self, committables: Sequence[KafkaCommittable], **_: object) -> list[Settled]:
+        return [Settled(committable=one, outcome=Outcome.COMMITTED, answer=EndTxnAnswer.NONE) for one in committables]
+
+    def settle(self, document: CheckpointDocument) -> list[Settled]:
+        return self.commit(document.committables)
+
+    def abort_lingering(self, document: CheckpointDocument) -> int:
+        return 0
+
+
+def attempt(
+    store: CheckpointStore, *, number: int = 1, parallelism: int = 4, semantic: Semantic = Semantic.EXACTLY_ONCE
+) -> CheckpointCoordinator:
+    """One attempt of a job as the driver starts it: recovery, then the coordinator, which has begun."""
+    spec = JobSpec(
+        kafka=KafkaCluster(bootstrap_servers="b:1"), source=Source(topics=("in",), group_id="g"),
+        transform=Transform(), parallelism=parallelism,
+        sink=Sink(topic="out", transactional_id_prefix="p", semantic=semantic, producers_pool_size=5),
+    )  # fmt: skip
+    job = Job(namespace="ns", name="j", uid="uid", generation=1, attempt=number, spec=spec)
+    sink = Transactions()
+    found = recover(job, store=store, control=sink, now="", retained=MemoryRetainedStore(), engine=query_log)
+    coordinator = CheckpointCoordinator(
+        job, store=store, document=found.document, version=found.version, pre_commits=sink, committer=sink,
+        group_offsets=None, now=lambda: "",
+    )  # fmt: skip
+    coordinator.begin(())
+    return coordinator
+
+
+def complete(coordinator: CheckpointCoordinator, *subtasks: int) -> None:
+    """The next checkpoint, of which these subtasks have written something."""
+    number = coordinator.document.checkpoint_id + 1
+    committables = tuple(
+        KafkaCommittable(
+            transactional_id=f"p-{one}", producer_id=one, producer_epoch=0, transaction_version=1,
+            checkpoint_id=number, subtask=one, records=1,
+        )
+        for one in subtasks
+    )  # fmt: skip
+    coordinator.complete(
+        PreCommitted(checkpoint_id=number, splits=(), aligned=False, committables=committables, records_out=1)
+    )
+
+
+def written(store: CheckpointStore) -> CheckpointDocument:
+    """The document as the next attempt will read it."""
+    text = store.read().text
+    assert text is not None
+    return decode(text, job_uid="uid")
 
 
 def test_H01_first_subtask_uses_the_first_pool():
@@ -63,7 +134,10 @@ def test_H08_abort_sets_cover_five_times_the_range_once(parallelism):
 
 
 def test_H09_without_a_hint_the_first_one_is_restored():
-    assert restore_hint([]) == TransactionalIdHint(0, 0)
+    store = MemoryStore()
+    coordinator = attempt(store)
+    assert written(store).hint == TransactionalIdHint(0, 0)
+    assert coordinator.next_free == 0
 
 
 def test_H09_ids_of_an_unknown_former_life_are_fenced_before_writing(harness, site):
@@ -82,10 +156,13 @@ def test_H09_ids_of_an_unknown_former_life_are_fenced_before_writing(harness, si
     assert site.numbers() == []
 
 
-def test_H10_repeated_snapshots_of_one_life_write_the_same_hint():
-    restored = TransactionalIdHint(0, 0)
+def test_H10_repeated_checkpoints_of_one_attempt_write_the_same_hint():
+    store = MemoryStore()
+    coordinator = attempt(store)
     for _ in range(2):
-        assert restored.advance(parallelism=4, pool_size=5) == TransactionalIdHint(4, 20)
+        complete(coordinator, 0, 1)
+        assert written(store).hint == TransactionalIdHint(4, 20)
+    assert attempt(store, number=2).next_free == 20, "what the next attempt restores"
 
 
 def test_H10_two_checkpoints_of_a_real_life(harness):
@@ -115,25 +192,45 @@ def test_H12_the_same_parallelism_keeps_the_next_free_id():
 
 
 def test_H14_two_hints_in_the_state_are_an_error():
-    hints = [TransactionalIdHint(1, 5), TransactionalIdHint(2, 10)]
-    with pytest.raises(
-        InvalidArgument, match="There should be at most one next transactional id hint written by the first subtask"
-    ):
-        restore_hint(hints)
+    """Flink: "There should be at most one next transactional id hint written by the first subtask"."""
+    text = encode(
+        CheckpointDocument(job_uid="uid", attempt=1, checkpoint_id=1, created_at="", parallelism=2, prefix="p")
+    )
+    one = '"hint":{"lastParallelism":0,"nextFreeTransactionalId":0}'
+    assert one in text
+    body = json.loads(text)
+    listed = json.dumps({**body, "hint": [body["hint"], {"lastParallelism": 2, "nextFreeTransactionalId": 10}]})
+    for two in (text.replace(one, f"{one},{one}"), listed):
+        store = MemoryStore(two)
+        with pytest.raises(CheckpointCorrupt):
+            attempt(store, number=2)
+        assert store.read().text == two, "nothing is claimed, and nothing starts from the first hint"
 
 
 @pytest.mark.parametrize("subtask", [1, 2, 3])
-def test_H15_only_the_first_subtask_writes_a_hint(subtask):
-    hint = snapshot_hint(
-        semantic=Semantic.EXACTLY_ONCE, subtask=subtask, parallelism=4, pool_size=5, restored=FIRST_HINT
-    )
-    assert hint is None
+def test_H15_no_subtask_but_the_driver_writes_a_hint(subtask):
+    """Whichever subtask has written, and whether any has: the job has one hint, and a committable has none."""
+    store = MemoryStore()
+    coordinator = attempt(store)
+    for subtasks in ((subtask,), (), (0, 1, 2, 3)):
+        complete(coordinator, *subtasks)
+        assert written(store).hint == TransactionalIdHint(4, 20)
+        body = json.loads(store.read().text)
+        assert len(body["committables"]) == len(subtasks)
+        assert not any("hint" in one for one in body["committables"])
 
 
 @pytest.mark.parametrize("semantic", [Semantic.AT_LEAST_ONCE, Semantic.NONE])
 def test_H16_other_semantics_write_no_hint(semantic):
-    hint = snapshot_hint(semantic=semantic, subtask=0, parallelism=4, pool_size=5, restored=FIRST_HINT)
-    assert hint is None
+    store = MemoryStore()
+    coordinator = attempt(store, semantic=semantic)
+    complete(coordinator)
+    assert (written(store).hint, written(store).slots) == (FIRST_HINT, NO_SLOTS)
+    assert not written(store).transactional
+    complete(attempt(store, number=2))
+    assert written(store).hint == TransactionalIdHint(4, 20)
+    complete(attempt(store, number=3, semantic=semantic))
+    assert (written(store).hint, written(store).slots) == (FIRST_HINT, NO_SLOTS), "the restored hint is forgotten"
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,7 @@ def row(value: int) -> pa.RecordBatch:
 
 def fence(site, transactional_id):
     """Another producer takes the id over."""
-    site.client.fence(transactional_id)
+    site.client.fence_all([transactional_id])
 
 
 def test_W01_lingering_transactions_of_a_former_prefix_are_aborted(harness, site):

@@ -9,15 +9,12 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from sparkapp.model.errors import ProducersPoolEmpty
-from sparkapp.model.semantic import Semantic
 from sparkapp.model.slots import Slots
 from sparkapp.model.transactional_id import (
     FIRST_HINT,
     TransactionalIdGenerator,
     TransactionalIdHint,
     number_of,
-    restore_hint,
-    snapshot_hint,
 )
 from sparkapp.sink.lingering import bounded_ids, select
 from sparkapp.sink.transactions import TransactionState
@@ -84,7 +81,7 @@ class Rescaling(RuleBasedStateMachine):
         super().__init__()
         self.open: dict[str, tuple[int, int]] = {}
         self.lives = 0
-        self.document_hint: TransactionalIdHint | None = None
+        self.document_hint = FIRST_HINT
         self.document_checkpoint = 0
         self.committables: dict[str, tuple[int, int]] = {}
         self.reserved = 0
@@ -95,7 +92,7 @@ class Rescaling(RuleBasedStateMachine):
         self._start(parallelism)
 
     def _start(self, parallelism: int) -> None:
-        restored = restore_hint([] if self.document_hint is None else [self.document_hint])
+        restored = self.document_hint
         for transactional_id, opened in self.committables.items():
             assert self.open.get(transactional_id, opened) == opened, "a triple must not commit another transaction"
             self.open.pop(transactional_id, None)
@@ -128,11 +125,7 @@ class Rescaling(RuleBasedStateMachine):
     def checkpoint(self, commit: bool) -> None:
         """The document is written; unless the driver dies right then, its transactions are committed."""
         checkpoint = self.life.checkpoint_id + 1
-        hint = snapshot_hint(
-            semantic=Semantic.EXACTLY_ONCE, subtask=0, parallelism=self.life.parallelism,
-            pool_size=self.pool_size, restored=self.life.restored,
-        )  # fmt: skip
-        assert hint is not None
+        hint = self.life.restored.advance(parallelism=self.life.parallelism, pool_size=self.pool_size)
         self.document_hint, self.document_checkpoint = hint, checkpoint
         self.committables = dict(self.open)
         if not commit:
@@ -182,7 +175,7 @@ class Rescaling(RuleBasedStateMachine):
         """Where listing is not allowed, the walk of a life as wide as this one finds whatever this one opens."""
         if not self.open:
             return
-        hint = self.document_hint or FIRST_HINT
+        hint = self.document_hint
         walked = set(bounded_ids(PREFIX, hint=hint, parallelism=self.life.parallelism, pool_size=self.pool_size))
         assert set(self.open) <= walked
 

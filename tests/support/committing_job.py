@@ -12,7 +12,6 @@ from confluent_kafka import TopicPartition as ClientPartition
 
 from sparkapp.checkpoint.coordinator import CheckpointCoordinator, Completed, PreCommitted
 from sparkapp.checkpoint.recovery import Recovery
-from sparkapp.checkpoint.store import MemoryStore
 from sparkapp.model.checkpoint import CheckpointDocument
 from sparkapp.model.client_config import consumer_config
 from sparkapp.model.committable import KafkaCommittable
@@ -29,6 +28,7 @@ from sparkapp.source.cluster import KafkaClusterView
 from sparkapp.source.enumerator import enumerator_of
 from sparkapp.source.offset_committer import OffsetCommitter
 from sparkapp.spark.progress import Progress
+from tests.support.memory_store import MemoryStore
 
 
 @dataclass

@@ -14,6 +14,8 @@ import pyarrow as pa
 from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as ClientPartition
 
+from sparkapp.checkpoint.coordinator import CheckpointCoordinator, PreCommitted
+from sparkapp.model.checkpoint import CheckpointDocument
 from sparkapp.model.committable import KafkaCommittable
 from sparkapp.model.deadline import Deadline
 from sparkapp.model.job import Job, JobSpec, KafkaCluster, Sink, Source, Transform
@@ -22,15 +24,17 @@ from sparkapp.model.semantic import Semantic
 from sparkapp.model.settlement import offset_mark
 from sparkapp.model.split import KafkaPartitionSplit
 from sparkapp.model.transaction_naming import NO_SLOTS, SlotBounds, TransactionNaming
-from sparkapp.model.transactional_id import FIRST_HINT, TransactionalIdHint, snapshot_hint
+from sparkapp.model.transactional_id import FIRST_HINT, TransactionalIdHint
 from sparkapp.native.batch import open_producer
 from sparkapp.sink.committer import KafkaCommitter, Settled
 from sparkapp.sink.lingering import AbortReport, abort_lingering
+from sparkapp.sink.open_transactions import OpenTransactions
 from sparkapp.sink.producer_pool import ProducerPool
 from sparkapp.sink.router import Router
 from sparkapp.sink.transaction_client import TransactionClient
 from sparkapp.sink.witness import GroupOffsetsWitness
 from sparkapp.sink.writer import KafkaWriter, producer_config
+from tests.support.memory_store import MemoryStore
 
 JOB_UID = "uid"
 _OPEN_SECONDS = 2.0
@@ -114,6 +118,7 @@ class Harness:
         shared = {"bootstrap.servers": self.bootstrap, "client.id": "harness"}
         job = Job(namespace="ns", name="job", uid=JOB_UID, generation=1, attempt=1, spec=spec)
         self.sink = sink
+        self.job = job
         self.client = TransactionClient(shared, timeout=self.timeout)
         self.pool = ProducerPool(
             open_producer=open_producer, client=self.client, config=producer_config(job, shared), timeout=self.timeout
@@ -131,9 +136,8 @@ class Harness:
     def open(self, state: State | None = None) -> Harness:
         """Starts the life: settles what the state names, aborts what lingers (subtask 0 does so for the job)."""
         restored = state or State()
-        self.restored_hint, self.slots = restored.hint or FIRST_HINT, restored.slots
-        if self.naming is TransactionNaming.SUBTASK_AND_SLOT:
-            self.slots = self.slots.with_life(parallelism=self.parallelism, pool_size=self.pool_size)
+        self.restored_hint = restored.hint or FIRST_HINT
+        self._coordinator = self._coordinate(restored)
         if self.subtask == 0:
             recovering = self.committer(describer=self.client, before_witness=lambda: self._abort(restored))
             self.settled = recovering.commit(restored.pending)
@@ -143,7 +147,7 @@ class Harness:
             pool=self.pool,
             subtask=self.subtask,
             parallelism=self.parallelism,
-            next_free=self.restored_hint.next_free_transactional_id,
+            next_free=self._coordinator.next_free,
             router=self.router,
             timeout=self.timeout,
         )
@@ -180,10 +184,11 @@ class Harness:
         if committable is not None:
             self._pending[self._checkpoint_id] = committable
         self._labels[label] = self._checkpoint_id
+        document = self._document()
         state = State(
             checkpoint_id=self._checkpoint_id,
-            hint=self._hint(),
-            slots=self.slots,
+            hint=document.hint if self.subtask == 0 else None,
+            slots=document.slots,
             pending=tuple(self._pending.values()),
             prefix=self.prefix,
         )
@@ -209,16 +214,25 @@ class Harness:
         self.pool.close()
         self.client.close()
 
-    def _hint(self) -> TransactionalIdHint | None:
-        if self.naming is not TransactionNaming.HINT:
-            return None if self.restored_hint == FIRST_HINT else self.restored_hint
-        return snapshot_hint(
-            semantic=self.semantic,
-            subtask=self.subtask,
-            parallelism=self.parallelism,
-            pool_size=self.pool_size,
-            restored=self.restored_hint,
+    def _coordinate(self, restored: State) -> CheckpointCoordinator:
+        """The driver's coordinator of this attempt, for the hint and the slots of its documents."""
+        document = CheckpointDocument(
+            job_uid=JOB_UID, attempt=1, checkpoint_id=restored.checkpoint_id, created_at="", parallelism=1,
+            prefix=self.prefix, hint=self.restored_hint, slots=restored.slots,
+        )  # fmt: skip
+        coordinator = CheckpointCoordinator(
+            self.job, store=MemoryStore(), document=document, version="0", pre_commits=OpenTransactions(self.client),
+            committer=self.committer(), group_offsets=None, now=lambda: "",
+        )  # fmt: skip
+        coordinator.begin(())
+        return coordinator
+
+    def _document(self) -> CheckpointDocument:
+        """What the driver writes for the current checkpoint; the committables are in the test's hands."""
+        self._coordinator.complete(
+            PreCommitted(checkpoint_id=self._checkpoint_id, splits=(), aligned=True, committables=(), records_out=0)
         )
+        return self._coordinator.document
 
     def _begin(self) -> None:
         if not self._begun:

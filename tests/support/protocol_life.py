@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from sparkapp.checkpoint.coordinator import CheckpointCoordinator, PreCommitted
 from sparkapp.checkpoint.recovery import Recovery, recover
 from sparkapp.checkpoint.retained import CheckpointRetainer, MemoryRetainedStore, RetainedStore
-from sparkapp.checkpoint.store import CheckpointStore, MemoryStore, Stored
+from sparkapp.checkpoint.store import CheckpointStore, Stored
 from sparkapp.checkpoint.transaction_control import KafkaTransactionControl
 from sparkapp.model.checkpoint import CheckpointDocument
 from sparkapp.model.client_config import consumer_config
@@ -43,6 +43,7 @@ from sparkapp.source.enumerator import enumerator_of
 from sparkapp.source.offset_committer import OffsetCommitter
 from sparkapp.spark import query_log
 from tests.support.commit_counter import CommitCounter
+from tests.support.memory_store import MemoryStore
 from tests.support.protocol_moments import (
     End,
     Killed,

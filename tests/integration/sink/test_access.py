@@ -57,15 +57,17 @@ def client(secured):
 
 def test_right_credentials_and_rights(client):
     job = client()
-    job.fence("mine-0")
+    job.fence_all(["mine-0"])
     assert job.describe(["mine-0"])["mine-0"].producer_epoch == 0
     assert [one.transactional_id for one in job.list_transactions("mine")] == ["mine-0"]
 
 
-@pytest.mark.parametrize("call", ["end_txn", "describe", "list_transactions", "fence"])
+@pytest.mark.parametrize("call", ["end_txn", "describe", "list_transactions", "fence_all"])
 def test_a_wrong_password_is_said_at_once(client, call):
     wrong = client(password="wrong")
-    arguments = {"end_txn": ("mine-0", 1, 0, True), "describe": (["mine-0"],)}.get(call, ("mine-0",))
+    arguments = {"end_txn": ("mine-0", 1, 0, True), "describe": (["mine-0"],), "fence_all": (["mine-0"],)}.get(
+        call, ("mine-0",)
+    )
     deadline = Deadline.after(15)
     with pytest.raises(AuthenticationFailed) as caught:
         getattr(wrong, call)(*arguments)
@@ -82,7 +84,7 @@ def test_a_missing_acl_is_said_at_once(client, call):
 
 def test_ids_that_may_not_be_described_are_not_listed(client):
     """Kafka leaves them out without a word: who may write under an id may describe it, so ours never miss."""
-    client("admin", "a").fence("other-1")
+    client("admin", "a").fence_all(["other-1"])
     assert client().list_transactions("other") == []
     assert [one.transactional_id for one in client("admin", "a").list_transactions("other")] == ["other-1"]
     assert abort_lingering(client(), ["mine"], hint=FIRST_HINT, parallelism=1, pool_size=5).listed

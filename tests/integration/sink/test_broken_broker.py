@@ -100,7 +100,7 @@ def test_a_broker_that_hangs_leaves_the_outcome_unknown_in_time_and_settles_late
     with pytest.raises(KafkaUnreachable):
         site.client.list_transactions("p", deadline=Deadline.after(1))
     with pytest.raises(KafkaUnreachable):
-        site.client.fence("p-9", deadline=Deadline.after(1))
+        site.client.fence_all(["p-9"], deadline=Deadline.after(1))
     broker.resume()
     settled = KafkaCommitter(site.client, None, timeout=60).commit(committables)
     assert {one.outcome for one in settled} == {Outcome.COMMITTED}

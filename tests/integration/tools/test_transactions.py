@@ -11,12 +11,13 @@ import pytest
 
 from sparkapp.__main__ import main
 from sparkapp.checkpoint import config_map
-from sparkapp.checkpoint.store import FileStore, MemoryStore
+from sparkapp.checkpoint.store import FileStore
 from sparkapp.model.checkpoint import CheckpointDocument
 from sparkapp.model.checkpoint_codec import encode
 from sparkapp.model.transaction_naming import SlotBounds, TransactionNaming
 from sparkapp.model.transactional_id import FIRST_HINT
 from tests.support.harness import Harness, State
+from tests.support.memory_store import MemoryStore
 from tests.support.site import Site
 
 pytestmark = pytest.mark.broker

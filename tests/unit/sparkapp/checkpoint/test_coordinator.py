@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from sparkapp.checkpoint.coordinator import CheckpointCoordinator, PreCommitted
-from sparkapp.checkpoint.store import MemoryStore
 from sparkapp.model.checkpoint import CheckpointDocument
 from sparkapp.model.checkpoint_codec import decode, encode
 from sparkapp.model.committable import KafkaCommittable
@@ -23,6 +22,7 @@ from sparkapp.model.split import KafkaPartitionSplit
 from sparkapp.model.transaction_naming import NO_SLOTS, SlotBounds, TransactionNaming
 from sparkapp.model.transactional_id import FIRST_HINT, TransactionalIdHint
 from sparkapp.sink.committer import Outcome, Settled
+from tests.support.memory_store import MemoryStore
 
 A0, A1 = TopicPartition("a", 0), TopicPartition("a", 1)
 SPLITS = (KafkaPartitionSplit(A0, 0, 10), KafkaPartitionSplit(A1, 5, 5))

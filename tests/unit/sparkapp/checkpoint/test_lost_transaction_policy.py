@@ -8,7 +8,6 @@ import pytest
 
 from sparkapp.checkpoint.recovery import Recovery, recover
 from sparkapp.checkpoint.retained import MemoryRetainedStore
-from sparkapp.checkpoint.store import MemoryStore
 from sparkapp.model.checkpoint import CheckpointDocument
 from sparkapp.model.checkpoint_codec import decode, encode
 from sparkapp.model.committable import KafkaCommittable
@@ -19,6 +18,7 @@ from sparkapp.model.settlement import EndTxnAnswer
 from sparkapp.model.split import KafkaPartitionSplit, splits_by_subtask
 from sparkapp.sink.committer import Outcome, Settled
 from sparkapp.spark import query_log
+from tests.support.memory_store import MemoryStore
 
 SPLITS = tuple(KafkaPartitionSplit(TopicPartition("in", number), 10, 20) for number in range(8))
 DOCUMENT = CheckpointDocument(

@@ -9,7 +9,6 @@ import pytest
 from sparkapp.checkpoint.recovery import recover
 from sparkapp.checkpoint.restore import go_back, rewind_between
 from sparkapp.checkpoint.retained import MemoryRetainedStore
-from sparkapp.checkpoint.store import MemoryStore
 from sparkapp.model.checkpoint import CheckpointDocument
 from sparkapp.model.checkpoint_codec import decode, encode
 from sparkapp.model.errors import CheckpointNotRetained, CheckpointUnusable, RestoreRefused
@@ -22,6 +21,7 @@ from sparkapp.model.split import KafkaPartitionSplit
 from sparkapp.model.transactional_id import TransactionalIdHint
 from sparkapp.spark import query_log
 from sparkapp.spark.query_log import EngineState, decode_engine, encode_engine, rewound
+from tests.support.memory_store import MemoryStore
 
 ONE, TWO, NEW = (TopicPartition("in", number) for number in range(3))
 

@@ -13,7 +13,6 @@ IDS = ["p-10", "p-11", "p-12"]
 def test_the_slot_is_the_checkpoint_modulo_the_pool():
     slots = Slots()
     assert [slots.take(IDS, checkpoint) for checkpoint in (3, 4, 5)] == IDS
-    assert slots.holder("p-10") == 3
 
 
 def test_a_retry_of_the_same_checkpoint_gets_the_same_id():

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from sparkapp.checkpoint.store import MemoryStore
 from sparkapp.model.checkpoint import CheckpointDocument
 from sparkapp.model.errors import OperatorStateIncompatible, OperatorStateMissing
 from sparkapp.model.job import Job, JobSpec, KafkaCluster, Sink, Source, Transform
@@ -15,6 +14,7 @@ from sparkapp.spark.driver import Driver, Surroundings
 from sparkapp.spark.failures import original_error
 from sparkapp.spark.operator_state import prepare
 from sparkapp.spark.query_log import EngineState, encode_engine
+from tests.support.memory_store import MemoryStore
 
 STORES = ("0/0", "0/1", "1/0/left-keyToNumValues", "1/0/right-keyToNumValues", "1/1/left-keyToNumValues")
 
