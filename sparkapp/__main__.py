@@ -8,6 +8,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +18,7 @@ from sparkapp.model.errors import ConfigurationError
 from sparkapp.model.job import Job
 from sparkapp.model.job_codec import decode_job
 from sparkapp.model.report import Outcome, Termination, encode_termination, termination_of
+from sparkapp.spark.log_tail import LogTail
 from sparkapp.tools import checkpoints, transactions
 
 if TYPE_CHECKING:
@@ -51,7 +53,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )  # fmt: skip
     logging.getLogger("py4j").setLevel(logging.WARNING)
     logging.getLogger("kafka").setLevel(logging.WARNING)
+    tail = LogTail()
+    logging.getLogger().addHandler(tail)
     termination = _run(options)
+    if termination.outcome is Outcome.FAILED and not termination.log:
+        termination = replace(termination, log=tail.text)
     _last_word(termination)
     # Spark's and librdkafka's threads must not keep a finished attempt alive.
     logging.shutdown()
@@ -122,6 +128,7 @@ def _surroundings(job: Job, options: argparse.Namespace, settings: Mapping[str, 
         turn=turn,
         write_report=write_report,
         open_session=partial(create_session, settings, jvm),
+        jvm_status=jvm.exit_status,
         close_session=close_session,
         folder=folder or Path(tempfile.mkdtemp(prefix="kafkaspark-")),
         stateful_allowed=folder is not None,

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from kafkasparkjob_operator.identity import JobKey
 from kafkasparkjob_operator.pod_view import PodView
 from sparkapp.model import report
 from sparkapp.model.checkpoint import CheckpointDocument
+from sparkapp.model.errors import TransformFailed
 
 _SIGNALLED = 128
 """Exit statuses above it are signals, as shells and container runtimes count them."""
@@ -29,13 +30,17 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ending:
-    """The end of an attempt."""
+    """The end of an attempt.
+
+    :param log: the end of the driver's log, by its own account or the kubelet's; untrusted.
+    """
 
     outcome: Outcome
     reason: str
     message: str
     remedy: str = ""
     fatal: bool = False
+    log: str = ""
 
     @property
     def text(self) -> str:
@@ -94,11 +99,25 @@ def ending_of(driver: PodView | None, *, attempt: int, document: CheckpointDocum
             message=last_word.message,
             remedy=last_word.remedy,
             fatal=last_word.fatal,
+            log=last_word.log,
         )
     if (last_word is not None and driver.exit_code == 0) or drained:
         message = last_word.message if last_word is not None else "stopped after its last checkpoint"
         return Ending(outcome=Outcome.DRAINED, reason="Drained", message=message)
-    return _without_last_word(driver)
+    # The kubelet gives the log's end instead (terminationMessagePolicy: FallbackToLogsOnError).
+    log = driver.last_words[-report.MAX_TERMINATION_BYTES :] if last_word is None else ""
+    return replace(_without_last_word(driver), log=log)
+
+
+def with_command(ending: Ending, job: JobKey) -> Ending:
+    """The ending with a command that shows its log, where no better remedy is known.
+
+    The driver's pod may be gone when somebody types it: the command reads ``status.lastFailure``.
+    """
+    if not ending.log or (ending.remedy and ending.reason != TransformFailed.reason):
+        return ending
+    command = f"kubectl get ksj {job.name} -n {job.namespace} -o jsonpath='{{.status.lastFailure.log}}'"
+    return replace(ending, remedy=f"{ending.remedy}; its log ends: {command}".removeprefix("; "))
 
 
 def _without_last_word(driver: PodView) -> Ending:
@@ -124,7 +143,6 @@ def _without_last_word(driver: PodView) -> Ending:
             outcome=Outcome.KILLED,
             reason="DriverFailed",
             message=f"the driver ended{code} and left no last word",
-            remedy=f"read its log: kubectl logs {driver.name}",
         )
     detail = f": {driver.stopped_message}" if driver.stopped_message else ""
     return Ending(outcome=Outcome.KILLED, reason=reason, message=f"the driver was stopped{code}{detail}", remedy="")

@@ -10,7 +10,7 @@ from kafkasparkjob_operator.attempts import current_attempt
 from kafkasparkjob_operator.backoff import backoff_seconds
 from kafkasparkjob_operator.clock import format_time, parse_time
 from kafkasparkjob_operator.conditions import ConditionStatus, ConditionType
-from kafkasparkjob_operator.endings import Ending, Outcome, ending_of
+from kafkasparkjob_operator.endings import Ending, Outcome, ending_of, with_command
 from kafkasparkjob_operator.observation import Live, Observation
 from kafkasparkjob_operator.pod_view import PodView
 from kafkasparkjob_operator.status import JobState, StatusDraft
@@ -39,6 +39,8 @@ Not that it cannot be read or written for now (CheckpointStoreUnavailable, Check
 the next attempt may find it as it should be. Nor a checkpoint to go back to that is not there: the job's state is
 right, and without spec.restoreFrom it goes on.
 """
+TRANSFORM_FAILURES = 6
+"""In a row, where ``maxConsecutiveFailures`` is 0: the same record fails again. As a Kubernetes Job's backoffLimit."""
 QUICK_END_SECONDS = 60
 """An attempt that drains unasked so soon is not started again at once: it could go on like that."""
 
@@ -52,6 +54,7 @@ def record_ending(draft: StatusDraft, observation: Observation, live: Live, driv
     if driver is None:
         driver = _gone_with_last_words(observation, number)
     ending = ending_of(driver, attempt=number, document=live.state.document)
+    ending = with_command(ending, observation.job.identity.key)
     attempt = draft.section("attempt")
     attempt["outcome"] = str(ending.outcome)
     _judge_conditions(draft, ending)
@@ -126,7 +129,7 @@ def _failed(draft: StatusDraft, observation: Observation, number: int, ending: E
     restarts["consecutiveFailures"] = failures
     restarts["lastReason"] = ending.reason
     draft.event(f"end/{number}", ending.reason, f"attempt {number} failed: {ending.text}", warning=True)
-    exhausted = _exhausted(policy, failures)
+    exhausted = _exhausted(policy, failures, ending.reason)
     draft.replace(
         "lastFailure",
         {
@@ -137,6 +140,7 @@ def _failed(draft: StatusDraft, observation: Observation, number: int, ending: E
             "message": ending.message,
             "remedy": ending.remedy,
             "fatal": ending.fatal or exhausted,
+            "log": ending.log,
         },
     )
     if ending.fatal:
@@ -156,8 +160,11 @@ def _failed(draft: StatusDraft, observation: Observation, number: int, ending: E
         draft.set_state(JobState.RESTARTING, reason=ending.reason, message=message)
 
 
-def _exhausted(policy: RestartPolicy, failures: int) -> bool:
-    return 0 < policy.max_consecutive_failures <= failures
+def _exhausted(policy: RestartPolicy, failures: int, reason: str) -> bool:
+    limit = policy.max_consecutive_failures
+    if not limit and reason == errors.TransformFailed.reason:
+        limit = TRANSFORM_FAILURES
+    return 0 < limit <= failures
 
 
 def _judge_conditions(draft: StatusDraft, ending: Ending) -> None:

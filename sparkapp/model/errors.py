@@ -2,6 +2,8 @@
 
 KafkaSparkJobError
  + InvalidArgument (also a ValueError)
+ + TransformFailed                    the user's function or query raised over records
+ + SparkDied                          the driver's JVM ended by itself
  + CommandRefused                     a command for people that would do harm, or lacks what it needs to know
  + ConfigurationError                 the resource or the code in it cannot work: InvalidSpec, InvalidTransform …
  |  + TransformError  + ReleaseMismatch
@@ -36,12 +38,14 @@ class KafkaSparkJobError(Exception):
     """Base of every error this project raises on purpose.
 
     ``reason`` is the CamelCase word of the Kubernetes condition and event, ``remedy`` says what to type or
-    change, ``fatal`` says that starting the driver again cannot help until a person acts.
+    change (empty where nobody knows: then the operator names the command that shows the attempt's log), ``fatal`` says
+    that starting the driver again cannot help until a person acts. ``detail`` replaces the log's end in the status.
     """
 
     reason: ClassVar[str] = "InternalError"
     fatal: ClassVar[bool] = False
-    default_remedy: ClassVar[str] = "read the driver's log: kubectl logs <driver pod>"
+    default_remedy: ClassVar[str] = ""
+    detail: str = ""
 
     def __init__(self, message: str, *, remedy: str | None = None) -> None:
         super().__init__(message)
@@ -54,6 +58,28 @@ class InvalidArgument(KafkaSparkJobError, ValueError):
 
     reason = "InvalidArgument"
     fatal = True
+
+
+class TransformFailed(KafkaSparkJobError):
+    """The user's function or query raised while it worked on records; nothing of that checkpoint is visible.
+
+    Restarted with backoff, because the cause may be a service that the function calls. The operator limits these
+    restarts also where ``restartPolicy.maxConsecutiveFailures`` does not.
+    """
+
+    reason = "TransformFailed"
+    default_remedy = "correct spec.transform (or the ConfigMap that it names) so that it accepts this record"
+
+    def __init__(self, message: str, *, remedy: str | None = None, detail: str = "") -> None:
+        super().__init__(message, remedy=remedy)
+        self.detail = detail
+
+
+class SparkDied(KafkaSparkJobError):
+    """The driver's JVM ended by itself; restarted with backoff."""
+
+    reason = "SparkDied"
+    default_remedy = "if signal 9 ended it, which is the container's memory limit: raise spec.driver.memory"
 
 
 class CommandRefused(KafkaSparkJobError):

@@ -82,7 +82,10 @@ class Report:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Termination:
-    """An attempt's last word."""
+    """An attempt's last word.
+
+    :param log: the end of the attempt's log, or the user's own traceback; as much as Kubernetes has room for.
+    """
 
     outcome: Outcome
     reason: str
@@ -90,6 +93,7 @@ class Termination:
     remedy: str = ""
     fatal: bool = False
     checkpoint_id: int = 0
+    log: str = ""
 
 
 def termination_of(error: BaseException, *, checkpoint_id: int = 0) -> Termination:
@@ -98,6 +102,7 @@ def termination_of(error: BaseException, *, checkpoint_id: int = 0) -> Terminati
         return Termination(
             outcome=Outcome.FAILED, reason=error.reason, message=error.message[:MAX_MESSAGE],
             remedy=error.remedy[:MAX_MESSAGE], fatal=error.fatal, checkpoint_id=checkpoint_id,
+            log=error.detail,
         )  # fmt: skip
     return Termination(
         outcome=Outcome.FAILED,
@@ -113,9 +118,18 @@ def encode_report(report: Report) -> str:
 
 
 def encode_termination(termination: Termination) -> str:
-    """The last word as JSON text of at most :data:`MAX_TERMINATION_BYTES`; long words lose their end."""
+    """The last word as JSON text of at most :data:`MAX_TERMINATION_BYTES`.
+
+    A log loses its beginning; without one, message and remedy lose their ends.
+    """
     text = json.dumps(asdict(termination), ensure_ascii=False)
     while len(text.encode()) > MAX_TERMINATION_BYTES:
+        if termination.log:
+            termination = replace(
+                termination, log=termination.log[-MAX_TERMINATION_BYTES:][len(termination.log) // 20 + 1 :]
+            )
+            text = json.dumps(asdict(termination), ensure_ascii=False)
+            continue
         length = max(len(termination.message), len(termination.remedy)) * 3 // 4
         termination = replace(termination, message=termination.message[:length], remedy=termination.remedy[:length])
         text = json.dumps(asdict(termination), ensure_ascii=False)
@@ -178,6 +192,7 @@ def decode_termination(text: str) -> Termination | None:
             remedy=_text(body["remedy"])[:MAX_MESSAGE],
             fatal=body["fatal"] is True,
             checkpoint_id=_whole(body["checkpoint_id"]),
+            log=_text(body.get("log", "")),
         )
     except (KeyError, TypeError, ValueError):
         return None

@@ -42,6 +42,7 @@ from sparkapp.source.reader_schema import with_reader_schemas
 from sparkapp.spark import operator_state, query_log
 from sparkapp.spark.announcements import Announcements
 from sparkapp.spark.engine import MicroBatchEngine
+from sparkapp.spark.failures import lost_jvm, spark_died
 from sparkapp.spark.faults import VARIABLE, Faults
 from sparkapp.spark.preflight import check_kafka, checked_consumer_config
 from sparkapp.spark.progress import Progress
@@ -63,6 +64,7 @@ class Surroundings:
     :param open_session: called in a thread, while recovery goes on; ``close_session`` at the attempt's end.
     :param folder: for Spark's query log; survives the attempt if ``stateful_allowed``.
     :param turn: where the attempt comes up beside another one; None where it begins at once.
+    :param jvm_status: the exit status of the driver's JVM, None while it runs or where nobody knows.
     :param on_completed: told of each completed checkpoint; for benches.
     """
 
@@ -75,6 +77,7 @@ class Surroundings:
     credentials: Path
     turn: Turn | None = None
     retained: RetainedStore = field(default_factory=MemoryRetainedStore)
+    jvm_status: Callable[[], int | None] = field(default=lambda: None)
     on_completed: Callable[[Completed], None] = field(default=lambda _: None)
 
 
@@ -110,7 +113,8 @@ class Driver:
             return self._orderly_end()
         except Exception as error:
             LOG.exception("attempt %d failed", self._job.attempt)
-            return termination_of(error, checkpoint_id=self._checkpoint_id)
+            cause = spark_died(self._around.jvm_status()) if lost_jvm(error) else error
+            return termination_of(cause, checkpoint_id=self._checkpoint_id)
         finally:
             if reporter is not None:
                 reporter.close()

@@ -17,7 +17,13 @@ from pyspark.sql.streaming import StreamingQuery
 
 from sparkapp.checkpoint.coordinator import CheckpointCoordinator, Completed, PreCommitted
 from sparkapp.model.deadline import Deadline
-from sparkapp.model.errors import ConfigurationError, KafkaSparkJobError, OffsetsWentBackwards, TransactionError
+from sparkapp.model.errors import (
+    ConfigurationError,
+    KafkaSparkJobError,
+    OffsetsWentBackwards,
+    TransactionError,
+    TransformFailed,
+)
 from sparkapp.model.job import Job
 from sparkapp.model.job_codec import encode_job
 from sparkapp.model.protocol import ProtocolStep
@@ -29,7 +35,7 @@ from sparkapp.spark import lineage, query_log
 from sparkapp.spark.data_source import FORMAT, KafkaSparkDataSource
 from sparkapp.spark.delivery import flush_workers, require_delivered
 from sparkapp.spark.end_of_stream import stops_found
-from sparkapp.spark.failures import original_error
+from sparkapp.spark.failures import original_error, while_reading
 from sparkapp.spark.observed import keeps_state, next_watermark
 from sparkapp.spark.planner import PlannerServer, SubtaskSplits
 from sparkapp.spark.record_policy import require_aligned, skipped_records
@@ -286,6 +292,8 @@ class MicroBatchEngine:
             # a long trace, and the query dies without a reason. Ours is kept, a short one goes on.
             LOG.exception("checkpoint %d failed", checkpoint_id)
             ours = error if isinstance(error, KafkaSparkJobError) else original_error(error)
+            if isinstance(ours, TransformFailed):
+                ours = while_reading(ours, self._pending or ())
             self._failure = self._failure or ours
             msg = f"checkpoint {checkpoint_id} failed"
             raise RuntimeError(msg) from None

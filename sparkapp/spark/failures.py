@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import inspect
 import re
+import traceback
+from collections.abc import Iterable
+
+from py4j.protocol import Py4JNetworkError
 
 from sparkapp.model import errors
-from sparkapp.model.errors import KafkaSparkJobError
+from sparkapp.model.errors import KafkaSparkJobError, SparkDied, TransformFailed
+from sparkapp.model.split import KafkaPartitionSplit
+from sparkapp.spark.user_frames import user_error
 
 _OURS = {
     name: kind for name, kind in inspect.getmembers(errors, inspect.isclass) if issubclass(kind, KafkaSparkJobError)
@@ -33,7 +39,10 @@ _SPARKS: tuple[tuple[re.Pattern[str], type[KafkaSparkJobError]], ...] = (
     (re.compile(r"[^\n]*(?:No space left on device|Disk quota exceeded)[^\n]*"), errors.VolumeFull),
 )
 """What Spark's words mean to a job; looked for in this order."""
+_DATA_ERROR = re.compile(r"\[[A-Z][A-Z0-9_.]*\][^\n]*SQLSTATE: (?:22\w{3}|P0001)(?:\n== SQL[^\n]*\n[^\n]*)?")
+"""A value that an expression does not allow (SQLSTATE class 22: casts, divisions, indexes), or ``raise_error``."""
 _SHOWN = 600
+_PARTITIONS_SHOWN = 5
 _RAISED = re.compile(r"(?:^|\s|')sparkapp\.model\.errors\.(\w+): ([^\n]*)")
 
 
@@ -41,7 +50,8 @@ def original_error(failure: BaseException | str | None) -> KafkaSparkJobError:
     """The error that a task or Spark's reader process raised, found in the text of Spark's exception.
 
     Spark carries a worker's traceback as text. The last of our errors in it is the cause; without one, what Spark says
-    of operators' state that it cannot use or of a disk that is full, or the first lines of its message.
+    of operators' state that it cannot use or of a disk that is full, then an exception of the user's function or query,
+    or the first lines of Spark's message.
     """
     text = str(failure) if failure is not None else "the query ended without an error"
     found = [match for match in _RAISED.finditer(text) if match.group(1) in _OURS]
@@ -51,7 +61,58 @@ def original_error(failure: BaseException | str | None) -> KafkaSparkJobError:
         match = words.search(text)
         if match:
             return kind(match.group()[:_SHOWN])
+    theirs = user_error(text)
+    if theirs is not None:
+        return TransformFailed(f"{theirs.raised[:_SHOWN]} ({theirs.frame})", detail=theirs.traceback)
+    match = _DATA_ERROR.search(text)
+    if match:
+        return TransformFailed(match.group()[:_SHOWN])
     lines = [line for line in text.splitlines() if line.strip()]
     python = [line.strip() for line in lines if re.match(r"\s*(\w+\.)*\w*(Error|Exception): ", line)]
     shown = python[-1] if python else " ".join(lines[:3])
     return KafkaSparkJobError(shown[:_SHOWN])
+
+
+def lost_jvm(error: BaseException) -> bool:
+    """Whether an error is what Py4J meets without a JVM: a connection that was closed, or refused when tried again."""
+    return any(_is_lost_connection(one) for one in _chain(error))
+
+
+def spark_died(status: int | None) -> SparkDied:
+    """Called by the driver when :func:`lost_jvm` explains the end of the attempt.
+
+    :param status: the JVM's exit status as ``subprocess`` gives it, negative for a signal; None where it is unknown.
+    """
+    how = "" if status is None else f" by signal {-status}" if status < 0 else f" with exit status {status}"
+    return SparkDied(f"the driver's JVM ended{how}")
+
+
+def while_reading(error: TransformFailed, splits: Iterable[KafkaPartitionSplit]) -> TransformFailed:
+    """The error with the source offsets of its checkpoint: the record is one of them."""
+    read = [split for split in splits if split.size]
+    if not read:
+        return error
+    places = [
+        f"{one.partition} offset {one.start}"
+        if one.size == 1
+        else f"{one.partition} offsets {one.start} to {one.stop - 1}"
+        for one in read[:_PARTITIONS_SHOWN]
+    ]
+    more = f" and {len(read) - _PARTITIONS_SHOWN} partitions more" if len(read) > _PARTITIONS_SHOWN else ""
+    message = f"{error.message}, while it read {', '.join(places)}{more}"
+    return TransformFailed(message, remedy=error.remedy, detail=error.detail)
+
+
+def _chain(error: BaseException | None) -> list[BaseException]:
+    found: list[BaseException] = []
+    while error is not None and error not in found:
+        found.append(error)
+        error = error.__cause__ or error.__context__
+    return found
+
+
+def _is_lost_connection(error: BaseException) -> bool:
+    if isinstance(error, Py4JNetworkError):
+        return True
+    frames = traceback.extract_tb(error.__traceback__)
+    return isinstance(error, OSError) and bool(frames) and "py4j" in frames[-1].filename

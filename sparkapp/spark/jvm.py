@@ -72,6 +72,12 @@ class Jvm:
         with suppress(OSError):
             self._folder.cleanup()
 
+    def exit_status(self, seconds: float = 2.0) -> int | None:
+        """Negative for a signal; None where it still runs after so long. The driver asks when Py4J has lost it."""
+        with suppress(subprocess.TimeoutExpired):
+            return self._process.wait(seconds)
+        return None
+
 
 def forget_gateway() -> None:
     """Takes the address back from the environment, once PySpark is connected: it is nobody else's."""

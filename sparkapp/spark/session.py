@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
+from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
 from sparkapp.spark.jvm import Jvm, forget_gateway
@@ -70,4 +71,8 @@ def _is_local(session: SparkSession) -> bool:
 
 def close_session(session: SparkSession) -> None:
     """Stops the session; in a cluster its executors go with it."""
-    session.stop()
+    try:
+        session.stop()
+    except (Py4JError, OSError) as error:
+        # A JVM that is gone has nothing to stop, and what ended it is the error to report.
+        LOG.warning("Spark could not be stopped: %s", error)

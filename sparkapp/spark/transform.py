@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import sys
-import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from sparkapp.model.errors import KafkaSparkJobError, TransformError
 from sparkapp.model.job import Transform
 from sparkapp.spark.settings import code_directory
+from sparkapp.spark.user_frames import frames_of, user_frame
 
 Function = Callable[[DataFrame], DataFrame]
 
@@ -91,6 +91,5 @@ def refused_by_streaming() -> Iterator[None]:
 
 
 def _last_line(error: BaseException) -> str:
-    frames = traceback.extract_tb(error.__traceback__)
-    where = f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else ""
-    return f"{type(error).__name__}: {error}{where}"
+    frame = user_frame(frames_of(error))
+    return f"{type(error).__name__}: {error}" + (f" ({frame})" if frame is not None else "")

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -162,6 +163,17 @@ class LocalJob:
     def log(self, lines: int = 40) -> str:
         file = self.folder / f"log-{self.attempt}"
         return "\n".join(file.read_text(errors="replace").splitlines()[-lines:]) if file.exists() else ""
+
+    def jvm(self) -> int:
+        """Process id of the JVM of an attempt that runs alone."""
+        assert isinstance(self.process, _Session)
+        for file in Path("/proc").glob("[0-9]*/stat"):
+            with suppress(OSError):
+                name, fields = file.read_text().split(") ", 1)
+                if name.endswith("(java") and int(fields.split()[3]) == self.process.pid:
+                    return int(name.split()[0])
+        msg = f"attempt {self.attempt} has no JVM"
+        raise AssertionError(msg)
 
     def kill(self) -> None:
         """Ends whatever is left: driver, JVM and workers."""

@@ -60,7 +60,7 @@ def driver_pod(job: JobIdentity, wanted: Wanted, *, attempt: int, awaits_turn_fo
                 },
                 "securityContext": container_security_context(),
                 "terminationMessagePath": names.TERMINATION_LOG,
-                "terminationMessagePolicy": "File",
+                "terminationMessagePolicy": "FallbackToLogsOnError",
                 "volumeMounts": mounts,
             }
         ],

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Producer
 
 from sparkapp.model.job import Format, OutputMode, Transform
 from sparkapp.model.semantic import Semantic
@@ -18,6 +21,13 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
 _MODULE = """
 from pyspark.sql import functions as f
+
+def amount(text):
+    return str(int(text))
+
+def amounts(source):
+    parse = f.udf(amount, "string")
+    return source.select("key", parse(f.col("value").cast("string")).alias("value"))
 
 def double(source):
     return source.select("key", (f.col("value.n") * 2).alias("value"))
@@ -98,6 +108,36 @@ def test_a_transform_that_returns_no_data_frame_is_refused_with_a_remedy(
     assert "not a DataFrame" in termination.message
     assert termination.fatal
     assert visibility.records(broker, job.spec.sink.topic) == []
+
+
+def test_a_dead_jvm_and_a_function_that_raises_are_told_apart_and_nothing_of_either_is_read(
+    local_job: LocalJobs, broker: str, code: Path, client: TransactionClient
+) -> None:
+    job = local_job(transform=Transform(function="enrich:amounts"), code=code, partitions=1, parallelism=1)
+    produce(broker, job.spec.source.topics[0], 0, 10)
+    job.start(alone=True)
+    job.await_records_in(10)
+    os.kill(job.jvm(), signal.SIGKILL)
+    assert job.await_end() == 1
+    termination = job.termination()
+    assert termination is not None
+    assert (termination.reason, termination.fatal) == ("SparkDied", False)
+    assert "signal 9" in termination.message
+
+    producer = Producer({"bootstrap.servers": broker})
+    producer.produce(job.spec.source.topics[0], key="k", value="twelve")
+    assert producer.flush(30) == 0
+    job.start(alone=True)
+    assert job.await_end() == 1
+    termination = job.termination()
+    assert termination is not None
+    assert (termination.reason, termination.fatal) == ("TransformFailed", False)
+    assert "enrich.py:5 in amount" in termination.message, termination
+    assert "invalid literal for int() with base 10: 'twelve'" in termination.message
+    assert f"{job.spec.source.topics[0]}-0 offset 10" in termination.message
+    assert "return str(int(text))" in termination.log
+    assert visibility.open_transactions(client, job.spec.sink.transactional_id_prefix) == []
+    assert sorted(visibility.numbers(broker, job.spec.sink.topic)) == list(range(10))
 
 
 def test_operators_state_needs_a_folder_that_outlives_the_driver(local_job: LocalJobs, broker: str, code: Path) -> None:

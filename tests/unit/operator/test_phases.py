@@ -15,7 +15,7 @@ from kafkasparkjob_operator.restarts import KAFKA_REASONS, STATE_REASONS
 from sparkapp.model import errors, names
 from sparkapp.model.errors import CommandRefused, KafkaSparkJobError, ListingUnsupported
 from sparkapp.model.job_codec import decode_job
-from sparkapp.model.report import DriverState, Termination, termination_of
+from sparkapp.model.report import DriverState, Outcome, Termination, termination_of
 from sparkapp.model.retention import Restore
 from tests.support.operator_bench import DRAINED, FAILED, FATAL, KEY, OperatorBench, job_body, report_event
 
@@ -174,6 +174,35 @@ async def test_the_limit_of_failures_ends_the_tries() -> None:
     assert (bench.status["state"], bench.status["reason"]) == ("Failed", "RestartLimitReached")
     assert bench.kubernetes.driver_attempts == [1, 2]
     assert "RestartLimitReached" in bench.kubernetes.events(warning=True)
+
+
+async def test_a_transform_that_raises_is_tried_six_times_and_its_log_stays_readable(bench: OperatorBench) -> None:
+    raised = Termination(
+        outcome=Outcome.FAILED, reason="TransformFailed", message="ValueError: x (enrich.py:5 in amount)",
+        remedy="correct spec.transform", log='File "enrich.py", line 5, in amount',
+    )  # fmt: skip
+    for attempt in range(1, 7):
+        await bench.run(attempt)
+        bench.driver_ends(attempt, raised)
+        await bench.settle()
+        failure = bench.status["lastFailure"]
+        assert failure["log"] == raised.log
+        command = "kubectl get ksj orders -n team -o jsonpath='{.status.lastFailure.log}'"
+        assert failure["remedy"] == f"correct spec.transform; its log ends: {command}"
+        assert failure["fatal"] is (attempt == 6)
+        bench.wait(60)
+    await bench.settle()
+    assert (bench.status["state"], bench.status["reason"]) == ("Failed", "RestartLimitReached")
+    assert bench.kubernetes.driver_attempts == [1, 2, 3, 4, 5, 6]
+
+
+async def test_a_driver_without_a_last_word_leaves_its_logs_end(bench: OperatorBench) -> None:
+    await bench.run(1)
+    bench.kubernetes.pod_ends("orders-1-driver", message="MemoryError\n", code=1)
+    await bench.settle()
+    failure = bench.status["lastFailure"]
+    assert (failure["reason"], failure["log"]) == ("DriverFailed", "MemoryError\n")
+    assert failure["remedy"].endswith("kubectl get ksj orders -n team -o jsonpath='{.status.lastFailure.log}'")
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from py4j.protocol import Py4JNetworkError
 
-from sparkapp.model.errors import ConfigurationError, KafkaSparkJobError, PreCommitFailed, VolumeFull
+from sparkapp.model.errors import ConfigurationError, KafkaSparkJobError, PreCommitFailed, TransformFailed, VolumeFull
+from sparkapp.model.partition import TopicPartition
 from sparkapp.model.protocol import ProtocolStep
 from sparkapp.model.report import (
     MAX_TERMINATION_BYTES,
@@ -13,7 +15,8 @@ from sparkapp.model.report import (
     decode_termination,
     encode_termination,
 )
-from sparkapp.spark.failures import original_error
+from sparkapp.model.split import KafkaPartitionSplit
+from sparkapp.spark.failures import lost_jvm, original_error, spark_died, while_reading
 from sparkapp.spark.faults import Faults
 
 _SPARK_TEXT = """Job aborted due to stage failure: Task 0 in stage 3.0 failed 4 times
@@ -31,10 +34,61 @@ def test_our_error_is_found_in_sparks_text() -> None:
     assert error.message == "3 records were not acknowledged: MSG_SIZE_TOO_LARGE"
 
 
-def test_a_users_exception_is_shown_as_it_is() -> None:
+def test_an_exception_outside_the_users_code_is_shown_as_it_is() -> None:
     error = original_error("Traceback:\n  File x\nValueError: bad amount 'abc'\n\tat org.apache\n")
     assert type(error) is KafkaSparkJobError
     assert error.message == "ValueError: bad amount 'abc'"
+
+
+_USERS = """An exception was thrown from the Python worker:
+Traceback (most recent call last):
+  File "/opt/spark/python/lib/pyspark.zip/pyspark/worker.py", line 1234, in main
+    process()
+  File "/etc/kafkaspark/code/enrich.py", line 12, in amount
+    return frame["value"].astype(int)
+           ^^^^^^^^^^^^^^^^^^^^^^^^^^
+  File "/usr/lib/python3/site-packages/pandas/core/generic.py", line 6665, in astype
+    return arr.astype(dtype, copy=True)
+ValueError: invalid literal for int() with base 10: 'x'
+"""
+
+
+def test_an_exception_of_the_users_names_their_own_line_and_what_was_read() -> None:
+    error = original_error(RuntimeError(_USERS + "\tat org.apache.spark.api.python"))
+    assert type(error) is TransformFailed
+    assert error.message == "ValueError: invalid literal for int() with base 10: 'x' (enrich.py:12 in amount)"
+    assert 'File "/etc/kafkaspark/code/enrich.py", line 12' in error.detail
+    splits = [KafkaPartitionSplit(TopicPartition("a", n), 5, stop) for n, stop in ((0, 6), (1, 5), (2, 15))]
+    assert while_reading(error, splits).message.endswith("while it read a-0 offset 5, a-2 offsets 5 to 14")
+    # Ours is the cause where both are there: a record that does not parse, for instance.
+    assert type(original_error(_SPARK_TEXT + _USERS)) is PreCommitFailed
+
+
+def test_a_query_that_a_value_does_not_allow_is_the_users_and_a_jvm_that_is_gone_is_sparks() -> None:
+    error = original_error(
+        "[CAST_INVALID_INPUT] The value 'x' cannot be cast to \"INT\". SQLSTATE: 22018\n== SQL (line 1) ==\n"
+        "select cast(value as int)\n"
+    )
+    assert type(error) is TransformFailed
+    assert error.message.endswith("select cast(value as int)")
+    assert type(original_error("[INTERNAL_ERROR] no. SQLSTATE: XX000")) is KafkaSparkJobError
+
+    lost = RuntimeError("the end")
+    lost.__context__ = Py4JNetworkError("Answer from Java side is empty")
+    assert lost_jvm(lost)
+    assert not lost_jvm(ConnectionRefusedError("a broker's"))
+    assert spark_died(-9).message == "the driver's JVM ended by signal 9"
+    assert spark_died(None).message == "the driver's JVM ended"
+
+
+def test_a_log_gives_way_to_the_message_of_a_last_word() -> None:
+    word = Termination(
+        outcome=Outcome.FAILED, reason="X", message="m" * 900, remedy="r" * 900, log="é\n" * 3000 + "end"
+    )
+    read = decode_termination(encode_termination(word))
+    assert read is not None
+    assert (read.message, read.remedy, read.log[-3:]) == (word.message, word.remedy, "end")
+    assert len(read.log) > 300
 
 
 def test_a_full_disk_is_told_by_its_name() -> None:
