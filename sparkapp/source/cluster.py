@@ -270,10 +270,23 @@ def _requests(wanted: Sequence[Asked]) -> list[Sequence[Asked]]:
     return [wanted[first : first + _IN_A_REQUEST] for first in range(0, len(wanted), _IN_A_REQUEST)]
 
 
+def known_topics(cluster: ClusterView, named: Iterable[str]) -> dict[str, int]:
+    """Every topic that is not internal, and those of ``named`` that exist, with their numbers of partitions.
+
+    A listing has no internal topic, and none that the user may not describe. Only a question by name tells whether
+    such a topic exists.
+
+    :raises AuthorizationFailed: one of ``named`` may not be described.
+    """
+    listed = cluster.topics()
+    unlisted = set(named) - listed.keys()
+    return {**listed, **cluster.existing(unlisted)} if unlisted else listed
+
+
 def require_topics(known: Mapping[str, int], names: Iterable[str]) -> None:
     """Looks for topics that must exist.
 
-    :param known: of :meth:`ClusterView.topics`.
+    :param known: of :func:`known_topics`.
     :raises TopicNotFound: naming the missing ones.
     """
     missing = [name for name in names if name not in known]

@@ -12,7 +12,7 @@ from sparkapp.model.job import JobSpec, OnTopicDeleted
 from sparkapp.model.partition import TopicPartition, named
 from sparkapp.model.positions import MAX_OFFSET
 from sparkapp.model.split import KafkaPartitionSplit
-from sparkapp.source.cluster import ClusterView
+from sparkapp.source.cluster import ClusterView, known_topics
 from sparkapp.source.enumerator_options import EnumeratorOptions
 from sparkapp.source.group_membership import GroupMembership
 from sparkapp.source.lost_records import LostRecords
@@ -133,9 +133,10 @@ class KafkaSourceEnumerator:
             (seed 000), for records they got while nobody looked must not be lost.
         :param stops: stopping offsets of the restored checkpoint: a LATEST of then stays what it was.
         :raises TopicNotFound: nothing to read at all, or what is asked for by name is missing.
+        :raises AuthorizationFailed: a topic that is asked for by name may not be described.
         :raises UndefinedOffset: a partition has no offset to start or stop at.
         """
-        topics = self._cluster.topics()
+        topics = known_topics(self._cluster, self._subscriber.named)
         if self._membership is not None:
             self._next = self._membership.start(restored, self._shared(topics, restored))
             return
@@ -253,7 +254,7 @@ class KafkaSourceEnumerator:
 
     def _discover(self, *, only_removed: bool = False) -> PartitionChange:
         self._discovered_at = self._clock()
-        found = self._subscriber.partitions(self._cluster.topics())
+        found = self._subscriber.partitions(known_topics(self._cluster, self._subscriber.named))
         new = [] if only_removed else sorted(found - set(self._next))
         unlisted = set(self._next) - found
         removed = self._gone(unlisted)

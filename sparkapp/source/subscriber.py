@@ -15,6 +15,11 @@ from sparkapp.model.partition import TopicPartition
 class Subscriber(Protocol):
     """Chooses partitions from what the cluster has: ``topics`` are the partition counts of its topics."""
 
+    @property
+    def named(self) -> frozenset[str]:
+        """Topics that are asked for by name."""
+        ...
+
     def partitions(self, topics: Mapping[str, int]) -> set[TopicPartition]:
         """The subscribed partitions that exist."""
         ...
@@ -38,6 +43,10 @@ class TopicListSubscriber:
 
     topics: tuple[str, ...]
 
+    @property
+    def named(self) -> frozenset[str]:
+        return frozenset(self.topics)
+
     def partitions(self, topics: Mapping[str, int]) -> set[TopicPartition]:
         return {TopicPartition(name, number) for name in self.topics for number in range(topics.get(name, 0))}
 
@@ -57,6 +66,10 @@ class TopicPatternSubscriber:
     """All partitions of the topics whose whole name matches."""
 
     pattern: re.Pattern[str]
+
+    @property
+    def named(self) -> frozenset[str]:
+        return frozenset()
 
     def partitions(self, topics: Mapping[str, int]) -> set[TopicPartition]:
         return {
@@ -81,6 +94,10 @@ class PartitionSetSubscriber:
     """Exactly the named partitions; others of the same topics are never read."""
 
     chosen: frozenset[TopicPartition]
+
+    @property
+    def named(self) -> frozenset[str]:
+        return frozenset(one.topic for one in self.chosen)
 
     def partitions(self, topics: Mapping[str, int]) -> set[TopicPartition]:
         return {one for one in self.chosen if one.partition < topics.get(one.topic, 0)}

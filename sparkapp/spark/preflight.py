@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 
 from sparkapp.model.client_config import cluster_config, consumer_config
 from sparkapp.model.deadline import Deadline
@@ -12,7 +11,7 @@ from sparkapp.model.job import Job, OnTopicDeleted, dead_letter_topics
 from sparkapp.model.semantic import Semantic
 from sparkapp.native.client_check import check_consumer, check_producer
 from sparkapp.sink.writer import producer_config
-from sparkapp.source.cluster import KafkaClusterView, require_topics
+from sparkapp.source.cluster import KafkaClusterView, known_topics, require_topics
 from sparkapp.source.subscriber import require, subscriber_of
 
 _MAX_TIMEOUT = "transaction.max.timeout.ms"
@@ -51,7 +50,7 @@ def check_kafka(job: Job, cluster: KafkaClusterView) -> None:
     deadline = Deadline.after(_YOUNG_SECONDS)
     while True:
         try:
-            _check_topics(job, cluster.topics())
+            _check_topics(job, cluster)
             break
         except TopicNotFound:
             if deadline.expired:
@@ -72,7 +71,10 @@ def check_kafka(job: Job, cluster: KafkaClusterView) -> None:
         )
 
 
-def _check_topics(job: Job, topics: Mapping[str, int]) -> None:
-    require_topics(topics, [job.spec.sink.topic, *dead_letter_topics(job.spec)])
+def _check_topics(job: Job, cluster: KafkaClusterView) -> None:
+    written = [job.spec.sink.topic, *dead_letter_topics(job.spec)]
+    subscriber = subscriber_of(job.spec.source)
+    topics = known_topics(cluster, {*written, *subscriber.named})
+    require_topics(topics, written)
     if job.spec.source.on_topic_deleted is OnTopicDeleted.FAIL:
-        require(subscriber_of(job.spec.source), topics, or_nothing=True)
+        require(subscriber, topics, or_nothing=True)

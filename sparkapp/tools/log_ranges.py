@@ -25,11 +25,11 @@ def log_problems(offsets: Mapping[TopicPartition, int], properties: Mapping[str,
 
     :raises KafkaAccessError: the brokers do not answer, or do not allow the question.
     """
-    from sparkapp.source.cluster import KafkaClusterView
+    from sparkapp.source.cluster import KafkaClusterView, known_topics
 
     cluster = KafkaClusterView(properties, read_committed=False)
     try:
-        topics = cluster.topics()
+        topics = known_topics(cluster, {one.topic for one in offsets})
         there = sorted(one for one in offsets if one.partition < topics.get(one.topic, 0))
         earliest, latest = cluster.earliest(there), cluster.latest(there)
     finally:

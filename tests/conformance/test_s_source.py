@@ -19,6 +19,7 @@ from sparkapp.model.job import Job
 from sparkapp.model.job_resource import spec_from_resource
 from sparkapp.model.partition import TopicPartition
 from sparkapp.model.positions import ResetStrategy
+from sparkapp.native.batch import open_consumer
 from sparkapp.source import cluster
 from sparkapp.source.cluster import KafkaClusterView
 from sparkapp.source.offsets_initializer import (
@@ -191,6 +192,19 @@ def test_S21_subscribers(site: SourceSite) -> None:
     assert matching == set(site.partitions(site.pattern_topic))
     chosen = frozenset({TopicPartition(site.topic, 3), TopicPartition(site.pattern_topic, 9)})
     assert PartitionSetSubscriber(chosen).partitions(topics) == chosen
+
+
+def test_S21_an_internal_topic_is_read_by_its_name_and_matches_no_pattern(site: SourceSite) -> None:
+    offsets = "__consumer_offsets"
+    enumerator = site.enumerator(EarliestOffsetsInitializer(), subscriber=TopicListSubscriber((offsets,)))
+    enumerator.start(None)
+    splits = [split for split in enumerator.plan() if split.size]
+    assert {split.partition.topic for split in splits} == {offsets}, "the group's offsets are in there"
+    consumer = open_consumer({"bootstrap.servers": site.bootstrap, "group.id": site.group})
+    assert sum(batch.num_rows for batch in consumer.read(splits)) > 0
+    consumer.close()
+    pattern = TopicPatternSubscriber(re.compile(".*"))
+    assert offsets not in {one.topic for one in pattern.partitions(site.view.topics())}
 
 
 def test_S22_an_unknown_topic_and_an_unknown_partition_are_named(site: SourceSite) -> None:

@@ -15,7 +15,7 @@ from sparkapp.model.transactional_id import FIRST_HINT
 from sparkapp.sink.lingering import abort_lingering
 from sparkapp.sink.transaction_client import TransactionClient
 from sparkapp.sink.witness import GroupOffsetsWitness
-from sparkapp.source.cluster import KafkaClusterView
+from sparkapp.source.cluster import KafkaClusterView, known_topics
 from sparkapp.source.group_member import KafkaGroupMember
 from sparkapp.source.group_membership import GroupMembership
 from sparkapp.source.offsets_initializer import CommittedOffsetsInitializer
@@ -112,6 +112,10 @@ def test_a_topic_is_gone_only_where_the_brokers_say_so(secured):
     assert admin.existing(["in", "theirs", "nowhere"]) == {"in": 1, "theirs": 1}
     assert "nowhere" not in admin.topics(), "asking makes no topic"
     assert job.existing([]) == {}
+    for topic in ("theirs", "nowhere"):  # Kafka does not tell that user which of them exists
+        with pytest.raises(AuthorizationFailed, match=f"topic {topic}"):
+            known_topics(job, ["in", topic])
+    assert known_topics(admin, ["in", "nowhere"]) == {"in": 1, "theirs": 1}
     job.close()
     admin.close()
 

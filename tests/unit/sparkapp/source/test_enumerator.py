@@ -349,6 +349,32 @@ def test_a_topic_that_may_not_be_described_any_more_is_not_forgotten(deleted: On
     assert heard == []
 
 
+@pytest.mark.parametrize("deleted", OnTopicDeleted)
+@pytest.mark.parametrize("restored", [None, {}, {A0: 4}], ids=["first start", "new subscription", "restart"])
+@pytest.mark.parametrize(
+    "subscriber", [TopicListSubscriber(("a", "b")), PartitionSetSubscriber(frozenset({A0, B0}))], ids=["topics", "set"]
+)
+def test_D16_a_topic_that_may_not_be_described_is_no_missing_one(
+    subscriber: Subscriber, restored: dict[TopicPartition, int] | None, deleted: OnTopicDeleted
+) -> None:
+    view = cluster()
+    view.denied = {"b"}
+    with pytest.raises(AuthorizationFailed, match="topic b"):
+        enumerator(view, subscriber=subscriber, deleted=deleted).start(restored)
+
+
+def test_D16_a_topic_that_no_listing_has_is_read_by_its_name() -> None:
+    """Kafka's own topics, which a pattern must not match."""
+    view = cluster()
+    view.unlisted = {"b"}
+    one = enumerator(view, subscriber=TopicListSubscriber(("a", "b")))
+    one.start(None)
+    assert one.offsets == {A0: 3, A1: 0, B0: 0}
+    pattern = enumerator(view, subscriber=TopicPatternSubscriber(re.compile(".")))
+    pattern.start(None)
+    assert pattern.offsets == {A0: 3, A1: 0}
+
+
 def test_a_listing_that_lacks_a_topic_which_is_there_forgets_nothing() -> None:
     clock, heard, view = [0.0], list[tuple[str, str]](), cluster()
     one = enumerator(

@@ -8,9 +8,13 @@ from pathlib import Path
 import pytest
 
 from sparkapp.checkpoint.store import MemoryStore
-from sparkapp.model.job import Job, JobSpec, KafkaCluster, Sink, Source, Transform
+from sparkapp.model.errors import AuthorizationFailed, TopicNotFound
+from sparkapp.model.job import Job, JobSpec, KafkaCluster, OnTopicDeleted, Sink, Source, Transform
 from sparkapp.model.report import Outcome
+from sparkapp.model.semantic import Semantic
 from sparkapp.spark.driver import Driver, Surroundings
+from sparkapp.spark.preflight import check_kafka
+from tests.support.fake_cluster import FakeCluster
 
 SPEC = JobSpec(
     kafka=KafkaCluster(bootstrap_servers="127.0.0.1:1"), source=Source(topics=("in",), group_id="g"),
@@ -34,3 +38,24 @@ def test_D15_an_unknown_client_property_ends_the_job_with_its_name(tmp_path: Pat
     assert said.message.startswith(f"spec.{side}.properties: fetch.min.byte: No such configuration property")
     assert "CONFIGURATION.md" in said.remedy
     assert store.read().text is None
+
+
+@pytest.mark.parametrize("topic", ["in", "out"])
+@pytest.mark.parametrize("deleted", OnTopicDeleted)
+def test_D16_a_topic_that_may_not_be_described_is_not_told_as_missing(topic: str, deleted: OnTopicDeleted) -> None:
+    spec = replace(
+        SPEC, source=replace(SPEC.source, on_topic_deleted=deleted),
+        sink=replace(SPEC.sink, semantic=Semantic.AT_LEAST_ONCE),
+    )  # fmt: skip
+    job = Job(namespace="n", name="job", uid="u", generation=1, attempt=1, spec=spec)
+    view = FakeCluster({"in": 1, "out": 1})
+    check_kafka(job, view)
+    view.denied = {topic}
+    with pytest.raises(AuthorizationFailed, match=f"topic {topic}"):
+        check_kafka(job, view)
+
+
+def test_a_sink_topic_that_does_not_exist_is_told_as_missing() -> None:
+    job = Job(namespace="n", name="job", uid="u", generation=1, attempt=1, spec=SPEC)
+    with pytest.raises(TopicNotFound, match="topic 'out' does not exist"):
+        check_kafka(job, FakeCluster({"in": 1}))
