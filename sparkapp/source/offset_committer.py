@@ -127,24 +127,28 @@ class OffsetCommitter:
             self._commit(offsets, mark)
 
     def _commit(self, offsets: Mapping[TopicPartition, int], mark: str) -> None:
-        refused = dict(offsets)
+        refused, done, text = dict(offsets), dict[TopicPartition, int](), ""
         try:
             errors = self._send(offsets, mark)
+            done = {one: offset for one, offset in offsets.items() if one not in errors}
             # A partition that is gone would be refused for ever.
             refused = {
                 partition: offsets[partition]
                 for partition, error in errors.items()
                 if error.code() != KafkaError.UNKNOWN_TOPIC_OR_PART
             }
-            text = ""
             if errors:
                 partition, first = next(iter(errors.items()))
                 text = f"{len(errors)} of {len(offsets)} partitions refused, {partition}: {first.str()}"
                 LOG.warning("committing group offsets failed (the job goes on): %s", text)
-            self._callback.on_complete({one: offset for one, offset in offsets.items() if one not in errors}, text)
-        except Exception:
+        except Exception as error:
             # Whatever it is, the job goes on without it, and nobody may wait for this commit for ever.
+            text = f"{type(error).__name__}: {error}"
             LOG.exception("committing group offsets failed (the job goes on)")
+        try:
+            self._callback.on_complete(done, text)
+        except Exception:
+            LOG.exception("a commit of group offsets could not be counted")
         finally:
             with self._condition:
                 self._refused = refused
