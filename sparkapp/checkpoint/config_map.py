@@ -87,11 +87,14 @@ class ConfigMapStore:
     """
 
     def __init__(self, api: Any, *, namespace: str, job: str, deadline: float = 60.0) -> None:
-        self._place = _ConfigMap(api, namespace=namespace, job=job, name=names.state_config_map(job))
+        self._place, self._read_place = (
+            _ConfigMap(api, namespace=namespace, job=job, name=names.state_config_map(job)) for _ in range(2)
+        )
+        """One for writes, for a read in another thread must not change what is known of a write's tries."""
         self._deadline = deadline
 
     def read(self) -> Stored:
-        body = self._place.read(self._deadline)
+        body = self._read_place.read(self._deadline)
         text = document_text(self._place.name, body.data, body.binary_data)
         return Stored(text, body.metadata.resource_version)
 

@@ -23,7 +23,8 @@ class Stored:
 
 
 class CheckpointStore(Protocol):
-    """Holds the document of one job; used by the driver's recovery and coordinator, from one thread."""
+    """Holds the document of one job; written by the driver's recovery and coordinator, from one thread, and read from
+    any."""
 
     def read(self) -> Stored:
         """Reads the document.

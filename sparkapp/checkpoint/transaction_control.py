@@ -6,6 +6,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from functools import partial
 
+from sparkapp.checkpoint.claim import Claim
 from sparkapp.checkpoint.recovery import TransactionControl
 from sparkapp.model.checkpoint import CheckpointDocument
 from sparkapp.model.errors import (
@@ -29,12 +30,14 @@ class KafkaTransactionControl:
     """What a job's recovery asks of its transactions; made by the driver once an attempt.
 
     :param client: the sink's control plane. :param config: the job's consumer configuration, for the witness.
+    :param claim: read before each fencing; nothing else stops a driver that was frozen after it claimed the document.
     """
 
-    def __init__(self, job: Job, client: TransactionClient, config: Mapping[str, str]) -> None:
+    def __init__(self, job: Job, client: TransactionClient, config: Mapping[str, str], claim: Claim) -> None:
         self._job = job
         self._client = client
         self._config = config
+        self._claim = claim
         self._aborted_early = 0
 
     def settle(self, document: CheckpointDocument) -> Sequence[Settled]:
@@ -65,23 +68,28 @@ class KafkaTransactionControl:
         report = abort_lingering(
             self._client, document.prefixes, hint=document.hint, slots=document.slots,
             parallelism=self._job.spec.parallelism, pool_size=sink.producers_pool_size,
+            before_fencing=self._claim.require_no_successor,
         )  # fmt: skip
         return len(report.ids) + self._aborted_early
 
 
-def leave_nothing_open(control: TransactionControl, document: CheckpointDocument, error: Exception) -> None:
+def leave_nothing_open(
+    control: TransactionControl, claim: Claim, document: CheckpointDocument, error: Exception
+) -> None:
     """Best effort of a driver that is to go and cannot drain: a deleted job has no next attempt that would do it.
 
     Its ConfigMaps, rights and executors go at the same time as its driver. What the last document names is final and is
     committed, the rest is aborted, so that no reader waits for the transactions' time-out. Left to a next attempt where
     one may have begun, or where it is not known what the document is.
 
+    :param claim: an attempt that another one has superseded leaves everything to it.
     :param document: the last one that this attempt has written.
     :param error: what it could not go on with.
     """
     if isinstance(error, CheckpointConflict | CheckpointStoreUnavailable | CommitOutcomeUnknown):
         return
     try:
+        claim.require_no_successor()
         control.settle(document)
         aborted = control.abort_lingering(document)
         LOG.info("%d transaction(s) of an attempt that could not drain are aborted", aborted)

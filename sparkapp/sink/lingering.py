@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -128,6 +128,7 @@ def abort_lingering(
     parallelism: int,
     pool_size: int,
     timeout: float = 120.0,
+    before_fencing: Callable[[], None] = lambda: None,
 ) -> AbortReport:
     """Aborts every open transaction of the prefixes, whatever its naming; called after the committables are settled,
     before anything is produced.
@@ -136,6 +137,8 @@ def abort_lingering(
     :param hint: the restored one. :param slots: the restored ones. Neither of them means a first start.
     :param parallelism: of the life that starts. :param pool_size: likewise.
     :param timeout: seconds for all of it.
+    :param before_fencing: called right before transactions are ended; what it raises ends the sweep. Jobs require
+        their claim here (``checkpoint.claim``): what is found may be a later attempt's.
     :raises KafkaUnreachable: not done in time; calling again goes on where this ended.
     :raises AuthorizationFailed: an id of the prefixes may not be described or written.
     """
@@ -156,14 +159,19 @@ def abort_lingering(
         ]
         found = {one: description.state for one, description in client.describe(ids, deadline=deadline).items()}
     selection = select(found, first_start=is_first_start(hint, slots))
-    client.fence_all((*selection.abort, *selection.idle), deadline=deadline)
+    _fence(client, (*selection.abort, *selection.idle), deadline, before_fencing)
     late = _await_end(client, selection.wait, deadline)
-    if late:
-        client.fence_all(late, deadline=deadline)
+    _fence(client, late, deadline, before_fencing)
     aborted = (*selection.abort, *late)
     for one in aborted:
         LOG.warning("lingering transaction %s aborted", one)
     return AbortReport(ids=aborted, fenced=selection.idle, listed=listed)
+
+
+def _fence(client: TransactionControl, ids: Sequence[str], deadline: Deadline, before: Callable[[], None]) -> None:
+    if ids:
+        before()
+        client.fence_all(ids, deadline=deadline)
 
 
 def _await_end(client: TransactionControl, ids: Sequence[str], deadline: Deadline) -> tuple[str, ...]:

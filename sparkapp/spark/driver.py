@@ -17,6 +17,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from sparkapp.checkpoint.claim import Claim
 from sparkapp.checkpoint.coordinator import CheckpointCoordinator, Completed
 from sparkapp.checkpoint.recovery import Recovery, TransactionControl, recover
 from sparkapp.checkpoint.retained import CheckpointRetainer, MemoryRetainedStore, RetainedStore
@@ -87,6 +88,7 @@ class Driver:
     def __init__(self, job: Job, surroundings: Surroundings) -> None:
         self._job = job
         self._around = surroundings
+        self._claim = Claim(surroundings.store, job_uid=job.uid, attempt=job.attempt)
         self._draining = threading.Event()
         self._engine: MicroBatchEngine | None = None
         self._checkpoint_id = 0
@@ -153,7 +155,7 @@ class Driver:
             cluster_config(job.spec.kafka, password=password, client_id=f"{job.namespace}.{job.name}")
         )
         stack.callback(client.close)
-        control = KafkaTransactionControl(job, client, config)
+        control = KafkaTransactionControl(job, client, config, self._claim)
         recovery = recover(
             job, store=self._around.store, control=control, now=now(), retained=self._around.retained, engine=query_log
         )
@@ -239,7 +241,7 @@ class Driver:
             engine.await_end()
         except Exception as error:
             if self._draining.is_set() or isinstance(error, CheckpointMissing | CheckpointRefused):
-                leave_nothing_open(control, coordinator.document, error)
+                leave_nothing_open(control, self._claim, coordinator.document, error)
             raise
         return True
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sparkapp.checkpoint.claim import Claim
 from sparkapp.checkpoint.coordinator import CheckpointCoordinator, PreCommitted
 from sparkapp.checkpoint.recovery import Recovery, recover
 from sparkapp.checkpoint.retained import CheckpointRetainer, MemoryRetainedStore, RetainedStore
@@ -150,6 +151,7 @@ class Life:
     def __post_init__(self) -> None:
         job = self.job
         self._store = _WatchedStore(self.store, self._passed)
+        self._claim = Claim(self.store, job_uid=job.uid, attempt=job.attempt)
         self._config = consumer_config(job, password="")
         self._shared = {"bootstrap.servers": job.spec.kafka.bootstrap_servers, "client.id": f"life-{job.attempt}"}
         self._cluster = KafkaClusterView(self._config, read_committed=True)
@@ -269,7 +271,9 @@ class Life:
 
     def _start(self) -> None:
         job = self.job
-        control = _WatchedControl(KafkaTransactionControl(job, self._client, self._config), self._passed)
+        control = _WatchedControl(
+            KafkaTransactionControl(job, self._client, self._config, self._claim), self._passed
+        )  # fmt: skip
         self.recovery = recovery = recover(
             job, store=self._store, control=control, now=self.now(), retained=self.retained, engine=query_log
         )

@@ -198,12 +198,13 @@ class Story:
             self._life.close()
             self._life = None
 
-    def thaw(self) -> None:
+    def thaw(self) -> Life:
         """The life that has been frozen longest goes on, in the middle of what it did, and ends."""
         self._thawed = self._superseded = True
         life = self._frozen.pop(0)
         self._tell(f"attempt {life.job.attempt} goes on", None)
         life.thaw()
+        return life
 
     @property
     def document(self) -> CheckpointDocument:
