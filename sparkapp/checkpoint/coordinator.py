@@ -283,6 +283,7 @@ class CheckpointCoordinator:
             engine_has_state=checkpoint.engine_has_state,
             stops={**self._document.stops, **checkpoint.stops},
             stopping=self._document.stopping,
+            cluster_id=self._document.cluster_id,
             redeploy_nonce=self._document.redeploy_nonce,
             counters=self._document.counters.plus(
                 records_in=sum(split.size for split in checkpoint.splits),

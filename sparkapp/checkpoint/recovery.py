@@ -1,8 +1,9 @@
 """Restart, in the protocol's order, before anything is produced.
 
-1. Read and validate the document. 2. Claim it for this attempt by compare-and-swap. 3. Settle each committable:
-commit it, or learn that it was committed, or that it was lost. 4. Abort every other open transaction of the prefixes.
-5. Say where the splits go on: there, or where an earlier checkpoint stood that ``spec.restoreFrom`` names.
+1. Read and validate the document, which has to be of this Kafka cluster. 2. Claim it for this attempt by
+compare-and-swap. 3. Settle each committable: commit it, or learn that it was committed, or that it was lost. 4. Abort
+every other open transaction of the prefixes. 5. Say where the splits go on: there, or where an earlier checkpoint stood
+that ``spec.restoreFrom`` names.
 Each step may be repeated by the next attempt if this one dies in between.
 """
 
@@ -13,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+from sparkapp.checkpoint.cluster_identity import on_cluster, refuse_other_than_named
 from sparkapp.checkpoint.edits import refuse_lost_state, signs_of_edit
 from sparkapp.checkpoint.restore import Restored, go_back, restore_due
 from sparkapp.checkpoint.retained import RetainedStore
@@ -93,11 +95,14 @@ def recover(
     now: str,
     retained: RetainedStore,
     engine: EngineTexts,
+    cluster_id: str,
 ) -> Recovery:
     """Runs the order above; called by the driver once, before the engine starts.
 
     :param now: RFC 3339 time for the document.
     :param retained: earlier checkpoints, to restore one of them, and to notice what became of the document.
+    :param cluster_id: Kafka's id of the cluster that ``control`` talks to, empty where it is not known.
+    :raises ClusterChanged: the document is of another one; nothing was changed.
     :raises CheckpointCorrupt: and its neighbours: the document cannot be trusted; nothing was changed.
     :raises CheckpointMissing: there is no document, although checkpoints of this job are kept.
     :raises CheckpointConflict: a newer attempt owns the state.
@@ -112,15 +117,18 @@ def recover(
     edited = ""
     if found.text is None:
         refuse_lost_state(job, retained)
+        refuse_other_than_named(job, cluster_id)
         claim = CheckpointDocument(
             job_uid=job.uid, attempt=job.attempt, checkpoint_id=0, created_at=now,
-            parallelism=job.spec.parallelism, prefix=prefix, redeploy_nonce=job.spec.restore.nonce,
+            parallelism=job.spec.parallelism, prefix=prefix, cluster_id=cluster_id,
+            redeploy_nonce=job.spec.restore.nonce,
         )  # fmt: skip
     else:
         former = decode(found.text, job_uid=job.uid)
         if former.attempt >= job.attempt:
             msg = f"attempt {former.attempt} has claimed the checkpoint, this is attempt {job.attempt}"
             raise CheckpointConflict(msg)
+        former = on_cluster(former, job, cluster_id)
         engine.rewound(former.engine)  # refuses a text that is not the engine's
         edited = signs_of_edit(former, retained)
         # Parallelism stays the writer's: the committables' ranges are derived with it.

@@ -79,6 +79,7 @@ class CheckpointDocument:
     :param stops: where each partition of a bounded job ends, as far as that is known; empty for one without an end.
     :param stopping: the choice that the stops came from (:attr:`Stopping.fingerprint`): another one fixes new stops.
     :param finished: True where a bounded job has completed all that it is to read.
+    :param cluster_id: Kafka's id of the cluster that offsets and transactions are of; empty where it is not known.
     :param redeploy_nonce: the last ``spec.redeployNonce`` that was served: a restore happens once per change of it.
     """
 
@@ -102,6 +103,7 @@ class CheckpointDocument:
     stops: Mapping[TopicPartition, int] = field(default_factory=dict)
     stopping: str = ""
     finished: bool = False
+    cluster_id: str = ""
     redeploy_nonce: int = 0
     counters: Counters = field(default_factory=Counters)
 

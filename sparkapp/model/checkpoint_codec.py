@@ -82,6 +82,8 @@ def encode(document: CheckpointDocument) -> str:
             "transactionsAborted": document.counters.transactions_aborted,
         },
     }
+    if document.cluster_id:
+        body["clusterId"] = document.cluster_id
     if document.redeploy_nonce:
         body["redeployNonce"] = document.redeploy_nonce
     if document.stopping:
@@ -179,6 +181,7 @@ def _document(reader: StrictReader, uid: str) -> CheckpointDocument:
         stops=offsets_of(bounded.mapping("stops"), "stops"),
         stopping=bounded.string("stopping"),
         finished=bounded.boolean("finished"),
+        cluster_id=reader.string("clusterId", default=""),
         redeploy_nonce=reader.integer("redeployNonce", default=0),
         counters=Counters(
             records_in=counters.integer("recordsIn"),

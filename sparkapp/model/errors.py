@@ -19,7 +19,7 @@ KafkaSparkJobError
  |  + SchemaNotFound  + SchemaUnusable
  + CheckpointError                    the document that decides everything
  |  + CheckpointConflict  + CheckpointTooLarge  + CheckpointCorrupt  + CheckpointForeign  + CheckpointMissing
- |  + CheckpointStoreUnavailable  + CheckpointRefused
+ |  + CheckpointStoreUnavailable  + CheckpointRefused  + ClusterChanged
  |  + CheckpointUnusable  + CheckpointNotRetained  + RestoreRefused
  |  + OperatorStateMissing  + OperatorStateIncompatible
  + VolumeUnusable                     a file system that the job writes to: read-only, broken
@@ -349,6 +349,17 @@ class CheckpointForeign(CheckpointError):
     reason = "StateForeign"
     fatal = True
     default_remedy = "delete the foreign ConfigMap, or give the job another name"
+
+
+class ClusterChanged(CheckpointError):
+    """The checkpoint belongs to another Kafka cluster than the one that ``kafka.bootstrapServers`` reaches.
+
+    Offsets, group and transactions of one cluster mean nothing on another. Nothing was written anywhere.
+    """
+
+    reason = "ClusterChanged"
+    fatal = True
+    default_remedy = "point spec.kafka.bootstrapServers back at the cluster of the checkpoint"
 
 
 class CheckpointMissing(CheckpointError):

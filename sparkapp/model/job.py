@@ -87,8 +87,14 @@ class Authentication:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KafkaCluster:
+    """The cluster of source and sink.
+
+    :param cluster_id: the only cluster that the job may run on, by Kafka's id; empty for the checkpoint's.
+    """
+
     bootstrap_servers: str
     authentication: Authentication | None = None
+    cluster_id: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -58,6 +58,7 @@ def spec_from_resource(spec: Mapping[str, Any], *, namespace: str, name: str) ->
         kafka=KafkaCluster(
             bootstrap_servers=kafka.string("bootstrapServers"),
             authentication=_authentication(kafka.child("authentication")),
+            cluster_id=kafka.string("clusterId", ""),
         ),
         source=Source(
             topics=tuple(source.strings("topics")),

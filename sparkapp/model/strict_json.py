@@ -97,8 +97,10 @@ class StrictReader:
             raise CheckpointCorrupt(msg)
         return value
 
-    def string(self, name: str) -> str:
-        return string_of(self._take(name), f"{self.where}.{name}")
+    def string(self, name: str, *, default: str | None = None) -> str:
+        """``default`` as for :meth:`integer`."""
+        value = default if default is not None and name not in self._body else self._take(name)
+        return string_of(value, f"{self.where}.{name}")
 
     def boolean(self, name: str, *, default: bool | None = None) -> bool:
         """``default`` as for :meth:`integer`."""

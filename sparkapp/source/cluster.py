@@ -110,15 +110,26 @@ class KafkaClusterView:
         self._admin = ClusterAdmin(config, on_error=self._errors.append)
         self._group_config = {**config, "error_cb": self._errors.append}
         self._brokers: tuple[int, ...] = ()
+        self._cluster_id: str | None = None
         self._isolation = IsolationLevel.READ_COMMITTED if read_committed else IsolationLevel.READ_UNCOMMITTED
 
     def close(self) -> None:
         """Ends the client, which has no other way to end than that nobody holds it any more."""
         del self._admin
 
+    def cluster_id(self) -> str:
+        """Kafka's id of the cluster, of the last :meth:`topics`; empty where the brokers do not tell.
+
+        :raises KafkaAccessError: no broker answered.
+        """
+        if self._cluster_id is None:
+            self.topics()
+        return self._cluster_id or ""
+
     def topics(self) -> dict[str, int]:
         metadata = self._patiently(lambda: self._admin.metadata(timeout=self._timeout), "asking the brokers for topics")
         self._brokers = tuple(metadata.brokers)
+        self._cluster_id = metadata.cluster_id or ""
         return {
             name: len(topic.partitions)
             for name, topic in metadata.topics.items()

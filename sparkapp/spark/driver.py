@@ -18,6 +18,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from sparkapp.checkpoint.claim import Claim
+from sparkapp.checkpoint.cluster_identity import refuse_other_cluster
 from sparkapp.checkpoint.coordinator import CheckpointCoordinator, Completed
 from sparkapp.checkpoint.recovery import Recovery, TransactionControl, recover
 from sparkapp.checkpoint.retained import CheckpointRetainer, MemoryRetainedStore, RetainedStore
@@ -141,8 +142,7 @@ class Driver:
         faults = Faults(job.attempt, os.environ.get(VARIABLE, ""))
         password = read_password(job.spec.kafka, self._around.credentials)
         config = checked_consumer_config(job, password=password)
-        cluster = self._cluster(config, stack)
-        check_kafka(job, cluster)
+        cluster = self._checked_cluster(config, stack)
         job = with_reader_schemas(job)
         function = import_function(job.spec.transform)
         LOG.info("brokers and code are checked")
@@ -157,8 +157,9 @@ class Driver:
         stack.callback(client.close)
         control = KafkaTransactionControl(job, client, config, self._claim)
         recovery = recover(
-            job, store=self._around.store, control=control, now=now(), retained=self._around.retained, engine=query_log
-        )
+            job, store=self._around.store, control=control, now=now(), retained=self._around.retained,
+            engine=query_log, cluster_id=cluster.cluster_id(),
+        )  # fmt: skip
         self._checkpoint_id = recovery.document.checkpoint_id
         LOG.info(
             "goes on after checkpoint %d: %d transactions of former attempts committed, %d aborted",
@@ -209,10 +210,12 @@ class Driver:
         else:
             reporter.event("Drained", f"stopped after checkpoint {self._checkpoint_id}, no transaction is open")
 
-    @staticmethod
-    def _cluster(config: Mapping[str, str], stack: ExitStack) -> KafkaClusterView:
+    def _checked_cluster(self, config: Mapping[str, str], stack: ExitStack) -> KafkaClusterView:
+        """The brokers, once they are found to be the checkpoint's and to have what the job needs."""
         cluster = KafkaClusterView(config, read_committed=config["isolation.level"] == "read_committed")
         stack.callback(cluster.close)
+        refuse_other_cluster(self._job, self._around.store, cluster.cluster_id())
+        check_kafka(self._job, cluster)
         return cluster
 
     def _run_engine(

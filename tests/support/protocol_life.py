@@ -275,8 +275,9 @@ class Life:
             KafkaTransactionControl(job, self._client, self._config, self._claim), self._passed
         )  # fmt: skip
         self.recovery = recovery = recover(
-            job, store=self._store, control=control, now=self.now(), retained=self.retained, engine=query_log
-        )
+            job, store=self._store, control=control, now=self.now(), retained=self.retained, engine=query_log,
+            cluster_id=self._cluster.cluster_id(),
+        )  # fmt: skip
         self._retainer = CheckpointRetainer(
             self.retained, job_uid=job.uid, retention=Retention(), latest=recovery.document.checkpoint_id,
             tell=lambda *event: None,

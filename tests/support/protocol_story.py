@@ -77,6 +77,7 @@ class Story:
     :param per_checkpoint: most records of one checkpoint.
     :param store: the job's document; its checkpoints are kept in ``retained``.
     :param restore: what the job's resource asks for, from the next attempt on.
+    :param cluster_id: that the job's resource names, from the next attempt on.
     :param executors: the way to the brokers that the next attempt's executors have; empty: the driver's.
     :param odd: topic of the odd numbers, by the result's column ``topic``; empty: all are in ``sink``.
     :param letters: topic of the dead letters, which are what the transform leaves out otherwise.
@@ -101,6 +102,7 @@ class Story:
     store: CheckpointStore = field(default_factory=SharedStore)
     retained: RetainedStore = field(default_factory=MemoryRetainedStore)
     restore: Restore = field(default_factory=Restore)
+    cluster_id: str = ""
     uid: str = UID
     startup: StartupMode = StartupMode.EARLIEST
     executors: str = ""
@@ -395,7 +397,7 @@ class Story:
 
     def _job(self, parallelism: int, pool_size: int) -> Job:
         spec = JobSpec(
-            kafka=KafkaCluster(bootstrap_servers=self.bootstrap),
+            kafka=KafkaCluster(bootstrap_servers=self.bootstrap, cluster_id=self.cluster_id),
             source=Source(
                 topics=(self.source,), group_id=self.prefix, startup=Startup(mode=self.startup),
                 max_offsets_per_checkpoint=self.per_checkpoint,

@@ -112,7 +112,7 @@ class StateSite:
         """As far as a driver's next attempt gets."""
         return recover(
             job(self.uid, attempt=attempt, namespace=self.namespace), store=self.store(), control=control, now=NOW,
-            retained=self.retained, engine=query_log,
+            retained=self.retained, engine=query_log, cluster_id="",
         )  # fmt: skip
 
     def operators_view(self) -> StateView:

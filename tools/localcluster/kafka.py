@@ -10,9 +10,11 @@ A test that wants a broker of its own, to break it::
 
 from __future__ import annotations
 
+import base64
 import json
 import shutil
 import signal
+import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
@@ -128,7 +130,7 @@ class Broker:
             self.directory.mkdir(parents=True, exist_ok=True)
             properties.write_text(wanted)
             if not self._data.exists():
-                shutil.copytree(self._distribution.formatted_storage, self._data)
+                self._format()
             command: list[str | Path] = [*self._distribution.java(self._heap, self._options), "kafka.Kafka", properties]
             process = spawn(command, self.log, environment=java_environment())
             self._record.parent.mkdir(parents=True, exist_ok=True)
@@ -195,6 +197,20 @@ class Broker:
     @property
     def _data(self) -> Path:
         return self.directory / "data"
+
+    def _format(self) -> None:
+        """A copy of the storage that every broker begins with, as a cluster of its own.
+
+        Clients tell clusters apart by the id alone.
+        """
+        unfinished = self._data.with_suffix(".unfinished")
+        shutil.rmtree(unfinished, ignore_errors=True)
+        shutil.copytree(self._distribution.formatted_storage, unfinished)
+        properties = unfinished / "meta.properties"
+        lines = [one for one in properties.read_text().splitlines() if not one.startswith("cluster.id")]
+        cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        properties.write_text("\n".join([*lines, f"cluster.id={cluster_id}", ""]))
+        unfinished.replace(self._data)
 
     def _properties(self) -> str:
         return kafka_properties.render(self.listeners, self._controller, self._data, self._overrides)

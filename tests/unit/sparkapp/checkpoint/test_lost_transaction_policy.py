@@ -57,7 +57,9 @@ def start(store: MemoryStore, control: Control, policy: LostTransactionPolicy, a
         sink=sink,
     )  # fmt: skip
     job = Job(namespace="n", name="job", uid="uid", generation=1, attempt=attempt, spec=spec)
-    return recover(job, store=store, control=control, now="now", retained=MemoryRetainedStore(), engine=query_log)
+    return recover(
+        job, store=store, control=control, now="now", retained=MemoryRetainedStore(), engine=query_log, cluster_id=""
+    )
 
 
 def test_C07_fail_stops_before_anything_is_written_and_says_what_was_lost() -> None:

@@ -59,7 +59,9 @@ def attempt(store, number, restore, texts=None):
     )  # fmt: skip
     job = Job(namespace="n", name="job", uid="uid", generation=1, attempt=number, spec=spec)
     kept = MemoryRetainedStore(RETAINED if texts is None else texts)
-    return recover(job, store=store, control=Control(), now="2026-11-21T10:00:00Z", retained=kept, engine=query_log)
+    return recover(
+        job, store=store, control=Control(), now="2026-11-21T10:00:00Z", retained=kept, engine=query_log, cluster_id=""
+    )
 
 
 def stored(store):

@@ -1,0 +1,82 @@
+"""Whose cluster a checkpoint is of: offsets, group and transactions of one Kafka cluster mean nothing on another."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+
+from sparkapp.checkpoint.store import CheckpointStore
+from sparkapp.model import commands
+from sparkapp.model.checkpoint import CheckpointDocument
+from sparkapp.model.checkpoint_codec import decode
+from sparkapp.model.errors import ClusterChanged
+from sparkapp.model.job import Job
+
+LOG = logging.getLogger(__name__)
+
+
+def refuse_other_cluster(job: Job, store: CheckpointStore, cluster_id: str) -> None:
+    """Called by the driver before it looks for topics, which another cluster may lack. Writes nothing.
+
+    :param cluster_id: of the brokers that answer, empty where they do not tell.
+    :raises ClusterChanged: they are not the checkpoint's. :raises CheckpointError: the document cannot be read.
+    """
+    text = store.read().text
+    if text is None:
+        refuse_other_than_named(job, cluster_id)
+    else:
+        on_cluster(decode(text, job_uid=job.uid), job, cluster_id)
+
+
+def refuse_other_than_named(job: Job, cluster_id: str) -> None:
+    """:raises ClusterChanged: ``spec.kafka.clusterId`` names another cluster than the one that answers."""
+    named = job.spec.kafka.cluster_id
+    if named and cluster_id and named != cluster_id:
+        msg = (
+            f"spec.kafka.clusterId is {named}, and spec.kafka.bootstrapServers {job.spec.kafka.bootstrap_servers}"
+            f" reaches the cluster {cluster_id}"
+        )
+        raise ClusterChanged(msg, remedy=f"correct one of the two: {_named(job, cluster_id)}")
+
+
+def on_cluster(document: CheckpointDocument, job: Job, cluster_id: str) -> CheckpointDocument:
+    """The document as it counts on the cluster that answers. Pure; called by recovery before the claim.
+
+    A document without an id, of an earlier release, gets one. A job moves to another cluster only where its spec names
+    that one, and only with everything settled: transactions of the old cluster cannot be settled on the new one.
+
+    :param cluster_id: empty where the brokers do not tell; then nothing is checked.
+    :raises ClusterChanged: the document is of another cluster, or the spec names another one.
+    """
+    refuse_other_than_named(job, cluster_id)
+    if not cluster_id or document.cluster_id == cluster_id:
+        return document
+    if not document.cluster_id:
+        LOG.info("the checkpoint is of Kafka cluster %s from now on", cluster_id)
+        return replace(document, cluster_id=cluster_id)
+    difference = (
+        f"checkpoint {document.checkpoint_id} is of Kafka cluster {document.cluster_id}, and"
+        f" spec.kafka.bootstrapServers {job.spec.kafka.bootstrap_servers} reaches the cluster {cluster_id}"
+    )
+    if job.spec.kafka.cluster_id != cluster_id:
+        msg = f"{difference}: its offsets mean nothing there"
+        raise ClusterChanged(msg, remedy=_REMEDY.format(move=_named(job, cluster_id), again=commands.create_again(job)))
+    if document.committables:
+        msg = f"{difference}: {len(document.committables)} transaction(s) of it can be settled on the former one alone"
+        raise ClusterChanged(msg, remedy=_UNSETTLED.format(again=commands.create_again(job)))
+    LOG.warning("%s: goes on there, as spec.kafka.clusterId says", difference)
+    return replace(document, cluster_id=cluster_id)
+
+
+def _named(job: Job, cluster_id: str) -> str:
+    return commands.patch(job, {"kafka": {"clusterId": cluster_id}})
+
+
+_REMEDY = (
+    "point spec.kafka.bootstrapServers back at the cluster of the checkpoint. If the new cluster is a mirror with the"
+    " same offsets: {move}. To begin there by spec.source.startup instead: {again}"
+)
+_UNSETTLED = (
+    "point spec.kafka.bootstrapServers back, let the job run, suspend it (spec.suspend: true), then move it. If the"
+    " former cluster is gone, create the job again, and it begins by spec.source.startup: {again}"
+)
