@@ -65,7 +65,9 @@ def attempt(
     )  # fmt: skip
     job = Job(namespace="ns", name="j", uid="uid", generation=1, attempt=number, spec=spec)
     sink = Transactions()
-    found = recover(job, store=store, control=sink, now="", retained=MemoryRetainedStore(), engine=query_log)
+    found = recover(
+        job, store=store, control=sink, now="", retained=MemoryRetainedStore(), engine=query_log, cluster_id=""
+    )
     coordinator = CheckpointCoordinator(
         job, store=store, document=found.document, version=found.version, pre_commits=sink, committer=sink,
         group_offsets=None, now=lambda: "",

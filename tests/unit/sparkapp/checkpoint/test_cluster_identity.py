@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from sparkapp.checkpoint.cluster_identity import on_cluster, refuse_other_cluster
-from sparkapp.checkpoint.store import MemoryStore
 from sparkapp.model.checkpoint import CheckpointDocument
 from sparkapp.model.checkpoint_codec import decode, encode
 from sparkapp.model.committable import KafkaCommittable
 from sparkapp.model.errors import ClusterChanged
 from sparkapp.model.job import Job, JobSpec, KafkaCluster, Sink, Source, Transform
+from tests.support.memory_store import MemoryStore
 
 DOCUMENT = CheckpointDocument(
     job_uid="uid", attempt=3, checkpoint_id=40, created_at="2026-11-21T09:00:00Z", parallelism=2, prefix="p",

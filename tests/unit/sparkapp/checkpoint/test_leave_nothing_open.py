@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from sparkapp.checkpoint.claim import Claim
-from sparkapp.checkpoint.store import MemoryStore, Stored
+from sparkapp.checkpoint.store import Stored
 from sparkapp.checkpoint.transaction_control import leave_nothing_open
 from sparkapp.model.checkpoint import CheckpointDocument
 from sparkapp.model.checkpoint_codec import encode
@@ -23,6 +23,7 @@ from sparkapp.model.errors import (
     TransactionFenced,
 )
 from sparkapp.sink.committer import Settled
+from tests.support.memory_store import MemoryStore
 
 DOCUMENT = CheckpointDocument(
     job_uid="uid", attempt=2, checkpoint_id=7, created_at="", parallelism=1, prefix="p", former_prefixes=("o",)

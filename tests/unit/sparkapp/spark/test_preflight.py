@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from sparkapp.checkpoint.store import MemoryStore
 from sparkapp.model.errors import AuthorizationFailed, TopicNotFound
 from sparkapp.model.job import Job, JobSpec, KafkaCluster, OnTopicDeleted, Sink, Source, Transform
 from sparkapp.model.report import Outcome
@@ -15,6 +14,7 @@ from sparkapp.model.semantic import Semantic
 from sparkapp.spark.driver import Driver, Surroundings
 from sparkapp.spark.preflight import check_kafka
 from tests.support.fake_cluster import FakeCluster
+from tests.support.memory_store import MemoryStore
 
 SPEC = JobSpec(
     kafka=KafkaCluster(bootstrap_servers="127.0.0.1:1"), source=Source(topics=("in",), group_id="g"),
