@@ -9,7 +9,6 @@ ever changes. The resource's own defaults are ``model.job_resource``'s.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -195,12 +194,6 @@ class Job:
     generation: int
     attempt: int
     spec: JobSpec
-
-
-def is_read(source: Source, topic: str) -> bool:
-    """Whether the job reads the topic, as far as its spec says."""
-    named = topic in source.topics or any(one.topic == topic for one in source.partitions)
-    return named or bool(source.topic_pattern and re.fullmatch(source.topic_pattern, topic))
 
 
 def dead_letter_topics(spec: JobSpec) -> tuple[str, ...]:

@@ -1,6 +1,8 @@
 """The rules between a job's fields, checked by the operator and again by the driver.
 
-They repeat what the CRD's CEL rules say and go beyond it, for a CRD may be older than the operator.
+They repeat what the CRD's CEL rules say and go beyond it, for a CRD may be older than the operator. No expression of a
+user's is evaluated here, for this runs in the operator: CEL and the driver match ``source.topicPattern``
+(:mod:`sparkapp.native.topic_pattern`).
 """
 
 from __future__ import annotations
@@ -50,24 +52,12 @@ def check_spec(spec: JobSpec) -> None:
             "spec",
             f"{topic!r} is not a topic name: letters, digits, '.', '_', '-', at most 249, and not '.' or '..'",
         )
-    pattern = None
-    if source.topic_pattern:
-        try:
-            pattern = re.compile(source.topic_pattern)
-        except re.error as error:
-            msg = f"spec.source.topicPattern {source.topic_pattern!r} is not a regular expression: {error}"
-            raise ConfigurationError(msg) from error
-        require(
-            not pattern.fullmatch(sink.topic),
-            "spec.sink.topic",
-            f"{sink.topic!r} matches source.topicPattern: the job would read its own output forever",
-        )
     require(
         sink.topic not in named,
         "spec.sink.topic",
         f"{sink.topic!r} is also a source topic: the job would loop forever",
     )
-    check_record_errors(spec.record_errors, topics=named, pattern=pattern, sink=sink.topic)
+    check_record_errors(spec.record_errors, topics=named, sink=sink.topic)
     check_subscribed(source.startup, source.stopping, topics=source.topics, partitions=source.partitions)
     for where, properties in (("spec.source.properties", source.properties), ("spec.sink.properties", sink.properties)):
         check_properties(where, properties)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection
 from dataclasses import dataclass
 from enum import StrEnum
@@ -42,13 +41,10 @@ def record_errors_from_resource(root: Fields) -> RecordErrors:
     )
 
 
-def check_record_errors(
-    errors: RecordErrors, *, topics: Collection[str], pattern: re.Pattern[str] | None, sink: str
-) -> None:
+def check_record_errors(errors: RecordErrors, *, topics: Collection[str], sink: str) -> None:
     """The rules between the policy and the topics; the topic's name itself is checked with the others'.
 
     :param topics: every source topic that has a name: of ``source.topics`` or of ``source.partitions``.
-    :param pattern: ``source.topicPattern``, compiled, or None.
     :raises ConfigurationError: naming the field and what to type instead.
     """
     topic = errors.dead_letter_topic
@@ -60,9 +56,6 @@ def check_record_errors(
         raise ConfigurationError(msg)
     if topic and topic in topics:
         msg = f"spec.deadLetter.topic: {topic!r} is also a source topic: the job would read its own letters forever"
-        raise ConfigurationError(msg)
-    if topic and pattern is not None and pattern.fullmatch(topic):
-        msg = f"spec.deadLetter.topic: {topic!r} matches source.topicPattern: the job would read its own letters"
         raise ConfigurationError(msg)
     if topic and topic == sink:
         msg = f"spec.deadLetter.topic: {topic!r} is the sink topic: name another one, or readers would get both"

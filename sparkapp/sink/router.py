@@ -9,8 +9,9 @@ import numpy as np
 import pyarrow as pa
 
 from sparkapp.model.errors import TransformError
-from sparkapp.model.job import JobSpec, dead_letter_topics, is_read
+from sparkapp.model.job import JobSpec, dead_letter_topics
 from sparkapp.model.sink_routing import Partitioner, TopicFrom
+from sparkapp.native.topic_pattern import is_read
 
 
 class Router:

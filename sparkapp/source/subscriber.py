@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
@@ -10,6 +9,7 @@ from typing import Protocol
 from sparkapp.model.errors import TopicNotFound
 from sparkapp.model.job import Source
 from sparkapp.model.partition import TopicPartition
+from sparkapp.native.topic_pattern import TopicPattern
 
 
 class Subscriber(Protocol):
@@ -65,7 +65,7 @@ class TopicListSubscriber:
 class TopicPatternSubscriber:
     """All partitions of the topics whose whole name matches."""
 
-    pattern: re.Pattern[str]
+    pattern: TopicPattern
 
     @property
     def named(self) -> frozenset[str]:
@@ -73,20 +73,17 @@ class TopicPatternSubscriber:
 
     def partitions(self, topics: Mapping[str, int]) -> set[TopicPartition]:
         return {
-            TopicPartition(name, number)
-            for name, count in topics.items()
-            if self.pattern.fullmatch(name)
-            for number in range(count)
+            TopicPartition(name, number) for name in self.pattern.matching(topics) for number in range(topics[name])
         }
 
     def missing(self, topics: Mapping[str, int]) -> str:
         return ""
 
     def matches(self, partition: TopicPartition) -> bool:
-        return self.pattern.fullmatch(partition.topic) is not None
+        return self.pattern.matches(partition.topic)
 
     def describe(self) -> str:
-        return f"topicPattern {self.pattern.pattern!r}"
+        return f"topicPattern {self.pattern.expression!r}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,5 +133,5 @@ def subscriber_of(source: Source) -> Subscriber:
     if source.partitions:
         return PartitionSetSubscriber(frozenset(source.partitions))
     if source.topic_pattern:
-        return TopicPatternSubscriber(re.compile(source.topic_pattern))
+        return TopicPatternSubscriber(TopicPattern(source.topic_pattern))
     return TopicListSubscriber(source.topics)

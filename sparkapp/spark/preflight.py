@@ -10,6 +10,7 @@ from sparkapp.model.errors import TopicNotFound, TransactionTimeoutTooLong
 from sparkapp.model.job import Job, OnTopicDeleted, dead_letter_topics
 from sparkapp.model.semantic import Semantic
 from sparkapp.native.client_check import check_consumer, check_producer
+from sparkapp.native.topic_pattern import check_no_loop
 from sparkapp.sink.writer import producer_config
 from sparkapp.source.cluster import KafkaClusterView, known_topics, require_topics
 from sparkapp.source.subscriber import require, subscriber_of
@@ -41,12 +42,14 @@ def checked_consumer_config(job: Job, *, password: str) -> dict[str, str]:
 def check_kafka(job: Job, cluster: KafkaClusterView) -> None:
     """Reaches the brokers, looks for the topics, compares the transaction time-out.
 
+    :raises ConfigurationError: the job would read what it writes, or ``source.topicPattern`` is not of RE2.
     :raises KafkaUnreachable: and AuthenticationFailed, AuthorizationFailed: no broker lets us in.
     :raises TopicNotFound: a source topic, the sink topic or the dead letter topic does not exist (topics are never
         created by guess).
     :raises TransactionTimeoutTooLong: the broker allows a shorter one; a producer would only say so after Spark has
         come up.
     """
+    check_no_loop(job.spec)
     deadline = Deadline.after(_YOUNG_SECONDS)
     while True:
         try:

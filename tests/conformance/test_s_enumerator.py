@@ -8,7 +8,6 @@ failed or is new has the next plan's share.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterable
 
 import pytest
@@ -18,6 +17,7 @@ from sparkapp.model.job import DataLossPolicy, OnTopicDeleted
 from sparkapp.model.partition import TopicPartition
 from sparkapp.model.split import KafkaPartitionSplit, splits_by_subtask
 from sparkapp.native.batch import open_consumer
+from sparkapp.native.topic_pattern import TopicPattern
 from sparkapp.source.enumerator import PartitionChange
 from sparkapp.source.offsets_initializer import LatestOffsetsInitializer
 from sparkapp.source.subscriber import TopicListSubscriber, TopicPatternSubscriber
@@ -109,7 +109,10 @@ def test_S05_a_pattern_finds_a_topic_that_is_made_while_the_job_runs(source_site
     first, second, other = f"{word}-a", f"{word}-b", f"other-{word}"
     source_site.create(**{first: 1})
     one = source_site.enumerator(
-        LatestOffsetsInitializer(), subscriber=TopicPatternSubscriber(re.compile(f"{word}-.")), interval=10, clock=clock
+        LatestOffsetsInitializer(),
+        subscriber=TopicPatternSubscriber(TopicPattern(f"{word}-.")),
+        interval=10,
+        clock=clock,
     )
     one.start(None)
     source_site.create(**{second: 2, other: 1})

@@ -6,7 +6,6 @@ The fixture is the catalogue's (``tests/support/source_site.py``). What is read 
 
 from __future__ import annotations
 
-import re
 import uuid
 
 import pytest
@@ -20,6 +19,7 @@ from sparkapp.model.job_resource import spec_from_resource
 from sparkapp.model.partition import TopicPartition
 from sparkapp.model.positions import ResetStrategy
 from sparkapp.native.batch import open_consumer
+from sparkapp.native.topic_pattern import TopicPattern
 from sparkapp.source import cluster
 from sparkapp.source.cluster import KafkaClusterView
 from sparkapp.source.offsets_initializer import (
@@ -188,7 +188,7 @@ def test_S21_subscribers(site: SourceSite) -> None:
     topics = site.view.topics()
     both = TopicListSubscriber((site.topic, site.pattern_topic)).partitions(topics)
     assert both == {*site.partitions(site.topic), *site.partitions(site.pattern_topic)}
-    matching = TopicPatternSubscriber(re.compile("pattern.*")).partitions(topics)
+    matching = TopicPatternSubscriber(TopicPattern("pattern.*")).partitions(topics)
     assert matching == set(site.partitions(site.pattern_topic))
     chosen = frozenset({TopicPartition(site.topic, 3), TopicPartition(site.pattern_topic, 9)})
     assert PartitionSetSubscriber(chosen).partitions(topics) == chosen
@@ -203,7 +203,7 @@ def test_S21_an_internal_topic_is_read_by_its_name_and_matches_no_pattern(site: 
     consumer = open_consumer({"bootstrap.servers": site.bootstrap, "group.id": site.group})
     assert sum(batch.num_rows for batch in consumer.read(splits)) > 0
     consumer.close()
-    pattern = TopicPatternSubscriber(re.compile(".*"))
+    pattern = TopicPatternSubscriber(TopicPattern(".*"))
     assert offsets not in {one.topic for one in pattern.partitions(site.view.topics())}
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import re
 from collections.abc import Mapping
 
 from hypothesis import given
@@ -12,6 +11,7 @@ from hypothesis import strategies as st
 from sparkapp.model.job import OnTopicDeleted
 from sparkapp.model.partition import TopicPartition
 from sparkapp.model.split import KafkaPartitionSplit, splits_by_subtask
+from sparkapp.native.topic_pattern import TopicPattern
 from sparkapp.source.enumerator import KafkaSourceEnumerator
 from sparkapp.source.enumerator_options import EnumeratorOptions
 from sparkapp.source.offsets_initializer import EarliestOffsetsInitializer, LatestOffsetsInitializer
@@ -56,7 +56,7 @@ class Story:
     def _life(self) -> KafkaSourceEnumerator:
         return KafkaSourceEnumerator(
             cluster=self.cluster,
-            subscriber=TopicPatternSubscriber(re.compile("in-.")),
+            subscriber=TopicPatternSubscriber(TopicPattern("in-.")),
             starting=EarliestOffsetsInitializer(),
             stopping=LatestOffsetsInitializer() if self.bounded else None,
             options=EnumeratorOptions(discovery_interval=1, max_offsets=25, on_topic_deleted=OnTopicDeleted.IGNORE),

@@ -54,7 +54,6 @@ def test_the_driver_reads_back_what_the_operator_wrote(fields):
         ({**LETTERS, "deadLetter": {"topic": "x" * 250}}, "not a topic name"),
         ({**LETTERS, "deadLetter": {"topic": 7}}, "spec.deadLetter.topic must be"),
         ({**LETTERS, "deadLetter": {"tpoic": "dlq"}}, "spec.deadLetter.topic is missing"),
-        ({**LETTERS, "source": {"topicPattern": "d.*"}}, "matches source.topicPattern"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
@@ -62,10 +61,6 @@ def test_what_cannot_work_is_refused(fields, message):
     with pytest.raises(ConfigurationError) as caught:
         parsed(**fields)
     assert message in caught.value.message
-
-
-def test_a_pattern_that_matches_only_a_part_of_the_dead_letter_topic_is_no_loop():
-    assert parsed(**LETTERS, source={"topicPattern": "d"}).record_errors.dead_letter_topic == "dlq"
 
 
 def document(**changes):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
 
 from sparkapp.model.errors import AuthorizationFailed, OffsetsWentBackwards, TopicNotFound, UndefinedOffset
@@ -11,6 +9,7 @@ from sparkapp.model.job import DataLossPolicy, OnTopicDeleted
 from sparkapp.model.partition import TopicPartition
 from sparkapp.model.positions import ResetStrategy
 from sparkapp.model.split import cut_at, splits_by_subtask
+from sparkapp.native.topic_pattern import TopicPattern
 from sparkapp.source.enumerator import KafkaSourceEnumerator, PartitionChange
 from sparkapp.source.enumerator_options import EnumeratorOptions
 from sparkapp.source.lost_records import LostRecords
@@ -94,13 +93,13 @@ def test_S23_group_offsets_without_a_reset_strategy_name_the_partition() -> None
 
 
 def test_S21_pattern_subscribes_to_whole_names_only() -> None:
-    one = enumerator(FakeCluster({"a": 1, "ab": 1, "ba": 1}), subscriber=TopicPatternSubscriber(re.compile("a.*")))
+    one = enumerator(FakeCluster({"a": 1, "ab": 1, "ba": 1}), subscriber=TopicPatternSubscriber(TopicPattern("a.*")))
     one.start(None)
     assert set(one.offsets) == {A0, TopicPartition("ab", 0)}
 
 
 def test_a_first_start_with_nothing_to_read_is_refused() -> None:
-    one = enumerator(cluster(), subscriber=TopicPatternSubscriber(re.compile("zzz")))
+    one = enumerator(cluster(), subscriber=TopicPatternSubscriber(TopicPattern("zzz")))
     with pytest.raises(TopicNotFound, match="matches no topic"):
         one.start(None)
 
@@ -370,7 +369,7 @@ def test_D16_a_topic_that_no_listing_has_is_read_by_its_name() -> None:
     one = enumerator(view, subscriber=TopicListSubscriber(("a", "b")))
     one.start(None)
     assert one.offsets == {A0: 3, A1: 0, B0: 0}
-    pattern = enumerator(view, subscriber=TopicPatternSubscriber(re.compile(".")))
+    pattern = enumerator(view, subscriber=TopicPatternSubscriber(TopicPattern(".")))
     pattern.start(None)
     assert pattern.offsets == {A0: 3, A1: 0}
 
@@ -585,7 +584,7 @@ def test_S10_S11_a_restart_goes_on_at_the_checkpoint_and_owners_follow_the_paral
 def test_S12_a_first_discovery_with_only_new_partitions_removes_the_others() -> None:
     clock, view = [0.0], FakeCluster({"topic": 2, "dynamic": 0})
     one = enumerator(
-        view, subscriber=TopicPatternSubscriber(re.compile("topic|dynamic")), interval=1, clock=clock,
+        view, subscriber=TopicPatternSubscriber(TopicPattern("topic|dynamic")), interval=1, clock=clock,
         deleted=OnTopicDeleted.IGNORE,
     )  # fmt: skip
     one.start(None)
