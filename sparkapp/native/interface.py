@@ -114,10 +114,7 @@ class BatchProducer(Protocol):
         ...
 
     def commit_transaction(self, timeout: float) -> None:
-        """Tells the client that its transaction is over, so that it can begin the next one.
-
-        The driver has committed it already by its triple; the broker answers the repeated EndTxn with NONE. Called by
-        the producer pool alone, after it has seen the coordinator say so.
+        """Commits the client's own transaction. Never called in a job: its driver commits, by the triple.
 
         :raises TransactionFenced: a newer producer took the id over since.
         """

@@ -7,15 +7,11 @@ from dataclasses import dataclass
 from sparkapp.native.interface import BatchProducer
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class PooledProducer:
-    """A live transactional producer and the identity under which the broker knows it.
-
-    :param began: whether a transaction was begun with it that the client still believes to be open.
-    """
+    """A live transactional producer and the identity under which the broker knows it: its one transaction's."""
 
     producer: BatchProducer
     transactional_id: str
     producer_id: int
     producer_epoch: int
-    began: bool = False

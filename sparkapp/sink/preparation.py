@@ -15,8 +15,6 @@ from sparkapp.sink.pooled_producer import PooledProducer
 
 LOG = logging.getLogger(__name__)
 
-_NEARLY_SECONDS = 0.5
-"""What is given up is waited for so long: it may be ready in a moment, and serve another task."""
 _SLICE_SECONDS = 5.0
 """One slice of ``init_transactions`` is over long before."""
 
@@ -54,26 +52,22 @@ class Preparation:
         """The producer, once it is ready. :raises KafkaSparkJobError: what went wrong with it."""
         return self._future.result()
 
-    def give_up(self) -> PooledProducer | None:
+    def give_up(self) -> None:
         """Returns when it cannot fence anybody any more, which is soon: its task then may be counted as done.
 
-        A producer that comes later is closed where it came to be.
+        The producer is closed, now or when it comes.
 
-        :returns: the producer if it was ready all the same.
         :raises KafkaUnreachable: the client does not come back from a call that may yet fence. Whoever gives up must
             fail with this: the worker process ends, and the call with it.
         """
         self._given_up.set()
-        wait([self._future], timeout=_NEARLY_SECONDS)
         if self._fencing:
             wait([self._future], timeout=_SLICE_SECONDS)
-        if self._future.done():
-            return None if self._future.exception() else self._future.result()
+        stuck = self._fencing and not self._future.done()
         self._future.add_done_callback(_close)
-        if self._fencing:
+        if stuck:
             msg = f"readying a producer of {self.transactional_id}, which is not needed: the client gives no answer"
             raise KafkaUnreachable(msg)
-        return None
 
 
 def _close(future: Future[PooledProducer]) -> None:

@@ -1,10 +1,9 @@
-"""Producers of one worker process, kept alive from checkpoint to checkpoint."""
+"""Producers of one worker process: one for each transaction."""
 
 from __future__ import annotations
 
 import logging
-from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 
 from sparkapp.model.errors import KafkaSparkJobError, TransactionFenced
@@ -13,27 +12,27 @@ from sparkapp.native.interface import BatchProducer
 from sparkapp.sink.pooled_producer import PooledProducer
 from sparkapp.sink.preparation import Preparation
 from sparkapp.sink.transaction_describer import TransactionDescriber
-from sparkapp.sink.transactions import TransactionDescription, TransactionState
+from sparkapp.sink.transactions import TransactionDescription
 
 LOG = logging.getLogger(__name__)
 
 OpenProducer = Callable[[Mapping[str, str]], BatchProducer]
 
-MAX_PRODUCERS = 32
-"""Live transactional producers a process keeps; each has threads and buffers of its own."""
-
 
 class ProducerPool:
-    """Keeps producers by transactional id, and one that is not transactional; used by one thread.
+    """Opens a producer for each transaction, and keeps one that is not transactional; used by one thread.
 
-    A worker process holds one pool a job and attempt; every writer of the process shares it. Reusing a producer costs
-    two small requests, opening one 60 ms to 1 s: :meth:`prepare` has that go on beside the fetch of the first records.
+    A worker process holds one pool a job and attempt; every writer of the process shares it. Opening a producer takes
+    60 ms to 1 s: :meth:`prepare` does it beside the fetch of the first records.
+
+    **One producer, one transaction.** Each transaction has a producer epoch of its own. A request that its sender has
+    sent again may reach the broker when the id is in use again: the broker then refuses it, because the epoch is an
+    older one (ADR 28). A second transaction of the same producer would be ended, or have its offsets overwritten.
 
     **Producer id and epoch.** The client has no getter for them, so the coordinator is asked: right after
-    ``init_transactions`` and before the first transaction. If another producer took the id over in between, the answer
-    is that one's pair, but then our own first request is refused as fenced, and no committable is ever made of the
-    pair: it is either ours or useless. The pair holds for as long as the producer does, since librdkafka bumps the
-    epoch only when it aborts, and a producer that aborted is dropped.
+    ``init_transactions`` and before the transaction. If another producer took the id over in between, the answer is
+    that one's pair, but then our own first request is refused as fenced, and no committable is ever made of the pair:
+    it is either ours or useless.
 
     :param open_producer: opens a client; see :func:`sparkapp.native.batch.open_producer`.
     :param config: without ``transactional.id``, which the pool adds.
@@ -47,14 +46,12 @@ class ProducerPool:
         client: TransactionDescriber,
         config: Mapping[str, str],
         timeout: float = 60.0,
-        max_producers: int = MAX_PRODUCERS,
     ) -> None:
         self._open = open_producer
         self._client = client
         self._config = dict(config)
         self._timeout = timeout
-        self._max = max_producers
-        self._entries: OrderedDict[str, PooledProducer] = OrderedDict()
+        self._entries: dict[str, PooledProducer] = {}
         self._plain: BatchProducer | None = None
         self._preparing: Preparation | None = None
         self.slots = Slots()
@@ -65,14 +62,13 @@ class ProducerPool:
         return len(self._entries) + (self._plain is not None)
 
     def prepare(self, transactional_id: str) -> None:
-        """Readies the id's producer beside the caller, who goes on until its first record; then :meth:`begin`.
+        """Opens a producer of the id beside the caller, who goes on until its first record; then :meth:`begin`.
 
-        Nothing is begun here. What goes wrong is told by :meth:`begin` of the same id. A task that ends without it
+        No transaction is begun here. A failure is raised by :meth:`begin` of the same id. A task that ends without it
         calls :meth:`give_up`.
         """
         self.give_up()
-        entry, spare = self._taken(transactional_id)
-        self._preparing = Preparation(transactional_id, partial(self._ready, transactional_id, entry, spare))
+        self._preparing = Preparation(transactional_id, partial(self._fresh, transactional_id))
 
     def give_up(self) -> None:
         """Ends what :meth:`prepare` began and nobody has asked for; called before a task without a record is reported.
@@ -82,20 +78,18 @@ class ProducerPool:
         :raises KafkaUnreachable: see :meth:`Preparation.give_up`; the task must fail.
         """
         preparing, self._preparing = self._preparing, None
-        entry = None if preparing is None else preparing.give_up()
-        if entry is not None:
-            self._entries[entry.transactional_id] = entry
+        if preparing is not None:
+            preparing.give_up()
 
     def begin(self, transactional_id: str) -> PooledProducer:
-        """A producer of the id with a transaction begun.
+        """A new producer of the id with its transaction begun; :meth:`drop` it when the transaction is pre-committed.
 
-        One that is kept is reused if the coordinator still knows it under our pair and says that its last transaction
-        is committed. Otherwise it is replaced, once, by a fresh one, whose ``init_transactions`` aborts what is open
-        under the id: another worker wrote the subtask since, or a task failed here and is tried again.
+        Its ``init_transactions`` aborts what is open under the id: a task failed here and is tried again.
 
         :raises TransactionFenced: another producer takes the id over at this moment.
         :raises KafkaAccessError: its subclasses, where the brokers do not let us work.
         """
+        self._end(transactional_id)
         if self._preparing is None or self._preparing.transactional_id != transactional_id:
             self.prepare(transactional_id)
         preparing, self._preparing = self._preparing, None
@@ -106,7 +100,6 @@ class ProducerPool:
         except KafkaSparkJobError:
             self._end(transactional_id)
             raise
-        entry.began = True
         return entry
 
     def verify(self, entry: PooledProducer) -> TransactionDescription:
@@ -151,7 +144,7 @@ class ProducerPool:
             self._plain.flush(timeout)
 
     def drop(self, transactional_id: str) -> None:
-        """Ends a producer that failed; it is never used again (W04, W11). An open transaction stays open."""
+        """Ends a producer; its open transaction stays open, for the driver or the next producer of the id to end."""
         self._give_up_quietly()
         self._end(transactional_id)
 
@@ -180,50 +173,6 @@ class ProducerPool:
         except KafkaSparkJobError as error:
             LOG.warning("%s", error.message)
 
-    def _taken(self, transactional_id: str) -> tuple[PooledProducer | None, list[PooledProducer]]:
-        """The producer kept for the id, and those that have to make room for one more; none of them is kept now.
-
-        What is readied in a thread of its own is nobody else's meanwhile.
-        """
-        entry = self._entries.pop(transactional_id, None)
-        spare = []
-        while len(self._entries) >= self._max:
-            spare.append(self._entries.popitem(last=False)[1])
-        return entry, spare
-
-    def _ready(
-        self,
-        transactional_id: str,
-        entry: PooledProducer | None,
-        spare: Sequence[PooledProducer],
-        preparation: Preparation,
-    ) -> PooledProducer:
-        for one in spare:
-            one.producer.close()
-        if entry is not None:
-            try:
-                if self._is_reusable(entry):
-                    return entry
-            except BaseException:
-                entry.producer.close()
-                raise
-            entry.producer.close()
-        return self._fresh(transactional_id, preparation)
-
-    def _is_reusable(self, entry: PooledProducer) -> bool:
-        found = self._client.describe([entry.transactional_id]).get(entry.transactional_id)
-        if found is None or not _is_ours(entry, found):
-            LOG.info("producer of %s is replaced: the coordinator says %s", entry.transactional_id, found)
-            return False
-        if entry.began:
-            try:
-                entry.producer.commit_transaction(self._timeout)
-            except KafkaSparkJobError as error:
-                LOG.info("producer of %s is replaced: %s", entry.transactional_id, error)
-                return False
-            entry.began = False
-        return True
-
     def _fresh(self, transactional_id: str, preparation: Preparation) -> PooledProducer:
         preparation.check_wanted()
         producer = self._open({**self._config, "transactional.id": transactional_id})
@@ -237,16 +186,3 @@ class ProducerPool:
             producer.close()
             raise
         return PooledProducer(producer, transactional_id, found.producer_id, found.producer_epoch)
-
-
-def _is_ours(entry: PooledProducer, found: TransactionDescription) -> bool:
-    """Whether the client can go on: nobody took the id over, and what it began was committed by the driver.
-
-    A transaction of ours that is still open is none that a checkpoint counted (its slot would not be free), so it must
-    be aborted, never completed from here.
-    """
-    if (found.producer_id, found.producer_epoch) != (entry.producer_id, entry.producer_epoch):
-        return False
-    if entry.began:
-        return found.state in {TransactionState.COMPLETE_COMMIT, TransactionState.PREPARE_COMMIT}
-    return not found.state.open

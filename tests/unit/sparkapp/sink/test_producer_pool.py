@@ -42,9 +42,6 @@ class Producer:
     def begin_transaction(self):
         self._call("begin")
 
-    def commit_transaction(self, timeout):
-        self._call("commit")
-
     def close(self):
         self._call("close")
 
@@ -89,7 +86,6 @@ def pool(coordinator):
         open_producer=coordinator.open_producer,
         client=coordinator,
         config={"bootstrap.servers": "b:1"},
-        max_producers=2,
     )
 
 
@@ -100,41 +96,22 @@ def test_the_pair_is_asked_after_init_and_before_the_first_begin(pool, coordinat
     assert entry.producer.config == {"bootstrap.servers": "b:1", "transactional.id": "p-0"}
 
 
-@pytest.mark.parametrize("state", [TransactionState.COMPLETE_COMMIT, TransactionState.PREPARE_COMMIT])
-def test_W09_a_committed_one_is_reused_for_two_small_requests(pool, coordinator, state):
-    entry = pool.begin("p-0")
-    coordinator.state = state
-    coordinator.calls.clear()
-    assert pool.begin("p-0") is entry
-    assert coordinator.calls == ["describe", "commit", "begin"]
-
-
-@pytest.mark.parametrize(
-    "state",
-    [TransactionState.ONGOING, TransactionState.COMPLETE_ABORT, TransactionState.EMPTY, TransactionState.UNKNOWN, None],
-)
-def test_W11_anything_else_is_replaced_and_never_completed_from_here(pool, coordinator, state):
-    entry = pool.begin("p-0")
-    coordinator.state = state
-    coordinator.calls.clear()
+def test_each_transaction_has_a_producer_of_its_own(pool, coordinator):
+    first = pool.begin("p-0")
+    pool.drop("p-0")
+    coordinator.state = TransactionState.COMPLETE_COMMIT
     again = pool.begin("p-0")
-    assert again is not entry
-    assert again.producer_epoch == 1
-    assert coordinator.calls == ["describe", "close", "open", "init", "describe", "begin"]
+    assert (first.producer_epoch, again.producer_epoch) == (0, 1)
     assert pool.live == 1
 
 
-def test_an_id_taken_over_since_is_replaced(pool, coordinator):
-    entry = pool.begin("p-0")
-    coordinator.state, coordinator.epoch = TransactionState.COMPLETE_COMMIT, 5
-    assert pool.begin("p-0") is not entry
-
-
-def test_one_that_is_fenced_while_it_is_completed_is_replaced(pool, coordinator):
-    entry = pool.begin("p-0")
-    coordinator.state = TransactionState.COMPLETE_COMMIT
-    coordinator.fail["commit"] = TransactionFenced("x")
-    assert pool.begin("p-0") is not entry
+def test_W11_one_that_was_not_pre_committed_is_closed_before_the_next_one_is_opened(pool, coordinator):
+    pool.begin("p-0")
+    coordinator.state = TransactionState.ONGOING
+    coordinator.calls.clear()
+    pool.begin("p-0")
+    assert coordinator.calls == ["close", "open", "init", "describe", "begin"]
+    assert pool.live == 1
 
 
 @pytest.mark.parametrize("step", ["init", "begin"])
@@ -164,17 +141,6 @@ def test_only_an_open_transaction_of_ours_passes_the_precommit(pool, coordinator
             pool.verify(entry)
 
 
-def test_the_least_recently_used_goes_first(pool, coordinator):
-    first = pool.begin("p-0")
-    pool.begin("p-1")
-    coordinator.state = TransactionState.COMPLETE_COMMIT
-    first.producer_epoch = coordinator.epoch  # the fake has one epoch for all ids
-    assert pool.begin("p-0") is first
-    pool.begin("p-2")
-    assert pool.live == 2
-    assert set(pool._entries) == {"p-0", "p-2"}
-
-
 def test_T14_close_ends_everything(pool, coordinator):
     pool.begin("p-0")
     pool.plain()
@@ -193,10 +159,7 @@ def test_a_prepared_producer_is_the_one_that_begins_and_nothing_is_begun_before(
     assert coordinator.calls == ["open", "init", "describe"]
     entry = pool.begin("p-0")
     assert coordinator.calls == ["open", "init", "describe", "begin"]
-    coordinator.state = TransactionState.COMPLETE_COMMIT
-    pool.prepare("p-0")
-    assert pool.begin("p-0") is entry
-    assert coordinator.calls[4:] == ["describe", "commit", "begin"]
+    assert pool._entries == {"p-0": entry}
 
 
 def test_what_went_wrong_with_a_prepared_producer_is_told_by_its_begin_alone(pool, coordinator):
@@ -212,7 +175,7 @@ def test_what_went_wrong_with_a_prepared_producer_is_told_by_its_begin_alone(poo
     pool.prepare("p-1")
     await_calls(coordinator, 3)
     assert pool.begin("p-0").transactional_id == "p-0"
-    assert pool.live == 2
+    assert pool.live == 1
 
 
 @pytest.mark.parametrize("end", [lambda pool: pool.drop("p-0"), lambda pool: pool.close()], ids=["drop", "close"])
@@ -224,6 +187,7 @@ def test_a_prepared_producer_is_not_left_behind(pool, coordinator, end):
     threading.Timer(0.05, opened.set).start()
     end(pool)
     assert pool.live == 0
+    await_calls(coordinator, 2)
     assert coordinator.calls == ["open", "close"], "nobody is fenced for what is not needed"
 
 
@@ -245,18 +209,16 @@ def test_what_a_task_did_not_need_is_over_when_the_task_is(pool, coordinator):
     pool.give_up()
 
 
-def test_what_is_ready_when_it_is_given_up_serves_the_next_task(pool, coordinator):
+def test_what_is_ready_when_it_is_given_up_is_closed(pool, coordinator):
     pool.prepare("p-0")
     await_calls(coordinator, 3)
     pool.give_up()
-    assert pool.live == 1
-    coordinator.calls.clear()
-    pool.begin("p-0")
-    assert coordinator.calls == ["describe", "begin"]
+    await_calls(coordinator, 4)
+    assert coordinator.calls == ["open", "init", "describe", "close"]
+    assert pool.live == 0
 
 
 def test_a_call_that_may_yet_fence_fails_the_task_and_with_it_the_process(pool, coordinator, monkeypatch):
-    monkeypatch.setattr(preparation, "_NEARLY_SECONDS", 0.01)
     monkeypatch.setattr(preparation, "_SLICE_SECONDS", 0.01)
     coordinator.slice = threading.Event()
     pool.prepare("p-0")
@@ -268,16 +230,10 @@ def test_a_call_that_may_yet_fence_fails_the_task_and_with_it_the_process(pool, 
     assert coordinator.calls == ["open", "init", "close"]
 
 
-@pytest.mark.parametrize("kept", [False, True])
-def test_the_next_task_does_not_wait_for_what_is_stuck_in_a_question(pool, coordinator, monkeypatch, kept):
-    monkeypatch.setattr(preparation, "_NEARLY_SECONDS", 0.01)
-    if kept:
-        pool.begin("p-0")
-        coordinator.state = TransactionState.COMPLETE_COMMIT
-    coordinator.calls.clear()
+def test_the_next_task_does_not_wait_for_what_is_stuck_in_a_question(pool, coordinator):
     coordinator.answers.clear()
     pool.prepare("p-0")
-    await_calls(coordinator, 1 if kept else 3)
+    await_calls(coordinator, 3)
     started = time.monotonic()
     pool.prepare("p-1")
     assert time.monotonic() - started < 5
@@ -286,7 +242,7 @@ def test_the_next_task_does_not_wait_for_what_is_stuck_in_a_question(pool, coord
     while coordinator.calls.count("close") < 1:
         time.sleep(0.001)
     assert coordinator.calls.count("close") == 1, "what came too late is closed"
-    assert coordinator.calls.count("open") == (1 if kept else 2), "and nothing is opened in its place"
+    assert coordinator.calls.count("open") == 2, "and nothing is opened in its place"
     assert set(pool._entries) == {"p-1"}
 
 
