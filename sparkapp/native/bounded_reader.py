@@ -94,7 +94,7 @@ class BoundedReader(ABC):
             for partition, split in wanted.items():
                 self._lanes[partition].position = split.stop
             finished = True
-        except KafkaSparkJobError:
+        except (KafkaSparkJobError, MemoryError):
             self._has_failed = True
             raise
         finally:

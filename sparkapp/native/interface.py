@@ -72,7 +72,8 @@ class BatchProducer(Protocol):
 
     The columns of a batch: ``value`` (binary or string, nullable: a tombstone), and optionally ``key`` (binary or
     string), ``headers`` (as in the source), ``topic`` (string; null means the default), ``partition`` (int32; null or
-    absent leaves it to the partitioner), ``timestamp`` (timestamp; null means now).
+    absent leaves it to the partitioner), ``timestamp`` (timestamp; null means now, and the first millisecond of 1970 is
+    written as the second one). A null within ``headers`` is no header.
     """
 
     def init_transactions(self, timeout: float, *, wanted: Callable[[], bool] = always) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from sparkapp.model.errors import TransformError
 
@@ -77,11 +78,25 @@ def _column(batch: pa.RecordBatch, name: str) -> pa.Array[Any]:
         msg = f"the output's column {name!r} has type {column.type}, not binary or string"
         raise TransformError(msg, remedy=_REMEDY)
     try:
-        # A timestamp finer than Kafka's milliseconds is cut, as Spark's sink does.
-        return column.cast(_CASTS[name], safe=name != "timestamp") if column.type != _CASTS[name] else column
+        if name == "timestamp":
+            return _millis(column)
+        return column.cast(_CASTS[name]) if column.type != _CASTS[name] else column
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
         msg = f"the output's column {name!r} has type {column.type}: {error}"
         raise TransformError(msg, remedy=_REMEDY) from error
+
+
+def _millis(column: pa.Array[Any]) -> pa.Array[Any]:
+    """Kafka's milliseconds; what is finer is cut, as Spark's sink does.
+
+    librdkafka takes 0 for "now", in every function that produces. The first millisecond of 1970 is therefore written as
+    the second one.
+    """
+    millis = pc.cast(column, options=pc.CastOptions(_CASTS["timestamp"], allow_time_truncate=True)).cast(pa.int64())
+    first = pc.equal(millis, 0)
+    if pc.any(first).as_py():
+        millis = pc.if_else(first, 1, millis)
+    return millis.cast(_CASTS["timestamp"])
 
 
 def _is_bytes_like(kind: pa.DataType) -> bool:

@@ -10,6 +10,8 @@ from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Message
 
 from sparkapp.native.interface import SOURCE_SCHEMA
 
+_MICROS_END = 1 << 63
+
 
 def batch_of(messages: Sequence[Message], columns: frozenset[str]) -> pa.RecordBatch:
     """The messages as a batch of :data:`SOURCE_SCHEMA`; columns that are not asked for are null."""
@@ -24,7 +26,9 @@ def batch_of(messages: Sequence[Message], columns: frozenset[str]) -> pa.RecordB
 
 def _timestamp(message: Message) -> int | None:
     kind, millis = message.timestamp()
-    return None if kind == TIMESTAMP_NOT_AVAILABLE else millis * 1000
+    micros = millis * 1000
+    # Null where there is none, and where a column of microseconds cannot hold it (the year 294,247).
+    return None if kind == TIMESTAMP_NOT_AVAILABLE or not -_MICROS_END <= micros < _MICROS_END else micros
 
 
 def _timestamp_type(message: Message) -> int:

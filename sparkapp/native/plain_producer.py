@@ -71,7 +71,9 @@ class PlainProducer(CheckedProducer):
             if output.timestamp is not None and output.timestamp[row].is_valid:
                 optional["timestamp"] = output.timestamp[row].value
             if output.headers is not None and output.headers[row].is_valid:
-                optional["headers"] = [(one["key"] or "", one["value"]) for one in output.headers[row].as_py()]
+                optional["headers"] = [
+                    (one["key"] or "", one["value"]) for one in output.headers[row].as_py() if one is not None
+                ]
             name = topic
             if output.topic is not None and output.topic[row].is_valid:
                 name = output.topic[row].as_py()

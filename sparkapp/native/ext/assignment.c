@@ -1,8 +1,12 @@
 #include "consumer.h"
 
-Lane *consumer_lane(Consumer *self, int number) {
+#include <stdio.h>
+
+enum { REFUSAL = 768 }; /* librdkafka takes topics of up to 512 bytes */
+
+Lane *consumer_lane(Consumer *self, long number) {
     if (number < 0 || (size_t)number >= self->lanes.count || self->lanes.slots[number].topic == NULL) {
-        PyErr_Format(PyExc_IndexError, "no lane %d", number);
+        PyErr_Format(PyExc_IndexError, "no lane %ld", number);
         return NULL;
     }
     return &self->lanes.slots[number];
@@ -18,43 +22,69 @@ static PyObject *change_assignment(Consumer *self, rd_kafka_topic_partition_list
     return client_answer(&self->client, error);
 }
 
-static PyObject *assign(Consumer *self, PyObject *positions) {
-    PyObject *numbers = PyList_New(0);
+/* The number of a new lane that receives messages, or -1 with an error set. */
+static int lane_open(Consumer *self, const char *topic, int32_t partition, int64_t start) {
+    int number = lanes_add(&self->lanes, topic, partition, start);
+    if (number == LANE_NO_MEMORY) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    char refusal[REFUSAL];
+    if (number == LANE_TAKEN) {
+        snprintf(refusal, sizeof refusal, "%s [%d] is assigned already", topic, (int)partition);
+        client_fail(&self->client, RD_KAFKA_RESP_ERR__CONFLICT, refusal, false);
+        return -1;
+    }
+    Lane *lane = &self->lanes.slots[number];
+    lane->queue = rdkafka.queue_get_partition(self->client.rk, topic, partition);
+    if (lane->queue == NULL) {
+        lane_clear(lane);
+        snprintf(refusal, sizeof refusal, "no queue of partition %s [%d]", topic, (int)partition);
+        client_fail(&self->client, RD_KAFKA_RESP_ERR__UNKNOWN_PARTITION, refusal, false);
+        return -1;
+    }
+    /* Taken from the consumer's queue before anything can come: see RD_KAFKA_Q_F_FWD_APP in librdkafka. */
+    rdkafka.queue_forward(lane->queue, NULL);
+    rdkafka.queue_cb_event_enable(lane->queue, wake_up, &self->lanes.wake);
+    return number;
+}
+
+/* Opens a lane for each position and has librdkafka fetch them; false: an error is set, and lanes may be left. */
+static bool open_all(Consumer *self, PyObject *positions, PyObject *numbers) {
     rd_kafka_topic_partition_list_t *list = rdkafka.topic_partition_list_new((int)PyList_GET_SIZE(positions));
-    for (Py_ssize_t index = 0; numbers != NULL && index < PyList_GET_SIZE(positions); index++) {
+    for (Py_ssize_t index = 0; index < PyList_GET_SIZE(positions); index++) {
         const char *topic;
         int partition;
         long long start;
-        int number = -1;
+        PyObject *item = NULL;
         if (PyArg_ParseTuple(PyList_GET_ITEM(positions, index), "siL", &topic, &partition, &start)) {
-            number = lanes_add(&self->lanes, topic, partition, start);
-            if (number < 0) {
-                PyErr_NoMemory();
+            int number = lane_open(self, topic, partition, start);
+            item = number < 0 ? NULL : PyLong_FromLong(number);
+            if (number >= 0 && (item == NULL || PyList_Append(numbers, item) < 0)) {
+                lane_clear(&self->lanes.slots[number]);
+                Py_CLEAR(item);
             }
         }
-        PyObject *item = number < 0 ? NULL : PyLong_FromLong(number);
-        if (item == NULL || PyList_Append(numbers, item) < 0) {
-            Py_XDECREF(item);
-            Py_CLEAR(numbers);
-            break;
+        if (item == NULL) {
+            rdkafka.topic_partition_list_destroy(list);
+            return false;
         }
         Py_DECREF(item);
-        /* Taken from the consumer's queue before anything can come: see RD_KAFKA_Q_F_FWD_APP in librdkafka. */
-        Lane *lane = &self->lanes.slots[number];
-        lane->queue = rdkafka.queue_get_partition(self->client.rk, topic, partition);
-        rdkafka.queue_forward(lane->queue, NULL);
-        rdkafka.queue_cb_event_enable(lane->queue, wake_up, &self->lanes.wake);
         rdkafka.topic_partition_list_add(list, topic, partition)->offset = start;
     }
-    if (numbers == NULL) {
-        rdkafka.topic_partition_list_destroy(list);
-        return NULL;
-    }
     PyObject *done = change_assignment(self, list, true);
-    if (done == NULL) {
+    Py_XDECREF(done);
+    return done != NULL;
+}
+
+static PyObject *assign(Consumer *self, PyObject *positions) {
+    PyObject *numbers = PyList_New(0);
+    if (numbers != NULL && !open_all(self, positions, numbers)) {
+        for (Py_ssize_t index = 0; index < PyList_GET_SIZE(numbers); index++) {
+            lane_clear(&self->lanes.slots[PyLong_AsLong(PyList_GET_ITEM(numbers, index))]);
+        }
         Py_CLEAR(numbers);
     }
-    Py_XDECREF(done);
     return numbers;
 }
 
@@ -74,21 +104,40 @@ PyObject *consumer_assign(Consumer *self, PyObject *positions) {
     return numbers;
 }
 
-static PyObject *unassign(Consumer *self, PyObject *numbers) {
-    rd_kafka_topic_partition_list_t *list = rdkafka.topic_partition_list_new((int)PyList_GET_SIZE(numbers));
+/* Lists the lanes that are to go; false with an error set. */
+static bool list_leaving(Consumer *self, PyObject *numbers, rd_kafka_topic_partition_list_t *list) {
     for (Py_ssize_t index = 0; index < PyList_GET_SIZE(numbers); index++) {
         long number = PyLong_AsLong(PyList_GET_ITEM(numbers, index));
-        Lane *lane = number == -1 && PyErr_Occurred() ? NULL : consumer_lane(self, (int)number);
+        Lane *lane = number == -1 && PyErr_Occurred() ? NULL : consumer_lane(self, number);
         if (lane == NULL) {
-            rdkafka.topic_partition_list_destroy(list);
-            return NULL;
+            return false;
         }
+        if (lane->leaving) { /* librdkafka ends the process over a partition that is listed twice */
+            PyErr_Format(PyExc_IndexError, "lane %ld twice", number);
+            return false;
+        }
+        lane->leaving = true;
         rdkafka.topic_partition_list_add(list, lane->topic, lane->partition);
     }
-    for (Py_ssize_t index = 0; index < PyList_GET_SIZE(numbers); index++) {
-        lane_clear(&self->lanes.slots[PyLong_AsLong(PyList_GET_ITEM(numbers, index))]);
+    return true;
+}
+
+static PyObject *unassign(Consumer *self, PyObject *numbers) {
+    for (size_t index = 0; index < self->lanes.count; index++) {
+        self->lanes.slots[index].leaving = false;
     }
-    return change_assignment(self, list, false);
+    rd_kafka_topic_partition_list_t *list = rdkafka.topic_partition_list_new((int)PyList_GET_SIZE(numbers));
+    if (!list_leaving(self, numbers, list)) {
+        rdkafka.topic_partition_list_destroy(list);
+        return NULL;
+    }
+    PyObject *done = change_assignment(self, list, false);
+    for (size_t index = 0; done != NULL && index < self->lanes.count; index++) {
+        if (self->lanes.slots[index].leaving) {
+            lane_clear(&self->lanes.slots[index]);
+        }
+    }
+    return done;
 }
 
 const char consumer_unassign_doc[] =

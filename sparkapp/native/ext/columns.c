@@ -114,8 +114,11 @@ size_t columns_append(Columns *columns, const rd_kafka_message_t *message, const
         int type = RD_KAFKA_TIMESTAMP_NOT_AVAILABLE;
         int64_t millis = rdkafka.message_timestamp(message, &type);
         if (wants(columns, COLUMN_TIMESTAMP)) {
-            bool known = type != RD_KAFKA_TIMESTAMP_NOT_AVAILABLE;
-            int64_append(&columns->timestamp, known ? millis * MICROS_PER_MILLI : 0, known);
+            int64_t micros = 0;
+            /* Null where there is none, and where a column of microseconds cannot hold it (the year 294,247). */
+            bool known = type != RD_KAFKA_TIMESTAMP_NOT_AVAILABLE &&
+                         !__builtin_mul_overflow(millis, (int64_t)MICROS_PER_MILLI, &micros);
+            int64_append(&columns->timestamp, known ? micros : 0, known);
         }
         if (wants(columns, COLUMN_TIMESTAMP_TYPE)) {
             /* Spark counts as Kafka does: -1 none, 0 create time, 1 append time; librdkafka is one higher. */

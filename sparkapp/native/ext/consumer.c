@@ -15,14 +15,15 @@ static void release_exported(Consumer *self) {
 static void shut(Consumer *self) {
     release_exported(self);
     bool ours = self->client.rk != NULL && self->client.owner == getpid();
-    if (ours && self->has_lanes) {
-        lanes_destroy(&self->lanes);
-        self->has_lanes = false;
-    }
     if (ours && self->events != NULL) {
+        /* Before the lanes: until then a thread of librdkafka's may be in wake_up(), which takes the lanes' lock. */
         rdkafka.queue_cb_event_enable(self->events, NULL, NULL);
         rdkafka.queue_destroy(self->events);
         self->events = NULL;
+    }
+    if (ours && self->has_lanes) {
+        lanes_destroy(&self->lanes);
+        self->has_lanes = false;
     }
     client_close(&self->client);
 }
@@ -47,6 +48,10 @@ static int consumer_init(Consumer *self, PyObject *arguments, PyObject *keywords
     /* The client's callbacks and errors come through the consumer's queue, too: one queue less to serve. */
     rdkafka.poll_set_consumer(self->client.rk);
     self->events = rdkafka.queue_get_consumer(self->client.rk);
+    if (self->events == NULL) {
+        PyErr_SetString(BadConfiguration, "a consumer without group.id has no queue");
+        return -1;
+    }
     rdkafka.queue_cb_event_enable(self->events, wake_up, &self->lanes.wake);
     return 0;
 }
@@ -165,6 +170,9 @@ static PyObject *consumer_gather(Consumer *self, PyObject *arguments) {
 PyDoc_STRVAR(positions_doc, "positions() -> list[tuple[str, int, int, int]]\n\n"
                             "(topic, partition, position, stop) of the lanes that the read is not through with.");
 static PyObject *consumer_positions(Consumer *self, PyObject *nothing) {
+    if (!client_enter(&self->client)) {
+        return NULL;
+    }
     PyObject *list = PyList_New(0);
     for (size_t index = 0; list != NULL && index < self->lanes.count; index++) {
         Lane *lane = &self->lanes.slots[index];
@@ -178,6 +186,7 @@ static PyObject *consumer_positions(Consumer *self, PyObject *nothing) {
         }
         Py_XDECREF(item);
     }
+    client_leave(&self->client);
     return list;
 }
 

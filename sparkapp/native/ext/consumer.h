@@ -20,7 +20,7 @@ typedef struct {
 } Consumer;
 
 /* The lane of a number that Python gave, or NULL with an error set. */
-Lane *consumer_lane(Consumer *self, int number);
+Lane *consumer_lane(Consumer *self, long number);
 
 /* Methods assign() and unassign(). */
 extern const char consumer_assign_doc[], consumer_unassign_doc[];

@@ -41,7 +41,7 @@ static HeadersInput headers_input(const struct ArrowArray *array) {
         .nulls = nulls_of(array),
         .ends = array->buffers[1],
         /* A sliced struct array keeps its fields whole: they count from its own offset on. */
-        .struct_offset = structs->offset,
+        .structs = nulls_of(structs),
         .key = bytes_input(structs->children[0], false),
         .value = bytes_input(structs->children[1], false),
     };
@@ -102,10 +102,12 @@ void headers_at(const HeadersInput *input, int64_t row, int64_t *first, int64_t 
     }
 }
 
+bool header_is_at(const HeadersInput *input, int64_t number) { return is_valid(&input->structs, number); }
+
 Bytes header_key_at(const HeadersInput *input, int64_t number) {
-    return bytes_at(&input->key, number + input->struct_offset);
+    return bytes_at(&input->key, number + input->structs.offset);
 }
 
 Bytes header_value_at(const HeadersInput *input, int64_t number) {
-    return bytes_at(&input->value, number + input->struct_offset);
+    return bytes_at(&input->value, number + input->structs.offset);
 }

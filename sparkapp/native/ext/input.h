@@ -34,7 +34,7 @@ typedef struct {
     bool present;
     Nulls nulls;
     const int32_t *ends;
-    int64_t struct_offset;
+    Nulls structs;
     BytesInput key, value;
 } HeadersInput;
 
@@ -61,6 +61,8 @@ bool int64_at(const FixedInput *input, int64_t row, int64_t *value);
 
 /* The headers of a row are those with these numbers: first to before end; none where the list is null. */
 void headers_at(const HeadersInput *input, int64_t row, int64_t *first, int64_t *end);
+/* Whether a header is one: a null in the list is none. */
+bool header_is_at(const HeadersInput *input, int64_t number);
 Bytes header_key_at(const HeadersInput *input, int64_t number);
 Bytes header_value_at(const HeadersInput *input, int64_t number);
 

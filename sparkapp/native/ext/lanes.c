@@ -31,20 +31,25 @@ void lanes_destroy(Lanes *lanes) {
     free(lanes->scratch);
     pthread_cond_destroy(&lanes->wake.changed);
     pthread_mutex_destroy(&lanes->wake.lock);
+    memset(lanes, 0, sizeof *lanes);
 }
 
 int lanes_add(Lanes *lanes, const char *topic, int32_t partition, int64_t start) {
-    size_t slot = 0;
-    while (slot < lanes->count && lanes->slots[slot].topic != NULL) {
-        slot++;
+    size_t slot = lanes->count;
+    for (size_t index = lanes->count; index-- > 0;) {
+        if (lanes->slots[index].topic == NULL) {
+            slot = index;
+        } else if (lanes->slots[index].partition == partition && strcmp(lanes->slots[index].topic, topic) == 0) {
+            return LANE_TAKEN;
+        }
     }
     if (slot == lanes->count) {
         Lane *slots = realloc(lanes->slots, (lanes->count + 1) * sizeof *slots);
         if (slots == NULL) {
-            return -1;
+            return LANE_NO_MEMORY;
         }
         lanes->slots = slots;
-        lanes->count++;
+        lanes->slots[lanes->count++].topic = NULL;
     }
     lanes->slots[slot] = (Lane){
         .topic = strdup(topic),
@@ -54,7 +59,7 @@ int lanes_add(Lanes *lanes, const char *topic, int32_t partition, int64_t start)
         .stop = start,
         .reached = start,
     };
-    return lanes->slots[slot].topic == NULL ? -1 : (int)slot;
+    return lanes->slots[slot].topic == NULL ? LANE_NO_MEMORY : (int)slot;
 }
 
 void lane_clear(Lane *lane) {

@@ -18,6 +18,7 @@ typedef struct {
     int64_t position; /* next offset that the caller has not got */
     int64_t stop;     /* where the current read ends */
     int64_t reached;  /* every record below has left the queue, or never was one */
+    bool leaving;     /* unassign() names it */
     bool wanted;      /* the current read is not through with it */
     rd_kafka_message_t **kept; /* taken from the queue, but beyond a stop or a full batch */
     size_t kept_count;
@@ -56,7 +57,11 @@ typedef struct {
 bool lanes_init(Lanes *lanes);
 void lanes_destroy(Lanes *lanes);
 
-/* The number of a new lane, whose queue must then be set; -1 without memory. */
+/* Instead of a lane's number. */
+enum { LANE_NO_MEMORY = -1, LANE_TAKEN = -2 };
+
+/* The number of a new lane, whose queue must then be set. LANE_TAKEN: the partition has a lane already; a second one
+ * would share its queue, and take the wake-up with it when it goes. */
 int lanes_add(Lanes *lanes, const char *topic, int32_t partition, int64_t start);
 
 /* Gives the lane's queue and messages back and frees its slot. */

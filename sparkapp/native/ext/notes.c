@@ -26,7 +26,7 @@ void notes_add(Notes *notes, int code, int lane, const char *text, size_t size) 
 }
 
 PyObject *notes_take(Notes *notes) {
-    static Note taken[NOTES_KEPT]; /* under the GIL */
+    Note taken[NOTES_KEPT]; /* not shared: whatever allocates below may run the collector, and other threads with it */
     pthread_mutex_lock(&notes->lock);
     int count = notes->count;
     memcpy(taken, notes->kept, (size_t)count * sizeof(Note));

@@ -19,6 +19,9 @@ static int produce_plain(rd_kafka_topic_t *rkt, int32_t partition, Bytes key, By
 static rd_kafka_headers_t *headers_of(const HeadersInput *input, int64_t first, int64_t end) {
     rd_kafka_headers_t *headers = rdkafka.headers_new((size_t)(end - first));
     for (int64_t number = first; headers != NULL && number < end; number++) {
+        if (!header_is_at(input, number)) {
+            continue;
+        }
         Bytes name = header_key_at(input, number);
         Bytes value = header_value_at(input, number);
         rdkafka.header_add(headers, name.data == NULL ? "" : (const char *)name.data, (ssize_t)name.size, value.data,

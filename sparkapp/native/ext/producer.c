@@ -75,6 +75,9 @@ static PyObject *producer_close(Producer *self, PyObject *nothing) {
 PyDoc_STRVAR(slots_doc, "slots() -> list[int]\n\nAddresses of the ArrowArray structures that produce() reads: value, "
                         "key, topic, partition, timestamp, headers. Empty after each call.");
 static PyObject *producer_slots(Producer *self, PyObject *nothing) {
+    if (!client_enter(&self->client)) {
+        return NULL;
+    }
     release_imported(self);
     PyObject *list = PyList_New(INPUT_COUNT);
     for (int column = 0; list != NULL && column < INPUT_COUNT; column++) {
@@ -85,6 +88,7 @@ static PyObject *producer_slots(Producer *self, PyObject *nothing) {
         }
         PyList_SET_ITEM(list, column, address);
     }
+    client_leave(&self->client);
     return list;
 }
 
@@ -143,8 +147,12 @@ static PyObject *producer_flush(Producer *self, PyObject *argument) {
 PyDoc_STRVAR(take_deliveries_doc, "take_deliveries() -> (acknowledged, failed, code, text)\n\n"
                                   "Counts since the last call, and the first failure; they start anew.");
 static PyObject *producer_take_deliveries(Producer *self, PyObject *nothing) {
+    if (!client_enter(&self->client)) {
+        return NULL;
+    }
     Deliveries taken = self->deliveries;
     memset(&self->deliveries, 0, sizeof taken);
+    client_leave(&self->client);
     return Py_BuildValue("(LLis)", taken.acknowledged, taken.failed, taken.first_code, taken.first_text);
 }
 

@@ -73,6 +73,17 @@ def test_append_time_is_told_by_its_type(path: BatchPath, make_topic: Callable[.
     assert abs((table["timestamp"][0].as_py() - before).total_seconds()) < 60
 
 
+def test_a_timestamp_that_microseconds_cannot_hold_is_null(path: BatchPath, make_topic: Callable[..., str]) -> None:
+    topic = make_topic(message_timestamp_after_max_ms=str(2**63 - 1))
+    last = (2**63 - 1) // 1000
+    millis = [last, last + 1, 2**63 - 1, 1]
+    for one in millis:
+        path.fill(topic, [str(one)], timestamp=one)
+    table = table_of(path.consumer().read([split(topic, 0, 4)]))
+    assert [one.value for one in table["timestamp"]] == [last * 1000, None, None, 1000]
+    assert table["timestampType"].to_pylist() == [0] * 4
+
+
 def test_many_headers_over_several_batches(path: BatchPath, topic: str) -> None:
     producer = Producer({"bootstrap.servers": path.bootstrap})
     expected = []

@@ -133,6 +133,31 @@ def test_timestamps_and_headers_of_each_row(path: BatchPath, topic: str) -> None
     assert table["headers"].to_pylist() == [headers[0], None, None, headers[3]]
 
 
+def test_the_first_millisecond_of_1970_is_not_now(path: BatchPath, topic: str) -> None:
+    moments = pa.array([0, 999, 1000, None, 2_000], pa.timestamp("us"))
+    assert write(path, topic, pa.record_batch({"value": pa.array(["v"] * 5), "timestamp": moments})) == 5
+    read = table_of(path.consumer().read([split(topic, 0, 5)]))["timestamp"]
+    assert [one.value for one in read][:3] == [1000, 1000, 1000]
+    assert read[3].value > 10**15
+    assert read[4].value == 2000
+
+
+def test_a_null_within_headers_is_none(path: BatchPath, topic: str) -> None:
+    hidden = pa.StructArray.from_arrays(
+        [pa.array(["a", "hidden", "b"]), pa.array([b"1", b"hidden", None])],
+        fields=list(HEADERS_TYPE.value_type),
+        mask=pa.array([False, True, False]),
+    )
+    headers = pa.ListArray.from_arrays(
+        pa.array([0, 3, 3, 4], pa.int32()), pa.concat_arrays([hidden, hidden.slice(1, 1)])
+    )
+    batch = pa.record_batch({"value": pa.array(["0", "1", "2"]), "headers": headers})
+    assert write(path, topic, pa.concat_batches([batch, batch.slice(1)])) == 5
+    table = table_of(path.consumer().read([split(topic, 0, 5)]))
+    some = [{"key": "a", "value": b"1"}, {"key": "b", "value": None}]
+    assert table["headers"].to_pylist() == [some, None, None, None, None]
+
+
 def test_a_slice_of_a_batch(path: BatchPath, topic: str) -> None:
     rows = 50
     batch = pa.record_batch(
