@@ -21,6 +21,7 @@ _CASTS: Mapping[str, pa.DataType] = {
     "timestamp": pa.timestamp("ms"),
     "headers": _HEADERS,
 }
+_cast: Any = pc.cast
 _REMEDY = (
     "return the columns value, and optionally key (binary or string), headers (as in the source), topic (string), "
     "partition (int) and timestamp (timestamp)"
@@ -92,11 +93,13 @@ def _millis(column: pa.Array[Any]) -> pa.Array[Any]:
     librdkafka takes 0 for "now", in every function that produces. The first millisecond of 1970 is therefore written as
     the second one.
     """
-    millis = pc.cast(column, options=pc.CastOptions(_CASTS["timestamp"], allow_time_truncate=True)).cast(pa.int64())
-    first = pc.equal(millis, 0)
+    cut = pc.CastOptions(_CASTS["timestamp"], allow_time_truncate=True)
+    millis: Any = _cast(column, options=cut).cast(pa.int64())
+    first: Any = pc.equal(millis, pa.scalar(0, pa.int64()))
     if pc.any(first).as_py():
-        millis = pc.if_else(first, 1, millis)
-    return millis.cast(_CASTS["timestamp"])
+        millis = pc.if_else(first, pa.scalar(1, pa.int64()), millis)
+    written: pa.Array[Any] = millis.cast(_CASTS["timestamp"])
+    return written
 
 
 def _is_bytes_like(kind: pa.DataType) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import time
 from collections import deque
@@ -18,6 +17,7 @@ from sparkapp.model.errors import KafkaAccessError, KafkaUnreachable, TopicNotFo
 from sparkapp.model.partition import TopicPartition
 from sparkapp.native.admin import ClusterAdmin
 from sparkapp.native.kafka_errors import COORDINATOR_MOVES, error_for
+from sparkapp.source.leaders import KnownLeaders
 
 LOG = logging.getLogger(__name__)
 
@@ -25,7 +25,6 @@ Answer = TypeVar("Answer")
 Asked = TypeVar("Asked")
 
 _PAUSE = 0.1
-_LOOK_SECONDS = 6.0
 _REQUEST_SECONDS = 6.0
 """For one answer of a partition's leader; one that has died does not give any, and librdkafka waits for it."""
 _NO_ANSWER = frozenset(
@@ -108,6 +107,7 @@ class KafkaClusterView:
         self._timeout = timeout
         self._errors: deque[Any] = deque(maxlen=20)
         self._admin = ClusterAdmin(config, on_error=self._errors.append)
+        self._leaders = KnownLeaders(self._admin, config)
         self._group_config = {**config, "error_cb": self._errors.append}
         self._brokers: tuple[int, ...] = ()
         self._cluster_id: str | None = None
@@ -115,6 +115,7 @@ class KafkaClusterView:
 
     def close(self) -> None:
         """Ends the client, which has no other way to end than that nobody holds it any more."""
+        del self._leaders
         del self._admin
 
     def cluster_id(self) -> str:
@@ -130,6 +131,7 @@ class KafkaClusterView:
         metadata = self._patiently(lambda: self._admin.metadata(timeout=self._timeout), "asking the brokers for topics")
         self._brokers = tuple(metadata.brokers)
         self._cluster_id = metadata.cluster_id or ""
+        self._leaders.note(metadata)
         return {
             name: len(topic.partitions)
             for name, topic in metadata.topics.items()
@@ -220,10 +222,10 @@ class KafkaClusterView:
         request_seconds = min(_REQUEST_SECONDS, self._timeout)
 
         def ask() -> dict[TopicPartition, Any]:
+            client = self._leaders.require(specs)
             # All under way before the first answer is waited for.
             answers = [
-                self._admin.client.list_offsets(one, isolation_level=isolation, request_timeout=request_seconds)
-                for one in requests
+                client.list_offsets(one, isolation_level=isolation, request_timeout=request_seconds) for one in requests
             ]
             found = {
                 TopicPartition(one.topic, one.partition): future.result()
@@ -250,20 +252,14 @@ class KafkaClusterView:
             try:
                 return ask()
             except KafkaException as error:
+                # ListOffsets alone does not make librdkafka look: it would ask the leaders that it knows, for minutes.
+                self._leaders.forget()
                 code = error.args[0].code()
                 passing = code in _PASSING or (bool(topics) and code in _NO_ANSWER)
                 patience = _YOUNG_SECONDS if code == _YOUNG else self._timeout if passing else 0.0
                 if time.monotonic() - began >= patience:
                     raise self._translated(error, what) from error
-                if code in _LEADER_MOVES | _NO_ANSWER:
-                    self._learn_leaders(topics)
             time.sleep(_PAUSE)
-
-    def _learn_leaders(self, topics: Iterable[str]) -> None:
-        """ListOffsets alone does not make librdkafka look: it would ask the leaders that it knows, for minutes."""
-        with contextlib.suppress(KafkaException):
-            for topic in topics:
-                self._admin.metadata(topic, timeout=_LOOK_SECONDS)
 
     def _translated(self, error: KafkaException, what: str) -> KafkaAccessError:
         """A time-out hides its cause: what the error callback heard (authentication, DNS …) is the better answer."""

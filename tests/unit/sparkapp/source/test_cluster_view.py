@@ -13,6 +13,7 @@ from confluent_kafka import OFFSET_INVALID, KafkaError, KafkaException
 from sparkapp.model.errors import KafkaAccessError
 from sparkapp.model.partition import TopicPartition
 from sparkapp.source.cluster import KafkaClusterView
+from sparkapp.source.leaders import KnownLeaders
 
 PARTITION = TopicPartition("in", 0)
 
@@ -28,21 +29,29 @@ class Admin:
     """Answers with these offsets, one after the other; the last one for ever.
 
     :param failure: of the first request.
+    :param leaders: of :data:`PARTITION` in each metadata answer, one after the other; the last one for ever.
     """
 
-    def __init__(self, offsets: Sequence[int], *, failure: KafkaError | None = None) -> None:
+    def __init__(
+        self, offsets: Sequence[int], *, failure: KafkaError | None = None, leaders: Sequence[int] = (1,)
+    ) -> None:
         self.failure = failure
         self.offsets = list(offsets)
-        self.refreshed: list[str] = []
+        self.leaders = list(leaders)
+        self.asked: list[str] = []
 
     @property
     def client(self) -> Admin:
         return self
 
-    def metadata(self, topic: str, *, timeout: float) -> None:
-        self.refreshed.append(topic)
+    def metadata(self, topic: str | None = None, *, timeout: float) -> SimpleNamespace:
+        self.asked.append("metadata")
+        leader = self.leaders.pop(0) if len(self.leaders) > 1 else self.leaders[0]
+        described = SimpleNamespace(error=None, partitions={PARTITION.partition: SimpleNamespace(leader=leader)})
+        return SimpleNamespace(cluster_id="c", brokers={1: "broker"}, topics={PARTITION.topic: described})
 
     def list_offsets(self, wanted: dict[Any, Any], **_: Any) -> dict[Any, Future[Any]]:
+        self.asked.append("offsets")
         failure, self.failure = self.failure, None
         if failure is not None:
             raise KafkaException(failure)
@@ -57,21 +66,63 @@ class Admin:
         """Nothing to tell."""
 
 
+def answered_by(view: KafkaClusterView, admin: Admin) -> Admin:
+    view._admin = admin  # type: ignore[assignment]
+    view._leaders = KnownLeaders(admin, {})  # type: ignore[arg-type]
+    return admin
+
+
 def test_a_leader_that_died_before_it_answered_is_asked_again(view: KafkaClusterView) -> None:
     """Taken for an offset, it would be one that went back: the topic recreated, and the job stopped for good."""
-    admin = view._admin = Admin([OFFSET_INVALID, 21])
+    admin = answered_by(view, Admin([OFFSET_INVALID, 21]))
     assert view.latest([PARTITION]) == {PARTITION: 21}
-    assert admin.refreshed == ["in"], "librdkafka would ask the same leader again"
+    assert admin.asked == ["metadata", "offsets"] * 2, "librdkafka would ask the same leader again"
 
 
 @pytest.mark.parametrize("code", [KafkaError._TIMED_OUT, KafkaError.FENCED_LEADER_EPOCH, KafkaError._NOENT])
 def test_a_leader_that_died_or_moved_is_looked_for(view: KafkaClusterView, code: int) -> None:
-    admin = view._admin = Admin([21], failure=KafkaError(code))
+    admin = answered_by(view, Admin([21], failure=KafkaError(code)))
     assert view.latest([PARTITION]) == {PARTITION: 21}
-    assert admin.refreshed == ["in"]
+    assert admin.asked == ["metadata", "offsets"] * 2
 
 
 def test_a_leader_that_never_answers_is_no_offset(view: KafkaClusterView) -> None:
-    view._admin = Admin([OFFSET_INVALID])
+    answered_by(view, Admin([OFFSET_INVALID]))
     with pytest.raises(KafkaAccessError, match="in-0 has no answer"):
         view.latest([PARTITION])
+
+
+def test_no_offset_is_asked_for_before_a_leader_is_known(view: KafkaClusterView) -> None:
+    """librdkafka frees the operation twice where its cache changes while it looks for a leader that it lacks."""
+    admin = answered_by(view, Admin([21], leaders=[-1, 7, 1]))
+    assert view.latest([PARTITION]) == {PARTITION: 21}
+    assert admin.asked == ["metadata"] * 3 + ["offsets"]
+    assert view.latest([PARTITION]) == {PARTITION: 21}
+    assert admin.asked[4:] == ["offsets"], "the leader is known"
+    with pytest.raises(KafkaAccessError, match="in-9 has no leader"):
+        view.latest([PARTITION, TopicPartition("in", 9)])
+    assert "offsets" not in admin.asked[5:]
+
+
+def test_a_listing_of_topics_tells_the_leaders(view: KafkaClusterView) -> None:
+    admin = answered_by(view, Admin([21]))
+    assert view.topics() == {"in": 1}
+    assert view.earliest([PARTITION]) == {PARTITION: 21}
+    assert admin.asked == ["metadata", "offsets"]
+
+
+def test_a_leader_is_looked_for_again_before_librdkafka_forgets_it(view: KafkaClusterView) -> None:
+    admin = answered_by(view, Admin([21]))
+    view._leaders = KnownLeaders(admin, {"metadata.max.age.ms": "0"})  # type: ignore[arg-type]
+    with pytest.raises(KafkaAccessError, match="no leader"):
+        view.latest([PARTITION])
+
+
+def test_another_client_has_to_learn_the_leaders_itself(view: KafkaClusterView) -> None:
+    first, second = Admin([21]), Admin([22])
+    admin = SimpleNamespace(client=first, metadata=first.metadata)
+    answered_by(view, admin)  # type: ignore[arg-type]
+    assert view.latest([PARTITION]) == {PARTITION: 21}
+    admin.client, admin.metadata = second, second.metadata
+    assert view.latest([PARTITION]) == {PARTITION: 22}
+    assert (first.asked, second.asked) == (["metadata", "offsets"],) * 2
