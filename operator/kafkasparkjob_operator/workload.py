@@ -16,25 +16,25 @@ from sparkapp.model.errors import ConfigurationError
 from sparkapp.model.fields import Fields
 from sparkapp.model.job import JobSpec
 from sparkapp.model.job_resource import spec_from_resource
+from sparkapp.model.spark_settings import is_protocols
 
 DENIED_SPARK_PREFIXES = (
     "spark.kubernetes.", "spark.submit.", "spark.app.", "spark.jars", "spark.files", "spark.archives",
-    "spark.dynamicAllocation.", "spark.speculation",
 )  # fmt: skip
 DENIED_SPARK_SETTINGS = frozenset(
     {
         "spark.master", "spark.driver.host", "spark.driver.bindAddress", "spark.driver.port",
         "spark.driver.blockManager.port", "spark.driver.memory", "spark.driver.cores", "spark.executor.instances",
-        "spark.executor.cores", "spark.executor.memory", "spark.task.cpus", "spark.python.worker.reuse",
+        "spark.executor.cores", "spark.executor.memory", "spark.task.cpus",
     }
 )  # fmt: skip
-"""Spark settings that the operator decides, that would fetch code or mount volumes, or that break exactly once."""
+"""Spark settings that the operator decides, or that would fetch code or mount volumes."""
 
 MIN_HEAP_MEBIBYTES = 512
 """Spark refuses heaps under 450 MiB; the JVM counts a little less than it was given."""
 
 _SECRET_WORDS = ("password", "secret", "token")
-_RESERVED_ENV = ("KAFKASPARK_", "SPARK_", "KUBERNETES_")
+_RESERVED_ENV = ("KAFKASPARK_", "SPARK_", "PYSPARK_", "KUBERNETES_")
 _FREE_ENV = frozenset({"KAFKASPARK_LOG_LEVEL", "KAFKASPARK_FAULT"})
 """What the driver reads and the operator leaves to the user: how much it logs, and faults on order for tests."""
 _MEMORY = re.compile(r"[1-9][0-9]{0,9}[mg]")
@@ -206,6 +206,12 @@ def _spark_conf(root: Fields) -> dict[str, str]:
     for name in settings:
         if not name.startswith("spark.") or name.startswith(DENIED_SPARK_PREFIXES) or name in DENIED_SPARK_SETTINGS:
             msg = f"spec.sparkConf: {name} is the operator's: use driver, executor, parallelism or another field"
+            raise ConfigurationError(msg)
+        if is_protocols(name):
+            msg = (
+                f"spec.sparkConf: {name} is the protocol's: Spark could run a stage or a task twice, or replace the"
+                " Python workers; remove it"
+            )
             raise ConfigurationError(msg)
         if any(word in name for word in _SECRET_WORDS):
             msg = f"spec.sparkConf: {name}: credentials do not belong here, use env with valueFrom.secretKeyRef"

@@ -9,6 +9,7 @@ from pathlib import Path
 from sparkapp.model import names
 from sparkapp.model.job import Job
 from sparkapp.model.semantic import Semantic
+from sparkapp.model.spark_settings import FORCED, FORCED_EXACTLY_ONCE, is_protocols
 from sparkapp.spark.class_archive import with_class_archive
 from sparkapp.spark.preload import VARIABLE, wanted_by
 
@@ -21,10 +22,7 @@ _DEFAULTS = {
 }
 
 _ALWAYS = {
-    # A second copy of a task would fence the first: both write under the same transactional id.
-    "spark.speculation": "false",
-    "spark.python.worker.reuse": "true",
-    "spark.python.daemon.module": "sparkapp.spark.worker_daemon",
+    **FORCED,
     "spark.sql.streaming.pollingDelay": "50ms",
     # The query log is rebuilt from the document at each start: neither checksums nor renames have to protect it.
     "spark.sql.streaming.checkpointFileManagerClass": (
@@ -37,13 +35,6 @@ _ALWAYS = {
     "spark.sql.streaming.stateStore.checkpointFormatVersion": "1",
     "spark.sql.session.timeZone": "UTC",
     "spark.ui.showConsoleProgress": "false",
-    # Not supported in streaming; left on, Spark warns at each start.
-    "spark.sql.adaptive.enabled": "false",
-}
-
-_EXACTLY_ONCE = {
-    # A stage that is tried again has tasks beside the first try's that still run, under the same transactional ids.
-    "spark.stage.maxConsecutiveAttempts": "1",
 }
 
 
@@ -72,7 +63,9 @@ def session_settings(job: Job, *, directory: Path = Path(names.JOB_DIRECTORY)) -
             # them, and the first tasks wait for the first executor by themselves.
             "spark.scheduler.minRegisteredResourcesRatio": "0",
         }
-        settings |= json.loads(file.read_text(encoding="utf-8"))
+        given = json.loads(file.read_text(encoding="utf-8"))
+        # The operator refuses those of the protocol; one of an earlier release passed them on.
+        settings |= {name: value for name, value in given.items() if not is_protocols(name)}
     else:
         settings |= {
             "spark.master": f"local[{job.spec.parallelism}]",
@@ -84,7 +77,8 @@ def session_settings(job: Job, *, directory: Path = Path(names.JOB_DIRECTORY)) -
     wanted = wanted_by(job.spec)
     if wanted:
         settings[f"spark.executorEnv.{VARIABLE}"] = wanted
-    own = _ALWAYS | (_EXACTLY_ONCE if job.spec.sink.semantic is Semantic.EXACTLY_ONCE else {})
+    exactly_once = job.spec.sink.semantic is Semantic.EXACTLY_ONCE
+    own = {**_ALWAYS, **(FORCED_EXACTLY_ONCE if exactly_once else {})}
     return with_class_archive(settings) | own
 
 

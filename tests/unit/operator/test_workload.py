@@ -66,7 +66,7 @@ def test_the_container_has_room_beside_the_heap(memory: str, container: int) -> 
         ({"driver": {"env": ["A=B"]}}, "spec.driver.env"),
         ({"sparkConf": {"spark.kubernetes.executor.volumes.hostPath.x.mount.path": "/"}}, "is the operator's"),
         ({"sparkConf": {"spark.master": "local"}}, "is the operator's"),
-        ({"sparkConf": {"spark.speculation": "true"}}, "is the operator's"),
+        ({"driver": {"env": [{"name": "PYSPARK_PYTHON", "value": "/x"}]}}, "spec.driver.env"),
         ({"sparkConf": {"spark.hadoop.fs.s3a.secret.key": "x"}}, "credentials do not belong here"),
         ({"sparkConf": {"not.spark": "x"}}, "is the operator's"),
         ({"sparkConf": {"spark.sql.shuffle.partitions": 5}}, "write numbers and booleans in quotes"),
@@ -96,3 +96,22 @@ def test_what_concerns_the_application_and_what_does_not() -> None:
 def test_an_unreadable_restart_policy_is_the_default() -> None:
     assert restart_policy_of({"restartPolicy": {"resetAfterSeconds": "x"}}) == RestartPolicy()
     assert restart_policy_of({"restartPolicy": {"resetAfterSeconds": 7}}).reset_after_seconds == 7
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "spark.speculation", "spark.speculation.quantile", "spark.dynamicAllocation.enabled",
+        "spark.decommission.enabled",
+        "spark.stage.ignoreDecommissionFetchFailure", "spark.storage.decommission.enabled",
+        "spark.stage.maxConsecutiveAttempts", "spark.stage.maxAttempts", "spark.task.maxFailures",
+        "spark.python.daemon.module", "spark.python.worker.module", "spark.python.worker.reuse",
+        "spark.python.use.daemon", "spark.python.udf.pipelined.enabled", "spark.python.worker.killOnIdleTimeout",
+        "spark.pyspark.python", "spark.sql.execution.pyspark.python", "spark.executorEnv.PYSPARK_PYTHON",
+        "spark.sql.shuffle.orderIndependentChecksum.enableFullRetryOnMismatch", "spark.sql.adaptive.enabled",
+    ],
+)  # fmt: skip
+def test_C9_what_runs_a_stage_twice_or_replaces_workers_is_refused(name: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        wanted(sparkConf={name: "1"})
+    assert f"spec.sparkConf: {name} is the protocol's" in caught.value.message

@@ -14,6 +14,7 @@ import pytest
 from sparkapp.model import names
 from sparkapp.model.job import Format, Job, JobSpec, KafkaCluster, Sink, Source, Transform
 from sparkapp.model.semantic import Semantic
+from sparkapp.model.spark_settings import FORCED, FORCED_EXACTLY_ONCE
 from sparkapp.spark.settings import session_settings
 
 JOB = Job(
@@ -103,12 +104,17 @@ def test_addresses_of_both_families_are_written_as_spark_reads_them(
     assert settings["spark.driver.host"] == settings["spark.driver.bindAddress"] == written
 
 
-@pytest.mark.parametrize(("semantic", "attempts"), [(Semantic.EXACTLY_ONCE, "1"), (Semantic.AT_LEAST_ONCE, "3")])
-def test_no_second_try_of_a_stage_writes_beside_the_first_under_the_same_ids(
-    semantic: Semantic, attempts: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("semantic", [Semantic.EXACTLY_ONCE, Semantic.AT_LEAST_ONCE])
+def test_C9_no_second_try_of_a_stage_writes_beside_the_first_under_the_same_ids(
+    semantic: Semantic, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("KAFKASPARK_POD_IP", "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"):
         monkeypatch.setenv(name, "1")
-    (tmp_path / names.SPARK_CONF_KEY).write_text(json.dumps({"spark.stage.maxConsecutiveAttempts": "3"}))
+    hostile = dict.fromkeys([*FORCED, *FORCED_EXACTLY_ONCE, "spark.sql.execution.pyspark.python"], "hostile")
+    (tmp_path / names.SPARK_CONF_KEY).write_text(json.dumps(hostile))
     job = replace(JOB, spec=replace(JOB.spec, sink=replace(JOB.spec.sink, semantic=semantic)))
-    assert session_settings(job, directory=tmp_path)["spark.stage.maxConsecutiveAttempts"] == attempts
+    settings = session_settings(job, directory=tmp_path)
+    assert "hostile" not in settings.values()
+    forced = FORCED | FORCED_EXACTLY_ONCE if semantic is Semantic.EXACTLY_ONCE else FORCED
+    assert settings | forced == settings
+    assert ("spark.stage.maxConsecutiveAttempts" in settings) is (semantic is Semantic.EXACTLY_ONCE)
