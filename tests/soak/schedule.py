@@ -13,12 +13,15 @@ from confluent_kafka.admin import NewTopic
 
 from sparkapp.model.transaction_naming import TransactionNaming
 from sparkapp.sink.transaction_client import TransactionClient
-from tests.support.protocol_moments import OF_A_CHECKPOINT, OF_A_START, End, Moment
+from tests.support.overtaking import IN_A_CHECKPOINT, IN_A_DRAIN, IN_A_START, MEANWHILE, TO, Overtaking
+from tests.support.protocol_moments import DriverMoment, End, Place
 from tests.support.protocol_story import Story
 from tests.support.topics import create_topics
 
 _STEPS = 12
+_OVERTAKINGS = 0.4
 _SHORT_TIMEOUT = 2
+_OF_A_CHECKPOINT = (*IN_A_CHECKPOINT, DriverMoment.BEFORE_PREPARE, DriverMoment.BEFORE_PLACE)
 
 
 @dataclass
@@ -40,7 +43,14 @@ class Schedule:
         )  # fmt: skip
         self.told = story.told
         try:
-            story.produce(dice.randint(1, 120))
+            if dice.random() < _OVERTAKINGS:
+                # One that random steps seldom come to: the lead of the other attempt is what counts.
+                overtaking = Overtaking.thrown(dice)
+                story.told.append(str(overtaking))
+                overtaking.play(story)
+                story.finish(TO[overtaking.change])
+                return
+            self._produce(story, dice)
             for _ in range(dice.randint(3, _STEPS)):
                 self._step(story, dice)
             story.finish(dice.randint(1, 4))
@@ -52,25 +62,50 @@ class Schedule:
         if not story.running or number < 0.15:
             self._start(story, dice)
         elif number < 0.30:
-            story.produce(dice.randint(1, 120))
-        elif number < 0.55:
+            self._produce(story, dice)
+        elif number < 0.52:
             story.checkpoint(retry=dice.random() < 0.25)
-        elif number < 0.85:
-            story.checkpoint((dice.choice(OF_A_CHECKPOINT), self._end(dice)))
+        elif number < 0.80:
+            story.checkpoint((dice.choice(_OF_A_CHECKPOINT), self._end(dice)))
+        elif number < 0.84:
+            story.drain((dice.choice(IN_A_DRAIN), self._end(dice)))
         elif number < 0.92:
             if story.frozen:
-                story.thaw()
-        elif number < 0.94:
+                self._thaw(story, dice)
+        else:
+            self._change(story, dice)
+
+    @staticmethod
+    def _change(story: Story, dice: random.Random) -> None:
+        number = dice.random()
+        if number < 0.25:
             story.change_prefix()
-        elif number < 0.96:
+        elif number < 0.5:
             story.change_naming()
         elif story.timeout == _SHORT_TIMEOUT:
             story.expire()
 
+    def _produce(self, story: Story, dice: random.Random) -> None:
+        """Of some partitions it may be what the transform leaves out."""
+        silent = dice.sample(range(story.partitions), dice.randint(0, story.partitions)) if dice.random() < 0.3 else ()
+        story.produce(dice.randint(1, 120), silent=silent)
+
+    def _thaw(self, story: Story, dice: random.Random) -> None:
+        """Between two checkpoints of the newest attempt, or in the middle of one."""
+        draining = dice.random() < 0.3
+
+        def thaw() -> None:
+            story.thaw(draining=draining)
+
+        if dice.random() < 0.5:
+            thaw()
+        else:
+            story.checkpoint((dice.choice(MEANWHILE), thaw))
+
     def _start(self, story: Story, dice: random.Random) -> None:
-        stop: tuple[Moment, End] | None = None
+        stop: tuple[Place, End] | None = None
         if dice.random() < 0.25:
-            stop = dice.choice(OF_A_START), self._end(dice)
+            stop = dice.choice(IN_A_START), self._end(dice)
         story.start(dice.randint(1, 5), dice.randint(2, 4), stop, stepwise=dice.random() < 0.6)
 
     @staticmethod

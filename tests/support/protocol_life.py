@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -19,11 +19,10 @@ from sparkapp.checkpoint.claim import Claim
 from sparkapp.checkpoint.coordinator import CheckpointCoordinator, PreCommitted
 from sparkapp.checkpoint.recovery import Recovery, recover
 from sparkapp.checkpoint.retained import CheckpointRetainer, MemoryRetainedStore, RetainedStore
-from sparkapp.checkpoint.store import CheckpointStore, Stored
-from sparkapp.checkpoint.transaction_control import KafkaTransactionControl
-from sparkapp.model.checkpoint import CheckpointDocument
+from sparkapp.checkpoint.store import CheckpointStore
+from sparkapp.checkpoint.transaction_control import KafkaTransactionControl, leave_nothing_open
 from sparkapp.model.client_config import consumer_config
-from sparkapp.model.errors import KafkaSparkJobError
+from sparkapp.model.errors import CheckpointMissing, CheckpointRefused, KafkaSparkJobError
 from sparkapp.model.job import Job
 from sparkapp.model.protocol import ProtocolStep, no_hook
 from sparkapp.model.retention import Retention
@@ -31,7 +30,7 @@ from sparkapp.model.semantic import OffsetCommitMode
 from sparkapp.model.settlement import offset_mark
 from sparkapp.model.split import KafkaPartitionSplit, splits_by_subtask
 from sparkapp.native.batch import open_consumer, open_producer
-from sparkapp.sink.committer import KafkaCommitter, Settled
+from sparkapp.sink.committer import KafkaCommitter
 from sparkapp.sink.lingering import walked_ids
 from sparkapp.sink.open_transactions import OpenTransactions
 from sparkapp.sink.producer_pool import ProducerPool
@@ -46,18 +45,21 @@ from sparkapp.spark import query_log
 from tests.support.commit_counter import CommitCounter
 from tests.support.memory_store import MemoryStore
 from tests.support.protocol_moments import (
+    DriverMoment,
     End,
     Killed,
     Loss,
     Moment,
     Place,
     Stop,
-    StoreWrite,
     TaskMoment,
     TasksLost,
 )
 from tests.support.protocol_tasks import Groups, Names, Task, Worker, Written, run_task, run_task_to, unwatched
+from tests.support.protocol_watched import WatchedClient, WatchedControl, WatchedGroup, WatchedStore
 
+_THAWED_SECONDS = 120
+_MOST_CHECKPOINTS = 50
 WORKERS = 2
 """Worker processes of a life, all of one executor; Spark gives a subtask to any of them."""
 
@@ -72,41 +74,6 @@ class SharedStore(MemoryStore):
     def write(self, text: str, *, expected: str) -> str:
         with self._lock:
             return super().write(text, expected=expected)
-
-
-class _WatchedStore:
-    def __init__(self, store: CheckpointStore, passed: Callable[[Place], None]) -> None:
-        self._store, self._passed = store, passed
-        self._claimed = False
-        self.writes = 0
-
-    def read(self) -> Stored:
-        return self._store.read()
-
-    def write(self, text: str, *, expected: str) -> str:
-        self.writes += 1
-        self._passed(StoreWrite(self.writes, effective=False))
-        version = self._store.write(text, expected=expected)
-        self._passed(StoreWrite(self.writes, effective=True))
-        if not self._claimed:
-            self._claimed = True
-            self._passed(Moment.AFTER_CLAIM)
-        return version
-
-
-class _WatchedControl:
-    def __init__(self, control: KafkaTransactionControl, passed: Callable[[Place], None]) -> None:
-        self._control, self._passed = control, passed
-
-    def settle(self, document: CheckpointDocument) -> Sequence[Settled]:
-        settled = self._control.settle(document)
-        self._passed(Moment.AFTER_SETTLE)
-        return settled
-
-    def abort_lingering(self, document: CheckpointDocument) -> int:
-        aborted = self._control.abort_lingering(document)
-        self._passed(Moment.AFTER_ABORT)
-        return aborted
 
 
 @dataclass
@@ -150,12 +117,13 @@ class Life:
 
     def __post_init__(self) -> None:
         job = self.job
-        self._store = _WatchedStore(self.store, self._passed)
+        self._store = WatchedStore(self.store, self._passed)
         self._claim = Claim(self.store, job_uid=job.uid, attempt=job.attempt)
         self._config = consumer_config(job, password="")
         self._shared = {"bootstrap.servers": job.spec.kafka.bootstrap_servers, "client.id": f"life-{job.attempt}"}
         self._cluster = KafkaClusterView(self._config, read_committed=True)
-        self._client = TransactionClient(self._shared)
+        self._client = WatchedClient(self._shared)
+        self._client.passed = self._passed
         self._group_offsets = OffsetCommitter(self._config, CommitCounter())
         way = {"bootstrap.servers": self.executors} if self.executors else {}
         shared = {**self._shared, **way}
@@ -163,6 +131,8 @@ class Life:
         self._readers_config, self._writers_config = {**self._config, **way}, producer_config(job, shared)
         self._workers = [self._worker() for _ in range(WORKERS)]
         self._latest_worker = 0
+        self._coordinated = self._ended = self._killed = False
+        """Whether it has come to its first checkpoint, has stopped in order, was killed as it stood still."""
 
     def _worker(self) -> Worker:
         pool = ProducerPool(
@@ -173,7 +143,7 @@ class Life:
 
     @property
     def frozen(self) -> bool:
-        return self._frozen.is_set() and not self._thawed.is_set()
+        return self._frozen.is_set()
 
     @property
     def killed(self) -> bool:
@@ -197,17 +167,43 @@ class Life:
         """
         self._act(lambda: self._checkpoint(retry, abreast), stop)
 
-    def drain(self) -> None:
+    def drain(self, stop: Stop | None = None) -> None:
         """An orderly stop after the last checkpoint."""
-        self._act(self._drain, None)
+        self._act(self._drain, stop)
 
-    def thaw(self) -> None:
-        """A frozen life goes on from where it stood, and then ends."""
+    def thaw(self, *, draining: bool = False) -> None:
+        """A frozen life goes on from where it stood as the real driver does: to the end of what it did, then from
+        checkpoint to checkpoint until one is refused or nothing is left to read, then it stops.
+
+        :param draining: it was asked to stop while it stood still, so no further checkpoint begins.
+        """
         assert self._thread is not None
+        self._frozen.clear()
         self._thawed.set()
-        self._thread.join(120)
+        self._thread.join(_THAWED_SECONDS)
         assert not self._thread.is_alive(), "a life that went on does not end"
+        self._thawed.clear()
         self._raise_defects()
+        checkpoints = 0
+        while not (draining or self._ended or self.failure) and self.lag:
+            checkpoints += 1
+            assert checkpoints < _MOST_CHECKPOINTS, "a life that went on is never refused"
+            self.checkpoint()
+        if not (self._ended or self.failure):
+            self._act(self._stop_when_idle if self._coordinated else lambda: None, None)
+        failure = self.failure
+        if self._coordinated and (
+            (failure and draining) or isinstance(failure, CheckpointMissing | CheckpointRefused)
+        ):  # what the driver does with an error that its engine ends with
+            leave_nothing_open(self._control, self._claim, self._coordinator.document, failure)
+        self.close()
+
+    def kill(self) -> None:
+        """A frozen life ends where it stands."""
+        assert self._thread is not None
+        self._killed = True
+        self._thawed.set()
+        self._thread.join(_THAWED_SECONDS)
         self.close()
 
     def close(self) -> None:
@@ -260,6 +256,8 @@ class Life:
             self._frozen.set()
         if end is End.FREEZE:
             self._thawed.wait()
+            if self._killed:
+                raise Killed
 
     def _lose(self, what: Loss) -> None:
         for number in range(WORKERS) if what is Loss.EXECUTOR else [self._latest_worker]:
@@ -271,11 +269,10 @@ class Life:
 
     def _start(self) -> None:
         job = self.job
-        control = _WatchedControl(
-            KafkaTransactionControl(job, self._client, self._config, self._claim), self._passed
-        )  # fmt: skip
+        control = KafkaTransactionControl(job, self._client, self._config, self._claim)
+        self._control = WatchedControl(control, self._passed)
         self.recovery = recovery = recover(
-            job, store=self._store, control=control, now=self.now(), retained=self.retained, engine=query_log,
+            job, store=self._store, control=self._control, now=self.now(), retained=self.retained, engine=query_log,
             cluster_id=self._cluster.cluster_id(),
         )  # fmt: skip
         self._retainer = CheckpointRetainer(
@@ -287,10 +284,11 @@ class Life:
         self._coordinator = CheckpointCoordinator(
             job, store=self._store, document=recovery.document, version=recovery.version,
             pre_commits=OpenTransactions(self._client), committer=KafkaCommitter(self._client, None),
-            group_offsets=self._group_offsets, now=self.now,
+            group_offsets=WatchedGroup(self._group_offsets, self._passed), now=self.now,
             hook=self._step if self.stepwise else no_hook,
         )  # fmt: skip
         self._coordinator.begin(self._enumerator.unplanned())
+        self._coordinated = True
         self._passed(Moment.AFTER_BEGIN)
         self._settled = recovery.document.checkpoint_id
 
@@ -300,6 +298,7 @@ class Life:
             self._coordinator.forget_settled()
             return
         checkpoint_id = self._coordinator.document.checkpoint_id + 1
+        self._passed(DriverMoment.BEFORE_PREPARE)
         self._coordinator.prepare(splits)
         groups = splits_by_subtask(splits, self.job.spec.parallelism)
         if abreast:
@@ -318,10 +317,17 @@ class Life:
         self._settled = checkpoint_id
         self._offer()
 
+    def _stop_when_idle(self) -> None:
+        self._coordinator.forget_settled()
+        self._drain()
+
     def _drain(self) -> None:
         for worker in self._workers:
             worker.pool.flush_plain(self.patience)
+        self._passed(DriverMoment.BEFORE_DRAIN)
         self._coordinator.drained()
+        self._passed(DriverMoment.AFTER_DRAIN)
+        self._ended = True
         self._offer()
 
     def _offer(self) -> None:

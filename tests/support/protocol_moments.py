@@ -36,6 +36,22 @@ class TaskMoment(StrEnum):
     """Every record is with the client, nothing is acknowledged for sure."""
 
 
+class DriverMoment(StrEnum):
+    """Further places of a driver, in the order in which it comes to them."""
+
+    BEFORE_PREPARE = "before-prepare"
+    """The next checkpoint is planned, the group is not asked yet."""
+    BEFORE_PLACE = "before-place"
+    """The group's marks of the starts are about to be written."""
+    BEFORE_OFFSET_COMMIT = "before-offset-commit"
+    """The checkpoint is committed, offsets that were in no transaction are about to be."""
+    BEFORE_DRAIN = "before-drain"
+    """An orderly stop is about to be written."""
+    AFTER_DRAIN = "after-drain"
+    BEFORE_SWEEP = "before-sweep"
+    """Open transactions have been listed and are about to be aborted."""
+
+
 class StoreWrite(NamedTuple):
     """Another place where a life may end: a write of the document, counted from 1 in a start or a checkpoint.
 
@@ -46,7 +62,7 @@ class StoreWrite(NamedTuple):
     effective: bool
 
 
-Place = Moment | TaskMoment | StoreWrite
+Place = Moment | TaskMoment | DriverMoment | StoreWrite
 
 
 class End(StrEnum):

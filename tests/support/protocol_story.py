@@ -8,13 +8,12 @@ from __future__ import annotations
 import random
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TypeVar
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
@@ -46,11 +45,6 @@ _MODULUS = 5
 _LIVES = 20
 _TRIES = 10
 Answer = TypeVar("Answer")
-
-
-def kept(numbers: pa.Array) -> pa.Array:
-    """The transform: one number of five is left out, so that a subtask may have read and yet produced nothing."""
-    return pc.not_equal(pc.subtract(numbers, pc.multiply(pc.divide(numbers, _MODULUS), _MODULUS)), 0)
 
 
 def patiently(ask: Callable[[], Answer]) -> Answer:
@@ -125,6 +119,7 @@ class Story:
         self._time = datetime(2026, 11, 21, 8, tzinfo=UTC)
         self._attempt = 0
         self._produced = 0
+        self._silent: set[int] = set()
         self._partitions: dict[int, list[int]] = defaultdict(list)
         self._again: Counter[int] = Counter()
         self._prefix = self.prefix
@@ -148,10 +143,15 @@ class Story:
         """How many there have been."""
         return self._attempt
 
-    def produce(self, count: int) -> None:
-        """The next numbers, one after the other round the partitions; a big step leaves some without news."""
+    def produce(self, count: int, *, silent: Collection[int] = ()) -> None:
+        """The next numbers, one after the other round the partitions; a big step leaves some without news.
+
+        :param silent: partitions of which the transform leaves out every one of these.
+        """
         for number in range(self._produced, self._produced + count):
             partition = number // 3 % self.partitions
+            if partition in silent:
+                self._silent.add(number)
             self._partitions[partition].append(number)
             self._producer.produce(self.source, str(number), partition=partition)
         assert self._producer.flush(30) == 0
@@ -163,7 +163,7 @@ class Story:
         self._attempt += 1
         self._thawed = False
         life = Life(
-            self._job(parallelism, pool_size), self.store, kept, random.Random(self.dice.random()), self._now,
+            self._job(parallelism, pool_size), self.store, self._keep, random.Random(self.dice.random()), self._now,
             retained=self.retained, aligned=self.aligned, workers=self.workers, stepwise=stepwise,
             executors=self.executors, patience=self.patience, topics=self._topics if self.odd else None,
         )  # fmt: skip
@@ -183,6 +183,13 @@ class Story:
         self._life.checkpoint(stop, retry=retry, abreast=abreast)
         self._after(self._life, ended=_ends(stop))
 
+    def drain(self, stop: Stop | None = None) -> None:
+        """An orderly stop of the running life."""
+        assert self._life is not None
+        self._tell("stops in order", stop)
+        self._life.drain(stop)
+        self._after(self._life, ended=True)
+
     def run(self, checkpoints: int = 100, parallelism: int = 2) -> None:
         """A life of so many checkpoints, or of as many as there is something to read for, and an orderly stop."""
         self.start(parallelism)
@@ -190,9 +197,7 @@ class Story:
             self.checkpoint()
             checkpoints -= 1
         if self._life is not None:
-            self._tell("stops in order", None)
-            self._life.drain()
-            self._after(self._life, ended=True)
+            self.drain()
 
     def kill(self) -> None:
         """The running life ends between two checkpoints."""
@@ -200,12 +205,17 @@ class Story:
             self._life.close()
             self._life = None
 
-    def thaw(self) -> Life:
-        """The life that has been frozen longest goes on, in the middle of what it did, and ends."""
+    def thaw(self, *, draining: bool = False) -> Life:
+        """The life that has been frozen longest goes on, in the middle of what it did, until it is refused or through.
+
+        :param draining: see :meth:`tests.support.protocol_life.Life.thaw`.
+        """
         self._thawed = self._superseded = True
         life = self._frozen.pop(0)
-        self._tell(f"attempt {life.job.attempt} goes on", None)
-        life.thaw()
+        self._tell(f"attempt {life.job.attempt} goes on{', asked to stop' if draining else ''}", None)
+        life.thaw(draining=draining)
+        end = "in order" if life.failure is None else f"with {type(life.failure).__name__}: {life.failure}"
+        self.told.append(f"  attempt {life.job.attempt} ended {end}")
         return life
 
     @property
@@ -250,7 +260,7 @@ class Story:
             for split in splits
             for number in self._partitions[split.partition.partition][split.start : split.stop]
         ]
-        return sorted(number for number in numbers if number % _MODULUS)
+        return sorted(filter(self._is_kept, numbers))
 
     def change_prefix(self) -> None:
         """From the next attempt on."""
@@ -316,9 +326,16 @@ class Story:
 
     def _topic(self, number: int) -> str:
         """Where a number belongs; empty where it is left out."""
-        if number % _MODULUS == 0:
+        if not self._is_kept(number):
             return self.letters
         return self.odd if self.odd and number % 2 else self.sink
+
+    def _is_kept(self, number: int) -> bool:
+        """The transform: one number of five is left out, so that a subtask may have read and yet produced nothing."""
+        return number % _MODULUS != 0 and number not in self._silent
+
+    def _keep(self, numbers: pa.Array) -> pa.Array:
+        return pa.array([self._is_kept(number) for number in numbers.to_pylist()], pa.bool_())
 
     def _topics(self, numbers: pa.Array) -> pa.Array:
         """The column ``topic`` of numbers that are let through."""
@@ -366,7 +383,7 @@ class Story:
     def close(self) -> None:
         self.kill()
         while self._frozen:
-            self._frozen.pop().thaw()
+            self._frozen.pop().kill()
 
     def _after(self, life: Life, *, ended: bool) -> None:
         self._life = life

@@ -6,16 +6,17 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.integration.faults.matrix import cells
+from tests.integration.faults.matrix import cells, overtakings
 from tests.integration.faults.rigs import Rigs
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """One test a cell."""
-    if "cell" in metafunc.fixturenames:
-        every = metafunc.config.getoption("--matrix")
-        chosen = [one for one in cells() if one.always or every]
-        metafunc.parametrize("cell", chosen, ids=[one.name for one in chosen])
+    for name, table in (("cell", cells), ("overtaken", overtakings)):
+        if name in metafunc.fixturenames:
+            every = metafunc.config.getoption("--matrix")
+            chosen = [one for one in table() if one.always or every]
+            metafunc.parametrize(name, chosen, ids=[one.name for one in chosen])
 
 
 @pytest.fixture(scope="module")

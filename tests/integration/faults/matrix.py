@@ -6,18 +6,20 @@ ends with every record once for readers of committed records and no transaction 
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
-from itertools import cycle
+from itertools import cycle, product
 from typing import NamedTuple
 
-from tests.support.protocol_moments import OF_A_CHECKPOINT, OF_A_START, Moment, TaskMoment
+from sparkapp.model.transaction_naming import TransactionNaming
+from tests.support.overtaking import ACTS, FROM, TO, Overtaking
+from tests.support.protocol_moments import OF_A_CHECKPOINT, OF_A_START, Moment, Place, StoreWrite, TaskMoment
 
-FROM = 2
-TO = {"same": 2, "up": 3, "down": 1}
-"""``same``: the attempt goes on by itself if it can; else it is killed after the checkpoint, and another one starts."""
+__all__ = ["FROM", "MATRIX", "TO", "Cell", "Fault", "OvertakingCell", "cells", "overtakings"]
 
+# TO, ``same``: the attempt goes on by itself if it can; else it is killed after the checkpoint, and another one starts.
 IN_A_CHECKPOINT = (*TaskMoment, *OF_A_CHECKPOINT)
 EVERY = (*OF_A_START, *IN_A_CHECKPOINT)
 
@@ -108,3 +110,43 @@ def cells() -> Iterator[Cell]:
             chosen = next(turns) if moment in row.always else ""
             for change in TO:
                 yield Cell(fault, moment, change, change == chosen)
+
+
+class OvertakingCell(NamedTuple):
+    """One story of a driver that freezes, is overtaken and goes on.
+
+    :param aligned: False for a pipeline that shuffles. :param always: as of :class:`Cell`.
+    """
+
+    overtaking: Overtaking
+    naming: TransactionNaming
+    aligned: bool
+    always: bool
+
+    @property
+    def name(self) -> str:
+        one = self.overtaking
+        pipeline = "aligned" if self.aligned else "shuffles"
+        return f"overtaken-{one.act}-{_name_of(one.place)}-{one.ahead}-{one.change}-{self.naming}-{pipeline}"
+
+
+def _name_of(place: Place) -> str:
+    return f"write-{place.number}" if isinstance(place, StoreWrite) else str(place)
+
+
+def overtakings() -> Iterator[OvertakingCell]:
+    """Every place where a driver may freeze, with a lead of none, one and two checkpoints and each parallelism.
+
+    Naming, kind of pipeline and what the other attempt is at are thrown for each cell, the same in every run.
+    """
+    leads = cycle(product(range(3), TO))
+    for act, places in ACTS.items():
+        for place in places:
+            chosen = next(leads)
+            for ahead, change in product(range(3), TO):
+                dice = random.Random(f"{act} {_name_of(place)} {ahead} {change}")
+                overtaking = replace(Overtaking.thrown(dice), act=act, place=place, ahead=ahead, change=change)
+                yield OvertakingCell(
+                    overtaking, naming=dice.choice(list(TransactionNaming)), aligned=dice.random() < 0.6,
+                    always=(ahead, change) == chosen,
+                )  # fmt: skip

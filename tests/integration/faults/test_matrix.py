@@ -3,13 +3,16 @@ breaks. ``docs/faults.md`` says what each fault comes to."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.integration.faults.matrix import FROM, TO, Cell
+from sparkapp.sink.transaction_client import TransactionClient
+from tests.integration.faults.matrix import FROM, TO, Cell, OvertakingCell
 from tests.integration.faults.rigs import Rigs
-from tests.support.protocol_moments import OF_A_START, End, Moment, TaskMoment
+from tests.support.protocol_moments import OF_A_START, DriverMoment, End, Moment, TaskMoment
+from tests.support.protocol_story import Story
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -33,3 +36,18 @@ def test_nothing_is_lost_or_twice(cell: Cell, rigs: Rigs, tmp_path: Path) -> Non
             job.kill()
         assert job.finish(TO[cell.change]) == 0
         rig.judge(job)
+
+
+def test_a_driver_that_was_overtaken_changes_nothing(
+    overtaken: OvertakingCell, broker: str, unique: str, client: TransactionClient, make_topic: Callable[..., str]
+) -> None:
+    job = Story(
+        bootstrap=broker, source=make_topic(3, "in"), sink=make_topic(2, "out"), prefix=unique, client=client,
+        naming=overtaken.naming, aligned=overtaken.aligned,
+    )  # fmt: skip
+    try:
+        superseded = overtaken.overtaking.play(job)
+        assert superseded.failure is not None or overtaken.overtaking.place is DriverMoment.AFTER_DRAIN, "it is refused"
+        assert job.finish(TO[overtaken.overtaking.change]) == 0
+    finally:
+        job.close()

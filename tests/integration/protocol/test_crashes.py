@@ -34,19 +34,6 @@ def test_I01_a_life_that_is_killed_in_a_checkpoint(moment: Moment, change: str, 
 
 
 @pytest.mark.parametrize("moment", OF_A_CHECKPOINT)
-def test_a_life_that_goes_on_when_another_one_has_taken_over(moment: Moment, story: Stories) -> None:
-    """What Kubernetes should never let happen: the former driver was not gone, it only stood still."""
-    job = story()
-    job.produce(60)
-    job.start(FROM)
-    job.checkpoint((moment, End.FREEZE))
-    job.produce(30)
-    job.start(3)
-    job.thaw()
-    job.finish(3)
-
-
-@pytest.mark.parametrize("moment", OF_A_CHECKPOINT)
 def test_I02_a_life_that_goes_on_in_the_middle_of_anothers_checkpoint(moment: Moment, story: Stories) -> None:
     """The one way to two checkpoints at a time: within a life the next begins when the former one is committed."""
     job = story()

@@ -13,7 +13,8 @@ from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_s
 
 from sparkapp.sink.transaction_client import TransactionClient
 from tests.soak.schedule import Schedule
-from tests.support.protocol_moments import OF_A_CHECKPOINT, OF_A_START, End
+from tests.support.overtaking import IN_A_CHECKPOINT, IN_A_DRAIN, IN_A_FIRST_CHECKPOINT, IN_A_START, MEANWHILE
+from tests.support.protocol_moments import End, Place
 from tests.support.protocol_story import Story
 
 _EXAMPLES = int(os.environ.get("KAFKASPARK_STORIES", "8"))
@@ -21,53 +22,70 @@ _SUBTASKS = st.integers(1, 4)
 _ENDS = st.sampled_from(list(End))
 
 
-def machine(make: Callable[[], Story]) -> type[RuleBasedStateMachine]:
+class Rescaling(RuleBasedStateMachine):
+    """The rules; ``make`` begins a story."""
+
+    make: Callable[[], Story]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.story = self.make()
+        self.story.produce(20)
+
+    @rule(count=st.integers(1, 60), silent=st.sets(st.integers(0, 2)))
+    def produce(self, count: int, silent: set[int]) -> None:
+        self.story.produce(count, silent=silent)
+
+    @rule(parallelism=_SUBTASKS, pool=st.integers(2, 4))
+    def start(self, parallelism: int, pool: int) -> None:
+        self.story.start(parallelism, pool)
+
+    @rule(parallelism=_SUBTASKS, place=st.sampled_from(IN_A_START), end=_ENDS)
+    def start_in_vain(self, parallelism: int, place: Place, end: End) -> None:
+        self.story.start(parallelism, stop=(place, end))
+
+    @precondition(lambda self: self.story.running)
+    @rule(retry=st.booleans())
+    def checkpoint(self, retry: bool) -> None:
+        self.story.checkpoint(retry=retry)
+
+    @precondition(lambda self: self.story.running)
+    @rule(place=st.sampled_from((*IN_A_FIRST_CHECKPOINT, *IN_A_CHECKPOINT)), end=_ENDS)
+    def checkpoint_in_vain(self, place: Place, end: End) -> None:
+        self.story.checkpoint((place, end))
+
+    @precondition(lambda self: self.story.running)
+    @rule(place=st.sampled_from(IN_A_DRAIN), end=_ENDS)
+    def drain(self, place: Place, end: End) -> None:
+        self.story.drain((place, end))
+
+    @precondition(lambda self: self.story.frozen)
+    @rule(draining=st.booleans())
+    def go_on(self, draining: bool) -> None:
+        self.story.thaw(draining=draining)
+
+    @precondition(lambda self: self.story.frozen and self.story.running)
+    @rule(place=st.sampled_from(MEANWHILE), draining=st.booleans())
+    def go_on_in_anothers_checkpoint(self, place: Place, draining: bool) -> None:
+        def thaw() -> None:
+            self.story.thaw(draining=draining)
+
+        self.story.checkpoint((place, thaw))
+
+    @rule(change=st.sampled_from([Story.change_prefix, Story.change_naming]))
+    def rename(self, change: Callable[[Story], None]) -> None:
+        change(self.story)
+
+    def teardown(self) -> None:
+        try:
+            self.story.finish()
+        finally:
+            self.story.close()
+
+
+def machine(make: Callable[[], Story]) -> type[Rescaling]:
     """The rules on stories that ``make`` begins."""
-
-    class Rescaling(RuleBasedStateMachine):
-        def __init__(self) -> None:
-            super().__init__()
-            self.story = make()
-            self.story.produce(20)
-
-        @rule(count=st.integers(1, 60))
-        def produce(self, count: int) -> None:
-            self.story.produce(count)
-
-        @rule(parallelism=_SUBTASKS, pool=st.integers(2, 4))
-        def start(self, parallelism: int, pool: int) -> None:
-            self.story.start(parallelism, pool)
-
-        @rule(parallelism=_SUBTASKS, moment=st.sampled_from(OF_A_START), end=_ENDS)
-        def start_in_vain(self, parallelism: int, moment: object, end: End) -> None:
-            self.story.start(parallelism, stop=(moment, end))  # type: ignore[arg-type]
-
-        @precondition(lambda self: self.story.running)
-        @rule(retry=st.booleans())
-        def checkpoint(self, retry: bool) -> None:
-            self.story.checkpoint(retry=retry)
-
-        @precondition(lambda self: self.story.running)
-        @rule(moment=st.sampled_from(OF_A_CHECKPOINT), end=_ENDS)
-        def checkpoint_in_vain(self, moment: object, end: End) -> None:
-            self.story.checkpoint((moment, end))  # type: ignore[arg-type]
-
-        @precondition(lambda self: self.story.frozen)
-        @rule()
-        def go_on(self) -> None:
-            self.story.thaw()
-
-        @rule(change=st.sampled_from([Story.change_prefix, Story.change_naming]))
-        def rename(self, change: Callable[[Story], None]) -> None:
-            change(self.story)
-
-        def teardown(self) -> None:
-            try:
-                self.story.finish()
-            finally:
-                self.story.close()
-
-    return Rescaling
+    return type("RescalingStories", (Rescaling,), {"make": staticmethod(make)})
 
 
 @pytest.mark.timeout(900)
