@@ -277,7 +277,7 @@ class CheckpointCoordinator:
             slots=self._slots,
             splits=checkpoint.splits,
             aligned=checkpoint.aligned,
-            committables=checkpoint.committables,
+            committables=tuple(replace(one, attempt=self._job.attempt) for one in checkpoint.committables),
             witness_group=self._job.spec.source.group_id if self._witnessed(checkpoint) else "",
             engine=checkpoint.engine,
             engine_has_state=checkpoint.engine_has_state,

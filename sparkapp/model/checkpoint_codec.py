@@ -64,6 +64,7 @@ def encode(document: CheckpointDocument) -> str:
                 "transactionVersion": one.transaction_version,
                 "subtask": one.subtask,
                 "records": one.records,
+                **({"attempt": one.attempt} if one.attempt else {}),
                 **({"deadLetters": one.dead_letters} if one.dead_letters else {}),
                 **({"startTimeMs": one.start_time_ms} if one.start_time_ms else {}),
             }
@@ -218,6 +219,11 @@ def _check_ids(document: CheckpointDocument) -> None:
         if its_prefix is None:
             msg = f"the committable {one.transactional_id} is of none of the prefixes {', '.join(document.prefixes)}"
             raise CheckpointCorrupt(msg)
+        if one.attempt > document.attempt:
+            msg = (
+                f"attempt {one.attempt} wrote the committable {one.transactional_id}, after attempt {document.attempt}"
+            )
+            raise CheckpointCorrupt(msg)
         place = place_of(one.transactional_id, its_prefix)
         if place is not None and (place.subtask != one.subtask or place not in document.slots):
             msg = f"subtask {one.subtask} has no id {one.transactional_id}, as far as slotIds reach"
@@ -252,6 +258,7 @@ def _committable(
         checkpoint_id=checkpoint_id,
         subtask=subtask,
         records=reader.integer("records"),
+        attempt=reader.integer("attempt", default=0, below=_BELOW),
         dead_letters=reader.integer("deadLetters", default=0),
         start_time_ms=reader.integer("startTimeMs", default=0),
         ranges=owned.get(subtask, ()),

@@ -19,6 +19,9 @@ class KafkaCommittable:
     :param producer_epoch: 0 to 32767; the epoch of the attempt that the driver counted.
     :param transaction_version: protocol version the producer spoke; librdkafka is 1 at most (case P12, FLINK-40689).
     :param checkpoint_id: the checkpoint that it belongs to.
+    :param attempt: the attempt that wrote it, noted by its coordinator when it makes the checkpoint final: only that
+        one's marks on the group's offsets witness it. 0 where that is not known: before that, or written by a release
+        that did not note it.
     :param subtask: the writer.
     :param records: records produced to the sink topic inside.
     :param dead_letters: records produced to the dead letter topic inside.
@@ -37,6 +40,7 @@ class KafkaCommittable:
     checkpoint_id: int
     subtask: int
     records: int
+    attempt: int = 0
     dead_letters: int = 0
     start_time_ms: int = 0
     ranges: tuple[KafkaPartitionSplit, ...] = ()
@@ -47,7 +51,7 @@ class KafkaCommittable:
             or self.producer_id < 0
             or not 0 <= self.producer_epoch <= MAX_PRODUCER_EPOCH
             or min(self.transaction_version, self.checkpoint_id, self.subtask, self.records, self.dead_letters) < 0
-            or self.start_time_ms < 0
+            or min(self.start_time_ms, self.attempt) < 0
         ):
             msg = f"not a committable: {self}"
             raise InvalidArgument(msg)

@@ -1,15 +1,15 @@
 """What the coordinator's answer to EndTxn(commit) means: the committer's one truth table.
 
 Seen against a real broker with a client that speaks EndTxn v1 (the design's table; cases P03, P04, P09, P10, P11, C01
-to C07). Where the answer alone does not decide, a witness does: the group offsets that moved with the transaction, and
-without them what the coordinator still tells of it.
+to C07). Where the answer alone does not decide, :func:`evidence` does: what the coordinator still tells of the
+transaction, and the group offsets that moved with it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import Enum
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from sparkapp.model.committable import KafkaCommittable
 from sparkapp.model.partition import TopicPartition
@@ -57,60 +57,45 @@ VERDICTS: Mapping[EndTxnAnswer, Verdict] = {
 }
 
 
-class Witnessed(Enum):
-    """What the group's committed offsets, or the coordinator, say of a committable."""
+class Fate(Enum):
+    """What evidence says of a committable."""
 
     COMMITTED = "committed"
     LOST = "lost"
     UNKNOWN = "unknown"
-    """No ranges to compare with, or offsets that fit neither story; nothing is left of it at the coordinator."""
+    """Nothing is left of it at its coordinator, and no offset fits a commit or a loss."""
     PENDING = "pending"
-    """Its coordinator refuses the triple and has not ended the transaction yet: to be asked again, later."""
+    """Its coordinator has not ended the transaction yet: to be asked again, later."""
 
 
-ENDINGS: Mapping[str, Witnessed] = {
-    "PrepareCommit": Witnessed.COMMITTED,
-    "CompleteCommit": Witnessed.COMMITTED,
-    "PrepareAbort": Witnessed.LOST,
-    "CompleteAbort": Witnessed.LOST,
+ENDINGS: Mapping[str, Fate] = {
+    "PrepareCommit": Fate.COMMITTED,
+    "CompleteCommit": Fate.COMMITTED,
+    "PrepareAbort": Fate.LOST,
+    "CompleteAbort": Fate.LOST,
 }
 """How a transaction ends that the coordinator describes in these states; in any other nothing has ended."""
 
 
-def would_end_another(
-    committable: KafkaCommittable, *, state: str, producer_id: int, producer_epoch: int, start_time_ms: int
-) -> bool:
-    """Whether EndTxn by the committable's triple would end what it does not mean: another transaction is open there.
-
-    Not asked by a driver that has just written the document: until its next one a slot is not used again.
-    """
-    return (
-        committable.start_time_ms > 0
-        and state == "Ongoing"
-        and (producer_id, producer_epoch) == (committable.producer_id, committable.producer_epoch)
-        and start_time_ms != committable.start_time_ms
-    )
+_STRONGEST_FIRST = (Fate.COMMITTED, Fate.LOST, Fate.PENDING, Fate.UNKNOWN)
 
 
-def traced(
-    committable: KafkaCommittable, *, state: str, producer_id: int, producer_epoch: int, start_time_ms: int
-) -> Witnessed:
-    """What the coordinator's description of the transactional id proves of the committable. Pure.
+class Described(Protocol):
+    """What a coordinator tells of a transactional id: ``sink.transactions.TransactionDescription``."""
 
-    Producer id and start are the transaction's own; they outlive its end, a broker's restart and the epoch that the
-    time-out moves on, until the id is initialised again. A later start under the same producer id and epoch is a later
-    transaction of one producer, which begins again only after a commit (``sink.producer_pool``). The state alone proves
-    nothing: an id may have been committed, taken over, and aborted since.
+    @property
+    def state(self) -> str:
+        """By the coordinator's own name."""
+        ...
 
-    :param state: by the coordinator's own name.
-    """
-    if not committable.start_time_ms or producer_id != committable.producer_id:
-        return Witnessed.UNKNOWN
-    if start_time_ms == committable.start_time_ms:
-        return ENDINGS.get(state, Witnessed.PENDING)
-    if producer_epoch == committable.producer_epoch and start_time_ms > committable.start_time_ms:
-        return Witnessed.COMMITTED
-    return Witnessed.UNKNOWN
+    @property
+    def producer_id(self) -> int: ...
+
+    @property
+    def producer_epoch(self) -> int: ...
+
+    @property
+    def start_time_ms(self) -> int: ...
 
 
 class GroupOffset(NamedTuple):
@@ -120,43 +105,108 @@ class GroupOffset(NamedTuple):
     metadata: str = ""
 
 
+class Mark(NamedTuple):
+    """Who committed an offset of the group, by the text beside it."""
+
+    attempt: int
+    checkpoint_id: int
+
+
 def offset_mark(job_uid: str, attempt: int, checkpoint_id: int) -> str:
     """The text that a job stores with each offset that it commits, inside and outside transactions.
 
     An offset alone proves nothing: a group may have been ahead of the job's start (EARLIEST with a group of old, or a
-    topic made anew), or be moved by somebody else.
+    recreated topic), or be moved by somebody else.
     """
     return f"{job_uid}/{attempt}/{checkpoint_id}"
 
 
-def marked_checkpoint(metadata: str, job_uid: str) -> int | None:
-    """The checkpoint that a mark names; None where it is not this job's."""
-    uid, _, rest = metadata.partition("/")
-    number = rest.partition("/")[2]
-    return int(number) if uid == job_uid and number.isascii() and number.isdigit() else None
+def mark_of(metadata: str, job_uid: str) -> Mark | None:
+    """:func:`offset_mark` read back; None where it is not this job's."""
+    uid, *numbers = metadata.split("/")
+    known = uid == job_uid and len(numbers) == 2 and all(one.isascii() and one.isdigit() for one in numbers)
+    return Mark(int(numbers[0]), int(numbers[1])) if known else None
 
 
-def witness(
-    committable: KafkaCommittable, committed: Mapping[TopicPartition, GroupOffset], *, job_uid: str
-) -> Witnessed:
-    """Compares the transaction's ranges with the group's stable committed offsets and the marks on them. Pure.
+def evidence(
+    committable: KafkaCommittable,
+    described: Described | None,
+    committed: Mapping[TopicPartition, GroupOffset],
+    *,
+    job_uid: str,
+) -> Fate:
+    """What became of a transaction, by everything that is left of it. Pure; ADR 25 has the proof.
 
-    The offsets move with the transaction or not at all, and every partition was marked before its first range was
-    written. So this checkpoint's mark (or a later one's) at a range's stop means committed, the mark of an earlier one
-    means lost. Anything else is somebody else's doing, or has expired with the group: nothing is concluded from it,
-    and nothing from a mixture.
+    Strongest first. A commit is the only cause of what proves it: neither a lost message nor a late one can make a
+    coordinator say that this very transaction is committed, nor put this checkpoint's mark on a group offset. A loss is
+    proven by what is missing, so whatever proves the commit outweighs it, whoever says so. Where both say nothing,
+    nothing is concluded.
 
-    :param committed: partitions without a committed offset are absent.
+    :param described: what the coordinator tells of the id, asked before anybody aborts what is open under it; None
+        where it knows nothing.
+    :param committed: the group's stable offsets, read after every earlier attempt was fenced; partitions without one
+        are absent.
     :param job_uid: the marks of other jobs count as somebody else's.
     """
-    found = set()
-    for split in committable.ranges:
-        offset, metadata = committed.get(split.partition, GroupOffset(-1))
-        checkpoint = marked_checkpoint(metadata, job_uid)
-        if checkpoint is None:
-            found.add(Witnessed.UNKNOWN)
-        elif checkpoint < committable.checkpoint_id:
-            found.add(Witnessed.LOST)
-        else:
-            found.add(Witnessed.COMMITTED if offset >= split.stop else Witnessed.UNKNOWN)
-    return found.pop() if len(found) == 1 else Witnessed.UNKNOWN
+    told = (_told_by_coordinator(committable, described), _told_by_marks(committable, committed, job_uid))
+    return min(told, key=_STRONGEST_FIRST.index)
+
+
+def ends_another(committable: KafkaCommittable, described: Described) -> bool:
+    """Whether EndTxn by the committable's triple would end a transaction that it does not mean: another one of the same
+    producer is open. Pure.
+
+    Of a document that was put back. A driver that has just written the document does not ask: none of its slots is in
+    use again before the next document.
+    """
+    same = (described.producer_id, described.producer_epoch) == (committable.producer_id, committable.producer_epoch)
+    is_meant = described.start_time_ms == committable.start_time_ms or not committable.start_time_ms
+    return same and described.state == "Ongoing" and not is_meant
+
+
+def _told_by_coordinator(committable: KafkaCommittable, described: Described | None) -> Fate:
+    """Producer id and start are the transaction's own; they outlive its end, a broker's restart and the epoch that the
+    time-out moves on, until the id is initialised again. A later start under the same producer id and epoch is a later
+    transaction of one producer, which begins again only after a commit (``sink.producer_pool``). The state alone proves
+    nothing: an id may have been committed, taken over, and aborted since.
+    """
+    if described is None or not committable.start_time_ms or described.producer_id != committable.producer_id:
+        return Fate.UNKNOWN
+    if described.start_time_ms == committable.start_time_ms:
+        return ENDINGS.get(described.state, Fate.PENDING)
+    is_later = described.start_time_ms > committable.start_time_ms
+    return Fate.COMMITTED if is_later and described.producer_epoch == committable.producer_epoch else Fate.UNKNOWN
+
+
+def _told_by_marks(
+    committable: KafkaCommittable, committed: Mapping[TopicPartition, GroupOffset], job_uid: str
+) -> Fate:
+    """The offsets move with the transaction or not at all. All ranges must agree, nothing follows from a mixture."""
+    found = {
+        _told_by_mark(committable, split.stop, committed.get(split.partition, GroupOffset(-1)), job_uid)
+        for split in committable.ranges
+    }
+    return found.pop() if len(found) == 1 else Fate.UNKNOWN
+
+
+def _told_by_mark(committable: KafkaCommittable, stop: int, offset: GroupOffset, job_uid: str) -> Fate:
+    """One range, by who moved its partition last.
+
+    - The attempt that wrote the committable, for this checkpoint or a later one, to the range's stop: committed, for it
+      begins a checkpoint when the one before is committed.
+    - The same attempt, for an earlier checkpoint: lost. It marks each partition before it writes of it, so the
+      transaction is what would have moved the offset next.
+    - A later attempt, to the range's stop: the document was put back. That attempt had settled the transaction, and
+      had written the range again if it was lost: visible.
+    - An earlier attempt: nothing. The writer's own mark, which was there before the transaction, was overwritten.
+
+    A release that did not note the attempt proves no loss by an earlier mark, which may be a later attempt's.
+    """
+    mark = mark_of(offset.metadata, job_uid)
+    if mark is None:
+        return Fate.UNKNOWN
+    if mark.attempt == committable.attempt and mark.checkpoint_id < committable.checkpoint_id:
+        return Fate.LOST
+    wrote_it = mark.checkpoint_id >= committable.checkpoint_id
+    known = mark.attempt > committable.attempt > 0 or (wrote_it and mark.attempt >= committable.attempt)
+    return Fate.COMMITTED if known and offset.offset >= stop else Fate.UNKNOWN

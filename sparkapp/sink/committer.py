@@ -17,12 +17,11 @@ from sparkapp.model.partition import TopicPartition
 from sparkapp.model.settlement import (
     VERDICTS,
     EndTxnAnswer,
+    Fate,
     GroupOffset,
     Verdict,
-    Witnessed,
-    traced,
-    witness,
-    would_end_another,
+    ends_another,
+    evidence,
 )
 from sparkapp.sink.transaction_describer import TransactionDescriber
 from sparkapp.sink.transactions import EndTxn, TransactionDescription
@@ -69,10 +68,11 @@ class KafkaCommitter:
     Called by the coordinator after the document is written, and by recovery for what the last document names.
 
     :param witness: None unless source offsets are inside the transactions: offsets committed in another way prove
-        nothing about a transaction.
+        nothing about a transaction. Asked where the coordinators do not prove the commit.
     :param describer: recovery's, whose document may be an older one that was put back: asked what is open under an id
-        before it is ended, and what became of a transaction where the witness cannot say. None for the driver that has
-        just written the document: nothing of it can be in use again, and the next attempt finds out what was lost.
+        before it is ended, and what became of a transaction where the answer does not decide. None for the driver
+        that has just written the document: nothing of it can be in use again, and the next attempt finds out what was
+        lost.
     :param job_uid: whose marks the witness looks for; needed with one.
     :param timeout: seconds for one :meth:`commit`, retries included.
     :param before_witness: called once before the witness is asked. Recovery aborts lingering transactions here: one
@@ -142,11 +142,10 @@ class KafkaCommitter:
         deadline: Deadline,
     ) -> None:
         """Ends the rest of a checkpoint as its lost part ended; whoever dies here leaves the same to be found."""
-        traces = {one: _traced(one, now) for one, now in described.items()}
-        fates = [traces.get(one, Witnessed.UNKNOWN) for one in committables]
-        if set(fates) != {Witnessed.LOST, Witnessed.PENDING}:
+        fates = self._fates(committables, described, {})
+        if set(fates.values()) != {Fate.LOST, Fate.PENDING}:
             return
-        ongoing = [one for one in committables if traces[one] is Witnessed.PENDING]
+        ongoing = [one for one, fate in fates.items() if fate is Fate.PENDING]
         LOG.warning(
             "aborting %s: other transactions of the checkpoint are lost, and it was to be final as a whole",
             ", ".join(one.transactional_id for one in ongoing),
@@ -199,30 +198,30 @@ class KafkaCommitter:
         if not asking:
             return {}
         # First of all: whoever aborts what is open under an id wipes what its coordinator knows.
-        traces = self._traces(asking, deadline)
-        offsets: Mapping[TopicPartition, GroupOffset] = {}
-        partitions = {split.partition for one in asking for split in one.ranges}
+        described = self._described(asking, deadline)
+        fates = self._fates(asking, described, {})
+        doubtful = [one for one, fate in fates.items() if fate is not Fate.COMMITTED]
+        partitions = {split.partition for one in doubtful for split in one.ranges}
         if self._witness is not None and partitions:
             if self._before_witness is not None:
                 self._before_witness()
-            offsets = self._committed(self._witness, sorted(partitions))
-        outcomes = {}
-        for one in asking:
-            by, found = "the group's offsets", witness(one, offsets, job_uid=self._job_uid)
-            if found is Witnessed.UNKNOWN and one in traces:
-                by, found = "its coordinator", traces[one]
-            if found is Witnessed.PENDING:
+            fates |= self._fates(doubtful, described, self._committed(self._witness, sorted(partitions)))
+        for one, fate in fates.items():
+            if fate is Fate.PENDING:
                 raise _unsettled({}, [(one, answers[one])])
-            outcomes[one] = _OUTCOMES[found]
             LOG.warning(
-                "EndTxn of %s (checkpoint %d): %s; by %s the transaction is %s",
-                one.transactional_id, one.checkpoint_id, answers[one].name, by, outcomes[one].value,
+                "EndTxn of %s (checkpoint %d): %s; by its coordinator and the group's offsets it is %s",
+                one.transactional_id, one.checkpoint_id, answers[one].name, fate.value,
             )  # fmt: skip
-        return outcomes
+        return {one: _OUTCOMES[fate] for one, fate in fates.items()}
 
-    def _traces(self, asking: Sequence[KafkaCommittable], deadline: Deadline) -> dict[KafkaCommittable, Witnessed]:
-        """What the coordinators tell of transactions that they have not committed for us."""
-        return {one: _traced(one, now) for one, now in self._described(asking, deadline).items()}
+    def _fates(
+        self,
+        asking: Sequence[KafkaCommittable],
+        described: Mapping[KafkaCommittable, TransactionDescription],
+        offsets: Mapping[TopicPartition, GroupOffset],
+    ) -> dict[KafkaCommittable, Fate]:
+        return {one: evidence(one, described.get(one), offsets, job_uid=self._job_uid) for one in asking}
 
     @staticmethod
     def _committed(source: Witness, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, GroupOffset]:
@@ -233,32 +232,19 @@ class KafkaCommitter:
             raise CommitOutcomeUnknown(msg, remedy=error.remedy) from error
 
 
-_OUTCOMES: Mapping[Witnessed, Outcome] = {
-    Witnessed.COMMITTED: Outcome.COMMITTED,
-    Witnessed.LOST: Outcome.LOST,
-    Witnessed.UNKNOWN: Outcome.UNCERTAIN,
+_OUTCOMES: Mapping[Fate, Outcome] = {
+    Fate.COMMITTED: Outcome.COMMITTED,
+    Fate.LOST: Outcome.LOST,
+    Fate.UNKNOWN: Outcome.UNCERTAIN,
 }
 
 
 def _in_use_again(
     described: Mapping[KafkaCommittable, TransactionDescription],
 ) -> dict[KafkaCommittable, EndTxnAnswer]:
-    """Those whose triple would end another transaction; like any other that no document names, that is aborted."""
-    return {
-        one: EndTxnAnswer.LATER_TRANSACTION
-        for one, now in described.items()
-        if would_end_another(
-            one, state=now.state, producer_id=now.producer_id, producer_epoch=now.producer_epoch,
-            start_time_ms=now.start_time_ms,
-        )
-    }  # fmt: skip
-
-
-def _traced(committable: KafkaCommittable, now: TransactionDescription) -> Witnessed:
-    return traced(
-        committable, state=now.state, producer_id=now.producer_id, producer_epoch=now.producer_epoch,
-        start_time_ms=now.start_time_ms,
-    )  # fmt: skip
+    """Committables whose id has another open transaction of the same producer. No EndTxn is sent; recovery aborts that
+    transaction."""
+    return {one: EndTxnAnswer.LATER_TRANSACTION for one, now in described.items() if ends_another(one, now)}
 
 
 def _groups(committables: Sequence[KafkaCommittable], *, alone: bool) -> Iterator[list[KafkaCommittable]]:

@@ -34,6 +34,7 @@ def committable(number=0, checkpoint_id=1, ranges=(SPLIT,), transaction_version=
         checkpoint_id=checkpoint_id,
         subtask=number,
         records=1,
+        attempt=1,
         start_time_ms=start_time_ms,
         ranges=ranges,
     )
@@ -229,7 +230,7 @@ def test_C03_C07_without_a_witness_the_coordinator_may_still_know(answer, found,
     assert (settled.outcome, settled.answer) == (expected, answer)
 
 
-def test_C03_the_groups_offsets_come_before_what_the_coordinator_tells():
+def test_C03_offsets_of_a_later_transaction_outweigh_the_abort_that_the_coordinator_tells():
     """A document that was put back: its transaction was lost, and a later one has written its range."""
     coordinator = Coordinator(
         {"p-0": told(TransactionState.COMPLETE_ABORT, producer_epoch=1)}, p_0=[EndTxnAnswer.PRODUCER_FENCED]
@@ -244,6 +245,16 @@ def test_C03_the_groups_offsets_come_before_what_the_coordinator_tells():
     (settled,) = subject.commit([committable(start_time_ms=1000)])
     assert settled.outcome is Outcome.COMMITTED
     assert order[-1] == "describe", "asked before an abort wipes what there is"
+
+
+def test_A1_the_commit_that_the_coordinator_tells_outweighs_offsets_that_deny_it():
+    """They are not even asked, nor is anything aborted for them."""
+    coordinator = Coordinator({"p-0": told(TransactionState.COMPLETE_COMMIT)}, p_0=[EndTxnAnswer.PRODUCER_FENCED])
+    witness = Offsets({SPLIT.partition: marked(10, 0)})
+    subject, _ = committer(coordinator, witness, describer=coordinator, before_witness=pytest.fail)
+    (settled,) = subject.commit([committable(start_time_ms=1000)])
+    assert settled.outcome is Outcome.COMMITTED
+    assert witness.asked == []
 
 
 def test_C03_a_transaction_that_is_being_ended_is_asked_for_again_by_the_next_attempt():

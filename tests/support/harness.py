@@ -182,7 +182,7 @@ class Harness:
         self._place([split for split in ranges if split.partition not in self._placed])
         committable = self.writer.pre_commit(ranges, group_id=self.group_id, metadata=mark)
         if committable is not None:
-            self._pending[self._checkpoint_id] = committable
+            self._pending[self._checkpoint_id] = replace(committable, attempt=1)
         self._labels[label] = self._checkpoint_id
         document = self._document()
         state = State(

@@ -12,7 +12,7 @@ from sparkapp.model.checkpoint_codec import decode, encode
 from sparkapp.model.committable import KafkaCommittable
 from sparkapp.model.errors import StateUncertain
 from sparkapp.model.partition import TopicPartition
-from sparkapp.model.settlement import EndTxnAnswer, GroupOffset, Witnessed, offset_mark, witness
+from sparkapp.model.settlement import EndTxnAnswer, Fate, GroupOffset, evidence, offset_mark
 from sparkapp.model.split import KafkaPartitionSplit, cut_at
 from sparkapp.sink.committer import Outcome, Settled
 
@@ -90,8 +90,8 @@ def test_an_ended_partition_whose_transaction_was_lost_goes_back_to_its_start_an
 
 def test_a_group_offset_behind_the_end_still_proves_the_commit() -> None:
     """The transaction moved the group to where its task had read, beyond the range that the document names."""
-    restored = committable(0, *cut_at(READ[:1], {A0: 151}))
+    restored = replace(committable(0, *cut_at(READ[:1], {A0: 151})), attempt=1)
     mark, former = offset_mark("uid", 1, 7), offset_mark("uid", 1, 6)
-    assert witness(restored, {A0: GroupOffset(200, mark)}, job_uid="uid") is Witnessed.COMMITTED
-    assert witness(restored, {A0: GroupOffset(151, mark)}, job_uid="uid") is Witnessed.COMMITTED
-    assert witness(restored, {A0: GroupOffset(100, former)}, job_uid="uid") is Witnessed.LOST
+    assert evidence(restored, None, {A0: GroupOffset(200, mark)}, job_uid="uid") is Fate.COMMITTED
+    assert evidence(restored, None, {A0: GroupOffset(151, mark)}, job_uid="uid") is Fate.COMMITTED
+    assert evidence(restored, None, {A0: GroupOffset(100, former)}, job_uid="uid") is Fate.LOST

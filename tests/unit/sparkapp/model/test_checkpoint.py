@@ -82,6 +82,17 @@ def test_a_transactions_start_is_optional_and_written_where_it_is_known():
     assert decode(text, job_uid=UID) == known
 
 
+def test_the_attempt_that_wrote_a_transaction_is_optional_and_outlives_a_claim():
+    (unknown, *_) = body()["committables"]
+    assert "attempt" not in unknown
+    written = tuple(replace(one, attempt=document().attempt) for one in document().committables)
+    claimed = document(attempt=document().attempt + 1, committables=written)
+    assert decode(encode(claimed), job_uid=UID) == claimed
+    later = tuple(replace(one, attempt=document().attempt + 1) for one in written)
+    with pytest.raises(CheckpointCorrupt, match="after attempt"):
+        decode(encode(document(committables=later)), job_uid=UID)
+
+
 def test_round_trip_of_a_claim():
     claim = CheckpointDocument(
         job_uid=UID, attempt=1, checkpoint_id=0, created_at="", parallelism=1, prefix="shop.orders"
