@@ -63,6 +63,19 @@ class LostTransactionPolicy(StrEnum):
     FAIL = "Fail"
 
 
+class TransactionTimeout(StrEnum):
+    """Which limit the brokers set to an open transaction."""
+
+    SECONDS = "Seconds"
+    """They abort it after ``sink.transactionTimeoutSeconds``."""
+    NEVER = "Never"
+    """They never abort it."""
+
+
+NEVER_MILLIS = 2**31 - 1
+"""The ``transaction.timeout.ms`` that transaction coordinators take for no limit (KIP-939, ``TransactionMetadata``)."""
+
+
 class IsolationLevel(StrEnum):
     READ_COMMITTED = "read_committed"
     READ_UNCOMMITTED = "read_uncommitted"
@@ -161,8 +174,17 @@ class Sink:
     transaction_naming: TransactionNaming = TransactionNaming.HINT
     lost_transaction_policy: LostTransactionPolicy = LostTransactionPolicy.REPLAY
     producers_pool_size: int = 5
+    transaction_timeout: TransactionTimeout = TransactionTimeout.SECONDS
     transaction_timeout_seconds: int = 900
+    """Without effect where :attr:`transaction_timeout` is NEVER."""
     properties: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def transaction_timeout_millis(self) -> int:
+        """``transaction.timeout.ms`` of the job's producers."""
+        if self.transaction_timeout is TransactionTimeout.NEVER:
+            return NEVER_MILLIS
+        return self.transaction_timeout_seconds * 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

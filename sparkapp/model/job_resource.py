@@ -21,6 +21,7 @@ from sparkapp.model.job import (
     OutputMode,
     Sink,
     Source,
+    TransactionTimeout,
     Transform,
 )
 from sparkapp.model.job_rules import check_spec, require
@@ -102,6 +103,7 @@ def spec_from_resource(spec: Mapping[str, Any], *, namespace: str, name: str) ->
                 "lostTransactionPolicy", LostTransactionPolicy, LostTransactionPolicy.REPLAY
             ),
             producers_pool_size=sink.integer("producersPoolSize", 5, low=2),
+            transaction_timeout=sink.choice("transactionTimeout", TransactionTimeout, TransactionTimeout.SECONDS),
             transaction_timeout_seconds=sink.integer("transactionTimeoutSeconds", 900, low=1),
             properties=sink.string_map("properties"),
         ),

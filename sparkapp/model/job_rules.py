@@ -17,6 +17,7 @@ from sparkapp.model.job import (
     Format,
     IsolationLevel,
     JobSpec,
+    TransactionTimeout,
     dead_letter_topics,
 )
 from sparkapp.model.positions import check_subscribed
@@ -131,9 +132,15 @@ def check_spec(spec: JobSpec) -> None:
             "EXACTLY_ONCE needs read_committed: records of aborted transactions would be copied",
         )
         require(
-            sink.transaction_timeout_seconds > spec.checkpoint_interval_seconds,
+            sink.transaction_timeout_millis > spec.checkpoint_interval_seconds * 1000,
             "spec.sink.transactionTimeoutSeconds",
             "must exceed checkpoint.intervalSeconds, or the broker aborts a transaction before it is committed",
+        )
+        require(
+            sink.transaction_timeout is TransactionTimeout.SECONDS or "socket.timeout.ms" not in sink.properties,
+            "spec.sink.properties",
+            "socket.timeout.ms cannot be set with transactionTimeout: Never, librdkafka refuses the two together:"
+            " remove socket.timeout.ms",
         )
         try:
             check_prefix(sink.transactional_id_prefix)

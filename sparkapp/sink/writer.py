@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from sparkapp.model.committable import KafkaCommittable
 from sparkapp.model.errors import InvalidArgument, PreCommitFailed
-from sparkapp.model.job import Job, Sink
+from sparkapp.model.job import Job, Sink, TransactionTimeout
 from sparkapp.model.semantic import Semantic
 from sparkapp.model.split import KafkaPartitionSplit
 from sparkapp.model.transaction_naming import pool_of_subtask
@@ -51,9 +51,15 @@ def producer_config(job: Job, shared: Mapping[str, str]) -> dict[str, str]:
         "max.in.flight.requests.per.connection": "5",
     }
     if sink.semantic is Semantic.EXACTLY_ONCE:
-        transaction_millis = sink.transaction_timeout_seconds * 1000
+        transaction_millis = sink.transaction_timeout_millis
         config["transaction.timeout.ms"] = str(transaction_millis)
-        config.setdefault("socket.timeout.ms", str(min(REQUEST_MILLIS, transaction_millis)))
+        if sink.transaction_timeout is TransactionTimeout.NEVER:
+            # librdkafka refuses socket.timeout.ms here: it compares it with the time-out + 100 ms, which overflows. So
+            # a request has no limit of its own, and what a task waits for must have one.
+            if "delivery.timeout.ms" not in config:  # its other name
+                config.setdefault("message.timeout.ms", str(round(FLUSH_SECONDS * 1000)))
+        else:
+            config.setdefault("socket.timeout.ms", str(min(REQUEST_MILLIS, transaction_millis)))
     return config
 
 
@@ -81,7 +87,7 @@ class KafkaWriter:
         self._pool = pool
         self._subtask = subtask
         self._router = router
-        self._timeout = min(timeout, float(sink.transaction_timeout_seconds))
+        self._timeout = min(timeout, sink.transaction_timeout_millis / 1000)
         self._ids: Sequence[str] = ()
         if sink.semantic is Semantic.EXACTLY_ONCE:
             self._ids = pool_of_subtask(

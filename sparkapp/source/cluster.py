@@ -196,16 +196,20 @@ class KafkaClusterView:
             consumer.close()
         return found
 
-    def broker_config(self, name: str) -> str | None:
-        """One setting of a broker, of those that the last :meth:`topics` met; None where it may not be read."""
-        try:
-            resource = ConfigResource(ResourceType.BROKER, str(next(iter(self._brokers))))
-            future = self._admin.client.describe_configs([resource], request_timeout=self._timeout)[resource]
-            entry = future.result().get(name)
-        except (KafkaException, StopIteration) as error:
-            LOG.warning("broker setting %s could not be read: %s", name, error)
-            return None
-        return None if entry is None else str(entry.value)
+    def broker_config(self, name: str) -> dict[int, str]:
+        """One setting of each broker that the last :meth:`topics` met; without those where it may not be read."""
+        found = {}
+        resources = {ConfigResource(ResourceType.BROKER, str(broker)): broker for broker in self._brokers}
+        answers = self._admin.client.describe_configs(list(resources), request_timeout=self._timeout)
+        for resource, broker in resources.items():
+            try:
+                entry = answers[resource].result().get(name)
+            except KafkaException as error:
+                LOG.warning("setting %s of broker %d could not be read: %s", name, broker, error)
+                continue
+            if entry is not None:
+                found[broker] = str(entry.value)
+        return found
 
     def _list_offsets(self, partitions: Iterable[TopicPartition], spec: OffsetSpec) -> dict[TopicPartition, int]:
         return {one: info.offset for one, info in self._list(dict.fromkeys(partitions, spec)).items()}

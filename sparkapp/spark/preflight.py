@@ -7,7 +7,7 @@ import time
 from sparkapp.model.client_config import cluster_config, consumer_config
 from sparkapp.model.deadline import Deadline
 from sparkapp.model.errors import TopicNotFound, TransactionTimeoutTooLong
-from sparkapp.model.job import Job, OnTopicDeleted, dead_letter_topics
+from sparkapp.model.job import Job, OnTopicDeleted, TransactionTimeout, dead_letter_topics
 from sparkapp.model.semantic import Semantic
 from sparkapp.native.client_check import check_consumer, check_producer
 from sparkapp.native.topic_pattern import check_no_loop
@@ -61,17 +61,28 @@ def check_kafka(job: Job, cluster: KafkaClusterView) -> None:
         time.sleep(_PAUSE)
     if job.spec.sink.semantic is not Semantic.EXACTLY_ONCE:
         return
-    allowed = cluster.broker_config(_MAX_TIMEOUT)
-    wanted = job.spec.sink.transaction_timeout_seconds * 1000
-    if allowed is not None and allowed.isdigit() and wanted > int(allowed):
-        msg = (
-            f"spec.sink.transactionTimeoutSeconds {wanted // 1000} is beyond the broker's {_MAX_TIMEOUT} = {allowed} ms"
-        )
-        raise TransactionTimeoutTooLong(
+    told = cluster.broker_config(_MAX_TIMEOUT)
+    allowed = min((int(value) for value in told.values() if value.isdigit()), default=None)
+    wanted = job.spec.sink.transaction_timeout_millis
+    if allowed is not None and wanted > allowed:
+        raise _too_long(job, wanted, allowed)
+
+
+def _too_long(job: Job, wanted: int, allowed: int) -> TransactionTimeoutTooLong:
+    if job.spec.sink.transaction_timeout is TransactionTimeout.NEVER:
+        msg = f"spec.sink.transactionTimeout: Never needs {_MAX_TIMEOUT}={wanted} on every broker: it is {allowed}"
+        return TransactionTimeoutTooLong(
             msg,
-            remedy=f"set spec.sink.transactionTimeoutSeconds to at most {int(allowed) // 1000},"
-            f" or raise the broker's {_MAX_TIMEOUT}",
+            remedy=f"add {_MAX_TIMEOUT}={wanted} to server.properties of every broker and restart them one by one,"
+            f" or: kubectl patch ksj {job.name} -n {job.namespace} --type merge"
+            """ -p '{"spec":{"sink":{"transactionTimeout":"Seconds"}}}'""",
         )
+    msg = f"spec.sink.transactionTimeoutSeconds {wanted // 1000} is beyond the broker's {_MAX_TIMEOUT} = {allowed} ms"
+    return TransactionTimeoutTooLong(
+        msg,
+        remedy=f"set spec.sink.transactionTimeoutSeconds to at most {allowed // 1000},"
+        f" or raise the broker's {_MAX_TIMEOUT}",
+    )
 
 
 def _check_topics(job: Job, cluster: KafkaClusterView) -> None:

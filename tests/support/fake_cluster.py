@@ -27,8 +27,13 @@ class FakeCluster:
     unlisted: set[str] = field(default_factory=set)
     """Topics that one listing lacks, and that are there all the same."""
     deleted: set[str] = field(default_factory=set)
+    settings: dict[int, str] = field(default_factory=dict)
+    """What each broker says of the setting that is asked for."""
     asked_earliest: list[list[TopicPartition]] = field(default_factory=list)
     """The partitions of each question for log starts."""
+
+    def broker_config(self, _: str) -> dict[int, str]:
+        return self.settings
 
     def topics(self) -> dict[str, int]:
         return {name: count for name, count in self.partitions.items() if name not in self.denied | self.unlisted}

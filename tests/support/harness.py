@@ -18,7 +18,7 @@ from sparkapp.checkpoint.coordinator import CheckpointCoordinator, PreCommitted
 from sparkapp.model.checkpoint import CheckpointDocument
 from sparkapp.model.committable import KafkaCommittable
 from sparkapp.model.deadline import Deadline
-from sparkapp.model.job import Job, JobSpec, KafkaCluster, Sink, Source, Transform
+from sparkapp.model.job import Job, JobSpec, KafkaCluster, Sink, Source, TransactionTimeout, Transform
 from sparkapp.model.partition import TopicPartition
 from sparkapp.model.semantic import Semantic
 from sparkapp.model.settlement import offset_mark
@@ -92,6 +92,7 @@ class Harness:
     semantic: Semantic = Semantic.EXACTLY_ONCE
     group_id: str | None = None
     transaction_timeout: int = 60
+    never: bool = False
     timeout: float = 30.0
     properties: dict[str, str] = field(default_factory=dict)
     router: Router | None = None
@@ -105,6 +106,7 @@ class Harness:
             transactional_id_prefix=self.prefix,
             transaction_naming=self.naming,
             producers_pool_size=self.pool_size,
+            transaction_timeout=TransactionTimeout.NEVER if self.never else TransactionTimeout.SECONDS,
             transaction_timeout_seconds=self.transaction_timeout,
             properties=self.properties,
         )

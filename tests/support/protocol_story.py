@@ -24,7 +24,16 @@ from sparkapp.model.checkpoint import CheckpointDocument
 from sparkapp.model.checkpoint_codec import decode
 from sparkapp.model.deadline import Deadline
 from sparkapp.model.errors import KafkaSparkJobError
-from sparkapp.model.job import Job, JobSpec, KafkaCluster, LostTransactionPolicy, Sink, Source, Transform
+from sparkapp.model.job import (
+    Job,
+    JobSpec,
+    KafkaCluster,
+    LostTransactionPolicy,
+    Sink,
+    Source,
+    TransactionTimeout,
+    Transform,
+)
 from sparkapp.model.positions import Startup, StartupMode
 from sparkapp.model.record_errors import RecordErrorPolicy, RecordErrors
 from sparkapp.model.retained import RetainedCheckpoint
@@ -64,6 +73,7 @@ class Story:
     :param source: topic of the records, ``sink`` where they go, both made by the caller.
     :param prefix: transactional id prefix and consumer group of the job alone.
     :param timeout: seconds until the broker aborts a transaction; a short one is one more fault.
+    :param never: the broker aborts none, whatever the seconds.
     :param naming: of the transactional ids, at first.
     :param aligned: False for a pipeline that shuffles; see :class:`Life`.
     :param workers: of each life that get tasks; see :class:`Life`.
@@ -85,6 +95,7 @@ class Story:
     prefix: str
     client: TransactionClient
     timeout: int = 60
+    never: bool = False
     partitions: int = 3
     semantic: Semantic = Semantic.EXACTLY_ONCE
     naming: TransactionNaming = TransactionNaming.HINT
@@ -428,6 +439,7 @@ class Story:
                 topic=self.sink, topic_from=TopicFrom.COLUMN if self.odd else TopicFrom.SPEC,
                 semantic=self.semantic, transactional_id_prefix=self._prefix,
                 transaction_naming=self.naming, lost_transaction_policy=self.lost_policy, producers_pool_size=pool_size,
+                transaction_timeout=TransactionTimeout.NEVER if self.never else TransactionTimeout.SECONDS,
                 transaction_timeout_seconds=self.timeout, properties=self.properties,
             ),
             parallelism=parallelism,

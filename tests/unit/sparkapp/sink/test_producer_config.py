@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from confluent_kafka import Producer
 
+from sparkapp.model.errors import ConfigurationError
 from sparkapp.model.job import Job
 from sparkapp.model.job_resource import spec_from_resource
 from sparkapp.model.semantic import Semantic
@@ -12,7 +14,7 @@ from sparkapp.sink.writer import producer_config
 SHARED = {"bootstrap.servers": "b:9092", "client.id": "ns.job-sink", "sasl.password": "secret"}
 
 
-def config(semantic, *, transaction=60, **properties):
+def config(semantic, *, transaction=60, never=False, **properties):
     spec = spec_from_resource(
         {
             "checkpoint": {"intervalSeconds": 1},
@@ -21,6 +23,7 @@ def config(semantic, *, transaction=60, **properties):
             "sink": {
                 "topic": "out",
                 "semantic": semantic,
+                "transactionTimeout": "Never" if never else "Seconds",
                 "transactionTimeoutSeconds": transaction,
                 "properties": {name.replace("_", "."): value for name, value in properties.items()},
             },
@@ -46,6 +49,24 @@ def test_a_request_is_given_up_long_before_its_transaction(transaction, request_
 
 def test_the_user_may_say_how_long_a_request_takes():
     assert config(Semantic.EXACTLY_ONCE, socket_timeout_ms="45000")["socket.timeout.ms"] == "45000"
+
+
+def test_never_is_the_largest_time_out_and_leaves_requests_without_a_limit_of_their_own():
+    found = config(Semantic.EXACTLY_ONCE, never=True)
+    assert found["transaction.timeout.ms"] == "2147483647"
+    assert "socket.timeout.ms" not in found
+    assert found["message.timeout.ms"] == "120000"
+    Producer({**found, "bootstrap.servers": "127.0.0.1:1", "transactional.id": "x", "sasl.password": ""})
+
+
+def test_never_leaves_the_users_limit_of_a_message():
+    assert config(Semantic.EXACTLY_ONCE, never=True, message_timeout_ms="5000")["message.timeout.ms"] == "5000"
+    assert "message.timeout.ms" not in config(Semantic.EXACTLY_ONCE, never=True, delivery_timeout_ms="5000")
+
+
+def test_never_refuses_what_librdkafka_would_refuse_later():
+    with pytest.raises(ConfigurationError, match=r"socket\.timeout\.ms cannot be set with transactionTimeout: Never"):
+        config(Semantic.EXACTLY_ONCE, never=True, socket_timeout_ms="30000")
 
 
 def test_at_least_once():

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from sparkapp.model.errors import AuthorizationFailed, TopicNotFound
-from sparkapp.model.job import Job, JobSpec, KafkaCluster, OnTopicDeleted, Sink, Source, Transform
+from sparkapp.model.errors import AuthorizationFailed, TopicNotFound, TransactionTimeoutTooLong
+from sparkapp.model.job import Job, JobSpec, KafkaCluster, OnTopicDeleted, Sink, Source, TransactionTimeout, Transform
 from sparkapp.model.report import Outcome
 from sparkapp.model.semantic import Semantic
 from sparkapp.spark.driver import Driver, Surroundings
@@ -59,3 +59,21 @@ def test_a_sink_topic_that_does_not_exist_is_told_as_missing() -> None:
     job = Job(namespace="n", name="job", uid="u", generation=1, attempt=1, spec=SPEC)
     with pytest.raises(TopicNotFound, match="topic 'out' does not exist"):
         check_kafka(job, FakeCluster({"in": 1}))
+
+
+@pytest.mark.parametrize("timeout", TransactionTimeout)
+def test_the_broker_that_allows_least_decides_and_the_remedy_can_be_typed(timeout: TransactionTimeout) -> None:
+    spec = replace(SPEC, sink=replace(SPEC.sink, transaction_timeout=timeout, transaction_timeout_seconds=901))
+    job = Job(namespace="n", name="job", uid="u", generation=1, attempt=1, spec=spec)
+    view = FakeCluster({"in": 1, "out": 1})
+    for view.settings in ({}, {1: "2147483647", 2: "2147483647"}):
+        check_kafka(job, view)
+    view.settings = {1: "2147483647", 2: "900000"}
+    with pytest.raises(TransactionTimeoutTooLong) as told:
+        check_kafka(job, view)
+    if timeout is TransactionTimeout.NEVER:
+        assert "Never needs transaction.max.timeout.ms=2147483647 on every broker: it is 900000" in told.value.message
+        assert "add transaction.max.timeout.ms=2147483647 to server.properties of every broker" in told.value.remedy
+        assert """kubectl patch ksj job -n n --type merge -p '{"spec":""" in told.value.remedy
+    else:
+        assert "set spec.sink.transactionTimeoutSeconds to at most 900" in told.value.remedy
