@@ -10,6 +10,7 @@ import pytest
 from sparkapp.model.committable import KafkaCommittable
 from sparkapp.model.errors import AuthorizationFailed, ListingUnsupported
 from sparkapp.model.settlement import EndTxnAnswer
+from sparkapp.model.transaction_naming import TransactionNaming
 from sparkapp.model.transactional_id import FIRST_HINT, TransactionalIdHint, number_of
 from sparkapp.native.batch import open_producer
 from sparkapp.sink.committer import Outcome
@@ -59,7 +60,35 @@ def test_A02_ids_of_other_subtasks_are_aborted_by_the_one_that_starts_the_job(ha
     assert site.numbers() == []
 
 
-def test_A03_committables_are_not_aborted(harness, site):
+@pytest.mark.parametrize("naming", TransactionNaming)
+@pytest.mark.parametrize("sizes", [(4, 7, 2), (2, 6, 4)], ids=["A03", "A05"])
+def test_A03_A05_an_upscale_in_between_that_no_checkpoint_names(harness, site, naming, sizes):
+    """testDownscaleWithIntermediateUpscale, testUpscaleWithIntermediateUpscale: an attempt with more subtasks than the
+    checkpoint and the restart died without a checkpoint. Flink's subtasks abort its ids modulo the former parallelism,
+    each those that it owns; here the driver aborts them all."""
+    named, between, now = sizes
+    states = []
+    for subtask in range(named):
+        writer = harness(subtask, named, naming=naming).open()
+        writer.write(subtask)
+        states.append(writer.snapshot(1))
+    state = merged(states)
+    wide = [harness(subtask, between, naming=naming) for subtask in range(between)]
+    wide[0].restore(state)
+    for subtask, writer in enumerate(wide):
+        if subtask:
+            writer.restore(replace(state, pending=()))
+        writer.write(100 + subtask)
+    left = site.open_transactions()
+    assert len(left) == between
+    started = harness(0, now, naming=naming).restore(state)
+    assert {one.outcome for one in started.settled} == {Outcome.COMMITTED}
+    assert sorted(started.aborted.ids) == sorted(left)
+    assert site.open_transactions() == []
+    assert sorted(site.numbers()) == list(range(named))
+
+
+def test_committables_are_not_aborted(harness, site):
     first = harness().open()
     first.write(1)
     state = first.snapshot(1)

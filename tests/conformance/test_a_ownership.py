@@ -114,6 +114,24 @@ def test_A15_a_state_of_two_parallelisms_cannot_be_written_down():
         decode(twice, job_uid="uid")
 
 
+def test_A17_a_state_that_does_not_tell_its_parallelism_is_refused():
+    """Flink: a state of before the ownership was known (UNKNOWN subtask and parallelism) under POOLING asks to migrate
+    first. Here a document without a parallelism, or with one that cannot be, is not claimed and nothing is aborted."""
+    text = encode(
+        CheckpointDocument(
+            job_uid="uid", attempt=1, checkpoint_id=1, created_at="2026-11-21T12:00:00Z", parallelism=2, prefix="p",
+            hint=TransactionalIdHint(2, 10),
+        )
+    )  # fmt: skip
+    for unknown in (None, 0, -1, "2"):
+        body = json.loads(text)
+        body["parallelism"] = unknown
+        if unknown is None:
+            del body["parallelism"]
+        with pytest.raises(CheckpointCorrupt, match="parallelism"):
+            decode(json.dumps(body), job_uid="uid")
+
+
 @pytest.mark.parametrize(
     "renamed",
     [{"prefix": ".new"}, {"pool_size": 2}, {"prefix": ".new", "pool_size": 3}],

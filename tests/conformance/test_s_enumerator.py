@@ -133,32 +133,18 @@ def test_S06_a_discovery_gives_every_subtask_its_share_at_once(source_site: Sour
     }
 
 
-def test_S07_what_is_discovered_is_read_when_there_is_a_subtask_for_it(source_site: SourceSite) -> None:
-    one = source_site.enumerator()
-    one.start(None)
-    assert shares_of(one.unplanned(), 1) == {}, "a checkpoint before any reader is there covers nothing"
-    first = one.plan()
-    assert shares_of(first, 1) == {0: {"topic": set(range(PARTITIONS))}}, "one subtask comes: all is its own"
-    # Its checkpoint is never completed; a second subtask comes, with a restart at parallelism 2.
-    two = source_site.enumerator()
-    two.start(dict(one.offsets))
-    assert two.plan() == first
-    assert shares_of(two.plan(), 2) == {0: {"topic": {1, 3, 5, 7, 9}}, 1: {"topic": {0, 2, 4, 6, 8}}}
-
-
-def test_S09_a_subtask_that_fails_reads_its_splits_again_from_the_last_checkpoint(source_site: SourceSite) -> None:
-    one = source_site.enumerator(max_rate=1)
-    one.start(None)
-    begun = dict(one.offsets)
-    one.complete(one.plan())
-    assert one.offsets == {partition: start + 1 for partition, start in begun.items()}
-    mine = splits_by_subtask(one.plan(), 2)[0]
-    # Subtask 0 fails: the checkpoint is not completed, and the attempt after it is told the completed offsets.
-    again = source_site.enumerator()
+def test_S08_what_is_restored_without_an_offset_is_placed_once_at_a_real_one(source_site: SourceSite) -> None:
+    """shouldLazilyInitializeSplitOffsetsOnMigration: Flink's state may name splits that were never read, by markers. A
+    document has only offsets. What it does not have is placed when the job starts, at the first record that is left."""
+    read = {one: one.partition + 1 for one in source_site.partitions("topic", range(0, PARTITIONS, 2))}
+    one = source_site.enumerator(LatestOffsetsInitializer())
+    one.start(read)
+    unread = {two: two.partition for two in source_site.partitions("topic", range(1, PARTITIONS, 2))}
+    assert one.offsets == {**unread, **read}
+    assert {split.partition: split.start for split in one.unplanned()} == one.offsets, "as the document has them"
+    again = source_site.enumerator(LatestOffsetsInitializer())
     again.start(dict(one.offsets))
-    planned = splits_by_subtask(again.plan(), 2)[0]
-    assert [(split.partition, split.start) for split in planned] == [(split.partition, split.start) for split in mine]
-    assert all(split.start == begun[split.partition] + 1 and split.stop == RECORDS for split in planned)
+    assert again.offsets == one.offsets, "a second restart places nothing"
 
 
 def test_S10_what_a_subtask_has_read_is_not_given_again(source_site: SourceSite) -> None:
@@ -308,3 +294,25 @@ def test_S40_retention_between_a_plan_and_its_read_heals_at_the_next_attempt(
     source_site.cut(name, 9)
     assert [(split.start, split.stop) for split in again.plan()] == [(9, 10)]
     reader.close()
+
+
+def test_S33_what_is_found_while_a_topic_grows_is_shared_evenly_and_found_once(
+    source_site: SourceSite, unique: str
+) -> None:
+    """testGrowingPartitions: 7 partitions, then 11, over three subtasks."""
+    name, clock = f"grows-{unique[-8:]}", Clock()
+    source_site.create(**{name: 7})
+    one = source_site.enumerator(subscriber=TopicListSubscriber((name,)), interval=10, clock=clock)
+    one.start(None)
+    before = {split.partition: split.owner(3) for split in one.unplanned()}
+    assert sorted(list(before.values()).count(subtask) for subtask in range(3)) == [2, 2, 3]
+    source_site.grow(name, 11)
+    clock.now = 10.0
+    found = one.discover_if_due()
+    assert found is not None
+    assert found.new == frozenset(source_site.partitions(name, range(7, 11)))
+    after = {split.partition: split.owner(3) for split in one.unplanned()}
+    assert sorted(list(after.values()).count(subtask) for subtask in range(3)) == [3, 4, 4]
+    assert before.items() <= after.items(), "nothing moves to another subtask"
+    clock.now = 20.0
+    assert one.discover_if_due() == PartitionChange(frozenset(), frozenset())

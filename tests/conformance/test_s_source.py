@@ -14,7 +14,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from sparkapp.model.client_config import group_member_config
 from sparkapp.model.errors import KafkaUnreachable, TopicNotFound, UndefinedOffset
-from sparkapp.model.job import Job
+from sparkapp.model.job import Job, JobSpec
 from sparkapp.model.job_resource import spec_from_resource
 from sparkapp.model.partition import TopicPartition
 from sparkapp.model.positions import ResetStrategy
@@ -32,7 +32,7 @@ from sparkapp.source.offsets_initializer import (
 from sparkapp.source.subscriber import PartitionSetSubscriber, TopicListSubscriber, TopicPatternSubscriber
 from sparkapp.source.watermark_alignment import WatermarkAlignment
 from tests.support.api_client import await_that
-from tests.support.source_site import RECORDS, SourceSite
+from tests.support.source_site import RECORDS, CountingView, SourceSite
 from tests.support.topics import create_topics
 
 MANY = 2**31 - 1
@@ -131,14 +131,15 @@ def test_S24_an_offset_behind_an_open_transaction_is_kept_and_read_when_it_has_e
     assert [(split.start, split.stop) for split in one.plan()] == [(5, 8)]
 
 
-def test_a_timestamp_is_the_first_record_at_or_after_it(site: SourceSite) -> None:
+def test_S17_a_timestamp_is_the_first_record_at_or_after_it(site: SourceSite) -> None:
     partitions = site.partitions(site.pattern_topic)
     for millis, offset in ((0, 0), (1, 0), (2, 1), (5000, 5), (5001, 5), (5002, 6), (9001, 9), (9002, RECORDS)):
         found = TimestampOffsetsInitializer(millis).offsets(partitions, site.view)
         assert set(found.values()) == {offset}, millis
 
 
-def test_a_timestamp_before_deleted_records_is_the_first_one_left(site: SourceSite) -> None:
+def test_S17_a_timestamp_before_deleted_records_is_the_first_one_left(site: SourceSite) -> None:
+    """Flink's case: a record is found at its time or the next one after it, from partition 3 on the first one left."""
     found = TimestampOffsetsInitializer(3001).offsets(site.partitions(site.topic), site.view)
     assert found == {one: max(3, one.partition) for one in site.partitions(site.topic)}
 
@@ -168,7 +169,7 @@ def test_S18_a_timestamp_on_empty_partitions_is_0(site: SourceSite) -> None:
     assert found == dict.fromkeys(partitions, 0)
 
 
-def test_specific_offsets_then_the_group_then_the_strategy(site: SourceSite) -> None:
+def test_S19_specific_offsets_then_the_group_then_the_strategy(site: SourceSite) -> None:
     first, second = TopicPartition(site.topic, 0), TopicPartition(site.topic, 1)
     other = TopicPartition(site.pattern_topic, 0)
     named = SpecificOffsetsInitializer({first: 7}, ResetStrategy.EARLIEST)
@@ -230,6 +231,36 @@ def test_S24_no_commit_and_a_strategy(site: SourceSite, strategy: ResetStrategy,
     assert set(one.offsets.values()) == {offset}
 
 
+@pytest.mark.parametrize("bounded", [True, False])
+def test_S30_a_bounded_source_looks_for_no_partitions_after_its_start(
+    site: SourceSite, unique: str, bounded: bool
+) -> None:
+    """Its builder has partition.discovery.interval.ms = -1; the default is 300000, at which the other one looks."""
+    name, now, view = f"bounded-{unique[-8:]}", [0.0], CountingView(site.view)
+    site.create(**{name: 1})
+    site.fill(name, 4)
+    interval = _spec().source.discovery_interval_seconds
+    assert interval * 1000 == 300_000
+    one = site.enumerator(
+        subscriber=TopicListSubscriber((name,)), view=view, interval=interval, clock=lambda: now[0],
+        stopping=LatestOffsetsInitializer() if bounded else None,
+    )  # fmt: skip
+    one.start(None)
+    site.grow(name, 2)
+    site.fill(name, 3, partition=1)
+    listings = view.listings
+    now[0] = float(interval)
+    found = one.discover_if_due()
+    splits = one.plan()
+    one.complete(splits)
+    if bounded:
+        assert (found, view.listings, one.finished) == (None, listings, True)
+        assert [split.stop for split in splits] == [4]
+    else:
+        assert found is not None
+        assert (view.listings, [split.stop for split in splits]) == (listings + 1, [4, 3])
+
+
 def test_S30_a_bounded_source_ends_at_the_stops_of_its_start(site: SourceSite) -> None:
     one = site.enumerator(
         TimestampOffsetsInitializer(2001), subscriber=TopicListSubscriber((site.pattern_topic,)),
@@ -241,10 +272,12 @@ def test_S30_a_bounded_source_ends_at_the_stops_of_its_start(site: SourceSite) -
     assert not one.finished
     one.complete(splits)
     assert one.finished
-    assert one.no_more_new_partition_splits, "partition.discovery.interval.ms = -1"
+
+
+def _spec() -> JobSpec:
+    """Of a resource that says nothing beyond what it must."""
     resource = {"kafka": {"bootstrapServers": "b:1"}, "source": {"topics": ["in"]}, "sink": {"topic": "out"}}
-    unbounded = spec_from_resource(resource, namespace="shop", name="orders").source
-    assert unbounded.discovery_interval_seconds * 1000 == 300_000
+    return spec_from_resource(resource, namespace="shop", name="orders")
 
 
 def test_partitions_are_kept_together_in_record_time(site: SourceSite) -> None:

@@ -144,6 +144,28 @@ def test_W08_a_fenced_writer_says_so_once(harness, site, make_topic, step):
     assert site.numbers() == []
 
 
+def test_W07_ids_that_the_committer_still_has_are_skipped(harness, site):
+    """shouldSkipIdsOfCommitterForPooledTransactions: two transactions are pre-committed and not committed; the writer
+    that is restored beside the committer writes under a third id."""
+    former = harness(pool_size=3).open()
+    for label in (1, 2):
+        former.write(label)
+        state = former.snapshot(label)
+    held = {one.transactional_id for one in state.pending}
+    former.write(3)
+    taken = former.snapshot(3).pending[-1].transactional_id
+    assert taken not in held, "of one attempt"
+    with pytest.raises(ProducersPoolEmpty):
+        former.write(4)
+    restored = harness(pool_size=3).restore(state)
+    restored.write(5)
+    assert restored.snapshot(5).pending[0].transactional_id not in held, "of the next one"
+    restored.notify(5)
+    site.await_ended()
+    assert site.numbers() == [1, 2, 5]
+    assert site.open_transactions() == []
+
+
 def test_W10_a_pre_committed_producer_is_ended_and_its_transaction_is_not(harness, site):
     writer = harness(pool_size=2).open()
     for label in (1, 2):
@@ -171,6 +193,23 @@ def test_W11_a_producer_whose_transaction_was_not_committed_is_replaced(harness,
     site.await_ended()
     assert site.numbers() == [2]
     assert site.open_transactions() == []
+
+
+@pytest.mark.parametrize(("signalled", "free"), [pytest.param(2, [1], id="W12"), pytest.param(3, [1, 2], id="W13")])
+def test_W12_W13_a_signal_frees_the_ids_of_earlier_checkpoints(harness, site, signalled, free):
+    """testEarlierTransactionRecycleByTransactionId(2) and (3): of three checkpoints the ids of those before the
+    signalled one are free. Later ones are not, nor is its own, which the document names."""
+    pool = harness(pool_size=3).pool
+    ids = [f"{site.prefix}-{slot}" for slot in range(3)]
+    for checkpoint in (1, 2, 3):
+        assert pool.slots.take(ids, checkpoint) == ids[checkpoint % 3]
+    pool.slots.settle(signalled)
+    for checkpoint in (1, 2, 3):
+        if checkpoint in free:
+            assert pool.slots.take(ids, checkpoint + 3) == ids[checkpoint % 3]
+        else:
+            with pytest.raises(ProducersPoolEmpty, match=f"still belongs to checkpoint {checkpoint}"):
+                pool.slots.take(ids, checkpoint + 3)
 
 
 def test_W13_a_signal_for_the_newest_checkpoint_stands_for_all_older_ones(harness, site):

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pyarrow as pa
 import pytest
 
-from sparkapp.model.errors import InvalidArgument
+from sparkapp.model.errors import InvalidArgument, ReadTimedOut
 from sparkapp.native.lanes import IDLE_READS
 from tests.support.batch_path import BatchPath, split, table_of, values_of
 
@@ -175,22 +175,26 @@ def test_S27_a_paused_partition_that_is_no_longer_assigned_is_left_alone(
         assert of_it["offset"].to_pylist() == list(range(start, stop))
 
 
-def test_S28_a_read_that_was_broken_off_does_not_disturb_the_next_assignment(
+def test_S28_a_read_that_is_given_up_while_it_waits_does_not_disturb_the_next_assignment(
     path: BatchPath, make_topic: Callable[..., str]
 ) -> None:
-    """Flink wakes its consumer up to give it other splits; here a read is left while it waits, and another begins."""
+    """Flink wakes its consumer up to give it other splits. Here a read ends in the middle of its wait when nothing has
+    come for too long, and the next one has other partitions, then the same ones."""
     topic = make_topic(partitions=3)
     for partition in range(2):
         path.fill(topic, numbers(0, 100), partition=partition)
     consumer = path.consumer()
     for partition in (0, 1, 0):
-        # It has given what there was of one partition and waits for another's, where nothing comes.
-        waiting = consumer.read([split(topic, 0, 10, partition), split(topic, 0, 5, partition=2)], max_rows=10)
-        assert values_of([next(waiting)]) == numbers(0, 10)
-        waiting.close()
+        waiting = consumer.read([split(topic, 0, 10, partition), split(topic, 0, 5, 2)], stall_timeout=0.3)
+        with pytest.raises(ReadTimedOut):
+            values_of(waiting)
         assert values_of(consumer.read([split(topic, 0, 100, 1 - partition)])) == numbers(0, 100)
     path.fill(topic, numbers(0, 5), partition=2)
     assert values_of(consumer.read([split(topic, 0, 5, partition=2)])) == numbers(0, 5)
+    left = consumer.read([split(topic, 0, 10)], max_rows=5)
+    assert values_of([next(left)]) == numbers(0, 5)
+    left.close()
+    assert values_of(consumer.read([split(topic, 0, 100, partition=1)])) == numbers(0, 100), "one that was left"
 
 
 def test_more_partitions_than_the_prefetch_was_shared_for(path: BatchPath, make_topic: Callable[..., str]) -> None:

@@ -75,10 +75,6 @@ def test_at_least_once():
     assert "transaction.timeout.ms" not in found
 
 
-def test_none_asks_for_nothing():
-    assert config(Semantic.NONE) == SHARED
-
-
 @pytest.mark.parametrize("semantic", list(Semantic))
 def test_the_users_properties_are_kept(semantic):
     found = config(semantic, compression_type="zstd", linger_ms="50")

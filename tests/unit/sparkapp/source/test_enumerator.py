@@ -276,16 +276,6 @@ def test_restored_stops_stay_what_they_were_and_new_partitions_get_theirs() -> N
     assert [(split.start, split.stop) for split in one.plan()] == [(5, 7), (0, 20)]
 
 
-def test_S30_a_bounded_source_discovers_nothing_after_its_start() -> None:
-    clock, view = [0.0], cluster()
-    one = enumerator(view, stopping=LatestOffsetsInitializer(), interval=30, clock=clock)
-    one.start(None)
-    view.partitions["a"] = 3
-    clock[0] = 100.0
-    assert one.no_more_new_partition_splits
-    assert one.discover_if_due() is None
-
-
 def test_a_source_without_an_end_is_never_finished() -> None:
     one = enumerator(FakeCluster({"a": 1}))
     one.start(None)
@@ -553,18 +543,6 @@ def test_the_rate_of_a_partition_bounds_its_share_of_the_time_that_has_passed() 
     clock[0] = 3.0
     assert [split.size for split in one.plan()] == [21, 0]
     assert [split.size for split in one.plan()] == [1, 0], "never nothing, or it would not go on"
-
-
-def test_S09_the_splits_of_a_checkpoint_that_failed_are_planned_again_from_where_it_began() -> None:
-    view = cluster()
-    one = enumerator(view, max_offsets=10)
-    one.start(None)
-    first = one.plan()
-    one.complete(first)
-    failed = one.plan()
-    view.ends[A0] += 5
-    again = one.plan()
-    assert [split.start for split in again] == [split.start for split in failed] == [split.stop for split in first]
 
 
 def test_S10_S11_a_restart_goes_on_at_the_checkpoint_and_owners_follow_the_parallelism() -> None:
