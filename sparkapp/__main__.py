@@ -129,11 +129,18 @@ def _surroundings(job: Job, options: argparse.Namespace, settings: Mapping[str, 
         write_report=write_report,
         open_session=partial(create_session, settings, jvm),
         jvm_status=jvm.exit_status,
+        give_up=_give_up,
         close_session=close_session,
         folder=folder or Path(tempfile.mkdtemp(prefix="kafkaspark-")),
         stateful_allowed=folder is not None,
         credentials=Path(os.environ.get("KAFKASPARK_CREDENTIALS", names.CREDENTIALS_DIRECTORY)),
     )
+
+
+def _give_up(termination: Termination) -> None:
+    """The driver's watchdog: a process whose main thread hangs ends here, and its JVM with it."""
+    _last_word(termination)
+    os._exit(1)
 
 
 def _ignore(_: str) -> None:

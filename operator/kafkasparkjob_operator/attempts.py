@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from kafkasparkjob_operator.identity import JobIdentity
 from kafkasparkjob_operator.observation import AttemptRecord, Live, Observation
 from kafkasparkjob_operator.pod_view import PodView
+from kafkasparkjob_operator.workload import Wanted, wanted_from_resource
 from sparkapp.model import names
+from sparkapp.model.errors import ConfigurationError
 
 
 def own_drivers(observation: Observation) -> list[PodView]:
@@ -53,6 +56,17 @@ def next_attempt(observation: Observation, live: Live) -> int:
 def record_of(live: Live, attempt: int, uid: str) -> AttemptRecord | None:
     """The ConfigMap of an attempt of this life of the resource."""
     return next((one for one in live.records if one.attempt == attempt and one.owner_uid == uid), None)
+
+
+def spec_of(live: Live, attempt: int, job: JobIdentity) -> Wanted | None:
+    """What an attempt was started with, read by this release, so that an upgrade alone restarts nothing."""
+    record = record_of(live, attempt, job.uid)
+    if record is None:
+        return None
+    try:
+        return wanted_from_resource(record.spec, namespace=job.namespace, name=job.name)
+    except ConfigurationError:
+        return None
 
 
 def unused_claims(observation: Observation, live: Live) -> tuple[AttemptRecord, ...]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+import time
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from kafkasparkjob_operator.identity import JobIdentity, JobKey
@@ -27,7 +28,12 @@ class Cache:
     watch tells nothing twice. Versions are opaque, so which of the two is newer is not asked: the watch's stays.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        """
+        :param clock: in seconds, never set back; the age of reports is measured by it and by no clock of a driver's.
+        """
+        self._clock = clock
+        self._changed: dict[JobKey, float] = {}
         self._jobs: dict[JobKey, tuple[str, bytes]] = {}
         self._pods: dict[JobKey, dict[str, PodView]] = {}
         self._reports: dict[JobKey, Mapping[str, Any]] = {}
@@ -106,7 +112,7 @@ class Cache:
 
     def _drop(self, key: JobKey) -> None:
         self._claims.drop(key)
-        for part in (self._jobs, self._pods, self._reports, self._ended):
+        for part in (self._jobs, self._pods, self._reports, self._ended, self._changed):
             part.pop(key, None)
 
     def version(self, key: JobKey) -> str:
@@ -136,7 +142,22 @@ class Cache:
         self._keep_report(key, body)
 
     def _keep_report(self, key: JobKey, body: Mapping[str, Any]) -> None:
-        self._reports[key] = {"data": body.get("data") or {}}
+        data = body.get("data") or {}
+        if self._text(key) != data.get(names.REPORT_KEY) or key not in self._changed:
+            self._changed[key] = self._clock()
+        self._reports[key] = {"data": data}
+
+    def _text(self, key: JobKey) -> object:
+        return self._reports.get(key, {}).get("data", {}).get(names.REPORT_KEY)
+
+    def report_age(self, key: JobKey, found: Mapping[str, Any] | None = None) -> float:
+        """Seconds since the report was seen to change; 0 where none is known.
+
+        :param found: a report of a live look, which may be newer than what the watches have brought.
+        """
+        if found is not None and (found.get("data") or {}).get(names.REPORT_KEY) != self._text(key):
+            return 0.0
+        return self._clock() - self._changed.get(key, self._clock())
 
     def drop_report(self, key: JobKey) -> None:
         self._tell(key)
@@ -161,6 +182,7 @@ class Cache:
             job=job,
             pods=tuple(self._pods.get(key, {}).values()),
             report=self.report(key, job.identity),
+            report_age=self.report_age(key),
             prepared=prepared_of(self._reports.get(key)),
         )
 

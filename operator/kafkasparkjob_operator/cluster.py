@@ -69,8 +69,13 @@ class Cluster(Protocol):
         """:raises ObjectExists: :raises ObjectRefused: as their names say."""
         ...
 
-    async def delete(self, kind: str, namespace: str, name: str, *, uid: str | None = None) -> None:
-        """Deletes with the object's own grace period; an object that is gone, or another one by UID, is no error."""
+    async def delete(
+        self, kind: str, namespace: str, name: str, *, uid: str | None = None, grace_seconds: int | None = None
+    ) -> None:
+        """Deletes, with the object's own grace period unless another is named.
+
+        An object that is gone, or another one by UID, is no error.
+        """
         ...
 
     async def patch_status(self, key: JobKey, patch: Body, *, resource_version: str) -> Body | None:

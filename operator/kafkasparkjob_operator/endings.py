@@ -7,6 +7,7 @@ from enum import StrEnum
 
 from kafkasparkjob_operator.identity import JobKey
 from kafkasparkjob_operator.pod_view import PodView
+from kafkasparkjob_operator.reasons import StopReason
 from sparkapp.model import report
 from sparkapp.model.checkpoint import CheckpointDocument
 from sparkapp.model.errors import TransformFailed
@@ -107,6 +108,16 @@ def ending_of(driver: PodView | None, *, attempt: int, document: CheckpointDocum
     # The kubelet gives the log's end instead (terminationMessagePolicy: FallbackToLogsOnError).
     log = driver.last_words[-report.MAX_TERMINATION_BYTES :] if last_word is None else ""
     return replace(_without_last_word(driver), log=log)
+
+
+def silent_ending(attempt: int) -> Ending:
+    """The operator has ended an attempt whose driver sent no reports any more."""
+    return Ending(
+        outcome=Outcome.KILLED,
+        reason=str(StopReason.HEARTBEAT_TIMEOUT),
+        message=f"the driver of attempt {attempt} sent no reports any more, and the operator ended it",
+        remedy="see what became of its node: kubectl get nodes; kubectl get events",
+    )
 
 
 def with_command(ending: Ending, job: JobKey) -> Ending:

@@ -110,7 +110,7 @@ class Executor:
             raise ObjectConflict(msg)
 
     async def delete_pod(self, action: DeletePod, job: JobIdentity) -> None:
-        await self.guard().delete("Pod", job.namespace, action.name, uid=action.uid)
+        await self.guard().delete("Pod", job.namespace, action.name, uid=action.uid, grace_seconds=action.grace_seconds)
 
     async def delete_record(self, action: DeleteAttemptRecord | WithdrawClaim, job: JobIdentity) -> None:
         await self.guard().delete("ConfigMap", job.namespace, names.attempt_config_map(job.name, action.attempt))

@@ -136,8 +136,12 @@ class KubeCluster:
         path = _PATHS[manifest["kind"]].format(namespace=meta["namespace"])
         return await self._call("PUT", f"{path}/{meta['name']}", body=manifest)
 
-    async def delete(self, kind: str, namespace: str, name: str, *, uid: str | None = None) -> None:
+    async def delete(
+        self, kind: str, namespace: str, name: str, *, uid: str | None = None, grace_seconds: int | None = None
+    ) -> None:
         options: dict[str, Any] = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background"}
+        if grace_seconds is not None:
+            options["gracePeriodSeconds"] = grace_seconds
         if uid is not None:
             options["preconditions"] = {"uid": uid}
         try:

@@ -14,16 +14,23 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime
 
-from kafkasparkjob_operator.attempts import current_attempt, own_drivers, record_of
+from kafkasparkjob_operator.attempts import current_attempt, own_drivers, record_of, spec_of
 from kafkasparkjob_operator.clock import format_time
 from kafkasparkjob_operator.conditions import ConditionStatus, ConditionType
 from kafkasparkjob_operator.executors import count_executors, forget_executors
+from kafkasparkjob_operator.heartbeat import GRACE_SECONDS, is_superseded, judge_silence
 from kafkasparkjob_operator.observation import Live, Observation
 from kafkasparkjob_operator.plan import NEEDS_LIVE, NOTHING, Action, Plan, deletions
 from kafkasparkjob_operator.pod_view import PodView
 from kafkasparkjob_operator.reasons import StopReason
 from kafkasparkjob_operator.restarts import note_stability, record_ending, state_while_pods_go
-from kafkasparkjob_operator.running import judge_checkpoints, show_numbers, show_report, show_waiting
+from kafkasparkjob_operator.running import (
+    judge_checkpoints,
+    show_numbers,
+    show_report,
+    show_waiting,
+    warn_of_slow_stop,
+)
 from kafkasparkjob_operator.starting import decide_start
 from kafkasparkjob_operator.status import JobState, StatusDraft
 from kafkasparkjob_operator.successor import Step, before_stop, beside, stand_by
@@ -36,8 +43,6 @@ LOOK_AGAIN_WHILE_WAITING = 10.0
 """Pod events bring news sooner; this is for the one that got lost."""
 YOUNG_SECONDS = 10.0
 """Of a driver's pod: what was made before it may not have been seen yet."""
-SLOW_STOP_SECONDS = 30
-"""After a pod's time of deletion, which has its grace period in it."""
 
 
 def plan(observation: Observation, now: datetime) -> Plan:
@@ -127,7 +132,7 @@ class _Planner:
         self._delete(pod for pod in self.others if pod.attempt != self.attempt or pod.role == names.ROLE_DRIVER)
         executors = [pod for pod in self.others if pod.attempt == self.attempt]
         again = count_executors(self.draft, executors, started=driver.started)
-        if self._stops(driver):
+        if self._stops(driver) or self._silent(driver, report):
             return
         self._look_again(again)
         if self.wanted is not None:
@@ -140,6 +145,14 @@ class _Planner:
         interval = self.wanted.spec.checkpoint_interval_seconds if self.wanted is not None else 10
         self._look_again(judge_checkpoints(self.draft, report, interval_seconds=interval, now=self.now))
         self._look_again(note_stability(self.draft, self.job.spec))
+
+    def _silent(self, driver: PodView, report: Report | None) -> bool:
+        """A driver that no longer reports: nothing of what its report says is known, and in the end it is replaced."""
+        found = judge_silence(self.draft, driver, report, self.observation.report_age, look=self._live)
+        self._look_again(found.change_after)
+        if found.lost:
+            self.actions.extend(deletions([driver], grace_seconds=GRACE_SECONDS))
+        return found.stale
 
     def _adopt(self, driver: PodView) -> bool:
         """A driver whose start is not in the status: it was lost, or the operator stopped in between. False where its
@@ -171,7 +184,7 @@ class _Planner:
         attempt = self.draft.section("attempt")
         if self.wanted is None or attempt.get("generation") == self.job.generation:
             return False
-        running = self._running_spec()
+        running = spec_of(self._live(), self.attempt, self.job.identity)
         if running is not None and running.same_application(self.wanted):
             attempt["generation"] = self.job.generation
             return False
@@ -207,17 +220,6 @@ class _Planner:
         self.actions.extend(step.actions)
         self._look_again(step.look_again_after)
 
-    def _running_spec(self) -> Wanted | None:
-        """What the attempt was started with, read by this release, so that an upgrade alone restarts nothing."""
-        record = record_of(self._live(), self.attempt, self.job.identity.uid)
-        if record is None:
-            return None
-        identity = self.job.identity
-        try:
-            return wanted_from_resource(record.spec, namespace=identity.namespace, name=identity.name)
-        except ConfigurationError:
-            return None
-
     def _stop(self, driver: PodView, why: StopReason, state: JobState, reason: str, message: str) -> None:
         self.draft.section("attempt")["stopReason"] = str(why)
         self.draft.set_state(state, reason=reason, message=message)
@@ -226,13 +228,19 @@ class _Planner:
 
     def _down(self, driver: PodView | None) -> None:
         """The driver stops, has finished or is gone."""
+        self.draft.section("source").pop("lagRecords", None)
         live = self._live()
+        heir = None if self.suspend or self.wanted is None else self.beside.heir(self.job.generation, self.wanted)
         if driver is not None and not driver.finished:
-            self._wait_for_drain(driver)
-            return
+            if heir is None or not is_superseded(self.draft, heir):
+                self._wait_for_drain(driver)
+                return
+            # Its pods stay for as long as the node does.
+            self._delete(pod for pod in self.others if pod.attempt == self.attempt)
+            self.others = [pod for pod in self.others if pod.attempt != self.attempt]
+            driver = None
         forget_executors(self.draft)
         judge_checkpoints(self.draft, None, interval_seconds=1, now=self.now)
-        heir = None if self.suspend or self.wanted is None else self.beside.heir(self.job.generation, self.wanted)
         self.others.extend(self.beside.pods if heir is None else self.beside.but_standing)
         self._delete(self.others)
         attempt = self.draft.section("attempt")
@@ -279,18 +287,7 @@ class _Planner:
 
     def _warn_if_slow(self, pods: list[PodView]) -> None:
         self._look_again(LOOK_AGAIN_WHILE_WAITING)
-        for pod in pods:
-            if pod.gone_by is None or (self.now - pod.gone_by).total_seconds() < SLOW_STOP_SECONDS:
-                continue
-            message = (
-                f"pod {pod.name} on node {pod.node or '?'} should be gone since long; another attempt must not start"
-                f" before. If the node is lost for good: kubectl delete pod {pod.name} --force"
-            )
-            self.draft.event(f"slow/{pod.uid}", "PodNotTerminating", message, warning=True)
-            self.draft.set_state(
-                JobState(self.draft.state or JobState.RESTARTING), reason="PodNotTerminating", message=message
-            )
-            return
+        warn_of_slow_stop(self.draft, pods)
 
     def _delete(self, pods: Iterable[PodView]) -> None:
         self.actions.extend(deletions(pods))

@@ -50,10 +50,14 @@ class GiveTurn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeletePod:
-    """Delete a pod, that one by UID, with its own grace period: a driver drains meanwhile."""
+    """Delete a pod, that one by UID: a driver drains meanwhile.
+
+    :param grace_seconds: None for the pod's own.
+    """
 
     name: str
     uid: str
+    grace_seconds: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,9 +67,9 @@ class DeleteAttemptRecord:
     attempt: int
 
 
-def deletions(pods: Iterable[PodView]) -> tuple[DeletePod, ...]:
+def deletions(pods: Iterable[PodView], *, grace_seconds: int | None = None) -> tuple[DeletePod, ...]:
     """Of those that are not being deleted yet."""
-    return tuple(DeletePod(name=pod.name, uid=pod.uid) for pod in pods if not pod.deleting)
+    return tuple(DeletePod(name=pod.name, uid=pod.uid, grace_seconds=grace_seconds) for pod in pods if not pod.deleting)
 
 
 Action = CreateState | WithdrawClaim | StartAttempt | GiveTurn | DeletePod | DeleteAttemptRecord

@@ -27,6 +27,7 @@ class PodView:
     :param created: by the API server's clock; None where it cannot be read.
     :param gone_by: when the grace is over of one that is being deleted; it counts as alive until it is gone.
     :param ended: its own container has terminated, and is not started again; a sidecar may run on.
+    :param ready: False where Kubernetes says that a container which runs is not ready: its node no longer answers.
     :param stopped_reason: why the container or the pod stopped, by the kubelet's account.
     :param last_words: the termination message; the container's own account, untrusted.
     :param waiting_reason: why it does not run yet: ImagePullBackOff, Unschedulable …
@@ -45,6 +46,7 @@ class PodView:
     gone_by: datetime | None = None
     started: bool = False
     ended: bool = False
+    ready: bool = True
     stopped_reason: str = ""
     stopped_message: str = ""
     exit_code: int | None = None
@@ -92,6 +94,7 @@ def pod_view(body: Mapping[str, Any]) -> PodView | None:
         started="running" in state or "terminated" in state,
         # Pods of ours are never restarted in place (restartPolicy is Never).
         ended="terminated" in state,
+        ready=not ("running" in state and _condition(status, "Ready") == "False"),
         # The pod's own reason (Evicted, NodeLost, Terminated) says more than the container's exit code.
         stopped_reason=status.get("reason") or terminated.get("reason") or "",
         stopped_message=status.get("message") or "",
@@ -105,6 +108,10 @@ def pod_view(body: Mapping[str, Any]) -> PodView | None:
 def number_of(text: str) -> int:
     """What a label, an annotation or a ConfigMap holds as a number; 0 where it is none, or longer than any of ours."""
     return int(text) if text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS else 0
+
+
+def _condition(status: Mapping[str, Any], kind: str) -> str:
+    return next((one.get("status") or "" for one in status.get("conditions") or () if one.get("type") == kind), "")
 
 
 def _waiting(status: Mapping[str, Any], state: Mapping[str, Any]) -> tuple[str, str]:

@@ -11,6 +11,8 @@ class StopReason(StrEnum):
     SUSPEND = "Suspend"
     RESCALE = "Rescale"
     SPEC_CHANGE = "SpecChange"
+    HEARTBEAT_TIMEOUT = "HeartbeatTimeout"
+    """The driver's reports have stopped: frozen processes, a lost node, or no way to the API server."""
 
 
 class StartReason(StrEnum):

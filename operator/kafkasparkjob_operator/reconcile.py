@@ -180,6 +180,7 @@ class Reconciler:
             body,
             pods,
             config_maps,
+            report_age=self._cache.report_age(key, report),
             ended_driver=self._cache.ended_driver(key),
             prefix_rival=self._cache.prefix_rival(key),
         )

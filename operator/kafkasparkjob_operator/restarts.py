@@ -10,9 +10,10 @@ from kafkasparkjob_operator.attempts import current_attempt
 from kafkasparkjob_operator.backoff import backoff_seconds
 from kafkasparkjob_operator.clock import format_time, parse_time
 from kafkasparkjob_operator.conditions import ConditionStatus, ConditionType
-from kafkasparkjob_operator.endings import Ending, Outcome, ending_of, with_command
+from kafkasparkjob_operator.endings import Ending, Outcome, ending_of, silent_ending, with_command
 from kafkasparkjob_operator.observation import Live, Observation
 from kafkasparkjob_operator.pod_view import PodView
+from kafkasparkjob_operator.reasons import StopReason
 from kafkasparkjob_operator.status import JobState, StatusDraft
 from kafkasparkjob_operator.workload import RestartPolicy, restart_policy_of
 from sparkapp.model import errors
@@ -57,12 +58,15 @@ def record_ending(draft: StatusDraft, observation: Observation, live: Live, driv
     ending = ending_of(driver, attempt=number, document=live.state.document)
     ending = with_command(ending, observation.job.identity.key)
     attempt = draft.section("attempt")
+    lost = attempt.get("stopReason") == StopReason.HEARTBEAT_TIMEOUT
+    if lost and ending.outcome not in {Outcome.DRAINED, Outcome.FINISHED}:
+        ending = silent_ending(number)
     attempt["outcome"] = str(ending.outcome)
     _judge_conditions(draft, ending)
     if ending.outcome is Outcome.FINISHED:
         draft.section("restarts").update(consecutiveFailures=0)
         return
-    if attempt.get("stopReason"):
+    if attempt.get("stopReason") and not (lost and ending.outcome is Outcome.KILLED):
         document = live.state.document
         began = document is not None and document.attempt >= number
         if began and ending.outcome is not Outcome.DRAINED:

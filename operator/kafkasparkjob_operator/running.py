@@ -12,6 +12,8 @@ from kafkasparkjob_operator.pod_view import PodView
 from kafkasparkjob_operator.status import JobState, StatusDraft
 from sparkapp.model.report import DriverState, Report
 
+SLOW_STOP_SECONDS = 30
+"""After a pod's time of deletion, which includes its grace period."""
 MIN_STALL_SECONDS = 60
 STALL_INTERVALS = 5
 """A checkpoint this many intervals late, with records waiting, is stalled."""
@@ -73,6 +75,20 @@ def _show_running(
         )
 
 
+def warn_of_slow_stop(draft: StatusDraft, pods: Sequence[PodView]) -> None:
+    """Names a pod that has been terminating too long; the next attempt starts after it is gone."""
+    for pod in pods:
+        if pod.gone_by is None or (draft.now - pod.gone_by).total_seconds() < SLOW_STOP_SECONDS:
+            continue
+        message = (
+            f"pod {pod.name} on node {pod.node or '?'} has been terminating too long; the next attempt starts after it"
+            f" is gone. If the node is lost for good: kubectl delete pod {pod.name} --force"
+        )
+        draft.event(f"slow/{pod.uid}", "PodNotTerminating", message, warning=True)
+        draft.set_state(JobState(draft.state or JobState.RESTARTING), reason="PodNotTerminating", message=message)
+        return
+
+
 def show_numbers(draft: StatusDraft, report: Report) -> None:
     """Copies the report's numbers; they change with every checkpoint, so their writing is throttled."""
     if report.checkpoint_id:
@@ -82,8 +98,13 @@ def show_numbers(draft: StatusDraft, report: Report) -> None:
             durationMillis=report.checkpoint_duration_millis,
             bytes=report.checkpoint_bytes,
         )
-    draft.section("source").update(
-        partitions=report.partitions, lagRecords=report.lag_records, recordsIn=report.records_in,
+    source = draft.section("source")
+    if report.lag_records is None:
+        source.pop("lagRecords", None)
+    else:
+        source["lagRecords"] = report.lag_records
+    source.update(
+        partitions=report.partitions, recordsIn=report.records_in,
         commitsSucceeded=report.commits_succeeded, commitsFailed=report.commits_failed,
         recordsSkipped=report.records_skipped,
     )  # fmt: skip
@@ -110,6 +131,10 @@ def judge_checkpoints(
     since = report.checkpoint_time or draft.section("attempt").get("runningSince")
     last = parse_time(since)
     limit = timedelta(seconds=max(MIN_STALL_SECONDS, STALL_INTERVALS * interval_seconds))
+    if report.lag_records is None and last is not None and last + limit <= now:
+        message = f"the last checkpoint completed at {since}, and the driver cannot measure whether records wait"
+        draft.condition(kind, ConditionStatus.UNKNOWN, reason="LagUnknown", message=message)
+        return None
     if report.lag_records and last is not None:
         left = (last + limit - now).total_seconds()
         if left <= 0:

@@ -4,6 +4,7 @@ KafkaSparkJobError
  + InvalidArgument (also a ValueError)
  + TransformFailed                    the user's function or query raised over records
  + SparkDied                          the driver's JVM ended by itself
+ + StreamStalled                      the driver's stream thread made no progress
  + CommandRefused                     a command for people that would do harm, or lacks what it needs to know
  + ConfigurationError                 the resource or the code in it cannot work: InvalidSpec, InvalidTransform …
  |  + TransformError  + ReleaseMismatch
@@ -80,6 +81,12 @@ class SparkDied(KafkaSparkJobError):
 
     reason = "SparkDied"
     default_remedy = "if signal 9 ended it, which is the container's memory limit: raise spec.driver.memory"
+
+
+class StreamStalled(KafkaSparkJobError):
+    """The stream thread made no progress for longer than its step may take; the driver has ended itself."""
+
+    reason = "StreamStalled"
 
 
 class CommandRefused(KafkaSparkJobError):

@@ -19,6 +19,11 @@ MAX_MESSAGE = 1000
 MAX_EVENTS = 20
 
 
+HEARTBEAT_SECONDS = 10
+"""A driver writes its report at least this often. One request of about 1 KiB to the API server; where checkpoints
+complete, reports are more frequent and heartbeats cost nothing."""
+
+
 class DriverState(StrEnum):
     """Where an attempt is."""
 
@@ -54,7 +59,12 @@ class ReportEvent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """The driver's running report; numbers are totals of the job unless their name says otherwise."""
+    """The driver's running report; numbers are totals of the job unless their name says otherwise.
+
+    :param lag_records: records not yet read, measured within the last three heartbeats; None where that is unknown.
+    :param heartbeat_seconds: the longest time between two reports; 0 where the driver sends no heartbeats (an image of
+        a previous release).
+    """
 
     job_uid: str
     attempt: int
@@ -65,7 +75,7 @@ class Report:
     checkpoint_duration_millis: int = 0
     checkpoint_bytes: int = 0
     partitions: int = 0
-    lag_records: int = 0
+    lag_records: int | None = None
     records_in: int = 0
     records_out: int = 0
     records_skipped: int = 0
@@ -77,6 +87,7 @@ class Report:
     commits_succeeded: int = 0
     """Commits of the group's offsets by this attempt, within transactions or after checkpoints (Flink's name)."""
     commits_failed: int = 0
+    heartbeat_seconds: int = 0
     events: tuple[ReportEvent, ...] = ()
 
 
@@ -114,7 +125,9 @@ def termination_of(error: BaseException, *, checkpoint_id: int = 0) -> Terminati
 
 
 def encode_report(report: Report) -> str:
-    return json.dumps(asdict(report), separators=(",", ":"), ensure_ascii=False)
+    # An operator of a previous release reads a number in any case.
+    lag = {"lag_records": report.lag_records or 0, "lag_known": report.lag_records is not None}
+    return json.dumps(asdict(report) | lag, separators=(",", ":"), ensure_ascii=False)
 
 
 def encode_termination(termination: Termination) -> str:
@@ -156,7 +169,6 @@ def decode_report(text: str, *, job_uid: str) -> Report | None:
             name: _whole(body[name])
             for name in (
                 "attempt", "checkpoint_id", "checkpoint_duration_millis", "checkpoint_bytes", "partitions",
-                "lag_records",
                 "records_in", "records_out", "records_per_second", "transactions_committed", "transactions_aborted",
                 "transactions_open",
             )
@@ -164,14 +176,18 @@ def decode_report(text: str, *, job_uid: str) -> Report | None:
         # Drivers of former releases do not tell these.
         later = {
             name: _whole(body.get(name, 0))
-            for name in ("commits_succeeded", "commits_failed", "records_skipped", "records_dead_lettered")
-        }
+            for name in (
+                "commits_succeeded", "commits_failed", "records_skipped", "records_dead_lettered", "heartbeat_seconds",
+            )
+        }  # fmt: skip
+        lag = _whole(body["lag_records"])
         return Report(
             job_uid=job_uid,
             state=DriverState(body["state"]),
             updated_at=_text(body["updated_at"])[:40],
             checkpoint_time=_text(body["checkpoint_time"])[:40],
             events=events,
+            lag_records=lag if body.get("lag_known") is not False else None,
             **numbers,
             **later,
         )

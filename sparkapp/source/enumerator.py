@@ -73,7 +73,7 @@ class KafkaSourceEnumerator:
         self._next: dict[TopicPartition, int] = {}
         self._stops: dict[TopicPartition, int] = {}
         self._ends: Mapping[TopicPartition, int] | None = None
-        self._discovered_at = clock()
+        self._discovered_at = self._looked_at = clock()
         self._planned_at: float | None = None
         self._shares = FairShares(options.max_offsets)
         self._lost = LostRecords(cluster, options.data_loss_policy, warn, is_member=membership is not None)
@@ -94,22 +94,33 @@ class KafkaSourceEnumerator:
 
     @property
     def pending(self) -> dict[TopicPartition, int] | None:
-        """Records between what is completed and the ends that the last plan saw; None before it (case S26).
+        """Records between what is completed and the ends seen last; None before anybody has looked (case S26).
 
         May be asked from any thread.
         """
-        # Plans put another mapping in the place of the former one, and never change it.
+        # Whoever looks replaces the whole mapping and never changes it.
         ends = self._ends
         if ends is None:
             return None
         return {partition: max(0, end - self._next.get(partition, end)) for partition, end in ends.items()}
 
-    def measure_lag(self) -> int:
-        """Records that wait right now; asks the brokers and changes nothing, for the report of a start."""
-        ends = self._cluster.latest(sorted(self._next))
-        return sum(
-            max(0, min(ends[one], self._stops.get(one, MAX_OFFSET)) - offset) for one, offset in self._next.items()
-        )
+    @property
+    def seconds_since_look(self) -> float:
+        """Since somebody asked the brokers for the partitions' ends: a plan, or :meth:`look`. From any thread."""
+        return self._clock() - self._looked_at
+
+    def look(self) -> None:
+        """Asks the brokers for the partitions' ends, for :attr:`pending` alone. From any thread.
+
+        Called by the driver's lag clock, because no plan is made while a micro-batch runs.
+
+        :raises KafkaAccessError: the brokers do not answer.
+        """
+        found = self._cluster.latest(sorted(dict(self._next)))
+        self._see({one: min(end, self._stops.get(one, MAX_OFFSET)) for one, end in found.items()})
+
+    def _see(self, ends: Mapping[TopicPartition, int]) -> None:
+        self._ends, self._looked_at = ends, self._clock()
 
     @property
     def no_more_new_partition_splits(self) -> bool:
@@ -166,7 +177,7 @@ class KafkaSourceEnumerator:
         found = self._latest()
         self._next |= self._lost.skipped(self._next, found, self._stops)
         ends = {one: min(found[one], self._stops.get(one, MAX_OFFSET)) for one in self._next}
-        self._ends = ends
+        self._see(ends)
         if self._alignment is not None:
             ends = self._alignment.cut(self._next, ends)
         backlog = {one: max(0, ends[one] - start) for one, start in self._next.items()}

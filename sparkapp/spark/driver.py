@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import importlib
 import logging
 import os
@@ -26,7 +25,7 @@ from sparkapp.checkpoint.store import CheckpointStore
 from sparkapp.checkpoint.transaction_control import KafkaTransactionControl, leave_nothing_open
 from sparkapp.model.checkpoint import CheckpointDocument
 from sparkapp.model.client_config import cluster_config, group_member_config, read_password
-from sparkapp.model.errors import CheckpointMissing, CheckpointRefused, KafkaAccessError
+from sparkapp.model.errors import CheckpointMissing, CheckpointRefused, StreamStalled
 from sparkapp.model.job import Job
 from sparkapp.model.protocol import no_hook
 from sparkapp.model.report import DriverState, Outcome, Termination, termination_of
@@ -35,7 +34,7 @@ from sparkapp.sink.committer import KafkaCommitter
 from sparkapp.sink.open_transactions import OpenTransactions
 from sparkapp.sink.transaction_client import TransactionClient
 from sparkapp.source.cluster import KafkaClusterView
-from sparkapp.source.enumerator import enumerator_of
+from sparkapp.source.enumerator import KafkaSourceEnumerator, enumerator_of
 from sparkapp.source.group_member import KafkaGroupMember
 from sparkapp.source.group_membership import GroupMembership
 from sparkapp.source.offset_committer import OffsetCommitter
@@ -46,6 +45,8 @@ from sparkapp.spark.announcements import Announcements
 from sparkapp.spark.engine import MicroBatchEngine
 from sparkapp.spark.failures import lost_jvm, spark_died
 from sparkapp.spark.faults import VARIABLE, Faults
+from sparkapp.spark.lag_clock import LagClock
+from sparkapp.spark.liveness import Watchdog
 from sparkapp.spark.preflight import check_kafka, checked_consumer_config
 from sparkapp.spark.progress import Progress
 from sparkapp.spark.query_log import restored_engine
@@ -66,6 +67,7 @@ class Surroundings:
     :param open_session: called in a thread, while recovery goes on; ``close_session`` at the attempt's end.
     :param folder: for Spark's query log; survives the attempt if ``stateful_allowed``.
     :param turn: where the attempt comes up beside another one; None where it begins at once.
+    :param give_up: ends the process at once, with this last word: called where the main thread may hang.
     :param jvm_status: the exit status of the driver's JVM, None while it runs or where nobody knows.
     :param on_completed: told of each completed checkpoint; for benches.
     """
@@ -79,6 +81,7 @@ class Surroundings:
     credentials: Path
     turn: Turn | None = None
     retained: RetainedStore = field(default_factory=MemoryRetainedStore)
+    give_up: Callable[[Termination], None] = field(default=lambda _: None)
     jvm_status: Callable[[], int | None] = field(default=lambda: None)
     on_completed: Callable[[Completed], None] = field(default=lambda _: None)
 
@@ -185,10 +188,7 @@ class Driver:
             group_offsets=group_offsets, now=now, hook=faults.step if faults.armed else no_hook,
         )  # fmt: skip
         coordinator.begin(enumerator.unplanned(), enumerator.stops)
-        progress.started(coordinator.document, lambda: enumerator.pending)
-        with contextlib.suppress(KafkaAccessError):
-            # Not 0 until the first checkpoint: whoever waits for lag 0 would be told too early.
-            reporter.update(lag_records=enumerator.measure_lag())
+        stack.callback(self._measure_lag(enumerator, progress, coordinator.document).close)
         _import_late_ones()
         engine = MicroBatchEngine(
             job, spark=session.result(), enumerator=enumerator, coordinator=coordinator, function=function,
@@ -240,13 +240,20 @@ class Driver:
             f" after checkpoint {coordinator.document.checkpoint_id}",
         )
         reporter.update(state=DriverState.RUNNING)
+        watchdog = Watchdog(engine.liveness, stalled=self._stalled, suspended=lambda: engine.lacks_executors)
+        watchdog.start()
         try:
             engine.await_end()
         except Exception as error:
             if self._draining.is_set() or isinstance(error, CheckpointMissing | CheckpointRefused):
                 leave_nothing_open(control, self._claim, coordinator.document, error)
             raise
+        finally:
+            watchdog.close()
         return True
+
+    def _stalled(self, error: StreamStalled) -> None:
+        self._around.give_up(termination_of(error, checkpoint_id=self._checkpoint_id))
 
     def _prepare_operator_state(self, document: CheckpointDocument) -> None:
         """Once former transactions are settled, for readers wait for these, and before anything starts.
@@ -282,8 +289,8 @@ class Driver:
         membership = GroupMembership(
             cluster=cluster, initializer=starting_initializer(source.startup), callback=progress,
             tell=lambda reason, message, warning: reporter.event(reason, message, warning=warning),
-            # The lag of partitions that are gone is nobody's here; the next checkpoint tells what is left.
-            changed=lambda count: reporter.update(partitions=count, lag_records=0),
+            # The lag of what the group has taken away is another member's.
+            changed=lambda count: reporter.update(partitions=count, lag_records=None),
         )  # fmt: skip
         member = KafkaGroupMember(
             group_member_config(self._job, password=password), membership=membership, options=source.group_membership
@@ -324,6 +331,13 @@ class Driver:
 
         stack.callback(stop)
         return future
+
+    @staticmethod
+    def _measure_lag(enumerator: KafkaSourceEnumerator, progress: Progress, document: CheckpointDocument) -> LagClock:
+        lag = LagClock(enumerator, progress)
+        progress.started(document, lambda: lag.pending)
+        lag.start()
+        return lag
 
     def _serve_metrics(self, progress: Progress, reporter: Reporter, stack: ExitStack) -> None:
         port = self._job.spec.metrics_port

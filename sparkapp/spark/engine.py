@@ -36,6 +36,7 @@ from sparkapp.spark.data_source import FORMAT, KafkaSparkDataSource
 from sparkapp.spark.delivery import flush_workers, require_delivered
 from sparkapp.spark.end_of_stream import stops_found
 from sparkapp.spark.failures import original_error, while_reading
+from sparkapp.spark.liveness import MAX_STEP_SECONDS, PLAN_SECONDS, StreamLiveness, step_seconds
 from sparkapp.spark.observed import keeps_state, next_watermark
 from sparkapp.spark.planner import PlannerServer, SubtaskSplits
 from sparkapp.spark.record_policy import require_aligned, skipped_records
@@ -48,6 +49,9 @@ LOG = logging.getLogger(__name__)
 
 _IDLE_PROBE_SECONDS = 0.25
 """How often the brokers are asked for news while a checkpoint is due and nothing was new."""
+
+_LOOK_SECONDS = 10.0
+"""How often executors are counted."""
 
 _IDLE_SECONDS = 10.0
 """Without a checkpoint for so long a job is idle: what is settled is taken out of the document, once. Not in each pause
@@ -64,6 +68,8 @@ class MicroBatchEngine:
     :param stateful_allowed: whether ``folder`` outlives the driver, so that operators may keep state there.
     :param hold: fault tests: seconds that writers wait before they flush the given checkpoint.
     :param completed: told of each completed checkpoint.
+    :ivar liveness: what the stream is doing, for the driver's watchdog.
+    :ivar lacks_executors: none has registered, as of some seconds ago.
     """
 
     def __init__(
@@ -93,6 +99,8 @@ class MicroBatchEngine:
         self._hold = hold
         self._completed = completed
         self._clock = clock
+        self.liveness = StreamLiveness()
+        self.lacks_executors = False
         self._columns = ALL_COLUMNS
         self._settled = coordinator.document.checkpoint_id
         self._restored = query_log.restored_engine(coordinator.document)
@@ -132,7 +140,8 @@ class MicroBatchEngine:
         if reader != self._first_reader:
             return self._plan
         try:
-            return self._latest(start)
+            with self.liveness.during("the plan of the next checkpoint", PLAN_SECONDS):
+                return self._latest(start)
         except KafkaSparkJobError as error:
             self._failure = self._failure or error
             raise
@@ -258,12 +267,17 @@ class MicroBatchEngine:
         """
         query = self._query
         assert query is not None, "started before"
+        look_at = self._clock()
         while query.isActive:
+            if self._clock() >= look_at:
+                self.lacks_executors = not has_executors(self._spark)
+                look_at = self._clock() + _LOOK_SECONDS
             time.sleep(0.1)
             if self._draining.is_set() and self._stop_between_checkpoints():
                 query.stop()
                 break
         self._server.close()
+        self.liveness.enter("the end of the query", MAX_STEP_SECONDS)
         if self._stopped and self._failure is None:
             if self._job.spec.sink.semantic is Semantic.NONE:
                 flush_workers(self._spark, self._job)
@@ -286,7 +300,8 @@ class MicroBatchEngine:
             self._in_batch = True
         checkpoint_id = self._restored.base + batch_id + 1
         try:
-            self._checkpoint(frame, checkpoint_id, batch_id)
+            with self.liveness.during(f"checkpoint {checkpoint_id}", step_seconds(self._job.spec.sink)):
+                self._checkpoint(frame, checkpoint_id, batch_id)
         except Exception as error:
             # Spark searches the text of what is raised here with a regular expression that overflows its stack on
             # a long trace, and the query dies without a reason. Ours is kept, a short one goes on.

@@ -64,8 +64,18 @@ class Progress:
 
     @property
     def pending(self) -> Pending | None:
-        """Records of each partition not yet read, as of the last plan; None before the first (case S26)."""
+        """Records of each partition not yet read, as of the last look at their ends; None before it (case S26)."""
         return self._pending()
+
+    @property
+    def lag(self) -> int | None:
+        """All of :attr:`pending`; None where that is unknown."""
+        pending = self.pending
+        return None if pending is None else sum(pending.values())
+
+    def measured(self) -> None:
+        """The driver's lag clock has looked, or could not for too long."""
+        self._update(lag_records=self.lag)
 
     def recovered(self, recovery: Recovery) -> None:
         """Former attempts' transactions are settled."""
@@ -124,7 +134,7 @@ class Progress:
             self._update(
                 checkpoint_id=document.checkpoint_id, checkpoint_time=document.created_at,
                 checkpoint_duration_millis=round(seconds * 1000), checkpoint_bytes=completed.bytes,
-                partitions=len(document.splits), lag_records=sum((self.pending or {}).values()),
+                partitions=len(document.splits), lag_records=self.lag,
                 records_in=document.counters.records_in, records_out=document.counters.records_out,
                 records_skipped=document.counters.records_skipped,
                 records_dead_lettered=document.counters.records_dead_lettered,

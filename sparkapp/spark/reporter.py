@@ -1,4 +1,4 @@
-"""Keeps the operator informed: collects what happened and writes a report when something changed."""
+"""Informs the operator: collects what happened, and writes a report when something changed or a heartbeat is due."""
 
 from __future__ import annotations
 
@@ -8,7 +8,15 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-from sparkapp.model.report import MAX_EVENTS, MAX_MESSAGE, DriverState, Report, ReportEvent, encode_report
+from sparkapp.model.report import (
+    HEARTBEAT_SECONDS,
+    MAX_EVENTS,
+    MAX_MESSAGE,
+    DriverState,
+    Report,
+    ReportEvent,
+    encode_report,
+)
 
 
 def now() -> str:
@@ -20,10 +28,18 @@ class Reporter:
     """Thread-safe; a thread of its own writes at most once an interval, so progress never slows a checkpoint.
 
     :param write: puts the text where the operator looks; must not raise.
+    :param heartbeat: seconds after which an unchanged report is written again.
     """
 
-    def __init__(self, *, job_uid: str, attempt: int, write: Callable[[str], None], interval: float = 2.0) -> None:
-        self._report = Report(job_uid=job_uid, attempt=attempt, state=DriverState.STARTING, updated_at=now())
+    def __init__(
+        self, *, job_uid: str, attempt: int, write: Callable[[str], None], interval: float = 2.0,
+        heartbeat: float = HEARTBEAT_SECONDS,
+    ) -> None:  # fmt: skip
+        self._report = Report(
+            job_uid=job_uid, attempt=attempt, state=DriverState.STARTING, updated_at=now(),
+            heartbeat_seconds=HEARTBEAT_SECONDS,
+        )  # fmt: skip
+        self._heartbeat = heartbeat
         self._write = write
         self._interval = interval
         self._lock = threading.Lock()
@@ -59,7 +75,7 @@ class Reporter:
 
     def _run(self) -> None:
         while True:
-            self._changed.wait()
+            self._changed.wait(self._heartbeat)
             self._changed.clear()
             with self._lock:
                 self._report = replace(self._report, updated_at=now())

@@ -88,7 +88,9 @@ class FakeKubernetes:
         self._written("replace", place)
         return copy.deepcopy(self.objects[place])
 
-    async def delete(self, kind: str, namespace: str, name: str, *, uid: str | None = None) -> None:
+    async def delete(
+        self, kind: str, namespace: str, name: str, *, uid: str | None = None, grace_seconds: int | None = None
+    ) -> None:
         await asyncio.sleep(0)
         place = (kind, namespace, name)
         current = self.objects.get(place)

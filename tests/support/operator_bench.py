@@ -59,7 +59,7 @@ class OperatorBench:
 
     def restart_operator(self) -> None:
         """A new process: everything that was not written down is forgotten."""
-        self.cache = Cache()
+        self.cache = Cache(clock=self.monotonic)
         self.queue = WorkQueue()
         self.reconciler = Reconciler(
             self.kubernetes, self.cache, self.queue, metrics=OperatorMetrics(self.cache), monitor=WatchMonitor(),
@@ -85,6 +85,9 @@ class OperatorBench:
         msg = f"no rest after 20 looks: {self.kubernetes.writes[-10:]}"
         raise AssertionError(msg)
 
+    def monotonic(self) -> float:
+        return self.now.timestamp()
+
     def wait(self, seconds: float) -> None:
         self.now += timedelta(seconds=seconds)
 
@@ -102,9 +105,8 @@ class OperatorBench:
 
     def report(self, attempt: int, state: DriverState = DriverState.RUNNING, **fields: Any) -> None:
         """The driver reports."""
-        text = encode_report(
-            Report(job_uid="job-uid", attempt=attempt, state=state, updated_at="2026-11-21T12:00:00Z", **fields)
-        )
+        fields = {"updated_at": "2026-11-21T12:00:00Z", "lag_records": 0, **fields}
+        text = encode_report(Report(job_uid="job-uid", attempt=attempt, state=state, **fields))
         self.kubernetes.set_data(KEY, names.report_config_map(KEY.name), names.REPORT_KEY, text)
 
     def checkpoint(

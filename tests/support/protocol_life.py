@@ -152,7 +152,8 @@ class Life:
 
     @property
     def lag(self) -> int:
-        return self._enumerator.measure_lag()
+        self._enumerator.look()
+        return sum((self._enumerator.pending or {}).values())
 
     def start(self, stop: Stop | None = None) -> None:
         """Recovery and everything else up to the first checkpoint."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -37,6 +38,19 @@ def changed(**fields):
 
 def test_report_round_trip():
     assert decode_report(encode_report(REPORT), job_uid="uid") == REPORT
+
+
+def test_an_unknown_lag_stays_unknown_and_a_previous_release_reads_it_as_a_number():
+    text = encode_report(replace(REPORT, lag_records=None))
+    assert json.loads(text)["lag_records"] == 0
+    assert decode_report(text, job_uid="uid").lag_records is None
+
+
+def test_a_report_of_a_driver_without_heartbeats_is_read():
+    body = json.loads(encode_report(REPORT))
+    del body["lag_known"], body["heartbeat_seconds"]
+    found = decode_report(json.dumps(body), job_uid="uid")
+    assert (found.lag_records, found.heartbeat_seconds) == (9, 0)
 
 
 def test_a_report_of_a_driver_that_counts_no_commits_is_read():
