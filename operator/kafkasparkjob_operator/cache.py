@@ -34,6 +34,7 @@ class Cache:
         """
         self._clock = clock
         self._changed: dict[JobKey, float] = {}
+        self._code: dict[JobKey, str] = {}
         self._jobs: dict[JobKey, tuple[str, bytes]] = {}
         self._pods: dict[JobKey, dict[str, PodView]] = {}
         self._reports: dict[JobKey, Mapping[str, Any]] = {}
@@ -112,7 +113,7 @@ class Cache:
 
     def _drop(self, key: JobKey) -> None:
         self._claims.drop(key)
-        for part in (self._jobs, self._pods, self._reports, self._ended, self._changed):
+        for part in (self._jobs, self._pods, self._reports, self._ended, self._changed, self._code):
             part.pop(key, None)
 
     def version(self, key: JobKey) -> str:
@@ -159,6 +160,12 @@ class Cache:
             return 0.0
         return self._clock() - self._changed.get(key, self._clock())
 
+    def put_code(self, key: JobKey, digest: str) -> bool:
+        """The digest of the job's modules; True where it is another one than before."""
+        former = self._code.get(key)
+        self._code[key] = digest
+        return former != digest
+
     def drop_report(self, key: JobKey) -> None:
         self._tell(key)
         self._reports.pop(key, None)
@@ -183,6 +190,7 @@ class Cache:
             pods=tuple(self._pods.get(key, {}).values()),
             report=self.report(key, job.identity),
             report_age=self.report_age(key),
+            code=self._code.get(key, ""),
             prepared=prepared_of(self._reports.get(key)),
         )
 

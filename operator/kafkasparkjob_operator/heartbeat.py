@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from kafkasparkjob_operator.conditions import ConditionStatus, ConditionType
+from kafkasparkjob_operator.observation import Observation
 from kafkasparkjob_operator.pod_view import PodView
 from kafkasparkjob_operator.reasons import StopReason
 from kafkasparkjob_operator.status import JobState, StatusDraft
@@ -37,7 +38,7 @@ class Silence:
     change_after: float | None = None
 
 
-def silence_of(report: Report | None, age: float, driver: PodView) -> Silence:
+def silence_of(report: Report | None, age: float, driver: PodView, *, replaceable: bool) -> Silence:
     """Judges the age of a report.
 
     Called by the state machine, at each look and when ``change_after`` is over.
@@ -45,6 +46,7 @@ def silence_of(report: Report | None, age: float, driver: PodView) -> Silence:
     :param report: of the present attempt; one without heartbeats (a previous release's) is never stale, and an attempt
         that has not reported yet is starting.
     :param age: in seconds.
+    :param replaceable: a prepared successor stands by, so that the end of the attempt costs a hand-over.
     """
     if report is None or not report.heartbeat_seconds:
         return Silence()
@@ -52,21 +54,28 @@ def silence_of(report: Report | None, age: float, driver: PodView) -> Silence:
     if age <= limit:
         return Silence(change_after=limit - age)
     # Not ready and silent is a lost node. Not ready alone is a kubelet that does not answer: the driver works.
-    lost_after = max(limit, LOST_SECONDS) if driver.ready else limit
+    lost_after = max(limit, LOST_SECONDS) if driver.ready and not replaceable else limit
     lost = age > lost_after
     return Silence(stale=True, lost=lost, change_after=None if lost else lost_after - age)
 
 
 def judge_silence(
-    draft: StatusDraft, driver: PodView, report: Report | None, age: float, *, look: Callable[[], object]
+    draft: StatusDraft,
+    observation: Observation,
+    driver: PodView,
+    report: Report | None,
+    *,
+    heir: PodView | None,
+    look: Callable[[], object],
 ) -> Silence:
     """Writes down what a silent driver means: not ready, no healthy checkpoints, an unknown lag.
 
     Called by the state machine while the driver's pod runs what the resource asks for.
 
+    :param heir: the successor that stands by.
     :param look: ends the plan where it was made from the cache, because the cache itself may be late.
     """
-    found = silence_of(report, age, driver)
+    found = silence_of(report, observation.report_age, driver, replaceable=heir is not None and heir.ready)
     if not found.stale:
         return found
     look()

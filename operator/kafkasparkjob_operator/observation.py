@@ -61,6 +61,7 @@ class Observation:
     :param ended_driver: the driver that a watch last saw finished; its pod may be gone before anybody has looked.
     :param prefix_rival: an older job that writes under the same transactional ids.
     :param report_age: seconds since the report was seen to change, by this process's monotonic clock.
+    :param code: a digest of the user's modules; empty where it is unknown, or there are none.
     :param prepared: the attempt that last said that it is prepared and awaits its turn; untrusted.
     :param live: None where the rest comes from the watched cache; whatever creates or deletes needs a live look.
     """
@@ -69,6 +70,7 @@ class Observation:
     pods: tuple[PodView, ...]
     report: Report | None
     report_age: float = 0.0
+    code: str = ""
     prepared: int = 0
     live: Live | None = None
     ended_driver: PodView | None = None
@@ -114,6 +116,7 @@ def live_observation(
     config_maps: Iterable[Mapping[str, Any]],
     *,
     report_age: float = 0.0,
+    code: str = "",
     ended_driver: PodView | None = None,
     prefix_rival: JobKey | None = None,
 ) -> Observation:
@@ -128,6 +131,7 @@ def live_observation(
         pods=tuple(view for view in map(pod_view, pods) if view is not None),
         report=report_of(report, job.identity),
         report_age=report_age if report is not None else 0.0,
+        code=code,
         prepared=prepared_of(report),
         ended_driver=ended_driver,
         prefix_rival=prefix_rival,

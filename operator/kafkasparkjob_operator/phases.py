@@ -16,6 +16,7 @@ from datetime import datetime
 
 from kafkasparkjob_operator.attempts import current_attempt, own_drivers, record_of, spec_of
 from kafkasparkjob_operator.clock import format_time
+from kafkasparkjob_operator.code import changed_code
 from kafkasparkjob_operator.conditions import ConditionStatus, ConditionType
 from kafkasparkjob_operator.executors import count_executors, forget_executors
 from kafkasparkjob_operator.heartbeat import GRACE_SECONDS, is_superseded, judge_silence
@@ -148,7 +149,7 @@ class _Planner:
 
     def _silent(self, driver: PodView, report: Report | None) -> bool:
         """A driver that no longer reports: nothing of what its report says is known, and in the end it is replaced."""
-        found = judge_silence(self.draft, driver, report, self.observation.report_age, look=self._live)
+        found = judge_silence(self.draft, self.observation, driver, report, heir=self._heir(), look=self._live)
         self._look_again(found.change_after)
         if found.lost:
             self.actions.extend(deletions([driver], grace_seconds=GRACE_SECONDS))
@@ -180,6 +181,11 @@ class _Planner:
                 driver, StopReason.SUSPEND, JobState.SUSPENDING, "Suspending",
                 "draining at a checkpoint, because spec.suspend is true",
             )  # fmt: skip
+            return True
+        changed = changed_code(self.draft, self.observation)
+        if changed:
+            self._delete(self.beside.pods)
+            self._stop(driver, StopReason.SPEC_CHANGE, JobState.RESTARTING, "CodeChanged", changed)
             return True
         attempt = self.draft.section("attempt")
         if self.wanted is None or attempt.get("generation") == self.job.generation:
@@ -230,12 +236,11 @@ class _Planner:
         """The driver stops, has finished or is gone."""
         self.draft.section("source").pop("lagRecords", None)
         live = self._live()
-        heir = None if self.suspend or self.wanted is None else self.beside.heir(self.job.generation, self.wanted)
+        heir = self._heir()
         if driver is not None and not driver.finished:
             if heir is None or not is_superseded(self.draft, heir):
                 self._wait_for_drain(driver)
                 return
-            # Its pods stay for as long as the node does.
             self._delete(pod for pod in self.others if pod.attempt == self.attempt)
             self.others = [pod for pod in self.others if pod.attempt != self.attempt]
             driver = None
@@ -264,16 +269,14 @@ class _Planner:
         self.actions.extend(decision.actions)
         self._look_again(decision.look_again_after)
 
+    def _heir(self) -> PodView | None:
+        return None if self.suspend or self.wanted is None else self.beside.heir(self.job.generation, self.wanted)
+
     def _wait_for_drain(self, driver: PodView) -> None:
         self._delete(pod for pod in self.others if pod.attempt != self.attempt)
-        if self.draft.section("attempt").get("stopReason"):
-            self._warn_if_slow([driver])
-            return
-        self.draft.set_state(
-            JobState.RESTARTING,
-            reason="DriverStopping",
-            message=f"the driver pod {driver.name} is being deleted, not by the operator; another attempt follows",
-        )
+        if not self.draft.section("attempt").get("stopReason"):
+            message = f"the driver pod {driver.name} is being deleted, not by the operator; another attempt follows"
+            self.draft.set_state(JobState.RESTARTING, reason="DriverStopping", message=message)
         self._warn_if_slow([driver])
 
     def _wait_for_pods(self, pods: list[PodView]) -> None:

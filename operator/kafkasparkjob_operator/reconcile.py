@@ -19,12 +19,13 @@ from kafkasparkjob_operator.cluster import (
     ObjectExists,
     ObjectRefused,
 )
+from kafkasparkjob_operator.code_watch import digest_of
 from kafkasparkjob_operator.events import JobEvent, Published, event_manifest
 from kafkasparkjob_operator.execute import Executor, FormerObjectInTheWay
 from kafkasparkjob_operator.identity import JobKey
 from kafkasparkjob_operator.merge_patch import merge_patch
 from kafkasparkjob_operator.metrics import OperatorMetrics
-from kafkasparkjob_operator.observation import JobResource, Observation, live_observation
+from kafkasparkjob_operator.observation import JobResource, Observation, job_resource, live_observation
 from kafkasparkjob_operator.phases import plan
 from kafkasparkjob_operator.plan import (
     CreateState,
@@ -166,11 +167,13 @@ class Reconciler:
             # One that somebody else made has no label of ours: it must be seen before we try to make our own.
             found = await self._cluster.get("ConfigMap", key.namespace, state)
             config_maps = [*config_maps, *([found] if found is not None else [])]
+        code = await digest_of(self._cluster, job_resource(body))
         # Pods last: one that the status speaks of is then never taken for missing.
         pods = await self._cluster.list_pods(key)
         self._monitor.looked(key, str(body["metadata"].get("resourceVersion", "")))
         named = names.report_config_map(key.name)
         report = next((one for one in config_maps if one["metadata"]["name"] == named), None)
+        self._cache.put_code(key, code)
         if self._cache.put_look(body, filter(None, map(pod_view, pods)), report, since=told):
             self._looked_at[key] = time.monotonic()
         else:
@@ -180,6 +183,7 @@ class Reconciler:
             body,
             pods,
             config_maps,
+            code=code,
             report_age=self._cache.report_age(key, report),
             ended_driver=self._cache.ended_driver(key),
             prefix_rival=self._cache.prefix_rival(key),

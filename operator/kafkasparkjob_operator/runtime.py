@@ -12,6 +12,7 @@ import kopf
 
 from kafkasparkjob_operator import probes
 from kafkasparkjob_operator.cache import Cache
+from kafkasparkjob_operator.code_watch import CodeWatch
 from kafkasparkjob_operator.definition import await_definition
 from kafkasparkjob_operator.handlers.jobs import register_jobs
 from kafkasparkjob_operator.handlers.pods import register_pods
@@ -110,6 +111,7 @@ class _Operator:
                 stop,
             )
         )  # fmt: skip
+        parts.append(self._part("code", CodeWatch(self.cluster, self.cache, self.queue).run(), stop))
         parts.append(asyncio.create_task(_take_signals(stop, kopf_runs=kopf_runs), name="signals"))
         try:
             await self._watch(stop, kopf_runs)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from kafkasparkjob_operator.attempts import attempts_ran, current_attempt, next_attempt, record_of, unused_claims
 from kafkasparkjob_operator.clock import format_time, parse_time
+from kafkasparkjob_operator.code import DIGEST, forget_failures
 from kafkasparkjob_operator.conditions import ConditionStatus, ConditionType
 from kafkasparkjob_operator.endings import Outcome, left_by
 from kafkasparkjob_operator.identity import JobKey
@@ -34,7 +35,6 @@ CLEAR_SECONDS = 1.5
 AWAIT_COLLECTION = 2.0
 AWAIT_CLAIMANT = 10.0
 """An attempt's ConfigMap is followed by its driver pod at once; so long is waited for one whose pod is not there."""
-
 
 _STATE_OF = {
     StartReason.CREATED: JobState.STARTING,
@@ -94,6 +94,7 @@ def decide_start(
             draft.set_state(JobState.FAILED, reason="InvalidSpec", message=message)
             return Decision()
         chosen, wanted = fallback
+    forget_failures(draft, observation)
     refusal = _refusal(draft, observation, live, wanted, generation=chosen.generation, heir=successor is not None)
     if refusal is not None:
         return refusal
@@ -257,6 +258,8 @@ def _start(
             "startReason": str(reason),
             "driverPod": pod,
             **({"driverPodUID": successor.uid} if successor is not None else {}),
+            # A successor has imported what was there when it came up: that of the attempt before, or it rolls again.
+            DIGEST: observation.code if successor is None else draft.section("attempt").get(DIGEST, ""),
         },
     )
     restarts = draft.section("restarts")

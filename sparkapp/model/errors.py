@@ -69,7 +69,7 @@ class TransformFailed(KafkaSparkJobError):
     """
 
     reason = "TransformFailed"
-    default_remedy = "correct spec.transform (or the ConfigMap that it names) so that it accepts this record"
+    default_remedy = "correct spec.transform, or the ConfigMap that it names: the job then restarts by itself"
 
     def __init__(self, message: str, *, remedy: str | None = None, detail: str = "") -> None:
         super().__init__(message, remedy=remedy)

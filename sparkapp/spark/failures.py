@@ -7,7 +7,7 @@ import re
 import traceback
 from collections.abc import Iterable
 
-from py4j.protocol import Py4JNetworkError
+from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
 
 from sparkapp.model import errors
 from sparkapp.model.errors import KafkaSparkJobError, SparkDied, TransformFailed
@@ -74,7 +74,10 @@ def original_error(failure: BaseException | str | None) -> KafkaSparkJobError:
 
 
 def lost_jvm(error: BaseException) -> bool:
-    """Whether an error is what Py4J meets without a JVM: a connection that was closed, or refused when tried again."""
+    """Whether an error is what Py4J meets without a JVM: a connection that was closed, or refused when tried again.
+
+    Of a call that was under way Py4J says only that an error occurred, without the JVM's trace.
+    """
     return any(_is_lost_connection(one) for one in _chain(error))
 
 
@@ -114,5 +117,7 @@ def _chain(error: BaseException | None) -> list[BaseException]:
 def _is_lost_connection(error: BaseException) -> bool:
     if isinstance(error, Py4JNetworkError):
         return True
+    if isinstance(error, Py4JError) and not isinstance(error, Py4JJavaError):
+        return "Trace:" not in str(error)
     frames = traceback.extract_tb(error.__traceback__)
     return isinstance(error, OSError) and bool(frames) and "py4j" in frames[-1].filename

@@ -18,6 +18,7 @@ IMPURE = {
     "reconcile",
     "execute",
     "sweep",
+    "code_watch",
     "watch_boundary",
     "probes",
     "work_queue",

@@ -126,6 +126,19 @@ async def test_a_driver_that_wakes_up_and_drains_is_no_failure() -> None:
     assert bench.drivers == ["orders-2-driver"]
 
 
+async def test_a_silent_driver_beside_a_standby_is_replaced_at_once() -> None:
+    bench = await running(**STANDBY)
+    bench.wait(31)
+    beat(bench)
+    await bench.settle()
+    bench.kubernetes.pod_runs("orders-2-driver")
+    bench.wait(31)
+    await bench.settle()
+    bench.wait(2)
+    await bench.settle()
+    assert bench.status["attempt"]["id"] == 2
+
+
 @pytest.mark.parametrize("silent", [True, False])
 async def test_a_pod_that_is_not_ready_ends_the_attempt_only_where_its_driver_is_silent(silent: bool) -> None:
     bench = await running()

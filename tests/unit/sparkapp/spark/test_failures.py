@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from py4j.protocol import Py4JNetworkError
+from py4j.protocol import Py4JError, Py4JNetworkError
 
 from sparkapp.model.errors import ConfigurationError, KafkaSparkJobError, PreCommitFailed, TransformFailed, VolumeFull
 from sparkapp.model.partition import TopicPartition
@@ -76,6 +76,8 @@ def test_a_query_that_a_value_does_not_allow_is_the_users_and_a_jvm_that_is_gone
     lost = RuntimeError("the end")
     lost.__context__ = Py4JNetworkError("Answer from Java side is empty")
     assert lost_jvm(lost)
+    assert lost_jvm(Py4JError("An error occurred while calling o58.isActive"))
+    assert not lost_jvm(Py4JError("An error occurred while calling o58.x. Trace:\npy4j.Py4JException: no method x"))
     assert not lost_jvm(ConnectionRefusedError("a broker's"))
     assert spark_died(-9).message == "the driver's JVM ended by signal 9"
     assert spark_died(None).message == "the driver's JVM ended"
