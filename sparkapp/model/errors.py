@@ -8,6 +8,7 @@ KafkaSparkJobError
  + CommandRefused                     a command for people that would do harm, or lacks what it needs to know
  + ConfigurationError                 the resource or the code in it cannot work: InvalidSpec, InvalidTransform …
  |  + TransformError  + ReleaseMismatch
+ + ExtensionMissing                   the C extension was not built, or does not load
  + RecordError                          a record that does not parse, under onRecordError: Fail
  + KafkaAccessError                     the broker or what is on it
  |  + KafkaUnreachable  + AuthenticationFailed  + AuthorizationFailed  + TopicNotFound
@@ -87,6 +88,17 @@ class StreamStalled(KafkaSparkJobError):
     """The stream thread made no progress for longer than its step may take; the driver has ended itself."""
 
     reason = "StreamStalled"
+
+
+class ExtensionMissing(KafkaSparkJobError):
+    """``KAFKASPARK_NATIVE=required``, as in the image, and the C extension of the batch path does not load."""
+
+    reason = "ExtensionMissing"
+    fatal = True
+    default_remedy = (
+        "build the image again: make images; or, at a fifth of the speed, set KAFKASPARK_NATIVE to auto in env of"
+        " spec.driver and spec.executor"
+    )
 
 
 class CommandRefused(KafkaSparkJobError):

@@ -7,24 +7,34 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Literal
 
+from sparkapp.model.errors import ExtensionMissing
 from sparkapp.native.interface import BatchConsumer, BatchProducer
 
 SWITCH = "KAFKASPARK_NATIVE"
-"""Environment variable; ``0`` forces the plain implementation."""
+"""Environment variable: ``auto`` (the default) takes the extension where it loads, ``0`` forces the plain
+implementation, ``required`` refuses to run without the extension; the image sets the last."""
 
 
 @cache
-def _is_built() -> bool:
+def _why_not_native() -> str:
+    """Why the extension does not load; empty where it does."""
     try:
         from sparkapp.native import native_consumer  # noqa: F401
-    except (ImportError, OSError):
-        return False
-    return True
+    except (ImportError, OSError) as error:
+        return f"{type(error).__name__}: {error}"
+    return ""
 
 
 def implementation() -> Literal["native", "plain"]:
-    """Which implementation the open functions choose; the driver logs it."""
-    return "native" if os.environ.get(SWITCH) != "0" and _is_built() else "plain"
+    """Which implementation the open functions choose; the driver asks first of all, and logs it.
+
+    :raises ExtensionMissing: ``KAFKASPARK_NATIVE=required``, and the extension does not load.
+    """
+    switch = os.environ.get(SWITCH, "auto")
+    why_not = "" if switch == "0" else _why_not_native()
+    if why_not and switch == "required":
+        raise ExtensionMissing(f"the batch path's C extension does not load: {why_not}")
+    return "plain" if why_not or switch == "0" else "native"
 
 
 def open_consumer(config: Mapping[str, str]) -> BatchConsumer:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 
 from sparkapp.model.client_config import cluster_config, consumer_config
@@ -9,11 +10,14 @@ from sparkapp.model.deadline import Deadline
 from sparkapp.model.errors import TopicNotFound, TransactionTimeoutTooLong
 from sparkapp.model.job import Job, OnTopicDeleted, TransactionTimeout, dead_letter_topics
 from sparkapp.model.semantic import Semantic
+from sparkapp.native.batch import implementation
 from sparkapp.native.client_check import check_consumer, check_producer
 from sparkapp.native.topic_pattern import check_no_loop
 from sparkapp.sink.writer import producer_config
 from sparkapp.source.cluster import KafkaClusterView, known_topics, require_topics
 from sparkapp.source.subscriber import require, subscriber_of
+
+LOG = logging.getLogger(__name__)
 
 _MAX_TIMEOUT = "transaction.max.timeout.ms"
 _YOUNG_SECONDS = 3.0
@@ -26,8 +30,10 @@ def checked_consumer_config(job: Job, *, password: str) -> dict[str, str]:
 
     Needs no broker; called by the driver first of all.
 
+    :raises ExtensionMissing: the image was built without the batch path's C extension.
     :raises ConfigurationError: it does not know a property, or refuses a value; the message names field and property.
     """
+    LOG.info("batch path: %s", implementation())
     source, sink = job.spec.source, job.spec.sink
     consumer = consumer_config(job, password=password)
     check_consumer(consumer, source.properties)

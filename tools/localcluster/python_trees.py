@@ -84,6 +84,11 @@ class PythonTrees:
                     for source in _SOURCES:
                         _copy(REPOSITORY / source, Path(copy) / source)
                     self._install(unfinished / "out", ["--no-deps", copy], "build-project")
+                # setuptools leaves out an extension that does not compile; the image refuses to run without it.
+                if not list((unfinished / "out").glob("sparkapp/native/_kafka_arrow*.so")):
+                    raise SetupError(
+                        "the C extension was not built", hint=f"see {self._settings.logs / 'build-project.log'}"
+                    )
                 _compile(unfinished / "out")
                 for outdated in self._folder.glob("application-*"):
                     if outdated != unfinished:

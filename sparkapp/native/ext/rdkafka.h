@@ -2,7 +2,8 @@
  *
  * The library is the one that the confluent-kafka wheel brings; it is opened at run time, so that neither its header
  * nor its development package is needed to build. What is declared here is public and has kept its layout since
- * librdkafka 1.6 (produceva, incremental_assign); rdkafka_load() refuses anything older. */
+ * librdkafka 1.6 (produceva, incremental_assign); rdkafka_load() refuses anything older. A test has the compiler compare
+ * it with librdkafka's header (tests/unit/sparkapp/native/test_prototypes.py). */
 #ifndef KAFKASPARK_RDKAFKA_H
 #define KAFKASPARK_RDKAFKA_H
 
@@ -18,7 +19,11 @@ typedef struct rd_kafka_queue_s rd_kafka_queue_t;
 typedef struct rd_kafka_headers_s rd_kafka_headers_t;
 typedef struct rd_kafka_error_s rd_kafka_error_t;
 typedef struct rd_kafka_consumer_group_metadata_s rd_kafka_consumer_group_metadata_t;
-typedef int rd_kafka_resp_err_t; /* an enum there */
+/* Enums there, which have the size of int. */
+typedef int rd_kafka_resp_err_t;
+typedef int rd_kafka_type_t;
+typedef int rd_kafka_conf_res_t;
+typedef int rd_kafka_timestamp_type_t;
 
 enum { RD_KAFKA_PRODUCER = 0, RD_KAFKA_CONSUMER = 1 };
 enum { RD_KAFKA_CONF_OK = 0 };
@@ -132,11 +137,11 @@ typedef void rd_kafka_event_cb(rd_kafka_t *, void *opaque);
     X(void, error_destroy, (rd_kafka_error_t *))                                                                     \
     X(rd_kafka_conf_t *, conf_new, (void))                                                                           \
     X(void, conf_destroy, (rd_kafka_conf_t *))                                                                       \
-    X(int, conf_set, (rd_kafka_conf_t *, const char *, const char *, char *, size_t))                                \
+    X(rd_kafka_conf_res_t, conf_set, (rd_kafka_conf_t *, const char *, const char *, char *, size_t))                \
     X(void, conf_set_opaque, (rd_kafka_conf_t *, void *))                                                            \
     X(void, conf_set_error_cb, (rd_kafka_conf_t *, rd_kafka_error_cb *))                                             \
     X(void, conf_set_dr_msg_cb, (rd_kafka_conf_t *, rd_kafka_dr_msg_cb *))                                           \
-    X(rd_kafka_t *, new, (int, rd_kafka_conf_t *, char *, size_t))                                                   \
+    X(rd_kafka_t *, new, (rd_kafka_type_t, rd_kafka_conf_t *, char *, size_t))                                       \
     X(void, destroy_flags, (rd_kafka_t *, int))                                                                      \
     X(int, poll, (rd_kafka_t *, int))                                                                                \
     X(int, brokers_add, (rd_kafka_t *, const char *))                                                                \
@@ -163,7 +168,7 @@ typedef void rd_kafka_event_cb(rd_kafka_t *, void *opaque);
     X(void, queue_destroy, (rd_kafka_queue_t *))                                                                     \
     X(ssize_t, consume_batch_queue, (rd_kafka_queue_t *, int, rd_kafka_message_t **, size_t))                        \
     X(void, message_destroy, (rd_kafka_message_t *))                                                                 \
-    X(int64_t, message_timestamp, (const rd_kafka_message_t *, int *))                                               \
+    X(int64_t, message_timestamp, (const rd_kafka_message_t *, rd_kafka_timestamp_type_t *))                         \
     X(rd_kafka_resp_err_t, message_headers, (const rd_kafka_message_t *, rd_kafka_headers_t **))                     \
     X(rd_kafka_resp_err_t, header_get_all,                                                                           \
       (const rd_kafka_headers_t *, size_t, const char **, const void **, size_t *))                                  \
