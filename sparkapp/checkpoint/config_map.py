@@ -18,6 +18,7 @@ from kubernetes.client.exceptions import ApiException
 
 from sparkapp.checkpoint.store import Stored
 from sparkapp.model import names
+from sparkapp.model.deadline import Deadline
 from sparkapp.model.errors import (
     CheckpointConflict,
     CheckpointError,
@@ -31,7 +32,9 @@ from sparkapp.model.state_config_map import document_text, way_back
 
 LOG = logging.getLogger(__name__)
 
-_REQUEST_TIMEOUT = (5, 10)
+_REQUEST_TIMEOUT = (5.0, 10.0)
+_LEAST_SECONDS = 0.1
+"""urllib3 takes no timeout of 0."""
 _RETRIED = frozenset({0, 429, 500, 502, 503, 504})
 """Answers that may be another one soon; 0 is what the client says of a TLS handshake that failed."""
 
@@ -94,23 +97,30 @@ class ConfigMapStore:
         self._deadline = deadline
 
     def read(self) -> Stored:
-        body = self._read_place.read(self._deadline)
+        return self._read(Deadline.after(self._deadline))
+
+    def _read(self, deadline: Deadline) -> Stored:
+        body = self._read_place.read(deadline)
         text = document_text(self._place.name, body.data, body.binary_data)
         return Stored(text, body.metadata.resource_version)
 
-    def write(self, text: str, *, expected: str) -> str:
+    def write(self, text: str, *, expected: str, deadline: Deadline | None = None) -> str:
         patch = {"metadata": {"resourceVersion": expected}, "data": {names.CHECKPOINT_KEY: text}}
+        end = Deadline.after(self._deadline if deadline is None else deadline.bound(self._deadline))
         try:
-            body = self._place.patch(patch, self._deadline)
+            body = self._place.patch(patch, end)
         except CheckpointStoreUnavailable:
             raise
         except CheckpointError as refusal:
             if not (self._place.unanswered or isinstance(refusal, CheckpointConflict)):
                 raise
-            return self._after_all(text, expected, refusal, unanswered=self._place.unanswered)
+            looking = end if deadline is not None else Deadline.after(self._deadline)
+            return self._after_all(text, expected, refusal, looking, unanswered=self._place.unanswered)
         return str(body.metadata.resource_version)
 
-    def _after_all(self, text: str, expected: str, refusal: CheckpointError, *, unanswered: bool) -> str:
+    def _after_all(
+        self, text: str, expected: str, refusal: CheckpointError, deadline: Deadline, *, unanswered: bool
+    ) -> str:
         """The version of a write whose answer was lost before a try that is refused: it leaves exactly our text behind.
 
         Then nobody else has written. Only what is found there says so: who is told that nothing was written aborts the
@@ -119,7 +129,7 @@ class ConfigMapStore:
         :raises CheckpointError: the refusal, where it is one.
         """
         try:
-            found = self.read()
+            found = self._read(deadline)
         except CheckpointMissing:
             raise
         except CheckpointError as error:
@@ -146,19 +156,19 @@ class ConfigMapRetainedStore:
 
     def read(self) -> dict[str, str]:
         try:
-            body = self._place.read(self._deadline)
+            body = self._place.read(Deadline.after(self._deadline))
         except CheckpointMissing:
             return {}
         return dict(body.data or {})
 
     def change(self, put: Mapping[str, str], drop: Collection[str]) -> None:
-        self._place.patch({"data": {**dict.fromkeys(drop), **put}}, 0)
+        self._place.patch({"data": {**dict.fromkeys(drop), **put}}, None)
 
 
 class _ConfigMap:
     """One ConfigMap of a job: requests, repeated while the API server does not answer; its refusals as errors of ours.
 
-    Deadlines are in seconds; 0 tries once.
+    Without a deadline a request is tried once.
 
     :ivar unanswered: whether a try of the last request may have been done without an answer.
     """
@@ -170,27 +180,27 @@ class _ConfigMap:
         self.name = name
         self.unanswered = False
 
-    def read(self, deadline: float) -> Any:
+    def read(self, deadline: Deadline | None) -> Any:
         return self._patiently(
             deadline,
-            lambda: self._api.read_namespaced_config_map(self.name, self._namespace, _request_timeout=_REQUEST_TIMEOUT),
+            lambda timeout: self._api.read_namespaced_config_map(self.name, self._namespace, _request_timeout=timeout),
         )
 
-    def patch(self, body: Mapping[str, Any], deadline: float) -> Any:
+    def patch(self, body: Mapping[str, Any], deadline: Deadline | None) -> Any:
         return self._patiently(
             deadline,
-            lambda: self._api.patch_namespaced_config_map(
-                self.name, self._namespace, body, _request_timeout=_REQUEST_TIMEOUT
+            lambda timeout: self._api.patch_namespaced_config_map(
+                self.name, self._namespace, body, _request_timeout=timeout
             ),
         )
 
-    def _patiently(self, seconds: float, call: Callable[[], Any]) -> Any:
-        end = time.monotonic() + seconds
+    def _patiently(self, deadline: Deadline | None, call: Callable[[tuple[float, float]], Any]) -> Any:
+        seconds = deadline.remaining if deadline is not None else 0.0
         pause = 0.2
         self.unanswered = False
         while True:
             try:
-                return call()
+                return call(_request_timeout(deadline))
             except ApiException as error:
                 if error.status not in _RETRIED:
                     raise self._refusal(error) from error
@@ -200,12 +210,11 @@ class _ConfigMap:
             except urllib3.exceptions.HTTPError as error:
                 problem = str(error)
                 self.unanswered = True
-            left = end - time.monotonic()
-            if left <= 0:
+            if deadline is None or deadline.expired:
                 msg = f"ConfigMap {self.name}: no answer from the API server within {seconds:.0f} s: {problem}"
                 raise CheckpointStoreUnavailable(msg)
             LOG.warning("ConfigMap %s: %s; trying again", self.name, problem)
-            time.sleep(min(pause, left))
+            time.sleep(deadline.bound(pause))
             pause = min(2 * pause, 5.0)
 
     def _refusal(self, error: ApiException) -> CheckpointError:
@@ -227,6 +236,14 @@ class _ConfigMap:
             " or quota refuses it"
         )
         return CheckpointRefused(msg, remedy=remedy)
+
+
+def _request_timeout(deadline: Deadline | None) -> tuple[float, float]:
+    """Seconds to connect and to wait for an answer, which end with the deadline."""
+    if deadline is None:
+        return _REQUEST_TIMEOUT
+    connect, answer = _REQUEST_TIMEOUT
+    return max(_LEAST_SECONDS, deadline.bound(connect)), max(_LEAST_SECONDS, deadline.bound(answer))
 
 
 def _words(error: ApiException) -> str:

@@ -12,6 +12,7 @@ from sparkapp.checkpoint.store import CheckpointStore
 from sparkapp.model.checkpoint import CheckpointDocument
 from sparkapp.model.checkpoint_codec import encode
 from sparkapp.model.committable import KafkaCommittable
+from sparkapp.model.deadline import Clock, Deadline
 from sparkapp.model.errors import KafkaUnreachable, TransactionFenced
 from sparkapp.model.job import Job
 from sparkapp.model.partition import TopicPartition
@@ -22,6 +23,7 @@ from sparkapp.model.split import KafkaPartitionSplit
 from sparkapp.model.transaction_naming import NO_SLOTS, TransactionNaming, is_first_start
 from sparkapp.model.transactional_id import FIRST_HINT
 from sparkapp.sink.committer import Outcome, Settled
+from sparkapp.sink.open_transactions import CommitTimes
 
 LOG = logging.getLogger(__name__)
 
@@ -40,7 +42,7 @@ class Committer(Protocol):
 class PreCommits(Protocol):
     """Looks at the transactions of a checkpoint before it is final; see ``sink.open_transactions``."""
 
-    def require(self, committables: Sequence[KafkaCommittable]) -> None: ...
+    def require(self, committables: Sequence[KafkaCommittable], *, began: float) -> CommitTimes: ...
 
 
 class GroupOffsets(Protocol):
@@ -94,6 +96,7 @@ class CheckpointCoordinator:
     :param restored_hint: computed from once per life, so repeated checkpoints write the same hint (H10).
     :param now: gives RFC 3339 times.
     :param hook: called at each step; fault tests kill the process there.
+    :param clock: that of ``pre_commits``.
     """
 
     def __init__(
@@ -108,6 +111,7 @@ class CheckpointCoordinator:
         group_offsets: GroupOffsets | None,
         now: Callable[[], str],
         hook: StepHook = no_hook,
+        clock: Clock = time.monotonic,
     ) -> None:
         self._job = job
         self._store = store
@@ -132,6 +136,8 @@ class CheckpointCoordinator:
         self._placed: set[TopicPartition] = set()
         self._was_finished = document.finished
         self._committed_id = document.checkpoint_id
+        self._clock = clock
+        self._began = clock()
 
     @property
     def document(self) -> CheckpointDocument:
@@ -181,6 +187,7 @@ class CheckpointCoordinator:
         :raises KafkaAccessError: the group may not be written; its transactions would be refused, too.
         :raises KafkaUnreachable: a former commit has no answer and may still arrive; nothing is written yet.
         """
+        self._began = self._clock()
         if self._mode is not OffsetCommitMode.IN_TRANSACTION or self._group_offsets is None:
             return
         read = [split.partition for split in splits if split.size]
@@ -202,7 +209,9 @@ class CheckpointCoordinator:
         must find it a no-op.
 
         Right before the document the coordinators are asked whether every transaction is still open: subtasks did so
-        when each of them was done, and the last one may have come long after the first.
+        when each of them was done, and the last one may have come long after the first. Each must stay open for longer
+        than write and commit may take. What is left of it bounds the write, and where the driver stood still after it
+        nothing is committed: a part of the transactions could have ended, and the next attempt settles them as a whole.
 
         :raises CheckpointConflict: superseded; nothing of this checkpoint was or will be committed by us.
         :raises TransactionFenced: a transaction was lost, before the document (then nothing is final) or after it; the
@@ -214,12 +223,18 @@ class CheckpointCoordinator:
             LOG.info("checkpoint %d was completed before, nothing to do", checkpoint.checkpoint_id)
             return None
         self._hook(ProtocolStep.AFTER_FLUSH, checkpoint.checkpoint_id)
+        times = None
         if checkpoint.committables:
-            self._pre_commits.require(checkpoint.committables)
+            times = self._pre_commits.require(checkpoint.committables, began=self._began)
         started = time.monotonic()
-        size = self._write(self._next_document(checkpoint))
+        size = self._write(self._next_document(checkpoint), times.write_by if times is not None else None)
         written = time.monotonic()
         self._hook(ProtocolStep.AFTER_WRITE, checkpoint.checkpoint_id)
+        if times is not None and times.commit_by.expired:
+            msg = (
+                f"checkpoint {checkpoint.checkpoint_id} is final, but its transactions may have reached their time-out"
+            )
+            raise TransactionFenced(msg)
         self._commit(checkpoint)
         self._committed_id = checkpoint.checkpoint_id
         committed = time.monotonic()
@@ -300,9 +315,9 @@ class CheckpointCoordinator:
     def _witnessed(self, checkpoint: PreCommitted) -> bool:
         return self._mode is OffsetCommitMode.IN_TRANSACTION and checkpoint.aligned
 
-    def _write(self, document: CheckpointDocument) -> int:
+    def _write(self, document: CheckpointDocument, deadline: Deadline | None = None) -> int:
         text = encode(document)
-        self._version = self._store.write(text, expected=self._version)
+        self._version = self._store.write(text, expected=self._version, deadline=deadline)
         self._document = document
         return len(text.encode())
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Protocol
 
 from sparkapp.checkpoint.volume import write_durably
+from sparkapp.model.deadline import Deadline
 from sparkapp.model.errors import CheckpointConflict
 
 
@@ -34,11 +35,13 @@ class CheckpointStore(Protocol):
         """
         ...
 
-    def write(self, text: str, *, expected: str) -> str:
+    def write(self, text: str, *, expected: str, deadline: Deadline | None = None) -> str:
         """Replaces the document and returns the new version.
 
         An answer lost on the way is resolved inside: a write that took effect is never reported as failed.
 
+        :param deadline: no try begins after it, and no answer is waited for; None for the store's own. A file takes no
+            notice.
         :raises CheckpointConflict: somebody else wrote since ``expected``; the caller has been superseded.
         :raises CheckpointMissing: the place itself is gone.
         :raises CheckpointStoreUnavailable: no answer in time; the write may or may not have taken effect.
@@ -64,7 +67,7 @@ class FileStore:
             return Stored(None, "0")
         return Stored(text, version)
 
-    def write(self, text: str, *, expected: str) -> str:
+    def write(self, text: str, *, expected: str, deadline: Deadline | None = None) -> str:
         found = self.read().version
         if found != expected:
             msg = f"the checkpoint was changed by somebody else: version {found}, expected {expected}"

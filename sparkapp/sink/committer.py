@@ -32,6 +32,8 @@ LOG = logging.getLogger(__name__)
 _FIRST_PAUSE = 0.01
 _LONGEST_PAUSE = 1.0
 _NEWEST_TRANSACTION_VERSION = 1
+COMMIT_SECONDS = 60.0
+"""For the commits of one checkpoint, retries included."""
 
 
 class Outcome(Enum):
@@ -87,7 +89,7 @@ class KafkaCommitter:
         *,
         describer: TransactionDescriber | None = None,
         job_uid: str = "",
-        timeout: float = 60.0,
+        timeout: float = COMMIT_SECONDS,
         before_witness: Callable[[], None] | None = None,
         clock: Clock = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,

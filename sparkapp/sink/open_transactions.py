@@ -2,15 +2,61 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from sparkapp.model.committable import KafkaCommittable
-from sparkapp.model.deadline import Deadline
+from sparkapp.model.deadline import Clock, Deadline
 from sparkapp.model.errors import TransactionFenced
+from sparkapp.sink.committer import COMMIT_SECONDS
 from sparkapp.sink.transaction_describer import TransactionDescriber
+from sparkapp.sink.transactions import TransactionDescription
 
 _SECONDS = 60.0
 """As long as a commit would wait for the coordinators; after that the attempt ends, and nothing was final."""
+_COMMIT_SHARE = 0.2
+"""Of a transaction's time-out, kept for its commit where that is less than :data:`COMMIT_SECONDS`."""
+_WRITE_SECONDS = 10.0
+_WRITE_SHARE = 0.05
+"""Of a transaction's time-out, the least that a write of the document may have, where that is less than the seconds
+above: a write takes tens of milliseconds, and some seconds where an API server restarts."""
+
+
+class CommitTimes(NamedTuple):
+    """Until when a checkpoint's document and its commits are safe from the transactions' time-out.
+
+    :param write_by: for the write; the time that a commit may take is left after it.
+    :param commit_by: when the coordinator of the oldest transaction may end it.
+    """
+
+    write_by: Deadline
+    commit_by: Deadline
+
+
+class TransactionAges:
+    """How long transactions have been open at most, in the driver's monotonic seconds.
+
+    A transaction begins after its checkpoint has, which the driver's clock tells; its start is in the wall clock of its
+    coordinator. Each start that was seen bounds how far that clock is ahead of ours, and the smallest bound of an id
+    counts: the two clocks need not agree, and a jump of the driver's wall clock changes nothing.
+    """
+
+    def __init__(self) -> None:
+        self._ahead: dict[str, float] = {}
+
+    def at_most(self, transactional_id: str, start_time_ms: int, *, began: float, now: float) -> float:
+        """Seconds.
+
+        :param start_time_ms: what the coordinator tells; not positive where it tells nothing.
+        :param began: when the transaction's checkpoint began.
+        """
+        if start_time_ms <= 0:
+            return now - began
+        start = start_time_ms / 1000
+        ahead = min(self._ahead.get(transactional_id, start - began), start - began)
+        self._ahead[transactional_id] = ahead
+        return now + ahead - start
 
 
 class OpenTransactions:
@@ -21,26 +67,51 @@ class OpenTransactions:
     the same subtask. A document that names it would be part committed.
     """
 
-    def __init__(self, client: TransactionDescriber) -> None:
+    def __init__(self, client: TransactionDescriber, *, clock: Clock = time.monotonic) -> None:
         self._client = client
+        self._clock = clock
+        self._ages = TransactionAges()
 
-    def require(self, committables: Sequence[KafkaCommittable]) -> None:
-        """Returns if every transaction is still open and still its writer's; one request a coordinator.
+    def require(self, committables: Sequence[KafkaCommittable], *, began: float) -> CommitTimes:
+        """Returns if every transaction is open, its writer's, and young enough; one request a coordinator.
 
+        :param began: when the checkpoint began, by the clock.
         :raises TransactionFenced: one is not; nothing is final yet, the attempt reads and writes the ranges again.
         :raises KafkaUnreachable: no answer in time. :raises AuthorizationFailed: DESCRIBE is missing on an id.
         """
         ids = [one.transactional_id for one in committables]
         found = self._client.describe(ids, deadline=Deadline.after(_SECONDS))
-        for one in committables:
-            now = found.get(one.transactional_id)
-            if now is None or not now.is_open_with(one.producer_id, one.producer_epoch):
-                msg = (
-                    f"checkpoint {one.checkpoint_id}: {one.transactional_id} was pre-committed with producer"
-                    f" {one.producer_id} epoch {one.producer_epoch}; its coordinator now says {now}"
-                )
-                remedy = (
-                    "nothing, the job writes the checkpoint again; where this repeats, a subtask takes longer than"
-                    " spec.sink.transactionTimeoutSeconds: raise it, or lower spec.source.maxOffsetsPerCheckpoint"
-                )
-                raise TransactionFenced(msg, remedy=remedy)
+        now = self._clock()
+        times = [self._times(one, found.get(one.transactional_id), began, now) for one in committables]
+        return CommitTimes(
+            Deadline(min(one.write_by.at for one in times), self._clock),
+            Deadline(min(one.commit_by.at for one in times), self._clock),
+        )
+
+    def _times(
+        self, one: KafkaCommittable, described: TransactionDescription | None, began: float, now: float
+    ) -> CommitTimes:
+        if described is None or not described.is_open_with(one.producer_id, one.producer_epoch):
+            msg = (
+                f"checkpoint {one.checkpoint_id}: {one.transactional_id} was pre-committed with producer"
+                f" {one.producer_id} epoch {one.producer_epoch}; its coordinator now says {described}"
+            )
+            raise TransactionFenced(msg, remedy=_REMEDY)
+        timeout = described.timeout_ms / 1000
+        age = self._ages.at_most(one.transactional_id, described.start_time_ms, began=began, now=now)
+        commit = min(COMMIT_SECONDS, timeout * _COMMIT_SHARE)
+        write = min(_WRITE_SECONDS, timeout * _WRITE_SHARE)
+        if timeout - age < commit + write:
+            msg = (
+                f"checkpoint {one.checkpoint_id}: {one.transactional_id} is open for up to {age:.1f} s of its"
+                f" {timeout:g} s, and a write and a commit may take {commit + write:.1f} s: not written"
+            )
+            raise TransactionFenced(msg, remedy=_REMEDY)
+        ends = now + timeout - age
+        return CommitTimes(Deadline(ends - commit, self._clock), Deadline(ends, self._clock))
+
+
+_REMEDY = (
+    "nothing, the job writes the checkpoint again; where this repeats, a checkpoint takes longer than"
+    " spec.sink.transactionTimeoutSeconds: raise it, or lower spec.source.maxOffsetsPerCheckpoint"
+)

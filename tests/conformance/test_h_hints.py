@@ -14,6 +14,7 @@ from sparkapp.checkpoint.store import CheckpointStore
 from sparkapp.model.checkpoint import CheckpointDocument
 from sparkapp.model.checkpoint_codec import decode, encode
 from sparkapp.model.committable import KafkaCommittable
+from sparkapp.model.deadline import Deadline
 from sparkapp.model.errors import CheckpointCorrupt, InvalidArgument
 from sparkapp.model.job import Job, JobSpec, KafkaCluster, Sink, Source, Transform
 from sparkapp.model.semantic import Semantic
@@ -26,6 +27,7 @@ from sparkapp.model.transactional_id import (
 )
 from sparkapp.sink.committer import Outcome, Settled
 from sparkapp.sink.lingering import bounded_ids
+from sparkapp.sink.open_transactions import CommitTimes
 from sparkapp.spark import query_log
 from tests.support.harness import State
 from tests.support.memory_store import MemoryStore
@@ -42,7 +44,8 @@ def ids(*ranges: range) -> list[str]:
 class Transactions:
     """Every transaction is open until its commit, which succeeds."""
 
-    def require(self, committables: Sequence[KafkaCommittable]) -> None: ...
+    def require(self, committables: Sequence[KafkaCommittable], *, began: float) -> CommitTimes:
+        return CommitTimes(Deadline.after(60), Deadline.after(60))
 
     def commit(self, committables: Sequence[KafkaCommittable], **_: object) -> list[Settled]:
         return [Settled(committable=one, outcome=Outcome.COMMITTED, answer=EndTxnAnswer.NONE) for one in committables]

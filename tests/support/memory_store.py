@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from sparkapp.checkpoint.store import Stored
+from sparkapp.model.deadline import Deadline
 from sparkapp.model.errors import CheckpointConflict
 
 
@@ -16,7 +17,7 @@ class MemoryStore:
     def read(self) -> Stored:
         return Stored(self._text, str(self._version))
 
-    def write(self, text: str, *, expected: str) -> str:
+    def write(self, text: str, *, expected: str, deadline: Deadline | None = None) -> str:
         if expected != str(self._version):
             msg = f"the checkpoint was changed by somebody else: version {self._version}, expected {expected}"
             raise CheckpointConflict(msg)

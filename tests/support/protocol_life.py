@@ -22,6 +22,7 @@ from sparkapp.checkpoint.retained import CheckpointRetainer, MemoryRetainedStore
 from sparkapp.checkpoint.store import CheckpointStore
 from sparkapp.checkpoint.transaction_control import KafkaTransactionControl, leave_nothing_open
 from sparkapp.model.client_config import consumer_config
+from sparkapp.model.deadline import Deadline
 from sparkapp.model.errors import CheckpointMissing, CheckpointRefused, KafkaSparkJobError
 from sparkapp.model.job import Job
 from sparkapp.model.protocol import ProtocolStep, no_hook
@@ -71,9 +72,9 @@ class SharedStore(MemoryStore):
         super().__init__()
         self._lock = threading.Lock()
 
-    def write(self, text: str, *, expected: str) -> str:
+    def write(self, text: str, *, expected: str, deadline: Deadline | None = None) -> str:
         with self._lock:
-            return super().write(text, expected=expected)
+            return super().write(text, expected=expected, deadline=deadline)
 
 
 @dataclass

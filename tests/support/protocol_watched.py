@@ -26,10 +26,10 @@ class WatchedStore:
     def read(self) -> Stored:
         return self._store.read()
 
-    def write(self, text: str, *, expected: str) -> str:
+    def write(self, text: str, *, expected: str, deadline: Deadline | None = None) -> str:
         self.writes += 1
         self._passed(StoreWrite(self.writes, effective=False))
-        version = self._store.write(text, expected=expected)
+        version = self._store.write(text, expected=expected, deadline=deadline)
         self._passed(StoreWrite(self.writes, effective=True))
         if not self._claimed:
             self._claimed = True

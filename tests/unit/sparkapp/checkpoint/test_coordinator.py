@@ -12,6 +12,7 @@ from sparkapp.checkpoint.coordinator import CheckpointCoordinator, PreCommitted
 from sparkapp.model.checkpoint import CheckpointDocument
 from sparkapp.model.checkpoint_codec import decode, encode
 from sparkapp.model.committable import KafkaCommittable
+from sparkapp.model.deadline import Deadline
 from sparkapp.model.errors import CheckpointConflict, KafkaUnreachable, TransactionFenced
 from sparkapp.model.job import Job, JobSpec, KafkaCluster, Sink, Source, Transform
 from sparkapp.model.partition import TopicPartition
@@ -22,6 +23,7 @@ from sparkapp.model.split import KafkaPartitionSplit
 from sparkapp.model.transaction_naming import NO_SLOTS, SlotBounds, TransactionNaming
 from sparkapp.model.transactional_id import FIRST_HINT, TransactionalIdHint
 from sparkapp.sink.committer import Outcome, Settled
+from sparkapp.sink.open_transactions import CommitTimes
 from tests.support.memory_store import MemoryStore
 
 A0, A1 = TopicPartition("a", 0), TopicPartition("a", 1)
@@ -65,12 +67,18 @@ class Transactions:
     def __init__(self) -> None:
         self.ended = False
         self.calls: list[str] = []
+        self.began, self.now, self.write_by, self.commit_by = -1.0, 0.0, 30.0, 40.0
 
-    def require(self, committables: Sequence[KafkaCommittable]) -> None:
+    def require(self, committables: Sequence[KafkaCommittable], *, began: float) -> CommitTimes:
         self.calls.append("require")
+        self.began = began
         if self.ended:
             msg = "ended"
             raise TransactionFenced(msg)
+        return CommitTimes(Deadline(self.write_by, self.clock), Deadline(self.commit_by, self.clock))
+
+    def clock(self) -> float:
+        return self.now
 
     def commit(self, committables: Sequence[KafkaCommittable], **_: object) -> Sequence[Settled]:
         self.calls.append("commit")
@@ -89,7 +97,7 @@ def coordinator(
     return CheckpointCoordinator(
         Job(namespace="ns", name="j", uid="uid", generation=1, attempt=1, spec=spec),
         store=store or MemoryStore(), document=document, version="0", pre_commits=asked, committer=asked,
-        group_offsets=group, now=lambda: "",
+        group_offsets=group, now=lambda: "", clock=asked.clock,
     )  # fmt: skip
 
 
@@ -204,6 +212,46 @@ def test_a_transaction_that_has_ended_since_its_pre_commit_is_never_named() -> N
     transactions.ended = False
     assert one.complete(pre_committed(COMMITTABLE)) is not None
     assert transactions.calls == ["require", "require", "commit"]
+
+
+class TimedStore(MemoryStore):
+    """Notes what a write may take, and takes what the test says."""
+
+    def __init__(self, transactions: Transactions) -> None:
+        super().__init__()
+        self.transactions = transactions
+        self.given: list[float | None] = []
+        self.takes = 0.0
+
+    def write(self, text: str, *, expected: str, deadline: Deadline | None = None) -> str:
+        self.given.append(None if deadline is None else deadline.remaining)
+        self.transactions.now += self.takes
+        return super().write(text, expected=expected, deadline=deadline)
+
+
+def test_C8_the_write_of_a_document_is_bounded_by_what_its_transactions_have_left() -> None:
+    transactions = Transactions()
+    store = TimedStore(transactions)
+    one = coordinator(Group(), store=store, transactions=transactions)
+    transactions.now = 5.0
+    one.prepare(SPLITS)
+    transactions.now = 12.0
+    assert one.complete(pre_committed(COMMITTABLE)) is not None
+    assert transactions.began == 5.0, "no transaction of it is older than that"
+    one.forget_settled()
+    assert store.given == [18.0, None]
+
+
+def test_C8_a_driver_that_stood_still_after_the_write_commits_no_part_of_the_checkpoint() -> None:
+    """Some of its transactions may have reached their time-out; the next attempt settles them as a whole."""
+    transactions = Transactions()
+    store = TimedStore(transactions)
+    one = coordinator(Group(), store=store, transactions=transactions)
+    store.takes = 41.0
+    with pytest.raises(TransactionFenced, match="checkpoint 1 is final, but"):
+        one.complete(pre_committed(COMMITTABLE))
+    assert decode(store.read().text or "", job_uid="uid").checkpoint_id == 1
+    assert transactions.calls == ["require"], "nothing was committed"
 
 
 def test_a_checkpoint_without_transactions_asks_nobody() -> None:
