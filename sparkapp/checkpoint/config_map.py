@@ -83,7 +83,8 @@ class ConfigMapStore:
     """The checkpoint document under one key of the job's state ConfigMap.
 
     The version is the ConfigMap's ``resourceVersion``, sent back as a precondition of the patch, so the API server
-    itself refuses a writer that was superseded.
+    itself refuses a writer that was superseded. Labels and other keys change the version, too: where the document is
+    still that of the version expected, the write is repeated.
 
     :param deadline: seconds to keep trying while the API server does not answer. Longer than an API server's
         restart, far shorter than the transactions' time-out.
@@ -95,41 +96,57 @@ class ConfigMapStore:
         )
         """One for writes, for a read in another thread must not change what is known of a write's tries."""
         self._deadline = deadline
+        self._seen: dict[str, str | None] = {}
+        """The document at versions that were read since the last write, and at that one."""
 
     def read(self) -> Stored:
         return self._read(Deadline.after(self._deadline))
 
     def _read(self, deadline: Deadline) -> Stored:
         body = self._read_place.read(deadline)
-        text = document_text(self._place.name, body.data, body.binary_data)
-        return Stored(text, body.metadata.resource_version)
+        found = Stored(document_text(self._place.name, body.data, body.binary_data), body.metadata.resource_version)
+        self._seen[found.version] = found.text
+        return found
 
     def write(self, text: str, *, expected: str, deadline: Deadline | None = None) -> str:
-        patch = {"metadata": {"resourceVersion": expected}, "data": {names.CHECKPOINT_KEY: text}}
         end = Deadline.after(self._deadline if deadline is None else deadline.bound(self._deadline))
-        try:
-            body = self._place.patch(patch, end)
-        except CheckpointStoreUnavailable:
-            raise
-        except CheckpointError as refusal:
-            if not (self._place.unanswered or isinstance(refusal, CheckpointConflict)):
+        known = expected in self._seen
+        before = self._seen.get(expected)
+        while True:
+            patch = {"metadata": {"resourceVersion": expected}, "data": {names.CHECKPOINT_KEY: text}}
+            try:
+                version = str(self._place.patch(patch, end).metadata.resource_version)
+            except CheckpointStoreUnavailable:
                 raise
-            looking = end if deadline is not None else Deadline.after(self._deadline)
-            return self._after_all(text, expected, refusal, looking, unanswered=self._place.unanswered)
-        return str(body.metadata.resource_version)
+            except CheckpointError as refusal:
+                conflict = isinstance(refusal, CheckpointConflict)
+                if not (self._place.unanswered or conflict):
+                    raise
+                looking = end if deadline is not None else Deadline.after(self._deadline)
+                found = self._after_all(refusal, looking, unanswered=self._place.unanswered)
+                if found.text != text:
+                    if conflict and known and found.text == before and found.version != expected and not end.expired:
+                        LOG.info("ConfigMap %s was changed beside the document; writing again", self._place.name)
+                        expected = found.version
+                        continue
+                    if found.version != expected:
+                        msg = f"ConfigMap {self._place.name} was changed by somebody else"
+                        raise CheckpointConflict(msg) from refusal
+                    raise
+                version = found.version
+            self._seen = {version: text}
+            return version
 
-    def _after_all(
-        self, text: str, expected: str, refusal: CheckpointError, deadline: Deadline, *, unanswered: bool
-    ) -> str:
-        """The version of a write whose answer was lost before a try that is refused: it leaves exactly our text behind.
+    def _after_all(self, refusal: CheckpointError, deadline: Deadline, *, unanswered: bool) -> Stored:
+        """What a write that was refused finds there: its own text where an answer was lost on the way.
 
         Then nobody else has written. Only what is found there says so: who is told that nothing was written aborts the
         transactions that the document makes final.
 
-        :raises CheckpointError: the refusal, where it is one.
+        :raises CheckpointError: the refusal, or that it cannot be looked at.
         """
         try:
-            found = self._read(deadline)
+            return self._read(deadline)
         except CheckpointMissing:
             raise
         except CheckpointError as error:
@@ -137,11 +154,6 @@ class ConfigMapStore:
                 raise refusal from error
             msg = f"{refusal.message}; an earlier try may have taken effect, and cannot be looked at: {error.message}"
             raise CheckpointStoreUnavailable(msg, remedy=refusal.remedy) from error
-        if found.text == text:
-            return found.version
-        if found.version != expected:
-            raise CheckpointConflict(f"ConfigMap {self._place.name} was changed by somebody else") from refusal
-        raise refusal
 
 
 class ConfigMapRetainedStore:

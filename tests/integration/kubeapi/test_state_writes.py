@@ -85,13 +85,29 @@ def test_write_conflict(site: StateSite) -> None:
     assert store.read().text == "of a newer attempt"
 
 
-def test_a_change_beside_the_document_is_a_conflict_too(site: StateSite) -> None:
-    """A label is enough: the precondition is the whole ConfigMap's. The next attempt goes on."""
-    found = site.store().read()
+def test_C10_a_change_beside_the_document_is_no_conflict(site: StateSite) -> None:
+    """A label, an annotation, another key: the precondition is the whole ConfigMap's, and the document is as it was."""
+    store = site.store()
+    version = store.read().version
     site.patch(metadata={"labels": {"team": "shop"}})
+    version = store.write(TEXT, expected=version)
+    site.patch(metadata={"annotations": {"note": "x"}}, data={"other": "y"})
+    store.write("the next one", expected=version)
+    assert store.read().text == "the next one"
+    body = site.body()
+    assert (body["metadata"]["labels"]["team"], body["metadata"]["annotations"]["note"]) == ("shop", "x")
+    assert body["data"]["other"] == "y"
+
+
+def test_C10_a_label_does_not_hide_another_writer(site: StateSite) -> None:
+    store = site.store()
+    found = store.read()
+    site.write("of a newer attempt")
+    site.patch(metadata={"labels": {"team": "shop"}})
+    assert store.read().text == "of a newer attempt", "looked at from another thread, under its own version"
     with pytest.raises(CheckpointConflict):
-        site.store().write(TEXT, expected=found.version)
-    assert site.store().read().text == site.text
+        store.write(TEXT, expected=found.version)
+    assert store.read().text == "of a newer attempt"
 
 
 def test_write_answer_lost(site: StateSite, proxy: ApiProxy, behind: Any) -> None:
