@@ -31,7 +31,7 @@ STATE_REASONS = frozenset(
     kind.reason
     for kind in (
         errors.CheckpointCorrupt, errors.CheckpointForeign, errors.CheckpointMissing, errors.CheckpointTooLarge,
-        errors.ClusterChanged,
+        errors.ClusterChanged, errors.StateRolledBack,
         errors.StateUncertain, errors.TransactionLost, errors.OperatorStateMissing, errors.OperatorStateIncompatible,
     )
 )  # fmt: skip

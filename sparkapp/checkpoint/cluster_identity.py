@@ -36,7 +36,7 @@ def refuse_other_than_named(job: Job, cluster_id: str) -> None:
             f"spec.kafka.clusterId is {named}, and spec.kafka.bootstrapServers {job.spec.kafka.bootstrap_servers}"
             f" reaches the cluster {cluster_id}"
         )
-        raise ClusterChanged(msg, remedy=f"correct one of the two: {_named(job, cluster_id)}")
+        raise ClusterChanged(msg, remedy=f"correct one of the two, for instance:\n{_named(job, cluster_id)}")
 
 
 def on_cluster(document: CheckpointDocument, job: Job, cluster_id: str) -> CheckpointDocument:
@@ -73,10 +73,11 @@ def _named(job: Job, cluster_id: str) -> str:
 
 
 _REMEDY = (
-    "point spec.kafka.bootstrapServers back at the cluster of the checkpoint. If the new cluster is a mirror with the"
-    " same offsets: {move}. To begin there by spec.source.startup instead: {again}"
+    "point spec.kafka.bootstrapServers back at the cluster of the checkpoint\n"
+    "or, if the new cluster is a mirror with the same offsets:\n{move}\n"
+    "or begin there by spec.source.startup:\n{again}"
 )
 _UNSETTLED = (
-    "point spec.kafka.bootstrapServers back, let the job run, suspend it (spec.suspend: true), then move it. If the"
-    " former cluster is gone, create the job again, and it begins by spec.source.startup: {again}"
+    "point spec.kafka.bootstrapServers back, let the job run, suspend it (spec.suspend: true), then move it\n"
+    "or, if the former cluster is gone, begin by spec.source.startup:\n{again}"
 )

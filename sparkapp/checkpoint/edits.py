@@ -10,7 +10,7 @@ import logging
 
 from sparkapp.checkpoint.restore import retained_checkpoints
 from sparkapp.checkpoint.retained import RetainedStore
-from sparkapp.model import names
+from sparkapp.model import commands
 from sparkapp.model.checkpoint import CheckpointDocument
 from sparkapp.model.errors import CheckpointError, CheckpointMissing
 from sparkapp.model.job import Job
@@ -35,8 +35,7 @@ def refuse_lost_state(job: Job, store: RetainedStore) -> None:
     last = kept[0]
     msg = f"the state is empty, although checkpoint {last.checkpoint_id} of {last.created_at} is kept"
     remedy = (
-        f"{way_back(job.namespace, job.name)}. To start from source.startup all the same, empty what is kept:"
-        f" ConfigMap {names.checkpoints_config_map(job.name)}, or the folder beside the state file"
+        f"{way_back(job.namespace, job.name)}\nor start from source.startup all the same:\n{commands.create_again(job)}"
     )
     raise CheckpointMissing(msg, remedy=remedy)
 

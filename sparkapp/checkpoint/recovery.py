@@ -18,6 +18,7 @@ from sparkapp.checkpoint.cluster_identity import on_cluster, refuse_other_than_n
 from sparkapp.checkpoint.edits import refuse_lost_state, signs_of_edit
 from sparkapp.checkpoint.restore import Restored, go_back, restore_due
 from sparkapp.checkpoint.retained import RetainedStore
+from sparkapp.checkpoint.rolled_back import GroupMarks, refuse_older_state
 from sparkapp.checkpoint.store import CheckpointStore
 from sparkapp.model.checkpoint import CheckpointDocument
 from sparkapp.model.checkpoint_codec import decode, encode
@@ -96,13 +97,16 @@ def recover(
     retained: RetainedStore,
     engine: EngineTexts,
     cluster_id: str,
+    marks: GroupMarks,
 ) -> Recovery:
     """Runs the order above; called by the driver once, before the engine starts.
 
     :param now: RFC 3339 time for the document.
     :param retained: earlier checkpoints, to restore one of them, and to notice what became of the document.
     :param cluster_id: Kafka's id of the cluster that ``control`` talks to, empty where it is not known.
+    :param marks: of the job's group, on that cluster.
     :raises ClusterChanged: the document is of another one; nothing was changed.
+    :raises StateRolledBack: the job has committed more than the document knows; nothing was changed.
     :raises CheckpointCorrupt: and its neighbours: the document cannot be trusted; nothing was changed.
     :raises CheckpointMissing: there is no document, although checkpoints of this job are kept.
     :raises CheckpointConflict: a newer attempt owns the state.
@@ -118,6 +122,7 @@ def recover(
     if found.text is None:
         refuse_lost_state(job, retained)
         refuse_other_than_named(job, cluster_id)
+        latest = refuse_older_state(None, marks, job)
         claim = CheckpointDocument(
             job_uid=job.uid, attempt=job.attempt, checkpoint_id=0, created_at=now,
             parallelism=job.spec.parallelism, prefix=prefix, cluster_id=cluster_id,
@@ -129,6 +134,7 @@ def recover(
             msg = f"attempt {former.attempt} has claimed the checkpoint, this is attempt {job.attempt}"
             raise CheckpointConflict(msg)
         former = on_cluster(former, job, cluster_id)
+        latest = refuse_older_state(former, marks, job)
         engine.rewound(former.engine)  # refuses a text that is not the engine's
         edited = signs_of_edit(former, retained)
         # Parallelism stays the writer's: the committables' ranges are derived with it.
@@ -168,7 +174,10 @@ def recover(
     served = not restore_due(document, job.spec.restore)
     if not served and job.spec.restore.checkpoint:
         # One write holds the offsets and the nonce: a crash neither loses the restore nor repeats it.
-        document, restored = go_back(document, job.spec.restore, store=retained, engine=engine.rewound)
+        document, restored = go_back(
+            document, job.spec.restore, store=retained, engine=engine.rewound,
+            after=0 if latest is None else latest.checkpoint_id,
+        )  # fmt: skip
     elif not served:
         document = replace(document, redeploy_nonce=job.spec.restore.nonce)
     if aborted or not served:

@@ -9,7 +9,7 @@ from sparkapp.checkpoint.retained import RetainedStore
 from sparkapp.model.checkpoint import CheckpointDocument
 from sparkapp.model.errors import CheckpointNotRetained, CheckpointUnusable, RestoreRefused
 from sparkapp.model.partition import TopicPartition, named
-from sparkapp.model.retained import RetainedCheckpoint, checkpoint_of_key, retained_key
+from sparkapp.model.retained import RetainedCheckpoint, checkpoint_of_key, retained, retained_key
 from sparkapp.model.retained_codec import decode_retained
 from sparkapp.model.retention import Restore
 from sparkapp.model.split import KafkaPartitionSplit
@@ -84,22 +84,30 @@ def go_back(
     *,
     store: RetainedStore,
     engine: Callable[[str], str],
+    after: int = 0,
 ) -> tuple[CheckpointDocument, Restored]:
     """The document with the earlier checkpoint's offsets and stops; what is written is the caller's one write.
 
-    The number goes on: the restore is a checkpoint of its own, so that no number ever stands for two sets of offsets,
+    The current checkpoint can always be named, kept or not: a person accepts by it a state that was put back. The
+    number goes on: the restore is a checkpoint of its own, so that no number ever stands for two sets of offsets,
     neither among those that are kept nor in the marks on the group's offsets.
 
     :param document: of the current checkpoint, with nothing left to settle.
     :param engine: makes the engine's text forget what belonged to the records after the earlier checkpoint.
+    :param after: the highest number that the job has given, where the document may be older than that.
     :raises CheckpointNotRetained: that checkpoint is not kept. :raises CheckpointUnusable: it cannot be read.
     :raises RestoreRefused: operators keep state, which does not go back.
     """
     refuse_state(document, restore.checkpoint)
-    target = find_retained(store, restore.checkpoint, job_uid=document.job_uid)
+    try:
+        target = find_retained(store, restore.checkpoint, job_uid=document.job_uid)
+    except CheckpointNotRetained:
+        if restore.checkpoint != document.checkpoint_id:
+            raise
+        target = retained(document)
     rewound = replace(
         document,
-        checkpoint_id=document.checkpoint_id + 1,
+        checkpoint_id=max(document.checkpoint_id, after) + 1,
         splits=tuple(KafkaPartitionSplit(one, offset, offset) for one, offset in sorted(target.offsets.items())),
         stops=target.stops,
         stopping=target.stopping,

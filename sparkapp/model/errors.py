@@ -21,7 +21,7 @@ KafkaSparkJobError
  |  + SchemaNotFound  + SchemaUnusable
  + CheckpointError                    the document that decides everything
  |  + CheckpointConflict  + CheckpointTooLarge  + CheckpointCorrupt  + CheckpointForeign  + CheckpointMissing
- |  + CheckpointStoreUnavailable  + CheckpointRefused  + ClusterChanged
+ |  + CheckpointStoreUnavailable  + CheckpointRefused  + ClusterChanged  + StateRolledBack
  |  + CheckpointUnusable  + CheckpointNotRetained  + RestoreRefused
  |  + OperatorStateMissing  + OperatorStateIncompatible
  + VolumeUnusable                     a file system that the job writes to: read-only, broken
@@ -379,6 +379,17 @@ class ClusterChanged(CheckpointError):
     reason = "ClusterChanged"
     fatal = True
     default_remedy = "point spec.kafka.bootstrapServers back at the cluster of the checkpoint"
+
+
+class StateRolledBack(CheckpointError):
+    """The document is older than what the job has committed: somebody put an earlier state back.
+
+    To go on from it would write again what readers have. Nothing was written.
+    """
+
+    reason = "StateRolledBack"
+    fatal = True
+    default_remedy = "put the newest state back, or set spec.restoreFrom to accept what is written twice"
 
 
 class CheckpointMissing(CheckpointError):

@@ -37,12 +37,14 @@ class GroupOffsetsWitness:
     """Asks the group coordinator for stable offsets, waiting while an open transaction holds some of them.
 
     :param config: librdkafka properties of the cluster; others, a consumer's for instance, are ignored.
+    :param stable: whether to wait; otherwise the offsets are what is committed now, whatever is open.
     :param timeout: seconds for one question.
     """
 
-    def __init__(self, config: Mapping[str, str], *, group_id: str, timeout: float = 30.0) -> None:
+    def __init__(self, config: Mapping[str, str], *, group_id: str, stable: bool = True, timeout: float = 30.0) -> None:
         # A read_committed consumer asks for stable offsets (KIP-447).
-        self._config = {**cluster_properties(config), "group.id": group_id, "isolation.level": "read_committed"}
+        isolation = "read_committed" if stable else "read_uncommitted"
+        self._config = {**cluster_properties(config), "group.id": group_id, "isolation.level": isolation}
         self._group_id = group_id
         self._timeout = timeout
 

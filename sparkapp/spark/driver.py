@@ -21,6 +21,7 @@ from sparkapp.checkpoint.cluster_identity import refuse_other_cluster
 from sparkapp.checkpoint.coordinator import CheckpointCoordinator, Completed
 from sparkapp.checkpoint.recovery import Recovery, TransactionControl, recover
 from sparkapp.checkpoint.retained import CheckpointRetainer, MemoryRetainedStore, RetainedStore
+from sparkapp.checkpoint.rolled_back import KafkaGroupMarks
 from sparkapp.checkpoint.store import CheckpointStore
 from sparkapp.checkpoint.transaction_control import KafkaTransactionControl, leave_nothing_open
 from sparkapp.model.checkpoint import CheckpointDocument
@@ -161,7 +162,7 @@ class Driver:
         control = KafkaTransactionControl(job, client, config, self._claim)
         recovery = recover(
             job, store=self._around.store, control=control, now=now(), retained=self._around.retained,
-            engine=query_log, cluster_id=cluster.cluster_id(),
+            engine=query_log, cluster_id=cluster.cluster_id(), marks=KafkaGroupMarks(job, config, cluster),
         )  # fmt: skip
         self._checkpoint_id = recovery.document.checkpoint_id
         LOG.info(

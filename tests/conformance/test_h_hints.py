@@ -31,6 +31,7 @@ from sparkapp.sink.open_transactions import CommitTimes
 from sparkapp.spark import query_log
 from tests.support.harness import State
 from tests.support.memory_store import MemoryStore
+from tests.support.no_marks import NoMarks
 
 
 def generator(subtask: int, parallelism: int, pool_size: int = 5, **more: int) -> TransactionalIdGenerator:
@@ -69,8 +70,9 @@ def attempt(
     job = Job(namespace="ns", name="j", uid="uid", generation=1, attempt=number, spec=spec)
     sink = Transactions()
     found = recover(
-        job, store=store, control=sink, now="", retained=MemoryRetainedStore(), engine=query_log, cluster_id=""
-    )
+        job, store=store, control=sink, now="", retained=MemoryRetainedStore(), engine=query_log, cluster_id="",
+        marks=NoMarks(),
+    )  # fmt: skip
     coordinator = CheckpointCoordinator(
         job, store=store, document=found.document, version=found.version, pre_commits=sink, committer=sink,
         group_offsets=None, now=lambda: "",

@@ -19,6 +19,7 @@ from sparkapp.checkpoint.claim import Claim
 from sparkapp.checkpoint.coordinator import CheckpointCoordinator, PreCommitted
 from sparkapp.checkpoint.recovery import Recovery, recover
 from sparkapp.checkpoint.retained import CheckpointRetainer, MemoryRetainedStore, RetainedStore
+from sparkapp.checkpoint.rolled_back import KafkaGroupMarks
 from sparkapp.checkpoint.store import CheckpointStore
 from sparkapp.checkpoint.transaction_control import KafkaTransactionControl, leave_nothing_open
 from sparkapp.model.client_config import consumer_config
@@ -275,7 +276,7 @@ class Life:
         self._control = WatchedControl(control, self._passed)
         self.recovery = recovery = recover(
             job, store=self._store, control=self._control, now=self.now(), retained=self.retained, engine=query_log,
-            cluster_id=self._cluster.cluster_id(),
+            cluster_id=self._cluster.cluster_id(), marks=KafkaGroupMarks(job, self._config, self._cluster),
         )  # fmt: skip
         self._retainer = CheckpointRetainer(
             self.retained, job_uid=job.uid, retention=Retention(), latest=recovery.document.checkpoint_id,

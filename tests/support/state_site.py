@@ -25,6 +25,7 @@ from sparkapp.model.transactional_id import TransactionalIdHint
 from sparkapp.spark import query_log
 from sparkapp.spark.query_log import EngineState, encode_engine
 from tests.support.api_client import ApiClient
+from tests.support.no_marks import NoMarks
 
 NAME = "orders"
 NOW = "2026-11-21T12:00:00Z"
@@ -112,7 +113,7 @@ class StateSite:
         """As far as a driver's next attempt gets."""
         return recover(
             job(self.uid, attempt=attempt, namespace=self.namespace), store=self.store(), control=control, now=NOW,
-            retained=self.retained, engine=query_log, cluster_id="",
+            retained=self.retained, engine=query_log, cluster_id="", marks=NoMarks(),
         )  # fmt: skip
 
     def operators_view(self) -> StateView:

@@ -9,6 +9,7 @@ import pytest
 
 from sparkapp.model.partition import TopicPartition
 from sparkapp.model.positions import StartupMode
+from sparkapp.model.retention import Restore
 from sparkapp.model.split import KafkaPartitionSplit
 from sparkapp.model.transaction_naming import TransactionNaming
 from sparkapp.sink.transaction_client import TransactionClient
@@ -83,6 +84,7 @@ def test_an_older_document_is_put_back(job: Story, at_rest: bool) -> None:
     later = job.document.offsets
     job.expect_again([KafkaPartitionSplit(one, before.offsets[one], stop) for one, stop in later.items()])
     put(job, backup)
+    job.restore = Restore(checkpoint=before.checkpoint_id, nonce=1)
     job.start(2)
     assert job.recovery is not None
     assert f"at checkpoint {before.checkpoint_id}, although" in job.recovery.edited
@@ -113,6 +115,7 @@ def test_A18_T15_an_older_document_is_put_back_whose_ids_the_same_life_has_in_us
     assert producers & {(name, one.producer_id, one.producer_epoch) for name, one in described.items()}
     job.expect_again([KafkaPartitionSplit(one, before.offsets[one], stop) for one, stop in later.items()])
     put(job, backup)
+    job.restore = Restore(checkpoint=before.checkpoint_id, nonce=1)
     job.start(2)
     assert job.recovery is not None
     assert job.recovery.committed == len(before.committables)

@@ -37,9 +37,9 @@ def job(cluster_id: str = "") -> Job:
 
 def patch_of(remedy: str) -> dict[str, Any]:
     """What the first command of the remedy would merge into the resource."""
-    words = shlex.split(remedy[remedy.index("kubectl patch") :])
+    words = shlex.split(next(line for line in remedy.splitlines() if line.startswith("kubectl patch")))
     assert words[:7] == ["kubectl", "patch", "ksj", "orders", "-n", "shop", "--type"]
-    spec = json.loads(words[words.index("-p") + 1].rstrip("."))["spec"]
+    spec = json.loads(words[words.index("-p") + 1])["spec"]
     assert isinstance(spec, dict)
     return spec
 

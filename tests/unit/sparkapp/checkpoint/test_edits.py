@@ -104,5 +104,5 @@ def test_a_first_start_is_one_of_which_nothing_is_kept() -> None:
     with pytest.raises(CheckpointMissing, match="is empty, although checkpoint 40 of 2026-11-21T09") as caught:
         refuse_lost_state(JOB, kept(DOCUMENT))
     assert "checkpoint list --namespace shop --job orders" in caught.value.remedy
-    assert "empty what is kept: ConfigMap orders-checkpoints" in caught.value.remedy
+    assert "kubectl get ksj orders -n shop -o yaml | kubectl replace --force -f -" in caught.value.remedy
     assert caught.value.fatal

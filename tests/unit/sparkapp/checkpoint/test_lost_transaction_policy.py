@@ -19,6 +19,7 @@ from sparkapp.model.split import KafkaPartitionSplit, splits_by_subtask
 from sparkapp.sink.committer import Outcome, Settled
 from sparkapp.spark import query_log
 from tests.support.memory_store import MemoryStore
+from tests.support.no_marks import NoMarks
 
 SPLITS = tuple(KafkaPartitionSplit(TopicPartition("in", number), 10, 20) for number in range(8))
 DOCUMENT = CheckpointDocument(
@@ -58,8 +59,9 @@ def start(store: MemoryStore, control: Control, policy: LostTransactionPolicy, a
     )  # fmt: skip
     job = Job(namespace="n", name="job", uid="uid", generation=1, attempt=attempt, spec=spec)
     return recover(
-        job, store=store, control=control, now="now", retained=MemoryRetainedStore(), engine=query_log, cluster_id=""
-    )
+        job, store=store, control=control, now="now", retained=MemoryRetainedStore(), engine=query_log, cluster_id="",
+        marks=NoMarks(),
+    )  # fmt: skip
 
 
 def test_C07_fail_stops_before_anything_is_written_and_says_what_was_lost() -> None:

@@ -11,12 +11,14 @@ from sparkapp.checkpoint.restore import go_back, rewind_between
 from sparkapp.checkpoint.retained import MemoryRetainedStore
 from sparkapp.model.checkpoint import CheckpointDocument
 from sparkapp.model.checkpoint_codec import decode, encode
-from sparkapp.model.errors import CheckpointNotRetained, CheckpointUnusable, RestoreRefused
+from sparkapp.model.errors import CheckpointNotRetained, CheckpointUnusable, RestoreRefused, StateRolledBack
 from sparkapp.model.job import Job, JobSpec, KafkaCluster, Sink, Source, Transform
 from sparkapp.model.partition import TopicPartition
+from sparkapp.model.positions import Startup, StartupMode
 from sparkapp.model.retained import retained, retained_key
 from sparkapp.model.retained_codec import encode_retained
 from sparkapp.model.retention import Restore
+from sparkapp.model.settlement import offset_mark
 from sparkapp.model.split import KafkaPartitionSplit
 from sparkapp.model.transactional_id import TransactionalIdHint
 from sparkapp.spark import query_log
@@ -52,16 +54,28 @@ class Control:
         return 0
 
 
-def attempt(store, number, restore, texts=None):
+class Marks:
+    """What the group's offsets have beside them."""
+
+    def __init__(self, texts):
+        self.texts = texts
+
+    def of(self, _):
+        return self.texts
+
+
+def attempt(store, number, restore, texts=None, marks=()):
     spec = JobSpec(
-        kafka=KafkaCluster(bootstrap_servers="b:1"), source=Source(topics=("in",), group_id="g"),
+        kafka=KafkaCluster(bootstrap_servers="b:1"),
+        source=Source(topics=("in",), group_id="g", startup=Startup(mode=StartupMode.EARLIEST)),
         transform=Transform(), sink=Sink(topic="out", transactional_id_prefix="p"), restore=restore,
     )  # fmt: skip
     job = Job(namespace="n", name="job", uid="uid", generation=1, attempt=number, spec=spec)
     kept = MemoryRetainedStore(RETAINED if texts is None else texts)
     return recover(
-        job, store=store, control=Control(), now="2026-11-21T10:00:00Z", retained=kept, engine=query_log, cluster_id=""
-    )
+        job, store=store, control=Control(), now="2026-11-21T10:00:00Z", retained=kept, engine=query_log, cluster_id="",
+        marks=Marks(marks),
+    )  # fmt: skip
 
 
 def stored(store):
@@ -163,3 +177,40 @@ def test_documents_of_former_releases_have_served_no_nonce():
     assert '"redeployNonce":4' in encode(CURRENT)
     assert "redeployNonce" not in encode(replace(CURRENT, redeploy_nonce=0))
     assert stored(MemoryStore(encode(replace(CURRENT, redeploy_nonce=0)))).redeploy_nonce == 0
+
+
+LATER = (offset_mark("uid", 5, 47), "somebody's own", offset_mark("uid", 3, 12))
+"""Of a job whose document was put back: it has been at checkpoint 47."""
+
+
+@pytest.mark.parametrize(
+    "restore", [Restore(), Restore(checkpoint=12), Restore(nonce=5), Restore(checkpoint=12, nonce=4)]
+)
+def test_a_state_that_was_put_back_is_refused_where_nobody_asks_for_a_restore(restore):
+    store = MemoryStore(encode(CURRENT))
+    with pytest.raises(
+        StateRolledBack, match="at checkpoint 40 of attempt 3, and checkpoint 47 of attempt 5"
+    ) as caught:
+        attempt(store, 6, restore, marks=LATER)
+    assert store.read().text == encode(CURRENT)
+    assert '{"spec":{"restoreFrom":{"checkpoint":40},"redeployNonce":' in caught.value.remedy
+
+
+def test_a_restore_accepts_it_and_its_number_is_beyond_every_mark():
+    store = MemoryStore(encode(CURRENT))
+    recovery = attempt(store, 6, Restore(checkpoint=40, nonce=5), marks=LATER)
+    assert recovery.document.checkpoint_id == 48
+    assert recovery.document.offsets == CURRENT.offsets, "the current checkpoint, which is not kept"
+    assert attempt(store, 7, Restore(checkpoint=40, nonce=5), marks=LATER).restored is None
+
+
+def test_an_empty_state_of_a_job_that_has_committed_is_refused():
+    with pytest.raises(StateRolledBack, match="the state is empty, and checkpoint 47"):
+        attempt(MemoryStore(), 6, Restore(), {}, marks=LATER)
+
+
+def test_operators_state_cannot_be_accepted_by_a_restore():
+    with pytest.raises(StateRolledBack) as caught:
+        attempt(MemoryStore(encode(replace(CURRENT, engine_has_state=True))), 6, Restore(), marks=LATER)
+    assert "restoreFrom" not in caught.value.remedy
+    assert "GROUP_OFFSETS" in caught.value.remedy
