@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from confluent_kafka.admin import (
     AclOperation,
+    AdminClient,
     NewTopic,
     ResourceType,
 )
@@ -133,6 +134,27 @@ def test_S37_offsets_within_transactions_move_with_the_records(
     assert job.commits == (2, 0)
     job.await_committed({written: 7, filtered: 3})
     assert job.progress.snapshot.committed == {written: 7, filtered: 3}
+
+
+def test_S37_offsets_of_a_topic_that_is_gone_are_given_up(
+    jobs: Jobs, broker: str, make_topic: Callable[..., str], unique: str
+) -> None:
+    kept, gone = TopicPartition(make_topic(), 0), TopicPartition(make_topic(), 0)
+    for one in (kept, gone):
+        fill(broker, one, 5)
+    job = jobs(broker, [kept.topic, gone.topic], unique)
+    job.start()
+    splits = job.plan()
+    admin = AdminClient({"bootstrap.servers": broker})
+    admin.delete_topics([gone.topic])[gone.topic].result(30)
+    await_that("the topic is gone", lambda: gone.topic not in job.cluster.topics())
+    job.complete(splits)
+    assert job.commits == (0, 1)
+    fill(broker, kept, 1)
+    job.complete((KafkaPartitionSplit(kept, 5, 6),))
+    assert job.commits == (1, 1), "refused again, had an offset of it gone along"
+    job.complete((KafkaPartitionSplit(kept, 6, 6),))
+    assert job.progress.snapshot.committed == {kept: 6}
 
 
 def test_S29_without_a_group_of_its_own_a_job_commits_under_its_names(
