@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from sparkapp.model.errors import OffsetsWentBackwards, TopicNotFound
@@ -142,7 +142,9 @@ class KafkaSourceEnumerator:
         :param restored: offsets of the restored checkpoint, or None on a first start. Restored partitions go on
             there; ones that no longer match the subscription are dropped with a warning; all others begin EARLIEST
             (seed 000), for records they got while nobody looked must not be lost.
-        :param stops: stopping offsets of the restored checkpoint: a LATEST of then stays what it was.
+        :param stops: stopping offsets of the restored checkpoint: a LATEST of then stays what it was. With them a
+            bounded source reads what it read before, and no partition that the cluster has added since; None where it
+            has another end now, or never had one.
         :raises TopicNotFound: nothing to read at all, or what is asked for by name is missing.
         :raises AuthorizationFailed: a topic that is asked for by name may not be described.
         :raises UndefinedOffset: a partition has no offset to start or stop at.
@@ -155,7 +157,7 @@ class KafkaSourceEnumerator:
             found = require(self._subscriber, topics)
             self._next = dict(self._starting.offsets(sorted(found), self._cluster))
         else:
-            self._restore(restored, topics)
+            self._restore(restored, topics, may_grow=not self._is_bounded or stops is None)
         known = {one: stop for one, stop in (stops or {}).items() if one in self._next}
         self._stops = known
         self._fix_stops(sorted(set(self._next) - set(known)))
@@ -219,7 +221,7 @@ class KafkaSourceEnumerator:
         """
         return self._lost.explain(error, self._next)
 
-    def _restore(self, restored: Mapping[TopicPartition, int], topics: Mapping[str, int]) -> None:
+    def _restore(self, restored: Mapping[TopicPartition, int], topics: Mapping[str, int], *, may_grow: bool) -> None:
         kept = {partition: offset for partition, offset in restored.items() if self._subscriber.matches(partition)}
         dropped = sorted(set(restored) - set(kept))
         if dropped:
@@ -239,10 +241,23 @@ class KafkaSourceEnumerator:
         if gone:
             self._forget(gone)
         unknown = sorted(found - set(kept))
+        if not may_grow:
+            unknown = self._newly_asked_for(unknown, {one.topic for one in restored})
         self._next |= self._cluster.earliest(unknown)
         if unknown and restored:
             self._announce(unknown)
         self._next |= self._lost.skipped_at_start(self._next)
+
+    def _newly_asked_for(self, unknown: Sequence[TopicPartition], known: Collection[str]) -> list[TopicPartition]:
+        """Of partitions that a bounded source does not know those that its spec names now; warns of the others."""
+        asked_for = [one for one in unknown if self._subscriber.newly_asked_for(one, known)]
+        ignored = sorted(set(unknown) - set(asked_for))
+        if ignored:
+            self._warn(
+                "PartitionIgnored",
+                f"partition {named(ignored)} was added after the first start of this bounded job: not read",
+            )
+        return asked_for
 
     def _shared(self, topics: Mapping[str, int], restored: Mapping[TopicPartition, int] | None) -> set[TopicPartition]:
         """What the group has to divide."""

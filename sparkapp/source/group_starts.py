@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from sparkapp.model.partition import TopicPartition
 from sparkapp.source.cluster import ClusterView
-from sparkapp.source.offsets_initializer import OffsetsInitializer
+from sparkapp.source.offsets_initializer import OffsetsInitializer, outside_the_log
 
 Tell = Callable[[str, str, bool], None]
 """Told an event's reason, its message, and whether it is a warning."""
@@ -19,7 +19,7 @@ class GroupStarts:
     The checkpoint comes second, for whoever had the partition last has committed further, or a person moved the group
     on purpose; it counts where the group has nothing, because nothing was committed yet or the offsets have expired.
 
-    :param initializer: for a first start, and partitions for which the group has no committed offset.
+    :param initializer: for a first start, and partitions without a committed offset in the log.
     """
 
     def __init__(self, cluster: ClusterView, initializer: OffsetsInitializer, tell: Tell) -> None:
@@ -45,19 +45,25 @@ class GroupStarts:
     def of(self, new: Iterable[TopicPartition]) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
         """Where these begin: as far as the group knows it, and where it does not.
 
-        A partition that the group has read beyond what our isolation level reaches is left out until the end has
-        caught up.
+        A committed offset that the log does not hold is for the initializer, whose reset strategy replaces it and says
+        so. Without a strategy it stays, and the plan or the read ends the attempt (``OffsetsWentBackwards``). A
+        partition that the group has read beyond what our isolation level reaches is left out until the end has caught
+        up.
 
         :raises UndefinedOffset: a partition has none and no strategy replaces it.
         """
         wanted = sorted(new)
         known = self._cluster.committed(wanted)
-        missing = [one for one in wanted if one not in known]
+        outside = sorted(outside_the_log(known, self._cluster))
+        replaced = self._initializer.offsets(outside, self._cluster) if outside else {}
+        known = {one: offset for one, offset in known.items() if one not in replaced}
+        missing = [one for one in wanted if one not in known and one not in replaced]
         fixed = {one: self._restored[one] for one in missing if one in self._restored}
         first = [one for one in missing if one not in fixed and one in self._first_found]
         later = [one for one in missing if one not in fixed and one not in self._first_found]
         fixed |= self._initializer.offsets(first, self._cluster) if first else {}
         fixed |= self._cluster.earliest(later) if later else {}
+        fixed |= replaced
         ends = self._cluster.latest(sorted(known))
         self._tell_beyond({one: (offset, ends[one]) for one, offset in known.items() if ends[one] < offset})
         return {one: offset for one, offset in known.items() if one not in self._beyond}, fixed
@@ -68,7 +74,7 @@ class GroupStarts:
             self._tell(
                 "PartitionBeyondEnd",
                 f"{one}: the group has committed {offset}, and records can be read up to {end} (an open transaction"
-                " that another member did not wait for, or a topic made anew): not read until the end is there;"
+                " that another member did not wait for): not read until the end is there;"
                 " kafka-consumer-groups --reset-offsets sets the group back",
                 True,
             )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -26,6 +26,10 @@ class Subscriber(Protocol):
 
     def missing(self, topics: Mapping[str, int]) -> str:
         """What was asked for by name and does not exist, in words; empty where nothing is missing (case S22)."""
+        ...
+
+    def newly_asked_for(self, partition: TopicPartition, known: Collection[str]) -> bool:
+        """Whether the spec, and not the cluster, has added a partition to a subscription that had these topics."""
         ...
 
     def matches(self, partition: TopicPartition) -> bool:
@@ -54,6 +58,9 @@ class TopicListSubscriber:
         names = [repr(name) for name in self.topics if name not in topics]
         return f"source topic {', '.join(names)}" if names else ""
 
+    def newly_asked_for(self, partition: TopicPartition, known: Collection[str]) -> bool:
+        return partition.topic not in known
+
     def matches(self, partition: TopicPartition) -> bool:
         return partition.topic in self.topics
 
@@ -79,6 +86,9 @@ class TopicPatternSubscriber:
     def missing(self, topics: Mapping[str, int]) -> str:
         return ""
 
+    def newly_asked_for(self, partition: TopicPartition, known: Collection[str]) -> bool:
+        return False
+
     def matches(self, partition: TopicPartition) -> bool:
         return self.pattern.matches(partition.topic)
 
@@ -103,6 +113,9 @@ class PartitionSetSubscriber:
         names = [f"'{one}'" for one in sorted(self.chosen - self.partitions(topics))]
         shown = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
         return f"Partition {shown}" if names else ""
+
+    def newly_asked_for(self, partition: TopicPartition, known: Collection[str]) -> bool:
+        return True
 
     def matches(self, partition: TopicPartition) -> bool:
         return partition in self.chosen

@@ -288,7 +288,10 @@ class Driver:
         if not source.group_membership.subscribes:
             return None
         membership = GroupMembership(
-            cluster=cluster, initializer=starting_initializer(source.startup), callback=progress,
+            cluster=cluster, callback=progress,
+            initializer=starting_initializer(
+                source.startup, warn=lambda reason, message: reporter.event(reason, message, warning=True)
+            ),
             tell=lambda reason, message, warning: reporter.event(reason, message, warning=warning),
             # The lag of what the group has taken away is another member's.
             changed=lambda count: reporter.update(partitions=count, lag_records=None),

@@ -268,12 +268,34 @@ def test_S25_stops_at_or_before_the_start_are_finished_at_once() -> None:
     assert [split.size for split in one.plan()] == [0, 0]
 
 
-def test_restored_stops_stay_what_they_were_and_new_partitions_get_theirs() -> None:
-    view = cluster()
-    one = enumerator(view, stopping=LatestOffsetsInitializer())
+@pytest.mark.parametrize("stopping", [LatestOffsetsInitializer(), NamedStopsInitializer({A0: 7}), None])
+@pytest.mark.parametrize("subscriber", [TopicListSubscriber(("a",)), TopicPatternSubscriber(TopicPattern("[ab]"))])
+def test_a_partition_that_came_between_two_starts_of_a_bounded_source_is_not_read(
+    stopping: OffsetsInitializer | None, subscriber: Subscriber
+) -> None:
+    heard: list[tuple[str, str]] = []
+    one = enumerator(cluster(), subscriber=subscriber, stopping=stopping, ends_by_record=True, warnings=heard)
     one.start({A0: 5}, {A0: 7, B0: 3})
-    assert one.stops == {A0: 7, A1: 20}
-    assert [(split.start, split.stop) for split in one.plan()] == [(5, 7), (0, 20)]
+    assert one.stops == {A0: 7}
+    assert [(split.start, split.stop) for split in one.plan()] == [(5, 7)]
+    assert [reason for reason, _ in heard] == ["PartitionIgnored"]
+    assert "a-1" in heard[0][1]
+
+
+@pytest.mark.parametrize(
+    "subscriber", [TopicListSubscriber(("a", "b")), PartitionSetSubscriber(frozenset({A0, A1, B0}))]
+)
+def test_what_a_changed_spec_asks_for_by_name_is_read_by_a_bounded_source(subscriber: Subscriber) -> None:
+    one = enumerator(cluster(), subscriber=subscriber, stopping=LatestOffsetsInitializer())
+    one.start({A0: 5, A1: 6}, {A0: 7, A1: 7})
+    assert one.stops == {A0: 7, A1: 7, B0: 5}
+    assert one.offsets[B0] == 0
+
+
+def test_another_end_has_a_bounded_source_look_for_partitions_again() -> None:
+    one = enumerator(cluster(), stopping=LatestOffsetsInitializer())
+    one.start({A0: 5}, None)
+    assert one.stops == {A0: 10, A1: 20}
 
 
 def test_a_source_without_an_end_is_never_finished() -> None:

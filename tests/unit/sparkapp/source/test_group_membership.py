@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from sparkapp.model.errors import GroupMemberFenced, UndefinedOffset
+from sparkapp.model.errors import GroupMemberFenced, OffsetsWentBackwards, UndefinedOffset
 from sparkapp.model.partition import TopicPartition
 from sparkapp.model.positions import ResetStrategy
 from sparkapp.model.split import KafkaPartitionSplit
@@ -38,10 +38,12 @@ def membership(
     restored: Mapping[TopicPartition, int] | None = None,
     on_missing: ResetStrategy = ResetStrategy.EARLIEST,
     told: Told | None = None,
+    warned: list[tuple[str, str]] | None = None,
 ) -> GroupMembership:
-    heard = told or Told()
+    heard, warnings = told or Told(), warned if warned is not None else []
     made = GroupMembership(
-        cluster=cluster, initializer=CommittedOffsetsInitializer(on_missing),
+        cluster=cluster,
+        initializer=CommittedOffsetsInitializer(on_missing, warn=lambda *event: warnings.append(event)),
         tell=lambda *event: heard.events.append(event), changed=heard.counts.append,
         callback=heard.commits,
     )  # fmt: skip
@@ -214,6 +216,7 @@ def test_closing_ends_the_wait_for_a_checkpoint_that_will_not_come() -> None:
 def test_a_partition_read_beyond_our_end_waits_until_the_end_has_caught_up() -> None:
     view, told = cluster(), Told()
     view.commits[A1] = 25
+    view.unstable[A1] = 5
     one = membership(view, told=told)
     one.assigned([A0, A1])
     assert one.take() == {A0: 7}
@@ -221,6 +224,34 @@ def test_a_partition_read_beyond_our_end_waits_until_the_end_has_caught_up() -> 
     assert [reason for reason, _, _ in told.events].count("PartitionBeyondEnd") == 1
     view.ends[A1] = 25
     assert one.take() == {A0: 7, A1: 25}
+
+
+@pytest.mark.parametrize(("strategy", "begins"), [(ResetStrategy.EARLIEST, (3, 0)), (ResetStrategy.LATEST, (10, 20))])
+def test_an_offset_outside_the_log_falls_under_the_reset_strategy_and_says_so(
+    strategy: ResetStrategy, begins: tuple[int, int]
+) -> None:
+    view, told, warned = cluster(), Told(), list[tuple[str, str]]()
+    view.commits |= {A0: 1, A1: 25}
+    one = membership(view, on_missing=strategy, told=told, warned=warned)
+    one.assigned([A0, A1])
+    assert one.take() == one.due() == dict(zip((A0, A1), begins, strict=True))
+    assert [reason for reason, _ in warned] == ["OffsetOutOfRange"]
+    assert "a-0 at 1 (the log holds 3 to 10), a-1 at 25 (the log holds 0 to 20)" in warned[0][1]
+    assert "PartitionBeyondEnd" not in [reason for reason, _, _ in told.events], "not a silent wait"
+
+
+def test_without_a_strategy_an_offset_beyond_the_log_ends_the_attempt() -> None:
+    view = cluster()
+    view.commits[A1] = 25
+    one = membership(view, on_missing=ResetStrategy.NONE)
+    enumerator = KafkaSourceEnumerator(
+        cluster=view, subscriber=TopicListSubscriber(("a",)), starting=NO_RESET,
+        options=EnumeratorOptions(discovery_interval=0, max_offsets=10), warn=lambda *_: None, membership=one,
+    )  # fmt: skip
+    enumerator.start({})
+    one.assigned([A1])
+    with pytest.raises(OffsetsWentBackwards, match="a-1: offset was changed from 25 to 20"):
+        enumerator.plan()
 
 
 def test_restored_offsets_stay_in_the_checkpoint_until_the_first_plan() -> None:
