@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kafkasparkjob_operator.identity import JobIdentity
-from kafkasparkjob_operator.observation import AttemptRecord, Live, Observation
+from kafkasparkjob_operator.observation import AttemptRecord, Live, Observation, recorded_number
 from kafkasparkjob_operator.pod_view import PodView
 from kafkasparkjob_operator.workload import Wanted, wanted_from_resource
 from sparkapp.model import names
@@ -31,8 +31,7 @@ def _drivers(observation: Observation) -> list[PodView]:
 
 def recorded_attempt(observation: Observation) -> int:
     """The attempt that the status speaks of; 0 before the first one."""
-    number = observation.job.status.get("attempt", {}).get("id", 0)
-    return number if isinstance(number, int) and number > 0 else 0
+    return recorded_number(observation.job)
 
 
 def current_attempt(observation: Observation) -> int:
@@ -41,9 +40,12 @@ def current_attempt(observation: Observation) -> int:
 
 
 def next_attempt(observation: Observation, live: Live) -> int:
-    """A number above every one that anything still remembers: status, pods, attempt ConfigMaps, state document."""
+    """A number above every one that anything still remembers: status, pods, attempt ConfigMaps, state document.
+
+    Foreign objects raise no number; one under the name of an attempt makes that attempt impossible, it is passed over.
+    """
     document = live.state.document
-    return 1 + max(
+    number = 1 + max(
         [
             current_attempt(observation),
             document.attempt if document is not None else 0,
@@ -51,6 +53,11 @@ def next_attempt(observation: Observation, live: Live) -> int:
             *(record.attempt for record in live.records),
         ]
     )
+    job = observation.job.identity.name
+    taken = {pod.name for pod in observation.foreign} | set(live.foreign)
+    while {names.driver_pod(job, number), names.attempt_config_map(job, number)} & taken:
+        number += 1
+    return number
 
 
 def record_of(live: Live, attempt: int, uid: str) -> AttemptRecord | None:

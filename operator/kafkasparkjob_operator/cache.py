@@ -14,6 +14,8 @@ from kafkasparkjob_operator.prefixes import PrefixClaims, claim_of
 from sparkapp.model import names
 from sparkapp.model.report import Report
 
+ENDED_KEPT = 8
+"""Finished drivers of a job whose last words are kept."""
 _METADATA = ("namespace", "name", "uid", "generation", "resourceVersion", "creationTimestamp", "deletionTimestamp")
 
 
@@ -38,7 +40,8 @@ class Cache:
         self._jobs: dict[JobKey, tuple[str, bytes]] = {}
         self._pods: dict[JobKey, dict[str, PodView]] = {}
         self._reports: dict[JobKey, Mapping[str, Any]] = {}
-        self._ended: dict[JobKey, PodView] = {}
+        self._ended: dict[JobKey, dict[str, PodView]] = {}
+        self._attempts: dict[JobKey, Mapping[int, str]] = {}
         self._told: dict[JobKey, int] = {}
         self._claims = PrefixClaims()
 
@@ -54,10 +57,17 @@ class Cache:
         return self._told.get(key, 0)
 
     def put_look(
-        self, body: Mapping[str, Any], pods: Iterable[PodView], report: Mapping[str, Any] | None, *, since: int
+        self,
+        body: Mapping[str, Any],
+        pods: Iterable[PodView],
+        report: Mapping[str, Any] | None,
+        *,
+        since: int,
+        claims: Mapping[int, str],
     ) -> bool:
         """What a live look showed; it also heals what no watch told of.
 
+        :param claims: UIDs of the attempts' ConfigMaps, by number, which are not watched.
         :param since: :meth:`told` when the look began.
         :returns: False where a watch has told something meanwhile: nothing is taken then, look again.
         """
@@ -66,6 +76,7 @@ class Cache:
             return False
         self._keep_job(key, body)
         self._pods[key] = {pod.uid: pod for pod in pods}
+        self._attempts[key] = claims
         if report is not None:
             self._keep_report(key, report)
         return True
@@ -113,7 +124,8 @@ class Cache:
 
     def _drop(self, key: JobKey) -> None:
         self._claims.drop(key)
-        for part in (self._jobs, self._pods, self._reports, self._ended, self._changed, self._code):
+        mine = (self._jobs, self._pods, self._reports, self._ended, self._attempts, self._changed, self._code)
+        for part in mine:
             part.pop(key, None)
 
     def version(self, key: JobKey) -> str:
@@ -124,11 +136,14 @@ class Cache:
         self._tell(key)
         self._pods.setdefault(key, {})[pod.uid] = pod
         if pod.finished and pod.role == names.ROLE_DRIVER and not pod.awaits_turn:
-            self._ended[key] = pod
+            ended = self._ended.setdefault(key, {})
+            ended[pod.uid] = pod
+            if len(ended) > ENDED_KEPT:
+                del ended[next(iter(ended))]
 
-    def ended_driver(self, key: JobKey) -> PodView | None:
-        """The driver that was last seen finished, and its last words, although its pod may be gone by now."""
-        return self._ended.get(key)
+    def ended_driver(self, key: JobKey, uid: str) -> PodView | None:
+        """That driver where it was seen finished, and its last words, although its pod may be gone by now."""
+        return self._ended.get(key, {}).get(uid)
 
     def drop_pod(self, key: JobKey, uid: str) -> None:
         self._tell(key)
@@ -192,6 +207,7 @@ class Cache:
             report_age=self.report_age(key),
             code=self._code.get(key, ""),
             prepared=prepared_of(self._reports.get(key)),
+            claims=self._attempts.get(key, {}),
         )
 
 

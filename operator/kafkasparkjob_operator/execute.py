@@ -15,7 +15,7 @@ from kafkasparkjob_operator.cluster import (
     ObjectExists,
     ObjectRefused,
 )
-from kafkasparkjob_operator.identity import JobIdentity, owned_by_former_job, owner_uid
+from kafkasparkjob_operator.identity import ANNOTATION_CLAIM, JobIdentity, owned_by_former_job, owner_uid
 from kafkasparkjob_operator.plan import (
     CreateState,
     DeleteAttemptRecord,
@@ -41,6 +41,12 @@ class FormerObjectInTheWay(ClusterError):
     """An object of a deleted job of the same name is still there; Kubernetes is about to collect it."""
 
     reason = "AwaitingCollection"
+
+
+class PodNameTaken(ClusterError):
+    """Somebody else's pod has the name of the next attempt's driver."""
+
+    reason = "PodNameTaken"
 
 
 class Executor:
@@ -74,6 +80,7 @@ class Executor:
         :raises ObjectExists: the number is taken: another process acts, or acted since the look.
         :raises ObjectRefused: Kubernetes does not allow one of the objects; nothing of the attempt is left.
         :raises FormerObjectInTheWay: wait and try again.
+        :raises PodNameTaken: the driver's name is taken: the next number is tried when this one's claim is old.
         """
         # A binding is refused while its Role is not there: the operator may grant only what it can look up.
         needed = (
@@ -93,14 +100,31 @@ class Executor:
         try:
             generation = action.generation if action.awaits_turn else None
             return await self.guard().create(
-                driver_pod(job, action.wanted, attempt=action.attempt, awaits_turn_for=generation)
-            )
+                driver_pod(
+                    job, action.wanted, attempt=action.attempt, claim_uid=record["metadata"]["uid"],
+                    awaits_turn_for=generation,
+                )
+            )  # fmt: skip
+        except ObjectExists:
+            await self._tell_apart(names.driver_pod(job.name, action.attempt), record, job)
+            raise
         except ObjectRefused:
             # The number was not used; with its ConfigMap gone, it can be.
             await self._cluster.delete(
                 "ConfigMap", job.namespace, record["metadata"]["name"], uid=record["metadata"]["uid"]
             )
             raise
+
+    async def _tell_apart(self, pod: str, record: Body, job: JobIdentity) -> None:
+        """:raises PodNameTaken: the pod is not the one that the operator makes for that ConfigMap."""
+        existing = await self._cluster.get("Pod", job.namespace, pod)
+        annotations = {} if existing is None else existing["metadata"].get("annotations") or {}
+        if existing is not None and annotations.get(ANNOTATION_CLAIM) != record["metadata"]["uid"]:
+            msg = (
+                f"pod {pod} is there, and the operator did not make it: the attempt is passed over;"
+                f" kubectl delete pod {pod} --namespace {job.namespace}"
+            )
+            raise PodNameTaken(msg)
 
     async def give_turn(self, action: GiveTurn, job: JobIdentity) -> None:
         """:raises ObjectConflict: the pod is gone, or is another one: look again."""

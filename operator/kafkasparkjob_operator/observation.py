@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -15,6 +15,9 @@ from kafkasparkjob_operator.resources.config_maps import RESOURCE_SPEC_KEY
 from kafkasparkjob_operator.state_view import StateView, state_view
 from sparkapp.model import names
 from sparkapp.model.report import Report, decode_report
+
+NUMBERS_AHEAD = 100_000
+"""So far beyond the status and the state document an attempt's number may be: each start that fails takes one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,12 +32,18 @@ class JobResource:
     status: Mapping[str, Any]
     created: datetime | None = None
 
+    @property
+    def driver_uid(self) -> str:
+        """UID of the driver's pod that the status records; empty before the first attempt."""
+        return str(self.status.get("attempt", {}).get("driverPodUID", ""))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptRecord:
     """An attempt's ConfigMap: proof that the number was given away, and the spec that it was started with.
 
     :param owner_uid: the life of the resource that the attempt was started for.
+    :param uid: of the ConfigMap.
     :param created: by the API server's clock; None where it cannot be read.
     """
 
@@ -43,21 +52,29 @@ class AttemptRecord:
     generation: int
     spec: Mapping[str, Any]
     created: datetime | None = None
+    uid: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Live:
-    """What is only known from a look at the API server, and never from what was watched."""
+    """What is only known from a look at the API server, and never from what was watched.
+
+    :param foreign: ConfigMaps that are labelled as an attempt's of the job, and are none: their names.
+    """
 
     state: StateView
     records: tuple[AttemptRecord, ...]
+    foreign: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observation:
     """One job at one moment.
 
-    :param pods: every pod of the job, of any attempt and of any former life of the resource.
+    :param pods: every pod of the job, of any attempt and of any former life of the resource; as observed, every pod
+        that is labelled so.
+    :param foreign: those that are only labelled so (:mod:`~kafkasparkjob_operator.belonging`).
+    :param claims: UID of each attempt's ConfigMap, by number, as the last live look found them.
     :param ended_driver: the driver that a watch last saw finished; its pod may be gone before anybody has looked.
     :param prefix_rival: an older job that writes under the same transactional ids.
     :param report_age: seconds since the report was seen to change, by this process's monotonic clock.
@@ -75,6 +92,8 @@ class Observation:
     live: Live | None = None
     ended_driver: PodView | None = None
     prefix_rival: JobKey | None = None
+    foreign: tuple[PodView, ...] = ()
+    claims: Mapping[int, str] = field(default_factory=dict)
 
 
 def job_resource(body: Mapping[str, Any]) -> JobResource:
@@ -118,14 +137,22 @@ def live_observation(
     report_age: float = 0.0,
     code: str = "",
     ended_driver: PodView | None = None,
-    prefix_rival: JobKey | None = None,
 ) -> Observation:
     """Builds the observation from what the API server says now."""
     job = job_resource(body)
     by_name = {one["metadata"]["name"]: one for one in config_maps}
     found = by_name.get(names.report_config_map(job.identity.name))
     report = found if found is not None and _role(found) == ROLE_REPORT else None
-    records = (attempt_record(one) for one in by_name.values() if _role(one) == ROLE_ATTEMPT)
+    state = state_view(by_name.get(names.state_config_map(job.identity.name)), job.identity)
+    labelled = {name: attempt_record(one) for name, one in by_name.items() if _role(one) == ROLE_ATTEMPT}
+    known = max(recorded_number(job), state.document.attempt if state.document is not None else 0)
+    records = {
+        name: record
+        for name, record in labelled.items()
+        if record is not None
+        and name == names.attempt_config_map(job.identity.name, record.attempt)
+        and record.attempt <= known + NUMBERS_AHEAD
+    }
     return Observation(
         job=job,
         pods=tuple(view for view in map(pod_view, pods) if view is not None),
@@ -134,18 +161,25 @@ def live_observation(
         code=code,
         prepared=prepared_of(report),
         ended_driver=ended_driver,
-        prefix_rival=prefix_rival,
+        claims={one.attempt: one.uid for one in records.values() if one.owner_uid == job.identity.uid},
         live=Live(
-            state=state_view(by_name.get(names.state_config_map(job.identity.name)), job.identity),
-            records=tuple(sorted((one for one in records if one is not None), key=lambda one: one.attempt)),
+            state=state,
+            records=tuple(sorted(records.values(), key=lambda one: one.attempt)),
+            foreign=tuple(sorted(set(labelled) - set(records))),
         ),
     )
 
 
+def recorded_number(job: JobResource) -> int:
+    """The attempt that the status speaks of; 0 before the first one."""
+    number = job.status.get("attempt", {}).get("id", 0)
+    return number if isinstance(number, int) and number > 0 else 0
+
+
 def attempt_record(body: Mapping[str, Any]) -> AttemptRecord | None:
     """Reads an attempt's ConfigMap; one without a readable spec still proves that its number is taken."""
-    label = (body["metadata"].get("labels") or {}).get(names.LABEL_ATTEMPT, "")
-    if not (label.isascii() and label.isdigit()):
+    attempt = number_of((body["metadata"].get("labels") or {}).get(names.LABEL_ATTEMPT, ""))
+    if not attempt:
         return None
     try:
         recorded = json.loads((body.get("data") or {}).get(RESOURCE_SPEC_KEY, ""))
@@ -154,8 +188,9 @@ def attempt_record(body: Mapping[str, Any]) -> AttemptRecord | None:
         generation, spec = 0, {}
     created = parse_time(body["metadata"].get("creationTimestamp"))
     return AttemptRecord(
-        attempt=int(label), owner_uid=owner_uid(body), generation=generation, spec=spec, created=created
-    )
+        attempt=attempt, owner_uid=owner_uid(body), generation=generation, spec=spec, created=created,
+        uid=str(body["metadata"].get("uid", "")),
+    )  # fmt: skip
 
 
 def _role(body: Mapping[str, Any]) -> str:

@@ -15,6 +15,7 @@ from collections.abc import Iterable
 from datetime import datetime
 
 from kafkasparkjob_operator.attempts import current_attempt, own_drivers, record_of, spec_of
+from kafkasparkjob_operator.belonging import tell_foreign, with_own_pods
 from kafkasparkjob_operator.clock import format_time
 from kafkasparkjob_operator.code import changed_code
 from kafkasparkjob_operator.conditions import ConditionStatus, ConditionType
@@ -42,8 +43,6 @@ from sparkapp.model.report import Report
 
 LOOK_AGAIN_WHILE_WAITING = 10.0
 """Pod events bring news sooner; this is for the one that got lost."""
-YOUNG_SECONDS = 10.0
-"""Of a driver's pod: what was made before it may not have been seen yet."""
 
 
 def plan(observation: Observation, now: datetime) -> Plan:
@@ -66,6 +65,9 @@ class _LookFirst(Exception):
 
 class _Planner:
     def __init__(self, observation: Observation, now: datetime) -> None:
+        observation = with_own_pods(observation)
+        if observation.foreign and observation.live is None:
+            raise _LookFirst
         self.observation = observation
         self.job = observation.job
         self.draft = StatusDraft(observation.job, now)
@@ -88,6 +90,7 @@ class _Planner:
             self._alive(self.driver, report if report is not None and report.attempt == self.attempt else None)
         else:
             self._down(self.driver)
+        self._delete(tell_foreign(self.draft, self.observation))
         return Plan(
             actions=tuple(self.actions),
             status=self.draft.finish(),
@@ -127,8 +130,7 @@ class _Planner:
             attempt["eventSequence"] = seen
 
     def _alive(self, driver: PodView, report: Report | None) -> None:
-        if not self._adopt(driver):
-            return
+        self._adopt(driver)
         # Pods of former attempts beside a live driver: whoever made them, they must not write.
         self._delete(pod for pod in self.others if pod.attempt != self.attempt or pod.role == names.ROLE_DRIVER)
         executors = [pod for pod in self.others if pod.attempt == self.attempt]
@@ -155,23 +157,17 @@ class _Planner:
             self.actions.extend(deletions([driver], grace_seconds=GRACE_SECONDS))
         return found.stale
 
-    def _adopt(self, driver: PodView) -> bool:
-        """A driver whose start is not in the status: it was lost, or the operator stopped in between. False where its
-        description is not seen yet, for another operator has just started it."""
+    def _adopt(self, driver: PodView) -> None:
+        """A driver whose start is not in the status: it was lost, or the operator stopped in between."""
         section = self.draft.section("attempt")
         if section.get("id") == self.attempt and section.get("driverPodUID") == driver.uid:
-            return True
+            return
         if section.get("id") != self.attempt:
             record = record_of(self._live(), self.attempt, self.job.identity.uid)
-            age = (self.now - driver.created).total_seconds() if driver.created is not None else YOUNG_SECONDS
-            if record is None and age < YOUNG_SECONDS:
-                self._look_again(1.0)
-                return False
             section.clear()
             section.update(id=self.attempt, generation=record.generation if record is not None else 0)
             section["startedAt"] = format_time(self.now)
         section.update(driverPod=driver.name, driverPodUID=driver.uid)
-        return True
 
     def _stops(self, driver: PodView) -> bool:
         """Asks the driver to stop where the resource wants something else; it drains at a checkpoint."""

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from kafkasparkjob_operator.clock import parse_time
-from kafkasparkjob_operator.identity import ANNOTATION_GENERATION, owner_uid
+from kafkasparkjob_operator.identity import ANNOTATION_CLAIM, ANNOTATION_GENERATION, owner_uid
 from kafkasparkjob_operator.resources.executor_template import EXECUTOR_CONTAINER
 from sparkapp.model import names
 
@@ -21,6 +21,9 @@ class PodView:
     """One pod, driver or executor.
 
     :param owner_uid: the life of the resource that a driver belongs to; empty for executors, which a driver owns.
+    :param driver_name: of the pod that owns an executor; empty for a driver.
+    :param driver_uid: likewise.
+    :param claim_uid: of the attempt's ConfigMap, as the pod says; untrusted until compared.
     :param attempt: from the label; 0 where the label is missing or not a number.
     :param generation: of the resource, where the driver was started beside another one; else 0.
     :param awaits_turn: a driver that comes up beside another one, and touches nothing of the job yet.
@@ -39,6 +42,9 @@ class PodView:
     role: str
     phase: str
     owner_uid: str = ""
+    driver_name: str = ""
+    driver_uid: str = ""
+    claim_uid: str = ""
     generation: int = 0
     awaits_turn: bool = False
     created: datetime | None = None
@@ -79,6 +85,7 @@ def pod_view(body: Mapping[str, Any]) -> PodView | None:
     state = next((one.get("state") or {} for one in statuses if one.get("name") == own), {})
     terminated = state.get("terminated") or {}
     waiting_reason, waiting_message = _waiting(status, state)
+    driver: Mapping[str, Any] = next((one for one in meta.get("ownerReferences") or () if one.get("kind") == "Pod"), {})
     return PodView(
         name=meta["name"],
         uid=meta["uid"],
@@ -86,6 +93,9 @@ def pod_view(body: Mapping[str, Any]) -> PodView | None:
         role=role,
         phase=status.get("phase") or "Pending",
         owner_uid=owner_uid(body),
+        driver_name=str(driver.get("name", "")),
+        driver_uid=str(driver.get("uid", "")),
+        claim_uid=str(annotations.get(ANNOTATION_CLAIM, "")),
         generation=number_of(annotations.get(ANNOTATION_GENERATION, "")),
         awaits_turn=annotations.get(names.ANNOTATION_TURN) == names.TURN_AWAITED,
         created=parse_time(meta.get("creationTimestamp")),

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -21,7 +22,7 @@ from kafkasparkjob_operator.cluster import (
 )
 from kafkasparkjob_operator.code_watch import digest_of
 from kafkasparkjob_operator.events import JobEvent, Published, event_manifest
-from kafkasparkjob_operator.execute import Executor, FormerObjectInTheWay
+from kafkasparkjob_operator.execute import Executor, FormerObjectInTheWay, PodNameTaken
 from kafkasparkjob_operator.identity import JobKey
 from kafkasparkjob_operator.merge_patch import merge_patch
 from kafkasparkjob_operator.metrics import OperatorMetrics
@@ -36,8 +37,7 @@ from kafkasparkjob_operator.plan import (
     StartAttempt,
     WithdrawClaim,
 )
-from kafkasparkjob_operator.pod_view import pod_view
-from kafkasparkjob_operator.refusals import failed_start, refused_start, refused_successor
+from kafkasparkjob_operator.refusals import failed_start, refused_start, refused_successor, taken_name
 from kafkasparkjob_operator.watch_monitor import WatchMonitor
 from kafkasparkjob_operator.work_queue import WorkQueue
 from sparkapp.model import names
@@ -159,35 +159,32 @@ class Reconciler:
 
     async def _look(self, key: JobKey) -> Observation | None:
         told = self._cache.told(key)
-        body, config_maps = await asyncio.gather(self._cluster.get_job(key), self._cluster.list_config_maps(key))
+        body = await self._cluster.get_job(key)
         if body is None:
             return None
+        # In this order: a pod of the status, and the ConfigMap of a pod, are then never taken for missing.
+        pods = await self._cluster.list_pods(key)
+        config_maps = await self._cluster.list_config_maps(key)
         state = names.state_config_map(key.name)
         if all(config_map["metadata"]["name"] != state for config_map in config_maps):
             # One that somebody else made has no label of ours: it must be seen before we try to make our own.
             found = await self._cluster.get("ConfigMap", key.namespace, state)
             config_maps = [*config_maps, *([found] if found is not None else [])]
         code = await digest_of(self._cluster, job_resource(body))
-        # Pods last: one that the status speaks of is then never taken for missing.
-        pods = await self._cluster.list_pods(key)
         self._monitor.looked(key, str(body["metadata"].get("resourceVersion", "")))
         named = names.report_config_map(key.name)
         report = next((one for one in config_maps if one["metadata"]["name"] == named), None)
+        observation = live_observation(
+            body, pods, config_maps, code=code, report_age=self._cache.report_age(key, report),
+            ended_driver=self._cache.ended_driver(key, job_resource(body).driver_uid),
+        )  # fmt: skip
         self._cache.put_code(key, code)
-        if self._cache.put_look(body, filter(None, map(pod_view, pods)), report, since=told):
+        if self._cache.put_look(body, observation.pods, report, since=told, claims=observation.claims):
             self._looked_at[key] = time.monotonic()
         else:
             # What the watch has told is queued already, and is then looked at live.
             self._looked_at.pop(key, None)
-        return live_observation(
-            body,
-            pods,
-            config_maps,
-            code=code,
-            report_age=self._cache.report_age(key, report),
-            ended_driver=self._cache.ended_driver(key),
-            prefix_rival=self._cache.prefix_rival(key),
-        )
+        return replace(observation, prefix_rival=self._cache.prefix_rival(key))
 
     async def _create(self, observation: Observation, the_plan: Plan) -> Mapping[str, Any]:
         """Carries out what creates, and what must be done before; the status that follows."""
@@ -197,6 +194,11 @@ class Reconciler:
         except ObjectRefused as error:
             refused_status, event = refused_start(job, error.message, self._now())
             await self._tell(job, refused_status, (event,))
+            raise
+        except PodNameTaken as error:
+            if not any(isinstance(one, StartAttempt) and _beside(one) for one in the_plan.actions):
+                status, event = taken_name(job, error.message, self._now())
+                await self._tell(job, status, (event,))
             raise
         except (ObjectConflict, ObjectExists, FormerObjectInTheWay, NotLeading):
             raise

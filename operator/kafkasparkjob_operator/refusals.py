@@ -19,6 +19,11 @@ def refused_start(job: JobResource, message: str, now: datetime) -> tuple[dict[s
     return _not_started(job, reason, f"Kubernetes refused what the next attempt needs: {message}", now)
 
 
+def taken_name(job: JobResource, message: str, now: datetime) -> tuple[dict[str, Any], JobEvent]:
+    """Status and event for an attempt whose driver's name is taken by a pod that is not the operator's."""
+    return _not_started(job, "PodNameTaken", message, now)
+
+
 def failed_start(job: JobResource, message: str, now: datetime) -> tuple[dict[str, Any], JobEvent]:
     """Status and event for an attempt for which Kubernetes failed to do what it was asked, and not for the first time.
 

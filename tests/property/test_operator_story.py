@@ -11,10 +11,14 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from kafkasparkjob_operator.cluster import ClusterError
+from kafkasparkjob_operator.identity import ANNOTATION_CLAIM, ANNOTATION_GENERATION
 from kafkasparkjob_operator.status import JobState
 from sparkapp.model import names
 from sparkapp.model.report import DriverState
 from tests.support.operator_bench import DRAINED, FAILED, FATAL, KEY, OperatorBench
+
+FORGED = "forged"
+"""How names of pods begin that are not the operator's."""
 
 
 class JobStory(RuleBasedStateMachine):
@@ -73,9 +77,9 @@ class JobStory(RuleBasedStateMachine):
         self.bench.kubernetes.job(KEY)["status"] = {}
 
     @rule(force=st.booleans())
-    @precondition(lambda self: self.bench.drivers)
+    @precondition(lambda self: self._pods(names.ROLE_DRIVER))
     def delete_the_driver(self, force: bool) -> None:
-        name = self.bench.drivers[0]
+        name = self._pods(names.ROLE_DRIVER)[0]["metadata"]["name"]
         if force:
             self.bench.kubernetes.remove(("Pod", KEY.namespace, name))
         else:
@@ -125,9 +129,21 @@ class JobStory(RuleBasedStateMachine):
 
     @rule()
     def executors_end(self) -> None:
-        for pod in self.bench.kubernetes.pods(KEY, names.ROLE_EXECUTOR):
+        for pod in self._pods(names.ROLE_EXECUTOR):
             self.bench.kubernetes.pod_ends(pod["metadata"]["name"], code=1)
         self.bench.kubernetes.kubelet()
+
+    @rule(number=st.sampled_from([0, -1, 1, 2, 3, 50, 999_999_999, 10**9, int("1" * 63)]), turn=st.booleans())
+    def somebody_forges_a_driver(self, number: int, turn: bool) -> None:
+        """With the rights of another job's driver: any labels, owner, name and annotations, and no ConfigMap."""
+        annotations = {ANNOTATION_CLAIM: "a guess", ANNOTATION_GENERATION: "1"}
+        if turn:
+            annotations[names.ANNOTATION_TURN] = names.TURN_AWAITED
+        self.bench.kubernetes.forge(KEY, f"{FORGED}-{number}", names.ROLE_DRIVER, number, annotations)
+
+    @rule(number=st.sampled_from([0, 1, 2, 3, 999_999_999]))
+    def somebody_forges_an_executor(self, number: int) -> None:
+        self.bench.kubernetes.forge(KEY, f"{FORGED}-exec-{number}", names.ROLE_EXECUTOR, number, {})
 
     # -- what must hold --------------------------------------------------------------------------------------------
 
@@ -135,13 +151,14 @@ class JobStory(RuleBasedStateMachine):
     def never_two_attempts_at_work(self) -> None:
         """What awaits its turn touches nothing; whatever has had it must be the only one."""
         waiting = self._awaiting()
-        live = {pod["metadata"]["labels"][names.LABEL_ATTEMPT] for pod in self.bench.kubernetes.pods(KEY)} - waiting
+        live = {pod["metadata"]["labels"][names.LABEL_ATTEMPT] for pod in self._pods()} - waiting
         assert len(live - self._orphaned(waiting)) <= 1, f"pods of attempts {live}, {waiting} await their turn"
 
     @invariant()
     def numbers_only_grow(self) -> None:
         attempts = self.bench.kubernetes.driver_attempts
         assert attempts == sorted(set(attempts))
+        assert not attempts or attempts[-1] < 1000, "a forged number was counted"
 
     @invariant()
     def the_state_is_created_once(self) -> None:
@@ -170,12 +187,13 @@ class JobStory(RuleBasedStateMachine):
         except ClusterError:
             self.bench.restart_operator()
 
+    def _pods(self, role: str | None = None) -> list[dict[str, Any]]:
+        return [one for one in self.bench.kubernetes.pods(KEY, role) if not one["metadata"]["name"].startswith(FORGED)]
+
     def _awaiting(self) -> set[str]:
         """Attempts whose driver, alive or ended, has not had its turn."""
         return {
-            pod["metadata"]["labels"][names.LABEL_ATTEMPT]
-            for pod in self.bench.kubernetes.pods(KEY, names.ROLE_DRIVER)
-            if awaits_turn(pod)
+            pod["metadata"]["labels"][names.LABEL_ATTEMPT] for pod in self._pods(names.ROLE_DRIVER) if awaits_turn(pod)
         }
 
     def _orphaned(self, waiting: set[str]) -> set[str]:
@@ -183,7 +201,7 @@ class JobStory(RuleBasedStateMachine):
         self.never_had_it |= waiting
         self.never_had_it -= {
             pod["metadata"]["labels"][names.LABEL_ATTEMPT]
-            for pod in self.bench.kubernetes.pods(KEY, names.ROLE_DRIVER)
+            for pod in self._pods(names.ROLE_DRIVER)
             if not awaits_turn(pod)
         }
         return self.never_had_it
@@ -197,7 +215,7 @@ class JobStory(RuleBasedStateMachine):
     def _live_drivers(self) -> list[int]:
         return [
             int(pod["metadata"]["labels"][names.LABEL_ATTEMPT])
-            for pod in self.bench.kubernetes.pods(KEY, names.ROLE_DRIVER)
+            for pod in self._pods(names.ROLE_DRIVER)
             if pod["status"]["phase"] in {"Pending", "Running"}
         ]
 

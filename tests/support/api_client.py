@@ -37,12 +37,12 @@ class ApiClient:
         self._pool = kubernetes.client.rest.RESTClientObject(configuration).pool_manager
 
     def call(
-        self, method: str, path: str, body: Any = None, *, content_type: str = "application/json"
+        self, method: str, path: str, body: Any = None, *, content_type: str = "application/json", user: str = ""
     ) -> dict[str, Any]:
+        """:param user: as whom; empty for the kubeconfig's own identity."""
+        headers = {"Content-Type": content_type} | ({"Impersonate-User": user} if user else {})
         data = None if body is None else json.dumps(body)
-        response = self._pool.request(
-            method, self._host + path, body=data, headers={"Content-Type": content_type}, timeout=20, retries=False
-        )
+        response = self._pool.request(method, self._host + path, body=data, headers=headers, timeout=20, retries=False)
         answer = json.loads(response.data)
         if response.status >= 300:
             raise ApiError(response.status, str(answer.get("message")))

@@ -185,15 +185,32 @@ class FakeKubernetes:
     def add_executor(self, key: JobKey, attempt: int, number: int = 1, phase: str = "Running") -> str:
         name = f"{names.executor_pod_prefix(key.name, attempt)}-exec-{number}"
         labels = names.labels(key.name, attempt=attempt, role=names.ROLE_EXECUTOR)
+        driver = names.driver_pod(key.name, attempt)
+        made = self.objects.get(("Pod", key.namespace, driver))
+        owner = {"kind": "Pod", "name": driver, "uid": made["metadata"]["uid"] if made else f"uid-{next(self._uids)}"}
         self.objects["Pod", key.namespace, name] = {
             "kind": "Pod",
             "metadata": {
                 "name": name, "namespace": key.namespace, "labels": labels, "uid": f"uid-{next(self._uids)}",
-                "resourceVersion": str(next(self._versions)),
+                "resourceVersion": str(next(self._versions)), "ownerReferences": [owner],
             },
             "status": {"phase": phase},
         }  # fmt: skip
         return name
+
+    def forge(self, key: JobKey, name: str, role: str, attempt: int, annotations: Mapping[str, str]) -> None:
+        """A pod that somebody else makes, with the job's labels, and its owner where it plays a driver."""
+        owner = {"kind": names.KIND, "name": key.name, "uid": self.job(key)["metadata"]["uid"]}
+        labels = names.labels(key.name, role=role) | {names.LABEL_ATTEMPT: str(attempt)}
+        self.objects["Pod", key.namespace, name] = {
+            "kind": "Pod",
+            "metadata": {
+                "name": name, "namespace": key.namespace, "labels": labels, "uid": f"uid-{next(self._uids)}",
+                "resourceVersion": str(next(self._versions)), "annotations": dict(annotations),
+                "creationTimestamp": TIME, "ownerReferences": [owner] if role == names.ROLE_DRIVER else [],
+            },
+            "status": {"phase": "Running"},
+        }  # fmt: skip
 
     def set_data(self, key: JobKey, config_map: str, name: str, text: str) -> None:
         self.objects["ConfigMap", key.namespace, config_map].setdefault("data", {})[name] = text

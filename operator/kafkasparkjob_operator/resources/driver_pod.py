@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kafkasparkjob_operator.identity import ANNOTATION_GENERATION, JobIdentity, metadata
+from kafkasparkjob_operator.identity import ANNOTATION_CLAIM, ANNOTATION_GENERATION, JobIdentity, metadata
 from kafkasparkjob_operator.resources.pod_parts import (
     container_security_context,
     environment,
@@ -19,9 +19,12 @@ TERMINATION_GRACE_SECONDS = 120
 """Time to finish the checkpoint under way after SIGTERM; one that takes longer is settled by the next attempt."""
 
 
-def driver_pod(job: JobIdentity, wanted: Wanted, *, attempt: int, awaits_turn_for: int | None = None) -> dict[str, Any]:
+def driver_pod(
+    job: JobIdentity, wanted: Wanted, *, attempt: int, claim_uid: str, awaits_turn_for: int | None = None
+) -> dict[str, Any]:
     """Never restarted in place: a new life has a new number, so that two are never taken for one another.
 
+    :param claim_uid: of the attempt's ConfigMap.
     :param awaits_turn_for: the resource's generation, where the pod is made beside another attempt's: the driver comes
         up, and goes on when it is given its turn.
     """
@@ -66,7 +69,7 @@ def driver_pod(job: JobIdentity, wanted: Wanted, *, attempt: int, awaits_turn_fo
         ],
         "volumes": volumes,
     }
-    annotations: dict[str, str] = {}
+    annotations = {ANNOTATION_CLAIM: claim_uid}
     if wanted.spec.metrics_port:
         spec["containers"][0]["ports"] = [{"name": names.METRICS_PORT, "containerPort": wanted.spec.metrics_port}]
         # What Prometheus looks for where no PodMonitor tells it.

@@ -211,6 +211,36 @@ def test_an_expression_that_backtracks_holds_up_nobody(job: LiveJob, running: Ru
     assert job.condition("ConfigValid")["status"] == "True"
 
 
+def test_a_forged_driver_moves_nobody(job: LiveJob) -> None:
+    """With the token of another job's driver, which may create pods in the namespace."""
+    other = LiveJob(job.api, job.namespace, f"{job.name}-other")
+    for one in (job, other):
+        one.create()
+        one.run(1)
+    executor = job.add_executor(1)
+    name = f"{job.name}-999999999-driver"
+    owner = job.api.call("GET", f"{job.pods_path}/{job.name}-1-driver")["metadata"]["ownerReferences"]
+    pod = job.api.call("GET", f"{job.pods_path}/{executor}")
+    pod["metadata"] = {
+        "name": name, "ownerReferences": owner,
+        "labels": names.labels(job.name, attempt=999999999, role=names.ROLE_DRIVER),
+    }  # fmt: skip
+    pod.pop("status")
+    account = f"system:serviceaccount:{job.namespace}:{other.name}-driver"
+    job.api.call("POST", job.pods_path, pod, user=account)
+    await_that("the forged pod is named", lambda: ("ForeignObject", 1) in job.events)
+    message = next(
+        one["message"]
+        for one in job.api.items(f"/api/v1/namespaces/{job.namespace}/events")
+        if one["reason"] == "ForeignObject" and one["involvedObject"]["name"] == job.name
+    )
+    assert message.startswith(f"pod {name} (driver, attempt 999999999) has this job's labels")
+    await_that("the forged pod is gone", lambda: job.api.get(f"{job.pods_path}/{name}") is None)
+    assert sorted(one["metadata"]["name"] for one in job.pods) == [f"{job.name}-1-driver", executor]
+    assert not any("deletionTimestamp" in one["metadata"] for one in job.pods)
+    assert (job.status["state"], job.status["attempt"]["id"]) == ("Running", 1)
+
+
 def test_deleting_the_resource_takes_everything_with_it(job: LiveJob, running: Running) -> None:
     job.create()
     job.run(1, hold=False)

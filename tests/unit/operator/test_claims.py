@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from kafkasparkjob_operator.cluster import ClusterError
+from kafkasparkjob_operator.identity import ANNOTATION_CLAIM
 from kafkasparkjob_operator.starting import AWAIT_CLAIMANT
 from tests.support.operator_bench import KEY, OperatorBench
 
@@ -70,6 +71,7 @@ async def test_a_claim_whose_driver_comes_is_left_to_it(claimed: OperatorBench) 
                 "kafkaspark.io/attempt": "1",
                 "kafkaspark.io/role": "driver",
             },
+            "annotations": {ANNOTATION_CLAIM: claimed.kubernetes.objects[CLAIM]["metadata"]["uid"]},
             "ownerReferences": [{"kind": "KafkaSparkJob", "uid": claimed.kubernetes.job(KEY)["metadata"]["uid"]}],
         },
     }

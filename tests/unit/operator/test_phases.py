@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from kafkasparkjob_operator.clock import format_time
 from kafkasparkjob_operator.cluster import ObjectRefused
 from kafkasparkjob_operator.pod_view import pod_view
 from kafkasparkjob_operator.restarts import KAFKA_REASONS, STATE_REASONS
@@ -592,24 +591,25 @@ async def test_a_lost_status_adopts_the_running_driver(bench: OperatorBench) -> 
     assert bench.status["state"] == "Running"
 
 
-async def test_a_driver_that_another_operator_has_just_made_is_left_alone_until_its_description_is_seen(
-    bench: OperatorBench,
+async def test_a_driver_that_another_operator_makes_during_a_look_is_known_by_its_description(
+    bench: OperatorBench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """The ConfigMaps are listed after the pods, and made before them."""
     await bench.run(1)
-    (place,) = [one for one in bench.kubernetes.objects if one[2] == "orders-1-job"]
-    description = bench.kubernetes.objects.pop(place)
+    made = [one for one in bench.kubernetes.objects if one[2] in {"orders-1-job", "orders-1-driver"}]
+    absent = {place: bench.kubernetes.objects.pop(place) for place in made}
     bench.kubernetes.job(KEY)["status"] = {}
-    created = bench.kubernetes.objects["Pod", "team", "orders-1-driver"]["metadata"]
-    created["creationTimestamp"] = format_time(bench.now)
     bench.restart_operator()
-    await bench.look(2)
-    assert "deletionTimestamp" not in created
-    bench.kubernetes.objects[place] = description
-    bench.wait(2)
+    listed = bench.kubernetes.list_pods
+
+    async def list_pods(key: Any) -> Any:
+        bench.kubernetes.objects.update(absent)
+        return await listed(key)
+
+    monkeypatch.setattr(bench.kubernetes, "list_pods", list_pods)
     await bench.settle()
     assert bench.kubernetes.driver_attempts == [1]
-    assert "deletionTimestamp" not in created
-    assert bench.status["attempt"]["generation"] == 1
+    assert (bench.status["attempt"]["id"], bench.status["attempt"]["generation"]) == (1, 1)
 
 
 async def test_pods_of_a_former_attempt_beside_a_live_driver_are_stopped(bench: OperatorBench) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from kafkasparkjob_operator.identity import JobIdentity
+from kafkasparkjob_operator.identity import ANNOTATION_CLAIM, JobIdentity
 from kafkasparkjob_operator.pod_view import pod_view
 from kafkasparkjob_operator.resources.access import role, role_binding, service_account
 from kafkasparkjob_operator.resources.config_maps import (
@@ -76,8 +76,8 @@ def wanted(spec: dict[str, Any]) -> Wanted:
         ("state-config-map", state_config_map(JOB)),
         ("checkpoints-config-map", checkpoints_config_map(JOB)),
         ("report-config-map", report_config_map(JOB)),
-        ("driver-pod", driver_pod(JOB, wanted({}), attempt=3)),
-        ("driver-pod-full", driver_pod(JOB, wanted(FULL), attempt=3)),
+        ("driver-pod", driver_pod(JOB, wanted({}), claim_uid="claim", attempt=3)),
+        ("driver-pod-full", driver_pod(JOB, wanted(FULL), claim_uid="claim", attempt=3)),
         ("executor-template", executor_pod_template(JOB, wanted({}), attempt=3)),
         ("executor-template-full", executor_pod_template(JOB, wanted(FULL), attempt=3)),
         ("spark-conf", spark_conf(JOB, wanted({}), attempt=3)),
@@ -110,7 +110,10 @@ def test_the_driver_reads_the_job_that_the_operator_wrote() -> None:
 
 @pytest.mark.parametrize("spec", [{}, FULL])
 def test_every_pod_satisfies_the_restricted_pod_security_standard(spec: dict[str, Any]) -> None:
-    pods = (driver_pod(JOB, wanted(spec), attempt=1), executor_pod_template(JOB, wanted(spec), attempt=1))
+    pods = (
+        driver_pod(JOB, wanted(spec), claim_uid="claim", attempt=1),
+        executor_pod_template(JOB, wanted(spec), attempt=1),
+    )
     for pod in pods:
         body = pod["spec"]
         assert body["securityContext"]["runAsNonRoot"] is True
@@ -130,13 +133,18 @@ def test_every_pod_satisfies_the_restricted_pod_security_standard(spec: dict[str
 
 
 def test_no_secret_value_is_anywhere_but_in_a_reference() -> None:
-    text = json.dumps(driver_pod(JOB, wanted(FULL), attempt=1)) + json.dumps(spark_conf(JOB, wanted(FULL), attempt=1))
+    text = json.dumps(driver_pod(JOB, wanted(FULL), claim_uid="claim", attempt=1)) + json.dumps(
+        spark_conf(JOB, wanted(FULL), attempt=1)
+    )
     assert "secretName" in text
     assert '"sasl' not in text
 
 
 def test_the_registrys_secrets_are_files_of_driver_and_executors_alike() -> None:
-    pods = (driver_pod(JOB, wanted(FULL), attempt=1), executor_pod_template(JOB, wanted(FULL), attempt=1))
+    pods = (
+        driver_pod(JOB, wanted(FULL), claim_uid="claim", attempt=1),
+        executor_pod_template(JOB, wanted(FULL), attempt=1),
+    )
     for pod in pods:
         (volume,) = (one for one in pod["spec"]["volumes"] if one["name"] == "schema-registry")
         assert volume["projected"]["defaultMode"] == 0o440
@@ -152,16 +160,16 @@ def test_the_registrys_secrets_are_files_of_driver_and_executors_alike() -> None
 def test_a_registry_without_secrets_mounts_nothing() -> None:
     source = {"topics": ["in"], "format": {"value": "avro"}, "schemaRegistry": {"url": "http://registry:8081"}}
     for pod in (
-        driver_pod(JOB, wanted({"source": source}), attempt=1),
+        driver_pod(JOB, wanted({"source": source}), claim_uid="claim", attempt=1),
         executor_pod_template(JOB, wanted({"source": source}), attempt=1),
     ):
         assert "schema-registry" not in json.dumps(pod)
 
 
 def test_a_driver_without_metrics_opens_no_port() -> None:
-    pod = driver_pod(JOB, wanted({"metrics": {"prometheus": {"enabled": False}}}), attempt=1)
+    pod = driver_pod(JOB, wanted({"metrics": {"prometheus": {"enabled": False}}}), claim_uid="claim", attempt=1)
     assert "ports" not in pod["spec"]["containers"][0]
-    assert "annotations" not in pod["metadata"]
+    assert set(pod["metadata"]["annotations"]) == {ANNOTATION_CLAIM}
 
 
 def test_names_fit_a_label_for_the_longest_job() -> None:
@@ -172,13 +180,15 @@ def test_names_fit_a_label_for_the_longest_job() -> None:
 
 def test_only_a_driver_beside_another_one_awaits_its_turn() -> None:
     plain = wanted({"metrics": {"prometheus": {"enabled": False}}})
-    alone = driver_pod(JOB, plain, attempt=2)
-    beside = driver_pod(JOB, plain, attempt=2, awaits_turn_for=7)
+    alone = driver_pod(JOB, plain, claim_uid="claim", attempt=2)
+    beside = driver_pod(JOB, plain, claim_uid="claim", attempt=2, awaits_turn_for=7)
     variable = {"name": names.AWAITS_TURN_VARIABLE, "value": "true"}
     assert variable not in alone["spec"]["containers"][0]["env"]
     assert variable in beside["spec"]["containers"][0]["env"]
-    assert "annotations" not in alone["metadata"]
-    assert beside["metadata"]["annotations"] == {"kafkaspark.io/turn": "awaited", "kafkaspark.io/generation": "7"}
+    assert set(alone["metadata"]["annotations"]) == {ANNOTATION_CLAIM}
+    assert beside["metadata"]["annotations"] == {
+        "kafkaspark.io/turn": "awaited", "kafkaspark.io/generation": "7", ANNOTATION_CLAIM: "claim",
+    }  # fmt: skip
     view = pod_view({**beside, "metadata": {**beside["metadata"], "uid": "u"}})
     assert view is not None
     assert (view.awaits_turn, view.generation, view.attempt) == (True, 7, 2)
