@@ -24,7 +24,7 @@ KAFKA_REASONS = frozenset(
         errors.KafkaAccessError, errors.KafkaUnreachable, errors.AuthenticationFailed, errors.AuthorizationFailed,
         errors.TopicNotFound, errors.TransactionTimeoutTooLong,
         errors.GroupMembershipError, errors.GroupMemberFenced, errors.GroupProtocolMismatch, errors.GroupFull,
-        errors.SessionTimeoutRefused,
+        errors.SessionTimeoutRefused, errors.LeaderUnavailable, errors.GroupInUse,
     )
 )  # fmt: skip
 STATE_REASONS = frozenset(

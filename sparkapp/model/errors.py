@@ -13,6 +13,7 @@ KafkaSparkJobError
  + KafkaAccessError                     the broker or what is on it
  |  + KafkaUnreachable  + AuthenticationFailed  + AuthorizationFailed  + TopicNotFound
  |  + TransactionTimeoutTooLong  + UndefinedOffset  + OffsetsWentBackwards  + ReadTimedOut  + ListingUnsupported
+ |  + LeaderUnavailable  + GroupInUse
  |  |                                  + OffsetsOvertaken (an OffsetsWentBackwards)
  |  + GroupMembershipError             a consumer group that the job is a member of
  |     + GroupMemberFenced  + GroupProtocolMismatch  + GroupFull  + SessionTimeoutRefused
@@ -220,6 +221,27 @@ class OffsetsOvertaken(OffsetsWentBackwards):
     default_remedy = (
         "nothing: the job goes on at the first record there is, as spec.source.dataLossPolicy says; a topic that keeps"
         " its records for longer (retention.ms, retention.bytes) loses none"
+    )
+
+
+class LeaderUnavailable(KafkaAccessError):
+    """A partition's leader could not answer: an election, or too few replicas in sync, for longer than a question may
+    take."""
+
+    reason = "LeaderUnavailable"
+    default_remedy = (
+        "check the partition's leader and its replicas: kafka-topics.sh --bootstrap-server <broker> --describe"
+        " --under-min-isr-partitions (and --unavailable-partitions); the job tries again by itself"
+    )
+
+
+class GroupInUse(KafkaAccessError):
+    """``source.groupId`` has active members: Kafka takes no offsets of it from anybody else (GroupMetadataManager)."""
+
+    reason = "GroupInUse"
+    default_remedy = (
+        "stop the group's other consumers (kafka-consumer-groups.sh --describe --group <group> --members lists them),"
+        " or set spec.source.groupId to a group of the job's own"
     )
 
 

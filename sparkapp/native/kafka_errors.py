@@ -14,11 +14,13 @@ from sparkapp.model.errors import (
     AuthenticationFailed,
     AuthorizationFailed,
     GroupFull,
+    GroupInUse,
     GroupMemberFenced,
     GroupProtocolMismatch,
     KafkaAccessError,
     KafkaSparkJobError,
     KafkaUnreachable,
+    LeaderUnavailable,
     OffsetsWentBackwards,
     PreCommitFailed,
     SessionTimeoutRefused,
@@ -53,6 +55,16 @@ MEANING: Mapping[int, type[KafkaSparkJobError]] = {
     KafkaError.INVALID_PRODUCER_EPOCH: TransactionFenced,
     KafkaError.INVALID_PRODUCER_ID_MAPPING: TransactionFenced,
     KafkaError.INVALID_TRANSACTION_TIMEOUT: TransactionTimeoutTooLong,
+    KafkaError.LEADER_NOT_AVAILABLE: LeaderUnavailable,
+    KafkaError.NOT_LEADER_FOR_PARTITION: LeaderUnavailable,
+    KafkaError.FENCED_LEADER_EPOCH: LeaderUnavailable,
+    KafkaError.UNKNOWN_LEADER_EPOCH: LeaderUnavailable,
+    KafkaError.OFFSET_NOT_AVAILABLE: LeaderUnavailable,
+    KafkaError.KAFKA_STORAGE_ERROR: LeaderUnavailable,
+    KafkaError.REPLICA_NOT_AVAILABLE: LeaderUnavailable,
+    KafkaError.UNKNOWN_MEMBER_ID: GroupInUse,
+    KafkaError.ILLEGAL_GENERATION: GroupInUse,
+    KafkaError.REBALANCE_IN_PROGRESS: GroupInUse,
     KafkaError.FENCED_INSTANCE_ID: GroupMemberFenced,
     KafkaError.INCONSISTENT_GROUP_PROTOCOL: GroupProtocolMismatch,
     KafkaError.GROUP_MAX_SIZE_REACHED: GroupFull,
@@ -96,6 +108,12 @@ COORDINATOR_MOVES = frozenset(
     {KafkaError.COORDINATOR_LOAD_IN_PROGRESS, KafkaError.COORDINATOR_NOT_AVAILABLE, KafkaError.NOT_COORDINATOR}
 )
 """A group's coordinator is on its way to another broker, or the group is new: asked again, it answers."""
+
+LEADER_MOVES = frozenset(code for code, kind in MEANING.items() if kind is LeaderUnavailable)
+"""A partition's leader is on its way to another broker, or does not know its end yet: asked again, it answers."""
+
+GROUP_IN_USE = frozenset(code for code, kind in MEANING.items() if kind is GroupInUse)
+"""Answers to a commit from outside a group that has members."""
 
 OUT_OF_REACH = frozenset({KafkaError._ALL_BROKERS_DOWN, KafkaError._RESOLVE, KafkaError._SSL})
 """Of the retried ones those that say by themselves that no broker can be talked to."""

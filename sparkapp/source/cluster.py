@@ -16,7 +16,7 @@ from confluent_kafka.admin import ConfigResource, OffsetSpec, ResourceType
 from sparkapp.model.errors import KafkaAccessError, KafkaUnreachable, TopicNotFound
 from sparkapp.model.partition import TopicPartition
 from sparkapp.native.admin import ClusterAdmin
-from sparkapp.native.kafka_errors import COORDINATOR_MOVES, error_for
+from sparkapp.native.kafka_errors import COORDINATOR_MOVES, LEADER_MOVES, error_for
 from sparkapp.source.leaders import KnownLeaders
 
 LOG = logging.getLogger(__name__)
@@ -31,13 +31,7 @@ _NO_ANSWER = frozenset(
     # The last one: librdkafka has found no leader at all, which an election, or a broker that was fenced, soon changes.
     {KafkaError._TIMED_OUT, KafkaError.REQUEST_TIMED_OUT, KafkaError._TRANSPORT, KafkaError._NOENT}
 )
-_LEADER_MOVES = frozenset(
-    {
-        KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE, KafkaError.FENCED_LEADER_EPOCH,
-        KafkaError.UNKNOWN_LEADER_EPOCH,
-    }
-)  # fmt: skip
-_PASSING = COORDINATOR_MOVES | _LEADER_MOVES | {KafkaError.UNSTABLE_OFFSET_COMMIT}
+_PASSING = COORDINATOR_MOVES | LEADER_MOVES | {KafkaError.UNSTABLE_OFFSET_COMMIT}
 _IN_A_REQUEST = 500
 """Partitions in one request. librdkafka looks for each answer in the list of what was asked: 10,000 partitions in one
 ListOffsets take it two seconds and more, in twenty a sixth of that. Two kinds of offsets at once were no faster."""

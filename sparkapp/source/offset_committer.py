@@ -13,16 +13,16 @@ from confluent_kafka import TopicPartition as ClientPartition
 
 from sparkapp.model.deadline import Deadline
 from sparkapp.model.partition import TopicPartition
-from sparkapp.native.kafka_errors import COORDINATOR_MOVES, error_for
+from sparkapp.native.kafka_errors import COORDINATOR_MOVES, GROUP_IN_USE, error_for
 
 LOG = logging.getLogger(__name__)
 
 _PLACE_SECONDS = 30.0
 _PAUSE = 0.2
-_PASSING = COORDINATOR_MOVES | {
+_PASSING = COORDINATOR_MOVES | GROUP_IN_USE | {
     KafkaError._WAIT_COORD, KafkaError._TIMED_OUT, KafkaError.REQUEST_TIMED_OUT, KafkaError.UNKNOWN_TOPIC_OR_PART,
 }  # fmt: skip
-"""A coordinator that moves or a group that is new; a topic that is a moment old."""
+"""A coordinator that moves or a group that is new; a member that is about to leave; a topic that is a moment old."""
 
 
 class OffsetCommitCallback(Protocol):
@@ -139,8 +139,9 @@ class OffsetCommitter:
             }
             if errors:
                 partition, first = next(iter(errors.items()))
-                text = f"{len(errors)} of {len(offsets)} partitions refused, {partition}: {first.str()}"
-                LOG.warning("committing group offsets failed (the job goes on): %s", text)
+                refusal = error_for(first, f"{len(errors)} of {len(offsets)} partitions refused, {partition}")
+                text = refusal.message
+                LOG.warning("committing group offsets failed (the job goes on): %s; %s", text, refusal.remedy)
         except Exception as error:
             # Whatever it is, the job goes on without it, and nobody may wait for this commit for ever.
             text = f"{type(error).__name__}: {error}"

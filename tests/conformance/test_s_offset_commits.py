@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from confluent_kafka import Consumer
 from confluent_kafka.admin import (
     AclOperation,
     AdminClient,
@@ -13,13 +14,17 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
+from sparkapp.model.errors import GroupInUse
 from sparkapp.model.job_resource import spec_from_resource
 from sparkapp.model.partition import TopicPartition
 from sparkapp.model.positions import ResetStrategy
 from sparkapp.model.semantic import OffsetCommit, Semantic
 from sparkapp.model.split import KafkaPartitionSplit, cut_at
+from sparkapp.source import offset_committer
+from sparkapp.source.offset_committer import OffsetCommitter
 from sparkapp.source.offsets_initializer import CommittedOffsetsInitializer
 from tests.support.api_client import await_that
+from tests.support.commit_counter import CommitCounter
 from tests.support.committing_job import CommittingJob, fill
 from tests.support.harness import Harness
 from tests.support.secured_broker import Right, grant, login, secured_broker
@@ -62,6 +67,27 @@ def test_S37_the_groups_offset_is_the_checkpoints_next_offset(
     assert job.checkpoint().document.offsets[read] == 9
     assert job.commits == (2, 0)
     assert job.committed() == {read: 9, also_read: 4}
+
+
+def test_C10_a_group_with_members_of_its_own_takes_no_offset_of_the_jobs(
+    broker: str, topic: str, unique: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(offset_committer, "_PLACE_SECONDS", 1.0)
+    config = {"bootstrap.servers": broker, "group.id": unique}
+    member = Consumer(config)
+    member.subscribe([topic])
+
+    def joined() -> bool:
+        member.poll(0.1)
+        return bool(member.assignment())
+
+    await_that("the member has joined", joined)
+    committer = OffsetCommitter(config, CommitCounter())
+    with pytest.raises(GroupInUse, match="UNKNOWN_MEMBER_ID"):
+        committer.place({TopicPartition(topic, 0): 0}, "mark")
+    member.close()
+    committer.place({TopicPartition(topic, 0): 0}, "mark")
+    committer.close()
 
 
 def test_S37_before_a_checkpoint_is_complete_nothing_is_committed(

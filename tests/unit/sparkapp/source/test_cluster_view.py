@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from confluent_kafka import OFFSET_INVALID, KafkaError, KafkaException
 
-from sparkapp.model.errors import KafkaAccessError
+from sparkapp.model.errors import KafkaAccessError, LeaderUnavailable
 from sparkapp.model.partition import TopicPartition
 from sparkapp.source.cluster import KafkaClusterView
 from sparkapp.source.leaders import KnownLeaders
@@ -36,6 +36,7 @@ class Admin:
         self, offsets: Sequence[int], *, failure: KafkaError | None = None, leaders: Sequence[int] = (1,)
     ) -> None:
         self.failure = failure
+        self.fails_for_ever = False
         self.offsets = list(offsets)
         self.leaders = list(leaders)
         self.asked: list[str] = []
@@ -52,7 +53,7 @@ class Admin:
 
     def list_offsets(self, wanted: dict[Any, Any], **_: Any) -> dict[Any, Future[Any]]:
         self.asked.append("offsets")
-        failure, self.failure = self.failure, None
+        failure, self.failure = self.failure, self.failure if self.fails_for_ever else None
         if failure is not None:
             raise KafkaException(failure)
         offset = self.offsets.pop(0) if len(self.offsets) > 1 else self.offsets[0]
@@ -79,11 +80,28 @@ def test_a_leader_that_died_before_it_answered_is_asked_again(view: KafkaCluster
     assert admin.asked == ["metadata", "offsets"] * 2, "librdkafka would ask the same leader again"
 
 
-@pytest.mark.parametrize("code", [KafkaError._TIMED_OUT, KafkaError.FENCED_LEADER_EPOCH, KafkaError._NOENT])
+@pytest.mark.parametrize(
+    "code",
+    [
+        KafkaError._TIMED_OUT, KafkaError.FENCED_LEADER_EPOCH, KafkaError._NOENT, KafkaError.OFFSET_NOT_AVAILABLE,
+        KafkaError.KAFKA_STORAGE_ERROR, KafkaError.REPLICA_NOT_AVAILABLE,
+    ],
+)  # fmt: skip
 def test_a_leader_that_died_or_moved_is_looked_for(view: KafkaClusterView, code: int) -> None:
     admin = answered_by(view, Admin([21], failure=KafkaError(code)))
     assert view.latest([PARTITION]) == {PARTITION: 21}
     assert admin.asked == ["metadata", "offsets"] * 2
+
+
+def test_C10_a_leader_that_does_not_know_its_end_for_long_is_named(view: KafkaClusterView) -> None:
+    """After an election, until its followers have told how far they are; without followers in sync, for ever."""
+    admin = Admin([21], failure=KafkaError(KafkaError.OFFSET_NOT_AVAILABLE))
+    admin.fails_for_ever = True
+    answered_by(view, admin)
+    with pytest.raises(LeaderUnavailable, match="OFFSET_NOT_AVAILABLE") as caught:
+        view.latest([PARTITION])
+    assert "--under-min-isr-partitions" in caught.value.remedy
+    assert admin.asked.count("offsets") > 1
 
 
 def test_a_leader_that_never_answers_is_no_offset(view: KafkaClusterView) -> None:

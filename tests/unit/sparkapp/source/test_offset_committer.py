@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka import TopicPartition as ClientPartition
 
-from sparkapp.model.errors import AuthorizationFailed
+from sparkapp.model.errors import AuthorizationFailed, GroupInUse
 from sparkapp.model.partition import TopicPartition
 from sparkapp.source import offset_committer
 from sparkapp.source.offset_committer import OffsetCommitter
@@ -172,6 +172,25 @@ def test_placing_marks_insists(committer: tuple[OffsetCommitter, Any, Heard]) ->
     with pytest.raises(AuthorizationFailed, match="a-1"):
         one.place({A0: 3, A1: 4}, "mark")
     assert heard.answers == [], "these are not the commits of checkpoints"
+
+
+def test_C10_a_group_with_members_of_its_own_is_named(
+    committer: tuple[OffsetCommitter, Any, Heard], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Kafka lets only members commit to a group that has some; one that is about to leave is waited for."""
+    one, consumer, heard = committer
+    monkeypatch.setattr(offset_committer, "_PLACE_SECONDS", 0.5)
+    consumer.raised = KafkaError.UNKNOWN_MEMBER_ID
+    for _ in range(9):
+        consumer.gate.release()
+    with pytest.raises(GroupInUse, match="UNKNOWN_MEMBER_ID") as caught:
+        one.place({A0: 3}, "mark")
+    assert "source.groupId" in caught.value.remedy
+    assert len(consumer.requests) > 1
+    one.commit({A0: 4})
+    assert one.drain(10)
+    assert heard.answers == [({}, False)]
+    assert "source.groupId" in caplog.text
 
 
 @pytest.mark.parametrize("in_callback", [False, True])
