@@ -61,7 +61,6 @@ def encode(document: CheckpointDocument) -> str:
                 "transactionalId": one.transactional_id,
                 "producerId": one.producer_id,
                 "producerEpoch": one.producer_epoch,
-                "transactionVersion": one.transaction_version,
                 "subtask": one.subtask,
                 "records": one.records,
                 **({"attempt": one.attempt} if one.attempt else {}),
@@ -250,11 +249,12 @@ def _committable(
     if subtask >= parallelism:
         msg = f"{reader.where}.subtask {subtask} is not below the parallelism {parallelism}"
         raise CheckpointCorrupt(msg)
+    # Of earlier releases, which wrote 1 and looked at nothing: EndTxn's version alone decides (case P12).
+    reader.integer("transactionVersion", default=1)
     committable = KafkaCommittable(
         transactional_id=reader.string("transactionalId"),
         producer_id=reader.integer("producerId"),
         producer_epoch=reader.integer("producerEpoch"),
-        transaction_version=reader.integer("transactionVersion"),
         checkpoint_id=checkpoint_id,
         subtask=subtask,
         records=reader.integer("records"),

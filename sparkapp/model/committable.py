@@ -17,7 +17,6 @@ class KafkaCommittable:
     :param transactional_id: of the job's prefix; see :mod:`sparkapp.model.transaction_naming`.
     :param producer_id: the broker's number for the producer.
     :param producer_epoch: 0 to 32767; the epoch of the attempt that the driver counted.
-    :param transaction_version: protocol version the producer spoke; librdkafka is 1 at most (case P12, FLINK-40689).
     :param checkpoint_id: the checkpoint that it belongs to.
     :param attempt: the attempt that wrote it, noted by its coordinator when it makes the checkpoint final: only that
         one's marks on the group's offsets witness it. 0 where that is not known: before that, or written by a release
@@ -36,7 +35,6 @@ class KafkaCommittable:
     transactional_id: str
     producer_id: int
     producer_epoch: int
-    transaction_version: int
     checkpoint_id: int
     subtask: int
     records: int
@@ -50,7 +48,7 @@ class KafkaCommittable:
             not self.transactional_id
             or self.producer_id < 0
             or not 0 <= self.producer_epoch <= MAX_PRODUCER_EPOCH
-            or min(self.transaction_version, self.checkpoint_id, self.subtask, self.records, self.dead_letters) < 0
+            or min(self.checkpoint_id, self.subtask, self.records, self.dead_letters) < 0
             or min(self.start_time_ms, self.attempt) < 0
         ):
             msg = f"not a committable: {self}"

@@ -31,7 +31,6 @@ LOG = logging.getLogger(__name__)
 
 _FIRST_PAUSE = 0.01
 _LONGEST_PAUSE = 1.0
-_NEWEST_TRANSACTION_VERSION = 1
 COMMIT_SECONDS = 60.0
 """For the commits of one checkpoint, retries included."""
 
@@ -257,10 +256,6 @@ def _groups(committables: Sequence[KafkaCommittable], *, alone: bool) -> Iterato
 
 
 def _ends(committables: Sequence[KafkaCommittable], *, commit: bool = True) -> list[EndTxn]:
-    for one in committables:
-        if one.transaction_version > _NEWEST_TRANSACTION_VERSION:
-            msg = f"{one.transactional_id} was written with transaction version {one.transaction_version}"
-            raise CommitOutcomeUnknown(msg, remedy="run the release of the image that wrote the checkpoint")
     return [
         EndTxn(
             transactional_id=one.transactional_id,

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from sparkapp.native.interface import BatchProducer
     from sparkapp.sink.router import Router
 
-TRANSACTION_VERSION = 1
-"""librdkafka speaks EndTxn version 1, whatever the broker offers: the epoch does not change with a commit."""
 FLUSH_SECONDS = 120.0
 REQUEST_MILLIS = 30_000
 """One request of a producer. Left alone, librdkafka takes nearly the whole transaction time-out, and its calls do not
@@ -261,7 +259,6 @@ class KafkaWriter:
             transactional_id=entry.transactional_id,
             producer_id=entry.producer_id,
             producer_epoch=entry.producer_epoch,
-            transaction_version=TRANSACTION_VERSION,
             checkpoint_id=checkpoint_id,
             subtask=self._subtask,
             records=self._records,

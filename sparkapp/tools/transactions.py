@@ -160,7 +160,7 @@ class Command:
 
         committable = KafkaCommittable(
             transactional_id=found.transactional_id, producer_id=found.description.producer_id,
-            producer_epoch=found.description.producer_epoch, transaction_version=1, checkpoint_id=0, subtask=0,
+            producer_epoch=found.description.producer_epoch, checkpoint_id=0, subtask=0,
             records=0,
         )  # fmt: skip
         with _naming_the_right(self._target, "WRITE", found.transactional_id):

@@ -258,7 +258,7 @@ def test_A18_T15_a_later_transaction_of_the_same_producer_is_aborted_and_not_com
     found = site.client.describe([reused])[reused]
     one = KafkaCommittable(
         transactional_id=reused, producer_id=found.producer_id, producer_epoch=found.producer_epoch,
-        transaction_version=1, checkpoint_id=1, subtask=0, records=1, start_time_ms=found.start_time_ms,
+        checkpoint_id=1, subtask=0, records=1, start_time_ms=found.start_time_ms,
     )  # fmt: skip
     kept.commit_transaction(30)
     kept.begin_transaction()

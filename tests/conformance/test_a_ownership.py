@@ -73,7 +73,7 @@ def test_A14_a_state_that_does_not_fit_its_parallelism_is_refused():
     """Flink: "State not consecutively assigned". A document has one parallelism, and every committable's subtask must
     be below it."""
     committable = KafkaCommittable(
-        transactional_id="p-1", producer_id=1, producer_epoch=0, transaction_version=1, checkpoint_id=1, subtask=1,
+        transactional_id="p-1", producer_id=1, producer_epoch=0, checkpoint_id=1, subtask=1,
         records=1,
     )  # fmt: skip
     text = encode(
@@ -97,7 +97,7 @@ def test_A15_a_state_of_two_parallelisms_cannot_be_written_down():
             job_uid="uid", attempt=1, checkpoint_id=1, created_at="2026-11-21T12:00:00Z", parallelism=4, prefix="p",
             hint=TransactionalIdHint(4, 20), aligned=False, committables=tuple(
                 KafkaCommittable(
-                    transactional_id=f"p-{subtask}", producer_id=1, producer_epoch=0, transaction_version=1,
+                    transactional_id=f"p-{subtask}", producer_id=1, producer_epoch=0,
                     checkpoint_id=1, subtask=subtask, records=1,
                 )
                 for subtask in (1, 3)

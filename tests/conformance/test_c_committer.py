@@ -25,12 +25,11 @@ SPLIT = KafkaPartitionSplit(TopicPartition("in", 0), 10, 20)
 OTHER = KafkaPartitionSplit(TopicPartition("in", 1), 0, 5)
 
 
-def committable(number=0, checkpoint_id=1, ranges=(SPLIT,), transaction_version=1, start_time_ms=0):
+def committable(number=0, checkpoint_id=1, ranges=(SPLIT,), start_time_ms=0):
     return KafkaCommittable(
         transactional_id=f"p-{number}",
         producer_id=number,
         producer_epoch=0,
-        transaction_version=transaction_version,
         checkpoint_id=checkpoint_id,
         subtask=number,
         records=1,
@@ -313,13 +312,6 @@ def test_C08_a_later_checkpoint_waits_for_an_earlier_one():
     with pytest.raises(CommitOutcomeUnknown):
         subject.commit([committable(0, checkpoint_id=1), committable(1, checkpoint_id=2)])
     assert all(ids == ["p-0"] for ids in coordinator.asked)
-
-
-def test_C02_a_committable_of_a_newer_transaction_protocol_is_refused():
-    """FLINK-40689: committing it as version 1 would answer for the wrong epoch."""
-    subject, _ = committer(Coordinator(p_0=[EndTxnAnswer.NONE]))
-    with pytest.raises(CommitOutcomeUnknown, match="transaction version 2"):
-        subject.commit([committable(transaction_version=2)])
 
 
 def test_C08_nothing_to_commit():

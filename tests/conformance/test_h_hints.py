@@ -86,7 +86,7 @@ def complete(coordinator: CheckpointCoordinator, *subtasks: int) -> None:
     number = coordinator.document.checkpoint_id + 1
     committables = tuple(
         KafkaCommittable(
-            transactional_id=f"p-{one}", producer_id=one, producer_epoch=0, transaction_version=1,
+            transactional_id=f"p-{one}", producer_id=one, producer_epoch=0,
             checkpoint_id=number, subtask=one, records=1,
         )
         for one in subtasks

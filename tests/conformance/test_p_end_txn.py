@@ -48,7 +48,6 @@ def committable(triple, **more):
         transactional_id=transactional_id,
         producer_id=producer_id,
         producer_epoch=producer_epoch,
-        transaction_version=1,
         checkpoint_id=1,
         subtask=0,
         records=1,

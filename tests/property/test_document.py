@@ -41,7 +41,6 @@ def documents(draw):
             transactional_id=f"{prefix}-{number}",
             producer_id=draw(naturals),
             producer_epoch=draw(st.integers(0, 32767)),
-            transaction_version=draw(st.integers(0, 2)),
             checkpoint_id=checkpoint_id,
             subtask=subtask,
             records=draw(naturals) if subtask in owned or not aligned else 0,

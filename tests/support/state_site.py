@@ -38,7 +38,7 @@ def document(uid: str, **changes: Any) -> CheckpointDocument:
     """Two subtasks have pre-committed checkpoint 7, and whether they are committed is not known."""
     committables = tuple(
         KafkaCommittable(
-            transactional_id=f"p-{10 + subtask}", producer_id=1000 + subtask, producer_epoch=0, transaction_version=1,
+            transactional_id=f"p-{10 + subtask}", producer_id=1000 + subtask, producer_epoch=0,
             checkpoint_id=7, subtask=subtask, records=20, ranges=ranges,
         )
         for subtask, ranges in splits_by_subtask(SPLITS, 2).items()

@@ -54,7 +54,6 @@ def own(breakable, unique):
                 transactional_id=entry.transactional_id,
                 producer_id=entry.producer_id,
                 producer_epoch=entry.producer_epoch,
-                transaction_version=1,
                 checkpoint_id=1,
                 subtask=number,
                 records=1,

@@ -22,7 +22,7 @@ DOCUMENT = CheckpointDocument(
     cluster_id="OLD",
 )  # fmt: skip
 OPEN = KafkaCommittable(
-    transactional_id="p-1", producer_id=1, producer_epoch=0, transaction_version=1, checkpoint_id=40, subtask=0,
+    transactional_id="p-1", producer_id=1, producer_epoch=0, checkpoint_id=40, subtask=0,
     records=0,
 )  # fmt: skip
 

@@ -36,7 +36,7 @@ SPEC = JobSpec(
 )
 DOCUMENT = CheckpointDocument(job_uid="uid", attempt=1, checkpoint_id=0, created_at="", parallelism=1, prefix="p")
 COMMITTABLE = KafkaCommittable(
-    transactional_id="p-0", producer_id=1, producer_epoch=0, transaction_version=1, checkpoint_id=1, subtask=0,
+    transactional_id="p-0", producer_id=1, producer_epoch=0, checkpoint_id=1, subtask=0,
     records=6, ranges=SPLITS[:1],
 )  # fmt: skip
 

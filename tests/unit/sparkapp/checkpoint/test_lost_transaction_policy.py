@@ -26,7 +26,7 @@ DOCUMENT = CheckpointDocument(
     job_uid="uid", attempt=3, checkpoint_id=7, created_at="", parallelism=2, prefix="p", splits=SPLITS,
     committables=tuple(
         KafkaCommittable(
-            transactional_id=f"p-{subtask}", producer_id=1, producer_epoch=0, transaction_version=1, checkpoint_id=7,
+            transactional_id=f"p-{subtask}", producer_id=1, producer_epoch=0, checkpoint_id=7,
             subtask=subtask, records=9, ranges=ranges,
         )
         for subtask, ranges in splits_by_subtask(SPLITS, 2).items()

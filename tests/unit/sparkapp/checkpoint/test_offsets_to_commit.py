@@ -20,7 +20,7 @@ READ, ALSO_READ, UNREAD = (
 
 def checkpoint(*, inside: tuple[KafkaPartitionSplit, ...] = (), aligned: bool = True) -> PreCommitted:
     committable = KafkaCommittable(
-        transactional_id="p-0", producer_id=1, producer_epoch=0, transaction_version=1, checkpoint_id=1, subtask=0,
+        transactional_id="p-0", producer_id=1, producer_epoch=0, checkpoint_id=1, subtask=0,
         records=7, ranges=inside,
     )  # fmt: skip
     return PreCommitted(

@@ -22,7 +22,7 @@ READ = (KafkaPartitionSplit(A0, 100, 200), KafkaPartitionSplit(A1, 0, 50))
 
 def committable(subtask: int, *ranges: KafkaPartitionSplit) -> KafkaCommittable:
     return KafkaCommittable(
-        transactional_id=f"p-{subtask}", producer_id=1, producer_epoch=0, transaction_version=1, checkpoint_id=7,
+        transactional_id=f"p-{subtask}", producer_id=1, producer_epoch=0, checkpoint_id=7,
         subtask=subtask, records=9, ranges=ranges,
     )  # fmt: skip
 

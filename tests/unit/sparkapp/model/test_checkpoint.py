@@ -43,7 +43,6 @@ def document(**changes):
                 transactional_id=f"shop.orders-{30 + subtask * 5}",
                 producer_id=1000 + subtask,
                 producer_epoch=subtask,
-                transaction_version=1,
                 checkpoint_id=17,
                 subtask=subtask,
                 records=subtask * 11,
@@ -378,3 +377,13 @@ def test_ten_thousand_partitions_fit_as_the_documentation_says():
     size = len(text.encode())
     assert size < 292_500, "292 KB"
     assert round(100 * size / MAX_DOCUMENT_BYTES) == 37
+
+
+def test_C10_a_document_of_a_release_that_noted_a_transaction_version_is_read():
+    """It asserted 1 and nobody looked: EndTxn's version alone decides (case P12)."""
+    changed = body()
+    assert changed["committables"]
+    for one in changed["committables"]:
+        assert "transactionVersion" not in one
+        one["transactionVersion"] = 1
+    assert decode(json.dumps(changed), job_uid=UID) == document()

@@ -47,7 +47,7 @@ def test_before_the_first_checkpoint_every_id_is_the_attempts() -> None:
 
 def test_a_committable_says_more_than_the_hint() -> None:
     named = KafkaCommittable(
-        transactional_id="p-17", producer_id=1, producer_epoch=0, transaction_version=1, checkpoint_id=12, subtask=1,
+        transactional_id="p-17", producer_id=1, producer_epoch=0, checkpoint_id=12, subtask=1,
         records=3,
     )  # fmt: skip
     owner = owner_of("p-17", replace(DOCUMENT, committables=(named,)), pool_size=5)
@@ -77,7 +77,7 @@ def test_by_subtask_and_slot_an_id_tells_both_and_every_life_has_it() -> None:
 def test_a_committable_by_subtask_and_slot_has_the_slot_of_its_id() -> None:
     """Whatever the pool's size is by now."""
     named = KafkaCommittable(
-        transactional_id="p-1.4", producer_id=1, producer_epoch=0, transaction_version=1, checkpoint_id=14, subtask=1,
+        transactional_id="p-1.4", producer_id=1, producer_epoch=0, checkpoint_id=14, subtask=1,
         records=3,
     )  # fmt: skip
     owner = owner_of("p-1.4", replace(DOCUMENT, slots=SlotBounds(4, 5), committables=(named,)), pool_size=3)

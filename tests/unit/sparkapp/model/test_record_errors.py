@@ -66,7 +66,7 @@ def test_what_cannot_work_is_refused(fields, message):
 def document(**changes):
     splits = (KafkaPartitionSplit(TopicPartition("in", 0), 0, 9),)
     committable = KafkaCommittable(
-        transactional_id="p-0", producer_id=1, producer_epoch=0, transaction_version=1, checkpoint_id=3, subtask=0,
+        transactional_id="p-0", producer_id=1, producer_epoch=0, checkpoint_id=3, subtask=0,
         records=0, dead_letters=4, ranges=splits,
     )  # fmt: skip
     base = {
@@ -104,6 +104,6 @@ def test_totals_grow_and_a_lost_transaction_takes_its_letters_back():
 def test_a_committable_has_no_negative_letters():
     with pytest.raises(InvalidArgument):
         KafkaCommittable(
-            transactional_id="p-0", producer_id=1, producer_epoch=0, transaction_version=1, checkpoint_id=3,
+            transactional_id="p-0", producer_id=1, producer_epoch=0, checkpoint_id=3,
             subtask=0, records=0, dead_letters=-1,
         )  # fmt: skip

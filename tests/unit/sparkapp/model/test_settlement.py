@@ -25,7 +25,7 @@ from sparkapp.sink.transactions import TransactionDescription
 A, B = TopicPartition("a", 0), TopicPartition("b", 0)
 RANGES = (KafkaPartitionSplit(A, 10, 20), KafkaPartitionSplit(B, 0, 5))
 FIELDS = {
-    "transactional_id": "p-0", "producer_id": 1, "producer_epoch": 0, "transaction_version": 1, "checkpoint_id": 1,
+    "transactional_id": "p-0", "producer_id": 1, "producer_epoch": 0, "checkpoint_id": 1,
     "subtask": 0, "records": 1,
 }  # fmt: skip
 
@@ -209,7 +209,7 @@ def test_a_mark_names_its_attempt_and_checkpoint(text, mark):
     [
         {"transactional_id": ""}, {"producer_id": -1}, {"producer_epoch": -1},
         {"producer_epoch": MAX_PRODUCER_EPOCH + 1},
-        {"transaction_version": -1}, {"checkpoint_id": -1}, {"subtask": -1}, {"records": -1},
+        {"checkpoint_id": -1}, {"subtask": -1}, {"records": -1},
         {"start_time_ms": -1}, {"attempt": -1},
     ],
     ids=str,

@@ -19,7 +19,7 @@ OPEN = TransactionDescription(
 LASTING = replace(OPEN, timeout_ms=900_000_000)
 COMMITTABLES = [
     KafkaCommittable(
-        transactional_id=f"p-{number}", producer_id=7, producer_epoch=3, transaction_version=1, checkpoint_id=4,
+        transactional_id=f"p-{number}", producer_id=7, producer_epoch=3, checkpoint_id=4,
         subtask=number, records=1,
     )
     for number in range(3)

@@ -49,7 +49,7 @@ def samples(progress: Progress) -> dict[str, float]:
 
 def committable(subtask: int, *ranges: KafkaPartitionSplit) -> KafkaCommittable:
     return KafkaCommittable(
-        transactional_id=f"p-{subtask}", producer_id=1, producer_epoch=0, transaction_version=1, checkpoint_id=8,
+        transactional_id=f"p-{subtask}", producer_id=1, producer_epoch=0, checkpoint_id=8,
         subtask=subtask, records=5, ranges=ranges,
     )  # fmt: skip
 
