@@ -25,6 +25,7 @@ from kafkasparkjob_operator.observation import Live, Observation
 from kafkasparkjob_operator.plan import NEEDS_LIVE, NOTHING, Action, Plan, deletions
 from kafkasparkjob_operator.pod_view import PodView
 from kafkasparkjob_operator.reasons import StopReason
+from kafkasparkjob_operator.repairs import rescaled_meanwhile, stay_at_rest
 from kafkasparkjob_operator.restarts import note_stability, record_ending, state_while_pods_go
 from kafkasparkjob_operator.running import (
     judge_checkpoints,
@@ -82,6 +83,7 @@ class _Planner:
         self.wanted = self._judge_config()
 
     def plan(self) -> Plan:
+        stay_at_rest(self.draft, self.job)
         report = self.observation.report
         if report is not None and report.attempt == self.attempt:
             self._relay(report)
@@ -249,6 +251,7 @@ class _Planner:
             if driver is not None:
                 self._adopt(driver)
             record_ending(self.draft, self.observation, live, driver)
+            rescaled_meanwhile(self.draft, self.job, record_of(live, self.attempt, self.job.identity.uid))
         if self.others or (driver is not None and driver.deleting):
             self._wait_for_pods([*self.others, *([driver] if driver is not None and driver.deleting else [])])
             return

@@ -21,6 +21,7 @@ from kafkasparkjob_operator.plan import (
 )
 from kafkasparkjob_operator.pod_view import PodView
 from kafkasparkjob_operator.reasons import StartReason, StopReason
+from kafkasparkjob_operator.repairs import SCALE
 from kafkasparkjob_operator.state_view import StateKind, state_missing
 from kafkasparkjob_operator.status import JobState, StatusDraft
 from kafkasparkjob_operator.workload import RestartPolicy, Wanted, wanted_from_resource
@@ -153,15 +154,14 @@ def _held_back(draft: StatusDraft, policy: RestartPolicy, *, generation: int) ->
     failure = draft.section("lastFailure")
     tried = draft.section("attempt").get("generation") == generation
     if tried and draft.section("attempt").get("outcome") == Outcome.FINISHED:
-        message = "read to its end; change source.stopping or raise restartNonce to start it again"
+        message = f"read to its end; change source.stopping to start it again; {SCALE}"
         draft.set_state(JobState.FINISHED, reason="Finished", message=message)
         draft.condition(ConditionType.FINISHED, ConditionStatus.TRUE, reason="Finished", message=message)
         return Decision()
     if failure.get("fatal") is True and failure.get("generation") == generation:
         if draft.state != JobState.FAILED:
-            reason = str(failure.get("reason") or "Failed")
             text = "; ".join(filter(None, (failure.get("message"), failure.get("remedy"))))
-            draft.set_state(JobState.FAILED, reason=reason, message=text)
+            draft.set_state(JobState.FAILED, reason=str(failure.get("reason") or "Failed"), message=text)
         return Decision()
     retry = parse_time(draft.section("restarts").get("nextRetryTime"))
     if tried and retry is not None:

@@ -206,8 +206,8 @@ async def test_a_driver_without_a_last_word_leaves_its_logs_end(bench: OperatorB
 
 @pytest.mark.parametrize(
     "change",
-    [{"restartNonce": 1}, {"parallelism": 3}, {"restartPolicy": {"resetAfterSeconds": 500}}],
-    ids=["restartNonce", "parallelism", "a field of the operator's"],
+    [{"restartNonce": 1}, {"restartPolicy": {"resetAfterSeconds": 500}}],
+    ids=["restartNonce", "a field of the operator's"],
 )
 async def test_a_change_of_the_resource_gives_all_tries_again_and_the_first_pause(change: dict[str, Any]) -> None:
     bench = OperatorBench(restartPolicy={"maxConsecutiveFailures": 3, "backoff": {"initialSeconds": 2}})
