@@ -22,6 +22,8 @@ class ConditionType(StrEnum):
     STATE_VALID = "StateValid"
     """The checkpoint document allows to go on; False stops the job: StateMissing, StateCorrupt, StateForeign …"""
     CHECKPOINT_HEALTHY = "CheckpointHealthy"
+    TRANSACTIONS_HEALTHY = "TransactionsHealthy"
+    """No transaction of the job is open for long; only jobs with EXACTLY_ONCE have it."""
     FINISHED = "Finished"
     """A bounded job has read to its end; only such jobs have it."""
 

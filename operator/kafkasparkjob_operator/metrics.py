@@ -110,6 +110,11 @@ class JobCollector(Collector):
         duration = GaugeMetricFamily(
             "kafkaspark_job_checkpoint_duration_seconds", "How long the last checkpoint took.", labels=labels
         )
+        oldest = GaugeMetricFamily(
+            "kafkaspark_job_oldest_transaction_age_seconds",
+            "Since the oldest open transaction began, 0 where none is open; absent where it is not known.",
+            labels=labels,
+        )
         for key in self._cache.keys if self._tells_of_jobs() else ():
             job = self._cache.job(key)
             if job is None:
@@ -128,7 +133,12 @@ class JobCollector(Collector):
             last = clock.parse_time((status.get("checkpoint") or {}).get("time"))
             if last is not None:
                 age.add_metric(where, max(0.0, (clock.now() - last).total_seconds()))
-        yield from (*families.values(), state, ready, age, duration)
+            transactions = status.get("transactions") or {}
+            if "open" in transactions:
+                began = clock.parse_time(transactions.get("oldestOpenTime"))
+                seconds = 0.0 if began is None else max(0.0, (clock.now() - began).total_seconds())
+                oldest.add_metric(where, seconds)
+        yield from (*families.values(), state, ready, age, duration, oldest)
 
 
 def _number(status: Mapping[str, Any], path: tuple[str, str]) -> float | None:

@@ -20,6 +20,7 @@ from kafkasparkjob_operator.clock import format_time
 from kafkasparkjob_operator.code import changed_code
 from kafkasparkjob_operator.conditions import ConditionStatus, ConditionType
 from kafkasparkjob_operator.executors import count_executors, forget_executors
+from kafkasparkjob_operator.health import judge_health, judge_transactions
 from kafkasparkjob_operator.heartbeat import GRACE_SECONDS, is_superseded, judge_silence
 from kafkasparkjob_operator.observation import Live, Observation
 from kafkasparkjob_operator.plan import NEEDS_LIVE, NOTHING, Action, Plan, deletions
@@ -27,13 +28,7 @@ from kafkasparkjob_operator.pod_view import PodView
 from kafkasparkjob_operator.reasons import StopReason
 from kafkasparkjob_operator.repairs import rescaled_meanwhile, stay_at_rest
 from kafkasparkjob_operator.restarts import note_stability, record_ending, state_while_pods_go
-from kafkasparkjob_operator.running import (
-    judge_checkpoints,
-    show_numbers,
-    show_report,
-    show_waiting,
-    warn_of_slow_stop,
-)
+from kafkasparkjob_operator.running import show_numbers, show_report, show_waiting, warn_of_slow_stop
 from kafkasparkjob_operator.starting import decide_start
 from kafkasparkjob_operator.status import JobState, StatusDraft
 from kafkasparkjob_operator.successor import Step, before_stop, beside, stand_by
@@ -147,8 +142,7 @@ class _Planner:
             show_report(self.draft, driver, executors, report, current=current)
         else:
             show_waiting(self.draft, driver)
-        interval = self.wanted.spec.checkpoint_interval_seconds if self.wanted is not None else 10
-        self._look_again(judge_checkpoints(self.draft, report, interval_seconds=interval, now=self.now))
+        self._look_again(judge_health(self.draft, report, self.wanted, self.job.identity.key))
         self._look_again(note_stability(self.draft, self.job.spec))
 
     def _silent(self, driver: PodView, report: Report | None) -> bool:
@@ -157,6 +151,8 @@ class _Planner:
         self._look_again(found.change_after)
         if found.lost:
             self.actions.extend(deletions([driver], grace_seconds=GRACE_SECONDS))
+        if found.stale:
+            judge_transactions(self.draft, None, self.wanted, self.job.identity.key)
         return found.stale
 
     def _adopt(self, driver: PodView) -> None:
@@ -243,7 +239,7 @@ class _Planner:
             self.others = [pod for pod in self.others if pod.attempt != self.attempt]
             driver = None
         forget_executors(self.draft)
-        judge_checkpoints(self.draft, None, interval_seconds=1, now=self.now)
+        judge_health(self.draft, None, self.wanted, self.job.identity.key)
         self.others.extend(self.beside.pods if heir is None else self.beside.but_standing)
         self._delete(self.others)
         attempt = self.draft.section("attempt")

@@ -112,9 +112,13 @@ def show_numbers(draft: StatusDraft, report: Report) -> None:
         recordsOut=report.records_out, recordsDeadLettered=report.records_dead_lettered,
         recordsPerSecond=report.records_per_second,
     )  # fmt: skip
-    draft.section("transactions").update(
-        open=report.transactions_open, committed=report.transactions_committed, aborted=report.transactions_aborted
-    )
+    transactions = draft.section("transactions")
+    transactions.update(committed=report.transactions_committed, aborted=report.transactions_aborted)
+    # What is not known is not shown, and never as an old number.
+    for name, value in (("open", report.transactions_open), ("oldestOpenTime", report.oldest_transaction_time)):
+        transactions.pop(name, None)
+        if report.transactions_known and value != "":
+            transactions[name] = value
 
 
 def judge_checkpoints(

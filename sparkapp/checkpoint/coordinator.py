@@ -20,7 +20,7 @@ from sparkapp.model.protocol import ProtocolStep, StepHook, no_hook
 from sparkapp.model.semantic import OffsetCommitMode, Semantic, effective_offset_commit_mode
 from sparkapp.model.settlement import offset_mark
 from sparkapp.model.split import KafkaPartitionSplit
-from sparkapp.model.transaction_naming import NO_SLOTS, TransactionNaming, is_first_start
+from sparkapp.model.transaction_naming import NO_SLOTS, TransactionNaming, is_first_start, pool_of_subtask
 from sparkapp.model.transactional_id import FIRST_HINT
 from sparkapp.sink.committer import Outcome, Settled
 from sparkapp.sink.open_transactions import CommitTimes
@@ -138,6 +138,7 @@ class CheckpointCoordinator:
         self._committed_id = document.checkpoint_id
         self._clock = clock
         self._began = clock()
+        self._running: int | None = None
 
     @property
     def document(self) -> CheckpointDocument:
@@ -148,6 +149,22 @@ class CheckpointCoordinator:
     def next_free(self) -> int:
         """Base of this life's transactional ids by hint: the restored hint's next free id."""
         return self._next_free
+
+    def ids_in_use(self) -> list[str]:
+        """Ids that the running checkpoint's tasks may write under, until its transactions are committed.
+
+        Empty where no checkpoint runs. Called by the orphan sweep, from its thread.
+        """
+        running, sink, parallelism = self._running, self._job.spec.sink, self._job.spec.parallelism
+        if running is None:
+            return []
+        return [
+            pool_of_subtask(
+                sink.transaction_naming, prefix=sink.transactional_id_prefix, subtask=subtask, parallelism=parallelism,
+                pool_size=sink.producers_pool_size, next_free=self._next_free,
+            )[running % sink.producers_pool_size]
+            for subtask in range(parallelism)
+        ]  # fmt: skip
 
     @property
     def mode(self) -> OffsetCommitMode:
@@ -188,6 +205,7 @@ class CheckpointCoordinator:
         :raises KafkaUnreachable: a former commit has no answer and may still arrive; nothing is written yet.
         """
         self._began = self._clock()
+        self._running = self._document.checkpoint_id + 1
         if self._mode is not OffsetCommitMode.IN_TRANSACTION or self._group_offsets is None:
             return
         read = [split.partition for split in splits if split.size]
@@ -236,7 +254,7 @@ class CheckpointCoordinator:
             )
             raise TransactionFenced(msg)
         self._commit(checkpoint)
-        self._committed_id = checkpoint.checkpoint_id
+        self._committed_id, self._running = checkpoint.checkpoint_id, None
         committed = time.monotonic()
         self._hook(ProtocolStep.AFTER_COMMITS, checkpoint.checkpoint_id)
         if self._group_offsets is not None:

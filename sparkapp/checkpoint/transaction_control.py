@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 
 from sparkapp.checkpoint.claim import Claim
 from sparkapp.checkpoint.recovery import TransactionControl
 from sparkapp.model.checkpoint import CheckpointDocument
+from sparkapp.model.deadline import Deadline
 from sparkapp.model.errors import (
     CheckpointConflict,
     CheckpointStoreUnavailable,
@@ -19,7 +20,8 @@ from sparkapp.model.job import Job
 from sparkapp.model.semantic import Semantic
 from sparkapp.model.transaction_naming import is_first_start
 from sparkapp.sink.committer import KafkaCommitter, Settled
-from sparkapp.sink.lingering import abort_lingering
+from sparkapp.sink.lingering import abort_lingering, find_transactions
+from sparkapp.sink.orphans import OpenNow, OrphanSweep
 from sparkapp.sink.transaction_client import TransactionClient
 from sparkapp.sink.witness import GroupOffsetsWitness
 
@@ -71,6 +73,29 @@ class KafkaTransactionControl:
             before_fencing=self._claim.require_no_successor,
         )  # fmt: skip
         return len(report.ids) + self._aborted_early
+
+    def orphan_sweep(
+        self,
+        document: Callable[[], CheckpointDocument],
+        in_use: Callable[[], Collection[str]],
+        observed: Callable[[OpenNow | None], None],
+    ) -> OrphanSweep:
+        """What aborts orphans while the attempt runs; made by the driver once recovery is over.
+
+        :param document: the last one written. :param in_use: :meth:`CheckpointCoordinator.ids_in_use`.
+        :param observed: told what is open after each sweep.
+        """
+        spec = self._job.spec
+
+        def find(deadline: Deadline) -> list[str]:
+            last = document()
+            found, _ = find_transactions(
+                self._client, [last.prefix], hint=last.hint, slots=last.slots, parallelism=spec.parallelism,
+                pool_size=spec.sink.producers_pool_size, deadline=deadline,
+            )  # fmt: skip
+            return [one for one, state in found.items() if state.open]
+
+        return OrphanSweep(self._client, find=find, in_use=in_use, require_claim=self._claim.require, observed=observed)
 
 
 def leave_nothing_open(

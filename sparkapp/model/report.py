@@ -84,6 +84,10 @@ class Report:
     transactions_committed: int = 0
     transactions_aborted: int = 0
     transactions_open: int = 0
+    transactions_known: bool = False
+    """Whether the coordinators have told what is open; without it, ``transactions_open`` says nothing."""
+    oldest_transaction_time: str = ""
+    """When the oldest open transaction began, by its broker; empty where none is open."""
     commits_succeeded: int = 0
     """Commits of the group's offsets by this attempt, within transactions or after checkpoints (Flink's name)."""
     commits_failed: int = 0
@@ -186,6 +190,8 @@ def decode_report(text: str, *, job_uid: str) -> Report | None:
             state=DriverState(body["state"]),
             updated_at=_text(body["updated_at"])[:40],
             checkpoint_time=_text(body["checkpoint_time"])[:40],
+            transactions_known=body.get("transactions_known", False) is True,
+            oldest_transaction_time=_text(body.get("oldest_transaction_time", ""))[:40],
             events=events,
             lag_records=lag if body.get("lag_known") is not False else None,
             **numbers,

@@ -143,21 +143,9 @@ def abort_lingering(
     :raises AuthorizationFailed: an id of the prefixes may not be described or written.
     """
     deadline = Deadline.after(timeout)
-    found: dict[str, TransactionState] = {}
-    listed = True
-    try:
-        for prefix in dict.fromkeys(prefixes):
-            rows = client.list_transactions(prefix, deadline=deadline)
-            found |= {row.transactional_id: row.state for row in rows}
-    except (AuthorizationFailed, ListingUnsupported) as error:
-        listed = False
-        LOG.info("transactions cannot be listed (%s); walking the ids that former lives can have used", error)
-        ids = [
-            one
-            for prefix in dict.fromkeys(prefixes)
-            for one in walked_ids(prefix, hint=hint, slots=slots, parallelism=parallelism, pool_size=pool_size)
-        ]
-        found = {one: description.state for one, description in client.describe(ids, deadline=deadline).items()}
+    found, listed = find_transactions(
+        client, prefixes, hint=hint, slots=slots, parallelism=parallelism, pool_size=pool_size, deadline=deadline
+    )
     selection = select(found, first_start=is_first_start(hint, slots))
     _fence(client, (*selection.abort, *selection.idle), deadline, before_fencing)
     late = _await_end(client, selection.wait, deadline)
@@ -166,6 +154,39 @@ def abort_lingering(
     for one in aborted:
         LOG.warning("lingering transaction %s aborted", one)
     return AbortReport(ids=aborted, fenced=selection.idle, listed=listed)
+
+
+def find_transactions(
+    client: TransactionControl,
+    prefixes: Sequence[str],
+    *,
+    hint: TransactionalIdHint,
+    slots: SlotBounds,
+    parallelism: int,
+    pool_size: int,
+    deadline: Deadline,
+) -> tuple[dict[str, TransactionState], bool]:
+    """The ids of the prefixes that coordinators know, with their states, and whether they were listed.
+
+    Where listing is not allowed the ids that earlier attempts can have used are walked. Parameters as for
+    :func:`abort_lingering`.
+
+    :raises KafkaUnreachable: no answer in time. :raises AuthorizationFailed: an id may not be described.
+    """
+    found: dict[str, TransactionState] = {}
+    try:
+        for prefix in dict.fromkeys(prefixes):
+            rows = client.list_transactions(prefix, deadline=deadline)
+            found |= {row.transactional_id: row.state for row in rows}
+    except (AuthorizationFailed, ListingUnsupported) as error:
+        LOG.info("transactions cannot be listed (%s); walking the ids that earlier attempts can have used", error)
+        ids = [
+            one
+            for prefix in dict.fromkeys(prefixes)
+            for one in walked_ids(prefix, hint=hint, slots=slots, parallelism=parallelism, pool_size=pool_size)
+        ]
+        return {one: now.state for one, now in client.describe(ids, deadline=deadline).items()}, False
+    return found, True
 
 
 def _fence(client: TransactionControl, ids: Sequence[str], deadline: Deadline, before: Callable[[], None]) -> None:

@@ -30,7 +30,7 @@ from sparkapp.model.errors import CheckpointMissing, CheckpointRefused, StreamSt
 from sparkapp.model.job import Job
 from sparkapp.model.protocol import no_hook
 from sparkapp.model.report import DriverState, Outcome, Termination, termination_of
-from sparkapp.model.semantic import OffsetCommitMode
+from sparkapp.model.semantic import OffsetCommitMode, Semantic
 from sparkapp.sink.committer import KafkaCommitter
 from sparkapp.sink.open_transactions import OpenTransactions
 from sparkapp.sink.transaction_client import TransactionClient
@@ -190,6 +190,7 @@ class Driver:
         )  # fmt: skip
         coordinator.begin(enumerator.unplanned(), enumerator.stops)
         stack.callback(self._measure_lag(enumerator, progress, coordinator.document).close)
+        self._sweep_orphans(control, coordinator, progress, stack)
         _import_late_ones()
         engine = MicroBatchEngine(
             job, spark=session.result(), enumerator=enumerator, coordinator=coordinator, function=function,
@@ -255,6 +256,17 @@ class Driver:
 
     def _stalled(self, error: StreamStalled) -> None:
         self._around.give_up(termination_of(error, checkpoint_id=self._checkpoint_id))
+
+    def _sweep_orphans(
+        self, control: KafkaTransactionControl, coordinator: CheckpointCoordinator, progress: Progress, stack: ExitStack
+    ) -> None:
+        if self._job.spec.sink.semantic is not Semantic.EXACTLY_ONCE:
+            return
+        sweep = control.orphan_sweep(
+            lambda: coordinator.document, in_use=coordinator.ids_in_use, observed=progress.transactions
+        )
+        sweep.start()
+        stack.callback(sweep.close)
 
     def _prepare_operator_state(self, document: CheckpointDocument) -> None:
         """Once former transactions are settled, for readers wait for these, and before anything starts.

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import os
+import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
@@ -119,6 +120,15 @@ def _sink(now: Snapshot) -> Iterator[Metric]:
         "kafkaspark_sink_transactions_aborted",
         "Kafka transactions of former attempts aborted at the start.",
         now.transactions_aborted,
+    )
+    if now.transactions is None:
+        return
+    yield _gauge("kafkaspark_sink_transactions_open", "Open Kafka transactions of the prefix.", now.transactions.count)
+    oldest = now.transactions.oldest_start_millis
+    yield _gauge(
+        "kafkaspark_sink_oldest_transaction_age_seconds",
+        "Since the oldest open transaction began, 0 where none is open; readers wait behind it.",
+        0 if oldest is None else max(0.0, time.time() - oldest / 1000),
     )
 
 

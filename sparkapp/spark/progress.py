@@ -5,13 +5,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from sparkapp.checkpoint.coordinator import Completed
 from sparkapp.checkpoint.recovery import Recovery
 from sparkapp.model.checkpoint import CheckpointDocument, Counters
 from sparkapp.model.partition import TopicPartition
+from sparkapp.sink.orphans import OpenNow
 from sparkapp.spark.query_log import watermark_millis
 
 Pending = Mapping[TopicPartition, int]
@@ -26,6 +27,7 @@ class Snapshot:
     :param checkpoint_time: Unix time in seconds.
     :param offsets: next offset of each partition after the last completed checkpoint.
     :param committed: offsets that this attempt has committed to the group.
+    :param transactions: what was open at the last look; None where it is not known.
     :param watermark_millis: event time of the last checkpoint, None without a watermark in the transform.
     """
 
@@ -42,6 +44,7 @@ class Snapshot:
     transactions_aborted: int = 0
     commits_succeeded: int = 0
     commits_failed: int = 0
+    transactions: OpenNow | None = None
     watermark_millis: int | None = None
 
 
@@ -144,6 +147,17 @@ class Progress:
                 commits_succeeded=now.commits_succeeded, commits_failed=now.commits_failed,
             )  # fmt: skip
 
+    def transactions(self, found: OpenNow | None) -> None:
+        """What the orphan sweep has found open, None where it could not look."""
+        oldest = None if found is None else found.oldest_start_millis
+        with self._lock:
+            previous, self._snapshot = self._snapshot.transactions, replace(self._snapshot, transactions=found)
+            if found != previous:
+                self._update(
+                    transactions_known=found is not None, transactions_open=0 if found is None else found.count,
+                    oldest_transaction_time="" if oldest is None else _time_of(oldest),
+                )  # fmt: skip
+
     def on_complete(self, offsets: Mapping[TopicPartition, int], error: str) -> None:
         """A commit of the group's offsets outside transactions has its answer."""
         with self._lock:
@@ -154,3 +168,7 @@ class Progress:
                 commits_failed=former.commits_failed + bool(error),
             )  # fmt: skip
             self._update(commits_succeeded=now.commits_succeeded, commits_failed=now.commits_failed)
+
+
+def _time_of(millis: int) -> str:
+    return datetime.fromtimestamp(millis / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

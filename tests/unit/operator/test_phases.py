@@ -780,3 +780,34 @@ def test_a_state_that_is_not_valid_needs_a_person() -> None:
     assert promised("StateValid") == STATE_REASONS
     assert all(kind.fatal for reason, kind in ENDS if reason in STATE_REASONS)
     assert promised("KafkaReachable") == KAFKA_REASONS
+
+
+async def test_the_oldest_open_transaction_is_a_condition_that_time_alone_changes(bench: OperatorBench) -> None:
+    def shown() -> tuple[str, str]:
+        condition = bench.kubernetes.condition(KEY, "TransactionsHealthy")
+        return condition["status"], condition["reason"]
+
+    await bench.run(1)
+    bench.kubernetes.add_executor(KEY, 1)
+    assert shown() == ("Unknown", "NotObserved"), "the driver has not looked yet"
+    bench.report(1, transactions_known=True)
+    await bench.settle()
+    assert shown() == ("True", "NoneOverdue")
+    assert bench.status["transactions"]["open"] == 0
+    began = "2026-11-21T12:00:00Z"
+    bench.report(1, transactions_known=True, transactions_open=2, oldest_transaction_time=began)
+    await bench.settle()
+    bench.wait(59)
+    await bench.settle()
+    assert shown() == ("True", "NoneOverdue")
+    assert (bench.status["transactions"]["open"], bench.status["transactions"]["oldestOpenTime"]) == (2, began)
+    bench.wait(2)
+    await bench.settle()
+    assert shown() == ("False", "TransactionOverdue")
+    assert bench.kubernetes.events(warning=True) == ["TransactionOverdue"]
+    message = bench.kubernetes.condition(KEY, "TransactionsHealthy")["message"]
+    assert "`python -m sparkapp txn list --namespace team --job orders` names it" in message
+    bench.driver_ends(1)
+    await bench.settle()
+    assert shown() == ("Unknown", "NotObserved")
+    assert not {"open", "oldestOpenTime"} & bench.status.get("transactions", {}).keys(), "no old number is shown"

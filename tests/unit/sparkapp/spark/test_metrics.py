@@ -19,6 +19,7 @@ from sparkapp.model.job import Job
 from sparkapp.model.job_resource import spec_from_resource
 from sparkapp.model.partition import TopicPartition
 from sparkapp.model.split import KafkaPartitionSplit
+from sparkapp.sink.orphans import OpenNow
 from sparkapp.source.enumerator import KafkaSourceEnumerator
 from sparkapp.source.enumerator_options import EnumeratorOptions
 from sparkapp.source.offsets_initializer import EarliestOffsetsInitializer
@@ -250,3 +251,23 @@ def test_a_pod_serves_every_address_and_a_developers_machine_itself(
 
     monkeypatch.setenv("KAFKASPARK_POD_IP", pod)
     assert _address() == address
+
+
+def test_open_transactions_are_shown_where_they_are_known_and_reported_where_they_change() -> None:
+    updates: list[dict[str, object]] = []
+    progress = Progress(lambda **changes: updates.append(changes))
+    assert not [name for name in samples(progress) if "transactions_open" in name]
+    for _ in range(2):
+        progress.transactions(OpenNow(count=2, oldest_start_millis=1_700_000_000_000))
+    found = samples(progress)
+    assert found["kafkaspark_sink_transactions_open"] == 2
+    assert found["kafkaspark_sink_oldest_transaction_age_seconds"] > 1e6
+    progress.transactions(OpenNow(count=0, oldest_start_millis=None))
+    assert samples(progress)["kafkaspark_sink_oldest_transaction_age_seconds"] == 0
+    progress.transactions(None)
+    assert not [name for name in samples(progress) if "transactions_open" in name]
+    assert updates == [
+        {"transactions_known": True, "transactions_open": 2, "oldest_transaction_time": "2023-11-14T22:13:20Z"},
+        {"transactions_known": True, "transactions_open": 0, "oldest_transaction_time": ""},
+        {"transactions_known": False, "transactions_open": 0, "oldest_transaction_time": ""},
+    ]

@@ -1,0 +1,134 @@
+"""The sweep of orphans while a job runs: it ends what nobody will, and nothing that somebody will commit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pyarrow as pa
+import pytest
+
+from sparkapp.checkpoint.claim import Claim
+from sparkapp.checkpoint.transaction_control import KafkaTransactionControl
+from sparkapp.model.errors import CheckpointConflict
+from sparkapp.native.batch import open_producer
+from sparkapp.native.interface import BatchProducer
+from sparkapp.sink.orphans import OpenNow, OrphanSweep
+from tests.integration.protocol.conftest import Stories
+from tests.support.protocol_life import Life
+from tests.support.protocol_moments import OF_A_CHECKPOINT, End, Moment
+from tests.support.protocol_story import Story
+from tests.support.protocol_tasks import Names
+
+Orphan = Callable[[Story, int], None]
+
+
+@pytest.fixture
+def orphan(broker: str) -> Iterator[Orphan]:
+    """``orphan(job, number)``: a zombie's open transaction of one record under an id of the job's prefix."""
+    made: list[BatchProducer] = []
+
+    def make(job: Story, number: int) -> None:
+        transactional_id = f"{job.prefix}-{number}"
+        names = Names()
+        names.note(number, transactional_id, [transactional_id])
+        job._names.append((0, names))
+        zombie = open_producer({"bootstrap.servers": broker, "transactional.id": transactional_id})
+        made.append(zombie)
+        zombie.init_transactions(30)
+        zombie.begin_transaction()
+        zombie.produce(pa.RecordBatch.from_pydict({"value": [b"-1"]}), topic=job.sink)
+        assert zombie.flush(30) == 1
+
+    yield make
+    for one in made:
+        one.close()
+
+
+def life_of(job: Story) -> Life:
+    assert job._life is not None
+    return job._life
+
+
+def sweep_of(life: Life, seen: list[OpenNow | None]) -> OrphanSweep:
+    """As the driver makes it."""
+    claim = Claim(life.store, job_uid=life.job.uid, attempt=life.job.attempt)
+    control = KafkaTransactionControl(life.job, life._client, life._config, claim)
+    return control.orphan_sweep(
+        lambda: life._coordinator.document, in_use=life._coordinator.ids_in_use, observed=seen.append
+    )
+
+
+@pytest.mark.parametrize("moment", OF_A_CHECKPOINT)
+def test_a_sweep_at_any_moment_ends_the_orphan_and_nothing_of_the_checkpoint(
+    moment: Moment, story: Stories, orphan: Orphan
+) -> None:
+    job = story()
+    job.produce(60)
+    job.start(2)
+    job.checkpoint()
+    job.produce(30)
+    life, seen = life_of(job), []
+    aborted: list[str] = []
+
+    def strike() -> None:
+        orphan(job, 99)
+        aborted.extend(sweep_of(life, seen).sweep())
+
+    job.checkpoint((moment, strike))
+    assert job.failures == [], "no transaction of the running checkpoint was touched"
+    assert aborted == [f"{job.prefix}-99"]
+    (now,) = seen
+    assert now is not None
+    assert (now.oldest_start_millis is None) == (now.count == 0)
+    assert sweep_of(life, seen).sweep() == ()
+    assert seen[-1] == OpenNow(count=0, oldest_start_millis=None)
+    job.finish(2)
+    assert job.open_transactions() == []
+
+
+def test_an_idle_job_has_no_id_in_use_so_an_orphan_under_one_of_its_own_ends(story: Stories, orphan: Orphan) -> None:
+    job = story()
+    job.produce(20)
+    job.start(1)
+    job.checkpoint()
+    seen: list[OpenNow | None] = []
+    for slot in range(5):
+        orphan(job, slot)
+    assert len(sweep_of(life_of(job), seen).sweep()) == 5
+    assert job.open_transactions() == []
+    job.produce(10)
+    job.finish(1)
+
+
+@pytest.mark.parametrize("when", ["before the claim is read", "after it was read"])
+def test_a_superseded_attempt_ends_nothing_of_the_attempt_after_it(story: Stories, orphan: Orphan, when: str) -> None:
+    """It stood still in its sweep: what it has described was open before the other attempt began."""
+    job = story()
+    job.produce(60)
+    job.start(2)
+    old = life_of(job)
+    job.checkpoint((Moment.AFTER_FLUSH, End.FREEZE))
+    orphan(job, 99)
+    claim = Claim(old.store, job_uid=old.job.uid, attempt=old.job.attempt)
+
+    def stands_still() -> None:
+        if when == "after it was read":
+            claim.require()
+        job.start(2)
+        job.checkpoint((Moment.AFTER_FLUSH, End.FREEZE))
+        if when != "after it was read":
+            claim.require()
+
+    found = [f"{job.prefix}-{number}" for number in (*range(20), 99)]
+    sweep = OrphanSweep(old._client, find=lambda _: found, in_use=tuple, require_claim=stands_still)
+    if when == "after it was read":
+        assert sweep.sweep() == (), "what it knew of is gone, what is open now has other epochs"
+    else:
+        with pytest.raises(CheckpointConflict):
+            sweep.sweep()
+    open_of_the_new = job.open_transactions()
+    assert len(open_of_the_new) == 2
+    while job.frozen:
+        job.thaw()
+    job.finish(2)
+    assert job.open_transactions() == []
