@@ -10,6 +10,7 @@ import uuid
 
 import pytest
 from confluent_kafka import Consumer, Producer
+from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from sparkapp.model.client_config import group_member_config
@@ -22,6 +23,7 @@ from sparkapp.native.batch import open_consumer
 from sparkapp.native.topic_pattern import TopicPattern
 from sparkapp.source import cluster
 from sparkapp.source.cluster import KafkaClusterView
+from sparkapp.source.group_membership import GroupMembership
 from sparkapp.source.offsets_initializer import (
     CommittedOffsetsInitializer,
     EarliestOffsetsInitializer,
@@ -32,6 +34,7 @@ from sparkapp.source.offsets_initializer import (
 from sparkapp.source.subscriber import PartitionSetSubscriber, TopicListSubscriber, TopicPatternSubscriber
 from sparkapp.source.watermark_alignment import WatermarkAlignment
 from tests.support.api_client import await_that
+from tests.support.commit_counter import CommitCounter
 from tests.support.source_site import RECORDS, CountingView, SourceSite
 from tests.support.topics import create_topics
 
@@ -129,6 +132,37 @@ def test_S24_an_offset_behind_an_open_transaction_is_kept_and_read_when_it_has_e
     producer.commit_transaction(30)
     await_that("the transaction has ended", lambda: site.view.latest([partition]) == {partition: 8})
     assert [(split.start, split.stop) for split in one.plan()] == [(5, 8)]
+
+
+def test_a_member_leaves_a_partition_alone_that_the_group_has_read_beyond_an_open_transaction(
+    site: SourceSite, unique: str
+) -> None:
+    """Another member read uncommitted records of it. Ours waits until the transaction has ended."""
+    name, told = f"beyond-{unique[-8:]}", list[str]()
+    partition = TopicPartition(name, 0)
+    site.create(**{name: 1})
+    site.fill(name, 3)
+    producer = Producer({"bootstrap.servers": site.bootstrap, "transactional.id": unique})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    for value in range(4):
+        producer.produce(name, value=str(value), partition=0)
+    assert producer.flush(30) == 0
+    other = Consumer({"bootstrap.servers": site.bootstrap, "group.id": site.group})
+    other.commit(offsets=[ClientPartition(name, 0, 5)], asynchronous=False)
+    other.close()
+    member = GroupMembership(
+        cluster=site.view, initializer=CommittedOffsetsInitializer(ResetStrategy.EARLIEST),
+        tell=lambda reason, *_: told.append(reason), changed=lambda _: None, callback=CommitCounter(),
+    )  # fmt: skip
+    member.start(None, [partition])
+    member.assigned([partition])
+    assert (member.take(), member.take()) == ({}, {})
+    assert told.count("PartitionBeyondEnd") == 1
+    producer.commit_transaction(30)
+    await_that("the transaction has ended", lambda: site.view.latest([partition]) == {partition: 8})
+    assert member.take() == {partition: 5}
+    member.close()
 
 
 def test_S17_a_timestamp_is_the_first_record_at_or_after_it(site: SourceSite) -> None:

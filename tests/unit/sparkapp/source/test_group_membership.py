@@ -213,19 +213,6 @@ def test_closing_ends_the_wait_for_a_checkpoint_that_will_not_come() -> None:
     assert one.await_finished([A0], 0)
 
 
-def test_a_partition_read_beyond_our_end_waits_until_the_end_has_caught_up() -> None:
-    view, told = cluster(), Told()
-    view.commits[A1] = 25
-    view.unstable[A1] = 5
-    one = membership(view, told=told)
-    one.assigned([A0, A1])
-    assert one.take() == {A0: 7}
-    assert one.take() == {A0: 7}
-    assert [reason for reason, _, _ in told.events].count("PartitionBeyondEnd") == 1
-    view.ends[A1] = 25
-    assert one.take() == {A0: 7, A1: 25}
-
-
 @pytest.mark.parametrize(("strategy", "begins"), [(ResetStrategy.EARLIEST, (3, 0)), (ResetStrategy.LATEST, (10, 20))])
 def test_an_offset_outside_the_log_falls_under_the_reset_strategy_and_says_so(
     strategy: ResetStrategy, begins: tuple[int, int]
