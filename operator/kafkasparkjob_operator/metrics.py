@@ -39,6 +39,12 @@ class OperatorMetrics:
         self.requests = Counter(
             "kafkaspark_operator_api_requests", "Requests to the API server.", ["verb", "code"], registry=self.registry
         )
+        self.events_dropped = Counter(
+            "kafkaspark_operator_events_dropped",
+            "Events that Kubernetes refused or did not take within a second, by HTTP status; 0 for no answer.",
+            ["code"],
+            registry=self.registry,
+        )
         self.leader = Gauge("kafkaspark_operator_leader", "1 while this process acts.", registry=self.registry)
         self.watch_refused = Gauge(
             "kafkaspark_operator_watch_refused",
@@ -55,6 +61,10 @@ class OperatorMetrics:
     def observe_request(self, verb: str, status: int) -> None:
         """One request; status 0 where no answer came."""
         self.requests.labels(verb=verb, code=str(status)).inc()
+
+    def observe_dropped_event(self, status: int) -> None:
+        """One event that was not published; status 0 where no answer came in time."""
+        self.events_dropped.labels(code=str(status)).inc()
 
     def render(self) -> bytes:
         """The text that Prometheus reads."""

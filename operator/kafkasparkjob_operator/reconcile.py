@@ -21,7 +21,8 @@ from kafkasparkjob_operator.cluster import (
     ObjectRefused,
 )
 from kafkasparkjob_operator.code_watch import digest_of
-from kafkasparkjob_operator.events import JobEvent, Published, event_manifest
+from kafkasparkjob_operator.event_recorder import EventRecorder
+from kafkasparkjob_operator.events import JobEvent
 from kafkasparkjob_operator.execute import Executor, FormerObjectInTheWay, PodNameTaken
 from kafkasparkjob_operator.identity import JobKey
 from kafkasparkjob_operator.merge_patch import merge_patch
@@ -82,7 +83,7 @@ class Reconciler:
         self._numbers_seconds = numbers_seconds
         self._now = now
         self._executor = Executor(cluster, may_act)
-        self._published = Published()
+        self._recorder = EventRecorder(self._executor.guard, dropped=metrics.observe_dropped_event, now=now)
         self._looked_at: dict[JobKey, float] = {}
         self._written_at: dict[JobKey, float] = {}
         self._failed_starts: dict[JobKey, int] = {}
@@ -243,31 +244,15 @@ class Reconciler:
             await self._executor.start(action, job.identity)
         except ObjectRefused as error:
             refused_status, event = refused_successor(status, action, error.message)
-            await self._publish(job, (event,))
+            await self._recorder.record(job, (event,))
             return refused_status
         return dict(status)
 
     async def _tell(self, job: JobResource, status: Mapping[str, Any], events: tuple[JobEvent, ...]) -> None:
-        """Events first: who reads the status finds them there, and none is lost if the operator dies in between."""
-        await self._publish(job, events)
+        """Events first: who reads the status finds them there, and none is lost if the operator dies in between. What
+        Kubernetes does not take at once is dropped."""
+        await self._recorder.record(job, events)
         await self._write(job.identity.key, job, status)
-
-    async def _publish(self, job: JobResource, events: tuple[JobEvent, ...]) -> None:
-        key = job.identity.key
-        for event in events:
-            now = self._now()
-            manifest = event_manifest(event, job.identity, resource_version=job.resource_version, now=now)
-            name = manifest["metadata"]["name"]
-            if self._published.knows(key, name, now):
-                continue
-            try:
-                await self._executor.guard().create(manifest)
-                LOG.info("%s: %s: %s", key, event.reason, event.message)
-            except ObjectExists:
-                pass  # published before
-            except ObjectRefused as error:
-                LOG.warning("%s: event %s refused: %s", key, event.reason, error.message)
-            self._published.note(key, name, now)
 
     async def _write(self, key: JobKey, job: JobResource, status: Mapping[str, Any]) -> None:
         patch = merge_patch(job.status, status)
@@ -288,7 +273,7 @@ class Reconciler:
     def _forget(self, key: JobKey) -> None:
         self._looked_at.pop(key, None)
         self._written_at.pop(key, None)
-        self._published.forget(key)
+        self._recorder.forget(key)
         self._failed_starts.pop(key, None)
         self._cache.forget(key)
         self._monitor.forget(key)

@@ -61,8 +61,9 @@ class OperatorBench:
         """A new process: everything that was not written down is forgotten."""
         self.cache = Cache(clock=self.monotonic)
         self.queue = WorkQueue()
+        self.metrics = OperatorMetrics(self.cache)
         self.reconciler = Reconciler(
-            self.kubernetes, self.cache, self.queue, metrics=OperatorMetrics(self.cache), monitor=WatchMonitor(),
+            self.kubernetes, self.cache, self.queue, metrics=self.metrics, monitor=WatchMonitor(),
             may_act=lambda: self.leading, numbers_seconds=0, now=lambda: self.now,
         )  # fmt: skip
 

@@ -16,6 +16,7 @@ IMPURE = {
     "runtime",
     "leadership",
     "reconcile",
+    "event_recorder",
     "execute",
     "sweep",
     "code_watch",

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kafkasparkjob_operator.cluster import ClusterError, NotLeading, ObjectConflict, ObjectRefused
+from kafkasparkjob_operator.cluster import NotLeading, ObjectConflict, ObjectRefused
 from kafkasparkjob_operator.execute import FormerObjectInTheWay
 from kafkasparkjob_operator.observation import job_key
 from kafkasparkjob_operator.pod_view import pod_view
@@ -261,16 +261,6 @@ async def test_what_still_stands_when_kubernetes_has_forgotten_the_event_is_told
     await bench.look(2)
     assert posted == ["ValidationFailed"] * 2
     assert bench.kubernetes.events() == ["ValidationFailed"]
-
-
-async def test_an_event_that_got_no_answer_is_sent_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    bench = OperatorBench(sink={"topic": "orders"})
-    posted = posted_events(bench, monkeypatch)
-    bench.kubernetes.fail_write = 0
-    with pytest.raises(ClusterError):
-        await bench.look()
-    await bench.look(3)
-    assert posted == ["ValidationFailed"] * 2
 
 
 async def test_a_job_that_is_made_anew_is_told_of_anew(monkeypatch: pytest.MonkeyPatch) -> None:
