@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -27,6 +27,7 @@ from sparkapp.sink.open_transactions import CommitTimes
 
 LOG = logging.getLogger(__name__)
 
+_RENEW_SECONDS = 3600.0
 _WITHDRAW_SECONDS = 30.0
 """A group's coordinator that has died is replaced by then; nothing is open meanwhile."""
 
@@ -134,11 +135,16 @@ class CheckpointCoordinator:
         self._next_free = document.hint.next_free_transactional_id
         self._mode = effective_offset_commit_mode(job.spec.source.offset_commit, sink.semantic)
         self._placed: set[TopicPartition] = set()
+        self._kept = set(document.offsets) if document.checkpoint_id else set()
+        """Partitions whose offsets the group has from this job."""
+        self._moved: set[TopicPartition] = set()
+        """Those of them that were committed since offsets were last renewed."""
         self._was_finished = document.finished
         self._committed_id = document.checkpoint_id
         self._clock = clock
         self._began = clock()
         self._running: int | None = None
+        self._renew_at = clock() + _RENEW_SECONDS
 
     @property
     def document(self) -> CheckpointDocument:
@@ -219,6 +225,7 @@ class CheckpointCoordinator:
         if starts:
             self._group_offsets.place(starts, self._mark(self._document.checkpoint_id))
             self._placed |= starts.keys()
+            self._note_moved(starts)
 
     def complete(self, checkpoint: PreCommitted) -> Completed | None:
         """Makes a pre-committed checkpoint final: document first, then the commits, then the group's offsets.
@@ -261,6 +268,9 @@ class CheckpointCoordinator:
             offsets = offsets_to_commit(checkpoint, self._mode)
             if offsets:
                 self._group_offsets.commit(offsets, self._mark(checkpoint.checkpoint_id))
+            self._note_moved(offsets)
+            self._note_moved(split.partition for one in checkpoint.committables for split in one.ranges)
+        self.renew()
         return Completed(
             document=self._document,
             bytes=size,
@@ -281,6 +291,35 @@ class CheckpointCoordinator:
         """
         if self._document.committables and self._committed_id == self._document.checkpoint_id:
             self._write(replace(self._document, committables=()))
+
+    def renew(self) -> None:
+        """Commits the offsets of quiet partitions again; called after each checkpoint and by the engine of an idle job.
+
+        Brokers forget each offset of a group without members ``offsets.retention.minutes`` after its last commit, and
+        with it the mark that tells a lost transaction from a committed one. They do not tell every user how long that
+        is: 7 days by default. One commit an hour is nothing to them, and offsets are at most two hours old.
+
+        A group with members keeps its offsets (KIP-211), so none is renewed with ``groupMembership: Subscribe``.
+        """
+        now = self._clock()
+        if now < self._renew_at or self._committed_id != self._document.checkpoint_id:
+            return
+        self._renew_at = now + _RENEW_SECONDS
+        quiet, self._moved = self._kept - self._moved, set()
+        offsets = {one: offset for one, offset in self._document.offsets.items() if one in quiet}
+        subscribes = self._job.spec.source.group_membership.subscribes
+        if (
+            offsets
+            and self._group_offsets is not None
+            and self._mode is not OffsetCommitMode.DISABLED
+            and not subscribes
+        ):
+            self._group_offsets.commit(offsets, self._mark(self._document.checkpoint_id))
+
+    def _note_moved(self, partitions: Iterable[TopicPartition]) -> None:
+        moved = set(partitions)
+        self._kept |= moved
+        self._moved |= moved
 
     def commit_ends(self) -> None:
         """Commits to the group where its partitions ended; called by the driver once a bounded job has read everything.

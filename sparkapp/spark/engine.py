@@ -178,7 +178,7 @@ class MicroBatchEngine:
         if not any(split.size for split in splits) and not self._owes_batch:
             self._due = now + min(_IDLE_PROBE_SECONDS, self._job.spec.checkpoint_interval_seconds / 10)
             if now - self._planned_at > _IDLE_SECONDS:
-                self._forget_settled()
+                self._keep_idle()
             return start
         # A backlog beyond the cap is worked off without pauses; else the interval sets the pace.
         capped = sum(split.size for split in splits) >= self._job.spec.source.max_offsets_per_checkpoint
@@ -192,7 +192,7 @@ class MicroBatchEngine:
             self._owes_batch = False
         return self._plan
 
-    def _forget_settled(self) -> None:
+    def _keep_idle(self) -> None:
         """Between two checkpoints, and as one: a stop writes the document in another thread, and waits for this."""
         with self._lock:
             if self._draining.is_set():
@@ -200,6 +200,7 @@ class MicroBatchEngine:
             self._in_batch = True
         try:
             self._coordinator.forget_settled()
+            self._coordinator.renew()
         finally:
             with self._lock:
                 self._in_batch = False

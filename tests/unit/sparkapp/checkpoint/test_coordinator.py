@@ -14,10 +14,11 @@ from sparkapp.model.checkpoint_codec import decode, encode
 from sparkapp.model.committable import KafkaCommittable
 from sparkapp.model.deadline import Deadline
 from sparkapp.model.errors import CheckpointConflict, KafkaUnreachable, TransactionFenced
+from sparkapp.model.group_membership import MembershipMode, MembershipOptions
 from sparkapp.model.job import Job, JobSpec, KafkaCluster, Sink, Source, Transform
 from sparkapp.model.partition import TopicPartition
 from sparkapp.model.positions import Stopping
-from sparkapp.model.semantic import Semantic
+from sparkapp.model.semantic import OffsetCommit, Semantic
 from sparkapp.model.settlement import EndTxnAnswer
 from sparkapp.model.split import KafkaPartitionSplit
 from sparkapp.model.transaction_naming import NO_SLOTS, SlotBounds, TransactionNaming
@@ -252,6 +253,105 @@ def test_C8_a_driver_that_stood_still_after_the_write_commits_no_part_of_the_che
         one.complete(pre_committed(COMMITTABLE))
     assert decode(store.read().text or "", job_uid="uid").checkpoint_id == 1
     assert transactions.calls == ["require"], "nothing was committed"
+
+
+HOUR = 3600.0
+SUBSCRIBED = replace(
+    SPEC.source, offset_commit=OffsetCommit.ON_CHECKPOINT,
+    group_membership=MembershipOptions(mode=MembershipMode.SUBSCRIBE),
+)  # fmt: skip
+BOTH = (KafkaPartitionSplit(A0, 0, 10), KafkaPartitionSplit(A1, 0, 5))
+
+
+def read_both(one: CheckpointCoordinator, group: Group) -> None:
+    """A checkpoint that has read both partitions; the second one is quiet from then on."""
+    one.prepare(BOTH)
+    inside = replace(COMMITTABLE, ranges=(BOTH[0],))
+    assert one.complete(replace(pre_committed(inside), splits=BOTH)) is not None
+    group.calls.clear()
+
+
+def patient() -> Transactions:
+    transactions = Transactions()
+    transactions.write_by = transactions.commit_by = 100 * HOUR
+    return transactions
+
+
+def test_D14_what_the_group_has_of_quiet_partitions_is_committed_again_each_hour() -> None:
+    """Brokers forget a partition's offset and its mark a week after their last commit, while others move on."""
+    group, transactions = Group(), patient()
+    one = coordinator(group, transactions=transactions)
+    read_both(one, group)
+    for hours, checkpoint in enumerate((2, 3, 4), start=1):
+        transactions.now = hours * (HOUR + 1)
+        moved = KafkaPartitionSplit(A0, 8 + checkpoint, 9 + checkpoint)
+        inside = replace(COMMITTABLE, checkpoint_id=checkpoint, ranges=(moved,))
+        splits = (moved, KafkaPartitionSplit(A1, 5, 5))
+        one.complete(replace(pre_committed(inside, checkpoint_id=checkpoint), splits=splits))
+    assert group.calls == [("commit", {A1: 5}, "uid/1/3"), ("commit", {A1: 5}, "uid/1/4")], (
+        "not within the hour of its own commit, and never the partition that moved with its transaction"
+    )
+
+
+def test_D14_an_idle_job_keeps_its_groups_offsets() -> None:
+    group, transactions = Group(), patient()
+    one = coordinator(group, transactions=transactions)
+    read_both(one, group)
+    one.renew()
+    transactions.now = HOUR + 1
+    for _ in range(3):
+        one.renew()
+    assert group.calls == [], "both were committed within the hour"
+    transactions.now = 2 * HOUR + 2
+    for _ in range(3):
+        one.renew()
+    assert group.calls == [("commit", {A0: 10, A1: 5}, "uid/1/1")]
+    transactions.now = 3 * HOUR + 3
+    one.renew()
+    assert len(group.calls) == 2
+
+
+def test_D14_a_restored_job_keeps_what_the_attempt_before_it_committed() -> None:
+    group, transactions = Group(), patient()
+    one = coordinator(group, document=replace(DOCUMENT, checkpoint_id=7, splits=BOTH), transactions=transactions)
+    transactions.now = HOUR + 1
+    one.renew()
+    assert group.calls == [("commit", {A0: 10, A1: 5}, "uid/1/7")]
+
+
+def test_D14_a_job_without_a_checkpoint_leaves_its_group_alone() -> None:
+    group, transactions = Group(), patient()
+    one = coordinator(group, transactions=transactions)
+    one.begin(BOTH)
+    transactions.now = HOUR + 1
+    one.renew()
+    assert group.calls == []
+
+
+@pytest.mark.parametrize(
+    "kept", [replace(SPEC.source, offset_commit=OffsetCommit.DISABLED), SUBSCRIBED], ids=["disabled", "subscribe"]
+)
+def test_D14_a_group_that_is_not_the_jobs_to_keep_is_left_alone(kept: Source) -> None:
+    """Disabled: nobody asked for offsets. Subscribe: Kafka keeps the offsets of a group that has members (KIP-211)."""
+    group, transactions = Group(), patient()
+    document = replace(DOCUMENT, checkpoint_id=7, splits=BOTH)
+    sink = replace(SPEC.sink, semantic=Semantic.AT_LEAST_ONCE)
+    one = coordinator(group, replace(SPEC, source=kept, sink=sink), document, transactions=transactions)
+    transactions.now = HOUR + 1
+    one.renew()
+    assert group.calls == []
+
+
+def test_D14_a_checkpoint_that_is_not_committed_vouches_for_no_offset() -> None:
+    group, transactions = Group(), patient()
+    one = coordinator(group, transactions=transactions)
+    read_both(one, group)
+    transactions.commit_by = 0.0
+    with pytest.raises(TransactionFenced):
+        one.complete(pre_committed(replace(COMMITTABLE, checkpoint_id=2), checkpoint_id=2))
+    transactions.now = 2 * HOUR + 2
+    one.renew()
+    assert group.calls == []
 
 
 def test_a_checkpoint_without_transactions_asks_nobody() -> None:

@@ -45,13 +45,16 @@ class Enumerator:
 class Coordinator:
     def __init__(self, document: CheckpointDocument) -> None:
         self.document = document
-        self.forgotten = 0
+        self.forgotten = self.renewed = 0
         self.failure: KafkaSparkJobError | None = None
 
     def forget_settled(self) -> None:
         if self.failure is not None:
             raise self.failure
         self.forgotten += 1
+
+    def renew(self) -> None:
+        self.renewed += 1
 
 
 class Clock:
@@ -169,6 +172,7 @@ def test_what_is_settled_is_forgotten_when_there_is_nothing_to_do(enumerator: En
     engine._pending, enumerator.waiting = None, 0
     assert [round_at(now) for now in (13, 21)] == [2, 2], "counted from the last checkpoint on"
     assert round_at(22.1) == 3
+    assert coordinator.renewed == 3, "the coordinator knows when an hour has passed"
 
 
 def test_an_idle_driver_that_drains_writes_nothing_more(enumerator: Enumerator) -> None:
