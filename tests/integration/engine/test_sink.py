@@ -7,11 +7,15 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 
+import pyarrow as pa
 import pytest
 from confluent_kafka import Producer
 
+from sparkapp.model.deadline import Deadline
 from sparkapp.model.job import Format, Transform
 from sparkapp.model.sink_routing import Partitioner, TopicFrom
+from sparkapp.native.batch import open_producer
+from sparkapp.sink.transaction_client import TransactionClient
 from tests.integration.engine.conftest import LocalJobs
 from tests.support import visibility
 
@@ -79,3 +83,29 @@ def test_topics_of_a_column_and_what_is_missing_in_a_result(
     assert termination is not None
     assert (termination.reason, termination.fatal) == ("InvalidTransform", True)
     assert "no integer column 'partition'" in termination.message
+
+
+def test_an_orphan_ends_while_the_job_runs_and_the_jobs_own_transactions_do_not(
+    local_job: LocalJobs, broker: str, client: TransactionClient
+) -> None:
+    job = local_job()
+    fill(broker, job.spec.source.topics[0], 40, partitions=4)
+    job.start()
+    job.await_records_in(40)
+    prefix, sink = job.spec.sink.transactional_id_prefix, job.spec.sink.topic
+    zombie = open_producer({"bootstrap.servers": broker, "transactional.id": f"{prefix}-999"})
+    zombie.init_transactions(30)
+    zombie.begin_transaction()
+    zombie.produce(pa.RecordBatch.from_pydict({"value": [b"from nobody"]}), topic=sink)
+    assert zombie.flush(30) == 1
+    deadline = Deadline.after(30)
+    while visibility.open_transactions(client, prefix):
+        assert not deadline.expired, "the driver does not end it"
+        time.sleep(0.5)
+    fill(broker, job.spec.source.topics[0], 40, partitions=4)
+    job.await_records_in(80)
+    assert job.drain() == 0
+    zombie.close()
+    found = [json.loads(value)["n"] for value in visibility.records(broker, sink) if value]
+    assert sorted(found) == sorted([*range(40), *range(40)])
+    assert visibility.open_transactions(client, prefix) == []
