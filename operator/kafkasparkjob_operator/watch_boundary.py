@@ -1,4 +1,5 @@
 """One watch's failure is its own: a namespace that is deleted, or closed to the operator, stops no other one's jobs.
+Deletions that a watch has missed follow its next list.
 
 Kopf ends the whole operator when a single watch is refused for some minutes. It has no setting for that, so the one
 function through which it watches is wrapped here; nothing else in this project reaches into kopf, whose version is
@@ -16,10 +17,13 @@ from typing import Any
 
 from kopf._cogs.clients import errors, watching
 
+from kafkasparkjob_operator.relist import KnownObjects
+
 LOG = logging.getLogger(__name__)
 
 PAUSES = (2.0, 5.0, 10.0, 20.0, 30.0)
 """Seconds before a refused watch is tried again; the last one for ever."""
+_OF_OBJECTS = frozenset({None, "ADDED", "MODIFIED", "DELETED"})
 KOPF_TELLS = "kopf._cogs.clients.watching"
 """Kopf's log of every single try, which says less than the boundary does once."""
 
@@ -72,12 +76,17 @@ class WatchBoundary:
         async def watch(*, resource: Any, namespace: str | None, **rest: Any) -> AsyncIterator[Any]:
             place = (str(resource.plural), namespace or "")
             pauses = _pauses()
+            known = KnownObjects(by_uid=place[0] == "pods")
             while True:
                 try:
                     async for event in original(resource=resource, namespace=namespace, **rest):
                         if event is watching.Bookmark.LISTED:
+                            for missed in known.listed():
+                                yield missed
                             self._is_up(place)
                             pauses = _pauses()
+                        elif not isinstance(event, watching.Bookmark) and event["type"] in _OF_OBJECTS:
+                            known.told(event)
                         yield event
                     return
                 except (errors.APIError, watching.WatchingError) as error:

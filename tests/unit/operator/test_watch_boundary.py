@@ -41,7 +41,8 @@ class Server:
         if namespace in self.refused:
             raise self.refused[namespace]
         yield watching.Bookmark.LISTED
-        yield {"type": "ADDED", "object": {"kind": resource.plural}}
+        meta = {"namespace": namespace, "name": "one", "uid": "uid-one"}
+        yield {"type": "ADDED", "object": {"kind": resource.plural, "metadata": meta}}
         await self.ends.wait()
         raise self.refused[namespace]
 
