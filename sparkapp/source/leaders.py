@@ -24,8 +24,7 @@ class KnownLeaders:
     ``rd_kafka_ListOffsets`` looks the leaders up in the caller's thread. Where one is not in the cache, it registers
     the same operation for the next change of the cache, which librdkafka's main thread serves. A change in between has
     both threads finish the operation and free it: ``double free or corruption``, or SIGSEGV. librdkafka 2.16.0 has the
-    race; docs/adr/0031 has the traces and a program that repeats it. With every leader in the cache nothing is
-    registered.
+    race, and docs/adr/0031 the traces. With every leader in the cache nothing is registered.
 
     :param admin: the client that is asked.
     :param config: its librdkafka properties; ``metadata.max.age.ms`` bounds how long an answer counts.
