@@ -25,20 +25,6 @@ def test_I01_a_life_that_is_killed_in_a_checkpoint(moment: Moment, to: int, stor
     job.finish(to)
 
 
-@pytest.mark.parametrize("moment", OF_A_CHECKPOINT)
-def test_a_life_that_goes_on_in_the_middle_of_anothers_checkpoint(moment: Moment, story: Stories) -> None:
-    """Both have the same ids: a task of the former takes one over, and with it what the newer has open there."""
-    job = story(naming=SLOT)
-    job.produce(60)
-    job.start(2)
-    job.checkpoint((Moment.BEFORE_FLUSH, End.FREEZE))
-    job.start(3)
-    job.checkpoint((moment, End.FREEZE))
-    job.thaw()
-    job.thaw()
-    job.finish(2)
-
-
 @pytest.mark.parametrize(("moment", "end"), [(Moment.AFTER_ABORT, End.KILL), (Moment.AFTER_BEGIN, End.FREEZE)])
 def test_a_life_that_ends_while_it_recovers(moment: Moment, end: End, story: Stories) -> None:
     job = story(naming=SLOT)
