@@ -58,6 +58,9 @@ class TimedView:
     def existing(self, topics: Iterable[str]) -> dict[str, int]:
         return self._timed("existing", lambda: self._view.existing(topics))
 
+    def topic_ids(self, topics: Iterable[str]) -> dict[str, str]:
+        return self._timed("topic ids", lambda: self._view.topic_ids(topics))
+
     def earliest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         return self._timed("earliest", lambda: self._view.earliest(partitions))
 

@@ -65,7 +65,7 @@ def on_cluster(document: CheckpointDocument, job: Job, cluster_id: str) -> Check
         msg = f"{difference}: {len(document.committables)} transaction(s) of it can be settled on the former one alone"
         raise ClusterChanged(msg, remedy=_UNSETTLED.format(again=commands.create_again(job)))
     LOG.warning("%s: goes on there, as spec.kafka.clusterId says", difference)
-    return replace(document, cluster_id=cluster_id)
+    return replace(document, cluster_id=cluster_id, topic_ids={})
 
 
 def _named(job: Job, cluster_id: str) -> str:

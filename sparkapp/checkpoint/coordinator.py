@@ -62,6 +62,7 @@ class PreCommitted:
 
     :param splits: every known partition with this checkpoint's range.
     :param stops: where partitions were found to end in it; their splits end there, too.
+    :param topic_ids: of the splits' topics, as far as they are known.
     :param aligned: whether each subtask wrote exactly what it read, whole partitions of it.
     :param engine: what the engine wants back on a restart.
     :param engine_has_state: whether the engine keeps operator state outside the document.
@@ -73,6 +74,7 @@ class PreCommitted:
     committables: tuple[KafkaCommittable, ...]
     records_out: int
     stops: Mapping[TopicPartition, int] = field(default_factory=dict)
+    topic_ids: Mapping[str, str] = field(default_factory=dict)
     records_skipped: int = 0
     records_dead_lettered: int = 0
     engine: str = ""
@@ -176,7 +178,12 @@ class CheckpointCoordinator:
     def mode(self) -> OffsetCommitMode:
         return self._mode
 
-    def begin(self, splits: tuple[KafkaPartitionSplit, ...], stops: Mapping[TopicPartition, int] | None = None) -> None:
+    def begin(
+        self,
+        splits: tuple[KafkaPartitionSplit, ...],
+        stops: Mapping[TopicPartition, int] | None = None,
+        topic_ids: Mapping[str, str] | None = None,
+    ) -> None:
         """Writes the offsets this life starts from, before anything is read, and the ids that it may write under.
 
         So a LATEST or group start that dies before its first checkpoint starts again at the same offsets, and a
@@ -185,6 +192,7 @@ class CheckpointCoordinator:
         leaves word that it may have ids. A life without transactions has none to remember.
 
         :param stops: where each partition of a bounded job ends; fixed from now on.
+        :param topic_ids: of the topics that the splits are of.
         """
         transactional = self._job.spec.sink.semantic is Semantic.EXACTLY_ONCE
         hint = self._document.hint if transactional else self._hint
@@ -193,7 +201,7 @@ class CheckpointCoordinator:
                 self._document, splits=splits, parallelism=self._job.spec.parallelism, created_at=self._now(),
                 hint=hint, slots=self._slots, transactional=transactional and is_first_start(hint, self._slots),
                 stops=dict(stops or {}), stopping=self._job.spec.source.stopping.fingerprint,
-                finished=False,
+                finished=False, topic_ids=dict(topic_ids or {}),
             )
         )  # fmt: skip
 
@@ -356,6 +364,7 @@ class CheckpointCoordinator:
             stops={**self._document.stops, **checkpoint.stops},
             stopping=self._document.stopping,
             cluster_id=self._document.cluster_id,
+            topic_ids=checkpoint.topic_ids,
             redeploy_nonce=self._document.redeploy_nonce,
             counters=self._document.counters.plus(
                 records_in=sum(split.size for split in checkpoint.splits),

@@ -109,6 +109,7 @@ def go_back(
         document,
         checkpoint_id=max(document.checkpoint_id, after) + 1,
         splits=tuple(KafkaPartitionSplit(one, offset, offset) for one, offset in sorted(target.offsets.items())),
+        topic_ids=target.topic_ids if target.cluster_id == document.cluster_id else {},
         stops=target.stops,
         stopping=target.stopping,
         engine=engine(document.engine),

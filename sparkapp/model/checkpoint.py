@@ -80,6 +80,7 @@ class CheckpointDocument:
     :param stopping: the choice that the stops came from (:attr:`Stopping.fingerprint`): another one fixes new stops.
     :param finished: True where a bounded job has completed all that it is to read.
     :param cluster_id: Kafka's id of the cluster that offsets and transactions are of; empty where it is not known.
+    :param topic_ids: the first 60 bits of each topic's id, as Kafka prints them; topics without a known one are absent.
     :param redeploy_nonce: the last ``spec.redeployNonce`` that was served: a restore happens once per change of it.
     """
 
@@ -104,6 +105,7 @@ class CheckpointDocument:
     stopping: str = ""
     finished: bool = False
     cluster_id: str = ""
+    topic_ids: Mapping[str, str] = field(default_factory=dict)
     redeploy_nonce: int = 0
     counters: Counters = field(default_factory=Counters)
 

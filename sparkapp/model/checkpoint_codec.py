@@ -15,7 +15,16 @@ from sparkapp.model.checkpoint import CheckpointDocument, Counters
 from sparkapp.model.committable import KafkaCommittable
 from sparkapp.model.errors import CheckpointCorrupt, CheckpointForeign, CheckpointTooLarge, KafkaSparkJobError
 from sparkapp.model.split import KafkaPartitionSplit, splits_by_subtask
-from sparkapp.model.strict_json import StrictReader, by_topic, is_offset, offsets_of, parse, partitions_of, string_of
+from sparkapp.model.strict_json import (
+    StrictReader,
+    by_topic,
+    is_offset,
+    offsets_of,
+    parse,
+    partitions_of,
+    string_of,
+    without_ids,
+)
 from sparkapp.model.transaction_naming import NO_SLOTS, SlotBounds, is_of_prefix, place_of
 from sparkapp.model.transactional_id import TransactionalIdHint, check_prefix
 
@@ -37,10 +46,7 @@ def encode(document: CheckpointDocument) -> str:
         msg = f"the engine's text needs {len(document.engine)} characters, the limit is {MAX_ENGINE_BYTES}"
         remedy = "shorten settings spark.sql.streaming.* in spec.sparkConf: Spark keeps them with each micro-batch"
         raise CheckpointTooLarge(msg, remedy=remedy)
-    splits: dict[str, dict[str, list[int]]] = {}
-    for split in sorted(document.splits):
-        topic = splits.setdefault(split.partition.topic, {})
-        topic[str(split.partition.partition)] = [split.start, split.stop]
+    splits = by_topic({one.partition: [one.start, one.stop] for one in document.splits}, ids=document.topic_ids)
     body: dict[str, Any] = {
         "formatVersion": FORMAT_VERSION,
         "jobUid": document.job_uid,
@@ -138,7 +144,8 @@ def _document(reader: StrictReader, uid: str) -> CheckpointDocument:
     parallelism = reader.integer("parallelism", low=1, below=_BELOW)
     checkpoint_id = reader.integer("checkpointId")
     aligned = reader.boolean("aligned")
-    splits = tuple(sorted(_splits(reader.mapping("splits"))))
+    bounds, topic_ids = without_ids(reader.mapping("splits"), "splits")
+    splits = tuple(sorted(_splits(bounds)))
     owned = splits_by_subtask(splits, parallelism) if aligned else {}
     hint = StrictReader(reader.mapping("hint"), "hint")
     counters = StrictReader(reader.mapping("counters"), "counters")
@@ -182,6 +189,7 @@ def _document(reader: StrictReader, uid: str) -> CheckpointDocument:
         stopping=bounded.string("stopping"),
         finished=bounded.boolean("finished"),
         cluster_id=reader.string("clusterId", default=""),
+        topic_ids=topic_ids,
         redeploy_nonce=reader.integer("redeployNonce", default=0),
         counters=Counters(
             records_in=counters.integer("recordsIn"),

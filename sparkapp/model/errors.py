@@ -14,7 +14,7 @@ KafkaSparkJobError
  |  + KafkaUnreachable  + AuthenticationFailed  + AuthorizationFailed  + TopicNotFound
  |  + TransactionTimeoutTooLong  + UndefinedOffset  + OffsetsWentBackwards  + ReadTimedOut  + ListingUnsupported
  |  + LeaderUnavailable  + GroupInUse
- |  |                                  + OffsetsOvertaken (an OffsetsWentBackwards)
+ |  |                                  + OffsetsOvertaken (an OffsetsWentBackwards)  + TopicRecreated
  |  + GroupMembershipError             a consumer group that the job is a member of
  |     + GroupMemberFenced  + GroupProtocolMismatch  + GroupFull  + SessionTimeoutRefused
  + SchemaError                          the schema registry or what is in it
@@ -211,6 +211,17 @@ class OffsetsWentBackwards(KafkaAccessError):
         "check whether the topic was deleted and created again, or its retention took what was not read:"
         " spec.source.dataLossPolicy SkipToAvailable goes on at the first record there is; a new job name starts from"
         " spec.source.startup"
+    )
+
+
+class TopicRecreated(KafkaAccessError):
+    """A topic has another id than in the checkpoint: it was deleted and created again under its name (KIP-516)."""
+
+    reason = "TopicRecreated"
+    fatal = True
+    default_remedy = (
+        "to read the new topic from its beginning: kubectl patch ksj NAME --type merge -p"
+        ' \'{"spec":{"source":{"dataLossPolicy":"SkipToAvailable"}}}\''
     )
 
 

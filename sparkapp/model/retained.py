@@ -24,6 +24,7 @@ class RetainedCheckpoint:
     :param created_at: RFC 3339.
     :param orderly: the last one of an orderly stop.
     :param offsets: next offset to read, a partition.
+    :param topic_ids: as :class:`CheckpointDocument` has them, of the topics of ``cluster_id``.
     :param stops: where each partition of a bounded job ends, with the choice that they came from (``stopping``).
     :param records_in: source offsets since the job's first start, as the document's counters have it.
     """
@@ -34,6 +35,8 @@ class RetainedCheckpoint:
     created_at: str
     orderly: bool = False
     offsets: Mapping[TopicPartition, int] = field(default_factory=dict)
+    cluster_id: str = ""
+    topic_ids: Mapping[str, str] = field(default_factory=dict)
     stops: Mapping[TopicPartition, int] = field(default_factory=dict)
     stopping: str = ""
     records_in: int = 0
@@ -53,6 +56,8 @@ def retained(document: CheckpointDocument) -> RetainedCheckpoint:
         created_at=document.created_at,
         orderly=document.drained,
         offsets=document.offsets,
+        cluster_id=document.cluster_id,
+        topic_ids=document.topic_ids,
         stops=document.stops,
         stopping=document.stopping,
         records_in=document.counters.records_in,

@@ -9,7 +9,7 @@ from typing import Any
 from sparkapp.model.checkpoint_codec import MAX_DOCUMENT_BYTES
 from sparkapp.model.errors import CheckpointCorrupt, CheckpointTooLarge, CheckpointUnusable
 from sparkapp.model.retained import RetainedCheckpoint, checkpoint_of_key
-from sparkapp.model.strict_json import StrictReader, by_topic, offsets_of, parse
+from sparkapp.model.strict_json import StrictReader, by_topic, offsets_of, parse, without_ids
 
 RETAINED_FORMAT_VERSION = 1
 MAX_RETAINED_BYTES = MAX_DOCUMENT_BYTES
@@ -25,10 +25,12 @@ def encode_retained(checkpoint: RetainedCheckpoint) -> str:
         "checkpointId": checkpoint.checkpoint_id,
         "createdAt": checkpoint.created_at,
         "orderly": checkpoint.orderly,
-        "offsets": by_topic(checkpoint.offsets),
+        "offsets": by_topic(checkpoint.offsets, ids=checkpoint.topic_ids),
         "recordsIn": checkpoint.records_in,
         "recordsOut": checkpoint.records_out,
     }
+    if checkpoint.cluster_id:
+        body["clusterId"] = checkpoint.cluster_id
     if checkpoint.stopping:
         body["bounded"] = {"stopping": checkpoint.stopping, "stops": by_topic(checkpoint.stops)}
     text = json.dumps(body, separators=(",", ":"), ensure_ascii=False)
@@ -64,13 +66,16 @@ def _decode(text: str, key: str, job_uid: str) -> RetainedCheckpoint:
         msg = f"it belongs to the job with UID {uid!r}, this job's is {job_uid!r}"
         raise CheckpointCorrupt(msg)
     bounded = StrictReader(reader.mapping_or_none("bounded") or {"stopping": "", "stops": {}}, "bounded")
+    offsets, topic_ids = without_ids(reader.mapping("offsets"), "offsets")
     checkpoint = RetainedCheckpoint(
         job_uid=uid,
         attempt=reader.integer("attempt", low=1),
         checkpoint_id=reader.integer("checkpointId", low=1),
         created_at=_time(reader.string("createdAt")),
         orderly=reader.boolean("orderly"),
-        offsets=offsets_of(reader.mapping("offsets"), "offsets"),
+        offsets=offsets_of(offsets, "offsets"),
+        cluster_id=reader.string("clusterId", default=""),
+        topic_ids=topic_ids,
         stops=offsets_of(bounded.mapping("stops"), "stops"),
         stopping=bounded.string("stopping"),
         records_in=reader.integer("recordsIn"),

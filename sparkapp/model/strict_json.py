@@ -14,6 +14,8 @@ from typing import Any
 from sparkapp.model.errors import CheckpointCorrupt
 from sparkapp.model.partition import TopicPartition
 
+_ID = "id"
+_TOPIC_ID = re.compile(r"[A-Za-z0-9_-]{10}")
 _NUMBER = re.compile(r"0|[1-9][0-9]{0,9}")
 
 
@@ -35,12 +37,34 @@ def parse(text: str, what: str, *, limit: int) -> StrictReader:
     return StrictReader(body, "document")
 
 
-def by_topic(offsets: Mapping[TopicPartition, int]) -> dict[str, dict[str, int]]:
-    """Offsets as they are written: partition numbers below topics."""
-    result: dict[str, dict[str, int]] = {}
-    for (topic, partition), offset in sorted(offsets.items()):
-        result.setdefault(topic, {})[str(partition)] = offset
+def by_topic(
+    values: Mapping[TopicPartition, Any], *, ids: Mapping[str, str] | None = None
+) -> dict[str, dict[str, Any]]:
+    """What partitions have as it is written: partition numbers below topics.
+
+    :param ids: of topics, written beside the partitions: a map of names of its own would not fit for topics of one
+        partition, of which a document holds ten thousand.
+    """
+    result: dict[str, dict[str, Any]] = {}
+    for (topic, partition), value in sorted(values.items()):
+        if topic not in result:
+            result[topic] = {_ID: ids[topic]} if ids and topic in ids else {}
+        result[topic][str(partition)] = value
     return result
+
+
+def without_ids(body: Mapping[str, Any], where: str) -> tuple[dict[str, Any], dict[str, str]]:
+    """What :func:`by_topic` has written, and the ids in it; documents of earlier releases have none."""
+    ids = {topic: one[_ID] for topic, one in body.items() if isinstance(one, dict) and _ID in one}
+    for topic, one in ids.items():
+        if not isinstance(one, str) or not _TOPIC_ID.fullmatch(one):
+            msg = f"{where} of topic {topic!r} has an id that is none"
+            raise CheckpointCorrupt(msg)
+    rest = {
+        topic: {number: value for number, value in one.items() if number != _ID} if topic in ids else one
+        for topic, one in body.items()
+    }
+    return rest, ids
 
 
 def offsets_of(body: Mapping[str, Any], where: str) -> dict[TopicPartition, int]:

@@ -35,6 +35,8 @@ _PASSING = COORDINATOR_MOVES | LEADER_MOVES | {KafkaError.UNSTABLE_OFFSET_COMMIT
 _IN_A_REQUEST = 500
 """Partitions in one request. librdkafka looks for each answer in the list of what was asked: 10,000 partitions in one
 ListOffsets take it two seconds and more, in twenty a sixth of that. Two kinds of offsets at once were no faster."""
+_ID_LENGTH = 10
+"""Characters of six bits: two topics of a name differ in them, and a document of 10,000 topics holds them."""
 _YOUNG = KafkaError.UNKNOWN_TOPIC_OR_PART
 _YOUNG_SECONDS = 3.0
 """A topic that was created a moment ago is in the metadata before its leaders answer; one that is gone stays so."""
@@ -65,6 +67,10 @@ class ClusterView(Protocol):
 
         :raises KafkaAccessError: an answer that is neither, AuthorizationFailed among them.
         """
+        ...
+
+    def topic_ids(self, topics: Iterable[str]) -> dict[str, str]:
+        """The first 60 bits of each topic's id, as Kafka prints them; topics without one are absent (KIP-516)."""
         ...
 
     def earliest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]: ...
@@ -133,22 +139,36 @@ class KafkaClusterView:
         }
 
     def existing(self, topics: Iterable[str]) -> dict[str, int]:
+        return {name: len(found.partitions) for name, found in self._described(topics).items()}
+
+    def topic_ids(self, topics: Iterable[str]) -> dict[str, str]:
+        found = {name: str(topic.topic_id)[:_ID_LENGTH] for name, topic in self._described(topics).items()}
+        return {name: one for name, one in found.items() if one.strip("A")}  # brokers before 3.0 tell zero
+
+    def _described(self, topics: Iterable[str]) -> dict[str, Any]:
+        """The topics that exist.
+
+        :raises KafkaAccessError: the brokers say something else of one than that it does not exist.
+        """
         wanted = sorted(set(topics))
 
-        def ask() -> dict[str, int]:
+        def ask(some: Sequence[str]) -> dict[str, Any]:
             found = {}
             for name, answer in self._admin.client.describe_topics(
-                TopicCollection(wanted), request_timeout=self._timeout
+                TopicCollection(list(some)), request_timeout=self._timeout
             ).items():
                 try:
-                    found[name] = len(answer.result().partitions)
+                    found[name] = answer.result()
                 except KafkaException as error:
                     code = error.args[0].code()
                     if code != KafkaError.UNKNOWN_TOPIC_OR_PART:
                         raise KafkaException(KafkaError(code, f"topic {name}: {error.args[0].str()}")) from error
             return found
 
-        return self._patiently(ask, "asking the brokers for topics by name") if wanted else {}
+        described: dict[str, Any] = {}
+        for some in _requests(wanted):
+            described |= self._patiently(partial(ask, some), "asking the brokers for topics by name")
+        return described
 
     def earliest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         return self._list_offsets(partitions, OffsetSpec.earliest())

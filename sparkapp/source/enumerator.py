@@ -24,6 +24,7 @@ from sparkapp.source.offsets_initializer import (
 )
 from sparkapp.source.shares import FairShares
 from sparkapp.source.subscriber import Subscriber, require, subscriber_of
+from sparkapp.source.topic_identity import TopicIdentity
 from sparkapp.source.watermark_alignment import WatermarkAlignment
 
 LOG = logging.getLogger(__name__)
@@ -76,13 +77,21 @@ class KafkaSourceEnumerator:
         self._discovered_at = self._looked_at = clock()
         self._planned_at: float | None = None
         self._shares = FairShares(options.max_offsets)
-        self._lost = LostRecords(cluster, options.data_loss_policy, warn, is_member=membership is not None)
+        self._identity = TopicIdentity(cluster, options.data_loss_policy)
+        self._lost = LostRecords(
+            cluster, options.data_loss_policy, warn, self._identity, is_member=membership is not None
+        )
         self._alignment = WatermarkAlignment(cluster, options.max_drift * 1000) if options.max_drift else None
 
     @property
     def offsets(self) -> Mapping[TopicPartition, int]:
         """Where each partition goes on after the last completed checkpoint."""
         return self._next
+
+    @property
+    def topic_ids(self) -> Mapping[str, str]:
+        """Of the topics that are read, as far as they are known; a group's member leaves them to its group."""
+        return self._identity.ids
 
     @property
     def stops(self) -> Mapping[TopicPartition, int]:
@@ -135,7 +144,10 @@ class KafkaSourceEnumerator:
         )
 
     def start(
-        self, restored: Mapping[TopicPartition, int] | None, stops: Mapping[TopicPartition, int] | None = None
+        self,
+        restored: Mapping[TopicPartition, int] | None,
+        stops: Mapping[TopicPartition, int] | None = None,
+        topic_ids: Mapping[str, str] | None = None,
     ) -> None:
         """Discovers partitions and places each one.
 
@@ -145,6 +157,8 @@ class KafkaSourceEnumerator:
         :param stops: stopping offsets of the restored checkpoint: a LATEST of then stays what it was. With them a
             bounded source reads what it read before, and no partition that the cluster has added since; None where it
             has another end now, or never had one.
+        :param topic_ids: of the restored checkpoint.
+        :raises TopicRecreated: a topic is another one of its name, and the policy is Fail.
         :raises TopicNotFound: nothing to read at all, or what is asked for by name is missing.
         :raises AuthorizationFailed: a topic that is asked for by name may not be described.
         :raises UndefinedOffset: a partition has no offset to start or stop at.
@@ -153,12 +167,15 @@ class KafkaSourceEnumerator:
         if self._membership is not None:
             self._next = self._membership.start(restored, self._shared(topics, restored))
             return
+        recreated: frozenset[str] = frozenset()
         if restored is None:
             found = require(self._subscriber, topics)
+            self._identity.recreated({one.topic for one in found})
             self._next = dict(self._starting.offsets(sorted(found), self._cluster))
         else:
-            self._restore(restored, topics, may_grow=not self._is_bounded or stops is None)
-        known = {one: stop for one, stop in (stops or {}).items() if one in self._next}
+            self._identity.restore(topic_ids or {})
+            recreated = self._restore(restored, topics, may_grow=not self._is_bounded or stops is None)
+        known = {one: stop for one, stop in (stops or {}).items() if one in self._next and one.topic not in recreated}
         self._stops = known
         self._fix_stops(sorted(set(self._next) - set(known)))
 
@@ -221,7 +238,13 @@ class KafkaSourceEnumerator:
         """
         return self._lost.explain(error, self._next)
 
-    def _restore(self, restored: Mapping[TopicPartition, int], topics: Mapping[str, int], *, may_grow: bool) -> None:
+    def _restore(
+        self, restored: Mapping[TopicPartition, int], topics: Mapping[str, int], *, may_grow: bool
+    ) -> frozenset[str]:
+        """Places partitions.
+
+        :returns: the topics that were recreated, which are read from their beginning.
+        """
         kept = {partition: offset for partition, offset in restored.items() if self._subscriber.matches(partition)}
         dropped = sorted(set(restored) - set(kept))
         if dropped:
@@ -231,6 +254,8 @@ class KafkaSourceEnumerator:
                 f" {self._subscriber.describe()}: not read",
             )
         found = self._subscriber.partitions(topics)
+        self._identity.forget({one.topic for one in dropped} - {one.topic for one in kept})
+        recreated = self._identity.recreated({one.topic for one in (*kept, *found)})
         gone = self._gone(partition for partition in kept if partition not in found)
         missing = self._subscriber.missing(topics)
         if self._options.on_topic_deleted is OnTopicDeleted.FAIL and (gone or missing):
@@ -240,6 +265,7 @@ class KafkaSourceEnumerator:
         self._next = kept
         if gone:
             self._forget(gone)
+        self._begin_again(recreated)
         unknown = sorted(found - set(kept))
         if not may_grow:
             unknown = self._newly_asked_for(unknown, {one.topic for one in restored})
@@ -247,6 +273,11 @@ class KafkaSourceEnumerator:
         if unknown and restored:
             self._announce(unknown)
         self._next |= self._lost.skipped_at_start(self._next)
+        return recreated
+
+    def _begin_again(self, topics: Collection[str]) -> None:
+        """Partitions of recreated topics are read from their beginning."""
+        self._next |= self._lost.begun_again({one: at for one, at in self._next.items() if one.topic in topics})
 
     def _newly_asked_for(self, unknown: Sequence[TopicPartition], known: Collection[str]) -> list[TopicPartition]:
         """Of partitions that a bounded source does not know those that its spec names now; warns of the others."""
@@ -281,6 +312,8 @@ class KafkaSourceEnumerator:
     def _discover(self, *, only_removed: bool = False) -> PartitionChange:
         self._discovered_at = self._clock()
         found = self._subscriber.partitions(known_topics(self._cluster, self._subscriber.named))
+        if self._membership is None:
+            self._begin_again(self._identity.recreated({one.topic for one in found}))
         new = [] if only_removed else sorted(found - set(self._next))
         unlisted = set(self._next) - found
         removed = self._gone(unlisted)
@@ -325,6 +358,7 @@ class KafkaSourceEnumerator:
         for one in gone:
             self._next.pop(one, None)
             self._stops.pop(one, None)
+        self._identity.forget({one.topic for one in gone} - {one.topic for one in self._next})
         if self._ends is not None:
             self._ends = {one: end for one, end in self._ends.items() if one in self._next}
         self._warn("PartitionRemoved", f"partition {named(gone)} no longer exists on the Kafka brokers: not read")

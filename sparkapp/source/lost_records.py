@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from sparkapp.model.errors import KafkaAccessError, OffsetsOvertaken, OffsetsWentBackwards
 from sparkapp.model.job import DataLossPolicy
 from sparkapp.model.partition import TopicPartition
 from sparkapp.source.cluster import ClusterView
 from sparkapp.source.offsets_initializer import Warn
+from sparkapp.source.topic_identity import TopicIdentity
 
 _SKIP = "set spec.source.dataLossPolicy to SkipToAvailable to go on at the first record there is"
 _MOVE_GROUP = "stop the group's members and move the group with kafka-consumer-groups --reset-offsets"
@@ -22,11 +23,21 @@ class LostRecords:
     Used by the enumerator, from its thread.
 
     :param warn: told ``OffsetsSkipped`` of each partition that is moved.
+    :param identity: tells a recreated topic from one whose log was truncated.
     :param is_member: of a consumer group, for which one job does not skip.
     """
 
-    def __init__(self, cluster: ClusterView, policy: DataLossPolicy, warn: Warn, *, is_member: bool = False) -> None:
+    def __init__(
+        self,
+        cluster: ClusterView,
+        policy: DataLossPolicy,
+        warn: Warn,
+        identity: TopicIdentity,
+        *,
+        is_member: bool = False,
+    ) -> None:
         self._cluster = cluster
+        self._identity = identity
         self._is_member = is_member
         self._skips = policy is DataLossPolicy.SKIP_TO_AVAILABLE
         self._warn = warn
@@ -58,18 +69,56 @@ class LostRecords:
         :raises OffsetsWentBackwards: a partition ends before its offset, and the policy is Fail.
         """
         backwards = self._backwards({one: start for one, start in offsets.items() if found[one] < start})
+        recreated = self._recreated(backwards)
+        truncated = {one for one in backwards if self._identity.is_known(one.topic) and one.topic not in recreated}
         if not self._skips:
             if backwards:
                 one = min(backwards)
                 change = f"offset was changed from {offsets[one]} to {found[one]}"
-                msg = f"{one}: {change}; topic recreated, or records lost"
+                why = "its log was truncated" if one in truncated else "topic recreated, or records lost"
+                msg = f"{one}: {change}; {why}"
                 raise OffsetsWentBackwards(msg)
             return {}
         waiting = {one for one, start in offsets.items() if start < min(found[one], stops.get(one, found[one]))}
-        first = self._cluster.earliest(sorted(backwards | waiting))
-        return self._told(
-            offsets, {one: offset for one, offset in first.items() if one in backwards or offset > offsets[one]}
-        )
+        again = self.begun_again({one: at for one, at in offsets.items() if one.topic in recreated})
+        first = self._cluster.earliest(sorted((backwards | waiting) - truncated - again.keys()))
+        overtaken = {one: offset for one, offset in first.items() if one in backwards or offset > offsets[one]}
+        ended = {one: found[one] for one in truncated}
+        return again | self._gone_on_at_end(offsets, ended) | self._told(offsets, overtaken)
+
+    def _recreated(self, backwards: Collection[TopicPartition]) -> frozenset[str]:
+        """Of topics with logs that end before what was read those that are others by now.
+
+        :raises TopicRecreated: there is one, and the policy is Fail.
+        """
+        known = {one.topic for one in backwards if self._identity.is_known(one.topic)}
+        return self._identity.recreated(known) if known else frozenset()
+
+    def _gone_on_at_end(
+        self, offsets: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, int]:
+        """A truncated log is never read from its beginning: all but its last records were read and written."""
+        for one, end in sorted(ends.items()):
+            self._warn(
+                "OffsetsSkipped",
+                f"{one}: its log was truncated to {end}, before offset {offsets[one]} (unclean leader election); goes"
+                f" on at {end}, and records that came between the truncation and now are not read",
+            )
+        return dict(ends)
+
+    def begun_again(self, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """Where partitions of recreated topics begin.
+
+        :param offsets: where each stood in the former topic.
+        """
+        first = self._cluster.earliest(sorted(offsets)) if offsets else {}
+        for one, offset in sorted(first.items()):
+            self._warn(
+                "TopicRecreated",
+                f"{one}: the topic was deleted and created again; what followed offset {offsets[one]} of the former one"
+                f" is gone, and the new one is read from its beginning, offset {offset}",
+            )
+        return first
 
     def _backwards(self, beyond: Mapping[TopicPartition, int]) -> set[TopicPartition]:
         """Of offsets beyond what can be read those that are beyond the log, too.

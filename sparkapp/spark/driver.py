@@ -181,14 +181,16 @@ class Driver:
         )  # fmt: skip
         restored = recovery.document
         same_end = restored.stopping == job.spec.source.stopping.fingerprint
-        enumerator.start(None if recovery.first_start else restored.offsets, restored.stops if same_end else None)
+        enumerator.start(
+            None if recovery.first_start else restored.offsets, restored.stops if same_end else None, restored.topic_ids
+        )
         group_offsets = self._group_offsets(config, progress, stack) if membership is None else membership
         coordinator = CheckpointCoordinator(
             job, store=self._around.store, document=recovery.document, version=recovery.version,
             pre_commits=OpenTransactions(client), committer=KafkaCommitter(client, None),
             group_offsets=group_offsets, now=now, hook=faults.step if faults.armed else no_hook,
         )  # fmt: skip
-        coordinator.begin(enumerator.unplanned(), enumerator.stops)
+        coordinator.begin(enumerator.unplanned(), enumerator.stops, enumerator.topic_ids)
         stack.callback(self._measure_lag(enumerator, progress, coordinator.document).close)
         self._sweep_orphans(control, coordinator, progress, stack)
         _import_late_ones()

@@ -342,6 +342,7 @@ class MicroBatchEngine:
                 checkpoint_id=checkpoint_id,
                 splits=splits,
                 stops=stops,
+                topic_ids=self._enumerator.topic_ids,
                 aligned=aligned,
                 committables=tuple(one.committable for one in results if one.committable is not None),
                 records_out=sum(one.records for one in results),

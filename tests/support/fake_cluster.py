@@ -27,6 +27,8 @@ class FakeCluster:
     unlisted: set[str] = field(default_factory=set)
     """Topics that one listing lacks, and that are there all the same."""
     deleted: set[str] = field(default_factory=set)
+    ids: dict[str, str] = field(default_factory=dict)
+    """Of topics; brokers of before 3.0 have none."""
     settings: dict[int, str] = field(default_factory=dict)
     """What each broker says of the setting that is asked for."""
     asked_earliest: list[list[TopicPartition]] = field(default_factory=list)
@@ -45,6 +47,9 @@ class FakeCluster:
             msg = f"topic {', '.join(sorted(wanted & self.denied))}: TOPIC_AUTHORIZATION_FAILED"
             raise AuthorizationFailed(msg)
         return {name: self.partitions[name] for name in sorted(wanted) if name in self.partitions}
+
+    def topic_ids(self, topics: Iterable[str]) -> dict[str, str]:
+        return {name: self.ids[name] for name in self.existing(topics) if name in self.ids}
 
     def earliest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         wanted = list(partitions)

@@ -283,14 +283,16 @@ class Life:
             tell=lambda *event: None,
         )  # fmt: skip
         self._enumerator = enumerator_of(job.spec, self._cluster, warn=lambda *_: None)
-        self._enumerator.start(None if recovery.first_start else recovery.document.offsets)
+        self._enumerator.start(
+            None if recovery.first_start else recovery.document.offsets, topic_ids=recovery.document.topic_ids
+        )
         self._coordinator = CheckpointCoordinator(
             job, store=self._store, document=recovery.document, version=recovery.version,
             pre_commits=OpenTransactions(self._client), committer=KafkaCommitter(self._client, None),
             group_offsets=WatchedGroup(self._group_offsets, self._passed), now=self.now,
             hook=self._step if self.stepwise else no_hook,
         )  # fmt: skip
-        self._coordinator.begin(self._enumerator.unplanned())
+        self._coordinator.begin(self._enumerator.unplanned(), topic_ids=self._enumerator.topic_ids)
         self._coordinated = True
         self._passed(Moment.AFTER_BEGIN)
         self._settled = recovery.document.checkpoint_id
@@ -312,6 +314,7 @@ class Life:
         self._coordinator.complete(
             PreCommitted(
                 checkpoint_id=checkpoint_id, splits=splits, aligned=self.aligned, committables=committables,
+                topic_ids=self._enumerator.topic_ids,
                 records_out=sum(one.records for one in written),
                 records_dead_lettered=sum(one.dead_letters for one in written),
             )

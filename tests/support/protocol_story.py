@@ -25,6 +25,7 @@ from sparkapp.model.checkpoint_codec import decode
 from sparkapp.model.deadline import Deadline
 from sparkapp.model.errors import KafkaSparkJobError
 from sparkapp.model.job import (
+    DataLossPolicy,
     Job,
     JobSpec,
     KafkaCluster,
@@ -81,6 +82,7 @@ class Story:
     :param per_checkpoint: most records of one checkpoint.
     :param store: the job's document; its checkpoints are kept in ``retained``.
     :param restore: what the job's resource asks for, from the next attempt on.
+    :param data_loss: the source's policy, from the next attempt on.
     :param cluster_id: that the job's resource names, from the next attempt on.
     :param executors: the way to the brokers that the next attempt's executors have; empty: the driver's.
     :param odd: topic of the odd numbers, by the result's column ``topic``; empty: all are in ``sink``.
@@ -108,6 +110,7 @@ class Story:
     retained: RetainedStore = field(default_factory=MemoryRetainedStore)
     restore: Restore = field(default_factory=Restore)
     cluster_id: str = ""
+    data_loss: DataLossPolicy = DataLossPolicy.FAIL
     uid: str = UID
     startup: StartupMode = StartupMode.EARLIEST
     executors: str = ""
@@ -428,7 +431,7 @@ class Story:
             kafka=KafkaCluster(bootstrap_servers=self.bootstrap, cluster_id=self.cluster_id),
             source=Source(
                 topics=(self.source,), group_id=self.prefix, startup=Startup(mode=self.startup),
-                max_offsets_per_checkpoint=self.per_checkpoint,
+                max_offsets_per_checkpoint=self.per_checkpoint, data_loss_policy=self.data_loss,
             ),
             transform=Transform(),
             record_errors=RecordErrors(

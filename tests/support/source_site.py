@@ -39,6 +39,9 @@ class CountingView:
     def existing(self, topics: Iterable[str]) -> dict[str, int]:
         return self._view.existing(topics)
 
+    def topic_ids(self, topics: Iterable[str]) -> dict[str, str]:
+        return self._view.topic_ids(topics)
+
     def earliest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         return self._view.earliest(partitions)
 

@@ -387,3 +387,28 @@ def test_C10_a_document_of_a_release_that_noted_a_transaction_version_is_read():
         assert "transactionVersion" not in one
         one["transactionVersion"] = 1
     assert decode(json.dumps(changed), job_uid=UID) == document()
+
+
+def test_the_ids_of_cluster_and_topics_are_kept_and_documents_of_earlier_releases_have_none():
+    ids = {"orders": "AbCdEfGh-_", "täglich.über-alles_1": "0123456789"}
+    one = document(cluster_id="abc", topic_ids=ids)
+    assert decode(encode(one), job_uid=UID) == one
+    assert decode(encode(document()), job_uid=UID).topic_ids == {}
+    body = json.loads(encode(one))
+    assert body["splits"]["orders"]["id"] == "AbCdEfGh-_"
+    assert body["splits"]["idle"].keys() == {"0", "1", "2", "3"}
+
+
+@pytest.mark.parametrize("bad", ["", "short", "elevenchars", "ten/chars!", 7, None, ["AbCdEfGh-_"]])
+def test_a_topic_id_that_is_none_is_refused(bad):
+    body = json.loads(encode(document(topic_ids={"orders": "AbCdEfGh-_"})))
+    body["splits"]["orders"]["id"] = bad
+    with pytest.raises(CheckpointCorrupt, match="'orders' has an id that is none"):
+        decode(json.dumps(body), job_uid=UID)
+
+
+def test_ten_thousand_topics_of_one_partition_fit_with_their_ids():
+    names = [f"orders.region-{number:05}" for number in range(10_000)]
+    splits = tuple(KafkaPartitionSplit(TopicPartition(name, 0), 1_000_000_000, 1_000_001_000) for name in names)
+    text = encode(document(splits=splits, committables=(), topic_ids=dict.fromkeys(names, "AbCdEfGh-_")))
+    assert len(text.encode()) <= MAX_DOCUMENT_BYTES

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from sparkapp.model.errors import AuthorizationFailed, OffsetsWentBackwards, TopicNotFound, UndefinedOffset
+from sparkapp.model.errors import (
+    AuthorizationFailed,
+    OffsetsWentBackwards,
+    TopicNotFound,
+    TopicRecreated,
+    UndefinedOffset,
+)
 from sparkapp.model.job import DataLossPolicy, OnTopicDeleted
 from sparkapp.model.partition import TopicPartition
 from sparkapp.model.positions import ResetStrategy
@@ -22,6 +28,7 @@ from sparkapp.source.offsets_initializer import (
     no_warning,
 )
 from sparkapp.source.subscriber import PartitionSetSubscriber, Subscriber, TopicListSubscriber, TopicPatternSubscriber
+from sparkapp.source.topic_identity import TopicIdentity
 from tests.support.fake_cluster import FakeCluster
 
 A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
@@ -536,7 +543,8 @@ def test_what_a_reader_did_not_find_is_told_with_both_offsets(policy: DataLossPo
 def test_a_member_of_a_group_is_told_how_to_move_the_group() -> None:
     """``SkipToAvailable`` is refused there: it would skip for the whole group."""
     view = cluster()
-    lost = LostRecords(view, DataLossPolicy.FAIL, no_warning, is_member=True)
+    identity = TopicIdentity(view, DataLossPolicy.FAIL)
+    lost = LostRecords(view, DataLossPolicy.FAIL, no_warning, identity, is_member=True)
     told = lost.explain(OffsetsWentBackwards("reading a-0 at 1 of 10: out of range"), {A0: 1})
     assert told.message == "a-0: records from offset 1 on are gone, the log begins at 3"
     assert "kafka-consumer-groups --reset-offsets" in told.remedy
@@ -614,3 +622,93 @@ def test_the_lag_of_a_start_is_known_before_anything_is_planned() -> None:
     assert one.pending is None
     one.look()
     assert one.pending == {A0: 2, A1: 20}
+
+
+OLD, NEW = {"a": "AAAAAAAAAB"}, {"a": "AAAAAAAAAC"}
+
+
+def test_a_topic_with_another_id_than_in_the_checkpoint_is_refused_though_it_has_outgrown_the_offset() -> None:
+    view = cluster()
+    view.ids = NEW
+    one = enumerator(view)
+    with pytest.raises(TopicRecreated, match=r"topic 'a' \(id AAAAAAAAAB…, now AAAAAAAAAC…\) was deleted") as caught:
+        one.start({A0: 5, A1: 6}, topic_ids=OLD)
+    assert caught.value.fatal
+    assert "SkipToAvailable" in caught.value.remedy
+
+
+@pytest.mark.parametrize("stopping", [None, LatestOffsetsInitializer()])
+def test_a_recreated_topic_is_read_from_its_beginning_where_the_job_skips(stopping: OffsetsInitializer | None) -> None:
+    heard: list[tuple[str, str]] = []
+    view = cluster()
+    view.ids = NEW
+    one = enumerator(view, lost=DataLossPolicy.SKIP_TO_AVAILABLE, stopping=stopping, warnings=heard)
+    one.start({A0: 5, A1: 6}, {A0: 7, A1: 7} if stopping else None, topic_ids=OLD)
+    assert one.offsets == {A0: 3, A1: 0}
+    assert one.stops == ({A0: 10, A1: 20} if stopping else {}), "the former topic's ends mean nothing"
+    assert one.topic_ids == NEW
+    assert [reason for reason, _ in heard] == ["TopicRecreated", "TopicRecreated"]
+    again = enumerator(view)
+    again.start(one.offsets, one.stops, one.topic_ids)
+    assert again.offsets == one.offsets
+
+
+@pytest.mark.parametrize("policy", DataLossPolicy)
+def test_a_discovery_notices_a_recreated_topic(policy: DataLossPolicy) -> None:
+    clock, view = [0.0], cluster()
+    view.ids = dict(OLD)
+    one = enumerator(view, interval=30, clock=clock, lost=policy)
+    one.start(None)
+    one.complete(one.plan())
+    clock[0], view.ids = 31.0, NEW
+    if policy is DataLossPolicy.FAIL:
+        with pytest.raises(TopicRecreated):
+            one.discover_if_due()
+        assert one.topic_ids == OLD, "the checkpoint goes on saying what its offsets are of"
+    else:
+        one.discover_if_due()
+        assert one.offsets == {A0: 3, A1: 0}
+
+
+@pytest.mark.parametrize("policy", DataLossPolicy)
+def test_a_recreated_topic_that_is_still_shorter_is_known_by_its_id_at_once(policy: DataLossPolicy) -> None:
+    view = cluster()
+    view.ids = dict(OLD)
+    one = enumerator(view, lost=policy)
+    one.start({A0: 9, A1: 20})
+    view.ids, view.starts, view.ends = NEW, {}, {A0: 4, A1: 30}
+    if policy is DataLossPolicy.FAIL:
+        with pytest.raises(TopicRecreated):
+            one.plan()
+    else:
+        # The other partition has grown beyond its offset: only the id tells.
+        assert [(split.start, split.stop) for split in one.plan()] == [(0, 4), (0, 30)]
+
+
+@pytest.mark.parametrize("ids", [{}, OLD])
+def test_ids_that_are_not_known_are_learned_and_prove_nothing(ids: dict[str, str]) -> None:
+    view = cluster()
+    view.ids = ids
+    one = enumerator(view)
+    one.start({A0: 5, A1: 6})
+    assert one.offsets == {A0: 5, A1: 6}
+    assert one.topic_ids == ids
+    view.ids = {}
+    again = enumerator(view)
+    again.start({A0: 5, A1: 6}, topic_ids=OLD)
+    assert again.topic_ids == OLD, "brokers that give none do not take it away"
+
+
+def test_a_truncated_log_is_not_read_from_its_beginning() -> None:
+    heard: list[tuple[str, str]] = []
+    view = cluster()
+    view.ids = OLD
+    one = enumerator(view, lost=DataLossPolicy.SKIP_TO_AVAILABLE, warnings=heard)
+    one.start({A0: 10, A1: 25}, topic_ids=OLD)
+    assert [(split.start, split.stop) for split in one.plan()] == [(10, 10), (20, 20)]
+    assert [reason for reason, _ in heard] == ["OffsetsSkipped"]
+    assert "a-1: its log was truncated to 20, before offset 25" in heard[0][1]
+    failing = enumerator(view)
+    failing.start({A0: 10, A1: 25}, topic_ids=OLD)
+    with pytest.raises(OffsetsWentBackwards, match="its log was truncated"):
+        failing.plan()
