@@ -11,6 +11,8 @@ from kafkasparkjob_operator.reasons import StopReason
 from sparkapp.model import report
 from sparkapp.model.checkpoint import CheckpointDocument
 from sparkapp.model.errors import TransformFailed
+from sparkapp.model.job import Sink, TransactionTimeout
+from sparkapp.model.semantic import Semantic
 
 _SIGNALLED = 128
 """Exit statuses above it are signals, as shells and container runtimes count them."""
@@ -49,22 +51,24 @@ class Ending:
         return f"{self.message}; {self.remedy}" if self.remedy else self.message
 
 
-def left_by(outcome: str, *, attempt: int, job: JobKey, transactions: bool) -> str:
+def left_by(outcome: str, *, attempt: int, job: JobKey, sink: Sink | None) -> str:
     """What to say of a job at rest whose last attempt did not end in order; empty where it did, or there was none.
 
     Called by the state machine for a suspended job, which no next attempt tidies up after for now.
 
     :param outcome: ``status.attempt.outcome``.
-    :param transactions: the job writes in transactions.
+    :param sink: of the resource's spec; None where that is not valid.
     """
     if outcome in {"", Outcome.DRAINED, Outcome.FINISHED}:
         return ""
     text = f"attempt {attempt} did not drain in order ({outcome})"
-    if not transactions:
+    if sink is not None and sink.semantic is not Semantic.EXACTLY_ONCE:
         return f"{text}: what it wrote since its last checkpoint is written again by the next one"
+    never = sink is not None and sink.transaction_timeout is TransactionTimeout.NEVER
+    until = "somebody ends it (sink.transactionTimeout: Never)" if never else "sink.transactionTimeoutSeconds is over"
     return (
-        f"{text}: a transaction that it left open may hold back read_committed readers until"
-        f" sink.transactionTimeoutSeconds is over; `python -m sparkapp txn list --namespace {job.namespace}"
+        f"{text}: a transaction that it left open may hold back read_committed readers until {until};"
+        f" `python -m sparkapp txn list --namespace {job.namespace}"
         f" --job {job.name}` shows it, and the next attempt settles it"
     )
 

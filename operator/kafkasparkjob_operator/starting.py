@@ -27,7 +27,6 @@ from kafkasparkjob_operator.status import JobState, StatusDraft
 from kafkasparkjob_operator.workload import RestartPolicy, Wanted, wanted_from_resource
 from sparkapp.model import names
 from sparkapp.model.errors import ConfigurationError, KafkaSparkJobError
-from sparkapp.model.semantic import Semantic
 
 LOOK_AT_STATE_AGAIN = 30.0
 """A refused state may be restored by hand; nothing tells us."""
@@ -122,9 +121,9 @@ def _refusal(
 
 def _suspended(draft: StatusDraft, observation: Observation, wanted: Wanted | None) -> Decision:
     number = current_attempt(observation)
-    transactions = wanted is None or wanted.spec.sink.semantic is Semantic.EXACTLY_ONCE
+    sink = None if wanted is None else wanted.spec.sink
     outcome = draft.section("attempt").get("outcome", "")
-    left = left_by(outcome, attempt=number, job=observation.job.identity.key, transactions=transactions)
+    left = left_by(outcome, attempt=number, job=observation.job.identity.key, sink=sink)
     message = "; ".join(filter(None, ("nothing runs", left, "set spec.suspend to false to go on")))
     draft.set_state(JobState.SUSPENDED, reason="Suspended", message=message)
     if draft.former_state != JobState.SUSPENDED:

@@ -365,13 +365,20 @@ async def test_suspend_drains_and_resume_goes_on_with_the_next_attempt(bench: Op
 
 
 @pytest.mark.parametrize(
+    ("timeout", "until"),
+    [
+        ("Seconds", "sink.transactionTimeoutSeconds is over"),
+        ("Never", "somebody ends it (sink.transactionTimeout: Never)"),
+    ],
+)
+@pytest.mark.parametrize(
     ("words", "told"), [(None, "Killed"), (FAILED, "Failed")], ids=["killed in the drain", "failed in the drain"]
 )
 async def test_a_suspended_job_whose_drain_was_not_orderly_says_what_may_be_left_open(
-    bench: OperatorBench, words: Termination | None, told: str
+    bench: OperatorBench, words: Termination | None, told: str, limit: str, until: str
 ) -> None:
     await bench.run(1)
-    bench.kubernetes.edit_job(KEY, suspend=True, sink={"transactionTimeoutSeconds": 600})
+    bench.kubernetes.edit_job(KEY, suspend=True, sink={"transactionTimeout": limit})
     await bench.settle()
     bench.driver_ends(1, words, code=137)
     for _ in range(3):
@@ -386,6 +393,7 @@ async def test_a_suspended_job_whose_drain_was_not_orderly_says_what_may_be_left
     bench.kubernetes.edit_job(KEY, suspend=False)
     await bench.settle()
     assert bench.drivers == ["orders-2-driver"]
+    assert f"may hold back read_committed readers until {until}; " in message
 
 
 async def test_a_job_that_is_suspended_while_it_waits_after_a_failure_says_so_too(bench: OperatorBench) -> None:
