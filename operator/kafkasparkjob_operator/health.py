@@ -49,14 +49,18 @@ def judge_transactions(draft: StatusDraft, report: Report | None, wanted: Wanted
     began = parse_time(report.oldest_transaction_time)
     limit = timedelta(seconds=max(MIN_STALL_SECONDS, STALL_INTERVALS * wanted.spec.checkpoint_interval_seconds))
     left = None if began is None else (began + limit - draft.now).total_seconds()
+    used = report.transaction_time_used
+    runs_out = f"the oldest one has used {used} % of spec.sink.transactionTimeoutSeconds" if used else ""
     if left is None or left > 0:
-        draft.condition(kind, ConditionStatus.TRUE, reason="NoneOverdue")
+        reason = "TransactionTimeRunsOut" if used else "NoneOverdue"
+        draft.condition(kind, ConditionStatus.TRUE, reason=reason, message=runs_out)
         return left
     since = report.oldest_transaction_time
     message = (
         f"a transaction is open since {since}: read_committed readers wait behind it;"
         f" `python -m sparkapp txn list --namespace {job.namespace} --job {job.name}` names it"
     )
-    draft.condition(kind, ConditionStatus.FALSE, reason="TransactionOverdue", message=message)
+    shown = "; ".join(filter(None, (message, runs_out)))
+    draft.condition(kind, ConditionStatus.FALSE, reason="TransactionOverdue", message=shown)
     draft.event(f"overdue/{report.attempt}/{since}", "TransactionOverdue", message, warning=True)
     return None

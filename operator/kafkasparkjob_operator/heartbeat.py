@@ -82,6 +82,8 @@ def judge_silence(
     message = message_for(driver)
     draft.section("source").pop("lagRecords", None)
     draft.condition(ConditionType.CHECKPOINT_HEALTHY, ConditionStatus.FALSE, reason=REASON, message=message)
+    if draft.has_condition(ConditionType.TRANSACTIONS_HEALTHY):
+        draft.condition(ConditionType.TRANSACTIONS_HEALTHY, ConditionStatus.UNKNOWN, reason=REASON, message=message)
     draft.event(f"silent/{driver.uid}", REASON, message, warning=True)
     if found.lost:
         draft.section("attempt")["stopReason"] = str(StopReason.HEARTBEAT_TIMEOUT)

@@ -62,6 +62,8 @@ class Report:
     """The driver's running report; numbers are totals of the job unless their name says otherwise.
 
     :param lag_records: records not yet read, measured within the last three heartbeats; None where that is unknown.
+    :param transaction_time_used: percent of its time-out that the oldest open transaction has reached: 50, 80, or 0
+        below.
     :param heartbeat_seconds: the longest time between two reports; 0 where the driver sends no heartbeats (an image of
         a previous release).
     """
@@ -92,6 +94,7 @@ class Report:
     """Commits of the group's offsets by this attempt, within transactions or after checkpoints (Flink's name)."""
     commits_failed: int = 0
     heartbeat_seconds: int = 0
+    transaction_time_used: int = 0
     events: tuple[ReportEvent, ...] = ()
 
 
@@ -182,6 +185,7 @@ def decode_report(text: str, *, job_uid: str) -> Report | None:
             name: _whole(body.get(name, 0))
             for name in (
                 "commits_succeeded", "commits_failed", "records_skipped", "records_dead_lettered", "heartbeat_seconds",
+                "transaction_time_used",
             )
         }  # fmt: skip
         lag = _whole(body["lag_records"])

@@ -33,6 +33,7 @@ from sparkapp.model.report import DriverState, Outcome, Termination, termination
 from sparkapp.model.semantic import OffsetCommitMode, Semantic
 from sparkapp.sink.committer import KafkaCommitter
 from sparkapp.sink.open_transactions import OpenTransactions
+from sparkapp.sink.orphans import OpenNow
 from sparkapp.sink.transaction_client import TransactionClient
 from sparkapp.source.cluster import KafkaClusterView
 from sparkapp.source.enumerator import KafkaSourceEnumerator, enumerator_of
@@ -52,11 +53,13 @@ from sparkapp.spark.preflight import check_kafka, checked_consumer_config
 from sparkapp.spark.progress import Progress
 from sparkapp.spark.query_log import restored_engine
 from sparkapp.spark.reporter import Reporter, now
+from sparkapp.spark.transaction_time import TimeUsed, TransactionTime
 from sparkapp.spark.transform import import_function
 from sparkapp.spark.turn import Turn, await_turn
 
 LOG = logging.getLogger(__name__)
 
+_PARTITIONS_SHOWN = 100
 _EXECUTORS_SECONDS = 30.0
 """Where none comes, that is the operator's to tell: it sees the pods."""
 
@@ -191,8 +194,8 @@ class Driver:
             group_offsets=group_offsets, now=now, hook=faults.step if faults.armed else no_hook,
         )  # fmt: skip
         coordinator.begin(enumerator.unplanned(), enumerator.stops, enumerator.topic_ids)
-        stack.callback(self._measure_lag(enumerator, progress, coordinator.document).close)
-        self._sweep_orphans(control, coordinator, progress, stack)
+        stack.callback(self._begin_to_read(enumerator, progress, coordinator.document).close)
+        self._sweep_orphans(control, coordinator, progress, reporter, stack)
         _import_late_ones()
         engine = MicroBatchEngine(
             job, spark=session.result(), enumerator=enumerator, coordinator=coordinator, function=function,
@@ -256,17 +259,35 @@ class Driver:
             watchdog.close()
         return True
 
+    @staticmethod
+    def _warn_of_time(reached: TimeUsed | None, reporter: Reporter) -> None:
+        if reached is None:
+            return
+        reporter.update(transaction_time_used=reached.percent)
+        if reached.message:
+            LOG.warning("%s", reached.message)
+            reporter.event("TransactionTimeRunsOut", reached.message, warning=True)
+
     def _stalled(self, error: StreamStalled) -> None:
         self._around.give_up(termination_of(error, checkpoint_id=self._checkpoint_id))
 
     def _sweep_orphans(
-        self, control: KafkaTransactionControl, coordinator: CheckpointCoordinator, progress: Progress, stack: ExitStack
+        self,
+        control: KafkaTransactionControl,
+        coordinator: CheckpointCoordinator,
+        progress: Progress,
+        reporter: Reporter,
+        stack: ExitStack,
     ) -> None:
         if self._job.spec.sink.semantic is not Semantic.EXACTLY_ONCE:
             return
-        sweep = control.orphan_sweep(
-            lambda: coordinator.document, in_use=coordinator.ids_in_use, observed=progress.transactions
-        )
+        time_used = TransactionTime(self._job.spec.sink)
+
+        def observed(found: OpenNow | None) -> None:
+            progress.transactions(found)
+            self._warn_of_time(time_used.reached(found), reporter)
+
+        sweep = control.orphan_sweep(lambda: coordinator.document, in_use=coordinator.ids_in_use, observed=observed)
         sweep.start()
         stack.callback(sweep.close)
 
@@ -351,7 +372,9 @@ class Driver:
         return future
 
     @staticmethod
-    def _measure_lag(enumerator: KafkaSourceEnumerator, progress: Progress, document: CheckpointDocument) -> LagClock:
+    def _begin_to_read(enumerator: KafkaSourceEnumerator, progress: Progress, document: CheckpointDocument) -> LagClock:
+        starts = [f"{partition} at {offset}" for partition, offset in sorted(enumerator.offsets.items())]
+        LOG.info("reads %d partitions, from %s", len(starts), ", ".join(starts[:_PARTITIONS_SHOWN]))
         lag = LagClock(enumerator, progress)
         progress.started(document, lambda: lag.pending)
         lag.start()
@@ -390,7 +413,7 @@ class Driver:
             document.checkpoint_id, sum(split.size for split in document.splits), len(document.committables),
             seconds * 1000, completed.write_millis, completed.commit_millis,
         )  # fmt: skip
-        progress.completed(completed, seconds)
+        progress.completed(completed, seconds, late_rows=self._engine.late_rows if self._engine is not None else 0)
         if retainer is not None:
             retainer.offer(document)
         announcements.bad_records(document.counters)

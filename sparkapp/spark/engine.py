@@ -37,7 +37,7 @@ from sparkapp.spark.delivery import flush_workers, require_delivered
 from sparkapp.spark.end_of_stream import stops_found
 from sparkapp.spark.failures import original_error, while_reading
 from sparkapp.spark.liveness import MAX_STEP_SECONDS, PLAN_SECONDS, StreamLiveness, step_seconds
-from sparkapp.spark.observed import keeps_state, next_watermark
+from sparkapp.spark.observed import keeps_state, late_rows, next_watermark
 from sparkapp.spark.planner import PlannerServer, SubtaskSplits
 from sparkapp.spark.record_policy import require_aligned, skipped_records
 from sparkapp.spark.records import decode_records, encode_records
@@ -49,6 +49,9 @@ LOG = logging.getLogger(__name__)
 
 _IDLE_PROBE_SECONDS = 0.25
 """How often the brokers are asked for news while a checkpoint is due and nothing was new."""
+
+_SHOWN = 20
+"""Subtasks, and partitions of each, in one line of the log."""
 
 _LOOK_SECONDS = 10.0
 """How often executors are counted."""
@@ -69,6 +72,7 @@ class MicroBatchEngine:
     :param hold: fault tests: seconds that writers wait before they flush the given checkpoint.
     :param completed: told of each completed checkpoint.
     :ivar liveness: what the stream is doing, for the driver's watchdog.
+    :ivar late_rows: rows of this attempt that operators with state have dropped as later than the watermark.
     :ivar lacks_executors: none has registered, as of some seconds ago.
     """
 
@@ -101,6 +105,8 @@ class MicroBatchEngine:
         self._clock = clock
         self.liveness = StreamLiveness()
         self.lacks_executors = False
+        self.late_rows = 0
+        self._logged: Mapping[int, Sequence[str]] = {}
         self._columns = ALL_COLUMNS
         self._settled = coordinator.document.checkpoint_id
         self._restored = query_log.restored_engine(coordinator.document)
@@ -153,7 +159,16 @@ class MicroBatchEngine:
             msg = f"Spark asks for what is between plans {start} and {end}, the plan under way is {self._plan}"
             raise TransactionError(msg)
         groups = self._assigned(self._pending).by_subtask
+        self._log_assignment(groups)
         return [SubtaskSplits(subtask, splits) for subtask, splits in groups.items()], self._columns
+
+    def _log_assignment(self, groups: Mapping[int, Sequence[KafkaPartitionSplit]]) -> None:
+        """Which subtask reads what, where that is not what it was."""
+        assigned = {subtask: [str(split.partition) for split in splits] for subtask, splits in groups.items()}
+        if assigned != self._logged:
+            self._logged = assigned
+            shown = [f"subtask {one}: {', '.join(assigned[one][:_SHOWN])}" for one in sorted(assigned)[:_SHOWN]]
+            LOG.info("splits of %d subtasks: %s", len(assigned), "; ".join(shown))
 
     def _assigned(self, splits: tuple[KafkaPartitionSplit, ...]) -> Assignment:
         spec = self._job.spec
@@ -332,6 +347,8 @@ class MicroBatchEngine:
         self._coordinator.prepare(splits)
         frame, orders, aligned = self._orders(frame, checkpoint_id, splits)
         results = self._write(frame, orders, checkpoint_id)
+        if self._keeps_state:
+            self.late_rows += late_rows(self._spark, self._query_name)
         readers = len(self._assigned(splits).by_subtask)
         stops = stops_found(self._job.spec, self._spark, self._query_name, readers)
         for partition, stop in sorted(stops.items()):

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from sparkapp.model.errors import StreamStalled
-from sparkapp.model.job import Sink
+from sparkapp.model.job import Sink, TransactionTimeout
 from sparkapp.model.semantic import Semantic
 
 LOG = logging.getLogger(__name__)
@@ -33,7 +33,7 @@ TICK_SECONDS = 1.0
 
 def step_seconds(sink: Sink) -> float:
     """How long a checkpoint may take: a transaction that times out cannot be committed anyway."""
-    if sink.semantic is not Semantic.EXACTLY_ONCE:
+    if sink.semantic is not Semantic.EXACTLY_ONCE or sink.transaction_timeout is TransactionTimeout.NEVER:
         return MAX_STEP_SECONDS
     return sink.transaction_timeout_seconds + _AFTER_TIMEOUT_SECONDS
 

@@ -107,6 +107,11 @@ def _source(now: Snapshot, pending: Mapping[TopicPartition, int] | None) -> Iter
             "currentInputWatermark: event time of the last checkpoint, in Unix time.",
             now.watermark_millis / 1000,
         )
+    yield _counter(
+        "kafkaspark_source_late_records_dropped",
+        "numLateRecordsDropped: rows later than the watermark that operators with state have dropped.",
+        now.late_rows,
+    )
 
 
 def _sink(now: Snapshot) -> Iterator[Metric]:

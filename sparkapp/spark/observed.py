@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -22,16 +23,32 @@ def observed(spark: SparkSession, query_name: str, name: str) -> dict[str, Any] 
 
 def keeps_state(spark: SparkSession, query_name: str) -> bool:
     """Whether the batch's plan has an operator that keeps state (an aggregation, deduplication, join …)."""
+    return next(_stateful_nodes(spark, query_name), None) is not None
+
+
+def late_rows(spark: SparkSession, query_name: str) -> int:
+    """Rows that the batch's operators with state have dropped as later than the watermark; asked after its tasks.
+
+    Of an aggregation these are rows after its partial aggregation, as in Spark's ``numRowsDroppedByWatermark``.
+    """
+    return sum(_metric(node, "numRowsDroppedByWatermark") for node in _stateful_nodes(spark, query_name))
+
+
+def _metric(node: Any, name: str) -> int:
+    metrics = node.metrics()
+    return int(metrics.apply(name).value()) if metrics.contains(name) else 0
+
+
+def _stateful_nodes(spark: SparkSession, query_name: str) -> Iterator[Any]:
     jvm: Any = spark._jvm
     kind = jvm.java.lang.Class.forName(_STATEFUL)
     stack = [_execution(spark, query_name).executedPlan()]
     while stack:
         node = stack.pop()
         if kind.isInstance(node):
-            return True
+            yield node
         children = node.children()
         stack.extend(children.apply(index) for index in range(children.size()))
-    return False
 
 
 def next_watermark(spark: SparkSession, query_name: str) -> int:

@@ -46,6 +46,7 @@ class Snapshot:
     commits_failed: int = 0
     transactions: OpenNow | None = None
     watermark_millis: int | None = None
+    late_rows: int = 0
 
 
 class Progress:
@@ -106,10 +107,11 @@ class Progress:
             self._snapshot = replace(self._snapshot, offsets=document.offsets)
             self._update(partitions=len(document.splits))
 
-    def completed(self, completed: Completed, seconds: float) -> None:
+    def completed(self, completed: Completed, seconds: float, *, late_rows: int = 0) -> None:
         """A checkpoint is final and visible.
 
         :param seconds: from the start of its tasks.
+        :param late_rows: of the attempt until now.
         """
         document = completed.document
         records = sum(split.size for split in document.splits)
@@ -133,6 +135,7 @@ class Progress:
                 transactions_committed=former.transactions_committed + len(document.committables),
                 commits_succeeded=former.commits_succeeded + bool(inside),
                 watermark_millis=watermark_millis(document.engine),
+                late_rows=late_rows,
             )  # fmt: skip
             self._update(
                 checkpoint_id=document.checkpoint_id, checkpoint_time=document.created_at,

@@ -49,6 +49,7 @@ async def test_a_silent_driver_is_neither_ready_nor_healthy_and_its_lag_is_unkno
     assert (bench.ready["status"], bench.ready["reason"]) == ("False", "HeartbeatTimeout")
     condition = bench.kubernetes.condition(KEY, "CheckpointHealthy")
     assert (condition["status"], condition["reason"]) == ("False", "HeartbeatTimeout")
+    assert bench.kubernetes.condition(KEY, "TransactionsHealthy")["status"] == "Unknown"
     assert "lagRecords" not in bench.status["source"]
     assert bench.kubernetes.events(warning=True) == ["HeartbeatTimeout"]
     assert bench.drivers == ["orders-1-driver"]
@@ -57,6 +58,15 @@ async def test_a_silent_driver_is_neither_ready_nor_healthy_and_its_lag_is_unkno
     await bench.settle()
     assert bench.ready["status"] == "True"
     assert bench.status["source"]["lagRecords"] == 7
+
+
+async def test_transactions_that_run_out_of_time_are_told_by_the_condition() -> None:
+    bench = await running()
+    beat(bench, transaction_time_used=80, transactions_known=True)
+    await bench.settle()
+    condition = bench.kubernetes.condition(KEY, "TransactionsHealthy")
+    assert (condition["status"], condition["reason"]) == ("True", "TransactionTimeRunsOut")
+    assert "80 %" in condition["message"]
 
 
 async def test_the_operator_looks_again_by_its_own_clock() -> None:

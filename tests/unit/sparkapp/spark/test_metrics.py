@@ -168,6 +168,12 @@ def test_the_watermark_is_that_of_the_last_batch() -> None:
     assert samples(progress)["kafkaspark_watermark_seconds"] == 1_700_000_000.5
 
 
+def test_late_rows_are_counted() -> None:
+    progress, _ = told()
+    progress.completed(completed(1), 1, late_rows=4)
+    assert samples(progress)["kafkaspark_source_late_records_dropped_total"] == 4
+
+
 @pytest.mark.parametrize("name", ["topic", "a_b", "a.b", "a-b", "a_b.c-d"])
 def test_S26_pending_records_is_absent_then_exact(name: str) -> None:
     partition = TopicPartition(name, 0)
