@@ -107,6 +107,10 @@ class Kubectl:
             if "exit code 137" not in failure.said and "not found" not in failure.said:
                 raise
 
+    def signal_processes(self, pod: str, container: str, signal: str) -> None:
+        """A signal to every process of a container but its init: STOP freezes Python and the JVM, CONT thaws them."""
+        self.run("exec", pod, f"--container={container}", "--", "bash", "-c", f"kill -{signal} -1", seconds=20)
+
     def ensure_namespace(self, name: str, labels: Mapping[str, str] | None = None) -> None:
         """Creates a namespace if need be, and awaits what pods in it need."""
         self.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": dict(labels or {})}})

@@ -163,6 +163,16 @@ class LiveJob:
         self.kubectl.kill_processes(pod, names.DRIVER_CONTAINER)
         return pod
 
+    def freeze_driver(self) -> str:
+        """SIGSTOP to every process of the driver's pod, which stays there; returns the pod's name."""
+        pod = names.driver_pod(self.name, self.attempt)
+        self.kubectl.signal_processes(pod, names.DRIVER_CONTAINER, "STOP")
+        return pod
+
+    def thaw(self, pod: str) -> None:
+        """SIGCONT to what :meth:`freeze_driver` froze."""
+        self.kubectl.signal_processes(pod, names.DRIVER_CONTAINER, "CONT")
+
     def kill_executor(self) -> Object:
         """SIGKILL to every process of one executor's pod; returns the pod as it was.
 

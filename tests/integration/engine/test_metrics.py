@@ -18,6 +18,7 @@ from sparkapp.model.job import Transform
 from sparkapp.model.partition import TopicPartition
 from sparkapp.source.cluster import KafkaClusterView
 from tests.integration.engine.conftest import LocalJobs
+from tests.support import visibility
 from tests.support.local_job import LocalJob, produce
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
@@ -122,3 +123,30 @@ def test_a_port_that_is_taken_does_not_stop_the_job(local_job: LocalJobs, broker
         job.await_records_in(100)
         assert "no metrics" in job.log(1000)
         assert job.drain() == 0
+
+
+_LATE = """
+def distinct(source):
+    rows = source.withWatermark("timestamp", "10 seconds").dropDuplicates(["key", "timestamp"])
+    return rows.select("key", "value")
+"""
+
+
+def test_rows_that_an_operator_drops_as_late_are_counted(local_job: LocalJobs, broker: str, tmp_path: Path) -> None:
+    code = tmp_path / "code"
+    code.mkdir()
+    (code / "late.py").write_text(_LATE)
+    job = local_job(transform=Transform(function="late:distinct"), code=code, stateful=True)
+    (port,) = free_ports(1)
+    job.spec = replace(job.spec, metrics_port=port)
+    topic, start = job.spec.source.topics[0], 1_700_000_000_000
+    produce(broker, topic, 0, 10, timestamp=start + 1_000_000)
+    job.start()
+    job.await_records_in(10)
+    produce(broker, topic, 10, 10, timestamp=start + 1_000_001)
+    job.await_records_in(20)
+    produce(broker, topic, 20, 5, timestamp=start)
+    job.await_records_in(25)
+    awaited(job, port, source_records_in_total=25, source_late_records_dropped_total=5)
+    assert job.drain() == 0
+    assert sorted(visibility.numbers(broker, job.spec.sink.topic)) == list(range(20))
