@@ -7,6 +7,7 @@ takes time and touches nothing of the job is done meanwhile: JVM, executors, the
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable
 from typing import Protocol
 
@@ -48,7 +49,12 @@ def await_turn(turn: Turn, session: SparkSession, *, tasks: int, stopped: Callab
         given = turn.wait(_PAUSE)
     if not (given or stopped()):
         if has_executors(session):
-            load_workers(session, tasks)
+            # Beside the wait: where its executors are deleted with it, an attempt that is stopped would load for ever.
+            loading = threading.Thread(target=load_workers, args=(session, tasks), name="load-workers", daemon=True)
+            loading.start()
+            while loading.is_alive() and not (given or stopped()):
+                given = turn.wait(_PAUSE)
+    if not (given or stopped()):
         LOG.info("prepared; awaits its turn")
         turn.announce()
     while not (given or stopped()):
