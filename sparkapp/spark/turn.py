@@ -47,13 +47,12 @@ def await_turn(turn: Turn, session: SparkSession, *, tasks: int, stopped: Callab
     given = False
     while not (given or stopped() or has_executors(session) or over.expired):
         given = turn.wait(_PAUSE)
-    if not (given or stopped()):
-        if has_executors(session):
-            # Beside the wait: where its executors are deleted with it, an attempt that is stopped would load for ever.
-            loading = threading.Thread(target=load_workers, args=(session, tasks), name="load-workers", daemon=True)
-            loading.start()
-            while loading.is_alive() and not (given or stopped()):
-                given = turn.wait(_PAUSE)
+    if not (given or stopped()) and has_executors(session):
+        # Beside the wait: where its executors are deleted with it, an attempt that is stopped would load for ever.
+        loading = threading.Thread(target=load_workers, args=(session, tasks), name="load-workers", daemon=True)
+        loading.start()
+        while loading.is_alive() and not stopped():
+            loading.join(_PAUSE)
     if not (given or stopped()):
         LOG.info("prepared; awaits its turn")
         turn.announce()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -71,3 +72,18 @@ def test_a_stop_ends_the_wait(loaded: list[int]) -> None:
     turn = Told(after=100, on_wait=lambda: stops.append(True))
     assert not await_turn(turn, spark(), tasks=2, stopped=lambda: bool(stops))
     assert turn.waits == 1
+
+
+def test_a_stop_ends_the_loading_of_workers_that_never_come(monkeypatch: pytest.MonkeyPatch, loaded: list[int]) -> None:
+    """The operator deletes the executors with the attempt, and Spark asks for others."""
+    stopped, released = threading.Event(), threading.Event()
+
+    def load(_: object, tasks: int) -> None:
+        stopped.set()
+        released.wait(60)
+
+    monkeypatch.setattr(module, "load_workers", load)
+    turn = Told(after=100)
+    assert not await_turn(turn, spark(), tasks=2, stopped=stopped.is_set)
+    assert turn.announced == 0
+    released.set()
