@@ -365,7 +365,7 @@ async def test_suspend_drains_and_resume_goes_on_with_the_next_attempt(bench: Op
 
 
 @pytest.mark.parametrize(
-    ("timeout", "until"),
+    ("limit", "until"),
     [
         ("Seconds", "sink.transactionTimeoutSeconds is over"),
         ("Never", "somebody ends it (sink.transactionTimeout: Never)"),
