@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
+from sparkapp.checkpoint.claim import Claim
 from sparkapp.checkpoint.store import CheckpointStore
 from sparkapp.model.checkpoint import CheckpointDocument
 from sparkapp.model.checkpoint_codec import encode
@@ -118,6 +119,7 @@ class CheckpointCoordinator:
     ) -> None:
         self._job = job
         self._store = store
+        self._claim = Claim(store, job_uid=job.uid, attempt=job.attempt)
         self._document = document
         self._version = version
         self._pre_commits = pre_commits
@@ -206,7 +208,11 @@ class CheckpointCoordinator:
         )  # fmt: skip
 
     def prepare(self, splits: Sequence[KafkaPartitionSplit]) -> None:
-        """Marks where each partition starts in the group's offsets, once a life, before anything of it is written.
+        """Begins a checkpoint: marks in the group's offsets where each partition starts, once an attempt, before
+        anything of it is written.
+
+        Reads the claim first. Tasks initialise producers, which ends transactions of a later attempt under the same ids
+        and the description that proves its commits. The window is the time until the last task has its producer.
 
         Called by the engine at the begin of each checkpoint, so that a job that never writes leaves its group alone.
         Only where offsets move inside the transactions: the mark tells a lost transaction from one that was committed
@@ -215,9 +221,11 @@ class CheckpointCoordinator:
         Commits beside the transactions of former checkpoints are over before, or withdrawn: of two offsets the broker
         keeps the one that reached it last, though the other's transaction be committed later.
 
+        :raises CheckpointConflict: superseded. :raises CheckpointError: the document cannot be read.
         :raises KafkaAccessError: the group may not be written; its transactions would be refused, too.
         :raises KafkaUnreachable: a former commit has no answer and may still arrive; nothing is written yet.
         """
+        self._claim.require()
         self._began = self._clock()
         self._running = self._document.checkpoint_id + 1
         if self._mode is not OffsetCommitMode.IN_TRANSACTION or self._group_offsets is None:

@@ -20,7 +20,9 @@ from tests.support.topics import create_topics
 
 _STEPS = 12
 _OVERTAKINGS = 0.4
-_SHORT_TIMEOUT = 2
+_LONG_TIMEOUT = 60
+_SHORT_TIMEOUT = 5
+"""Seconds; a checkpoint of a busy machine fits into it."""
 _OF_A_CHECKPOINT = (*IN_A_CHECKPOINT, DriverMoment.BEFORE_PREPARE, DriverMoment.BEFORE_PLACE)
 
 
@@ -39,13 +41,13 @@ class Schedule:
             bootstrap=bootstrap, source=make_topic(partitions, "in"), sink=make_topic(dice.randint(1, 3), "out"),
             prefix=f"{prefix}.{self.seed}", client=client, partitions=partitions, dice=dice,
             naming=namings[self.seed % len(namings)],
-            timeout=_SHORT_TIMEOUT if dice.random() < 0.15 else 60,
+            timeout=_SHORT_TIMEOUT if dice.random() < 0.15 else _LONG_TIMEOUT,
         )  # fmt: skip
         self.told = story.told
         try:
             if dice.random() < _OVERTAKINGS:
                 # One that random steps seldom come to: the lead of the other attempt is what counts.
-                overtaking = Overtaking.thrown(dice)
+                overtaking, story.timeout = Overtaking.thrown(dice), _LONG_TIMEOUT
                 story.told.append(str(overtaking))
                 overtaking.play(story)
                 story.finish(TO[overtaking.change])

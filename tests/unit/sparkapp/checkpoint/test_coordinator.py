@@ -97,8 +97,8 @@ def coordinator(
     asked = transactions or Transactions()
     return CheckpointCoordinator(
         Job(namespace="ns", name="j", uid="uid", generation=1, attempt=1, spec=spec),
-        store=store or MemoryStore(), document=document, version="0", pre_commits=asked, committer=asked,
-        group_offsets=group, now=lambda: "", clock=asked.clock,
+        store=store or MemoryStore(encode(document)), document=document, version="0",
+        pre_commits=asked, committer=asked, group_offsets=group, now=lambda: "", clock=asked.clock,
     )  # fmt: skip
 
 
@@ -219,7 +219,7 @@ class TimedStore(MemoryStore):
     """Notes what a write may take, and takes what the test says."""
 
     def __init__(self, transactions: Transactions) -> None:
-        super().__init__()
+        super().__init__(encode(DOCUMENT))
         self.transactions = transactions
         self.given: list[float | None] = []
         self.takes = 0.0
@@ -386,6 +386,16 @@ def test_a_driver_that_was_superseded_while_it_was_idle_learns_it() -> None:
     with pytest.raises(CheckpointConflict):
         one.forget_settled()
     assert store.read().text == "of a newer attempt"
+
+
+def test_A4_a_superseded_attempt_begins_no_checkpoint() -> None:
+    group, store = Group(), MemoryStore(encode(DOCUMENT))
+    one = coordinator(group, store=store)
+    one.begin(SPLITS)
+    store.write(encode(replace(one.document, attempt=2)), expected="1")
+    with pytest.raises(CheckpointConflict, match="attempt 2 has claimed"):
+        one.prepare(SPLITS)
+    assert group.calls == [], "nothing is asked of the group"
 
 
 def test_nothing_is_written_while_an_older_commit_may_still_reach_the_group() -> None:
