@@ -137,6 +137,11 @@ def test_a_fatal_failure_waits_for_a_person(job: LiveJob) -> None:
     job.ends(1, FATAL)
     status = job.await_state("Failed", reason="InvalidTransform")
     assert status["lastFailure"]["fatal"] is True
+    job.api.merge(f"{job.path}/scale", {"spec": {"replicas": 4}})
+    await_that("the scale is seen", lambda: ("ScaleIgnored", 1) in job.events)
+    status = job.await_state("Failed", reason="InvalidTransform")
+    assert "a change of spec.parallelism alone does not start it" in status["message"]
+    assert status["attempt"]["id"] == 1
     job.edit(restartNonce=1)
     job.await_deletion(1)
     job.release(1)
