@@ -55,7 +55,8 @@ class TransactionControl(Protocol):
     """What recovery needs of the sink's control plane."""
 
     def settle(self, document: CheckpointDocument) -> Sequence[Settled]:
-        """Commits each committable of the document, or proves what became of it with its witness group."""
+        """Fences the drivers of earlier attempts, then commits each committable of the document, or proves what became
+        of it with its witness group."""
         ...
 
     def abort_lingering(self, document: CheckpointDocument) -> int:

@@ -18,7 +18,7 @@ from sparkapp.model.errors import (
 )
 from sparkapp.model.job import Job
 from sparkapp.model.semantic import Semantic
-from sparkapp.model.transaction_naming import is_first_start
+from sparkapp.model.transaction_naming import is_first_start, offsets_id
 from sparkapp.sink.committer import KafkaCommitter, Settled
 from sparkapp.sink.lingering import abort_lingering, find_transactions
 from sparkapp.sink.orphans import OpenNow, OrphanSweep
@@ -43,6 +43,9 @@ class KafkaTransactionControl:
         self._aborted_early = 0
 
     def settle(self, document: CheckpointDocument) -> Sequence[Settled]:
+        if self._may_have_transactions(document):
+            # Before the evidence is read: what an earlier attempt's driver sends from now on is refused.
+            self._client.fence_all(offsets_id(prefix) for prefix in document.prefixes)
         if not document.committables:
             return ()
         witness = None
@@ -63,9 +66,7 @@ class KafkaTransactionControl:
 
     def abort_lingering(self, document: CheckpointDocument) -> int:
         sink = self._job.spec.sink
-        unused = is_first_start(document.hint, document.slots) and not document.transactional
-        if sink.semantic is not Semantic.EXACTLY_ONCE and unused:
-            # A job without transactions may have no right to look for them.
+        if not self._may_have_transactions(document):
             return 0
         report = abort_lingering(
             self._client, document.prefixes, hint=document.hint, slots=document.slots,
@@ -93,9 +94,15 @@ class KafkaTransactionControl:
                 self._client, [last.prefix], hint=last.hint, slots=last.slots, parallelism=spec.parallelism,
                 pool_size=spec.sink.producers_pool_size, deadline=deadline,
             )  # fmt: skip
-            return [one for one, state in found.items() if state.open]
+            own = offsets_id(last.prefix)  # of the commit of offsets that may be under way; 10 s end it by themselves
+            return [one for one, state in found.items() if state.open and one != own]
 
         return OrphanSweep(self._client, find=find, in_use=in_use, require_claim=self._claim.require, observed=observed)
+
+    def _may_have_transactions(self, document: CheckpointDocument) -> bool:
+        """A job without transactions may have no right to look for them."""
+        unused = is_first_start(document.hint, document.slots) and not document.transactional
+        return self._job.spec.sink.semantic is Semantic.EXACTLY_ONCE or not unused
 
 
 def leave_nothing_open(

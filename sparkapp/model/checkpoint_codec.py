@@ -25,7 +25,7 @@ from sparkapp.model.strict_json import (
     string_of,
     without_ids,
 )
-from sparkapp.model.transaction_naming import NO_SLOTS, SlotBounds, is_of_prefix, place_of
+from sparkapp.model.transaction_naming import NO_SLOTS, SlotBounds, is_of_prefix, offsets_id, place_of
 from sparkapp.model.transactional_id import TransactionalIdHint, check_prefix
 
 FORMAT_VERSION = 1
@@ -223,7 +223,7 @@ def _check_ids(document: CheckpointDocument) -> None:
         check_prefix(prefix)
     for one in document.committables:
         its_prefix = next((each for each in document.prefixes if is_of_prefix(one.transactional_id, each)), None)
-        if its_prefix is None:
+        if its_prefix is None or one.transactional_id == offsets_id(its_prefix):  # the driver's is no subtask's
             msg = f"the committable {one.transactional_id} is of none of the prefixes {', '.join(document.prefixes)}"
             raise CheckpointCorrupt(msg)
         if one.attempt > document.attempt:

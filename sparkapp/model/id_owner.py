@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from sparkapp.model.checkpoint import CheckpointDocument
 from sparkapp.model.committable import KafkaCommittable
-from sparkapp.model.transaction_naming import NO_SLOTS, is_of_prefix, place_of
+from sparkapp.model.transaction_naming import NO_SLOTS, is_of_prefix, offsets_id, place_of
 from sparkapp.model.transactional_id import number_of
 
 
@@ -17,7 +17,7 @@ from sparkapp.model.transactional_id import number_of
 class IdOwner:
     """One id's place.
 
-    :param subtask: writer, or None for ids by hint of lives whose parallelism is no longer known.
+    :param subtask: writer, or None for the driver's, and for ids by hint of lives whose parallelism is no longer known.
     :param slot: place in the subtask's pool, from 0; None likewise.
     :param life: which attempt or attempts, in words.
     """
@@ -39,6 +39,8 @@ def owner_of(transactional_id: str, document: CheckpointDocument, *, pool_size: 
     prefix = next((one for one in document.prefixes if is_of_prefix(transactional_id, one)), None)
     if prefix is None:
         return None
+    if transactional_id == offsets_id(prefix):
+        return IdOwner(subtask=None, slot=None, life="the driver of any attempt: offsets alone")
     place, named = place_of(transactional_id, prefix), committable_of(transactional_id, document)
     if named is not None:
         slot = named.checkpoint_id % pool_size if place is None else place.slot

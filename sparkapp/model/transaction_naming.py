@@ -1,8 +1,8 @@
 """The two namings of transactional ids, and which prefix and naming an id is of.
 
-An id is ``prefix-N`` (by the hint, :mod:`sparkapp.model.transactional_id`) or ``prefix-subtask.slot``. Numbers are
-written without leading zeros, and what follows the last '-' is a number, or two with a '.' between: so an id tells
-prefix and naming, and no two pairs of them make one id.
+A subtask's id is ``prefix-N`` (by the hint, :mod:`sparkapp.model.transactional_id`) or ``prefix-subtask.slot``. Numbers
+are written without leading zeros, and what follows the last '-' is a number, or two with a '.' between: so an id tells
+prefix and naming, and no two pairs of them make one id. The driver's id, ``prefix-offsets``, has no number at all.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ MAX_PARALLELISM = 1024
 MAX_POOL_SIZE = 100
 """Ids of a subtask; the resource's own limit, too."""
 
+_OFFSETS = "offsets"
 _SLOT_TAIL = re.compile(r"(0|[1-9][0-9]{0,8})\.(0|[1-9][0-9]{0,8})")
 
 
@@ -107,17 +108,25 @@ def place_of(transactional_id: str, prefix: str) -> Place | None:
     return Place(int(match[1]), int(match[2])) if match else None
 
 
+def offsets_id(prefix: str) -> str:
+    """The id of the transactions that hold offsets alone, which the driver writes (``sink.offset_transactions``)."""
+    return f"{prefix}-{_OFFSETS}"
+
+
 def is_of_prefix(transactional_id: str, prefix: str) -> bool:
     """Whether the id is one of the prefix, whatever the naming (A07: foreign ids stay untouched)."""
-    return number_of(transactional_id, prefix) is not None or place_of(transactional_id, prefix) is not None
+    is_subtasks = number_of(transactional_id, prefix) is not None or place_of(transactional_id, prefix) is not None
+    return is_subtasks or transactional_id == offsets_id(prefix)
 
 
 def order_of(transactional_id: str, prefix: str) -> tuple[int, ...]:
-    """Sorts ids of one prefix: by number, then by subtask and slot."""
-    number = number_of(transactional_id, prefix)
-    return (0, number) if number is not None else (1, *(place_of(transactional_id, prefix) or ()))
+    """Sorts ids of one prefix: by number, then by subtask and slot, then the driver's."""
+    number, place = number_of(transactional_id, prefix), place_of(transactional_id, prefix)
+    if number is not None:
+        return (0, number)
+    return (2,) if place is None else (1, *place)
 
 
 def pattern_of(prefix: str) -> str:
     """A regular expression that brokers (RE2J) and Python read alike, of at least the ids of a prefix."""
-    return rf"{re.escape(prefix)}-[0-9]+(\.[0-9]+)?"
+    return rf"{re.escape(prefix)}-([0-9]+(\.[0-9]+)?|{_OFFSETS})"

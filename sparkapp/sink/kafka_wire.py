@@ -5,14 +5,19 @@ Who retries, and how long, is :mod:`sparkapp.sink.transaction_client`'s business
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
 import kafka.errors as wire_errors
 from kafka.protocol.admin.transactions import DescribeTransactionsRequest, ListTransactionsRequest
 from kafka.protocol.metadata import CoordinatorType, FindCoordinatorRequest, MetadataRequest
-from kafka.protocol.producer.transaction import EndTxnRequest, InitProducerIdRequest
+from kafka.protocol.producer.transaction import (
+    AddOffsetsToTxnRequest,
+    EndTxnRequest,
+    InitProducerIdRequest,
+    TxnOffsetCommitRequest,
+)
 
 from sparkapp.model.deadline import Deadline
 from sparkapp.model.errors import KafkaSparkJobError, ListingUnsupported
@@ -25,6 +30,8 @@ END_TXN_MAX_VERSION = 4
 """Version 5 bumps the producer's epoch, which fences a librdkafka producer (case P12)."""
 INIT_PRODUCER_ID_MAX_VERSION = 4
 """What librdkafka speaks; later ones belong to the newer transaction protocol."""
+TXN_OFFSET_COMMIT_MAX_VERSION = 4
+"""Version 5 adds the offsets to the transaction by itself, which belongs to the newer transaction protocol."""
 LIST_BY_PATTERN_VERSION = 2
 
 FENCE_TIMEOUT_MILLIS = 10_000
@@ -76,8 +83,11 @@ class KafkaWire:
         response = await self._connection.send(request, node, deadline)
         check(response.error_code, f"EndTxn of {end.transactional_id}")
 
-    async def init_producer_id(self, transactional_id: str, deadline: Deadline) -> None:
-        """One InitProducerId: aborts what is open and bumps the epoch; CONCURRENT_TRANSACTIONS until that is done."""
+    async def init_producer_id(self, transactional_id: str, deadline: Deadline) -> tuple[int, int]:
+        """One InitProducerId: aborts what is open and bumps the epoch; CONCURRENT_TRANSACTIONS until that is done.
+
+        :returns: the producer id and epoch that only the caller may write with.
+        """
         node = (await self.coordinators([transactional_id], deadline))[transactional_id]
         request = InitProducerIdRequest(
             transactional_id=transactional_id,
@@ -88,6 +98,58 @@ class KafkaWire:
         )
         response = await self._connection.send(request, node, deadline)
         check(response.error_code, f"InitProducerId of {transactional_id}")
+        return response.producer_id, response.producer_epoch
+
+    async def add_offsets(self, transaction: EndTxn, group_id: str, deadline: Deadline) -> None:
+        """One AddOffsetsToTxn: begins the transaction, with the partition of the group's offsets in it."""
+        ids = [transaction.transactional_id]
+        request = AddOffsetsToTxnRequest(
+            transactional_id=transaction.transactional_id,
+            producer_id=transaction.producer_id,
+            producer_epoch=transaction.producer_epoch,
+            group_id=group_id,
+        )
+        response = await self._connection.send(request, (await self.coordinators(ids, deadline))[ids[0]], deadline)
+        check(response.error_code, f"AddOffsetsToTxn of {transaction.transactional_id}")
+
+    async def commit_offsets(
+        self,
+        transaction: EndTxn,
+        group_id: str,
+        offsets: Mapping[TopicPartition, int],
+        metadata: str,
+        deadline: Deadline,
+    ) -> dict[TopicPartition, int]:
+        """One TxnOffsetCommit for the group as a whole, without a member; Kafka's error code of each partition."""
+        by_topic: dict[str, list[Any]] = {}
+        topic = TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic
+        for (name, number), offset in offsets.items():
+            by_topic.setdefault(name, []).append(
+                topic.TxnOffsetCommitRequestPartition(
+                    partition_index=number, committed_offset=offset, committed_metadata=metadata
+                )
+            )
+        request = TxnOffsetCommitRequest(
+            transactional_id=transaction.transactional_id,
+            group_id=group_id,
+            producer_id=transaction.producer_id,
+            producer_epoch=transaction.producer_epoch,
+            topics=[topic(name=name, partitions=partitions) for name, partitions in by_topic.items()],
+            max_version=TXN_OFFSET_COMMIT_MAX_VERSION,
+        )
+        response = await self._connection.send(request, await self._group_coordinator(group_id, deadline), deadline)
+        return {
+            TopicPartition(one.name, each.partition_index): each.error_code
+            for one in response.topics
+            for each in one.partitions
+        }
+
+    async def _group_coordinator(self, group_id: str, deadline: Deadline) -> Any:
+        kind = CoordinatorType.GROUP
+        request = FindCoordinatorRequest(key_type=kind.value, coordinator_keys=[group_id], min_version=4)
+        (row,) = (await self._connection.send(request, None, deadline)).coordinators
+        check(row.error_code, f"coordinator of group {group_id}")
+        return self._connection.cluster.add_coordinator(row, kind, row.key, synthesize_node_id=False)
 
     async def describe(
         self, transactional_ids: Sequence[str], node: Any, deadline: Deadline

@@ -16,6 +16,7 @@ from sparkapp.model.transaction_naming import (
     NO_SLOTS,
     SlotBounds,
     is_first_start,
+    offsets_id,
 )
 from sparkapp.model.transactional_id import (
     FIRST_HINT,
@@ -108,7 +109,7 @@ def bounded_ids(prefix: str, *, hint: TransactionalIdHint, parallelism: int, poo
 def walked_ids(
     prefix: str, *, hint: TransactionalIdHint, slots: SlotBounds, parallelism: int, pool_size: int
 ) -> list[str]:
-    """The ids of both namings that former lives can have used. Pure.
+    """The ids of both namings that former lives can have used, and the driver's. Pure.
 
     Those by subtask and slot are known exactly, but on a first start: then five times the parallelism with the largest
     pool that there can be.
@@ -116,7 +117,7 @@ def walked_ids(
     if is_first_start(hint, slots):
         slots = SlotBounds(min(SAFE_SCALE_DOWN_FACTOR * parallelism, MAX_PARALLELISM), MAX_POOL_SIZE)
     numbered = bounded_ids(prefix, hint=hint, parallelism=parallelism, pool_size=pool_size)
-    return [*numbered, *slots.ids(prefix)]
+    return [*numbered, *slots.ids(prefix), offsets_id(prefix)]
 
 
 def abort_lingering(

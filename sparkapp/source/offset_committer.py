@@ -1,4 +1,4 @@
-"""Commits group offsets outside transactions, for monitoring: one commit under way, the newest wins (case S37)."""
+"""Commits group offsets outside the subtasks' transactions: one commit under way, the newest wins (case S37)."""
 
 from __future__ import annotations
 
@@ -8,21 +8,14 @@ import time
 from collections.abc import Collection, Mapping
 from typing import Protocol
 
-from confluent_kafka import Consumer, KafkaError, KafkaException
-from confluent_kafka import TopicPartition as ClientPartition
-
 from sparkapp.model.deadline import Deadline
+from sparkapp.model.offset_commit import OffsetSender, Refusal
 from sparkapp.model.partition import TopicPartition
-from sparkapp.native.kafka_errors import COORDINATOR_MOVES, GROUP_IN_USE, error_for
 
 LOG = logging.getLogger(__name__)
 
 _PLACE_SECONDS = 30.0
 _PAUSE = 0.2
-_PASSING = COORDINATOR_MOVES | GROUP_IN_USE | {
-    KafkaError._WAIT_COORD, KafkaError._TIMED_OUT, KafkaError.REQUEST_TIMED_OUT, KafkaError.UNKNOWN_TOPIC_OR_PART,
-}  # fmt: skip
-"""A coordinator that moves or a group that is new; a member that is about to leave; a topic that is a moment old."""
 
 
 class OffsetCommitCallback(Protocol):
@@ -44,12 +37,11 @@ class OffsetCommitter:
     and tools. While a commit is under way newer offsets replace those that still wait; offsets whose commit failed go
     along with the next one, unless newer ones have come by then.
 
-    :param config: the job's consumer configuration.
+    :param sender: how an offset is committed; closed with this.
     """
 
-    def __init__(self, config: Mapping[str, str], callback: OffsetCommitCallback) -> None:
-        self._config = dict(config)
-        self._consumer = Consumer(self._config)
+    def __init__(self, sender: OffsetSender, callback: OffsetCommitCallback) -> None:
+        self._sender = sender
         self._sending = threading.Lock()
         self._callback = callback
         self._condition = threading.Condition()
@@ -76,14 +68,15 @@ class OffsetCommitter:
         """Commits in the caller's thread and insists on it: the marks that a witness needs, before anything is read.
 
         :raises KafkaAccessError: any of them was refused, or no coordinator answered.
+        :raises CheckpointConflict: another attempt owns the job.
         """
         deadline = Deadline.after(_PLACE_SECONDS)
         refused = self._send(offsets, mark)
-        while refused and all(error.code() in _PASSING for error in refused.values()) and not deadline.expired:
+        while refused and all(one.may_pass for one in refused.values()) and not deadline.expired:
             time.sleep(deadline.bound(_PAUSE))
             refused = self._send(offsets, mark)
-        for partition, error in refused.items():
-            raise error_for(error, f"committing the group's offset of {partition}")
+        for one in refused.values():
+            raise one.error
 
     def withdraw(self, partitions: Collection[TopicPartition], timeout: float) -> bool:
         """Forgets offsets that wait, and waits out the commit under way: called before a transaction takes offsets of
@@ -114,7 +107,7 @@ class OffsetCommitter:
             # librdkafka looks for a group's coordinator for a minute; to close under a commit ends the process.
             LOG.warning("a commit of group offsets is still under way at the end and is given up")
             return
-        self._consumer.close()
+        self._sender.close()
 
     def _run(self) -> None:
         while True:
@@ -132,16 +125,11 @@ class OffsetCommitter:
             errors = self._send(offsets, mark)
             done = {one: offset for one, offset in offsets.items() if one not in errors}
             # A partition that is gone would be refused for ever.
-            refused = {
-                partition: offsets[partition]
-                for partition, error in errors.items()
-                if error.code() != KafkaError.UNKNOWN_TOPIC_OR_PART
-            }
+            refused = {partition: offsets[partition] for partition, refusal in errors.items() if not refusal.is_gone}
             if errors:
                 partition, first = next(iter(errors.items()))
-                refusal = error_for(first, f"{len(errors)} of {len(offsets)} partitions refused, {partition}")
-                text = refusal.message
-                LOG.warning("committing group offsets failed (the job goes on): %s; %s", text, refusal.remedy)
+                text = f"{len(errors)} of {len(offsets)} partitions refused, {partition}: {first.error.message}"
+                LOG.warning("committing group offsets failed (the job goes on): %s; %s", text, first.error.remedy)
         except Exception as error:
             # Whatever it is, the job goes on without it, and nobody may wait for this commit for ever.
             text = f"{type(error).__name__}: {error}"
@@ -156,17 +144,6 @@ class OffsetCommitter:
                 self._busy = False
                 self._condition.notify_all()
 
-    def _send(self, offsets: Mapping[TopicPartition, int], mark: str) -> dict[TopicPartition, KafkaError]:
-        """One commit; the partitions that were refused, with the reason."""
-        wanted = [ClientPartition(topic, number, offset, mark) for (topic, number), offset in offsets.items()]
+    def _send(self, offsets: Mapping[TopicPartition, int], mark: str) -> Mapping[TopicPartition, Refusal]:
         with self._sending:
-            try:
-                answers = self._consumer.commit(offsets=wanted, asynchronous=False)
-            except KafkaException as error:
-                # Only a refusal of every partition is raised.
-                if error.args[0].code() == KafkaError._WAIT_COORD:
-                    # After 45 s. It may know no broker any more, and would wait like this for ever.
-                    self._consumer.close()
-                    self._consumer = Consumer(self._config)
-                return dict.fromkeys(offsets, error.args[0])
-        return {TopicPartition(one.topic, one.partition): one.error for one in answers if one.error is not None}
+            return self._sender.send(offsets, mark)

@@ -19,6 +19,7 @@ from pyspark.sql import SparkSession
 from sparkapp.checkpoint.claim import Claim
 from sparkapp.checkpoint.cluster_identity import refuse_other_cluster
 from sparkapp.checkpoint.coordinator import CheckpointCoordinator, Completed
+from sparkapp.checkpoint.group_offsets import offset_committer
 from sparkapp.checkpoint.recovery import Recovery, TransactionControl, recover
 from sparkapp.checkpoint.retained import CheckpointRetainer, MemoryRetainedStore, RetainedStore
 from sparkapp.checkpoint.rolled_back import KafkaGroupMarks
@@ -337,9 +338,8 @@ class Driver:
         stack.callback(member.close)
         return membership
 
-    @staticmethod
-    def _group_offsets(config: Mapping[str, str], progress: Progress, stack: ExitStack) -> OffsetCommitter:
-        committer = OffsetCommitter(config, progress)
+    def _group_offsets(self, config: Mapping[str, str], progress: Progress, stack: ExitStack) -> OffsetCommitter:
+        committer = offset_committer(self._job, config, self._claim, progress)
         stack.callback(committer.close)
         return committer
 

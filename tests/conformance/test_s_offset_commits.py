@@ -23,6 +23,7 @@ from sparkapp.model.split import KafkaPartitionSplit, cut_at
 from sparkapp.source import offset_committer
 from sparkapp.source.offset_committer import OffsetCommitter
 from sparkapp.source.offsets_initializer import CommittedOffsetsInitializer
+from sparkapp.source.plain_offsets import PlainOffsets
 from tests.support.api_client import await_that
 from tests.support.commit_counter import CommitCounter
 from tests.support.committing_job import CommittingJob, fill
@@ -82,7 +83,7 @@ def test_C10_a_group_with_members_of_its_own_takes_no_offset_of_the_jobs(
         return bool(member.assignment())
 
     await_that("the member has joined", joined)
-    committer = OffsetCommitter(config, CommitCounter())
+    committer = OffsetCommitter(PlainOffsets(config, lambda: None), CommitCounter())
     with pytest.raises(GroupInUse, match="UNKNOWN_MEMBER_ID"):
         committer.place({TopicPartition(topic, 0): 0}, "mark")
     member.close()

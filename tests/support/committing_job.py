@@ -10,7 +10,9 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka import TopicPartition as ClientPartition
 
+from sparkapp.checkpoint.claim import Claim
 from sparkapp.checkpoint.coordinator import CheckpointCoordinator, Completed, PreCommitted
+from sparkapp.checkpoint.group_offsets import offset_committer
 from sparkapp.checkpoint.recovery import Recovery
 from sparkapp.model.checkpoint import CheckpointDocument
 from sparkapp.model.client_config import consumer_config
@@ -26,7 +28,6 @@ from sparkapp.sink.open_transactions import OpenTransactions
 from sparkapp.sink.transaction_client import TransactionClient
 from sparkapp.source.cluster import KafkaClusterView
 from sparkapp.source.enumerator import enumerator_of
-from sparkapp.source.offset_committer import OffsetCommitter
 from sparkapp.spark.progress import Progress
 from tests.support.memory_store import MemoryStore
 
@@ -68,13 +69,15 @@ class CommittingJob:
         self.progress = Progress(lambda **fields: self.report.update(fields))
         self.cluster = KafkaClusterView(config, read_committed=True)
         self.enumerator = enumerator_of(spec, self.cluster, warn=lambda *_: None)
-        self.group_offsets = OffsetCommitter(config, self.progress)
+        store = MemoryStore()
+        claim = Claim(store, job_uid=self.job.uid, attempt=self.job.attempt)
+        self.group_offsets = offset_committer(self.job, config, claim, self.progress)
         self.transactions = TransactionClient({"bootstrap.servers": self.bootstrap, **self.client})
         document = CheckpointDocument(
             job_uid="uid", attempt=1, checkpoint_id=0, created_at=_NOW, parallelism=1, prefix=self.prefix
         )
         self.coordinator = CheckpointCoordinator(
-            self.job, store=MemoryStore(), document=document, version="0",
+            self.job, store=store, document=document, version="0",
             pre_commits=OpenTransactions(self.transactions),
             committer=KafkaCommitter(self.transactions, None), group_offsets=self.group_offsets, now=lambda: _NOW,
         )  # fmt: skip

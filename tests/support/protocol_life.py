@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from sparkapp.checkpoint.claim import Claim
 from sparkapp.checkpoint.coordinator import CheckpointCoordinator, PreCommitted
+from sparkapp.checkpoint.group_offsets import offset_committer
 from sparkapp.checkpoint.recovery import Recovery, recover
 from sparkapp.checkpoint.retained import CheckpointRetainer, MemoryRetainedStore, RetainedStore
 from sparkapp.checkpoint.rolled_back import KafkaGroupMarks
@@ -42,7 +43,6 @@ from sparkapp.sink.transaction_client import TransactionClient
 from sparkapp.sink.writer import KafkaWriter, producer_config
 from sparkapp.source.cluster import KafkaClusterView
 from sparkapp.source.enumerator import enumerator_of
-from sparkapp.source.offset_committer import OffsetCommitter
 from sparkapp.spark import query_log
 from tests.support.commit_counter import CommitCounter
 from tests.support.memory_store import MemoryStore
@@ -126,7 +126,7 @@ class Life:
         self._cluster = KafkaClusterView(self._config, read_committed=True)
         self._client = WatchedClient(self._shared)
         self._client.passed = self._passed
-        self._group_offsets = OffsetCommitter(self._config, CommitCounter())
+        self._group_offsets = offset_committer(job, self._config, self._claim, CommitCounter())
         way = {"bootstrap.servers": self.executors} if self.executors else {}
         shared = {**self._shared, **way}
         self._executors_client = TransactionClient(shared, timeout=self.patience)

@@ -43,7 +43,7 @@ from sparkapp.model.retention import Restore
 from sparkapp.model.semantic import Semantic
 from sparkapp.model.sink_routing import TopicFrom
 from sparkapp.model.split import KafkaPartitionSplit
-from sparkapp.model.transaction_naming import TransactionNaming
+from sparkapp.model.transaction_naming import TransactionNaming, offsets_id
 from sparkapp.sink.transaction_client import TransactionClient
 from tests.support import visibility
 from tests.support.protocol_life import WORKERS, Life, SharedStore
@@ -364,6 +364,7 @@ class Story:
             assert not names.shared, f"attempt {attempt} has {names.shared} in several subtasks: {self.told}"
             assert not names.beyond, f"attempt {attempt} has {names.beyond} where nobody looks: {self.told}"
         noted = {name for _, names in self._names for of_one in names.by_subtask.values() for name in of_one}
+        noted |= {offsets_id(prefix) for prefix in self._prefixes}
         known = patiently(lambda: _known(self.client, self._prefixes))
         assert known <= noted, f"nobody has written under {known - noted}: {self.told}"
 

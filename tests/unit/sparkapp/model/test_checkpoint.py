@@ -118,6 +118,7 @@ def test_a_former_prefix_names_committables_too():
 
 @pytest.mark.parametrize("foreign", [
     "other.job-3", "shop.orders-x", "shop.orders", "shop.orders-1-3", "shop.orders-1.2.3", "shop.orders.1-3",
+    "shop.orders-offsets",
     f"shop.orders-{'9' * 5000}",
 ])  # fmt: skip
 def test_committables_of_another_job_are_refused(foreign):

@@ -83,3 +83,9 @@ def test_a_committable_by_subtask_and_slot_has_the_slot_of_its_id() -> None:
     owner = owner_of("p-1.4", replace(DOCUMENT, slots=SlotBounds(4, 5), committables=(named,)), pool_size=3)
     assert owner is not None
     assert (owner.subtask, owner.slot, owner.life) == (1, 4, "checkpoint 14 names it as final")
+
+
+def test_the_drivers_id_is_no_subtasks() -> None:
+    owner = owner_of("p-offsets", DOCUMENT, pool_size=5)
+    assert owner is not None
+    assert (owner.subtask, owner.slot, owner.life) == (None, None, "the driver of any attempt: offsets alone")

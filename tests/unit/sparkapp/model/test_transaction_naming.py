@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,9 @@ from sparkapp.model.transaction_naming import (
     SlotBounds,
     TransactionNaming,
     is_of_prefix,
+    offsets_id,
     order_of,
+    pattern_of,
     place_of,
     pool_of_subtask,
 )
@@ -76,13 +79,21 @@ def test_A07_of_all_prefixes_that_an_id_begins_with_it_is_of_one(transactional_i
     assert (number_of(transactional_id, prefix) is None) != (place_of(transactional_id, prefix) is None)
 
 
+@pytest.mark.parametrize("prefix", ["a", "a-offsets", "a-1", "a-1.2"])
+def test_A1_the_drivers_id_is_of_its_prefix_and_no_subtasks(prefix: str) -> None:
+    one = offsets_id(prefix)
+    assert [each for each in ("a", "a-offsets", "a-1", "a-1.2") if is_of_prefix(one, each)] == [prefix]
+    assert (number_of(one, prefix), place_of(one, prefix)) == (None, None)
+    assert re.fullmatch(pattern_of(prefix), one)
+
+
 def test_a_number_too_long_for_any_hint_is_foreign() -> None:
     assert number_of(f"p-{'9' * 5000}", "p") is None
     assert number_of(f"p-{10**18}", "p") == 10**18
 
 
 def test_ids_are_in_the_order_of_their_numbers() -> None:
-    ids = ["p-2", "p-10", "p-2.9", "p-2.10", "p-10.0"]
+    ids = ["p-2", "p-10", "p-2.9", "p-2.10", "p-10.0", "p-offsets"]
     assert sorted(reversed(ids), key=lambda one: order_of(one, "p")) == ids
 
 

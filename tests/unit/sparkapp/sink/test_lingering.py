@@ -111,6 +111,7 @@ def test_without_listing_the_bounded_ids_of_both_namings_are_walked(hint, slots,
     assert control.described[0] == [
         *(f"p-{number}" for number in range(bound)),
         *(f"p-{subtask}.{slot}" for subtask in range(subtasks) for slot in range(pool)),
+        "p-offsets",
     ]
 
 

@@ -10,10 +10,11 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka import TopicPartition as ClientPartition
 
-from sparkapp.model.errors import AuthorizationFailed, GroupInUse
+from sparkapp.model.errors import AuthorizationFailed, CheckpointConflict, GroupInUse
 from sparkapp.model.partition import TopicPartition
-from sparkapp.source import offset_committer
+from sparkapp.source import offset_committer, plain_offsets
 from sparkapp.source.offset_committer import OffsetCommitter
+from sparkapp.source.plain_offsets import PlainOffsets
 
 A0, A1 = TopicPartition("a", 0), TopicPartition("a", 1)
 
@@ -66,10 +67,11 @@ class Heard:
 
 @pytest.fixture
 def committer(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[OffsetCommitter, Any, Heard]]:
-    monkeypatch.setattr(offset_committer, "Consumer", StandInConsumer)
+    monkeypatch.setattr(plain_offsets, "Consumer", StandInConsumer)
     heard = Heard()
-    opened = OffsetCommitter({}, heard)
-    consumer: Any = opened._consumer
+    sender: Any = PlainOffsets({}, lambda: None)
+    opened = OffsetCommitter(sender, heard)
+    consumer: Any = sender._consumer
     yield opened, consumer, heard
     for _ in range(9):
         consumer.gate.release()
@@ -113,7 +115,8 @@ def test_a_client_that_finds_no_coordinator_is_replaced(committer: tuple[OffsetC
     one.commit({A0: 1})
     assert one.drain(10)
     assert consumer.closed
-    successor: Any = one._consumer
+    sender: Any = one._sender
+    successor = sender._consumer
     successor.gate.release()
     one.commit({A0: 2})
     assert one.drain(10)
@@ -210,3 +213,22 @@ def test_a_defect_in_one_commit_ends_neither_the_thread_nor_a_wait_for_it(
     assert consumer.requests == [{A0: 1, A1: 1}, {A0: 2}]
     failed = [] if in_callback else [({}, False)]
     assert heard.answers == [*failed, ({A0: 2}, True)], "D18: a commit that raises is a failed one"
+
+
+def test_A2_a_superseded_driver_commits_no_offset(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plain_offsets, "Consumer", StandInConsumer)
+
+    def superseded() -> None:
+        msg = "attempt 2 has claimed the checkpoint"
+        raise CheckpointConflict(msg)
+
+    heard = Heard()
+    sender: Any = PlainOffsets({}, superseded)
+    one = OffsetCommitter(sender, heard)
+    one.commit({A0: 1})
+    assert one.drain(10)
+    with pytest.raises(CheckpointConflict):
+        one.place({A0: 1}, "mark")
+    one.close()
+    assert heard.answers == [({}, False)]
+    assert sender._consumer.requests == []

@@ -1,0 +1,29 @@
+"""How a job's group offsets move outside its subtasks' transactions: one choice, for the driver and for tests."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from sparkapp.checkpoint.claim import Claim
+from sparkapp.model.job import Job
+from sparkapp.model.offset_commit import OffsetSender
+from sparkapp.model.semantic import Semantic
+from sparkapp.sink.offset_transactions import OffsetTransactions
+from sparkapp.source.offset_committer import OffsetCommitCallback, OffsetCommitter
+from sparkapp.source.plain_offsets import PlainOffsets
+
+
+def offset_committer(
+    job: Job, config: Mapping[str, str], claim: Claim, callback: OffsetCommitCallback
+) -> OffsetCommitter:
+    """Under EXACTLY_ONCE no offset moves without a fence; otherwise the user may have no right to transactions.
+
+    :param config: the job's consumer configuration, with the cluster's properties.
+    """
+    sink, sender = job.spec.sink, None
+    if sink.semantic is Semantic.EXACTLY_ONCE:
+        sender = OffsetTransactions(
+            config, prefix=sink.transactional_id_prefix, group_id=job.spec.source.group_id, require_claim=claim.require
+        )
+    chosen: OffsetSender = sender or PlainOffsets(config, claim.require)
+    return OffsetCommitter(chosen, callback)
