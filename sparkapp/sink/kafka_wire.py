@@ -11,6 +11,7 @@ from typing import Any
 
 import kafka.errors as wire_errors
 from kafka.protocol.admin.transactions import DescribeTransactionsRequest, ListTransactionsRequest
+from kafka.protocol.consumer.group import OffsetFetchRequest
 from kafka.protocol.metadata import CoordinatorType, FindCoordinatorRequest, MetadataRequest
 from kafka.protocol.producer.transaction import (
     AddOffsetsToTxnRequest,
@@ -22,6 +23,7 @@ from kafka.protocol.producer.transaction import (
 from sparkapp.model.deadline import Deadline
 from sparkapp.model.errors import KafkaSparkJobError, ListingUnsupported
 from sparkapp.model.partition import TopicPartition
+from sparkapp.model.settlement import GroupOffset
 from sparkapp.sink.coordinator_probes import TRANSACTION_TOPIC, USUAL_PARTITIONS
 from sparkapp.sink.kafka_connection import KafkaConnection, RefusedWireError, check
 from sparkapp.sink.transactions import EndTxn, TransactionDescription, TransactionListing, state_of
@@ -32,7 +34,12 @@ INIT_PRODUCER_ID_MAX_VERSION = 4
 """What librdkafka speaks; later ones belong to the newer transaction protocol."""
 TXN_OFFSET_COMMIT_MAX_VERSION = 4
 """Version 5 adds the offsets to the transaction by itself, which belongs to the newer transaction protocol."""
+OFFSET_FETCH_VERSION = 7
+"""The first that asks for stable offsets (KIP-447), and the last for one group."""
 LIST_BY_PATTERN_VERSION = 2
+_C_END = "\0"
+"""Clients of librdkafka write the end of a C string with the text beside an offset, and read up to it: beyond a text
+that comes without."""
 
 FENCE_TIMEOUT_MILLIS = 10_000
 """Time-out that a fencing leaves on the id until its next producer sets its own; any broker's maximum allows it."""
@@ -126,7 +133,7 @@ class KafkaWire:
         for (name, number), offset in offsets.items():
             by_topic.setdefault(name, []).append(
                 topic.TxnOffsetCommitRequestPartition(
-                    partition_index=number, committed_offset=offset, committed_metadata=metadata
+                    partition_index=number, committed_offset=offset, committed_metadata=metadata + _C_END
                 )
             )
         request = TxnOffsetCommitRequest(
@@ -143,6 +150,36 @@ class KafkaWire:
             for one in response.topics
             for each in one.partitions
         }
+
+    async def committed_offsets(
+        self, group_id: str, partitions: Iterable[TopicPartition], deadline: Deadline, *, stable: bool
+    ) -> dict[TopicPartition, GroupOffset]:
+        """One OffsetFetch; partitions without a committed offset are absent.
+
+        :param stable: whether an open transaction that may change an offset makes this an UNSTABLE_OFFSET_COMMIT.
+        """
+        by_topic: dict[str, list[int]] = {}
+        for name, number in partitions:
+            by_topic.setdefault(name, []).append(number)
+        topic = OffsetFetchRequest.OffsetFetchRequestTopic
+        request = OffsetFetchRequest(
+            group_id=group_id,
+            topics=[topic(name=name, partition_indexes=numbers) for name, numbers in by_topic.items()],
+            require_stable=stable,
+            min_version=OFFSET_FETCH_VERSION,
+            max_version=OFFSET_FETCH_VERSION,
+        )
+        response = await self._connection.send(request, await self._group_coordinator(group_id, deadline), deadline)
+        what = f"reading the committed offsets of group {group_id}"
+        check(response.error_code, what)
+        found = {}
+        for one in response.topics:
+            for each in one.partitions:
+                partition = TopicPartition(one.name, each.partition_index)
+                check(each.error_code, f"{what}: {partition}")
+                if each.committed_offset >= 0:
+                    found[partition] = GroupOffset(each.committed_offset, (each.metadata or "").removesuffix(_C_END))
+        return found
 
     async def _group_coordinator(self, group_id: str, deadline: Deadline) -> Any:
         kind = CoordinatorType.GROUP

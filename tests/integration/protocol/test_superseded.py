@@ -7,6 +7,7 @@ import pytest
 from sparkapp.model.errors import CheckpointConflict
 from sparkapp.model.transaction_naming import TransactionNaming
 from tests.integration.protocol.conftest import Stories
+from tests.support import visibility
 from tests.support.protocol_moments import End, Moment
 from tests.support.protocol_story import Story
 
@@ -22,6 +23,7 @@ def test_A2_a_sweep_of_a_superseded_start_ends_nothing(moment: Moment, aligned: 
     job.start(2, stop=(Moment.AFTER_CLAIM, End.FREEZE))
     job.start(2)
     job.checkpoint((moment, End.FREEZE))
+    visibility.await_ended(job.client, job.prefix)
     described = job.client.describe(one.transactional_id for one in job.document.committables)
     superseded = job.thaw()
     assert isinstance(superseded.failure, CheckpointConflict), superseded.failure

@@ -12,6 +12,7 @@ from sparkapp.model.partition import TopicPartition
 from sparkapp.model.settlement import GroupOffset
 from sparkapp.model.transaction_naming import offsets_id
 from sparkapp.model.transactional_id import TransactionalIdHint
+from sparkapp.sink import kafka_wire
 from sparkapp.sink.lingering import abort_lingering
 from sparkapp.sink.offset_transactions import OffsetTransactions
 from sparkapp.sink.transaction_client import TransactionClient
@@ -124,3 +125,18 @@ def test_a_partition_that_does_not_exist_holds_back_no_other(
     assert refused.keys() == {gone}
     assert refused[gone].is_gone
     assert committed() == GroupOffset(3, "uid/1/1")
+
+
+@pytest.mark.parametrize("end", ["", "\0"])
+def test_a_mark_is_read_as_it_was_written(
+    end: str, sender: Senders, partition: TopicPartition, committed: Callable[[], GroupOffset | None],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    """By a client of librdkafka, which writes the end of a C string, and by any other."""
+    monkeypatch.setattr(kafka_wire, "_C_END", end)
+    driver = sender(lambda: None)
+    for length in (1, 4, 8, 40):
+        monkeypatch.setattr(kafka_wire, "_C_END", end)
+        assert driver.send({partition: length}, "x" * length) == {}
+        monkeypatch.undo()
+        assert committed() == GroupOffset(length, "x" * length)
