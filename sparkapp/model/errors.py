@@ -14,7 +14,7 @@ KafkaSparkJobError
  |  + KafkaUnreachable  + AuthenticationFailed  + AuthorizationFailed  + TopicNotFound
  |  + TransactionTimeoutTooLong  + UndefinedOffset  + OffsetsWentBackwards  + ReadTimedOut  + ListingUnsupported
  |  + LeaderUnavailable  + GroupInUse
- |  |                                  + OffsetsOvertaken (an OffsetsWentBackwards)  + TopicRecreated
+ |  |                                  + OffsetsOvertaken (an OffsetsWentBackwards)  + TopicRecreated (likewise)
  |  + GroupMembershipError             a consumer group that the job is a member of
  |     + GroupMemberFenced  + GroupProtocolMismatch  + GroupFull  + SessionTimeoutRefused
  + SchemaError                          the schema registry or what is in it
@@ -214,7 +214,7 @@ class OffsetsWentBackwards(KafkaAccessError):
     )
 
 
-class TopicRecreated(KafkaAccessError):
+class TopicRecreated(OffsetsWentBackwards):
     """A topic has another id than in the checkpoint: it was deleted and created again under its name (KIP-516)."""
 
     reason = "TopicRecreated"

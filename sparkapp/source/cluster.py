@@ -37,6 +37,7 @@ _IN_A_REQUEST = 500
 ListOffsets take it two seconds and more, in twenty a sixth of that. Two kinds of offsets at once were no faster."""
 _ID_LENGTH = 10
 """Characters of six bits: two topics of a name differ in them, and a document of 10,000 topics holds them."""
+_URL_SAFE = str.maketrans("+/", "-_")
 _YOUNG = KafkaError.UNKNOWN_TOPIC_OR_PART
 _YOUNG_SECONDS = 3.0
 """A topic that was created a moment ago is in the metadata before its leaders answer; one that is gone stays so."""
@@ -142,7 +143,11 @@ class KafkaClusterView:
         return {name: len(found.partitions) for name, found in self._described(topics).items()}
 
     def topic_ids(self, topics: Iterable[str]) -> dict[str, str]:
-        found = {name: str(topic.topic_id)[:_ID_LENGTH] for name, topic in self._described(topics).items()}
+        found = {
+            # The client's base64 has other characters for 62 and 63 than Kafka's.
+            name: str(topic.topic_id)[:_ID_LENGTH].translate(_URL_SAFE)
+            for name, topic in self._described(topics).items()
+        }
         return {name: one for name, one in found.items() if one.strip("A")}  # brokers before 3.0 tell zero
 
     def _described(self, topics: Iterable[str]) -> dict[str, Any]:

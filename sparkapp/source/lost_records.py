@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Collection, Mapping
 
-from sparkapp.model.errors import KafkaAccessError, OffsetsOvertaken, OffsetsWentBackwards
+from sparkapp.model.errors import KafkaAccessError, OffsetsOvertaken, OffsetsWentBackwards, TopicRecreated
 from sparkapp.model.job import DataLossPolicy
 from sparkapp.model.partition import TopicPartition
 from sparkapp.source.cluster import ClusterView
@@ -69,7 +69,12 @@ class LostRecords:
         :raises OffsetsWentBackwards: a partition ends before its offset, and the policy is Fail.
         """
         backwards = self._backwards({one: start for one, start in offsets.items() if found[one] < start})
-        recreated = self._recreated(backwards)
+        try:
+            recreated = self._recreated(backwards)
+        except TopicRecreated as error:
+            one = min(backwards)
+            msg = f"{error.message}; {one}: offset was changed from {offsets[one]} to {found[one]}"
+            raise TopicRecreated(msg) from error
         truncated = {one for one in backwards if self._identity.is_known(one.topic) and one.topic not in recreated}
         if not self._skips:
             if backwards:

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from sparkapp.model.errors import OffsetsWentBackwards
+from sparkapp.model.errors import OffsetsWentBackwards, TopicRecreated
 from sparkapp.model.job import DataLossPolicy, OnTopicDeleted
 from sparkapp.model.partition import TopicPartition
 from sparkapp.model.split import KafkaPartitionSplit, splits_by_subtask
@@ -260,13 +260,13 @@ def test_S40_a_topic_made_anew_with_fewer_records(source_site: SourceSite, uniqu
     source_site.create(**{name: 1})
     source_site.fill(name, 300)
     if policy is DataLossPolicy.FAIL:
-        with pytest.raises(OffsetsWentBackwards, match="offset was changed from 500 to 300") as caught:
+        with pytest.raises(TopicRecreated, match="offset was changed from 500 to 300") as caught:
             one.plan()
         assert caught.value.fatal
         assert f"{name}-0" in caught.value.message
     else:
         assert [(split.start, split.stop) for split in one.plan()] == [(0, 300)]
-        assert [reason for reason, _ in source_site.warnings] == ["OffsetsSkipped"]
+        assert [reason for reason, _ in source_site.warnings] == ["TopicRecreated"]
 
 
 def test_S40_retention_between_a_plan_and_its_read_heals_at_the_next_attempt(

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from confluent_kafka import OFFSET_INVALID, KafkaError, KafkaException
+from confluent_kafka import OFFSET_INVALID, KafkaError, KafkaException, Uuid
 
 from sparkapp.model.errors import KafkaAccessError, LeaderUnavailable
 from sparkapp.model.partition import TopicPartition
@@ -144,3 +144,18 @@ def test_another_client_has_to_learn_the_leaders_itself(view: KafkaClusterView) 
     admin.client, admin.metadata = second, second.metadata
     assert view.latest([PARTITION]) == {PARTITION: 22}
     assert (first.asked, second.asked) == (["metadata", "offsets"],) * 2
+
+
+def test_topic_ids_are_told_in_kafkas_letters_and_only_where_there_is_one(view: KafkaClusterView) -> None:
+    ids = {"odd": Uuid(-(1 << 58) - 1, -1), "old": Uuid(0, 0)}
+    assert str(ids["odd"]).startswith("+////"), "the client's base64"
+
+    def describe(wanted: Any, **_: Any) -> dict[str, Future[Any]]:
+        answers: dict[str, Future[Any]] = {}
+        for name, one in ids.items():
+            answers[name] = Future()
+            answers[name].set_result(SimpleNamespace(topic_id=one, partitions=[]))
+        return answers
+
+    view._admin = SimpleNamespace(client=SimpleNamespace(describe_topics=describe))  # type: ignore[assignment]
+    assert view.topic_ids(ids) == {"odd": "-_________"}
