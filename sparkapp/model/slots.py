@@ -1,8 +1,8 @@
-"""Which checkpoint holds which transactional id: the rule that keeps a recovered triple from committing too much.
+"""Which checkpoint holds which transactional id: the rule that keeps a named transaction from being aborted.
 
-A producer's epoch does not change between its transactions, so the triple in a checkpoint document would also commit a
-*later* transaction that is open under the same id (case T15). An id is therefore used again only when a newer
-checkpoint than the one that held it has been settled: then no document can name it any more.
+The next producer of an id aborts what is open under it, and after that nobody can commit the triple in a checkpoint
+document. An id is therefore used again only when a newer checkpoint than the one that held it has been settled: then no
+document names it any more (case T15).
 """
 
 from __future__ import annotations
