@@ -16,6 +16,7 @@ from sparkapp.model.split import KafkaPartitionSplit
 from sparkapp.native.broker_errors import BrokerErrors
 from sparkapp.native.interface import ALL_COLUMNS
 from sparkapp.native.lanes import Alignment, Lane, align, one_split_a_partition
+from sparkapp.native.statistics import FetchStatistics
 
 _SHOWN = 5
 _NOT_OURS = frozenset({KafkaError.GROUP_AUTHORIZATION_FAILED})
@@ -58,6 +59,7 @@ class BoundedReader(ABC):
         self._is_reading = False
         self._is_open = True
         self._has_failed = False
+        self._statistics = FetchStatistics()
 
     def read(
         self,
@@ -94,6 +96,7 @@ class BoundedReader(ABC):
             for partition, split in wanted.items():
                 self._lanes[partition].position = split.stop
             finished = True
+            self._statistics.note(*self._take_statistics())
         except (KafkaSparkJobError, MemoryError):
             self._has_failed = True
             raise
@@ -112,6 +115,7 @@ class BoundedReader(ABC):
             self._lanes.clear()
             self._errors = BrokerErrors(ignored=_NOT_OURS)
             self._reopen()
+            self._statistics.reopened()
             self._has_failed = False
         elif self._is_reading:  # the last read was abandoned, and nobody has closed it yet
             self._forget()
@@ -161,6 +165,10 @@ class BoundedReader(ABC):
         where = [f"{partition} at {position} of {stop}" for partition, position, stop in self._positions()]
         shown = ", ".join(where[:_SHOWN])
         return shown if len(where) <= _SHOWN else f"{shown} and {len(where) - _SHOWN} more partitions"
+
+    @abstractmethod
+    def _take_statistics(self) -> tuple[str | None, int]:
+        """The client's newest statistics as JSON, None without new ones, and milliseconds of throttling since then."""
 
     @abstractmethod
     def _end(self) -> None:

@@ -20,6 +20,7 @@ from sparkapp.native.broker_errors import BrokerErrors
 from sparkapp.native.interface import GivenUp, always
 from sparkapp.native.kafka_errors import COORDINATOR_MOVES, MEANING, error_of
 from sparkapp.native.output_batch import OutputBatch
+from sparkapp.native.statistics import FLUSH_MILLIS, FLUSHES, PRODUCE_THROTTLE_MILLIS, PRODUCED_RECORDS, TOTALS
 
 SLICE = 0.5
 """Blocking calls are made in slices of so many seconds; between them signals are served and errors looked at."""
@@ -96,7 +97,8 @@ class CheckedProducer(ABC):
 
     def flush(self, timeout: float) -> int:
         """See :meth:`sparkapp.native.interface.BatchProducer.flush`."""
-        deadline = time.monotonic() + timeout
+        began = time.monotonic()
+        deadline = began + timeout
         while left := self._flush(max(0.0, min(SLICE, deadline - time.monotonic()))):
             self._not_yet("flushing")
             if time.monotonic() >= deadline:
@@ -110,6 +112,14 @@ class CheckedProducer(ABC):
             doing = f"up to {left} records are not acknowledged after {timeout:g} s"
             raise PreCommitFailed(str(self._errors.explain(doing, PreCommitFailed)))
         self._errors.forget()
+        TOTALS.add(
+            {
+                FLUSHES: 1,
+                FLUSH_MILLIS: round((time.monotonic() - began) * 1000),
+                PRODUCED_RECORDS: deliveries.acknowledged,
+                PRODUCE_THROTTLE_MILLIS: self._take_throttling(),
+            }
+        )
         return deliveries.acknowledged
 
     def check(self) -> None:
@@ -189,6 +199,10 @@ class CheckedProducer(ABC):
         """Ends the client at once, unless a call is stuck in it: to end it under that would end the process."""
         if not self._abandoned:
             self._end()
+
+    def _take_throttling(self) -> int:
+        """Milliseconds for which brokers have throttled the client since the last call."""
+        return 0
 
     @abstractmethod
     def _end(self) -> None: ...

@@ -61,6 +61,7 @@ class NativeConsumer(BoundedReader):
         if len(self._lanes) > 2 * self._shares:
             self._shares = len(self._lanes)
             self._reopen()
+            self._statistics.reopened()
             add = self._everything(add)
         elif change.drop:
             self._client.unassign([self._numbers.pop(partition) for partition in change.drop])
@@ -97,6 +98,9 @@ class NativeConsumer(BoundedReader):
 
     def _topic_error(self, topic: str, seconds: float) -> int:
         return self._client.topic_error(topic, int(seconds * 1000))
+
+    def _take_statistics(self) -> tuple[str | None, int]:
+        return self._client.take_statistics()
 
     def _rejoin(self) -> None:
         self._client.rejoin(self._config.get("bootstrap.servers", ""))

@@ -69,6 +69,9 @@ class NativeProducer(CheckedProducer):
     def _flush(self, seconds: float) -> int:
         return self._client.flush(_millis(seconds))
 
+    def _take_throttling(self) -> int:
+        return self._client.take_statistics()[1]
+
     def _take_deliveries(self) -> Deliveries:
         return Deliveries(*self._client.take_deliveries())
 

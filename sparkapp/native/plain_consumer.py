@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as Position
@@ -60,6 +61,10 @@ class PlainConsumer(BoundedReader):
     def __init__(self, config: Mapping[str, str]) -> None:
         super().__init__()
         self._settings: dict[str, object] = {**consumer_settings(config)}
+        self._newest: str | None = None
+        self._throttled = 0
+        self._settings["stats_cb"] = self._keep_statistics
+        self._settings["throttle_cb"] = self._count_throttling
         self._settings["error_cb"] = lambda error: self._errors.note(error.code(), error.str())
         try:
             self._client = Consumer(self._settings)
@@ -183,6 +188,17 @@ class PlainConsumer(BoundedReader):
         except KafkaException as failure:
             error = failure.args[0]
         return 0 if error is None else int(error.code())
+
+    def _keep_statistics(self, text: str) -> None:
+        self._newest = text
+
+    def _count_throttling(self, event: Any) -> None:
+        self._throttled += round(event.throttle_time * 1000)
+
+    def _take_statistics(self) -> tuple[str | None, int]:
+        taken = self._newest, self._throttled
+        self._newest, self._throttled = None, 0
+        return taken
 
     def _rejoin(self) -> None:
         """confluent_kafka has no way to: the read gives up, and the next one has another client."""

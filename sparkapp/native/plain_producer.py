@@ -30,6 +30,8 @@ class PlainProducer(CheckedProducer):
         super().__init__()
         settings: dict[str, object] = {**producer_settings(config)}
         settings["error_cb"] = lambda error: self._errors.note(error.code(), error.str())
+        self._throttled = 0
+        settings["throttle_cb"] = self._count_throttling
         settings["on_delivery"] = self._delivered
         self._client: Producer | None
         try:
@@ -53,6 +55,13 @@ class PlainProducer(CheckedProducer):
             msg = "the client is closed"
             raise RuntimeError(msg)
         return self._client
+
+    def _count_throttling(self, event: Any) -> None:
+        self._throttled += round(event.throttle_time * 1000)
+
+    def _take_throttling(self) -> int:
+        taken, self._throttled = self._throttled, 0
+        return taken
 
     def _step(self, step: Step, seconds: float) -> None:
         with _failures():

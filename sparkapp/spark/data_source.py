@@ -74,11 +74,14 @@ class KafkaSparkStreamReader(DataSourceStreamReader):
 
     def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
         """Reads the subtask's splits with the worker's living consumer."""
+        from sparkapp.spark import client_totals
+        from sparkapp.spark.record_policy import life_of
         from sparkapp.spark.worker_clients import consumer_for, drop_consumer, job_of
 
         job = job_of(self._job)
         try:
             yield from consumer_for(job).read(partition.work.splits, columns=partition.columns)
+            client_totals.publish(life_of(job))
         except BaseException:
             # Also when Spark stops pulling: what a half-read consumer has prefetched is not worth the risk.
             drop_consumer(job)

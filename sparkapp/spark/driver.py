@@ -45,6 +45,7 @@ from sparkapp.source.offsets_initializer import starting_initializer
 from sparkapp.source.reader_schema import with_reader_schemas
 from sparkapp.spark import operator_state, query_log
 from sparkapp.spark.announcements import Announcements
+from sparkapp.spark.client_totals import summed
 from sparkapp.spark.engine import MicroBatchEngine
 from sparkapp.spark.failures import lost_jvm, spark_died
 from sparkapp.spark.faults import VARIABLE, Faults
@@ -204,6 +205,7 @@ class Driver:
             step=faults.step, hold=faults.hold,
             completed=lambda completed, seconds: self._completed(completed, seconds, progress, announcements, retainer),
         )  # fmt: skip
+        progress.client_totals = lambda: summed(engine.clients)
         if not self._run_engine(engine, coordinator, reporter, control):
             return
         if coordinator.mode is not OffsetCommitMode.DISABLED:
@@ -329,8 +331,7 @@ class Driver:
                 source.startup, warn=lambda reason, message: reporter.event(reason, message, warning=True)
             ),
             tell=lambda reason, message, warning: reporter.event(reason, message, warning=warning),
-            # The lag of what the group has taken away is another member's.
-            changed=lambda count: reporter.update(partitions=count, lag_records=None),
+            changed=progress.rebalanced,
         )  # fmt: skip
         member = KafkaGroupMember(
             group_member_config(self._job, password=password), membership=membership, options=source.group_membership

@@ -73,6 +73,7 @@ class MicroBatchEngine:
     :param completed: told of each completed checkpoint.
     :ivar liveness: what the stream is doing, for the driver's watchdog.
     :ivar late_rows: rows of this attempt that operators with state have dropped as later than the watermark.
+    :ivar clients: totals of the workers' Kafka clients, by worker.
     :ivar lacks_executors: none has registered, as of some seconds ago.
     """
 
@@ -106,6 +107,7 @@ class MicroBatchEngine:
         self.liveness = StreamLiveness()
         self.lacks_executors = False
         self.late_rows = 0
+        self.clients: dict[str, Mapping[str, int]] = {}
         self._logged: Mapping[int, Sequence[str]] = {}
         self._columns = ALL_COLUMNS
         self._settled = coordinator.document.checkpoint_id
@@ -431,5 +433,7 @@ class MicroBatchEngine:
         if sorted(one.index for one in results) != list(range(len(orders))):
             msg = f"checkpoint {checkpoint_id}: {len(results)} answers came from {len(orders)} write tasks"
             raise TransactionError(msg)
+        for one in results:
+            self.clients.update(one.clients)
         require_delivered(one.failure for one in results)
         return results

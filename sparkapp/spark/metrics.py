@@ -19,6 +19,7 @@ from prometheus_client.registry import Collector
 
 from sparkapp.model.job import Job
 from sparkapp.model.partition import TopicPartition
+from sparkapp.native import statistics
 from sparkapp.spark.progress import Progress, Snapshot
 
 LOG = logging.getLogger(__name__)
@@ -26,6 +27,17 @@ LOG = logging.getLogger(__name__)
 MAX_SERIES = 1000
 """Series of one metric with topic and partition. With more partitions there is one series a topic, its sum, with an
 empty partition; with more topics than this there is one series, the sum of all."""
+
+_CLIENT_TOTALS = (
+    ("fetch_requests", "Fetch requests sent.", statistics.FETCH_REQUESTS, 1),
+    ("fetched_records", "records received.", statistics.FETCHED_RECORDS, 1),
+    ("fetched_bytes", "bytes of received records.", statistics.FETCHED_BYTES, 1),
+    ("fetch_throttle_seconds", "throttling of consumers by brokers.", statistics.FETCH_THROTTLE_MILLIS, 1000),
+    ("produced_records", "records acknowledged.", statistics.PRODUCED_RECORDS, 1),
+    ("flushes", "flushes of producers.", statistics.FLUSHES, 1),
+    ("flush_seconds", "time in these flushes.", statistics.FLUSH_MILLIS, 1000),
+    ("produce_throttle_seconds", "throttling of producers by brokers.", statistics.PRODUCE_THROTTLE_MILLIS, 1000),
+)
 
 _LABELS = ("topic", "partition")
 
@@ -47,6 +59,7 @@ class DriverCollector(Collector):
         yield from _source(now, pending)
         yield from _sink(now)
         yield from _checkpoints(now)
+        yield from _clients(self._progress.client_totals())
 
     def _info(self) -> Metric:
         job = self._job
@@ -101,6 +114,9 @@ def _source(now: Snapshot, pending: Mapping[TopicPartition, int] | None) -> Iter
         "kafkaspark_source_records_in", "numRecordsIn: source offsets of completed checkpoints.", now.records_in
     )
     yield _gauge("kafkaspark_source_partitions", "Partitions that are read.", len(now.offsets))
+    yield _counter(
+        "kafkaspark_source_rebalances", "Rebalances of the group, with groupMembership Subscribe.", now.rebalances
+    )
     if now.watermark_millis is not None:
         yield _gauge(
             "kafkaspark_watermark_seconds",
@@ -135,6 +151,11 @@ def _sink(now: Snapshot) -> Iterator[Metric]:
         "Since the oldest open transaction began, 0 where none is open; readers wait behind it.",
         0 if oldest is None else max(0.0, time.time() - oldest / 1000),
     )
+
+
+def _clients(totals: Mapping[str, int]) -> Iterator[Metric]:
+    for name, text, key, unit in _CLIENT_TOTALS:
+        yield _counter(f"kafkaspark_client_{name}", f"Executors' Kafka clients: {text}", totals.get(key, 0) / unit)
 
 
 def _checkpoints(now: Snapshot) -> Iterator[Metric]:

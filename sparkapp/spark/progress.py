@@ -47,6 +47,7 @@ class Snapshot:
     transactions: OpenNow | None = None
     watermark_millis: int | None = None
     late_rows: int = 0
+    rebalances: int = 0
 
 
 class Progress:
@@ -61,6 +62,8 @@ class Progress:
         self._snapshot = Snapshot()
         self._restored = Counters()
         self._pending: Callable[[], Pending | None] = lambda: None
+        self.client_totals: Callable[[], Mapping[str, int]] = dict
+        """Of the executors' Kafka clients (:mod:`sparkapp.native.statistics`); from any thread."""
 
     @property
     def snapshot(self) -> Snapshot:
@@ -160,6 +163,12 @@ class Progress:
                     transactions_known=found is not None, transactions_open=0 if found is None else found.count,
                     oldest_transaction_time="" if oldest is None else _time_of(oldest),
                 )  # fmt: skip
+
+    def rebalanced(self, partitions: int) -> None:
+        """The group has changed what the job reads; the lag of what it has taken away is another member's."""
+        with self._lock:
+            self._snapshot = replace(self._snapshot, rebalances=self._snapshot.rebalances + 1)
+            self._update(partitions=partitions, lag_records=None)
 
     def on_complete(self, offsets: Mapping[TopicPartition, int], error: str) -> None:
         """A commit of the group's offsets outside transactions has its answer."""

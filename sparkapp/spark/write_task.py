@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import time
 import traceback
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 
 import pyarrow as pa
 
@@ -48,6 +48,7 @@ class WriteOrder:
 class WriteResult:
     """What a task tells the coordinator. ``committable`` is None without a transaction.
 
+    :param clients: totals of the Kafka clients of the executor's workers.
     :param failure: why the pre-commit failed, as Python prints an exception; with ``semantic: NONE`` alone.
     """
 
@@ -56,6 +57,7 @@ class WriteResult:
     dead_letters: int
     committable: KafkaCommittable | None
     failure: str = ""
+    clients: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
 
 def write_partition(
@@ -70,6 +72,7 @@ def write_partition(
     from pyspark import TaskContext
 
     from sparkapp.sink.writer import KafkaWriter
+    from sparkapp.spark import client_totals
     from sparkapp.spark.record_policy import diverts, hand_over_of_task, life_of
     from sparkapp.spark.worker_clients import job_of, producers_for, router_for
 
@@ -110,6 +113,7 @@ def write_partition(
             raise
         # The report is of records that no task has any more: tried again, the task would succeed and nobody be told.
         failure = printed(error)
+    client_totals.publish(life_of(job))
     yield encode_result(
         WriteResult(
             index=index,
@@ -117,6 +121,7 @@ def write_partition(
             dead_letters=writer.dead_letters,
             committable=committable,
             failure=failure,
+            clients=client_totals.collect(life_of(job)),
         )
     )
 
@@ -133,6 +138,7 @@ def encode_result(result: WriteResult) -> pa.RecordBatch:
         "records": result.records,
         "dead_letters": result.dead_letters,
         "failure": result.failure,
+        "clients": result.clients,
         "committable": None if committable is None else {k: v for k, v in asdict(committable).items() if k != "ranges"},
     }
     return pa.RecordBatch.from_pydict({"result": [json.dumps(body)]}, schema=RESULT_SCHEMA)
@@ -148,5 +154,6 @@ def decode_result(text: str, orders: Sequence[WriteOrder]) -> WriteResult:
         records=body["records"],
         dead_letters=body["dead_letters"],
         failure=body["failure"],
+        clients=body["clients"],
         committable=None if committable is None else KafkaCommittable(**committable, ranges=orders[index].ranges),
     )

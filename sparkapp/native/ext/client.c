@@ -1,5 +1,6 @@
 #include "client.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -39,6 +40,48 @@ static bool configure(rd_kafka_conf_t *conf, PyObject *config) {
     return true;
 }
 
+static int keep_statistics(rd_kafka_t *rk, char *json, size_t size, void *opaque) {
+    Client *client = opaque;
+    char *copy = malloc(size + 1);
+    if (copy == NULL) {
+        return 0; /* the next ones will do */
+    }
+    memcpy(copy, json, size);
+    copy[size] = '\0';
+    pthread_mutex_lock(&client->notes.lock);
+    char *former = client->statistics;
+    client->statistics = copy;
+    pthread_mutex_unlock(&client->notes.lock);
+    free(former);
+    return 0; /* the JSON stays librdkafka's */
+}
+
+static void count_throttling(rd_kafka_t *rk, const char *broker, int32_t number, int millis, void *opaque) {
+    Client *client = opaque;
+    pthread_mutex_lock(&client->notes.lock);
+    client->throttled += millis;
+    pthread_mutex_unlock(&client->notes.lock);
+}
+
+const char client_statistics_doc[] = "take_statistics() -> tuple[str | None, int]\n\n"
+                                     "The newest statistics as librdkafka's JSON (None where there are no new ones) and "
+                                     "the milliseconds for which brokers have throttled the client, since the last call.";
+PyObject *client_take_statistics(Client *client) {
+    if (!client_enter(client)) {
+        return NULL;
+    }
+    pthread_mutex_lock(&client->notes.lock);
+    char *json = client->statistics;
+    long long throttled = client->throttled;
+    client->statistics = NULL;
+    client->throttled = 0;
+    pthread_mutex_unlock(&client->notes.lock);
+    client_leave(client);
+    PyObject *answer = Py_BuildValue("(zL)", json, throttled);
+    free(json);
+    return answer;
+}
+
 bool client_open(Client *client, int kind, PyObject *config, rd_kafka_dr_msg_cb *delivered, void *opaque) {
     char complaint[ERROR_TEXT];
     if (rdkafka.new == NULL) {
@@ -52,6 +95,8 @@ bool client_open(Client *client, int kind, PyObject *config, rd_kafka_dr_msg_cb 
     }
     rdkafka.conf_set_opaque(conf, opaque);
     rdkafka.conf_set_error_cb(conf, client_note_error);
+    rdkafka.conf_set_stats_cb(conf, keep_statistics); /* called where statistics.interval.ms is set */
+    rdkafka.conf_set_throttle_cb(conf, count_throttling);
     if (delivered != NULL) {
         rdkafka.conf_set_dr_msg_cb(conf, delivered);
     }
@@ -79,6 +124,8 @@ void client_close(Client *client) {
     rdkafka.destroy_flags(rk, RD_KAFKA_DESTROY_F_NO_CONSUMER_CLOSE);
     Py_END_ALLOW_THREADS
     notes_destroy(&client->notes);
+    free(client->statistics);
+    client->statistics = NULL;
 }
 
 bool client_enter(Client *client) {

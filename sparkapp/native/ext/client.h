@@ -15,6 +15,8 @@ typedef struct {
     pid_t owner;    /* librdkafka's threads do not survive a fork: a child leaves the client alone */
     bool busy;      /* a call runs without the GIL */
     Notes notes;
+    char *statistics;        /* the newest JSON that nobody has taken; from malloc(), guarded by the notes' lock */
+    long long throttled;     /* milliseconds for which brokers have held back answers since they were last taken */
 } Client;
 
 /* Exception Failure(code, text, retriable), and its subclass for a configuration that librdkafka refuses. */
@@ -36,6 +38,10 @@ void client_leave(Client *client);
 
 /* Notes an error of the whole client; librdkafka's callback. `opaque` of the client must be a Client. */
 void client_note_error(rd_kafka_t *rk, int code, const char *reason, void *opaque);
+
+/* Method take_statistics() of consumer and producer: (JSON or None, milliseconds of throttling), which start anew. */
+extern const char client_statistics_doc[];
+PyObject *client_take_statistics(Client *client);
 
 /* Method rejoin() of consumer and producer: brokers to begin with again, if the client knows none any more. */
 extern const char client_rejoin_doc[];

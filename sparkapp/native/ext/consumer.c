@@ -227,7 +227,12 @@ static PyObject *consumer_take_errors(Consumer *self, PyObject *nothing) {
     return self->client.rk == NULL ? PyList_New(0) : notes_take(&self->client.notes);
 }
 
+static PyObject *consumer_take_statistics(Consumer *self, PyObject *nothing) {
+    return client_take_statistics(&self->client);
+}
+
 static PyMethodDef methods[] = {
+    {"take_statistics", (PyCFunction)consumer_take_statistics, METH_NOARGS, client_statistics_doc},
     {"assign", (PyCFunction)consumer_assign, METH_O, consumer_assign_doc},
     {"unassign", (PyCFunction)consumer_unassign, METH_O, consumer_unassign_doc},
     {"begin", (PyCFunction)consumer_begin, METH_O, begin_doc},

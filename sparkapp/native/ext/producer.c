@@ -173,7 +173,12 @@ static PyObject *producer_rejoin(Producer *self, PyObject *bootstrap) {
     return client_rejoin(&self->client, bootstrap);
 }
 
+static PyObject *producer_take_statistics(Producer *self, PyObject *nothing) {
+    return client_take_statistics(&self->client);
+}
+
 static PyMethodDef methods[] = {
+    {"take_statistics", (PyCFunction)producer_take_statistics, METH_NOARGS, client_statistics_doc},
     {"slots", (PyCFunction)producer_slots, METH_NOARGS, slots_doc},
     {"produce", (PyCFunction)producer_produce, METH_VARARGS, produce_doc},
     {"flush", (PyCFunction)producer_flush, METH_O, flush_doc},

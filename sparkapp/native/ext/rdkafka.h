@@ -124,6 +124,8 @@ typedef struct rd_kafka_vu_s {
 typedef void rd_kafka_error_cb(rd_kafka_t *, int err, const char *reason, void *opaque);
 typedef void rd_kafka_dr_msg_cb(rd_kafka_t *, const rd_kafka_message_t *, void *opaque);
 typedef void rd_kafka_event_cb(rd_kafka_t *, void *opaque);
+typedef int rd_kafka_stats_cb(rd_kafka_t *, char *json, size_t json_len, void *opaque);
+typedef void rd_kafka_throttle_cb(rd_kafka_t *, const char *broker_name, int32_t broker_id, int throttle_time_ms, void *opaque);
 
 /* X(result, name without rd_kafka_, parameters) */
 #define RDKAFKA_FUNCTIONS(X)                                                                                          \
@@ -141,6 +143,8 @@ typedef void rd_kafka_event_cb(rd_kafka_t *, void *opaque);
     X(void, conf_set_opaque, (rd_kafka_conf_t *, void *))                                                            \
     X(void, conf_set_error_cb, (rd_kafka_conf_t *, rd_kafka_error_cb *))                                             \
     X(void, conf_set_dr_msg_cb, (rd_kafka_conf_t *, rd_kafka_dr_msg_cb *))                                           \
+    X(void, conf_set_stats_cb, (rd_kafka_conf_t *, rd_kafka_stats_cb *))                                             \
+    X(void, conf_set_throttle_cb, (rd_kafka_conf_t *, rd_kafka_throttle_cb *))                                       \
     X(rd_kafka_t *, new, (rd_kafka_type_t, rd_kafka_conf_t *, char *, size_t))                                       \
     X(void, destroy_flags, (rd_kafka_t *, int))                                                                      \
     X(int, poll, (rd_kafka_t *, int))                                                                                \

@@ -93,6 +93,8 @@ def test_S37_metrics_and_progress_say_what_the_brokers_say(
     assert found["kafkaspark_source_commits_failed_total"] == 0
     committed = document.counters.transactions_committed
     assert found["kafkaspark_sink_transactions_committed_total"] == committed
+    assert found["kafkaspark_client_produced_records_total"] == 4000
+    assert found["kafkaspark_client_flushes_total"] >= 4
     assert 0 < found["kafkaspark_checkpoint_last_duration_seconds"] < 60
     assert found["kafkaspark_checkpoint_last_size_bytes"] > 100
     assert job.drain() == 0
