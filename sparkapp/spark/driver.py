@@ -177,7 +177,7 @@ class Driver:
         progress.recovered(recovery)
         announcements = Announcements(job, reporter)
         announcements.recovery(recovery)
-        self._prepare_operator_state(recovery.document)
+        folder = self._query_folder(recovery.document)
         retainer = self._retainer(recovery, reporter, stack)
         membership = self._membership(cluster, password, progress, reporter, stack)
         enumerator = enumerator_of(
@@ -201,7 +201,7 @@ class Driver:
         _import_late_ones()
         engine = MicroBatchEngine(
             job, spark=session.result(), enumerator=enumerator, coordinator=coordinator, function=function,
-            folder=self._around.folder, stateful_allowed=self._around.stateful_allowed,
+            folder=folder, stateful_allowed=self._around.stateful_allowed,
             step=faults.step, hold=faults.hold,
             completed=lambda completed, seconds: self._completed(completed, seconds, progress, announcements, retainer),
         )  # fmt: skip
@@ -294,17 +294,19 @@ class Driver:
         sweep.start()
         stack.callback(sweep.close)
 
-    def _prepare_operator_state(self, document: CheckpointDocument) -> None:
-        """Once former transactions are settled, for readers wait for these, and before anything starts.
+    def _query_folder(self, document: CheckpointDocument) -> Path:
+        """Of this attempt's query, with its operators' state. Once former transactions are settled, for readers wait
+        for these, and before anything starts.
 
         :raises OperatorStateMissing: the volume does not hold what belongs to the checkpoint.
         """
         if not self._around.stateful_allowed:
-            return  # the engine refuses a transform that keeps state
+            return self._around.folder  # the engine refuses a transform that keeps state
         engine = restored_engine(document)
-        operator_state.prepare(
-            self._around.folder, version=document.checkpoint_id - engine.base, partitions=engine.state_partitions
-        )
+        return operator_state.prepare(
+            self._around.folder, attempt=self._job.attempt, writer=engine.attempt,
+            version=document.checkpoint_id - engine.base, partitions=engine.state_partitions,
+        )  # fmt: skip
 
     def _retainer(self, recovery: Recovery, reporter: Reporter, stack: ExitStack) -> CheckpointRetainer | None:
         """Keeps earlier checkpoints; None where a group says where partitions go on, and nothing could go back."""

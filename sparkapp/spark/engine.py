@@ -374,6 +374,7 @@ class MicroBatchEngine:
                         base=self._restored.base,
                         watermark=next_watermark(self._spark, self._query_name) if self._keeps_state else None,
                         former=query_log.watermark_before(self._folder, batch_id) if self._keeps_state else None,
+                        attempt=self._job.attempt if self._keeps_state else None,
                     )
                 ),
                 engine_has_state=self._keeps_state,

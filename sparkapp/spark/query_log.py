@@ -34,6 +34,8 @@ class EngineState:
     :param base: the checkpoint before batch 0: batch B is checkpoint ``base + B + 1``.
     :param watermark: in ms since 1970, that the batch after the last one begins with; None where the document does not
         say, and then it is the last one's own.
+    :param attempt: whose folder has its operators' state (:mod:`sparkapp.spark.operator_state`); None where the
+        document does not say.
     :param former: in ms since 1970, the watermark of the batch before the last one; None where the document does not
         say.
     """
@@ -43,6 +45,7 @@ class EngineState:
     base: int = 0
     watermark: int | None = None
     former: int | None = None
+    attempt: int | None = None
 
     @property
     def batch_watermark(self) -> int:
@@ -66,6 +69,8 @@ def encode_engine(state: EngineState) -> str:
         body["watermark"] = state.watermark
     if state.former is not None:
         body["formerWatermark"] = state.former
+    if state.attempt is not None:
+        body["stateAttempt"] = state.attempt
     return json.dumps(body, separators=(",", ":"))
 
 
@@ -76,12 +81,13 @@ def decode_engine(text: str) -> EngineState:
     try:
         body = json.loads(text)
         plan, metadata, base = body["plan"], body["metadata"], body.get("base", 0)
-        watermarks = [body.get("watermark"), body.get("formerWatermark")]
-        known = type(plan) is int and type(base) is int and all(type(one) in {int, type(None)} for one in watermarks)
+        optional = [body.get("watermark"), body.get("formerWatermark"), body.get("stateAttempt")]
+        known = type(plan) is int and type(base) is int and all(type(one) in {int, type(None)} for one in optional)
         if not known or base < 0 or not isinstance(json.loads(metadata), dict) or "\n" in metadata:
             raise ValueError(text)
-        state = EngineState(plan, metadata, base, *watermarks)
-        if min(state.batch_watermark, state.next_watermark, state.former or 0, state.state_partitions) < 0:
+        state = EngineState(plan, metadata, base, *optional)
+        least = min(state.batch_watermark, state.next_watermark, state.former or 0, state.state_partitions)
+        if least < 0 or (state.attempt is not None and state.attempt < 1):
             raise ValueError(text)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         msg = f"the checkpoint document's engine text is not readable: {error!r}"

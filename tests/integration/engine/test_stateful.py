@@ -160,7 +160,7 @@ def test_aggregation_deduplication_and_join_go_on_through_kills_and_rescales(
     document = job.document()
     assert document is not None
     assert (document.checkpoint_id, document.counters.records_in, document.engine_has_state) == (1, 300, True)
-    stale = list((tmp_path / "query" / "state").rglob("2.delta"))
+    stale = list((tmp_path / "query" / "attempt-1" / "state").rglob("2.delta"))
     assert stale, "the state has the version of a checkpoint that was never completed"
 
     # The same batch again, with more records in it; the next one has all that is left.

@@ -30,14 +30,62 @@ def names(folder: Path, store: str = STORES[0]) -> list[str]:
     return sorted(one.name for one in (folder / "state" / store).iterdir() if one.is_file())
 
 
-def test_what_is_newer_than_the_checkpoint_goes_in_every_store(tmp_path: Path) -> None:
-    put(tmp_path, "1.delta", "2.delta", "2.snapshot", "3.delta", "4.delta", "4.snapshot", ".5.delta.ab12.tmp")
-    (tmp_path / "state/0/_metadata").mkdir()
-    (tmp_path / "state/0/_metadata/metadata").write_text("of the operator")
-    prepare(tmp_path, version=3, partitions=2)
+def ready(folder: Path, *, version: int, partitions: int) -> Path:
+    """Attempt 3 goes on from what attempt 1 has written; attempt 2 completed nothing."""
+    return prepare(folder, attempt=3, writer=1, version=version, partitions=partitions)
+
+
+def test_an_attempt_gets_the_checkpoints_versions_and_none_that_is_newer(tmp_path: Path) -> None:
+    former = tmp_path / "attempt-1"
+    put(former, "1.delta", "2.delta", ".2.delta.crc", "2.snapshot", "3.delta", "4.delta", ".4.delta.crc", "4.snapshot")
+    put(former, ".5.delta.ab12.tmp", "..5.delta.ab12.tmp.crc")
+    (former / "state/0/_metadata").mkdir()
+    (former / "state/0/_metadata/metadata").write_text("of the operator")
+    own = ready(tmp_path, version=3, partitions=2)
+    assert own == tmp_path / "attempt-3"
     for store in STORES:
-        assert names(tmp_path, store) == ["1.delta", "2.delta", "2.snapshot", "3.delta"], store
-    assert (tmp_path / "state/0/_metadata/metadata").exists()
+        assert names(own, store) == [".2.delta.crc", "1.delta", "2.delta", "2.snapshot", "3.delta"], store
+    assert (own / "state/0/_metadata/metadata").read_text() == "of the operator"
+    assert "4.delta" in names(former), "the document names it until this attempt has completed a checkpoint"
+
+
+@pytest.mark.parametrize("links", [True, False])
+def test_A3_a_superseded_driver_replaces_no_file_of_its_successor(
+    links: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It resumes in a batch: Spark writes a file beside, and renames it over whatever has the version's name."""
+    if not links:
+        monkeypatch.setattr(Path, "hardlink_to", lambda *_: (_ for _ in ()).throw(OSError("no links here")))
+    superseded = tmp_path / "attempt-1"
+    put(superseded, "1.delta", "2.delta", text="before")
+    own = ready(tmp_path, version=2, partitions=2)
+    put(own, "3.delta", text="of attempt 3")
+    for name in ("2.delta", "3.delta"):
+        put(superseded, ".tmp", text="of attempt 1")
+        for store in STORES:
+            (superseded / "state" / store / ".tmp").replace(superseded / "state" / store / name)
+    assert {(own / "state" / store / "2.delta").read_text() for store in STORES} == {"before"}
+    assert {(own / "state" / store / "3.delta").read_text() for store in STORES} == {"of attempt 3"}
+    again = prepare(tmp_path, attempt=4, writer=3, version=3, partitions=2)
+    assert {(again / "state" / store / "3.delta").read_text() for store in STORES} == {"of attempt 3"}
+
+
+def test_folders_that_no_document_can_name_are_removed(tmp_path: Path) -> None:
+    for attempt in (1, 2, 3, 5):
+        put(tmp_path / f"attempt-{attempt}", "1.delta")
+    put(tmp_path, "1.delta")
+    (tmp_path / "metadata").write_text("of a former layout")
+    prepare(tmp_path, attempt=4, writer=2, version=1, partitions=2)
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["attempt-2", "attempt-4", "attempt-5"], (
+        "attempt 5 has superseded this one"
+    )
+
+
+def test_state_of_a_release_that_had_one_folder_is_taken_over(tmp_path: Path) -> None:
+    put(tmp_path, "1.delta", "2.delta")
+    own = prepare(tmp_path, attempt=4, writer=None, version=1, partitions=2)
+    assert names(own) == ["1.delta"]
+    assert names(tmp_path) == ["1.delta", "2.delta"], "needed until the document names a folder"
 
 
 @pytest.mark.parametrize(
@@ -51,14 +99,13 @@ def test_what_is_newer_than_the_checkpoint_goes_in_every_store(tmp_path: Path) -
     ],
 )
 def test_a_version_that_can_be_put_together_is_found(tmp_path: Path, files: list[str]) -> None:
-    put(tmp_path, *files)
-    prepare(tmp_path, version=3, partitions=2)
-    assert names(tmp_path) == sorted(files)
+    put(tmp_path / "attempt-1", *files)
+    assert names(ready(tmp_path, version=3, partitions=2)) == sorted(files)
 
 
 def test_one_partition_is_enough_where_an_operator_has_no_keys(tmp_path: Path) -> None:
-    put(tmp_path, "1.delta", stores=("0/0",))
-    prepare(tmp_path, version=1, partitions=2)
+    put(tmp_path / "attempt-1", "1.delta", stores=("0/0",))
+    ready(tmp_path, version=1, partitions=2)
 
 
 @pytest.mark.parametrize(
@@ -74,37 +121,38 @@ def test_one_partition_is_enough_where_an_operator_has_no_keys(tmp_path: Path) -
 def test_a_version_that_is_not_whole_stops_the_job_and_nothing_is_removed(
     tmp_path: Path, files: list[str], words: str
 ) -> None:
-    put(tmp_path, "3.snapshot")
-    (tmp_path / "state/0/1/3.snapshot").unlink()
-    put(tmp_path, *files, stores=("0/1",))
+    former = tmp_path / "attempt-1"
+    put(former, "3.snapshot")
+    (former / "state/0/1/3.snapshot").unlink()
+    put(former, *files, stores=("0/1",))
     with pytest.raises(OperatorStateMissing, match=f"0/1 {words}") as caught:
-        prepare(tmp_path, version=3, partitions=2)
+        ready(tmp_path, version=3, partitions=2)
     assert "another name" in caught.value.remedy
-    assert names(tmp_path, "0/1") == sorted(files)
+    assert names(former, "0/1") == sorted(files)
 
 
 def test_an_empty_file_is_no_version(tmp_path: Path) -> None:
     """A node that lost power may leave one: files of state are not forced to the disk."""
-    put(tmp_path, "1.delta")
-    put(tmp_path, "1.delta", stores=("0/1",), text="")
+    put(tmp_path / "attempt-1", "1.delta")
+    put(tmp_path / "attempt-1", "1.delta", stores=("0/1",), text="")
     with pytest.raises(OperatorStateMissing, match="0/1 has versions none"):
-        prepare(tmp_path, version=1, partitions=2)
+        ready(tmp_path, version=1, partitions=2)
 
 
 def test_an_empty_volume_and_a_lost_partition_stop_the_job(tmp_path: Path) -> None:
     with pytest.raises(OperatorStateMissing, match="no operator's state at all"):
-        prepare(tmp_path, version=3, partitions=2)
-    put(tmp_path, "3.snapshot")
+        ready(tmp_path, version=3, partitions=2)
+    put(tmp_path / "attempt-1", "3.snapshot")
     with pytest.raises(OperatorStateMissing, match="operator 0 has no partition 2"):
-        prepare(tmp_path, version=3, partitions=3)
+        ready(tmp_path, version=3, partitions=3)
 
 
 def test_state_of_no_checkpoint_is_removed(tmp_path: Path) -> None:
     """The first batch died before its checkpoint, or the transform of the last checkpoint kept no state any more."""
-    put(tmp_path, "1.delta")
-    prepare(tmp_path, version=0, partitions=0)
-    assert not (tmp_path / "state").exists()
-    prepare(tmp_path, version=0, partitions=0)
+    for former in (tmp_path, tmp_path / "attempt-1"):
+        put(former, "1.delta")
+    assert list(ready(tmp_path, version=0, partitions=0).iterdir()) == []
+    assert list(tmp_path.iterdir()) == [tmp_path / "attempt-3"]
 
 
 @pytest.mark.parametrize(("has_state", "refused"), [(True, True), (False, False)])
@@ -112,7 +160,7 @@ def test_the_driver_asks_for_the_version_of_its_document(tmp_path: Path, *, has_
     metadata = json.dumps({"conf": {"spark.sql.shuffle.partitions": "2"}})
     document = CheckpointDocument(
         job_uid="uid", attempt=1, checkpoint_id=12, created_at="", parallelism=1, prefix="p",
-        engine=encode_engine(EngineState(5, metadata, base=9)), engine_has_state=has_state,
+        engine=encode_engine(EngineState(5, metadata, base=9, attempt=1)), engine_has_state=has_state,
     )  # fmt: skip
     spec = JobSpec(
         kafka=KafkaCluster(bootstrap_servers="b:1"), source=Source(topics=("in",), group_id="g"),
@@ -123,15 +171,17 @@ def test_the_driver_asks_for_the_version_of_its_document(tmp_path: Path, *, has_
         folder=tmp_path, stateful_allowed=True, credentials=tmp_path,
     )  # fmt: skip
     driver = Driver(Job(namespace="n", name="job", uid="uid", generation=1, attempt=2, spec=spec), around)
-    put(tmp_path, "2.snapshot", "3.delta", "4.delta")
-    driver._prepare_operator_state(document)
-    assert (tmp_path / "state").exists() is has_state
+    former = tmp_path / "attempt-1"
+    put(former, "2.snapshot", "3.delta", "4.delta")
+    own = driver._query_folder(document)
+    assert own == tmp_path / "attempt-2"
+    assert (own / "state").exists() is has_state
     if has_state:
-        assert names(tmp_path) == ["2.snapshot", "3.delta"]
-        (tmp_path / "state/0/1/3.delta").unlink()
+        assert names(own) == ["2.snapshot", "3.delta"]
+        (former / "state/0/1/3.delta").unlink()
     if refused:
         with pytest.raises(OperatorStateMissing, match="version 3"):
-            driver._prepare_operator_state(document)
+            driver._query_folder(document)
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,10 @@ from sparkapp.spark.query_log import (
 
 
 def test_engine_text_round_trip() -> None:
-    for state in (EngineState(7, '{"batchWatermarkMs":5}'), EngineState(7, "{}", base=3, watermark=9, former=0)):
+    for state in (
+        EngineState(7, '{"batchWatermarkMs":5}'),
+        EngineState(7, "{}", base=3, watermark=9, former=0, attempt=4),
+    ):
         assert decode_engine(encode_engine(state)) == state
     assert decode_engine("") == EngineState()
 
@@ -41,6 +44,7 @@ def test_a_document_without_base_and_watermark_is_read() -> None:
         '{"plan":1,"metadata":"{}","base":"0"}', '{"plan":1,"metadata":"{}","base":-1}',
         '{"plan":1,"metadata":"{\\"conf\\":3}"}', '{"plan":1,"metadata":"{\\"batchWatermarkMs\\":\\"x\\"}"}',
         '{"plan":1,"metadata":"{}","watermark":1.5}', '{"plan":1,"metadata":"{}","formerWatermark":-1}',
+        '{"plan":1,"metadata":"{}","stateAttempt":0}',
     ],
 )  # fmt: skip
 def test_engine_text_that_is_not_ours_is_refused(text: str) -> None:
