@@ -8,7 +8,7 @@ export PYTHONPATH := tools:$(PYTHONPATH)
 UV_VERSION := 0.13.8
 
 .DEFAULT_GOAL := help
-.PHONY: help fresh ready setup lint types contracts unit test integration e2e demo bench lock clean
+.PHONY: help fresh ready setup reference lint types contracts unit test integration e2e demo bench lock clean
 
 help: ## list the commands
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | sort | awk -F'\t' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -42,6 +42,9 @@ lock: ## write the lock files anew from pyproject.toml
 	uv export --frozen --no-emit-project --no-annotate --all-extras --group dev -q -o locks/dev.txt
 	uv export --frozen --no-emit-project --no-annotate --no-default-groups --extra sparkapp -q -o locks/sparkapp.txt
 	uv export --frozen --no-emit-project --no-annotate --no-default-groups --extra operator -q -o locks/operator.txt
+
+reference: setup ## write docs/fields.md from the CustomResourceDefinition
+	@$(PY) -m field_reference
 
 lint: setup ## ruff, mypy, import contracts
 	$(VENV)/bin/ruff check .
