@@ -18,7 +18,6 @@ from pyspark.sql import SparkSession
 
 from bench.broker import drop_topic, make_topic
 from sparkapp.checkpoint.coordinator import Completed
-from sparkapp.checkpoint.store import MemoryStore
 from sparkapp.model.job import Job, JobSpec, KafkaCluster, Sink, Source, Transform
 from sparkapp.model.partition import TopicPartition
 from sparkapp.model.positions import Startup, StartupMode
@@ -30,6 +29,7 @@ from sparkapp.source.cluster import KafkaClusterView
 from sparkapp.spark.driver import Driver, Surroundings
 from sparkapp.spark.session import create_session
 from sparkapp.spark.settings import session_settings
+from tests.support.memory_store import MemoryStore
 
 
 @dataclass(frozen=True)
