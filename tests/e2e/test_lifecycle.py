@@ -48,11 +48,15 @@ def deployment(operator: ClusterEnvironment) -> Iterator[Kubectl]:
 def test_conditions_follow_the_conventions(site: JobSite) -> None:
     site.kubectl.run("wait", "--for=condition=Ready", f"{KIND}/{NAME}", "--timeout=10s")
     site.assert_exactly_once(BATCH, seconds=60)
-    status = site.job.status
-    assert {one["type"]: one["status"] for one in status["conditions"]} == {
-        "Ready": "True", "ConfigValid": "True", "KafkaReachable": "True", "StateValid": "True",
-        "CheckpointHealthy": "True",
-    }  # fmt: skip
+    healthy = dict.fromkeys(
+        ("Ready", "ConfigValid", "KafkaReachable", "StateValid", "CheckpointHealthy", "TransactionsHealthy"), "True"
+    )
+    # The driver looks for open transactions every ten seconds, and none is known before its first look.
+    site.job.wait(
+        "every condition",
+        lambda status: {one["type"]: one["status"] for one in status.get("conditions", ())} == healthy,
+        seconds=60,
+    )
     assert site.kubectl.run("get", "ksj", NAME, "--output=jsonpath={.status.parallelism}") == "2"
 
 
