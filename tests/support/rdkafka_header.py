@@ -9,6 +9,10 @@ import tarfile
 import tempfile
 from pathlib import Path
 
+from localcluster.packages import Need, ensure
+from localcluster.progress import Progress
+from localcluster.settings import Settings
+
 PACKAGE = "@confluentinc/kafka-javascript@1.10.1"
 """The newest package with the header: librdkafka 2.15.1. The wheel has 2.16.0 and no header."""
 SHA256 = "5c9810e9b4bdaab555fb56d4110903dfe12cf0d98596e9abd6d7b30ec0e28bee"
@@ -19,6 +23,7 @@ def rdkafka_header() -> Path:
     """The header's file, fetched where it is not in the cache.
 
     :raises RuntimeError: it is not in the cache, and npm does not get it.
+    :raises SetupError: npm is missing, and cannot be installed.
     """
     cache = Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")).expanduser() / "kafkaspark" / "headers"
     header = cache / f"rdkafka-{SHA256[:12]}.h"
@@ -30,6 +35,7 @@ def rdkafka_header() -> Path:
 
 
 def _fetch(folder: Path) -> Path:
+    ensure([Need("npm", "npm")], Settings.from_environment(), Progress())
     try:
         subprocess.run(["npm", "pack", "--silent", PACKAGE], cwd=folder, check=True, capture_output=True, text=True)
     except (OSError, subprocess.CalledProcessError) as error:
