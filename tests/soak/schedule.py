@@ -45,7 +45,7 @@ class Schedule:
         )  # fmt: skip
         self.told = story.told
         try:
-            if dice.random() < _OVERTAKINGS:
+            if partitions > 1 and dice.random() < _OVERTAKINGS:
                 # One that random steps seldom come to: the lead of the other attempt is what counts.
                 overtaking, story.timeout = Overtaking.thrown(dice), _LONG_TIMEOUT
                 story.told.append(str(overtaking))

@@ -71,6 +71,7 @@ class Overtaking:
     def play(self, job: Story, count: int = 30) -> Life:
         """Up to the superseded driver's end, which the caller may look at; :meth:`Story.finish` is the caller's.
 
+        :param job: with two partitions or more, so that each of two subtasks has one.
         :param count: records of each step; fewer than a checkpoint takes.
         """
         silent: set[int] = set()
