@@ -72,7 +72,7 @@ def test_S37_metrics_and_progress_say_what_the_brokers_say(
     (port,) = free_ports(1)
     job.spec = replace(job.spec, metrics_port=port)
     produce(broker, topic, 0, 4000)
-    job.start()
+    job.start(alone=True)  # totals of Kafka clients are the worker process's
     job.await_records_in(4000)
     found = awaited(job, port, source_records_in_total=4000, source_pending_records=0)
     view = KafkaClusterView({"bootstrap.servers": broker, "group.id": job.spec.source.group_id}, read_committed=True)

@@ -20,6 +20,7 @@ from sparkapp.model.job import Format, Transform
 from sparkapp.model.record_errors import RecordErrorPolicy
 from sparkapp.model.registry_access import CA_FILE, CREDENTIAL_FILE, RegistryAccess, RegistryAuthentication, SecretKey
 from sparkapp.model.semantic import Semantic
+from sparkapp.model.transaction_naming import offsets_id
 from sparkapp.sink.transaction_client import TransactionClient
 from tests.integration.engine.conftest import LocalJobs
 from tests.support import visibility
@@ -203,7 +204,9 @@ def test_dead_letters_with_a_shuffle_are_refused_before_anything_is_written(
     assert document.checkpoint_id == 0
     assert letters(broker, job) == []
     assert visibility.records(broker, job.spec.sink.topic) == []
-    assert client.list_transactions(job.spec.sink.transactional_id_prefix) == []
+    prefix = job.spec.sink.transactional_id_prefix
+    assert {row.transactional_id for row in client.list_transactions(prefix)} <= {offsets_id(prefix)}
+    assert visibility.open_transactions(client, prefix) == []
 
 
 _IMPATIENT = """
