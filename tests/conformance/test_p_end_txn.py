@@ -227,7 +227,7 @@ def test_P11_a_transaction_older_than_its_timeout_is_reported_as_lost(make_topic
     found = site.client.end_txn(f"{site.prefix}-0", entry.producer_id, entry.producer_epoch, True)
     assert found is EndTxnAnswer.PRODUCER_FENCED
     triple = (f"{site.prefix}-0", entry.producer_id, entry.producer_epoch)
-    one = committable(triple, ranges=(split,) if witnessed else ())
+    one = committable(triple, attempt=1, ranges=(split,) if witnessed else ())
     witness = GroupOffsetsWitness({"bootstrap.servers": site.bootstrap}, group_id=site.prefix)
     (settled,) = KafkaCommitter(site.client, witness, job_uid=JOB_UID).commit([one])
     assert settled.outcome is (Outcome.LOST if witnessed else Outcome.UNCERTAIN)
