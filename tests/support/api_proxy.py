@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections import defaultdict, deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import Enum
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -41,13 +41,17 @@ class ApiProxy:
         kubernetes.config.load_kube_config(str(kubeconfig), client_configuration=configuration)
         self._host = configuration.host
         self._pool = kubernetes.client.rest.RESTClientObject(configuration).pool_manager
-        self._spoils: dict[str, deque[Spoil | Refuse]] = defaultdict(deque)
+        self._spoils: dict[str, deque[tuple[Spoil | Refuse, Callable[[], None]]]] = defaultdict(deque)
         self.away = False
         self.seen: list[tuple[str, int]] = []
 
-    def spoil(self, method: str, *spoils: Spoil | Refuse) -> None:
-        """What becomes of the next requests of this method, in order."""
-        self._spoils[method].extend(spoils)
+    def spoil(self, method: str, *spoils: Spoil | Refuse, then: Callable[[], None] = lambda: None) -> None:
+        """What becomes of the next requests of this method, in order.
+
+        :param then: called when the last of them has come, before it is answered.
+        """
+        for left, spoil in zip(range(len(spoils) - 1, -1, -1), spoils, strict=True):
+            self._spoils[method].append((spoil, (lambda: None) if left else then))
 
     def forget(self) -> None:
         """From now on everything goes through."""
@@ -56,7 +60,8 @@ class ApiProxy:
 
     def answer(self, method: str, path: str, content_type: str, body: bytes) -> tuple[int, bytes]:
         waiting = self._spoils[method]
-        spoil = waiting.popleft() if waiting else None
+        spoil, then = waiting.popleft() if waiting else (None, lambda: None)
+        then()
         status, data = 0, b""
         if isinstance(spoil, Refuse) and not self.away:
             status = spoil.status

@@ -391,9 +391,8 @@ def test_a_job_whose_answer_was_lost_and_whose_rights_are_gone_aborts_nothing_th
     story: Story, proxy: ApiProxy, may_look: bool
 ) -> None:
     before = story.document.checkpoint_id
-    proxy.spoil("PATCH", Spoil.LOSE, Refuse(403, "forbidden"))
-    if not may_look:
-        proxy.spoil("GET", Refuse(403, "forbidden"))
+    no_look = (lambda: None) if may_look else lambda: proxy.spoil("GET", Refuse(403, "forbidden"))
+    proxy.spoil("PATCH", Spoil.LOSE, Refuse(403, "forbidden"), then=no_look)
     story.checkpoint()
     if may_look:
         assert story.failure is None
@@ -407,8 +406,7 @@ def test_a_job_that_was_superseded_while_it_had_no_answer_commits_nothing(
     story: Story, proxy: ApiProxy, site: StateSite
 ) -> None:
     claimed = encode(replace(story.document, attempt=2, committables=()))
-    proxy.spoil("PATCH", Refuse(503))
-    site.write(claimed)
+    proxy.spoil("PATCH", Refuse(503), then=lambda: site.write(claimed))
     story.checkpoint()
     assert isinstance(story.failure, CheckpointConflict)
     assert len(visibility.open_transactions(story.client, story.prefix)) == 2, "neither committed nor aborted"
