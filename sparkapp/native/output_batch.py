@@ -65,7 +65,14 @@ def _optional(batch: pa.RecordBatch, name: str) -> pa.Array[Any] | None:
     index = batch.schema.get_field_index(name)
     if index < 0 or batch.column(index).null_count == batch.num_rows:
         return None
+    if name == "headers" and _has_no_values(batch.column(index)):
+        return None
     return _column(batch, name)
+
+
+def _has_no_values(column: pa.Array[Any]) -> bool:
+    """Whether a list column has empty lists and nulls alone."""
+    return isinstance(column, pa.ListArray) and column.offsets[0] == column.offsets[-1]
 
 
 def _column(batch: pa.RecordBatch, name: str) -> pa.Array[Any]:

@@ -32,6 +32,8 @@ from sparkapp.model.split import Assignment, KafkaPartitionSplit, assign, cut_at
 from sparkapp.native.interface import ALL_COLUMNS
 from sparkapp.source.enumerator import KafkaSourceEnumerator
 from sparkapp.spark import lineage, query_log
+from sparkapp.spark.arrow_batches import RecordSizes, limit_stream, limited
+from sparkapp.spark.client_totals import summed
 from sparkapp.spark.data_source import FORMAT, KafkaSparkDataSource
 from sparkapp.spark.delivery import flush_workers, require_delivered
 from sparkapp.spark.end_of_stream import stops_found
@@ -108,6 +110,7 @@ class MicroBatchEngine:
         self.lacks_executors = False
         self.late_rows = 0
         self.clients: dict[str, Mapping[str, int]] = {}
+        self._sizes = RecordSizes()
         self._logged: Mapping[int, Sequence[str]] = {}
         self._columns = ALL_COLUMNS
         self._settled = coordinator.document.checkpoint_id
@@ -256,6 +259,7 @@ class MicroBatchEngine:
         result = apply_transform(records, self._job.spec.transform, self._function, self._spark)
         result = encode_records(result, self._job.spec.sink)
         self._columns = lineage.columns_used(result, self._spark)
+        limit_stream(self._spark, self._columns)
         LOG.info("columns read from Kafka: %s", ", ".join(sorted(self._columns)))
         query_log.rebuild(
             self._folder, job_uid=self._job.uid, checkpoint_id=self._coordinator.document.checkpoint_id,
@@ -429,12 +433,14 @@ class MicroBatchEngine:
             return []
         self._step(ProtocolStep.BEFORE_FLUSH, checkpoint_id)
         task: Any = partial(write_partition, self._job_text, orders)
-        rows = frame.mapInArrow(task, RESULT_DDL).collect()
+        with limited(frame.sparkSession, self._sizes):
+            rows = frame.mapInArrow(task, RESULT_DDL).collect()
         results = [decode_result(row.result, orders) for row in rows]
         if sorted(one.index for one in results) != list(range(len(orders))):
             msg = f"checkpoint {checkpoint_id}: {len(results)} answers came from {len(orders)} write tasks"
             raise TransactionError(msg)
         for one in results:
             self.clients.update(one.clients)
+        self._sizes.note(summed(self.clients))
         require_delivered(one.failure for one in results)
         return results

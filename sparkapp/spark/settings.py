@@ -14,10 +14,9 @@ from sparkapp.spark.class_archive import with_class_archive
 from sparkapp.spark.preload import VARIABLE, wanted_by
 
 _DEFAULTS = {
-    # Larger batches, fewer crossings between the JVM and Python; lower it where records are far beyond 10 KB.
+    # Larger batches, fewer crossings between the JVM and Python.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "16384",
-    # With a limit in bytes Spark measures the whole batch after every row, and for a list column of nothing but nulls
-    # (headers, mostly) one measurement costs as much as there are rows: batches of 65,536 rows took minutes.
+    # The engine limits the stages that can afford it: sparkapp/spark/arrow_batches.py.
     "spark.sql.execution.arrow.maxBytesPerBatch": "2147483647",
 }
 

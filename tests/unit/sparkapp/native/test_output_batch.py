@@ -25,6 +25,10 @@ def test_columns_of_nothing_but_nulls_are_absent() -> None:
     batch = pa.record_batch({"value": pa.array(["a"]), "key": pa.nulls(1), "headers": pa.nulls(1, HEADERS)})
     output = OutputBatch.of(batch)
     assert (output.key, output.headers) == (None, None)
+    some = pa.array([[{"key": "a", "value": b"1"}], [], None, []], HEADERS)
+    for start, count, given in ((0, 4, True), (1, 3, False), (3, 1, False), (0, 1, True)):
+        batch = pa.record_batch({"value": pa.array(["a"] * 4), "headers": some}).slice(start, count)
+        assert (OutputBatch.of(batch).headers is not None) == given
 
 
 def test_strings_and_bytes_are_not_copied() -> None:
