@@ -47,6 +47,16 @@ def collect(life: str, *, scratch: Path | None = None) -> dict[str, dict[str, in
     return found
 
 
+def merge(known: dict[str, Mapping[str, int]], found: WorkerTotals) -> None:
+    """Adds what a task has collected; called by the engine for each task of a checkpoint, in any order.
+
+    A task that ended early has collected older totals of the others' workers. Totals only grow, so the greater counts.
+    """
+    for worker, totals in found.items():
+        before = known.get(worker, {})
+        known[worker] = {name: max(count, before.get(name, 0)) for name, count in {**before, **totals}.items()}
+
+
 def summed(totals: WorkerTotals) -> Counter[str]:
     """Over all workers."""
     result: Counter[str] = Counter()

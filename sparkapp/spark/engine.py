@@ -33,7 +33,7 @@ from sparkapp.native.interface import ALL_COLUMNS
 from sparkapp.source.enumerator import KafkaSourceEnumerator
 from sparkapp.spark import lineage, query_log
 from sparkapp.spark.arrow_batches import RecordSizes, limit_stream, limited
-from sparkapp.spark.client_totals import summed
+from sparkapp.spark.client_totals import merge, summed
 from sparkapp.spark.data_source import FORMAT, KafkaSparkDataSource
 from sparkapp.spark.delivery import flush_workers, require_delivered
 from sparkapp.spark.end_of_stream import stops_found
@@ -440,7 +440,7 @@ class MicroBatchEngine:
             msg = f"checkpoint {checkpoint_id}: {len(results)} answers came from {len(orders)} write tasks"
             raise TransactionError(msg)
         for one in results:
-            self.clients.update(one.clients)
+            merge(self.clients, one.clients)
         self._sizes.note(summed(self.clients))
         require_delivered(one.failure for one in results)
         return results

@@ -62,7 +62,7 @@ def test_a_life_that_is_killed_while_it_recovers(moment: Moment, story: Stories)
 @pytest.mark.parametrize("moment", OF_A_CHECKPOINT)
 def test_a_job_that_was_down_for_longer_than_its_transactions_live(moment: Moment, story: Stories) -> None:
     """The broker aborts what is open; what a document names of it is found lost and written again."""
-    job = story(timeout=2)
+    job = story(timeout=5)
     job.produce(60)
     job.start(FROM)
     job.checkpoint((moment, End.KILL))
@@ -76,7 +76,7 @@ def test_C07_P11_a_job_that_is_to_fail_when_a_transaction_was_lost(
     moment: Moment, aligned: bool, story: Stories
 ) -> None:
     """It stops with nothing written and nothing open, as often as it is started, and may replay later all the same."""
-    job = story(timeout=2, aligned=aligned, lost_policy=LostTransactionPolicy.FAIL)
+    job = story(timeout=5, aligned=aligned, lost_policy=LostTransactionPolicy.FAIL)
     job.produce(60)
     job.start(2)
     job.checkpoint((moment, End.KILL))

@@ -66,7 +66,7 @@ def test_I05_rescaled_there_and_back_with_other_pools_and_killed_each_time(story
 
 
 def test_a_job_that_was_down_for_longer_than_its_transactions_live(story: Stories) -> None:
-    job = story(timeout=2, naming=SLOT)
+    job = story(timeout=5, naming=SLOT)
     job.produce(60)
     job.start(2)
     job.checkpoint((Moment.BETWEEN_COMMITS, End.KILL))

@@ -57,7 +57,7 @@ def test_I01_a_life_that_is_killed_in_a_checkpoint(moment: Moment, story: Storie
 @pytest.mark.parametrize("moment", [one for one in OF_A_CHECKPOINT if one is not Moment.BETWEEN_COMMITS])
 def test_P11_a_checkpoint_that_timed_out_as_a_whole_goes_back(moment: Moment, story: Stories) -> None:
     """The coordinators still know these very transactions, and that they have aborted them."""
-    job = story(aligned=False, timeout=2)
+    job = story(aligned=False, timeout=5)
     job.produce(60)
     job.start(2)
     job.checkpoint()
@@ -73,7 +73,7 @@ def test_P11_a_checkpoint_that_timed_out_as_a_whole_goes_back(moment: Moment, st
 
 
 def test_P11_a_checkpoint_that_timed_out_when_a_part_was_committed_stops_the_job(story: Stories) -> None:
-    job = story(aligned=False, timeout=2)
+    job = story(aligned=False, timeout=5)
     job.produce(60)
     job.start(2)
     job.checkpoint()
@@ -123,7 +123,7 @@ def test_C03_ids_that_were_taken_over_prove_nothing(moment: Moment, story: Stori
 def test_C07_ids_that_have_expired_prove_nothing(unique: str, tmp_path: Path) -> None:
     """The checkpoint was committed whole, long ago: reading it again would write each of its records twice."""
     overrides = {
-        "transactional.id.expiration.ms": "1000",
+        "transactional.id.expiration.ms": "5000",
         "transaction.remove.expired.transaction.cleanup.interval.ms": "500",
     }
     with (
