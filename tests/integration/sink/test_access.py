@@ -75,9 +75,9 @@ def test_a_wrong_password_is_said_at_once(client, call):
     assert "wrong" not in str(caught.value).replace("mine", "")
 
 
-@pytest.mark.parametrize("call", ["end_txn", "describe", "fence"])
+@pytest.mark.parametrize("call", ["end_txn", "describe", "fence_all"])
 def test_a_missing_acl_is_said_at_once(client, call):
-    arguments = {"end_txn": ("other-0", 1, 0, True), "describe": (["other-0"],)}.get(call, ("other-0",))
+    arguments = {"end_txn": ("other-0", 1, 0, True)}.get(call, (["other-0"],))
     with pytest.raises(AuthorizationFailed, match="other-0"):
         getattr(client(), call)(*arguments)
 
