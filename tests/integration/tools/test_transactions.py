@@ -141,8 +141,8 @@ def test_commit_of_what_no_checkpoint_names_is_refused(harness, site, tmp_path, 
     assert site.numbers() == []
 
 
-def test_a_later_transaction_of_a_final_ones_producer_is_not_final(harness, site, tmp_path, txn):
-    """The state is an older one: its ids are in use again, under the same producer ids and epochs."""
+def test_a_later_transaction_under_a_final_ones_id_is_not_final(harness, site, tmp_path, txn):
+    """The state is an older one: its ids are in use again, each transaction under an epoch of its own (ADR 28)."""
     life = harness(pool_size=2).open()
     life.write(1)
     state = life.snapshot(1)
@@ -156,7 +156,7 @@ def test_a_later_transaction_of_a_final_ones_producer_is_not_final(harness, site
     (one,) = state.pending
     triple = (one.transactional_id, "--producer-id", one.producer_id, "--epoch", one.producer_epoch)
     status, _, message = txn("commit", *triple, "--state", path, "--yes")
-    assert (status, "writes its records once more" in message) == (1, True)
+    assert (status, f"not of producer {one.producer_id} epoch {one.producer_epoch}" in message) == (1, True)
     assert txn("abort", one.transactional_id, "--state", path, "--yes")[0] == 0
     assert site.open_transactions() == []
     assert site.numbers() == [1, 2]
