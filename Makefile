@@ -4,23 +4,23 @@ PYTHON ?= python3
 VENV := .venv
 CLASSES := $(VENV)/kafkaspark-classes/classpath
 PY := $(VENV)/bin/python
-export PYTHONPATH := tools:$(PYTHONPATH)
+export PYTHONPATH := dev:$(PYTHONPATH)
 UV_VERSION := 0.13.8
 
 .DEFAULT_GOAL := help
-.PHONY: help fresh ready setup reference lint types contracts unit test integration e2e demo bench lock clean
+.PHONY: help fresh ready setup reference docs lint types contracts unit test integration e2e demo bench lock clean
 
 help: ## list the commands
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | sort | awk -F'\t' '{printf "  make %-14s %s\n", $$1, $$2}'
 
-include tools/cluster.mk
+include dev/cluster.mk
 
-# What is locked by hash need not be fresh: first from the cache, without asking the index. One at a time, with those who
-# install the images' packages, so that pyspark is built once; and without compressing it to unpack it at once.
+# Packages are locked by hash: the cache is tried first, without a query to the index. The lock serializes it with the
+# images' packages, so that pyspark is built once. Its wheel is not compressed, because it is unpacked at once.
 UV := VIRTUAL_ENV=$(VENV) $(VENV)/bin/uv pip install --quiet --require-hashes \
 	--config-setting=--build-option=--compression=stored -r locks/dev.txt
 
-NATIVE := $(wildcard sparkapp/native/*.c sparkapp/native/ext/*.c sparkapp/native/ext/*.h)
+NATIVE := $(wildcard sparkapp/dataplane/native/*.c sparkapp/dataplane/native/ext/*/*.[ch])
 
 $(VENV)/.ready: locks/dev.txt pyproject.toml setup.py $(NATIVE)
 	@test -x $(PY) || $(PYTHON) -m venv $(VENV)
@@ -31,13 +31,13 @@ $(VENV)/.ready: locks/dev.txt pyproject.toml setup.py $(NATIVE)
 	@VIRTUAL_ENV=$(VENV) $(VENV)/bin/uv pip install --quiet --no-deps --reinstall-package kafkaspark -e .
 	@touch $@
 
-# On a fresh machine both take minutes, and each waits much of that time.
+# On a fresh machine both take minutes, mostly of waiting.
 fresh:
 	@$(MAKE) --no-print-directory -j2 setup cluster-prepare
 
 setup: $(VENV)/.ready ## install the locked Python environment and build the C extension
 
-lock: ## write the lock files anew from pyproject.toml
+lock: ## write the lock files from pyproject.toml
 	uv lock
 	uv export --frozen --no-emit-project --no-annotate --all-extras --group dev -q -o locks/dev.txt
 	uv export --frozen --no-emit-project --no-annotate --no-default-groups --extra sparkapp -q -o locks/sparkapp.txt
@@ -46,27 +46,31 @@ lock: ## write the lock files anew from pyproject.toml
 reference: setup ## write docs/fields.md from the CustomResourceDefinition
 	@$(PY) -m field_reference
 
-lint: setup ## ruff, mypy, import contracts
+docs: setup ## render the documentation into artifacts/site; fails on a broken link
+	@NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build --quiet --strict --site-dir artifacts/site
+
+lint: setup ## run ruff, mypy and the import contracts
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
 	$(VENV)/bin/lint-imports
+	$(VENV)/bin/lint-imports --config dev/importlinter.toml
 
-unit: setup ## tests that need neither broker nor cluster
+unit: setup ## run the tests that need neither broker nor cluster
 	$(PY) -m pytest tests/unit tests/property -q
 
-integration: setup ## tests against a real broker and a real Spark on this machine
+integration: setup ## run the tests against a real broker and a real Spark on this machine
 	$(PY) -m pytest tests/conformance tests/integration -q -m "not e2e"
 
-e2e: fresh cluster-up images ## tests on the real cluster: crashes, rescales, every record counted
-	$(PY) -m pytest tests/e2e -q -m e2e --timeout=900
+e2e: fresh cluster-up images ## run the tests on the local cluster: crashes, rescales, every record counted
+	$(PY) -m pytest tests/e2e -q -m e2e
 
-# Lint and types have what the cluster leaves of the machine on its way up.
-test: fresh ## everything: lint, types, contracts and all tests
+# Lint runs while the cluster starts.
+test: fresh ## run lint and all tests, with the local cluster
 	@$(MAKE) --no-print-directory -j3 lint ready $(CLASSES)
 	$(PY) -m tests.streams
 
-# The JVMs of tests start as those of the image do: with their classes parsed already.
+# The JVMs of tests start with a class archive, like those of the image.
 $(CLASSES): $(VENV)/.ready images/sparkapp/class_archive.py
 	@$(PY) images/sparkapp/class_archive.py $(@D)
 
@@ -74,11 +78,11 @@ ready:
 	@$(MAKE) --no-print-directory cluster-up
 	@$(MAKE) --no-print-directory images
 
-demo: fresh ## the main job: a real job survives kills and rescales, every record counted once (KEEP=1 leaves it running)
+demo: fresh ## run the demo: a job is killed and rescaled, every record is counted (KEEP=1 keeps the job running)
 	@$(PY) -m demo $(if $(KEEP),--keep) $(ARGS)
 
-bench: setup ## throughput of the three semantics beside Spark's own Kafka connector
+bench: setup ## measure the throughput of the three semantics and of Spark's own Kafka connector
 	$(PY) -m bench.throughput $(ARGS)
 
-clean: ## remove what was built in this folder (not the cluster: make cluster-down PURGE=1)
+clean: ## delete the build results of this folder (for the cluster: make cluster-down PURGE=1)
 	rm -rf $(VENV) build dist *.egg-info artifacts .mypy_cache .ruff_cache .pytest_cache .hypothesis

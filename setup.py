@@ -5,15 +5,15 @@ from pathlib import Path
 
 from setuptools import Extension, setup
 
-PARTS = Path("sparkapp/native/ext")
+PARTS = Path("sparkapp/dataplane/native/ext")
 
 setup(
     ext_modules=[
         Extension(
-            "sparkapp.native._kafka_arrow",
-            sources=["sparkapp/native/_kafka_arrow.c", *map(str, sorted(PARTS.glob("*.c")))],
-            depends=[str(header) for header in sorted(PARTS.glob("*.h"))],
-            include_dirs=[str(PARTS)],
+            "sparkapp.dataplane.native._kafka_arrow",
+            sources=["sparkapp/dataplane/native/_kafka_arrow.c", *map(str, sorted(PARTS.glob("*/*.c")))],
+            depends=[str(header) for header in sorted(PARTS.glob("*/*.h"))],
+            include_dirs=[str(part) for part in sorted(PARTS.iterdir())],
             define_macros=[("_GNU_SOURCE", None)],
             extra_compile_args=["-O3", "-std=c11", "-Wall", "-Wextra", "-Wno-unused-parameter"],
             libraries=["dl", "pthread"],

@@ -1,1 +1,1 @@
-"""Benches: measured beside a peer in one run, never part of the tests."""
+"""Benches: each measures against a peer in the same run; none is part of the tests."""

@@ -1,7 +1,7 @@
 """The floor of a micro-batch: an empty round of planning, a stage in Python workers, and Spark's two logs.
 
-The same session, the same Python source and the same work (none) at both places where Structured Streaming lets Python
-write: ``foreachBatch`` with one ``mapInArrow`` stage, as the engine does, and an Arrow stream writer. Rounds are
+Structured Streaming lets Python write in two places. One is ``foreachBatch`` with a ``mapInArrow`` stage, as in the
+engine; the other is an Arrow stream writer. Both get the same session, the same Python source and no work. Rounds are
 interleaved; read the ratio (ADR 1).
 """
 
@@ -26,13 +26,13 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from sparkapp.model.job import Job, JobSpec, KafkaCluster, Sink, Source, Transform
-from sparkapp.spark.session import create_session
-from sparkapp.spark.settings import session_settings
+from sparkapp.model.job.spec import Job, JobSpec, KafkaCluster, Sink, Source, Transform
+from sparkapp.spark.launch.session import create_session
+from sparkapp.spark.launch.settings import session_settings
 
 
 class Ticks(DataSource):
-    """Every question for the latest offset finds one more tick; a tick is ``rows`` rows in ``partitions`` tasks."""
+    """A source with a new tick at each request for its latest offset: ``rows`` rows in ``partitions`` tasks."""
 
     @classmethod
     def name(cls) -> str:
@@ -46,6 +46,8 @@ class Ticks(DataSource):
 
 
 class TickReader(DataSourceStreamReader):
+    """Answers with the rows of a tick, without any I/O."""
+
     def __init__(self, partitions: int, rows: int) -> None:
         self._partitions = partitions
         self._rows = rows
@@ -80,6 +82,8 @@ class Nowhere(DataSource):
 
 
 class CountingWriter(DataSourceStreamArrowWriter):
+    """Reads all batches and writes nothing."""
+
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         for _ in iterator:
             pass
@@ -102,7 +106,10 @@ def _for_each(frame: DataFrame, _: int) -> None:
 
 
 def measure(spark: SparkSession, way: str, *, partitions: int, rows: int, batches: int) -> list[int]:
-    """Durations in milliseconds of ``batches`` micro-batches, the first three left out."""
+    """Durations in milliseconds of ``batches`` micro-batches, after three more to warm up.
+
+    :param way: ``foreachBatch`` or the stream writer.
+    """
     source = spark.readStream.format("ticks").options(partitions=partitions, rows=rows).load()
     writer = source.writeStream.option("checkpointLocation", Path(tempfile.mkdtemp(prefix="floor-")).as_uri())
     query = (writer.foreachBatch(_for_each) if way == "foreachBatch" else writer.format("nowhere")).start()
@@ -110,17 +117,18 @@ def measure(spark: SparkSession, way: str, *, partitions: int, rows: int, batche
     try:
         while len(seen) < batches + 3 and query.isActive:
             time.sleep(0.2)
-            seen |= {one["batchId"]: one["durationMs"]["triggerExecution"] for one in query.recentProgress}
+            seen |= {batch["batchId"]: batch["durationMs"]["triggerExecution"] for batch in query.recentProgress}
     finally:
         query.stop()
     return [duration for _, duration in sorted(seen.items())][3 : batches + 3]
 
 
 def main() -> None:
+    """Runs the bench of the options and prints the medians."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--partitions", type=int, default=2)
-    parser.add_argument("--rows", type=int, default=10, help="rows a task")
-    parser.add_argument("--batches", type=int, default=20, help="micro-batches a round")
+    parser.add_argument("--rows", type=int, default=10, help="rows in each task")
+    parser.add_argument("--batches", type=int, default=20, help="micro-batches in each round")
     parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
     spec = JobSpec(

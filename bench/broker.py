@@ -1,4 +1,4 @@
-"""What every bench against a broker begins and ends with."""
+"""The broker and the topics of a bench."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from pathlib import Path
 
 @contextmanager
 def broker_at(bootstrap: str | None, *, overrides: Mapping[str, str] | None = None) -> Iterator[str]:
-    """The bootstrap address of the given broker, or of a throw-away one.
+    """The bootstrap address of the given broker, or of a temporary broker that this starts.
 
-    :param overrides: properties of the throw-away one that win over the defaults.
+    :param overrides: properties of the temporary broker that win over the defaults.
     """
     if bootstrap:
         yield bootstrap
         return
-    from localcluster.kafka import Broker
-    from localcluster.kafka_distribution import THROUGHPUT
+    from localcluster.kafka.broker import Broker
+    from localcluster.kafka.distribution import THROUGHPUT
 
     with (
         tempfile.TemporaryDirectory() as directory,
@@ -29,7 +29,7 @@ def broker_at(bootstrap: str | None, *, overrides: Mapping[str, str] | None = No
 
 
 def make_topic(bootstrap: str, partitions: int) -> str:
-    """A new topic's name."""
+    """Creates a topic and returns its name."""
     from confluent_kafka.admin import AdminClient, NewTopic
 
     name = f"bench-{uuid.uuid4().hex[:8]}"
@@ -39,6 +39,7 @@ def make_topic(bootstrap: str, partitions: int) -> str:
 
 
 def drop_topic(bootstrap: str, topic: str) -> None:
+    """Deletes a topic, so that the next run has the disk and the page cache."""
     from confluent_kafka.admin import AdminClient
 
     admin = AdminClient({"bootstrap.servers": bootstrap})

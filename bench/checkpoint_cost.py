@@ -1,12 +1,12 @@
-"""What exactly once costs: EXACTLY_ONCE beside our own AT_LEAST_ONCE, at one checkpoint a second, in paired runs.
+"""The cost of exactly once: EXACTLY_ONCE against AT_LEAST_ONCE, at a checkpoint each second, in paired runs.
 
-    PYTHONPATH=tools python -m bench.checkpoint_cost                  # a throw-away broker
+    PYTHONPATH=dev python -m bench.checkpoint_cost                  # a temporary broker
     python -m bench.checkpoint_cost --bootstrap host:9092 --pairs 10 --output json
 
-One broker, one Spark session, one topic; a run copies it whole, in the order A B B A A B B A … The first two runs are
-not counted: they warm up, and tell how many records make a checkpoint of ``--interval`` seconds. There is a backlog all
-the time, so checkpoints follow each other without a pause and the rate is the engine's own. Each ratio is of two runs
-that were neighbours; the goal is at least 0.97. The checkpoint store is in memory, a write to it costs both nothing.
+One broker, one Spark session, one topic. A run copies the whole topic, in the order A B B A A B B A … The first two
+runs are not counted: they warm up, and show how many records make a checkpoint of ``--interval`` seconds. There is
+always a backlog, so checkpoints follow each other without a pause. Each ratio is of two adjacent runs; the goal is at
+least 0.97. The checkpoint store is in memory, so a write to it costs nothing.
 """
 
 from __future__ import annotations
@@ -20,28 +20,28 @@ from dataclasses import asdict
 from bench.broker import broker_at
 from bench.spread import PairedRatio, Spread, alternating
 from bench.topic_copy import Run, TopicCopy
-from sparkapp.model.semantic import Semantic
-from sparkapp.native.batch import implementation
+from sparkapp.dataplane.batch import implementation
+from sparkapp.model.delivery_guarantee import Semantic
 
 GOAL = 0.97
 OVERRIDES = {
     "log.retention.ms": "-1",
-    # A machine that stands still for some seconds does not put the only broker out of service for all its clients.
+    # A machine that freezes for some seconds must not fence the only broker.
     "broker.session.timeout.ms": "60000",
 }
-"""Of the broker."""
+"""Properties of the broker."""
 A, B = Semantic.EXACTLY_ONCE, Semantic.AT_LEAST_ONCE
 
 
 def main() -> int:
-    """Runs what the options say and prints the outcome; the exit status does not judge it."""
+    """Runs the bench of the options and prints the outcome; the exit status does not judge it."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--bootstrap", help="an existing broker; without it one is started")
+    parser.add_argument("--bootstrap", help="an existing broker, by default a temporary one")
     parser.add_argument("--records", type=int, default=3_000_000)
-    parser.add_argument("--size", type=int, default=100, help="bytes a record")
+    parser.add_argument("--size", type=int, default=100, help="bytes of a record")
     parser.add_argument("--partitions", type=int, default=4)
     parser.add_argument("--parallelism", type=int, default=2)
-    parser.add_argument("--interval", type=float, default=1.0, help="seconds that a checkpoint is to take")
+    parser.add_argument("--interval", type=float, default=1.0, help="seconds of a checkpoint")
     parser.add_argument("--pairs", type=int, default=6)
     parser.add_argument("--output", choices=["text", "json"], default="text")
     options = parser.parse_args()
@@ -56,7 +56,7 @@ def main() -> int:
 
 
 def measure(copy: TopicCopy, options: argparse.Namespace) -> tuple[int, list[tuple[Run, Run]]]:
-    """Runs A and B in turns.
+    """Runs A and B alternately.
 
     :returns: the records of a checkpoint, and the runs of EXACTLY_ONCE and AT_LEAST_ONCE, pair by pair.
     """
@@ -64,7 +64,7 @@ def measure(copy: TopicCopy, options: argparse.Namespace) -> tuple[int, list[tup
     copy.load(source)
     spark = copy.session()
     try:
-        # A fifth a checkpoint leaves four of them to measure; the slower of the two says what fits into a second.
+        # With a fifth of the records in a checkpoint four checkpoints remain to measure. The slower guarantee decides.
         first = [copy.run(spark, source, semantic, batch=max(1, copy.records // 5)) for semantic in (B, A)]
         batch = batch_of(min(run.warm for run in first), options.interval, copy.records)
         tell(options, f"{batch:,} records a checkpoint; batch path: {implementation()}")
@@ -93,7 +93,7 @@ def paired(runs: Sequence[tuple[Semantic, Run]]) -> list[tuple[Run, Run]]:
 
 
 def checkpoint_seconds(run: Run) -> list[float]:
-    """What each checkpoint but the first took, from the end of the one before."""
+    """Seconds of each checkpoint but the first, since the end of the previous checkpoint."""
     return [later - earlier for earlier, later in zip(run.ends, run.ends[1:], strict=False)]
 
 
@@ -102,10 +102,11 @@ def report(batch: int, runs: Sequence[tuple[Run, Run]], options: argparse.Namesp
     ratio = PairedRatio.of([(a.warm, b.warm) for a, b in runs])
     semantics = {A.value: [a for a, _ in runs], B.value: [b for _, b in runs]}
     seconds = {
-        name: Spread.of([one for run in found for one in checkpoint_seconds(run)]) for name, found in semantics.items()
+        name: Spread.of([took for run in found for took in checkpoint_seconds(run)])
+        for name, found in semantics.items()
     }
     commits = {
-        name: Spread.of([one.commit_millis for run in found for one in run.completed[1:]])
+        name: Spread.of([checkpoint.commit_millis for run in found for checkpoint in run.completed[1:]])
         for name, found in semantics.items()
     }
     if options.output == "json":
@@ -113,8 +114,8 @@ def report(batch: int, runs: Sequence[tuple[Run, Run]], options: argparse.Namesp
             "records": options.records, "recordsACheckpoint": batch, "batchPath": implementation(),
             "ratios": ratio.ratios, "mean": ratio.mean, "error": ratio.error, "median": ratio.median, "goal": GOAL,
             "recordsPerSecond": {name: [run.warm for run in found] for name, found in semantics.items()},
-            "checkpointSeconds": {name: one and asdict(one) for name, one in seconds.items()},
-            "commitMillis": {name: one and asdict(one) for name, one in commits.items()},
+            "checkpointSeconds": {name: spread and asdict(spread) for name, spread in seconds.items()},
+            "commitMillis": {name: spread and asdict(spread) for name, spread in commits.items()},
         }  # fmt: skip
         print(json.dumps(body, indent=2))
         return
@@ -132,7 +133,7 @@ def report(batch: int, runs: Sequence[tuple[Run, Run]], options: argparse.Namesp
 
 
 def tell(options: argparse.Namespace, text: str) -> None:
-    """Where the outcome is JSON, what is told meanwhile goes elsewhere."""
+    """Prints progress, to stderr if the outcome is JSON."""
     print(text, file=sys.stderr if options.output == "json" else sys.stdout, flush=True)
 
 

@@ -1,4 +1,4 @@
-"""Restarts of a job on the local cluster, watched from outside: pods, log, state ConfigMap and readers."""
+"""Restarts of a job on the local cluster, seen from outside: pods, log, state ConfigMap and readers."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from contextlib import ExitStack, contextmanager
 
 from bench.outage import Downstream, StableOffsets, SteadyRecords
 from bench.restart_marks import (
+    ACTIVATED,
     ASKED,
     BEGUN,
     DECIDED,
     FLOWING,
     OFFSETS_FREE,
-    TURN,
     free_again,
     longest_silence,
     marks_of_log,
     marks_of_pods,
 )
 from bench.restarts import Kind, Restart
-from demo import installation
-from demo.environment import ClusterEnvironment
-from demo.kubectl import Kubectl
-from demo.watch import TimedOut, Watch
+from clusterjob import installation
+from clusterjob.environment import ClusterEnvironment
+from clusterjob.kubectl import Kubectl
+from clusterjob.watch import TimedOut, Watch
 from localcluster.errors import SetupError
 from sparkapp.model import names
-from tests.support.job_site import NAME, JobSite
+from tests.support.kubernetes.cluster_job import NAME, ClusterJob
 
 _START_SECONDS = 300.0
 _OPEN_SECONDS = 30.0
@@ -38,14 +38,14 @@ _OPEN_SECONDS = 30.0
 class ClusterRestarts:
     """See :class:`bench.restarts.Site`.
 
-    :param parallelisms: the present one and the one of the next rescale, in turns.
-    :param stands_by: before anything is done to the job, its standby is awaited.
+    :param parallelisms: the present parallelism and that of the next rescale; they alternate.
+    :param stands_by: whether the job has a standby, which is awaited before each restart.
     """
 
     def __init__(
         self,
         *,
-        site: JobSite,
+        site: ClusterJob,
         pods: Watch,
         loader: SteadyRecords,
         reader: Downstream,
@@ -64,14 +64,14 @@ class ClusterRestarts:
     @classmethod
     @contextmanager
     def begin(cls, options: argparse.Namespace) -> Iterator[ClusterRestarts]:
-        """A namespace, topics, a job that runs and records that come in; gone afterwards.
+        """Creates a namespace, topics, a running job and a steady load; removes them at the end.
 
         :raises SetupError: there is no cluster, or the job does not start.
         """
         environment = ClusterEnvironment.load()
         installation.install(environment)
         with ExitStack() as stack:
-            site = JobSite.make(environment, "recovery")
+            site = ClusterJob.make(environment, "recovery")
             stack.callback(site.close)
             pods = stack.enter_context(Watch(site.kubectl, "pods", f"--selector={names.LABEL_JOB}={NAME}"))
             reader = stack.enter_context(Downstream(environment.bootstrap, site.sink))
@@ -81,7 +81,7 @@ class ClusterRestarts:
             site.apply(
                 parallelism=options.parallelism,
                 checkpoint={"intervalSeconds": options.interval},
-                # Each kill is another failure in a row: with a factor the pause would soon be minutes.
+                # Each kill is a failure in sequence: with a factor the pause would soon be minutes.
                 restartPolicy={
                     "backoff": {"initialSeconds": pause, "maxSeconds": max(1, pause), "multiplier": 1},
                     "maxConsecutiveFailures": 0,
@@ -110,8 +110,8 @@ class ClusterRestarts:
 
     def rescale(self) -> Restart:
         """``kubectl scale`` to the other parallelism."""
-        former, wanted = self._parallelisms
-        self._parallelisms = wanted, former
+        present, wanted = self._parallelisms
+        self._parallelisms = wanted, present
 
         def act() -> float:
             asked = time.time()
@@ -131,10 +131,10 @@ class ClusterRestarts:
 
     def _restart(self, kind: Kind, act: Callable[[], float]) -> Restart:
         """
-        :param act: ends the life and says when it began to.
+        :param act: ends the attempt and returns when it began to, in seconds since 1970.
         """
         job = self._site.job
-        # Two checkpoints more: the life is at work, and what the last restart left behind is worked off.
+        # After two more checkpoints the attempt runs steadily, without a backlog of the last restart.
         attempt = job.wait_ready(seconds=_START_SECONDS)["attempt"]["id"]
         checkpoint = job.wait_checkpoint(job.state.latest.checkpoint + 2, attempt=attempt, seconds=120).checkpoint
         if self._stands_by:
@@ -142,25 +142,25 @@ class ClusterRestarts:
         self._offsets.forget()
         began, clock = time.time(), time.monotonic()
         asked = act()
-        found = job.wait_going_on(clock, attempt=attempt + 1, checkpoint=checkpoint, seconds=_START_SECONDS)
-        # A standby for the former parallelism has taken a number, too.
+        found = job.wait_new_checkpoint(clock, attempt=attempt + 1, checkpoint=checkpoint, seconds=_START_SECONDS)
+        # A standby for the previous parallelism has an attempt number, too.
         new = found.attempt
-        claims = [one.at for one in job.state.history if one.attempt == new]
-        # The former life was gone by then, and the new one had written nothing: what is beyond is the new one's.
+        claims = [state.at for state in job.state.history if state.attempt == new]
+        # Before the claim the previous attempt had ended and the new attempt had written nothing.
         flowing = self._reader.await_beyond(self._offsets.ends_before(_since_1970(claims[0])), seconds=60)
-        # The line about a checkpoint is written when it is complete, a moment after readers see it.
+        # The log line of a checkpoint comes when it is complete, a moment after readers see its records.
         job.wait_checkpoint(found.checkpoint + 1, attempt=new, seconds=120)
         log = self._site.kubectl.run(
             "logs", names.driver_pod(NAME, new), f"--container={names.DRIVER_CONTAINER}", "--timestamps"
         )
-        seen = [(_since_1970(one.at), one.object) for one in self._pods.seen if one.at >= clock]
+        seen = [(_since_1970(event.at), event.object) for event in self._pods.seen if event.at >= clock]
         marks = {
             **marks_of_log(log.splitlines()), **marks_of_pods(seen, NAME, attempt, new),
             ASKED: asked, FLOWING: flowing,
         }  # fmt: skip
-        # The log tells it by the same clock without the watch's delay; without the log, the watch does.
+        # The log has the same clock without the watch's delay; without a log line the watch decides.
         marks.setdefault(DECIDED, _since_1970(found.at))
-        begun = max((marks[mark] for mark in (BEGUN, TURN) if mark in marks), default=_since_1970(claims[0]))
+        begun = max((marks[mark] for mark in (BEGUN, ACTIVATED) if mark in marks), default=_since_1970(claims[0]))
         free = free_again(self._offsets.samples(began), begun=begun)
         if free is not None:
             marks[OFFSETS_FREE] = free
@@ -174,10 +174,10 @@ class ClusterRestarts:
 
 
 class ArmedKill:
-    """SIGKILL to every process of a container, within milliseconds of a word; a context manager.
+    """SIGKILL to every process of a container, within milliseconds of :meth:`fire`; a context manager.
 
-    ``kubectl exec`` takes some tenths of a second, in which a transaction has long ended: here the command waits inside
-    the container already. What it kills is what :meth:`demo.kubectl.Kubectl.kill_processes` does.
+    ``kubectl exec`` takes some tenths of a second, and the transaction ends meanwhile. So here the command waits inside
+    the container from the start. It kills what :meth:`clusterjob.kubectl.Kubectl.kill_processes` kills.
     """
 
     def __init__(self, kubectl: Kubectl, pod: str, container: str) -> None:
@@ -201,7 +201,7 @@ class ArmedKill:
         self._process.wait(10)
 
     def fire(self) -> float:
-        """Sends the word; returns when, in seconds since 1970.
+        """Kills; returns when, in seconds since 1970.
 
         :raises TimedOut: the container does not end.
         """

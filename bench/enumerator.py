@@ -1,10 +1,10 @@
-"""How long a job with very many partitions needs before its first micro-batch: start() and the first plan().
+"""Time of a job with very many partitions before its first micro-batch: start() and the first plan().
 
-    PYTHONPATH=tools python -m bench.enumerator           # a throw-away broker, 100 topics of 100 partitions
-    PYTHONPATH=tools python -m bench.enumerator --bootstrap host:9092 --rounds 5 --profile
+    PYTHONPATH=dev python -m bench.enumerator           # a temporary broker, 100 topics of 100 partitions
+    PYTHONPATH=dev python -m bench.enumerator --bootstrap host:9092 --rounds 5 --profile
 
-Each round has clients of its own, as a driver that starts has. The target is under 2 s for 10,000 partitions. The
-checkpoint document of so many partitions is measured, too: it has to fit a ConfigMap.
+Each round has new clients, as a starting driver does. The target is under 2 s for 10,000 partitions. The bench also
+measures the checkpoint document of these partitions: it must fit a ConfigMap.
 """
 
 from __future__ import annotations
@@ -14,39 +14,40 @@ import cProfile
 import pstats
 import time
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from bench.broker import broker_at
-from sparkapp.model.checkpoint import CheckpointDocument
-from sparkapp.model.checkpoint_codec import MAX_DOCUMENT_BYTES, decode, encode
-from sparkapp.model.client_config import consumer_config
-from sparkapp.model.deadline import Deadline
+from sparkapp.clients.cluster_view import FoundRecord
+from sparkapp.clients.deadline import Deadline
+from sparkapp.clients.kafka_cluster_view import KafkaClusterView
+from sparkapp.model.checkpoint.codec import MAX_DOCUMENT_BYTES, decode, encode
+from sparkapp.model.checkpoint.document import CheckpointDocument
+from sparkapp.model.checkpoint.split import KafkaPartitionSplit
 from sparkapp.model.errors import KafkaAccessError
-from sparkapp.model.job import Job, JobSpec, KafkaCluster, Sink, Source, Transform
+from sparkapp.model.job.client.config import consumer_config
+from sparkapp.model.job.spec import Job, JobSpec, KafkaCluster, Sink, Source, Transform
+from sparkapp.model.job.startup import Startup, StartupMode
 from sparkapp.model.partition import TopicPartition
-from sparkapp.model.positions import Startup, StartupMode
-from sparkapp.model.split import KafkaPartitionSplit
-from sparkapp.source.cluster import KafkaClusterView
-from sparkapp.source.enumerator import enumerator_of
+from sparkapp.source.enumerator.enumerator import enumerator_of
 
 Answer = TypeVar("Answer")
 
 TARGET_SECONDS = 2.0
 _TOPICS_A_REQUEST = 25
-"""A controller takes 10,000 records at a time, a topic is one for itself and one for each partition."""
+"""A controller takes 10,000 records in a request; a topic is a record and so is each partition."""
 _CREATE_SECONDS = 300
 _SMALL_BROKER = {
-    # Files of 10,000 partitions on one disk: small, and not given a second thought when nothing happens.
+    # 10,000 partitions on one disk: small index files, and no cleaner that scans them.
     "log.index.size.max.bytes": "1024",
     "log.cleaner.enable": "false",
 }
 
 
 class TimedView:
-    """A cluster view that notes how long each question took."""
+    """A cluster view that measures each request."""
 
     def __init__(self, view: KafkaClusterView) -> None:
         self._view = view
@@ -70,6 +71,9 @@ class TimedView:
     def log_ends(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         return self._timed("log ends", lambda: self._view.log_ends(partitions))
 
+    def records_at(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, FoundRecord]:
+        return self._timed("records at", lambda: self._view.records_at(times))
+
     def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         return self._timed("committed", lambda: self._view.committed(partitions))
 
@@ -82,9 +86,9 @@ class TimedView:
 
 
 def main() -> None:
-    """Runs what the options say and prints one line a round."""
+    """Runs the bench of the options and prints a line for each round."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--bootstrap", help="an existing broker; without it one is started")
+    parser.add_argument("--bootstrap", help="an existing broker, by default a temporary one")
     parser.add_argument("--topics", type=int, default=100)
     parser.add_argument("--partitions", type=int, default=100, help="of each topic")
     parser.add_argument("--rounds", type=int, default=3)
@@ -150,9 +154,9 @@ def _round(
 
 
 def _document(splits: tuple[KafkaPartitionSplit, ...]) -> None:
-    """The size with offsets as a topic has them after some years: ten digits."""
+    """Measures the document, with offsets of ten digits, as after some years."""
     offset = 4_000_000_000
-    moved = tuple(KafkaPartitionSplit(one.partition, offset, offset + 1000) for one in splits)
+    moved = tuple(KafkaPartitionSplit(split.partition, offset, offset + 1000) for split in splits)
     document = CheckpointDocument(
         job_uid=str(uuid.uuid4()), attempt=1, checkpoint_id=1, created_at="2026-11-21T12:00:00Z", parallelism=1,
         prefix="bench.enumerator", splits=moved,
@@ -174,9 +178,9 @@ def _create(bootstrap: str, names: list[str], partitions: int) -> None:
     for first in range(0, len(names), _TOPICS_A_REQUEST):
         wanted = [NewTopic(name, partitions, 1) for name in names[first : first + _TOPICS_A_REQUEST]]
         made = admin.create_topics(wanted, operation_timeout=_CREATE_SECONDS, request_timeout=_CREATE_SECONDS)
-        for one in made.values():
-            one.result(_CREATE_SECONDS)
-    # The broker still makes the files: until then it is not the leader that its metadata names.
+        for future in made.values():
+            future.result(_CREATE_SECONDS)
+    # Until the broker has made the files it does not lead the partitions, whatever its metadata says.
     every = [TopicPartition(name, number) for name in names for number in range(partitions)]
     view = KafkaClusterView({"bootstrap.servers": bootstrap, "group.id": "g"}, read_committed=True)
     deadline = Deadline.after(_CREATE_SECONDS)

@@ -1,4 +1,4 @@
-"""Restarts of a job in processes of this machine: the engine's own part of the seconds."""
+"""Restarts of a job in processes of this machine, which shows the engine's part of the seconds."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from bench.broker import broker_at, make_topic
 from bench.outage import Downstream, StableOffsets, SteadyRecords
 from bench.restart_marks import ASKED, BEGUN, ENDED, FLOWING, OFFSETS_FREE, free_again, longest_silence, marks_of_log
 from bench.restarts import Kind, Restart
-from demo.oracle import compare, same
-from demo.reading import read_committed
-from demo.watch import TimedOut
-from sparkapp.model.job import JobSpec, KafkaCluster, Sink, Source, Transform
-from sparkapp.model.positions import Startup, StartupMode
-from tests.support.engine_host import EngineHost
-from tests.support.local_job import START_SECONDS, LocalJob
+from clusterjob.kafka.reading import read_committed
+from clusterjob.oracle import compare, same
+from clusterjob.watch import TimedOut
+from sparkapp.model.job.spec import JobSpec, KafkaCluster, Sink, Source, Transform
+from sparkapp.model.job.startup import Startup, StartupMode
+from tests.support.jobs.engine_host import EngineHost
+from tests.support.jobs.local_job import START_SECONDS, LocalJob
 
 PARTITIONS = 4
 _OPEN_SECONDS = 30.0
@@ -42,7 +42,7 @@ class LocalRestarts:
     @classmethod
     @contextmanager
     def begin(cls, options: argparse.Namespace) -> Iterator[LocalRestarts]:
-        """A broker, a job that runs and records that come in."""
+        """Starts a broker, a job and a steady load."""
         with ExitStack() as stack:
             bootstrap = stack.enter_context(broker_at(options.bootstrap))
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-")))
@@ -72,7 +72,7 @@ class LocalRestarts:
     def kill(self) -> Restart:
         """SIGKILL to the driver and its JVM while a transaction is open, and the next attempt at once."""
         job = self._job
-        # Two checkpoints more: the life is at work, and what the last restart left behind is worked off.
+        # After two more checkpoints the attempt runs steadily, without a backlog of the last restart.
         before = job.document()
         at_work = before.counters.records_in if before is not None else 0
         for _ in range(2):
@@ -84,11 +84,11 @@ class LocalRestarts:
         job.kill()
         ended = time.time()
         job.start(alone=True)
-        # The claim may be the first of these, and the line about a checkpoint comes a moment after its document.
+        # The first of these may be the claim. The log line of a checkpoint comes a moment after its document.
         for _ in range(3):
             at_work = job.await_records_in(at_work + 1).counters.records_in
         marks = {**marks_of_log(job.log(10_000).splitlines()), ASKED: asked, ENDED: ended}
-        # The killed life was gone by then, and the new one had written nothing: what is beyond is the new one's.
+        # By then the killed attempt had ended and the new attempt had written nothing.
         flowing = self._reader.await_beyond(self._offsets.ends_before(marks[BEGUN]), seconds=START_SECONDS)
         marks[FLOWING] = flowing
         free = free_again(self._offsets.samples(asked), begun=marks[BEGUN])
@@ -103,7 +103,7 @@ class LocalRestarts:
         )
 
     def rescale(self) -> Restart:
-        """Needs an operator."""
+        """Not possible without an operator."""
         sys.exit("a rescale needs the operator: leave out --local")
 
     def judge(self) -> str:

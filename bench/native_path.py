@@ -1,11 +1,11 @@
-"""How fast record batches go between Kafka and Arrow: the C extension beside the plain fallback.
+"""Throughput of record batches between Kafka and Arrow: the C extension against the plain fallback.
 
-    PYTHONPATH=tools python -m bench.native_path      # a throw-away broker, 3 M records of 100 bytes, 4 partitions
+    PYTHONPATH=dev python -m bench.native_path      # a temporary broker, 3 M records of 100 bytes, 4 partitions
     python -m bench.native_path --bootstrap host:9092 --records 10000000 --rounds 3
 
-Four ways, each in one process and one thread of Python: Kafka to Arrow, Arrow to Kafka, both, and both in transactions
-that end every ``--checkpoint`` records with the source's offsets inside. The best round counts: on a shared machine the
-others tell of its other users. The CPU time (of all threads, librdkafka's included) hardly depends on them.
+There are four ways: Kafka to Arrow, Arrow to Kafka, both, and both in transactions. Each runs in one process and one
+thread of Python. A transaction ends every ``--checkpoint`` records and has the source's offsets. The best round counts:
+on a shared machine the other rounds depend on its other users. The CPU time of all threads hardly does.
 """
 
 from __future__ import annotations
@@ -19,9 +19,11 @@ from collections.abc import Callable, Mapping
 import pyarrow as pa
 
 from bench.broker import broker_at, drop_topic, make_topic
+from sparkapp.clients.transactions.client import TransactionClient
+from sparkapp.dataplane.interface import ALL_COLUMNS, BatchConsumer, BatchProducer
+from sparkapp.model.checkpoint.commit_outcome import EndTxnAnswer
+from sparkapp.model.checkpoint.split import KafkaPartitionSplit
 from sparkapp.model.partition import TopicPartition
-from sparkapp.model.split import KafkaPartitionSplit
-from sparkapp.native.interface import ALL_COLUMNS, BatchConsumer, BatchProducer
 
 VALUE = frozenset({"value"})
 ROWS_A_BATCH = 65_536
@@ -38,21 +40,26 @@ class Bench:
         self.records = options.records if implementation == "native" else options.plain_records
 
     def consumer(self) -> BatchConsumer:
-        from sparkapp.native.plain_consumer import PlainConsumer
+        """A consumer of this implementation."""
+        from sparkapp.dataplane.plain.consumer import PlainConsumer
 
         if self.implementation == "plain":
             return PlainConsumer(_for("consumer", self.config))
-        from sparkapp.native.native_consumer import NativeConsumer
+        from sparkapp.dataplane.native.consumer import NativeConsumer
 
         return NativeConsumer(_for("consumer", self.config))
 
     def producer(self, **more: str) -> BatchProducer:
-        from sparkapp.native.plain_producer import PlainProducer
+        """A producer of this implementation.
+
+        :param more: properties, with ``_`` for ``.`` in their names.
+        """
+        from sparkapp.dataplane.plain.producer import PlainProducer
 
         config = {**_for("producer", self.config), **{key.replace("_", "."): value for key, value in more.items()}}
         if self.implementation == "plain":
             return PlainProducer(config)
-        from sparkapp.native.native_producer import NativeProducer
+        from sparkapp.dataplane.native.producer import NativeProducer
 
         return NativeProducer(config)
 
@@ -99,20 +106,25 @@ class Bench:
         consumer.close()
 
     def forward_exactly_once(self, source: str, sink: str) -> None:
-        """Kafka to Kafka in transactions."""
-        consumer, producer = self.consumer(), self.producer(transactional_id=f"bench-{uuid.uuid4().hex}")
-        producer.init_transactions(_SECONDS)
+        """Kafka to Kafka in transactions, each of a producer of its own and committed by its triple, as in jobs."""
+        transactional_id = f"bench-{uuid.uuid4().hex}"
+        consumer, client = self.consumer(), TransactionClient({"bootstrap.servers": self.config["bootstrap.servers"]})
         step = self.options.checkpoint
         for first in range(0, self.records, step):
             splits = self.splits(source, first, min(first + step, self.records))
+            producer = self.producer(transactional_id=transactional_id)
+            producer.init_transactions(_SECONDS)
             producer.begin_transaction()
             for batch in consumer.read(splits, columns=VALUE):
                 producer.produce(batch.select(["value"]), topic=sink)
             offsets = {split.partition: split.stop for split in splits}
             producer.send_offsets(offsets, group_id="bench", metadata="", timeout=_SECONDS)
             assert producer.flush(_SECONDS) == sum(split.size for split in splits)
-            producer.commit_transaction(_SECONDS)
-        producer.close()
+            producer.close()
+            found = client.describe([transactional_id])[transactional_id]
+            answer = client.end_txn(transactional_id, found.producer_id, found.producer_epoch, True)
+            assert answer is EndTxnAnswer.NONE
+        client.close()
         consumer.close()
 
 
@@ -126,9 +138,9 @@ WAYS: Mapping[str, Callable[[Bench, str, str], None]] = {
 
 
 def main() -> None:
-    """Runs what the options say and prints the table."""
+    """Runs the bench of the options and prints the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--bootstrap", help="an existing broker; without it one is started")
+    parser.add_argument("--bootstrap", help="an existing broker, by default a temporary one")
     parser.add_argument("--records", type=int, default=3_000_000)
     parser.add_argument("--plain-records", type=int, default=500_000, help="records for the fallback")
     parser.add_argument("--size", type=int, default=100, help="bytes of a value")

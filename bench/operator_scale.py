@@ -1,8 +1,11 @@
-"""How many jobs one operator carries: ``python -m bench.operator_scale --jobs 1000``.
+"""How many jobs an operator can manage: ``python -m bench.operator_scale --jobs 1000``.
 
-A real API server (etcd and kube-apiserver on this machine, no kubelet: pods stay Pending), the operator as a process.
-Resources are created as fast as one client can; measured is the time from each resource to its driver pod, then the
-load of reports that come in at a rate, then how long a new operator needs to look at every job without touching one.
+The API server is real (etcd and kube-apiserver on this machine, no kubelet: pods stay Pending). The operator is a
+process. Some clients create resources as fast as they can. The bench measures three phases:
+
+- the time from each resource to its driver pod;
+- the load of a report of each job;
+- how long a new operator needs to look at every job without changing any.
 """
 
 from __future__ import annotations
@@ -15,17 +18,17 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from kafkasparkjob_operator.clock import parse_time
-from tests.support.api_client import ApiClient, await_that
-from tests.support.api_server import api_server, programs
-from tests.support.live_job import LiveJob
-from tests.support.operator_process import OperatorProcess
+from tests.support.kubernetes.api_client import ApiClient, await_that
+from tests.support.kubernetes.api_server import api_server, programs
+from tests.support.kubernetes.api_server_job import LiveJob
+from tests.support.kubernetes.operator_process import OperatorProcess
 
 NAMESPACE = "bench"
 CLIENTS = 4
 
 
 def main() -> None:
-    """Prints one line a phase."""
+    """Runs the bench of the options and prints the phases."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--jobs", type=int, default=500)
     options = parser.parse_args()
@@ -79,7 +82,7 @@ def measure(kubeconfig: Path, folder: Path, count: int) -> None:
     name = 'kafkaspark_operator_reconcile_duration_seconds_count{result="ok"}'
     await_that("every job is adopted", lambda: _metric(second, name) >= count, seconds=600, pause=1)
     print(f"a new operator looked at all {count} jobs {time.monotonic() - began:.1f} s after its start")
-    print(f"objects it wrote: {sum(1 for one in _versions(api) if one not in versions)}")
+    print(f"objects it wrote: {len(_versions(api) - versions)}")
     second.stop()
 
 
@@ -93,7 +96,7 @@ def _cpu(operator: OperatorProcess) -> float:
 
 def _latencies(api: ApiClient, count: int) -> list[float]:
     pods = {
-        one["metadata"]["labels"]["kafkaspark.io/job"]: one for one in api.items(f"/api/v1/namespaces/{NAMESPACE}/pods")
+        pod["metadata"]["labels"]["kafkaspark.io/job"]: pod for pod in api.items(f"/api/v1/namespaces/{NAMESPACE}/pods")
     }
     jobs = api.items(f"/apis/streaming.kafkaspark.io/v1alpha1/namespaces/{NAMESPACE}/kafkasparkjobs")
     assert len(jobs) == count
@@ -110,9 +113,9 @@ def _latencies(api: ApiClient, count: int) -> list[float]:
 def _versions(api: ApiClient) -> set[str]:
     paths = ("/api/v1/namespaces/{}/pods", "/apis/streaming.kafkaspark.io/v1alpha1/namespaces/{}/kafkasparkjobs")
     return {
-        f"{one['metadata']['uid']} {one['metadata']['resourceVersion']}"
+        f"{item['metadata']['uid']} {item['metadata']['resourceVersion']}"
         for path in paths
-        for one in api.items(path.format(NAMESPACE))
+        for item in api.items(path.format(NAMESPACE))
     }
 
 

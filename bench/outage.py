@@ -1,4 +1,4 @@
-"""What clients of the topics see while a job is down: a reader, the last stable offsets, and records coming in."""
+"""The view of the topics' clients while a job is down: a reader, the last stable offsets, and a steady load."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
-from demo.background import Background
+from clusterjob.background import Background
+from clusterjob.watch import TimedOut
 from demo.loader import PacedLoader
-from demo.watch import TimedOut
-from tests.support.job_site import numbered
+from tests.support.kubernetes.cluster_job import numbered
 
 Offsets = Mapping[int, int]
 
@@ -23,7 +23,7 @@ _BETWEEN_SAMPLES = 0.02
 
 
 class SteadyRecords(PacedLoader):
-    """Records that the oracle can find again, ``rate`` a second, until somebody says :meth:`end`; a context manager."""
+    """Writes ``rate`` records a second, which the oracle recognises, until :meth:`end`; a context manager."""
 
     def __init__(self, bootstrap: str, topic: str, rate: float) -> None:
         self._over = threading.Event()
@@ -31,23 +31,27 @@ class SteadyRecords(PacedLoader):
         super().__init__(bootstrap, topic, numbered(numbers), total=ENDLESS, rate=rate)
 
     def end(self) -> int:
-        """No more; returns how many the broker has stored.
+        """Stops; returns how many records the broker has stored.
 
-        :raises SetupError: it did not take them all.
+        :raises SetupError: the broker did not store all of them.
         """
         self._over.set()
         return self.finish(60)
 
 
 def partitions_of(client: Consumer | AdminClient, topic: str) -> list[int]:
-    """The partitions of a topic; one that was created a moment ago is awaited.
+    """The partitions of a topic; waits for the leaders of a new topic.
 
-    :raises TimedOut: they do not become known.
+    :raises TimedOut: they do not get leaders.
     """
     deadline = time.monotonic() + 30
     while time.monotonic() < deadline:
         found = client.list_topics(topic, timeout=30).topics[topic]
-        if found.error is None and found.partitions and all(one.leader >= 0 for one in found.partitions.values()):
+        if (
+            found.error is None
+            and found.partitions
+            and all(partition.leader >= 0 for partition in found.partitions.values())
+        ):
             return sorted(found.partitions)
         time.sleep(0.05)
     raise TimedOut(f"topic {topic} has no leaders")
@@ -56,7 +60,7 @@ def partitions_of(client: Consumer | AdminClient, topic: str) -> list[int]:
 class Downstream(Background):
     """A read_committed reader that notes when it got which offsets; a context manager.
 
-    Offsets tell whose a record is; its timestamp does not, for a job may pass on the source's.
+    Offsets show which attempt wrote a record. Timestamps do not: a job may copy the source's.
     """
 
     def __init__(self, bootstrap: str, topic: str) -> None:
@@ -80,14 +84,14 @@ class Downstream(Background):
         self._consumer.close()
 
     def arrivals(self, since: float) -> list[float]:
-        """Moments at which records came, one for all that came together."""
+        """Moments at which records came; records of one batch share a moment."""
         with self._changed:
             return [at for at, _ in self._arrivals if at >= since]
 
     def await_beyond(self, ends: Offsets, *, seconds: float) -> float:
         """Blocks until a record is there at or beyond the ends of the partitions; returns when it came.
 
-        :param ends: an offset for each partition; one that is missing is 0.
+        :param ends: an offset for each partition; a missing partition counts as 0.
         :raises TimedOut: none came.
         """
         deadline = time.monotonic() + seconds
@@ -107,7 +111,7 @@ class Downstream(Background):
         try:
             while not self._ending.is_set():
                 self._poll()
-        except Exception as error:  # told by whoever waits
+        except Exception as error:  # raised by await_beyond
             with self._changed:
                 self._failure = str(error)
                 self._changed.notify_all()
@@ -144,7 +148,7 @@ class StableOffsets(Background):
     def samples(self, since: float) -> list[tuple[float, Offsets, Offsets]]:
         """Moment, last stable offsets and high watermarks, oldest first."""
         with self._changed:
-            return [one for one in self._samples if one[0] >= since]
+            return [sample for sample in self._samples if sample[0] >= since]
 
     def ends_before(self, moment: float) -> Offsets:
         """The high watermarks in the last sample before a moment.
@@ -158,14 +162,14 @@ class StableOffsets(Background):
         return found[-1]
 
     def forget(self) -> None:
-        """Lets go of the samples so far."""
+        """Discards the samples so far."""
         with self._changed:
             self._samples.clear()
 
     def await_open(self, *, seconds: float) -> bool:
-        """Blocks until readers are held back by an open transaction; False where that did not come in time.
+        """Blocks until an open transaction holds readers back; False if none does in time.
 
-        :raises TimedOut: it cannot be told, for the broker does not answer.
+        :raises TimedOut: the broker does not answer.
         """
         deadline = time.monotonic() + seconds
         began = time.time()
@@ -184,11 +188,11 @@ class StableOffsets(Background):
     def _run(self) -> None:
         while not self._ending.is_set():
             try:
-                # In this order: what is written in between looks like no hold, never like one.
+                # In this order records written in between never look like a transaction that holds readers back.
                 ends = self._ends(IsolationLevel.READ_UNCOMMITTED)
                 stable = self._ends(IsolationLevel.READ_COMMITTED)
             except KafkaException as error:
-                # A new topic's leaders are not known everywhere at once; what lasts is told by whoever waits.
+                # A new topic's leaders are not known everywhere at once. A lasting failure is raised by await_open.
                 self._failure = str(error)
             else:
                 self._failure = ""
@@ -199,7 +203,7 @@ class StableOffsets(Background):
 
     def _ends(self, level: IsolationLevel) -> Offsets:
         futures = self._admin.list_offsets(self._asked, isolation_level=level, request_timeout=30)
-        return {one.partition: future.result().offset for one, future in futures.items()}
+        return {partition.partition: future.result().offset for partition, future in futures.items()}
 
 
 def _held(sample: tuple[float, Offsets, Offsets]) -> bool:

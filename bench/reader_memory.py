@@ -1,10 +1,10 @@
-"""How much memory a reader takes when nobody takes its records: the prefetch beside its stated bound.
+"""Memory of a reader whose records nobody takes: the prefetch against its stated bound.
 
-    PYTHONPATH=tools python -m bench.reader_memory        # a throw-away broker; 4, 9, 64 and 200 partitions
-    PYTHONPATH=tools python -m bench.reader_memory --bootstrap host:9092 --partitions 8 --size 500000
+    PYTHONPATH=dev python -m bench.reader_memory        # a temporary broker; 4, 9, 64 and 200 partitions
+    PYTHONPATH=dev python -m bench.reader_memory --bootstrap host:9092 --partitions 8 --size 500000
 
-One process a line: its consumer reads a topic whose partitions hold more than the bound, takes one batch, waits until
-the prefetch is full, then takes the rest. Growth is the process's peak over what it had before the read.
+Each line is a process. Its consumer reads a topic whose partitions hold more than the bound. It takes one batch, waits
+until the prefetch is full, then takes the rest. Growth is the process's peak minus its size before the read.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
 from bench.broker import broker_at, drop_topic, make_topic
+from sparkapp.dataplane.settings import reader_bound
+from sparkapp.model.checkpoint.split import KafkaPartitionSplit
 from sparkapp.model.partition import TopicPartition
-from sparkapp.model.split import KafkaPartitionSplit
-from sparkapp.native.settings import reader_bound
 
 MEBIBYTE = 1 << 20
 BATCH_BYTES = 16 * MEBIBYTE
-"""As :meth:`BatchConsumer.read` has it by default."""
+"""The default of :meth:`BatchConsumer.read`."""
 _FULL_SECONDS = 5.0
-"""Without growth for so long the prefetch is full."""
+"""Seconds without growth after which the prefetch is full."""
 
 
 def main() -> None:
-    """Prints one line a number of partitions; ends with status 1 where a reader took more than its bound."""
+    """Prints a line for each number of partitions; exits with status 1 if a reader took more than its bound."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--bootstrap", help="an existing broker; without it one is started")
+    parser.add_argument("--bootstrap", help="an existing broker, by default a temporary one")
     parser.add_argument("--partitions", type=int, nargs="+", default=[4, 9, 64, 200])
     parser.add_argument("--size", type=int, default=200_000, help="bytes of a record's value")
     parser.add_argument("--child", metavar="TOPIC", help=argparse.SUPPRESS)
@@ -72,7 +72,7 @@ def _measure(bootstrap: str, topic: str, partitions: int) -> tuple[float, float]
 
 def _read(bootstrap: str, topic: str, partitions: int) -> None:
     """The child: prints growth with a full prefetch, and the peak of the whole read."""
-    from sparkapp.native.batch import open_consumer
+    from sparkapp.dataplane.batch import open_consumer
 
     admin = AdminClient({"bootstrap.servers": bootstrap})
     from confluent_kafka import TopicPartition as Asked
@@ -80,8 +80,8 @@ def _read(bootstrap: str, topic: str, partitions: int) -> None:
 
     asked = {Asked(topic, number): OffsetSpec.latest() for number in range(partitions)}
     splits = [
-        KafkaPartitionSplit(TopicPartition(one.topic, one.partition), 0, answer.result(60).offset)
-        for one, answer in admin.list_offsets(asked).items()
+        KafkaPartitionSplit(TopicPartition(partition.topic, partition.partition), 0, answer.result(60).offset)
+        for partition, answer in admin.list_offsets(asked).items()
     ]
     consumer = open_consumer({"bootstrap.servers": bootstrap})
     before = _resident()
@@ -102,7 +102,7 @@ def _read(bootstrap: str, topic: str, partitions: int) -> None:
 
 
 class _Watch:
-    """Looks at the process's size every few milliseconds."""
+    """Measures the process's size every few milliseconds."""
 
     def __init__(self) -> None:
         self.peak = 0

@@ -1,19 +1,21 @@
 """How long a job is down: seconds from kill -9 of its driver, or from a rescale, until readers get records again.
 
-    PYTHONPATH=tools python -m bench.recovery --repetitions 10            # the cluster of make cluster-up images
-    PYTHONPATH=tools python -m bench.recovery --local --repetitions 10    # processes of this machine alone
+    PYTHONPATH=dev python -m bench.recovery --repetitions 10            # the cluster of make cluster-up images
+    PYTHONPATH=dev python -m bench.recovery --local --repetitions 10    # processes of this machine alone
 
-With records coming in steadily, and told as p50, p95 and the highest:
+Records come in steadily. Each figure has p50, p95 and maximum:
 
-*kill to flowing*: from SIGKILL of every process of the driver to the first record that a read_committed reader gets of
-what the next life has written. *last stable offset free*: from the same moment until nothing that the killed life wrote
-holds readers back, sampled; the signal is sent while a transaction is open. *rescale to flowing*: from ``kubectl
-scale``. *silence*: the longest time without a record for a reader, which is what people notice; where a successor comes
-up first (``--successor``), most of a rescale goes by without one.
+- *kill to flowing*: from SIGKILL of every process of the driver to the first record of the next attempt that a
+  read_committed reader gets;
+- *last stable offset free*: from the same moment until no transaction of the killed attempt holds readers back. The
+  offset is sampled, and the signal is sent while a transaction is open;
+- *rescale to flowing*: from ``kubectl scale``;
+- *silence*: the longest time without a record for a reader, which users notice. With a successor that comes up first
+  (``--successor``) there is little silence in a rescale.
 
-Where the seconds go is told phase by phase, from the pods' states, the driver's log and the state ConfigMap. In
-``--local`` the driver is started again at once, without a pod, an executor or the image's class archive: what is left
-is the engine's own part. At the end source and sink are compared: figures of a job that loses records mean nothing.
+The seconds are also shown by phase, from the pods' states, the driver's log and the state ConfigMap. With ``--local``
+the driver is started again at once, without a pod, an executor or the image's class archive. So only the engine's part
+remains. At the end source and sink are compared: figures of a job that loses records mean nothing.
 """
 
 from __future__ import annotations
@@ -28,23 +30,21 @@ from localcluster.errors import SetupError
 
 
 def main() -> int:
-    """Runs what the options say and prints the outcome; the exit status does not judge the seconds."""
+    """Runs the bench of the options and prints the outcome; the exit status does not judge the seconds."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repetitions", type=int, default=10, help="of a kill, and of a rescale")
-    parser.add_argument("--only", choices=["kill", "rescale"], help="one of the two; default: in turns")
-    parser.add_argument("--rate", type=float, default=500.0, help="records a second that come in")
+    parser.add_argument("--only", choices=["kill", "rescale"], help="one of the two, by default both alternately")
+    parser.add_argument("--rate", type=float, default=500.0, help="records a second")
     parser.add_argument("--interval", type=int, default=1, help="seconds between checkpoints")
     parser.add_argument("--parallelism", type=int, default=2)
-    parser.add_argument("--rescaled", type=int, default=3, help="the other parallelism, in turns with the first")
-    parser.add_argument(
-        "--backoff", type=int, default=1, help="spec.restartPolicy.backoff.initialSeconds, never growing"
-    )
+    parser.add_argument("--rescaled", type=int, default=3, help="the other parallelism; the two alternate")
+    parser.add_argument("--backoff", type=int, default=1, help="seconds between attempts, which do not grow")
     parser.add_argument(
         "--successor", choices=["AfterStop", "BeforeStop", "Standby"], default="AfterStop",
-        help="spec.restartPolicy.successor: when the next attempt's pods are made",
+        help="spec.restartPolicy.successor: when the next attempt's pods are created",
     )  # fmt: skip
     parser.add_argument("--local", action="store_true", help="processes of this machine instead of the cluster")
-    parser.add_argument("--bootstrap", help="with --local: an existing broker; without it one is started")
+    parser.add_argument("--bootstrap", help="with --local: an existing broker, by default a temporary one")
     parser.add_argument("--output", choices=["text", "json"], default="text")
     options = parser.parse_args()
     restarts = Restarts()
@@ -55,7 +55,7 @@ def main() -> int:
         print(error.report(), file=sys.stderr)
         return 1
     finally:
-        # What was measured before something went wrong is worth as much.
+        # Restarts that were measured before a failure count, too.
         if restarts.found:
             print(json.dumps(restarts.as_json(), indent=2) if options.output == "json" else f"\n{restarts.tables()}")
     print(verdict, file=sys.stderr if options.output == "json" else sys.stdout)
@@ -63,7 +63,7 @@ def main() -> int:
 
 
 def measure(site: Site, restarts: Restarts, options: argparse.Namespace) -> str:
-    """Kills and rescales in turns.
+    """Kills and rescales alternately.
 
     :returns: the count of records at the end.
     """
@@ -77,7 +77,7 @@ def measure(site: Site, restarts: Restarts, options: argparse.Namespace) -> str:
 
 
 def site_of(options: argparse.Namespace, stack: ExitStack) -> Site:
-    """The cluster's job or the local one, at work; ends with the stack."""
+    """The running job in the cluster or on this machine; ends with the stack."""
     if options.local:
         from bench.local_restarts import LocalRestarts
 

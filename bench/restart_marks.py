@@ -1,6 +1,6 @@
-"""From what is seen of a restart (pods, the driver's log, readers) to seconds of each of its phases. Pure.
+"""The phases of a restart in seconds, from pods, the driver's log and readers. Pure.
 
-All moments are seconds since 1970 on the clock of the machine, which a local cluster's pods share.
+All moments are seconds since 1970 by the machine's clock, which a local cluster's pods share.
 """
 
 from __future__ import annotations
@@ -16,57 +16,57 @@ from sparkapp.model import names
 ASKED = "asked"
 """The signal is sent, or ``kubectl scale`` has begun."""
 ENDED = "ended"
-"""The former driver's container has ended, by the kubelet's account."""
+"""The previous driver's container has ended, according to the kubelet."""
 CREATED = "pod created"
 RUNNING = "pod running"
 BEGUN = "job read"
-"""Python runs and has read the job; what is heavy is not imported yet."""
+"""Python runs and has read the job; the heavy imports follow."""
 SPARK_UP = "Spark up"
 """In a cluster, with the executors that Spark waits for."""
-TURN = "turn given"
-"""An attempt that came up beside the former one goes on; the marks before this one may be from before :data:`ASKED`."""
+ACTIVATED = "activated"
+"""A standby driver is activated; its earlier marks may be from before :data:`ASKED`."""
 PLANNED = "planned"
 """The source is made and the transform planned."""
 STARTED = "query started"
 FIRST_BATCH = "first batch"
 """The first checkpoint's splits are fixed and its tasks begin."""
 DECIDED = "first commit"
-"""The first checkpoint's document is written; what follows is its transactions' commit and a reader's fetch."""
+"""The first checkpoint's document is written; the commit of its transactions and a reader's fetch follow."""
 FLOWING = "flowing"
-"""A read_committed reader has got a record that the new life has written."""
+"""A read_committed reader has got a record of the new attempt."""
 
-CHAIN = (ASKED, ENDED, CREATED, RUNNING, BEGUN, SPARK_UP, TURN, PLANNED, STARTED, FIRST_BATCH, DECIDED, FLOWING)
-"""What happens one after the other; each phase is called by the mark that ends it."""
+CHAIN = (ASKED, ENDED, CREATED, RUNNING, BEGUN, SPARK_UP, ACTIVATED, PLANNED, STARTED, FIRST_BATCH, DECIDED, FLOWING)
+"""Marks in sequence; each phase has the name of the mark that ends it."""
 
 RECOVERED = "recovered"
-"""Former attempts' transactions are settled; goes on beside Spark's start."""
+"""Transactions of previous attempts are settled, while Spark starts."""
 EXECUTOR_CREATED = "executor created"
 EXECUTOR_RUNNING = "executor running"
 OFFSETS_FREE = "stable offset free"
-"""No partition's last stable offset is held back by the former life any more."""
+"""No transaction of the previous attempt holds a last stable offset back any more."""
 
-BESIDE = (RECOVERED, EXECUTOR_CREATED, EXECUTOR_RUNNING, OFFSETS_FREE)
-"""What goes on beside the chain; told as seconds since :data:`ASKED`."""
+CONCURRENT = (RECOVERED, EXECUTOR_CREATED, EXECUTOR_RUNNING, OFFSETS_FREE)
+"""Marks concurrent with the chain, shown as seconds since :data:`ASKED`."""
 
 _LINES: Sequence[tuple[str, re.Pattern[str]]] = (
     (BEGUN, re.compile(r" __main__: attempt \d+ of \S+ begins")),
-    (RECOVERED, re.compile(r"sparkapp\.spark\.driver: goes on after checkpoint \d+")),
-    (SPARK_UP, re.compile(r"sparkapp\.spark\.session: Spark \S+ is up")),
-    (TURN, re.compile(r"sparkapp\.spark\.driver: attempt \d+ has its turn")),
-    (PLANNED, re.compile(r"sparkapp\.spark\.engine: columns read from Kafka")),
-    (STARTED, re.compile(r"sparkapp\.spark\.driver: the query runs")),
+    (RECOVERED, re.compile(r"sparkapp\.spark\.wiring: recovered checkpoint \d+")),
+    (SPARK_UP, re.compile(r"sparkapp\.spark\.launch\.session: Spark \S+ is up")),
+    (ACTIVATED, re.compile(r"sparkapp\.spark\.driver: attempt \d+ is activated")),
+    (PLANNED, re.compile(r"sparkapp\.spark\.engine\.query: columns read from Kafka")),
+    (STARTED, re.compile(r"sparkapp\.spark\.attempt: query started")),
 )
 _CHECKPOINT = re.compile(
     r"checkpoint \d+: \d+ offsets in, \d+ transactions, (?P<took>\d+) ms \(write \d+ ms, commit (?P<commit>\d+) ms\)"
 )
 _STAMP = re.compile(r"(?P<second>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?P<fraction>\.\d+)?(?P<zone>Z|[+-]\d\d:\d\d) ")
-"""What ``kubectl logs --timestamps`` puts before each line: RFC 3339 with nanoseconds."""
+"""The prefix of a line of ``kubectl logs --timestamps``: RFC 3339 with nanoseconds."""
 _LOGGED = re.compile(r"(?P<second>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d),(?P<millis>\d{3}) ")
-"""What the driver puts before each line, in the zone of its machine."""
+"""The prefix of a line of the driver, in the zone of its machine."""
 
 
 def moment_of(line: str) -> float | None:
-    """When a line of the driver's log was written: the container runtime's stamp if there is one, else its own."""
+    """The moment of a line of the driver's log: the container runtime's stamp, or else the driver's own."""
     stamp = _STAMP.match(line)
     if stamp is not None:
         whole = datetime.fromisoformat(stamp["second"] + stamp["zone"].replace("Z", "+00:00")).astimezone(UTC)
@@ -79,9 +79,9 @@ def moment_of(line: str) -> float | None:
 
 
 def marks_of_log(lines: Iterable[str]) -> dict[str, float]:
-    """Marks that the log of one driver tells; each is set by the first line that tells it.
+    """Marks of one driver's log, each from the first line that matches it.
 
-    The line about a checkpoint comes when it is complete and says how long it took, so its beginning and the moment of
+    The line of a checkpoint comes when it is complete and has its duration. So the checkpoint's start and the moment of
     its decision are known, too.
     """
     marks: dict[str, float] = {}
@@ -102,18 +102,18 @@ def marks_of_log(lines: Iterable[str]) -> dict[str, float]:
 def marks_of_pods(
     seen: Iterable[tuple[float, Mapping[str, Any]]], job: str, ended: int, attempt: int
 ) -> dict[str, float]:
-    """Marks that states of a job's pods tell.
+    """Marks of the states of a job's pods.
 
     :param seen: each state with the moment at which it was seen, oldest first.
-    :param ended: the attempt whose life was ended.
-    :param attempt: the new one.
+    :param ended: the attempt that was ended.
+    :param attempt: the new attempt.
     """
     marks: dict[str, float] = {}
-    former, new = names.driver_pod(job, ended), names.driver_pod(job, attempt)
+    previous, new = names.driver_pod(job, ended), names.driver_pod(job, attempt)
     for at, pod in seen:
         labels = pod["metadata"].get("labels", {})
         name = pod["metadata"]["name"]
-        if name == former and has_ended(pod):
+        if name == previous and has_ended(pod):
             marks.setdefault(ENDED, at)
         elif name == new:
             marks.setdefault(CREATED, at)
@@ -129,20 +129,20 @@ def marks_of_pods(
 def runs(pod: Mapping[str, Any]) -> bool:
     """Whether all of a pod's containers run."""
     states = _states(pod)
-    return bool(states) and all("running" in one for one in states)
+    return bool(states) and all("running" in state for state in states)
 
 
 def has_ended(pod: Mapping[str, Any]) -> bool:
     """Whether all of a pod's containers have ended."""
     states = _states(pod)
-    return bool(states) and all("terminated" in one for one in states)
+    return bool(states) and all("terminated" in state for state in states)
 
 
 def phases(marks: Mapping[str, float]) -> dict[str, float]:
-    """Seconds of each phase, called by the mark that ends it.
+    """Seconds of each phase, by the name of the mark that ends it.
 
-    A mark that is not known leaves its seconds to the next one that is. What is seen out of order (a watch tells a
-    little later than a log) counts as 0, so that the sum is the whole, from the first known mark to the latest.
+    The seconds of a missing mark count for the next known mark. A mark out of order counts as 0: a watch is a little
+    later than a log. So the sum is the time from the first known mark to the latest.
     """
     result: dict[str, float] = {}
     now: float | None = None
@@ -155,17 +155,17 @@ def phases(marks: Mapping[str, float]) -> dict[str, float]:
     return result
 
 
-def beside(marks: Mapping[str, float]) -> dict[str, float]:
-    """Seconds from :data:`ASKED` to each mark beside the chain that is known."""
-    return {name: marks[name] - marks[ASKED] for name in BESIDE if name in marks}
+def concurrent(marks: Mapping[str, float]) -> dict[str, float]:
+    """Seconds from :data:`ASKED` to each known mark of :data:`CONCURRENT`."""
+    return {name: marks[name] - marks[ASKED] for name in CONCURRENT if name in marks}
 
 
 def free_again(samples: Sequence[tuple[float, Mapping[int, int], Mapping[int, int]]], *, begun: float) -> float | None:
-    """When readers could pass all that the former life had written; None where it had left nothing open.
+    """When readers could read all records of the previous attempt; None if it left no transaction open.
 
     :param samples: moment, last stable offset and high watermark of each partition, oldest first.
-    :param begun: when the new life's program began. It had written and settled nothing, and the former life was gone:
-        what was the end in the last sample before is the former life's, and what held readers back then is, too.
+    :param begun: when the new attempt's program began. By then the previous attempt had ended, and the new attempt had
+        written and settled nothing. So the last sample before shows the previous attempt's end and open transactions.
     """
     before = [sample for sample in samples if sample[0] <= begun]
     if not before:
@@ -181,11 +181,11 @@ def free_again(samples: Sequence[tuple[float, Mapping[int, int], Mapping[int, in
 
 
 def longest_silence(arrivals: Sequence[float], *, since: float, until: float) -> float:
-    """Seconds of the longest time without a record for a reader, of those that overlap the window; 0 without any."""
+    """Seconds of the longest time without a record that overlaps the window; 0 if there is none."""
     times = sorted(arrivals)
     gaps = [b - a for a, b in itertools.pairwise(times) if b >= since and a <= until]
     return max(gaps, default=0.0)
 
 
 def _states(pod: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    return [one.get("state", {}) for one in pod.get("status", {}).get("containerStatuses", [])]
+    return [container.get("state", {}) for container in pod.get("status", {}).get("containerStatuses", [])]

@@ -1,4 +1,4 @@
-"""One restart as it was measured, and what is told of many."""
+"""A measured restart, and the figures of many restarts."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Protocol
 
-from bench.restart_marks import ASKED, BESIDE, CHAIN, FLOWING, beside, phases
+from bench.restart_marks import ASKED, CHAIN, CONCURRENT, FLOWING, concurrent, phases
 from bench.spread import Spread
-from demo.table import render
+from clusterjob.table import render
 
 GOAL_SECONDS = 10.0
 
 
 class Kind(StrEnum):
-    """What was done to the job."""
+    """The cause of a restart."""
 
     KILL = "kill -9 of the driver"
     RESCALE = "kubectl scale"
@@ -23,12 +23,12 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Restart:
-    """A life that ended and the next one, up to the first record that a reader got of it.
+    """The end of an attempt and the start of the next attempt, up to its first record for a reader.
 
     :param marks: moments in seconds since 1970, by the names of ``restart_marks``.
     :param silence: seconds of the longest time without a record for a reader.
-    :param stable_seconds: from the end of the former life until nothing of it held readers back; None where it had
-        left no transaction open.
+    :param stable_seconds: from the end of the previous attempt until none of its transactions held readers back; None
+        if it left none open.
     """
 
     kind: Kind
@@ -39,18 +39,18 @@ class Restart:
 
     @property
     def seconds(self) -> float:
-        """Until records flowed again."""
+        """Seconds until records flowed again."""
         return self.marks[FLOWING] - self.marks[ASKED]
 
     def as_json(self) -> dict[str, Any]:
-        """With seconds only: moments mean nothing to anybody else."""
+        """The restart in seconds, without moments of the clock."""
         return {
             "kind": self.kind.name, "attempt": self.attempt, "seconds": self.seconds, "silence": self.silence,
-            "stableSeconds": self.stable_seconds, "phases": phases(self.marks), "beside": beside(self.marks),
+            "stableSeconds": self.stable_seconds, "phases": phases(self.marks), "concurrent": concurrent(self.marks),
         }  # fmt: skip
 
     def line(self) -> str:
-        """What is told as soon as it is over."""
+        """A line to print when the restart is over."""
         stable = "nothing left open" if self.stable_seconds is None else f"stable after {self.stable_seconds:.1f} s"
         parts = ", ".join(f"{name} {seconds:.1f}" for name, seconds in phases(self.marks).items())
         return (
@@ -60,19 +60,26 @@ class Restart:
 
 @dataclass
 class Restarts:
-    """All of them."""
+    """All restarts of a bench."""
 
     found: list[Restart] = field(default_factory=list)
 
     def of(self, kind: Kind) -> list[Restart]:
-        return [one for one in self.found if one.kind is kind]
+        """The restarts of a kind."""
+        return [restart for restart in self.found if restart.kind is kind]
 
     def as_json(self) -> dict[str, Any]:
         return {
-            "restarts": [one.as_json() for one in self.found],
+            "restarts": [restart.as_json() for restart in self.found],
             "summary": {
-                name: {"count": one.count, "p50": one.p50, "p95": one.p95, "max": one.highest, "goal": GOAL_SECONDS}
-                for name, one in self._summary()
+                name: {
+                    "count": spread.count,
+                    "p50": spread.p50,
+                    "p95": spread.p95,
+                    "max": spread.highest,
+                    "goal": GOAL_SECONDS,
+                }
+                for name, spread in self._summary()
             },
         }
 
@@ -80,41 +87,46 @@ class Restarts:
         """The summary, and for each kind where the seconds go."""
         header = ("seconds", "count", "p50", "p95", "max", "goal p95")
         rows: list[Sequence[object]] = [
-            (name, one.count, one.p50, one.p95, one.highest, GOAL_SECONDS) for name, one in self._summary()
+            (name, spread.count, spread.p50, spread.p95, spread.highest, GOAL_SECONDS)
+            for name, spread in self._summary()
         ]
         parts = [render(header, rows)]
         for kind in Kind:
             restarts = self.of(kind)
             if restarts:
-                chain = _spreads([phases(one.marks) for one in restarts], CHAIN)
-                also = _spreads([beside(one.marks) for one in restarts], BESIDE)
+                chain = _spreads([phases(restart.marks) for restart in restarts], CHAIN)
+                also = _spreads([concurrent(restart.marks) for restart in restarts], CONCURRENT)
                 parts.append(
                     render((f"{kind.value}: seconds until", "count", "p50", "p95", "max"), chain)
-                    + ("\n" + render(("beside, from the start:", "count", "p50", "p95", "max"), also) if also else "")
+                    + ("\n" + render(("concurrent, from start:", "count", "p50", "p95", "max"), also) if also else "")
                 )
         return "\n\n".join(parts)
 
     def _summary(self) -> list[tuple[str, Spread]]:
-        stable = [one.stable_seconds for one in self.found if one.stable_seconds is not None]
+        stable = [restart.stable_seconds for restart in self.found if restart.stable_seconds is not None]
         figures = {
-            "kill to flowing": [one.seconds for one in self.of(Kind.KILL)],
-            "silence of a kill": [one.silence for one in self.of(Kind.KILL)],
+            "kill to flowing": [restart.seconds for restart in self.of(Kind.KILL)],
+            "silence of a kill": [restart.silence for restart in self.of(Kind.KILL)],
             "last stable offset free": stable,
-            "rescale to flowing": [one.seconds for one in self.of(Kind.RESCALE)],
-            "silence of a rescale": [one.silence for one in self.of(Kind.RESCALE)],
+            "rescale to flowing": [restart.seconds for restart in self.of(Kind.RESCALE)],
+            "silence of a rescale": [restart.silence for restart in self.of(Kind.RESCALE)],
         }
         return [(name, spread) for name, found in figures.items() if (spread := Spread.of(found)) is not None]
 
 
 class Site(Protocol):
-    """A job under way with records coming in, and how to end its life."""
+    """A running job with a steady load, and the ways to restart it."""
 
-    def kill(self) -> Restart: ...
+    def kill(self) -> Restart:
+        """Kills the driver and waits until records flow again."""
+        ...
 
-    def rescale(self) -> Restart: ...
+    def rescale(self) -> Restart:
+        """Changes the parallelism and waits until records flow again."""
+        ...
 
     def judge(self) -> str:
-        """Stops the records and compares source and sink; the words of the count.
+        """Stops the load and compares source and sink; returns the counts as text.
 
         :raises SystemExit: not every record is there exactly once.
         """
@@ -124,7 +136,7 @@ class Site(Protocol):
 def _spreads(found: Sequence[Mapping[str, float]], names: Sequence[str]) -> list[Sequence[object]]:
     rows: list[Sequence[object]] = []
     for name in names:
-        spread = Spread.of([one[name] for one in found if name in one])
+        spread = Spread.of([marks[name] for marks in found if name in marks])
         if spread is not None:
             rows.append((name, spread.count, spread.p50, spread.p95, spread.highest))
     return rows

@@ -1,4 +1,4 @@
-"""What a bench says about figures that differ from run to run. Pure."""
+"""Statistics of figures that differ from run to run. Pure."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from dataclasses import dataclass
 
 
 def percentile(figures: Sequence[float], share: float) -> float:
-    """The figure that ``share`` of all do not exceed: the smallest such one, by nearest rank, never one in between.
+    """The smallest figure that ``share`` of all figures do not exceed, by nearest rank, without interpolation.
 
     :param share: of 0 to 1. With few figures a high share is simply the largest.
-    :raises ValueError: there are no figures, or the share is none.
+    :raises ValueError: there are no figures, or the share is not from 0 to 1.
     """
     if not figures or not 0 <= share <= 1:
         msg = f"no percentile {share} of {len(figures)} figures"
@@ -43,7 +43,7 @@ class Spread:
 def alternating(pairs: int) -> list[bool]:
     """The order of paired runs, A B B A A B B A …; True stands for A.
 
-    What drifts over the minutes of a bench (a broker's page cache, a neighbour) favours neither of the two.
+    Drift over the minutes of a bench (a broker's page cache, other load) then favours neither of the two.
     """
     return [is_a for number in range(pairs) for is_a in ((True, False) if number % 2 == 0 else (False, True))]
 
@@ -62,17 +62,18 @@ class PairedRatio:
     @classmethod
     def of(cls, pairs: Sequence[tuple[float, float]]) -> PairedRatio:
         """
-        :param pairs: rates of A and B in runs that were neighbours.
+        :param pairs: rates of A and B in adjacent runs.
         :raises ValueError: no pairs.
         """
         ratios = tuple(a / b for a, b in pairs)
         if not ratios:
             msg = "no pairs of runs"
             raise ValueError(msg)
-        logarithms = [math.log(one) for one in ratios]
+        logarithms = [math.log(ratio) for ratio in ratios]
         error = statistics.stdev(logarithms) / math.sqrt(len(ratios)) if len(ratios) > 1 else 0.0
         return cls(ratios=ratios, mean=math.exp(statistics.fmean(logarithms)), error=error)
 
     @property
     def median(self) -> float:
+        """The middle ratio."""
         return statistics.median(self.ratios)

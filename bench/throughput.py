@@ -1,10 +1,10 @@
-"""Kafka to Kafka, records/s: ours in the three semantics beside Spark's own Kafka connector, on one topic in one run.
+"""Kafka to Kafka, records/s: the engine's three guarantees against Spark's own Kafka connector, in one run.
 
-One broker, one Spark session (``local[P]``), the same records for everybody. Each contestant copies the whole topic
-once a round, rounds are interleaved, so that a noisy neighbour hits all alike: read the ratios, not the figures.
+One broker, one Spark session (``local[P]``) and the same records for all contestants. Each contestant copies the whole
+topic once a round. Rounds are interleaved, so that other load affects all alike: read the ratios, not the figures.
 
-*whole* is all records over the time from the query's start to its last commit. *warm* leaves the first micro-batch
-out, which pays for code generation, workers and connections.
+*whole* is all records over the time from the query's start to its last commit. *warm* leaves out the first micro-batch,
+which pays for code generation, workers and connections.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from pyspark.sql import SparkSession
 
 from bench.broker import broker_at
 from bench.topic_copy import Run, TopicCopy
-from sparkapp.model.semantic import Semantic
-from sparkapp.native.batch import implementation
+from sparkapp.dataplane.batch import implementation
+from sparkapp.model.delivery_guarantee import Semantic
 
 CONNECTOR = {  # the newest of Spark's connector that the registries hold; it runs on PySpark 4.3
     "org.apache.spark:spark-sql-kafka-0-10_2.13": "4.2.0",
@@ -36,12 +36,13 @@ CONNECTOR = {  # the newest of Spark's connector that the registries hold; it ru
 
 
 def main() -> int:
+    """Runs the bench of the options and prints the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--records", type=int, default=3_000_000)
-    parser.add_argument("--size", type=int, default=100, help="bytes a record")
+    parser.add_argument("--size", type=int, default=100, help="bytes of a record")
     parser.add_argument("--partitions", type=int, default=4)
     parser.add_argument("--parallelism", type=int, default=2)
-    parser.add_argument("--batch", type=int, default=600_000, help="records a micro-batch")
+    parser.add_argument("--batch", type=int, default=600_000, help="records of a micro-batch")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--only", nargs="*", help="contestants by name: NONE AT_LEAST_ONCE EXACTLY_ONCE native")
     options = parser.parse_args()
@@ -51,6 +52,8 @@ def main() -> int:
 
 
 class Bench:
+    """All rounds of all contestants."""
+
     def __init__(self, options: argparse.Namespace, bootstrap: str, jars: list[Path]) -> None:
         self.options = options
         self.jars = jars
@@ -60,6 +63,7 @@ class Bench:
         )  # fmt: skip
 
     def run(self) -> int:
+        """Copies the topic once a round with each contestant; returns the exit status."""
         o = self.options
         print(
             f"{o.records:,} records of {o.size} bytes, {o.partitions} partitions, local[{o.parallelism}], "
@@ -89,8 +93,10 @@ class Bench:
         return 0
 
     def table(self, results: dict[str, list[Run]]) -> None:
+        """Prints the medians and their ratio to Spark's connector."""
+
         def median(name: str, what: str) -> float:
-            return statistics.median(getattr(run, what) for run in results[name])
+            return statistics.median(run.whole if what == "whole" else run.warm for run in results[name])
 
         base = median("native", "warm") if "native" in results else None
         print(f"\n{'contestant':16}{'guarantee':16}{'whole k/s':>10}{'warm k/s':>10}{'warm / native':>15}")
@@ -102,6 +108,7 @@ class Bench:
             print(f"{label:16}{guarantee:16}{whole:>10,.0f}{warm:>10,.0f}{ratio:>15}")
 
     def native(self, spark: SparkSession, source: str) -> Run:
+        """Copies the topic with Spark's own connector."""
         sink = self.copy.topic()
         frame = (
             spark.readStream.format("kafka")
@@ -134,7 +141,7 @@ class Bench:
 
 
 def connector_jars() -> list[Path]:
-    """Spark's Kafka connector by Maven, cached."""
+    """The jars of Spark's Kafka connector; Maven downloads them once."""
     folder = Path(os.environ.get("KAFKASPARK_CACHE", Path.home() / ".cache" / "kafkaspark")) / "spark-connector"
     if not (folder / ".complete").exists():
         folder.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Kafka to Kafka with our engine, one whole topic a run: what benches of throughput have in common.
+"""Copies a whole topic with the engine; shared by the benches of throughput.
 
 One broker, one Spark session (``local[P]``), the same records for every run.
 """
@@ -17,26 +17,28 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from bench.broker import drop_topic, make_topic
-from sparkapp.checkpoint.coordinator import Completed
-from sparkapp.model.job import Job, JobSpec, KafkaCluster, Sink, Source, Transform
+from sparkapp.checkpoint.pre_committed import Completed
+from sparkapp.clients.kafka_cluster_view import KafkaClusterView
+from sparkapp.dataplane.batch import open_consumer, open_producer
+from sparkapp.model.checkpoint.split import KafkaPartitionSplit
+from sparkapp.model.delivery_guarantee import Semantic
+from sparkapp.model.job.spec import Job, JobSpec, KafkaCluster, Sink, Source, Transform
+from sparkapp.model.job.startup import Startup, StartupMode
 from sparkapp.model.partition import TopicPartition
-from sparkapp.model.positions import Startup, StartupMode
-from sparkapp.model.report import Outcome
-from sparkapp.model.semantic import Semantic
-from sparkapp.model.split import KafkaPartitionSplit
-from sparkapp.native.batch import open_consumer, open_producer
-from sparkapp.source.cluster import KafkaClusterView
-from sparkapp.spark.driver import Driver, Surroundings
-from sparkapp.spark.session import create_session
-from sparkapp.spark.settings import session_settings
-from tests.support.memory_store import MemoryStore
+from sparkapp.model.report import AttemptOutcome
+from sparkapp.spark.driver import Driver
+from sparkapp.spark.launch.environment import DriverEnvironment
+from sparkapp.spark.launch.session import create_session
+from sparkapp.spark.launch.settings import session_settings
+from tests.support.fakes.memory_store import MemoryStore
 
 
 @dataclass(frozen=True)
 class Run:
-    """One copy of the topic: when each micro-batch was final, and how many records it had.
+    """One copy of the topic: the end and the records of each micro-batch.
 
-    :param completed: the checkpoints of ours; empty for others.
+    :param started: moment of the monotonic clock, like ``ends``.
+    :param completed: the engine's checkpoints; empty for other contestants.
     """
 
     started: float
@@ -70,6 +72,7 @@ class TopicCopy:
     parallelism: int
 
     def topic(self) -> str:
+        """Creates a topic with the partitions of the copy."""
         return make_topic(self.bootstrap, self.partitions)
 
     def load(self, topic: str) -> None:
@@ -100,25 +103,25 @@ class TopicCopy:
         )
 
     def run(self, spark: SparkSession, source: str, semantic: Semantic, *, batch: int) -> Run:
-        """Copies the source topic once with our engine, and counts what readers find.
+        """Copies the source topic once with the engine, and counts the records that readers find.
 
-        :param batch: records a micro-batch, which is a checkpoint; with a backlog beyond it there is no pause between.
+        :param batch: records of a micro-batch, which is a checkpoint. With a larger backlog there is no pause.
         """
         sink = self.topic()
         completed: list[Completed] = []
         ends: list[float] = []
         records: list[int] = []
 
-        def on_completed(one: Completed) -> None:
-            completed.append(one)
+        def on_completed(checkpoint: Completed) -> None:
+            completed.append(checkpoint)
             ends.append(time.monotonic())
-            records.append(sum(split.size for split in one.document.splits))
+            records.append(sum(split.size for split in checkpoint.document.splits))
             if sum(records) >= self.records:
                 driver.drain()
 
         driver = Driver(
             self._job(source, sink, semantic, batch=batch),
-            Surroundings(
+            DriverEnvironment(
                 store=MemoryStore(), write_report=lambda _: None,
                 open_session=lambda: spark, close_session=lambda _: None,
                 folder=Path(tempfile.mkdtemp(prefix="bench-query-")), stateful_allowed=False,
@@ -127,17 +130,17 @@ class TopicCopy:
         )  # fmt: skip
         started = time.monotonic()
         termination = driver.run()
-        if termination.outcome is not Outcome.DRAINED:
+        if termination.outcome is not AttemptOutcome.DRAINED:
             sys.exit(f"{semantic}: {termination}")
         self.check(sink, semantic.value)
         return Run(started, tuple(ends), tuple(records), tuple(completed))
 
     def check(self, sink: str, name: str) -> None:
-        """Counts what a read_committed consumer finds, so that no figure comes from records that are not there."""
+        """Counts the records of a read_committed consumer, so that no figure comes from lost records."""
         config = {"bootstrap.servers": self.bootstrap, "group.id": "bench-check", "isolation.level": "read_committed"}
         view = KafkaClusterView(config, read_committed=True)
         partitions = [TopicPartition(sink, number) for number in range(self.partitions)]
-        splits = [KafkaPartitionSplit(one, 0, end) for one, end in view.latest(partitions).items()]
+        splits = [KafkaPartitionSplit(partition, 0, end) for partition, end in view.latest(partitions).items()]
         consumer = open_consumer(config)
         found = sum(batch.num_rows for batch in consumer.read(splits, columns=frozenset({"partition"})))
         consumer.close()

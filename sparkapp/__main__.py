@@ -1,47 +1,55 @@
-"""``python -m sparkapp run``: the driver of one attempt, in the pod made for it; and the commands for people."""
+"""``python -m sparkapp run``: the driver of one attempt, in its pod; and the commands for users."""
 
 from __future__ import annotations
 
 import argparse
 import logging
 import os
+import signal
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from sparkapp.cli import checkpoints, transactions
 from sparkapp.model import names
 from sparkapp.model.errors import ConfigurationError
-from sparkapp.model.job import Job
-from sparkapp.model.job_codec import decode_job
-from sparkapp.model.report import Outcome, Termination, encode_termination, termination_of
-from sparkapp.spark.log_tail import LogTail
-from sparkapp.tools import checkpoints, transactions
+from sparkapp.model.job.codec import decode_job
+from sparkapp.model.job.spec import Job
+from sparkapp.model.report import AttemptOutcome, Termination, encode_termination, termination_of
+from sparkapp.spark.reporting.log_tail import LogTail
 
 if TYPE_CHECKING:
-    from sparkapp.spark.driver import Surroundings
-    from sparkapp.spark.jvm import Jvm
+    from sparkapp.checkpoint.retained import RetainedStore
+    from sparkapp.checkpoint.store import CheckpointStore
+    from sparkapp.spark.launch.environment import DriverEnvironment
+    from sparkapp.spark.launch.jvm import Jvm
+    from sparkapp.spark.launch.standby import Activation
 
 LOG = logging.getLogger(__name__)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Parses the command line and runs it; the exit status is 0 only for an orderly end."""
-    parser = argparse.ArgumentParser(prog="sparkapp", description="Runs a KafkaSparkJob, or looks after one.")
+    parser = argparse.ArgumentParser(
+        prog="sparkapp", description="Runs a KafkaSparkJob, or shows and changes its checkpoints and transactions."
+    )
     commands = parser.add_subparsers(dest="command", required=True)
-    run = commands.add_parser("run", help="run the attempt described in --job until it fails or is asked to stop")
+    run = commands.add_parser("run", help="run the attempt in --job until it fails or is stopped")
     run.add_argument(
-        "--job", type=Path, default=Path(names.JOB_DIRECTORY) / names.JOB_KEY, help="the job's description"
+        "--job", type=Path, default=Path(names.JOB_DIRECTORY) / names.JOB_KEY, help="file with the job's description"
     )
     run.add_argument(
         "--state",
         type=Path,
-        help="a file for the checkpoint instead of the job's ConfigMap (development without Kubernetes)",
+        help="file for the checkpoint, instead of the job's ConfigMap (for development without Kubernetes)",
     )
-    run.add_argument("--folder", type=Path, help="Spark's query log; name a volume where operators keep state")
+    run.add_argument(
+        "--folder", type=Path, help="folder of Spark's query log; on a volume if the transform keeps state"
+    )
     checkpoints.add_commands(commands)
     transactions.add_commands(commands)
     options = parser.parse_args(arguments)
@@ -56,76 +64,97 @@ def main(arguments: Sequence[str] | None = None) -> int:
     tail = LogTail()
     logging.getLogger().addHandler(tail)
     termination = _run(options)
-    if termination.outcome is Outcome.FAILED and not termination.log:
+    if termination.outcome is AttemptOutcome.FAILED and not termination.log:
         termination = replace(termination, log=tail.text)
-    _last_word(termination)
+    _write_termination(termination)
     # Spark's and librdkafka's threads must not keep a finished attempt alive.
     logging.shutdown()
-    os._exit(1 if termination.outcome is Outcome.FAILED else 0)
+    os._exit(1 if termination.outcome is AttemptOutcome.FAILED else 0)
 
 
 def _run(options: argparse.Namespace) -> Termination:
+    job: Job | None = None
     try:
         job = _read_job(options.job)
-        # Before the heavy imports: where the seconds of a start go is told by the log's times, see bench/recovery.py.
+        # Before the heavy imports: bench/recovery.py measures the phases of a start by the times of log lines.
         LOG.info("attempt %d of %s/%s begins", job.attempt, job.namespace, job.name)
-        from sparkapp.spark.fork_server import ForkServer
-        from sparkapp.spark.jvm import Jvm
-        from sparkapp.spark.settings import session_settings
+        if job.settles_only:
+            return _settle(job, options)
+        from sparkapp.spark.launch.fork_server import ForkServer
+        from sparkapp.spark.launch.jvm import Jvm
+        from sparkapp.spark.launch.settings import session_settings
 
         settings = session_settings(job, directory=options.job.parent)
         forks = ForkServer()
         jvm = Jvm(settings, forks.environment)
         from sparkapp.spark.driver import Driver, run_until_signalled
 
-        surroundings = _surroundings(job, options, settings, jvm)
-        # The last moment of a single thread.
+        environment = _environment(job, options, settings, jvm)
+        # Forks need a process with a single thread, and the driver starts threads.
         forks.start()
-        return run_until_signalled(Driver(job, surroundings))
+        return run_until_signalled(Driver(job, environment))
     except Exception as error:
-        LOG.exception("the attempt could not start")
-        return termination_of(error)
+        LOG.exception("attempt could not start")
+        return termination_of(error, job=job)
+
+
+def _settle(job: Job, options: argparse.Namespace) -> Termination:
+    from sparkapp.spark.settling import settle
+
+    # This attempt ends in seconds, or with the pod's grace period; a stop must not leave transactions open.
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    store, retained, _ = _stores(job, options)
+    return settle(job, store=store, retained=retained, credentials=_credentials())
 
 
 def _read_job(path: Path) -> Job:
     try:
         return decode_job(path.read_text(encoding="utf-8"))
     except OSError as error:
-        msg = f"the job's description cannot be read: {error}"
+        msg = f"cannot read the job's description: {error}"
         raise ConfigurationError(msg) from error
 
 
-def _surroundings(job: Job, options: argparse.Namespace, settings: Mapping[str, str], jvm: Jvm) -> Surroundings:
-    from sparkapp.checkpoint.config_map import ConfigMapRetainedStore, ConfigMapStore, ReportWriter, core_api
-    from sparkapp.checkpoint.retained import FolderRetainedStore, RetainedStore
-    from sparkapp.checkpoint.store import CheckpointStore, FileStore
-    from sparkapp.spark.driver import Surroundings
-    from sparkapp.spark.session import close_session, create_session
+def _stores(job: Job, options: argparse.Namespace) -> tuple[CheckpointStore, RetainedStore, Any]:
+    """The stores of the checkpoints, and the Kubernetes API if they are ConfigMaps; None for a file."""
+    from sparkapp.checkpoint.kubernetes.checkpoint_stores import ConfigMapRetainedStore, ConfigMapStore
+    from sparkapp.checkpoint.kubernetes.config_map import core_api
+    from sparkapp.checkpoint.retained import FolderRetainedStore
+    from sparkapp.checkpoint.store import FileStore
 
-    turn = None
-    store: CheckpointStore
-    retained: RetainedStore
-    write_report: Callable[[str], None]
     if options.state is not None:
-        store, write_report = FileStore(options.state), _ignore
-        retained = FolderRetainedStore.beside(options.state)
-    else:
-        api = core_api()
-        store = ConfigMapStore(api, namespace=job.namespace, job=job.name)
-        retained = ConfigMapRetainedStore(api, namespace=job.namespace, job=job.name)
+        return FileStore(options.state), FolderRetainedStore.next_to(options.state), None
+    api = core_api()
+    store = ConfigMapStore(api, namespace=job.namespace, job=job.name)
+    return store, ConfigMapRetainedStore(api, namespace=job.namespace, job=job.name), api
+
+
+def _credentials() -> Path:
+    return Path(os.environ.get("KAFKASPARK_CREDENTIALS", names.CREDENTIALS_DIRECTORY))
+
+
+def _environment(job: Job, options: argparse.Namespace, settings: Mapping[str, str], jvm: Jvm) -> DriverEnvironment:
+    from sparkapp.checkpoint.kubernetes.report_writer import ReportWriter
+    from sparkapp.spark.launch.environment import DriverEnvironment
+    from sparkapp.spark.launch.session import close_session, create_session
+
+    activation: Activation | None = None
+    store, retained, api = _stores(job, options)
+    write_report: Callable[[str], None] = _ignore
+    if api is not None:
         write_report = ReportWriter(api, namespace=job.namespace, job=job.name).write
         if os.environ.get(names.AWAITS_TURN_VARIABLE) == "true":
-            from sparkapp.checkpoint.pod_turn import PodTurn
+            from sparkapp.checkpoint.kubernetes.pod_activation import PodActivation
 
             pod = names.driver_pod(job.name, job.attempt)
-            turn = PodTurn(api, namespace=job.namespace, job=job.name, attempt=job.attempt, pod=pod)
+            activation = PodActivation(api, namespace=job.namespace, job=job.name, attempt=job.attempt, pod=pod)
     folder: Path | None = options.folder
     if folder is None and job.spec.state_claim:
         folder = Path(names.STATE_DIRECTORY) / job.uid
-    return Surroundings(
+    return DriverEnvironment(
         store=store,
         retained=retained,
-        turn=turn,
+        activation=activation,
         write_report=write_report,
         open_session=partial(create_session, settings, jvm),
         jvm_status=jvm.exit_status,
@@ -133,21 +162,21 @@ def _surroundings(job: Job, options: argparse.Namespace, settings: Mapping[str, 
         close_session=close_session,
         folder=folder or Path(tempfile.mkdtemp(prefix="kafkaspark-")),
         stateful_allowed=folder is not None,
-        credentials=Path(os.environ.get("KAFKASPARK_CREDENTIALS", names.CREDENTIALS_DIRECTORY)),
+        credentials=_credentials(),
     )
 
 
 def _give_up(termination: Termination) -> None:
-    """The driver's watchdog: a process whose main thread hangs ends here, and its JVM with it."""
-    _last_word(termination)
+    """Called by the driver's watchdog: ends a process whose main thread hangs, and with it the JVM."""
+    _write_termination(termination)
     os._exit(1)
 
 
 def _ignore(_: str) -> None:
-    """Without Kubernetes nobody reads reports."""
+    """The report writer of a job without Kubernetes: nobody reads reports."""
 
 
-def _last_word(termination: Termination) -> None:
+def _write_termination(termination: Termination) -> None:
     text = encode_termination(termination)
     try:
         Path(os.environ.get("KAFKASPARK_TERMINATION_LOG", names.TERMINATION_LOG)).write_text(text, encoding="utf-8")

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 if TYPE_CHECKING:
-    from sparkapp.sink.transaction_client import TransactionClient
-    from tests.support.harness import Harness
-    from tests.support.site import Site
+    from sparkapp.clients.transactions.client import TransactionClient
+    from tests.support.jobs.sink_harness import Harness
+    from tests.support.kafka.topic_scope import TopicScope
 
 # The same examples in every run: a failure of the pipeline can be repeated anywhere.
 settings.register_profile(
@@ -36,12 +36,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Bootstrap address of a real broker: the one that ``KAFKASPARK_BOOTSTRAP`` names, or a throw-away one."""
+    """Bootstrap address of a real broker: that of ``KAFKASPARK_BOOTSTRAP``, or a temporary broker."""
     given = os.environ.get("KAFKASPARK_BOOTSTRAP")
     if given:
         yield given
         return
-    from localcluster.kafka import Broker
+    from localcluster.kafka.broker import Broker
 
     with Broker.ephemeral(
         tmp_path_factory.mktemp("broker"),
@@ -63,7 +63,7 @@ def make_topic(broker: str, unique: str) -> Callable[..., str]:
     """``make_topic(partitions=1, name="out", **config) -> topic``; each call makes a topic of this test's own."""
     from confluent_kafka.admin import NewTopic
 
-    from tests.support.topics import create_topics
+    from tests.support.kafka.topics import create_topics
 
     def make(partitions: int = 1, name: str = "out", **config: str) -> str:
         topic = f"{unique}.{name}.{uuid.uuid4().hex[:4]}"
@@ -84,7 +84,7 @@ def topic(make_topic: Callable[..., str]) -> str:
 @pytest.fixture
 def client(broker: str) -> Iterator[TransactionClient]:
     """The transactions' control plane, as the driver has it."""
-    from sparkapp.sink.transaction_client import TransactionClient
+    from sparkapp.clients.transactions.client import TransactionClient
 
     opened = TransactionClient({"bootstrap.servers": broker})
     yield opened
@@ -92,17 +92,17 @@ def client(broker: str) -> Iterator[TransactionClient]:
 
 
 @pytest.fixture
-def site(broker: str, topic: str, unique: str, client: TransactionClient) -> Site:
+def topic_scope(broker: str, topic: str, unique: str, client: TransactionClient) -> TopicScope:
     """This test's topic, prefix and control plane, with the questions that tests of transactions end with."""
-    from tests.support.site import Site
+    from tests.support.kafka.topic_scope import TopicScope
 
-    return Site(broker, topic, unique, client)
+    return TopicScope(broker, topic, unique, client)
 
 
 @pytest.fixture
 def harness(broker: str, topic: str, unique: str) -> Iterator[Callable[..., Harness]]:
     """``harness(subtask=0, parallelism=1, **fields)`` on this test's topic and prefix; clients end with the test."""
-    from tests.support.harness import Harness
+    from tests.support.jobs.sink_harness import Harness
 
     made: list[Harness] = []
 
@@ -112,5 +112,5 @@ def harness(broker: str, topic: str, unique: str) -> Iterator[Callable[..., Harn
         return made[-1]
 
     yield make
-    for one in made:
-        one.kill()
+    for harness in made:
+        harness.kill()

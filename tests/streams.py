@@ -1,9 +1,9 @@
-"""``python -m tests.streams``: every test, in streams side by side.
+"""``python -m tests.streams``: runs every test, in parallel streams.
 
-The cluster's tests come first. They have deadlines, so the machine is theirs; what they leave of it goes to tests that
-have all the time in the world. Of the others each waits more than it works: what takes long begins first, and where one
-has ended the next one begins. Each stream writes ``artifacts/<stream>.log``; here is told how far they are, and in the
-end what each said. The exit status is 0 if all of them passed.
+The cluster's tests come first, together with patient tests at a low priority. The other streams wait more than they
+work. Long streams start first; when a stream ends, the next stream starts. Each stream writes
+``artifacts/<stream>.log``. The program prints their progress, and at the end their reports. The exit status is 0 if all
+streams passed.
 """
 
 from __future__ import annotations
@@ -24,19 +24,18 @@ _KUBEAPI = "tests/integration/kubeapi"
 _PROTOCOL = "tests/integration/protocol"
 _PROGRESS_SECONDS = 30
 WIDTH = 5
-"""Streams at a time, once the cluster's tests are over."""
-_PATIENCE = "--timeout=600"
+"""Number of parallel streams after the cluster's tests."""
 _CHATTER = re.compile(r"^%\d\|.*\|(FAIL|TERMINATE|GETPID)\|")
-"""What librdkafka says when a broker has ended before its clients."""
+"""Lines that librdkafka logs when a broker ends before its clients."""
 
 
 @dataclass
 class Stream:
-    """One pytest.
+    """A run of pytest.
 
-    :param alone: beside it run only streams that are patient, one at a time.
-    :param patient: needs neither broker nor cluster, and gives way to everything.
-    :param nice: gives way to tests with tight deadlines.
+    :param alone: only a patient stream runs at the same time.
+    :param patient: needs neither broker nor cluster, and runs at the lowest priority.
+    :param nice: runs at a lower priority.
     """
 
     name: str
@@ -46,7 +45,7 @@ class Stream:
     nice: bool = False
     process: subprocess.Popen[bytes] | None = None
     cost: str = ""
-    """Once it has ended: time by the clock, and of CPU by it and what it has waited for."""
+    """After its end: the duration, and the CPU time with that of its child processes."""
 
     @property
     def log(self) -> Path:
@@ -68,7 +67,7 @@ class Stream:
         if self.process is None:
             return None
         if self.process.returncode is None:
-            # Popen's own way does not tell what the process has used.
+            # Popen does not report the CPU time of the process.
             pid, status, used = os.wait4(self.process.pid, os.WNOHANG)
             if pid:
                 self.process.returncode = os.waitstatus_to_exitcode(status)
@@ -91,12 +90,12 @@ class Stream:
 
 
 def streams() -> list[Stream]:
-    """Everything below ``tests`` once."""
+    """Every test below ``tests``, once."""
     apart = (_ENGINE, _FAULTS, _KUBEAPI, _PROTOCOL)
     return [
         Stream("cluster", ["tests/e2e", "-vv", "--durations=12"], alone=True),
-        Stream("properties", ["tests/property", _PATIENCE], patient=True),
-        Stream("units", ["tests/unit", _PATIENCE], patient=True),
+        Stream("properties", ["tests/property"], patient=True),
+        Stream("units", ["tests/unit"], patient=True),
         *(Stream(f"engine-{number}", files, nice=True) for number, files in enumerate(_dealt(_ENGINE), 1)),
         *(Stream(f"protocol-{number}", files) for number, files in enumerate(_dealt(_PROTOCOL), 1)),
         Stream("parts", ["tests/integration", *(f"--ignore={folder}" for folder in apart)]),
@@ -107,37 +106,37 @@ def streams() -> list[Stream]:
 
 
 def _dealt(folder: str) -> list[list[str]]:
-    """A folder's files for two streams, by their size in turns."""
+    """A folder's files for two streams of about the same size."""
     files = sorted((ROOT / folder).glob("test_*.py"), key=lambda file: file.stat().st_size)
     return [[str(file.relative_to(ROOT)) for file in files[start::2]] for start in range(2)]
 
 
 def due(every: list[Stream]) -> list[Stream]:
-    """Which of them are to begin now."""
-    waiting = [one for one in every if not one.began]
-    running = [one for one in every if one.began and one.status is None]
-    if not any(one.alone for one in (*waiting, *running)):
+    """The streams that start now."""
+    waiting = [stream for stream in every if not stream.began]
+    running = [stream for stream in every if stream.began and stream.status is None]
+    if not any(stream.alone for stream in (*waiting, *running)):
         return waiting[: WIDTH - len(running)]
-    beside = [one for one in waiting if one.patient]
-    return [one for one in waiting if one.alone] + beside[: not any(one.patient for one in running)]
+    patient = [stream for stream in waiting if stream.patient]
+    return [stream for stream in waiting if stream.alone] + patient[: not any(stream.patient for stream in running)]
 
 
 def main() -> int:
-    """Runs them all; 1 where one failed."""
+    """Runs all streams; 1 if a stream failed."""
     ARTIFACTS.mkdir(exist_ok=True)
     every = streams()
     began = time.monotonic()
-    told = 0.0
-    while any(one.status is None for one in every):
-        for one in due(every):
-            one.start()
+    printed = 0.0
+    while any(stream.status is None for stream in every):
+        for stream in due(every):
+            stream.start()
         time.sleep(1)
-        if time.monotonic() - told >= _PROGRESS_SECONDS:
-            told = time.monotonic()
-            print(f"[{told - began:5.0f} s] " + ", ".join(one.progress for one in every), flush=True)
-    for one in every:
-        print(f"\n== {one.name}: {' '.join(one.what)}\n{one.report()}\n{one.cost}", flush=True)
-    return int(any(one.status for one in every))
+        if time.monotonic() - printed >= _PROGRESS_SECONDS:
+            printed = time.monotonic()
+            print(f"[{printed - began:5.0f} s] " + ", ".join(stream.progress for stream in every), flush=True)
+    for stream in every:
+        print(f"\n== {stream.name}: {' '.join(stream.what)}\n{stream.report()}\n{stream.cost}", flush=True)
+    return int(any(stream.status for stream in every))
 
 
 if __name__ == "__main__":

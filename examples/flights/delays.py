@@ -1,11 +1,11 @@
-"""Sorts flights by how late they arrived. The job calls ``classify``; see job.yaml."""
+"""Classifies flights by their delay. The job in job.yaml calls ``classify``."""
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
 
 def classify(source: DataFrame) -> DataFrame:
-    """From one record a flight to one record a flight: what became of it, and the minutes made up in the air."""
+    """A record for each flight: its delay class, and the minutes made up in the air."""
     flight = source.select("key", "value.*")
     return flight.select(
         "key",

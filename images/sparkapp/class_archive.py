@@ -1,9 +1,9 @@
-"""Makes the class archive of the image: what a JVM of a job loads, parsed and verified ahead of time.
+"""Creates the class archive of the image: the classes that a job's JVMs load, parsed and verified ahead of time.
 
-Starting driver and executors is mostly the JVM reading some fifteen thousand classes; with the archive (JEP 310) it
-takes about half the CPU. Run at the image's build: ``class_archive.py FOLDER`` writes ``FOLDER/classes.jsa`` and
-``FOLDER/classpath``. The archive is valid for JVMs whose class path begins with exactly that class path; any other JVM
-ignores it. Which classes belong in it is found out by starting Spark as a job does, in miniature.
+The start of a driver or executor is mostly the JVM loading some fifteen thousand classes. The archive (JEP 310) halves
+its CPU. The image's build runs ``class_archive.py FOLDER``, which writes ``FOLDER/classes.jsa`` and
+``FOLDER/classpath``. The archive is valid for JVMs whose class path begins with that class path. Any other JVM ignores
+it. The classes are those that a small Spark job loads.
 """
 
 from __future__ import annotations
@@ -48,15 +48,15 @@ try:
 except Exception as error:
     print(type(error).__name__, str(error)[:300])
 """
-"""A job in miniature: a stream, JSON, Python workers fed with Arrow, a shuffle; then a start on Kubernetes, in vain."""
+"""A small job: a stream, JSON, Python workers with Arrow, a shuffle; then a start on Kubernetes, which fails."""
 
 
 def main(folder: Path) -> None:
     """Finds the classes, then archives them.
 
-    :param folder: where the archive and its class path go.
+    :param folder: of the archive and its class path.
     :raises SystemExit: no executor started, so most of the classes were not found.
-    :raises subprocess.CalledProcessError: the JVM could not make an archive.
+    :raises subprocess.CalledProcessError: the JVM did not create an archive.
     """
     home = Path(pyspark.__file__).parent
     classpath = ":".join(str(jar) for jar in sorted((home / "jars").glob("*.jar")))
@@ -77,7 +77,7 @@ def main(folder: Path) -> None:
 def _classes(home: Path, work: Path) -> set[str]:
     environment = {
         **os.environ, "SPARK_HOME": str(home), "PYSPARK_PYTHON": sys.executable, "HOME": str(work),
-        # A build container need not know its own name.
+        # A build container may not be able to resolve its own name.
         "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_LOCAL_HOSTNAME": "localhost",
     }  # fmt: skip
     common = {
@@ -95,7 +95,7 @@ def _classes(home: Path, work: Path) -> set[str]:
         line
         for file in work.glob("*.list")
         for line in file.read_text(errors="replace").splitlines()
-        # Classes of loaders other than the JVM's own cannot be found again by their name alone.
+        # The name alone does not identify classes of loaders other than the JVM's own.
         if line and not line.startswith("#") and "source:" not in line
     }
 
@@ -111,12 +111,12 @@ def _run(command: list[str], log: Path, *, check: bool = False, environment: Map
 
 
 _QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""For JVMs that live for seconds: which classes they load does not depend on how well they are compiled."""
+"""For JVMs that run for seconds: the loaded classes do not depend on the compiler."""
 
 _STARTS: Sequence[Mapping[str, str]] = (
-    # With an executor process of its own.
+    # With an executor in its own process.
     {"spark.master": "local-cluster[1,1,512]", "spark.executor.memory": "512m"},
-    # In vain, but the client of Kubernetes is loaded by then. In the same JVM, for starting one takes long here.
+    # Fails, after it has loaded the client of Kubernetes. In the same JVM, because a second JVM would start slowly.
     {
         "spark.master": "k8s://https://127.0.0.1:9",
         "spark.kubernetes.container.image": "none",

@@ -1,3 +1,1 @@
 """The operator of KafkaSparkJob resources: starts, watches, rescales and stops each job's driver."""
-
-__version__ = "0.1.0"

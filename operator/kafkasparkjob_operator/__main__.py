@@ -1,4 +1,4 @@
-"""``python -m kafkasparkjob_operator``: runs the operator; everything is set by the environment."""
+"""``python -m kafkasparkjob_operator``: runs the operator; its settings are environment variables."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 import logging
 import sys
 
-from kafkasparkjob_operator.definition import DefinitionMissing
+from kafkasparkjob_operator.kubernetes.definition import DefinitionMissing
 from kafkasparkjob_operator.runtime import run
 from kafkasparkjob_operator.settings import settings_from_environment
 from sparkapp.model.errors import KafkaSparkJobError
@@ -15,14 +15,14 @@ LOG = logging.getLogger(__name__)
 
 
 def main() -> int:
-    """Exit status 0 after an orderly stop, 2 for settings that cannot work, 1 for anything else."""
+    """Exit status 0 after an orderly stop, 2 for invalid settings, 1 for anything else."""
     try:
         settings = settings_from_environment()
     except KafkaSparkJobError as error:
         sys.stderr.write(f"{error.message}\n")
         return 2
     logging.basicConfig(level=settings.log_level, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    # Kopf only watches here; its account of every event is of no use.
+    # Kopf only watches here; its log of every event is of no use.
     for name in ("kopf", "urllib3", "aiohttp"):
         logging.getLogger(name).setLevel(logging.WARNING)
     try:

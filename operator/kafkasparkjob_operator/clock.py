@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 
 def now() -> datetime:
-    """The time now; the only reading of the wall clock, so that everything else takes it as an argument."""
+    """The time now; the only place that reads the wall clock, so that all other code takes the time as an argument."""
     return datetime.now(UTC)
 
 
@@ -16,7 +16,7 @@ def format_time(time: datetime) -> str:
 
 
 def parse_time(text: object) -> datetime | None:
-    """A time of an API object or a driver's report; None for what is not one."""
+    """A time of an API object or a driver's report; None where the text is no time."""
     if not isinstance(text, str) or not text:
         return None
     try:

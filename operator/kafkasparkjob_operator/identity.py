@@ -1,4 +1,4 @@
-"""Which resource an object belongs to: names, UIDs and owner references."""
+"""The resource that an object belongs to: names, UIDs and owner references."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ from sparkapp.model import names
 API_VERSION = f"{names.GROUP}/{names.VERSION}"
 ANNOTATION_JOB_UID = "kafkaspark.io/job-uid"
 ANNOTATION_GENERATION = "kafkaspark.io/generation"
-"""The resource's generation that a driver beside another one was started for."""
+"""The resource's generation that a standby driver was started for."""
 ANNOTATION_CLAIM = "kafkaspark.io/attempt-uid"
-"""Of a driver's pod: the UID of its attempt's ConfigMap, by which the operator knows its own pods."""
+"""UID of the attempt's ConfigMap, on the driver pod; by it the operator recognizes its pods."""
+FINALIZER = f"{names.GROUP}/transactions"
+"""Of a resource whose transactions no broker ends: its deletion waits until they are settled."""
 ROLE_STATE = "state"
 ROLE_REPORT = "report"
 ROLE_CHECKPOINTS = "checkpoints"
@@ -20,7 +22,7 @@ ROLE_ATTEMPT = "attempt"
 
 
 class JobKey(NamedTuple):
-    """What a job is queued and cached by."""
+    """The key of a job in queue and cache."""
 
     namespace: str
     name: str
@@ -30,7 +32,7 @@ class JobKey(NamedTuple):
 
 
 class JobIdentity(NamedTuple):
-    """One life of a resource: a resource that is deleted and created again has another UID."""
+    """An incarnation of a resource; a recreated resource has another UID."""
 
     namespace: str
     name: str
@@ -41,7 +43,7 @@ class JobIdentity(NamedTuple):
         return JobKey(self.namespace, self.name)
 
     def owner_reference(self) -> dict[str, Any]:
-        """Lets Kubernetes collect what the job owns; a create for a job that is gone is collected, too."""
+        """Lets Kubernetes collect the job's objects, even an object that is created after the job is gone."""
         return {
             "apiVersion": API_VERSION,
             "kind": names.KIND,
@@ -53,14 +55,14 @@ class JobIdentity(NamedTuple):
 
 
 def owner_uid(body: Mapping[str, Any]) -> str:
-    """UID of the resource that owns the object; empty for an object that no resource of ours owns."""
+    """UID of the KafkaSparkJob that owns the object; empty where there is none."""
     for owner in body["metadata"].get("ownerReferences") or ():
         if owner.get("kind") == names.KIND:
             return str(owner.get("uid", ""))
     return ""
 
 
-def owned_by_former_job(body: Mapping[str, Any], job: JobIdentity) -> bool:
+def owned_by_deleted_job(body: Mapping[str, Any], job: JobIdentity) -> bool:
     """True where the object belongs to a deleted resource of the same name: Kubernetes is about to collect it."""
     return owner_uid(body) not in {"", job.uid}
 

@@ -12,28 +12,33 @@ from sparkapp.model.errors import ConfigurationError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """Each field is one environment variable, ``KAFKASPARK_OPERATOR_`` and the field's name in upper case."""
+    """The settings; each is an environment variable, ``KAFKASPARK_OPERATOR_`` and the field's name in upper case."""
 
     watch_namespaces: tuple[str, ...] = ()
     """Namespaces to watch, separated by commas; empty means all."""
     namespace: str = "default"
     """Namespace of the leader election's Lease: the operator's own."""
     leader_election: bool = True
-    """Only the holder of the Lease acts. Turn it off only where a single process can exist."""
+    """Only the holder of the Lease acts. Off only where a single process can exist."""
     lease_name: str = "kafkaspark-operator"
     """Name of the Lease."""
     identity: str = ""
-    """Who holds the Lease; by default the pod's name and a random part."""
+    """Identity of the Lease's holder; by default the pod's name and a random part."""
     http_port: int = 8080
     """Port of ``/healthz``, ``/readyz`` and ``/metrics``."""
     workers: int = 8
     """Jobs that are reconciled at the same time."""
     connections: int = 16
-    """Requests to the API server that may be under way at the same time."""
+    """Concurrent requests to the API server."""
     resync_seconds: int = 300
-    """Every job is looked at again after this time, whether or not something happened."""
+    """Seconds after which every job is reconciled again, even without an event."""
     numbers_seconds: int = 5
-    """Progress numbers of a job are written to its status at most this often."""
+    """Minimum seconds between two writes of a job's progress numbers to its status."""
+    deletion_seconds: int = 300
+    """The longest time for which the deletion of a job waits until its transactions without a time-out are settled.
+    0 adds no finalizer: for rights that end with the namespace of the job, which would stay for good."""
+    default_job_image: str = ""
+    """Image of jobs without ``spec.image``; empty requires the field."""
     log_level: str = "INFO"
     """Threshold of the log: DEBUG, INFO, WARNING or ERROR."""
 
@@ -48,7 +53,9 @@ def settings_from_environment(environment: Mapping[str, str] | None = None) -> S
     """
     environ = os.environ if environment is None else environment
     default = Settings()
-    namespaces = tuple(filter(None, (one.strip() for one in environ.get(_PREFIX + "WATCH_NAMESPACES", "").split(","))))
+    namespaces = tuple(
+        filter(None, (name.strip() for name in environ.get(_PREFIX + "WATCH_NAMESPACES", "").split(",")))
+    )
     return Settings(
         watch_namespaces=namespaces,
         namespace=environ.get(_PREFIX + "NAMESPACE") or default.namespace,
@@ -60,6 +67,8 @@ def settings_from_environment(environment: Mapping[str, str] | None = None) -> S
         connections=_integer(environ, "CONNECTIONS", default.connections),
         resync_seconds=_integer(environ, "RESYNC_SECONDS", default.resync_seconds),
         numbers_seconds=_integer(environ, "NUMBERS_SECONDS", default.numbers_seconds, low=0),
+        deletion_seconds=_integer(environ, "DELETION_SECONDS", default.deletion_seconds, low=0),
+        default_job_image=environ.get(_PREFIX + "DEFAULT_JOB_IMAGE", default.default_job_image),
         log_level=environ.get(_PREFIX + "LOG_LEVEL") or default.log_level,
     )
 

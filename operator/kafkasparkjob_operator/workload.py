@@ -1,6 +1,6 @@
-"""What a resource asks for: the job itself and what it runs on, read from ``spec`` with every default filled in.
+"""The job that a resource asks for, read from ``spec`` with every default filled in.
 
-Repeats the CRD's rules, for the CRD in the cluster may be older than the operator.
+Repeats the CRD's rules, because the CRD in the cluster may be older than the operator.
 """
 
 from __future__ import annotations
@@ -12,11 +12,12 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
+from sparkapp.model.encoding.fields import Fields
+from sparkapp.model.encoding.resource import at, read_part
 from sparkapp.model.errors import ConfigurationError
-from sparkapp.model.fields import Fields
-from sparkapp.model.job import JobSpec
-from sparkapp.model.job_resource import spec_from_resource
-from sparkapp.model.spark_settings import is_protocols
+from sparkapp.model.job.spark_settings import is_protocols
+from sparkapp.model.job.spec import JobSpec
+from sparkapp.model.job.spec_from_resource import spec_from_resource
 
 DENIED_SPARK_PREFIXES = (
     "spark.kubernetes.", "spark.submit.", "spark.app.", "spark.jars", "spark.files", "spark.archives",
@@ -28,15 +29,15 @@ DENIED_SPARK_SETTINGS = frozenset(
         "spark.executor.cores", "spark.executor.memory", "spark.task.cpus",
     }
 )  # fmt: skip
-"""Spark settings that the operator decides, or that would fetch code or mount volumes."""
+"""Spark settings that the operator decides, or that fetch code or mount volumes."""
 
 MIN_HEAP_MEBIBYTES = 512
-"""Spark refuses heaps under 450 MiB; the JVM counts a little less than it was given."""
+"""Spark refuses heaps under 450 MiB, and the JVM counts a little less than its setting."""
 
 _SECRET_WORDS = ("password", "secret", "token")
 _RESERVED_ENV = ("KAFKASPARK_", "SPARK_", "PYSPARK_", "KUBERNETES_")
 _FREE_ENV = frozenset({"KAFKASPARK_LOG_LEVEL", "KAFKASPARK_FAULT"})
-"""What the driver reads and the operator leaves to the user: how much it logs, and faults on order for tests."""
+"""Variables of the driver that the user may set: the log level, and faults for tests."""
 _MEMORY = re.compile(r"[1-9][0-9]{0,9}[mg]")
 _QUANTITY = re.compile(r"[0-9]+m|[0-9]+(\.[0-9]{1,3})?")
 
@@ -63,9 +64,13 @@ class PodResources:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
-    """What the job runs on."""
+    """What the job runs on.
+
+    :param default_image: the resource names no image, and ``image`` is the operator's default.
+    """
 
     image: str
+    default_image: bool = False
     image_pull_policy: str = "IfNotPresent"
     image_pull_secrets: tuple[str, ...] = ()
     driver: PodResources
@@ -74,31 +79,39 @@ class Workload:
     spark_conf: Mapping[str, str] = field(default_factory=dict)
 
 
+class PullPolicy(StrEnum):
+    """The kubelet's, as a pod writes it."""
+
+    ALWAYS = "Always"
+    IF_NOT_PRESENT = "IfNotPresent"
+    NEVER = "Never"
+
+
 class SuccessorPolicy(StrEnum):
     """``spec.restartPolicy.successor``: when the next attempt's pods are made."""
 
     AFTER_STOP = "AfterStop"
-    """When every pod of the former one is gone."""
+    """When every pod of the previous attempt is gone."""
     BEFORE_STOP = "BeforeStop"
-    """Where a running attempt has to stop for a change of the resource: before it is asked to."""
+    """Before a running attempt is stopped for a change of the resource."""
     STANDBY = "Standby"
-    """As before, and one always stands by, for the attempt that dies."""
+    """As BeforeStop, and a standby driver is always ready for an attempt that fails."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestartPolicy:
-    """What follows a failure or a change; ``max_consecutive_failures`` 0 means without limit."""
+    """The reaction to a failure or a change; ``max_consecutive_failures`` 0 means no limit."""
 
-    initial_seconds: int = 1
-    max_seconds: int = 300
-    multiplier: int = 2
-    max_consecutive_failures: int = 0
-    reset_after_seconds: int = 600
+    initial_seconds: int = field(default=1, metadata=at("backoff.initialSeconds", low=0))
+    max_seconds: int = field(default=300, metadata=at("backoff.maxSeconds", low=1))
+    multiplier: int = field(default=2, metadata=at("backoff.multiplier", low=1))
+    max_consecutive_failures: int = field(default=0, metadata=at(low=0))
+    reset_after_seconds: int = field(default=600, metadata=at(low=1))
     successor: SuccessorPolicy = SuccessorPolicy.AFTER_STOP
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class DesiredJob:
     """A resource's spec, resolved."""
 
     spec: JobSpec
@@ -107,33 +120,41 @@ class Wanted:
     suspend: bool = False
     restart_policy: RestartPolicy = field(default_factory=RestartPolicy)
 
-    def same_application(self, other: Wanted) -> bool:
-        """True where a running attempt of one is a running attempt of the other: nothing asks for a restart."""
-        return self._application() == other._application()
+    def same_application(self, other: DesiredJob) -> bool:
+        """True where an attempt of this job also runs the other job, so that no restart is needed.
 
-    def _application(self) -> tuple[object, ...]:
-        # The checkpoint to go back to has no effect of its own: a change of redeployNonce has.
+        An attempt with a default image also runs a job that has no image: the operator's upgrade restarts nothing.
+        """
+        both_default = self.workload.default_image and other.workload.default_image
+        return self._application(both_default) == other._application(both_default)
+
+    def _application(self, any_image: bool) -> tuple[object, ...]:
+        # The checkpoint to restore has no effect by itself: a change of redeployNonce has.
         spec = replace(self.spec, restore=replace(self.spec.restore, checkpoint=0))
-        return spec, self.workload, self.restart_nonce
+        workload = replace(self.workload, image="" if any_image else self.workload.image, default_image=False)
+        return spec, workload, self.restart_nonce
 
 
-def wanted_from_resource(spec: Mapping[str, Any], *, namespace: str, name: str) -> Wanted:
+def desired_from_resource(spec: Mapping[str, Any], *, namespace: str, name: str, default_image: str = "") -> DesiredJob:
     """Reads and checks ``spec``.
 
-    Called by the state machine for the resource as it is now and for the spec that an attempt was started with;
-    both are read by the same release, so that an upgrade of the operator is no reason to restart anything.
+    Called by the state machine for the current spec and for the spec that an attempt was started with. Both are read by
+    the same release, so an upgrade of the operator restarts nothing.
 
-    :raises ConfigurationError: naming the field and what to type instead.
+    :param default_image: of a job without ``spec.image``; empty requires the field.
+    :raises ConfigurationError: names the field and a valid value.
     """
     root = Fields(spec, "spec")
     job = spec_from_resource(spec, namespace=namespace, name=name)
     executor = _pod_resources(root.child("executor"), cores=1)
     instances = root.child("executor").integer("instances", 0, low=1)
-    return Wanted(
+    image = root.string("image", "")
+    return DesiredJob(
         spec=job,
         workload=Workload(
-            image=root.string("image"),
-            image_pull_policy=root.string("imagePullPolicy", "IfNotPresent"),
+            image=image or _required(default_image),
+            default_image=not image,
+            image_pull_policy=root.choice("imagePullPolicy", PullPolicy, PullPolicy.IF_NOT_PRESENT).value,
             image_pull_secrets=_pull_secrets(root),
             driver=_pod_resources(root.child("driver"), cores=0),
             executor=executor,
@@ -142,28 +163,23 @@ def wanted_from_resource(spec: Mapping[str, Any], *, namespace: str, name: str) 
         ),
         restart_nonce=root.integer("restartNonce", 0),
         suspend=root.boolean("suspend", False),
-        restart_policy=_restart_policy(root.child("restartPolicy")),
+        restart_policy=read_part(RestartPolicy, root.child("restartPolicy")),
     )
+
+
+def _required(default_image: str) -> str:
+    if not default_image:
+        msg = "spec.image is missing: the operator has no default job image"
+        raise ConfigurationError(msg, remedy="set spec.image")
+    return default_image
 
 
 def restart_policy_of(spec: Mapping[str, Any]) -> RestartPolicy:
     """The restart policy alone, for a spec that is invalid elsewhere; defaults where it cannot be read."""
     try:
-        return _restart_policy(Fields(spec, "spec").child("restartPolicy"))
+        return read_part(RestartPolicy, Fields(spec, "spec").child("restartPolicy"))
     except ConfigurationError:
         return RestartPolicy()
-
-
-def _restart_policy(policy: Fields) -> RestartPolicy:
-    backoff = policy.child("backoff")
-    return RestartPolicy(
-        initial_seconds=backoff.integer("initialSeconds", 1, low=0),
-        max_seconds=backoff.integer("maxSeconds", 300, low=1),
-        multiplier=backoff.integer("multiplier", 2, low=1),
-        max_consecutive_failures=policy.integer("maxConsecutiveFailures", 0, low=0),
-        reset_after_seconds=policy.integer("resetAfterSeconds", 600, low=1),
-        successor=policy.choice("successor", SuccessorPolicy, SuccessorPolicy.AFTER_STOP),
-    )
 
 
 def _pod_resources(fields: Fields, *, cores: int) -> PodResources:
@@ -179,11 +195,11 @@ def _pod_resources(fields: Fields, *, cores: int) -> PodResources:
         msg = f"{fields.path}.coreRequest must be a CPU quantity like 500m or 2, not {core_request!r}"
         raise ConfigurationError(msg)
     env = fields.objects("env")
-    for variable in env:
-        name = variable.get("name")
-        if not isinstance(name, str) or _reserved(name):
-            msg = f"{fields.path}.env: {name!r} is set by the operator: choose another name"
-            raise ConfigurationError(msg)
+    for index, variable in enumerate(env):
+        name = Fields(variable, f"{fields.path}.env[{index}]").string("name")
+        if _reserved(name):
+            msg = f"{fields.path}.env: {name!r} is set by the operator"
+            raise ConfigurationError(msg, remedy="give the variable another name")
     return PodResources(
         cores=fields.integer("cores", cores, low=1), core_request=core_request, memory=memory, env=tuple(env)
     )
@@ -198,22 +214,22 @@ def _mebibytes(memory: str) -> int:
 
 
 def _pull_secrets(root: Fields) -> tuple[str, ...]:
-    return tuple(Fields(item, "spec.imagePullSecrets").string("name") for item in root.objects("imagePullSecrets"))
+    items = root.objects("imagePullSecrets")
+    return tuple(Fields(item, f"spec.imagePullSecrets[{index}]").string("name") for index, item in enumerate(items))
 
 
 def _spark_conf(root: Fields) -> dict[str, str]:
     settings = root.string_map("sparkConf")
     for name in settings:
         if not name.startswith("spark.") or name.startswith(DENIED_SPARK_PREFIXES) or name in DENIED_SPARK_SETTINGS:
-            msg = f"spec.sparkConf: {name} is the operator's: use driver, executor, parallelism or another field"
+            msg = f"spec.sparkConf: the operator sets {name}: use driver, executor, parallelism or another field"
             raise ConfigurationError(msg)
         if is_protocols(name):
             msg = (
-                f"spec.sparkConf: {name} is the protocol's: Spark could run a stage or a task twice, or replace the"
-                " Python workers; remove it"
+                f"spec.sparkConf: remove {name}: Spark could run a stage or a task twice, or replace the Python workers"
             )
             raise ConfigurationError(msg)
         if any(word in name for word in _SECRET_WORDS):
-            msg = f"spec.sparkConf: {name}: credentials do not belong here, use env with valueFrom.secretKeyRef"
+            msg = f"spec.sparkConf: {name} looks like a credential: use env with valueFrom.secretKeyRef"
             raise ConfigurationError(msg)
     return settings

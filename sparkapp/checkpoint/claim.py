@@ -1,20 +1,20 @@
-"""Whether this attempt still owns the job: asked right before every effect on Kafka that the document does not guard.
+"""The claim of an attempt on the job: read right before every effect on Kafka that the document does not guard.
 
-The document's compare-and-swap stops a superseded driver at its next write. What a driver does on Kafka between two
-writes is stopped by nothing: a process that stood still does it when another attempt has long taken over. So it reads
-the claim first. The read is the API server's latest word (a GET without a resource version), and what remains is the
-time from its answer until the brokers have the request: a process that stands still exactly there.
+The document's compare-and-swap stops a superseded driver at its next write. Nothing stops its requests to Kafka between
+two writes: a paused process sends them when another attempt has long taken over. So the driver reads the claim first,
+by a GET without a resource version, which the API server answers with its latest version. The remaining risk is a pause
+exactly between the answer and the brokers' receipt of the request.
 """
 
 from __future__ import annotations
 
 from sparkapp.checkpoint.store import CheckpointStore
-from sparkapp.model.checkpoint_codec import decode
+from sparkapp.model.checkpoint.codec import decode
 from sparkapp.model.errors import CheckpointConflict, CheckpointMissing, CheckpointRefused
 
 
 class Claim:
-    """One attempt's claim on the document; made by the driver, used from any thread.
+    """The claim of one attempt on the document; made by the driver, used from any thread.
 
     :param store: of the document that recovery claims for this attempt.
     :param job_uid: of the resource that owns the state.
@@ -27,15 +27,15 @@ class Claim:
         self._attempt = attempt
 
     def require(self) -> None:
-        """Returns if the document is still this attempt's, as a fresh read tells.
+        """Reads the document and returns if it still has this attempt's claim.
 
-        :raises CheckpointConflict: another attempt has claimed it, or somebody emptied it.
-        :raises CheckpointForeign: the job was recreated. :raises CheckpointMissing: there is no document.
-        :raises CheckpointError: it cannot be read, so nothing is known.
+        :raises CheckpointConflict: another attempt claimed it, or somebody emptied it.
+        :raises CheckpointForeign: the job was recreated. :raises CheckpointMissing: the document does not exist.
+        :raises CheckpointError: the document cannot be read, so the claim is unknown.
         """
         text = self._store.read().text
         if text is None:
-            msg = f"the checkpoint that attempt {self._attempt} has claimed is empty"
+            msg = f"the checkpoint that attempt {self._attempt} claimed is empty"
             raise CheckpointConflict(msg)
         owner = decode(text, job_uid=self._job_uid).attempt
         if owner != self._attempt:
@@ -43,7 +43,7 @@ class Claim:
             raise CheckpointConflict(msg)
 
     def require_no_successor(self) -> None:
-        """:meth:`require` for sweeps, which also end what a deleted job has open.
+        """:meth:`require` for sweeps, which also end the open transactions of a deleted job.
 
         Deleting a job deletes its document and the driver's right to read it, in any order. No attempt of the job
         can start after that, so neither stops a sweep.

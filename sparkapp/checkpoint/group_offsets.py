@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from sparkapp.checkpoint.claim import Claim
-from sparkapp.model.job import Job
-from sparkapp.model.offset_commit import OffsetSender
-from sparkapp.model.semantic import Semantic
+from sparkapp.model.checkpoint.offset_commit import OffsetSender
+from sparkapp.model.delivery_guarantee import Semantic
+from sparkapp.model.job.spec import Job
 from sparkapp.sink.offset_transactions import OffsetTransactions
 from sparkapp.source.offset_committer import OffsetCommitCallback, OffsetCommitter
 from sparkapp.source.plain_offsets import PlainOffsets

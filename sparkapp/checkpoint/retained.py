@@ -1,4 +1,4 @@
-"""Where earlier checkpoints are kept, and who keeps them: beside the checkpoints' way, never on it."""
+"""Retained checkpoints: their stores, and the thread that writes them without a delay for the job."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import Protocol
 
 from sparkapp.checkpoint.volume import write_durably, writing_to
-from sparkapp.model.checkpoint import CheckpointDocument
-from sparkapp.model.errors import CheckpointUnusable, KafkaSparkJobError
-from sparkapp.model.retained import (
+from sparkapp.model.checkpoint.document import CheckpointDocument
+from sparkapp.model.checkpoint.retained import (
     Held,
     RetainedCheckpoint,
     checkpoint_of_key,
@@ -20,8 +19,9 @@ from sparkapp.model.retained import (
     retained_key,
     surplus,
 )
-from sparkapp.model.retained_codec import MAX_RETAINED_BYTES, decode_retained, encode_retained
-from sparkapp.model.retention import Retention
+from sparkapp.model.checkpoint.retained_codec import MAX_RETAINED_BYTES, decode_retained, encode_retained
+from sparkapp.model.errors import CheckpointUnusable, KafkaSparkJobError
+from sparkapp.model.job.retention import Retention
 
 LOG = logging.getLogger(__name__)
 
@@ -29,10 +29,10 @@ _CLOSE_SECONDS = 15.0
 
 
 class RetainedStore(Protocol):
-    """Holds texts by name; one place a job. Used by the retainer's thread and, before that, by recovery."""
+    """Holds texts by name, for one job. Used by recovery, then by the retainer's thread."""
 
     def read(self) -> dict[str, str]:
-        """Everything in it, whoever wrote it; empty where the place itself is gone.
+        """All entries, whoever wrote them; empty where the ConfigMap or folder does not exist.
 
         :raises CheckpointError: it cannot be read.
         """
@@ -41,7 +41,7 @@ class RetainedStore(Protocol):
     def change(self, put: Mapping[str, str], drop: Collection[str]) -> None:
         """Adds, replaces and removes entries.
 
-        :raises CheckpointError: it may or may not have taken effect.
+        :raises CheckpointError: the change may or may not have taken effect.
         """
         ...
 
@@ -62,13 +62,13 @@ class MemoryRetainedStore:
 
 
 class FolderRetainedStore:
-    """A folder on a local disk, beside the checkpoint's file, for jobs that run without Kubernetes."""
+    """A folder on a local disk, next to the checkpoint's file, for jobs that run without Kubernetes."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     @classmethod
-    def beside(cls, state: Path) -> FolderRetainedStore:
+    def next_to(cls, state: Path) -> FolderRetainedStore:
         """The folder that belongs to the checkpoint file of ``--state``."""
         return cls(state.with_name(f"{state.name}.checkpoints"))
 
@@ -91,13 +91,13 @@ class FolderRetainedStore:
 
 
 class CheckpointRetainer:
-    """Keeps completed checkpoints now and then, in a thread of its own: it never delays and never fails one.
+    """Retains completed checkpoints at intervals, in its own thread: it neither delays nor fails a checkpoint.
 
     Made by the driver once recovery is done; :meth:`offer` is called with each completed checkpoint, whose
     transactions are all committed.
 
-    :param latest: the checkpoint that the attempt goes on from.
-    :param tell: told once, with an event's reason and message, that checkpoints cannot be kept.
+    :param latest: the checkpoint that the attempt resumes from.
+    :param tell: receives an event's reason and message once, when checkpoints cannot be retained.
     """
 
     def __init__(
@@ -111,9 +111,9 @@ class CheckpointRetainer:
         self._told = False
         self._held: dict[str, Held] | None = None
         self._undone: list[str] = []
-        """Ahead of the job: the state was put back by hand, and their numbers will be given once more."""
+        """Checkpoints ahead of the job: somebody restored an earlier state, and their numbers will be used again."""
         self._kept_at: datetime | None = None
-        """When the last one was kept, or tried to; by the documents' times."""
+        """Time of the last retained checkpoint or of the last failure, by the documents' times."""
         self._condition = threading.Condition()
         self._newest: CheckpointDocument | None = None
         self._closed = False
@@ -121,19 +121,19 @@ class CheckpointRetainer:
         self._thread.start()
 
     def offer(self, document: CheckpointDocument) -> None:
-        """A checkpoint is final and visible; returns at once. One that waits is replaced by a newer one."""
+        """Takes a final, visible checkpoint and returns at once. A newer checkpoint replaces a waiting checkpoint."""
         with self._condition:
             self._newest = document
             self._condition.notify_all()
 
     def close(self) -> None:
-        """Ends the thread, after it has looked at the last checkpoint."""
+        """Ends the thread after it has processed the last checkpoint."""
         with self._condition:
             self._closed = True
             self._condition.notify_all()
         self._thread.join(_CLOSE_SECONDS)
         if self._thread.is_alive():
-            LOG.warning("a checkpoint is still being kept at the end and is given up")
+            LOG.warning("the last checkpoint may not be retained: its write did not end in time")
 
     def _run(self) -> None:
         while True:
@@ -151,23 +151,23 @@ class CheckpointRetainer:
                 self._kept_at = time
                 self._failed(document.checkpoint_id, error)
 
-    def _keep(self, one: RetainedCheckpoint) -> None:
-        """Keeps the checkpoint, and drops what there is no more room for.
+    def _keep(self, checkpoint: RetainedCheckpoint) -> None:
+        """Retains the checkpoint and drops the surplus.
 
-        An orderly stop drops nothing for the number's sake: it may be on the way back to the oldest one, and the next
-        attempt drops what is too many once it has gone back.
+        An orderly stop drops nothing because of the count: a restore of the oldest checkpoint may follow. The next
+        attempt drops the surplus after its restore.
         """
         if self._held is None:
             self._held = self._load()
         held = dict(self._held)
         put: dict[str, str] = {}
-        # Asked again: by now it is known what former attempts have kept.
-        if self._retention.count and (one.orderly or self._due(one.time)):
-            self._kept_at = one.time
-            key = retained_key(one.checkpoint_id)
-            put = {key: encode_retained(one)}
+        # Checked again: now the time of the newest checkpoint of previous attempts is known.
+        if self._retention.count and (checkpoint.orderly or self._due(checkpoint.time)):
+            self._kept_at = checkpoint.time
+            key = retained_key(checkpoint.checkpoint_id)
+            put = {key: encode_retained(checkpoint)}
             held[key] = _held(key, put[key], usable=True)
-        count = self._retention.count + (1 if put and one.orderly else 0)
+        count = self._retention.count + (1 if put and checkpoint.orderly else 0)
         drop = surplus(held.values(), count=count, budget=MAX_RETAINED_BYTES)
         drop += [key for key in self._undone if key not in put]
         if not put and not drop:
@@ -177,7 +177,7 @@ class CheckpointRetainer:
         self._held = {key: entry for key, entry in held.items() if key not in drop}
 
     def _due(self, time: datetime) -> bool:
-        # A clock that was set back must not end the keeping.
+        # A clock that was set back must not end the retention.
         since = None if self._kept_at is None else (time - self._kept_at).total_seconds()
         return since is None or since < 0 or since >= self._retention.interval_seconds
 
@@ -189,15 +189,15 @@ class CheckpointRetainer:
                 found[key] = decode_retained(text, key=key, job_uid=self._job_uid)
             except CheckpointUnusable as error:
                 LOG.warning("%s", error.message)
-        self._undone = [key for key, one in found.items() if one.checkpoint_id > self._latest]
-        usable = {key: one for key, one in found.items() if key not in self._undone}
+        self._undone = [key for key, checkpoint in found.items() if checkpoint.checkpoint_id > self._latest]
+        usable = {key: checkpoint for key, checkpoint in found.items() if key not in self._undone}
         if usable:
-            self._kept_at = max(usable.values(), key=lambda one: one.checkpoint_id).time
+            self._kept_at = max(usable.values(), key=lambda checkpoint: checkpoint.checkpoint_id).time
         return {key: _held(key, text, usable=key in usable) for key, text in texts.items() if key not in self._undone}
 
     def _failed(self, checkpoint_id: int, error: Exception) -> None:
         why = error.message if isinstance(error, KafkaSparkJobError) else f"{type(error).__name__}: {error}"
-        message = f"checkpoint {checkpoint_id} could not be kept to go back to (the job goes on): {why}"
+        message = f"checkpoint {checkpoint_id} could not be retained (the job continues): {why}"
         LOG.warning("%s", message)
         if not self._told:
             self._told = True

@@ -1,4 +1,4 @@
-"""Where the checkpoint document lives: one text, changed only by compare-and-swap."""
+"""The store of the checkpoint document: one text, changed only by compare-and-swap."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from pathlib import Path
 from typing import Protocol
 
 from sparkapp.checkpoint.volume import write_durably
-from sparkapp.model.deadline import Deadline
+from sparkapp.clients.deadline import Deadline
 from sparkapp.model.errors import CheckpointConflict
 
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """What a read found.
+    """Result of a read.
 
-    :param text: the document, or None where no attempt has claimed the state yet.
+    :param text: the document, or None where no attempt claimed the state yet.
     :param version: opaque; a write names the version that it replaces.
     """
 
@@ -30,7 +30,7 @@ class CheckpointStore(Protocol):
     def read(self) -> Stored:
         """Reads the document.
 
-        :raises CheckpointMissing: the place itself is gone. :raises CheckpointCorrupt: it holds something else.
+        :raises CheckpointMissing: its ConfigMap does not exist. :raises CheckpointCorrupt: it holds another text.
         :raises CheckpointStoreUnavailable: no answer in time.
         """
         ...
@@ -40,13 +40,12 @@ class CheckpointStore(Protocol):
 
         An answer lost on the way is resolved inside: a write that took effect is never reported as failed.
 
-        :param deadline: no try begins after it, and no answer is waited for; None for the store's own. A file takes no
-            notice.
-        :raises CheckpointConflict: somebody else wrote since ``expected``; the caller has been superseded.
-        :raises CheckpointMissing: the place itself is gone.
+        :param deadline: of requests and answers; None for the store's own. A file store ignores it.
+        :raises CheckpointConflict: another writer wrote since ``expected``; the caller is superseded.
+        :raises CheckpointMissing: the ConfigMap does not exist.
         :raises CheckpointStoreUnavailable: no answer in time; the write may or may not have taken effect.
-        :raises CheckpointRefused: and CheckpointTooLarge: it is not allowed, or does not fit; nothing was written.
-        :raises VolumeUnusable: and VolumeFull, where the place is a file: nothing was written.
+        :raises CheckpointRefused: and CheckpointTooLarge: not allowed, or too large; nothing was written.
+        :raises VolumeUnusable: and VolumeFull, for a file store: nothing was written.
         """
         ...
 
@@ -70,7 +69,7 @@ class FileStore:
     def write(self, text: str, *, expected: str, deadline: Deadline | None = None) -> str:
         found = self.read().version
         if found != expected:
-            msg = f"the checkpoint was changed by somebody else: version {found}, expected {expected}"
+            msg = f"the checkpoint was changed by another writer: version {found}, expected {expected}"
             raise CheckpointConflict(msg)
         version = str(int(expected) + 1)
         write_durably(self._path, f"{version}\n{text}")

@@ -1,4 +1,4 @@
-"""Files that outlive an attempt: written whole or not at all, and what a volume that does not take them means."""
+"""Files that outlive an attempt, written whole or not at all; errors of their volume."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 @contextmanager
 def writing_to(place: Path) -> Iterator[None]:
-    """Around whatever writes there.
+    """Turns errors of the system into errors of the volume, around any write to ``place``.
 
-    :raises VolumeFull: there is no room. :raises VolumeUnusable: it is read-only, broken, or may not be written.
+    :raises VolumeFull: no free space. :raises VolumeUnusable: it is read-only, broken, or may not be written.
     """
     try:
         yield
@@ -28,7 +28,7 @@ def writing_to(place: Path) -> Iterator[None]:
 
 
 def write_durably(path: Path, text: str) -> None:
-    """Puts the text in the place of the file's; after a crash at any moment either of the two is there, whole.
+    """Replaces the file's text; after a crash at any moment the file has the old or the new text, whole.
 
     :raises VolumeFull: and VolumeUnusable: nothing was changed.
     """
@@ -41,6 +41,6 @@ def write_durably(path: Path, text: str) -> None:
                 os.fsync(file.fileno())
             temporary.replace(path)
         except OSError:
-            # Half a text on a full disk would only keep it full.
+            # Half a text would keep a full disk full.
             temporary.unlink(missing_ok=True)
             raise

@@ -1,6 +1,6 @@
 """Names of everything that belongs to a job; operator and driver must agree on each.
 
-An attempt's number is part of its pods' names, so two lives of a job can never be taken for one another.
+An attempt's number is part of its pods' names, so attempts of a job cannot be confused.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ LABEL_ROLE = "kafkaspark.io/role"
 ROLE_DRIVER = "driver"
 ROLE_EXECUTOR = "executor"
 ANNOTATION_TURN = "kafkaspark.io/turn"
-"""On the pod of a driver that was started beside a running one: it comes up, and touches nothing of the job before its
-turn has come."""
+"""On the pod of a standby driver: it starts next to the running driver, and changes nothing of the job before its
+activation."""
 TURN_AWAITED = "awaited"
 TURN_GIVEN = "given"
 AWAITS_TURN_VARIABLE = "KAFKASPARK_AWAITS_TURN"
@@ -28,15 +28,12 @@ CHECKPOINT_KEY = "checkpoint.json"
 """Key of the current document in the state ConfigMap; absent until the first attempt claims the state."""
 REPORT_KEY = "report.json"
 PREPARED_KEY = "prepared"
-"""Beside :data:`REPORT_KEY`: number of the attempt that last said to be prepared and to await its turn."""
+"""Next to :data:`REPORT_KEY`: number of the attempt that last reported that it is prepared for its activation."""
 JOB_KEY = "job.json"
 SPARK_CONF_KEY = "spark-conf.json"
-"""Spark settings that the operator decides, beside :data:`JOB_KEY`: a JSON object of strings."""
+"""Spark settings that the operator decides, next to :data:`JOB_KEY`: a JSON object of strings."""
 EXECUTOR_POD_TEMPLATE_KEY = "executor-pod-template.yaml"
-"""Pod template of the executors, beside :data:`JOB_KEY`."""
-
-MAX_JOB_NAME = 45
-"""Leaves room for ``-<attempt>-exec-<n>`` within a pod name's and a label's 63 characters."""
+"""Pod template of the executors, next to :data:`JOB_KEY`."""
 
 DRIVER_CONTAINER = "driver"
 METRICS_PORT = "metrics"

@@ -1,7 +1,7 @@
-"""Topic partitions and the rule that gives each one its subtask.
+"""Topic partitions and the rule that gives each partition its subtask.
 
-The owner formula is Flink's ``KafkaSourceEnumerator.getSplitOwner`` (seed 003, cases S01, S34): every process that
-applies it, on any machine and in any order, comes to the same assignment.
+The owner formula is Flink's ``KafkaSourceEnumerator.getSplitOwner`` (cases S01, S34). Every process that applies it, on
+any machine and in any order, has the same assignment.
 """
 
 from __future__ import annotations

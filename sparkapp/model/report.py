@@ -10,7 +10,9 @@ from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from typing import Any
 
+from sparkapp.model import commands, errors
 from sparkapp.model.errors import KafkaSparkJobError
+from sparkapp.model.job.spec import Job
 
 MAX_REPORT_BYTES = 64 * 1024
 MAX_TERMINATION_BYTES = 4096
@@ -30,13 +32,13 @@ class DriverState(StrEnum):
     STARTING = "Starting"
     """Checks of Kafka and code, Spark coming up."""
     RECOVERING = "Recovering"
-    """Settling the transactions of former attempts."""
+    """Settling the transactions of previous attempts."""
     RUNNING = "Running"
     DRAINING = "Draining"
     """Asked to stop: finishing the checkpoint under way."""
 
 
-class Outcome(StrEnum):
+class AttemptOutcome(StrEnum):
     """How an attempt ended, by its own account."""
 
     DRAINED = "Drained"
@@ -105,7 +107,7 @@ class Termination:
     :param log: the end of the attempt's log, or the user's own traceback; as much as Kubernetes has room for.
     """
 
-    outcome: Outcome
+    outcome: AttemptOutcome
     reason: str
     message: str
     remedy: str = ""
@@ -114,16 +116,20 @@ class Termination:
     log: str = ""
 
 
-def termination_of(error: BaseException, *, checkpoint_id: int = 0) -> Termination:
-    """The last word for an error: ours name reason and remedy, others are shown as they are."""
+def termination_of(error: BaseException, *, job: Job | None = None, checkpoint_id: int = 0) -> Termination:
+    """The last word for an error: ours name reason and remedy, others are shown as they are.
+
+    :param job: whose attempt ends; None where its description could not be read.
+    """
     if isinstance(error, KafkaSparkJobError):
+        remedy = error.remedy if job is None else commands.remedy_for(error, job)
         return Termination(
-            outcome=Outcome.FAILED, reason=error.reason, message=error.message[:MAX_MESSAGE],
-            remedy=error.remedy[:MAX_MESSAGE], fatal=error.fatal, checkpoint_id=checkpoint_id,
+            outcome=AttemptOutcome.FAILED, reason=error.reason, message=error.message[:MAX_MESSAGE],
+            remedy=remedy[:MAX_MESSAGE], fatal=error.fatal, checkpoint_id=checkpoint_id,
             log=error.detail,
         )  # fmt: skip
     return Termination(
-        outcome=Outcome.FAILED,
+        outcome=AttemptOutcome.FAILED,
         reason=KafkaSparkJobError.reason,
         message=f"{type(error).__name__}: {error}"[:MAX_MESSAGE],
         remedy=KafkaSparkJobError.default_remedy,
@@ -180,7 +186,7 @@ def decode_report(text: str, *, job_uid: str) -> Report | None:
                 "transactions_open",
             )
         }  # fmt: skip
-        # Drivers of former releases do not tell these.
+        # Drivers of previous releases do not report these.
         later = {
             name: _whole(body.get(name, 0))
             for name in (
@@ -205,6 +211,13 @@ def decode_report(text: str, *, job_uid: str) -> Report | None:
         return None
 
 
+_RENAMED = {
+    "OperatorStateMissing": errors.QueryStateMissing.reason,
+    "OperatorStateIncompatible": errors.QueryStateIncompatible.reason,
+}
+"""Reasons of drivers of the previous release, and their present names."""
+
+
 def decode_termination(text: str) -> Termination | None:
     """The last word, or None where the container left none (killed, evicted, out of memory)."""
     body = _object(text, MAX_TERMINATION_BYTES)
@@ -212,8 +225,8 @@ def decode_termination(text: str) -> Termination | None:
         return None
     try:
         return Termination(
-            outcome=Outcome(body["outcome"]),
-            reason=_text(body["reason"])[:64],
+            outcome=AttemptOutcome(body["outcome"]),
+            reason=_RENAMED.get(_text(body["reason"]), body["reason"])[:64],
             message=_text(body["message"])[:MAX_MESSAGE],
             remedy=_text(body["remedy"])[:MAX_MESSAGE],
             fatal=body["fatal"] is True,

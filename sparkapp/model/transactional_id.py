@@ -1,4 +1,4 @@
-"""Transactional ids by hint: which subtask writes under which id, and which ids a former life may have left open.
+"""Transactional ids by hint: which subtask writes under which id, and which ids a previous attempt may have left open.
 
 The arithmetic is FlinkKafkaProducer's ``TransactionalIdsGenerator`` and its ``nextTransactionalIdHint`` (seed 002,
 conformance group H). Ids are ``prefix-N``; subtask i of P owns ``next + i*pool … next + i*pool + pool-1``.
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from sparkapp.model.errors import InvalidArgument
 
 SAFE_SCALE_DOWN_FACTOR = 5
-"""How much larger a former, unknown parallelism may have been (Flink's SAFE_SCALE_DOWN_FACTOR)."""
+"""How much larger an unknown previous parallelism may have been (Flink's SAFE_SCALE_DOWN_FACTOR)."""
 
 MAX_PREFIX_BYTES = 249
 """Kafka stores the id in a record key; we keep prefixes as short as topic names so that tools can show them."""
@@ -36,7 +36,7 @@ class TransactionalIdHint:
     def advance(self, *, parallelism: int, pool_size: int) -> TransactionalIdHint:
         """The hint that subtask 0 writes on a checkpoint, computed from the *restored* hint.
 
-        Repeated checkpoints of one life therefore write the same value (H10). Ids move on only when P grew (H12).
+        Repeated checkpoints of an attempt therefore write the same value (H10). Ids advance only when P grew (H12).
         """
         _check_positive(parallelism=parallelism, pool_size=pool_size)
         next_free = self.next_free_transactional_id
@@ -91,8 +91,8 @@ class TransactionalIdGenerator:
         """The ids that this subtask fences on a start without a hint (H05, H06, H08)."""
         return [
             transactional_id
-            for life in range(self.safe_scale_down_factor)
-            for transactional_id in self.ids_to_use(next_free=life * self.pool_size * self.parallelism)
+            for generation in range(self.safe_scale_down_factor)
+            for transactional_id in self.ids_to_use(next_free=generation * self.pool_size * self.parallelism)
         ]
 
 

@@ -1,4 +1,4 @@
-"""The second phase: commits what a checkpoint document says is final, or proves what became of it."""
+"""The second phase: commits the transactions of a checkpoint document, or proves their outcome."""
 
 from __future__ import annotations
 
@@ -10,22 +10,21 @@ from enum import Enum
 from itertools import groupby
 from typing import Protocol
 
-from sparkapp.model.committable import KafkaCommittable
-from sparkapp.model.deadline import Clock, Deadline
-from sparkapp.model.errors import CommitOutcomeUnknown, KafkaAccessError, KafkaSparkJobError
-from sparkapp.model.partition import TopicPartition
-from sparkapp.model.settlement import (
+from sparkapp.clients.deadline import Clock, Deadline
+from sparkapp.clients.group_offsets import Evidence
+from sparkapp.clients.transactions.states import EndTxn, TransactionDescriber, TransactionDescription
+from sparkapp.model.checkpoint.commit_outcome import (
     VERDICTS,
     EndTxnAnswer,
     Fate,
     GroupOffset,
     Verdict,
     ends_another,
-    evidence,
+    fate_of,
 )
-from sparkapp.sink.transaction_describer import TransactionDescriber
-from sparkapp.sink.transactions import EndTxn, TransactionDescription
-from sparkapp.sink.witness import Witness
+from sparkapp.model.checkpoint.committable import KafkaCommittable
+from sparkapp.model.errors import CommitOutcomeUnknown, KafkaAccessError, KafkaSparkJobError
+from sparkapp.model.partition import TopicPartition
 
 LOG = logging.getLogger(__name__)
 
@@ -35,28 +34,27 @@ COMMIT_SECONDS = 60.0
 """For the commits of one checkpoint, retries included."""
 
 
-class Outcome(Enum):
-    """What became of a committable."""
+class CommitOutcome(Enum):
+    """Outcome of a committable."""
 
     COMMITTED = "committed"
     LOST = "lost"
     """Proven: nothing of it is or will be visible."""
     UNCERTAIN = "uncertain"
-    """The broker no longer knows the transaction, and no witness could say. Neither lost nor committed: nothing may be
-    concluded from it."""
+    """The broker no longer knows the transaction, and no evidence is left: neither lost nor committed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settled:
-    """One committable and its end. ``answer`` is the coordinator's last one."""
+    """A committable with its outcome and the coordinator's last answer."""
 
     committable: KafkaCommittable
-    outcome: Outcome
+    outcome: CommitOutcome
     answer: EndTxnAnswer
 
 
 class TransactionEnds(Protocol):
-    """What the committer needs of :class:`sparkapp.sink.transaction_client.TransactionClient`."""
+    """Part of :class:`sparkapp.clients.transactions.client.TransactionClient`."""
 
     def end_all(
         self, ends: Sequence[EndTxn], *, deadline: Deadline | None = None
@@ -68,37 +66,37 @@ class KafkaCommitter:
 
     Called by the coordinator after the document is written, and by recovery for what the last document names.
 
-    :param witness: None unless source offsets are inside the transactions: offsets committed in another way prove
-        nothing about a transaction. Asked where the coordinators do not prove the commit.
-    :param describer: recovery's, whose document may be an older one that was put back: asked what is open under an id
-        before it is ended, and what became of a transaction where the answer does not decide. None for the driver
-        that has just written the document: nothing of it can be in use again, and the next attempt finds out what was
-        lost.
-    :param job_uid: whose marks the witness looks for; needed with one.
+    :param evidence: the group's offsets, asked where the coordinators do not prove the commit. None unless source
+        offsets are inside the transactions: other offsets prove nothing about a transaction.
+    :param describer: describes an id before its transaction is ended, and a transaction without a deciding answer.
+        Needed by recovery, whose document may be an earlier document that was restored by hand. None for the driver
+        that has just written the document: its ids cannot be in use again, and the next attempt finds lost
+        transactions.
+    :param job_uid: of the marks that are evidence; needed with ``evidence``.
     :param timeout: seconds for one :meth:`commit`, retries included.
-    :param before_witness: called once before the witness is asked. Recovery aborts lingering transactions here: one
-        that holds offsets of the same partitions would make the witness wait.
+    :param before_evidence: called once before the evidence is read. Recovery aborts lingering transactions here: the
+        evidence would wait for a transaction with offsets of the same partitions.
     :param sleep: replaced by tests.
     """
 
     def __init__(
         self,
         client: TransactionEnds,
-        witness: Witness | None,
+        evidence: Evidence | None,
         *,
         describer: TransactionDescriber | None = None,
         job_uid: str = "",
         timeout: float = COMMIT_SECONDS,
-        before_witness: Callable[[], None] | None = None,
+        before_evidence: Callable[[], None] | None = None,
         clock: Clock = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._client = client
-        self._witness = witness
+        self._evidence = evidence
         self._describer = describer
         self._job_uid = job_uid
         self._timeout = timeout
-        self._before_witness = before_witness
+        self._before_evidence = before_evidence
         self._clock = clock
         self._sleep = sleep
 
@@ -109,31 +107,37 @@ class KafkaCommitter:
         whole: bool = False,
         after_each: Callable[[KafkaCommittable], None] | None = None,
     ) -> tuple[Settled, ...]:
-        """Ends every transaction with a commit; one :class:`Settled` for each, in the order given.
+        """Ends every transaction with a commit; a :class:`Settled` for each, in the given order.
 
-        Checkpoints are committed in their order (C08), the transactions of one side by side.
+        Checkpoints are committed in their order (C08), the transactions of a checkpoint concurrently.
 
-        :param whole: recovery's: no part can be written again without the others. Where one is lost already and none
-            is committed, those that are still open are aborted instead, and all of them are lost.
-        :param after_each: called after each single commit, which are then sent one after the other.
-        :raises CommitOutcomeUnknown: no answer that decides within the time-out, or one that proves nothing. Other
-            transactions of the call may have been committed; calling again with the same ones is safe.
-        :raises AuthorizationFailed: and the other errors of access, where every attempt met them.
+        :param whole: set by recovery where no part can be written again without the others. Where a transaction is lost
+            and none is committed, open transactions are aborted instead, and all of them are lost.
+        :param after_each: called after each commit; commits are then sequential.
+        :raises CommitOutcomeUnknown: no deciding answer within the time-out, or an answer that proves nothing. Other
+            transactions of the call may be committed; a repeated call with the same committables is safe.
+        :raises AuthorizationFailed: and other errors of access, where every request met them.
         """
         deadline = Deadline.after(self._timeout, clock=self._clock)
         described = self._described(committables, deadline)
         answers = _in_use_again(described)
         if whole:
             self._abort_what_cannot_be_whole(committables, described, deadline)
-        for group in _groups([one for one in committables if one not in answers], alone=after_each is not None):
+        for group in _groups(
+            [committable for committable in committables if committable not in answers], alone=after_each is not None
+        ):
             answers |= self._end_group(group, deadline)
             if after_each is not None:
                 after_each(group[0])
-        asking = [one for one in committables if VERDICTS[answers[one]] is Verdict.ASK_WITNESS]
-        witnessed = self._ask(asking, answers, deadline)
+        asking = [committable for committable in committables if VERDICTS[answers[committable]] is Verdict.ASK_EVIDENCE]
+        proven = self._ask(asking, answers, deadline)
         return tuple(
-            Settled(committable=one, outcome=witnessed.get(one, Outcome.COMMITTED), answer=answers[one])
-            for one in committables
+            Settled(
+                committable=committable,
+                outcome=proven.get(committable, CommitOutcome.COMMITTED),
+                answer=answers[committable],
+            )
+            for committable in committables
         )
 
     def _abort_what_cannot_be_whole(
@@ -142,16 +146,16 @@ class KafkaCommitter:
         described: Mapping[KafkaCommittable, TransactionDescription],
         deadline: Deadline,
     ) -> None:
-        """Ends the rest of a checkpoint as its lost part ended; whoever dies here leaves the same to be found."""
+        """Aborts the rest of a checkpoint whose first part is lost; a crash here leaves the same situation."""
         fates = self._fates(committables, described, {})
         if set(fates.values()) != {Fate.LOST, Fate.PENDING}:
             return
-        ongoing = [one for one, fate in fates.items() if fate is Fate.PENDING]
+        ongoing = [committable for committable, fate in fates.items() if fate is Fate.PENDING]
         LOG.warning(
-            "aborting %s: other transactions of the checkpoint are lost, and it was to be final as a whole",
-            ", ".join(one.transactional_id for one in ongoing),
+            "aborting %s: other transactions of the checkpoint are lost, and it is final as a whole or not at all",
+            ", ".join(committable.transactional_id for committable in ongoing),
         )
-        # Asked to commit next, they refuse, and their coordinators tell why.
+        # The commits that follow fail, and their coordinators have the reason.
         self._end_group(ongoing, deadline, commit=False)
 
     def _described(
@@ -159,8 +163,14 @@ class KafkaCommitter:
     ) -> dict[KafkaCommittable, TransactionDescription]:
         if self._describer is None:
             return {}
-        found = self._describer.describe([one.transactional_id for one in committables], deadline=deadline)
-        return {one: found[one.transactional_id] for one in committables if one.transactional_id in found}
+        found = self._describer.describe(
+            [committable.transactional_id for committable in committables], deadline=deadline
+        )
+        return {
+            committable: found[committable.transactional_id]
+            for committable in committables
+            if committable.transactional_id in found
+        }
 
     def _end_group(
         self, group: Sequence[KafkaCommittable], deadline: Deadline, *, commit: bool = True
@@ -172,22 +182,22 @@ class KafkaCommitter:
         while True:
             again = []
             found = self._client.end_all(_ends(waiting, commit=commit), deadline=deadline)
-            for one, answer in zip(waiting, found, strict=True):
+            for committable, answer in zip(waiting, found, strict=True):
                 if isinstance(answer, KafkaSparkJobError):
-                    problems[one] = answer
+                    problems[committable] = answer
                     continue
-                answers[one] = answer
+                answers[committable] = answer
                 if VERDICTS[answer] is Verdict.RETRY:
-                    again.append(one)
+                    again.append(committable)
                 elif VERDICTS[answer] is Verdict.FAIL:
-                    problems[one] = None
+                    problems[committable] = None
             waiting = again
             if not waiting or deadline.expired:
                 break
             self._sleep(deadline.bound(pause))
             pause = min(2 * pause, _LONGEST_PAUSE)
         if problems or waiting:
-            raise _unsettled(problems, [(one, answers[one]) for one in waiting])
+            raise _unsettled(problems, [(committable, answers[committable]) for committable in waiting])
         return answers
 
     def _ask(
@@ -195,26 +205,26 @@ class KafkaCommitter:
         asking: Sequence[KafkaCommittable],
         answers: Mapping[KafkaCommittable, EndTxnAnswer],
         deadline: Deadline,
-    ) -> dict[KafkaCommittable, Outcome]:
+    ) -> dict[KafkaCommittable, CommitOutcome]:
         if not asking:
             return {}
-        # First of all: whoever aborts what is open under an id wipes what its coordinator knows.
+        # First of all: an abort under the id erases the coordinator's description.
         described = self._described(asking, deadline)
         fates = self._fates(asking, described, {})
-        doubtful = [one for one, fate in fates.items() if fate is not Fate.COMMITTED]
-        partitions = {split.partition for one in doubtful for split in one.ranges}
-        if self._witness is not None and partitions:
-            if self._before_witness is not None:
-                self._before_witness()
-            fates |= self._fates(doubtful, described, self._committed(self._witness, sorted(partitions)))
-        for one, fate in fates.items():
+        doubtful = [committable for committable, fate in fates.items() if fate is not Fate.COMMITTED]
+        partitions = {split.partition for committable in doubtful for split in committable.ranges}
+        if self._evidence is not None and partitions:
+            if self._before_evidence is not None:
+                self._before_evidence()
+            fates |= self._fates(doubtful, described, self._committed(self._evidence, sorted(partitions)))
+        for committable, fate in fates.items():
             if fate is Fate.PENDING:
-                raise _unsettled({}, [(one, answers[one])])
+                raise _unsettled({}, [(committable, answers[committable])])
             LOG.warning(
                 "EndTxn of %s (checkpoint %d): %s; by its coordinator and the group's offsets it is %s",
-                one.transactional_id, one.checkpoint_id, answers[one].name, fate.value,
+                committable.transactional_id, committable.checkpoint_id, answers[committable].name, fate.value,
             )  # fmt: skip
-        return {one: _OUTCOMES[fate] for one, fate in fates.items()}
+        return {committable: _OUTCOMES[fate] for committable, fate in fates.items()}
 
     def _fates(
         self,
@@ -222,48 +232,55 @@ class KafkaCommitter:
         described: Mapping[KafkaCommittable, TransactionDescription],
         offsets: Mapping[TopicPartition, GroupOffset],
     ) -> dict[KafkaCommittable, Fate]:
-        return {one: evidence(one, described.get(one), offsets, job_uid=self._job_uid) for one in asking}
+        return {
+            committable: fate_of(committable, described.get(committable), offsets, job_uid=self._job_uid)
+            for committable in asking
+        }
 
     @staticmethod
-    def _committed(source: Witness, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, GroupOffset]:
+    def _committed(source: Evidence, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, GroupOffset]:
         try:
             return source.committed(partitions)
         except KafkaAccessError as error:
-            msg = f"the group's committed offsets, which decide, could not be read: {error.message}"
+            msg = f"the group's committed offsets, the remaining evidence, could not be read: {error.message}"
             raise CommitOutcomeUnknown(msg, remedy=error.remedy) from error
 
 
-_OUTCOMES: Mapping[Fate, Outcome] = {
-    Fate.COMMITTED: Outcome.COMMITTED,
-    Fate.LOST: Outcome.LOST,
-    Fate.UNKNOWN: Outcome.UNCERTAIN,
+_OUTCOMES: Mapping[Fate, CommitOutcome] = {
+    Fate.COMMITTED: CommitOutcome.COMMITTED,
+    Fate.LOST: CommitOutcome.LOST,
+    Fate.UNKNOWN: CommitOutcome.UNCERTAIN,
 }
 
 
 def _in_use_again(
     described: Mapping[KafkaCommittable, TransactionDescription],
 ) -> dict[KafkaCommittable, EndTxnAnswer]:
-    """Committables whose id has another open transaction of the same producer. No EndTxn is sent; recovery aborts that
+    """Committables whose id has a later open transaction of the same producer. No EndTxn is sent; recovery aborts that
     transaction."""
-    return {one: EndTxnAnswer.LATER_TRANSACTION for one, now in described.items() if ends_another(one, now)}
+    return {
+        committable: EndTxnAnswer.LATER_TRANSACTION
+        for committable, now in described.items()
+        if ends_another(committable, now)
+    }
 
 
 def _groups(committables: Sequence[KafkaCommittable], *, alone: bool) -> Iterator[list[KafkaCommittable]]:
-    ordered = sorted(committables, key=lambda one: one.checkpoint_id)
+    ordered = sorted(committables, key=lambda committable: committable.checkpoint_id)
     if alone:
-        return ([one] for one in ordered)
-    return (list(group) for _, group in groupby(ordered, key=lambda one: one.checkpoint_id))
+        return ([committable] for committable in ordered)
+    return (list(group) for _, group in groupby(ordered, key=lambda committable: committable.checkpoint_id))
 
 
 def _ends(committables: Sequence[KafkaCommittable], *, commit: bool = True) -> list[EndTxn]:
     return [
         EndTxn(
-            transactional_id=one.transactional_id,
-            producer_id=one.producer_id,
-            producer_epoch=one.producer_epoch,
+            transactional_id=committable.transactional_id,
+            producer_id=committable.producer_id,
+            producer_epoch=committable.producer_epoch,
             commit=commit,
         )
-        for one in committables
+        for committable in committables
     ]
 
 
@@ -274,6 +291,6 @@ def _unsettled(
     for error in problems.values():
         if error is not None:
             return error
-    refused = [f"{one.transactional_id} (an answer that proves nothing)" for one in problems]
-    shown = [*refused, *(f"{one.transactional_id} ({answer.name})" for one, answer in waiting)]
-    return CommitOutcomeUnknown(f"whether these transactions are committed is not known: {', '.join(shown)}")
+    refused = [f"{committable.transactional_id} (an answer that proves nothing)" for committable in problems]
+    shown = [*refused, *(f"{committable.transactional_id} ({answer.name})" for committable, answer in waiting)]
+    return CommitOutcomeUnknown(f"the outcome of these transactions is unknown: {', '.join(shown)}")

@@ -12,18 +12,18 @@ from typing import Any
 
 import pyarrow as pa
 
-from sparkapp.native.interface import SOURCE_SCHEMA
+from sparkapp.dataplane.interface import SOURCE_SCHEMA
 
 HEADER_PREFIX = "kafkaspark.error."
 MAX_MESSAGE = 1000
 """Characters of an error text: a letter must fit where its record did, but for some hundred bytes."""
 
 LETTER_SCHEMA = pa.schema([SOURCE_SCHEMA.field(name) for name in ("key", "value", "headers")])
-"""What is produced. Without a timestamp, so that the topic's retention counts from now: a letter about a record that is
-older than the retention would be gone before anybody read it. The record's own timestamp is among the headers."""
+"""Columns of a dead letter. Without a timestamp, so that the topic's retention counts from now: a letter about a record
+older than the retention would be deleted unread. The record's timestamp is among the headers."""
 
 RAW_KEY, RAW_VALUE, STAGE, ERROR = "_raw_key", "_raw_value", "_error_stage", "_error"
-"""Columns of the rows that :func:`dead_letters` takes, beside the source's others."""
+"""Columns of the rows that :func:`dead_letters` takes, next to the source's other columns."""
 
 
 def dead_letters(rows: pa.RecordBatch, *, job: str) -> pa.RecordBatch:
@@ -35,8 +35,8 @@ def dead_letters(rows: pa.RecordBatch, *, job: str) -> pa.RecordBatch:
     """
     places = rows.select(["topic", "partition", "offset", "timestamp", STAGE, ERROR]).to_pylist()
     headers = [
-        [*(former or ()), *_cause(job, place)]
-        for former, place in zip(rows.column("headers").to_pylist(), places, strict=True)
+        [*(previous or ()), *_cause(job, place)]
+        for previous, place in zip(rows.column("headers").to_pylist(), places, strict=True)
     ]
     return pa.RecordBatch.from_arrays(
         [

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from sparkapp.model.deadline import Deadline
-from sparkapp.model.errors import AuthorizationFailed, KafkaUnreachable, ListingUnsupported
-from sparkapp.model.transaction_naming import (
+from sparkapp.clients.deadline import Deadline
+from sparkapp.clients.transactions.states import TransactionDescription, TransactionListing, TransactionState
+from sparkapp.model.checkpoint.naming import (
     MAX_PARALLELISM,
     MAX_POOL_SIZE,
     NO_SLOTS,
@@ -18,21 +18,21 @@ from sparkapp.model.transaction_naming import (
     is_first_start,
     offsets_id,
 )
+from sparkapp.model.errors import AuthorizationFailed, KafkaUnreachable, ListingUnsupported
 from sparkapp.model.transactional_id import (
     FIRST_HINT,
     SAFE_SCALE_DOWN_FACTOR,
     TransactionalIdGenerator,
     TransactionalIdHint,
 )
-from sparkapp.sink.transactions import TransactionDescription, TransactionListing, TransactionState
 
 LOG = logging.getLogger(__name__)
 
 _PAUSE = 0.02
 
 
-class TransactionControl(Protocol):
-    """What is needed of :class:`sparkapp.sink.transaction_client.TransactionClient`."""
+class LingeringTransactions(Protocol):
+    """What is needed of :class:`sparkapp.clients.transactions.client.TransactionClient`."""
 
     def list_transactions(self, prefix: str, *, deadline: Deadline | None = None) -> list[TransactionListing]: ...
 
@@ -44,25 +44,11 @@ class TransactionControl(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AbortReport:
-    """What :func:`abort_lingering` did.
-
-    :param ids: transactions that were open and are aborted now.
-    :param fenced: further ids without an open transaction, fenced on a first start.
-    :param listed: False where the brokers did not list and the ids were walked instead.
-    """
-
-    ids: tuple[str, ...] = ()
-    fenced: tuple[str, ...] = ()
-    listed: bool = True
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
     """What to do with the transactions that were found; ids in the order they were found in.
 
     :param abort: open: fenced, which aborts them.
-    :param idle: nothing open, but a producer of an unknown former life may still be alive: fenced.
+    :param idle: nothing open, but a producer of an unknown previous attempt may still be alive: fenced.
     :param wait: already ending: the coordinator is writing markers, fencing would gain nothing.
     """
 
@@ -74,22 +60,26 @@ class Selection:
 def select(found: Mapping[str, TransactionState], *, first_start: bool) -> Selection:
     """Chooses among transactions found after every committable has been settled. Pure.
 
-    Whatever is open then belongs to no checkpoint: a newer epoch under a committable's id (A18), an id above today's
-    parallelism (A01, H19), one of a former prefix. Idle ids are fenced only on a first start (H09): later a document's
-    committables are among them, and their triples must keep their meaning until the next document is written.
+    Open transactions then belong to no checkpoint. They are a newer epoch under a committable's id (A18), an id above
+    the current parallelism (A01, H19), or an id of a previous prefix. Idle ids are fenced only on a first start (H09).
+    Later they include a document's committables, whose triples must stay valid until the next document is written.
     """
     return Selection(
-        abort=tuple(one for one, state in found.items() if state.open),
-        idle=tuple(one for one, state in found.items() if first_start and not state.open and not state.ending),
-        wait=tuple(one for one, state in found.items() if state.ending),
+        abort=tuple(transactional_id for transactional_id, state in found.items() if state.open),
+        idle=tuple(
+            transactional_id
+            for transactional_id, state in found.items()
+            if first_start and not state.open and not state.ending
+        ),
+        wait=tuple(transactional_id for transactional_id, state in found.items() if state.ending),
     )
 
 
 def bounded_ids(prefix: str, *, hint: TransactionalIdHint, parallelism: int, pool_size: int) -> list[str]:
-    """The ids by hint that former lives can have used, as far as a hint bounds them. Pure.
+    """The ids by hint that previous attempts can have used, as far as a hint bounds them. Pure.
 
-    Without a hint these are the ids that all subtasks' generators abort (H08). With one, everything below its next
-    free id, and above it five times the wider of both parallelisms: a life that grew and died before its first
+    Without a hint these are the ids that all subtasks' generators abort (H08). With a hint they are all ids below its
+    next free id, and above it five times the wider of both parallelisms. An attempt that grew and died before its first
     checkpoint left no hint of its own (H19).
     """
     if hint == FIRST_HINT:
@@ -100,7 +90,7 @@ def bounded_ids(prefix: str, *, hint: TransactionalIdHint, parallelism: int, poo
                 prefix=prefix, subtask=subtask, parallelism=parallelism, pool_size=pool_size
             ).ids_to_abort()
         }
-        return sorted(ids, key=lambda one: int(one.rpartition("-")[2]))
+        return sorted(ids, key=lambda transactional_id: int(transactional_id.rpartition("-")[2]))
     widest = max(parallelism, hint.last_parallelism)
     end = hint.next_free_transactional_id + SAFE_SCALE_DOWN_FACTOR * widest * pool_size
     return [f"{prefix}-{number}" for number in range(end)]
@@ -109,10 +99,10 @@ def bounded_ids(prefix: str, *, hint: TransactionalIdHint, parallelism: int, poo
 def walked_ids(
     prefix: str, *, hint: TransactionalIdHint, slots: SlotBounds, parallelism: int, pool_size: int
 ) -> list[str]:
-    """The ids of both namings that former lives can have used, and the driver's. Pure.
+    """The ids of both namings that previous attempts can have used, and the driver's. Pure.
 
-    Those by subtask and slot are known exactly, but on a first start: then five times the parallelism with the largest
-    pool that there can be.
+    Ids by subtask and slot are known exactly, except on a first start: then five times the parallelism with the largest
+    possible pool.
     """
     if is_first_start(hint, slots):
         slots = SlotBounds(min(SAFE_SCALE_DOWN_FACTOR * parallelism, MAX_PARALLELISM), MAX_POOL_SIZE)
@@ -121,7 +111,7 @@ def walked_ids(
 
 
 def abort_lingering(
-    client: TransactionControl,
+    client: LingeringTransactions,
     prefixes: Sequence[str],
     *,
     hint: TransactionalIdHint,
@@ -130,21 +120,22 @@ def abort_lingering(
     pool_size: int,
     timeout: float = 120.0,
     before_fencing: Callable[[], None] = lambda: None,
-) -> AbortReport:
-    """Aborts every open transaction of the prefixes, whatever its naming; called after the committables are settled,
-    before anything is produced.
+) -> tuple[str, ...]:
+    """Aborts every open transaction of the prefixes, whatever its naming. Returns their ids.
 
-    :param prefixes: the job's, then those of former lives; ids of any other prefix are not touched (A07).
-    :param hint: the restored one. :param slots: the restored ones. Neither of them means a first start.
-    :param parallelism: of the life that starts. :param pool_size: likewise.
-    :param timeout: seconds for all of it.
-    :param before_fencing: called right before transactions are ended; what it raises ends the sweep. Jobs require
-        their claim here (``checkpoint.claim``): what is found may be a later attempt's.
-    :raises KafkaUnreachable: not done in time; calling again goes on where this ended.
+    Called after the committables are settled, before anything is produced.
+
+    :param prefixes: the job's prefix, then previous prefixes; ids of any other prefix are not touched (A07).
+    :param hint: restored, as are ``slots``. Without either it is a first start.
+    :param parallelism: of the new attempt, as is ``pool_size``.
+    :param timeout: seconds for the whole call.
+    :param before_fencing: called right before transactions are ended; its error ends the sweep. Jobs require their
+        claim here (``checkpoint.claim``): a transaction may be a later attempt's.
+    :raises KafkaUnreachable: not done in time; a repeated call continues.
     :raises AuthorizationFailed: an id of the prefixes may not be described or written.
     """
     deadline = Deadline.after(timeout)
-    found, listed = find_transactions(
+    found = find_transactions(
         client, prefixes, hint=hint, slots=slots, parallelism=parallelism, pool_size=pool_size, deadline=deadline
     )
     selection = select(found, first_start=is_first_start(hint, slots))
@@ -152,13 +143,13 @@ def abort_lingering(
     late = _await_end(client, selection.wait, deadline)
     _fence(client, late, deadline, before_fencing)
     aborted = (*selection.abort, *late)
-    for one in aborted:
-        LOG.warning("lingering transaction %s aborted", one)
-    return AbortReport(ids=aborted, fenced=selection.idle, listed=listed)
+    for aborted_id in aborted:
+        LOG.warning("lingering transaction %s aborted", aborted_id)
+    return aborted
 
 
 def find_transactions(
-    client: TransactionControl,
+    client: LingeringTransactions,
     prefixes: Sequence[str],
     *,
     hint: TransactionalIdHint,
@@ -166,8 +157,8 @@ def find_transactions(
     parallelism: int,
     pool_size: int,
     deadline: Deadline,
-) -> tuple[dict[str, TransactionState], bool]:
-    """The ids of the prefixes that coordinators know, with their states, and whether they were listed.
+) -> dict[str, TransactionState]:
+    """The ids of the prefixes that coordinators know, with their states.
 
     Where listing is not allowed the ids that earlier attempts can have used are walked. Parameters as for
     :func:`abort_lingering`.
@@ -182,28 +173,42 @@ def find_transactions(
     except (AuthorizationFailed, ListingUnsupported) as error:
         LOG.info("transactions cannot be listed (%s); walking the ids that earlier attempts can have used", error)
         ids = [
-            one
+            transactional_id
             for prefix in dict.fromkeys(prefixes)
-            for one in walked_ids(prefix, hint=hint, slots=slots, parallelism=parallelism, pool_size=pool_size)
+            for transactional_id in walked_ids(
+                prefix, hint=hint, slots=slots, parallelism=parallelism, pool_size=pool_size
+            )
         ]
-        return {one: now.state for one, now in client.describe(ids, deadline=deadline).items()}, False
-    return found, True
+        described = client.describe(ids, deadline=deadline)
+        return {transactional_id: now.state for transactional_id, now in described.items()}
+    return found
 
 
-def _fence(client: TransactionControl, ids: Sequence[str], deadline: Deadline, before: Callable[[], None]) -> None:
+def _fence(client: LingeringTransactions, ids: Sequence[str], deadline: Deadline, before: Callable[[], None]) -> None:
     if ids:
         before()
         client.fence_all(ids, deadline=deadline)
 
 
-def _await_end(client: TransactionControl, ids: Sequence[str], deadline: Deadline) -> tuple[str, ...]:
+def _await_end(client: LingeringTransactions, ids: Sequence[str], deadline: Deadline) -> tuple[str, ...]:
     """Waits until none of the ids is ending; returns those that a zombie opened again meanwhile."""
     waiting = list(ids)
     opened: list[str] = []
     while waiting:
-        states = {one: description.state for one, description in client.describe(waiting, deadline=deadline).items()}
-        opened += [one for one in waiting if one in states and states[one].open]
-        waiting = [one for one in waiting if one in states and states[one].ending]
+        states = {
+            transactional_id: description.state
+            for transactional_id, description in client.describe(waiting, deadline=deadline).items()
+        }
+        opened += [
+            transactional_id
+            for transactional_id in waiting
+            if transactional_id in states and states[transactional_id].open
+        ]
+        waiting = [
+            transactional_id
+            for transactional_id in waiting
+            if transactional_id in states and states[transactional_id].ending
+        ]
         if waiting and deadline.expired:
             msg = f"these transactions do not end: {', '.join(waiting)}"
             raise KafkaUnreachable(msg)

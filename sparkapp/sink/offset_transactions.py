@@ -1,8 +1,8 @@
 """Group offsets of jobs with transactions: the driver's own transactions, which hold offsets alone.
 
-A plain OffsetCommit of a superseded driver arrives whenever its process resumes, and sets offsets and marks back that
-prove what became of transactions. A transaction can be fenced: each attempt initialises the id when it has claimed the
-document, and nothing that an earlier attempt sends after that is accepted. ADR 25 has the proof.
+A plain OffsetCommit of a superseded driver may arrive whenever its process resumes. It would set back offsets and marks
+that are evidence of transactions. A transaction can be fenced: each attempt initialises the id after it has claimed the
+document. Brokers then accept no further request of an earlier attempt. ADR 25 has the proof.
 """
 
 from __future__ import annotations
@@ -11,19 +11,19 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TypeVar
 
-from sparkapp.model.deadline import Deadline
+from sparkapp.clients.deadline import Deadline
+from sparkapp.clients.transactions.connection import KafkaConnection, RefusedWireError, RetriableWireError, check
+from sparkapp.clients.transactions.requests import KafkaWire
+from sparkapp.clients.transactions.states import EndTxn
+from sparkapp.model.checkpoint.naming import offsets_id
+from sparkapp.model.checkpoint.offset_commit import Refusal
 from sparkapp.model.errors import KafkaAccessError, KafkaSparkJobError, KafkaUnreachable, TransactionFenced
-from sparkapp.model.offset_commit import Refusal
 from sparkapp.model.partition import TopicPartition
-from sparkapp.model.transaction_naming import offsets_id
-from sparkapp.sink.kafka_connection import KafkaConnection, RefusedWireError, RetriableWireError, check
-from sparkapp.sink.kafka_wire import KafkaWire
-from sparkapp.sink.transactions import EndTxn
 
 LOG = logging.getLogger(__name__)
 
 _SECONDS = 10.0
-"""One transaction, and as long as brokers leave it open: whoever needs more begins another one."""
+"""Seconds for a transaction, and its time-out on the brokers; a retry begins a new transaction."""
 _PAUSE = 0.02
 _IN_TRANSITION = {
     "CONCURRENT_TRANSACTIONS", "COORDINATOR_LOAD_IN_PROGRESS", "COORDINATOR_NOT_AVAILABLE", "NOT_COORDINATOR",
@@ -37,11 +37,11 @@ Answer = TypeVar("Answer")
 
 
 class OffsetTransactions:
-    """One transaction for each commit of offsets, each under a producer of its own.
+    """Commits offsets in transactions: each commit has its own transaction and producer epoch.
 
-    Initialises, then reads the claim, then writes: in this order, in one call, with nothing kept in between. So whoever
-    writes has seen its own claim after it was the last to initialise the id, and a later attempt, which claims before
-    it initialises, fences it. No request of an earlier transaction can reach a later one, whose epoch is another.
+    Each call initialises, then reads the claim, then writes, in this order, with nothing kept in between. So a writer
+    has seen its own claim after it was the last to initialise the id. A later attempt claims before it initialises,
+    which fences the writer. No request of an earlier transaction can reach a later transaction, whose epoch differs.
 
     :param config: librdkafka properties of the cluster.
     :param prefix: transactional id prefix of the job. :param group_id: whose offsets move.
@@ -66,7 +66,7 @@ class OffsetTransactions:
             commit = EndTxn(transactional_id=self._id, producer_id=producer_id, producer_epoch=epoch, commit=True)
             return self._connection.run(deadline, lambda: self._transact(commit, offsets, mark, deadline))
         except TransactionFenced as error:
-            # By a superseded driver that resumes, and finds out next; or by this one's successor, and it does.
+            # A superseded driver resumed, and will find out; or a later attempt superseded this driver.
             return dict.fromkeys(offsets, Refusal(error, may_pass=True))
         except KafkaUnreachable as error:
             return dict.fromkeys(offsets, Refusal(error, may_pass=True))
@@ -115,7 +115,7 @@ class OffsetTransactions:
         self, attempt: Callable[[], Awaitable[Answer]], deadline: Deadline, *, again: bool = False
     ) -> Answer:
         """
-        :param again: whether the request may be repeated where the first one has no answer.
+        :param again: whether the request may be repeated where the first request has no answer.
         """
         while True:
             try:

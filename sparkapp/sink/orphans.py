@@ -1,21 +1,21 @@
 """Orphans: open transactions of a job's prefix that no running checkpoint writes, while the job runs.
 
-A superseded attempt that goes on, or a request that comes late, can open a transaction after the start has aborted all
-others. With ``sink.transactionTimeout: Never`` no time-out ends it, and readers wait behind it.
+A superseded attempt that still runs, or a late request, can open a transaction after recovery has aborted all others.
+With ``sink.transactionTimeout: Never`` no time-out ends it, and readers wait behind it.
 """
 
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
-from sparkapp.model.deadline import Deadline
+from sparkapp.clients.daemon_thread import PeriodicThread
+from sparkapp.clients.deadline import Deadline
+from sparkapp.clients.transactions.client import TransactionClient
+from sparkapp.clients.transactions.states import EndTxn, TransactionDescription, TransactionState
+from sparkapp.model.checkpoint.commit_outcome import EndTxnAnswer
 from sparkapp.model.errors import KafkaSparkJobError
-from sparkapp.model.settlement import EndTxnAnswer
-from sparkapp.sink.transaction_client import TransactionClient
-from sparkapp.sink.transactions import EndTxn, TransactionDescription, TransactionState
 
 LOG = logging.getLogger(__name__)
 
@@ -26,9 +26,9 @@ _SWEEP_SECONDS = 20.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenNow:
-    """What a sweep has left open.
+    """Open transactions after a sweep.
 
-    :param oldest_start_millis: when the oldest of them began, in its broker's clock; None where none is open.
+    :param oldest_start_millis: begin of the oldest, by its broker's clock; None where none is open.
     """
 
     count: int
@@ -36,17 +36,17 @@ class OpenNow:
 
 
 class OrphanSweep:
-    """Aborts orphans and tells what else is open; :meth:`sweep` once, or a thread of its own from :meth:`start` on.
+    """Aborts orphans and reports other open transactions; :meth:`sweep` once, or periodically from :meth:`start` on.
 
-    **What it cannot hit.** A triple names one transaction (ADR 28), and EndTxn by a triple ends no other one. The order
-    of a sweep is: describe, ask what is in use, require the claim, end. A transaction that was described and belongs to
-    this attempt is in use, or its checkpoint is complete and EndTxn changes nothing. One of a later attempt began after
-    that attempt's claim, so it was not described before this one's claim was still valid.
+    **Why it is safe.** A triple names one transaction (ADR 28), and EndTxn by a triple ends no other transaction. The
+    order of a sweep is: describe, ask for ids in use, require the claim, end. A described transaction of this attempt
+    is in use, or its checkpoint is complete and EndTxn changes nothing. A transaction of a later attempt began after
+    that attempt's claim, so it cannot have been described while this attempt's claim was still valid.
 
-    :param find: ids of the job that may be open, as far as coordinators tell.
+    :param find: ids of the job that may be open, by their coordinators.
     :param in_use: ids that the running checkpoint may write under; none where no checkpoint runs.
-    :param require_claim: raises where another attempt owns the job; called before anything is ended.
-    :param observed: told what is open after each sweep, None where it is not known.
+    :param require_claim: raises where another attempt owns the job; called before a transaction is ended.
+    :param observed: receives the open transactions after each sweep, None where they are unknown.
     """
 
     def __init__(
@@ -64,19 +64,15 @@ class OrphanSweep:
         self._in_use = in_use
         self._require_claim = require_claim
         self._observed = observed
-        self._interval = interval
-        self._closed = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="orphan-sweep", daemon=True)
+        self._thread = PeriodicThread(self._step, name="orphan-sweep", interval=interval, patience=_SWEEP_SECONDS)
 
     def start(self) -> None:
         """Sweeps at once, and again and again until :meth:`close`."""
         self._thread.start()
 
     def close(self) -> None:
-        """No sweep begins after this; one that is under way is waited for."""
-        self._closed.set()
-        if self._thread.is_alive():
-            self._thread.join(_SWEEP_SECONDS)
+        """Ends the thread, and waits for a sweep under way."""
+        self._thread.close()
 
     def sweep(self) -> tuple[str, ...]:
         """One sweep; returns the ids of the transactions that it has aborted.
@@ -86,19 +82,28 @@ class OrphanSweep:
         """
         deadline = Deadline.after(_SWEEP_SECONDS)
         described = self._client.describe(self._find(deadline), deadline=deadline)
-        found = {one: now for one, now in described.items() if now.state is TransactionState.ONGOING}
+        found = {
+            transactional_id: now
+            for transactional_id, now in described.items()
+            if now.state is TransactionState.ONGOING
+        }
         in_use = frozenset(self._in_use())
-        orphans = {one: now for one, now in found.items() if one not in in_use}
+        orphans = {transactional_id: now for transactional_id, now in found.items() if transactional_id not in in_use}
         aborted = self._abort(orphans, deadline) if orphans else ()
-        left = [now.start_time_ms for one, now in found.items() if one not in aborted]
+        left = [now.start_time_ms for transactional_id, now in found.items() if transactional_id not in aborted]
         self._observed(OpenNow(count=len(left), oldest_start_millis=min(left, default=None)))
         return aborted
 
     def _abort(self, orphans: dict[str, TransactionDescription], deadline: Deadline) -> tuple[str, ...]:
         self._require_claim()
         ends = [
-            EndTxn(transactional_id=one, producer_id=now.producer_id, producer_epoch=now.producer_epoch, commit=False)
-            for one, now in orphans.items()
+            EndTxn(
+                transactional_id=transactional_id,
+                producer_id=now.producer_id,
+                producer_epoch=now.producer_epoch,
+                commit=False,
+            )
+            for transactional_id, now in orphans.items()
         ]
         answers = self._client.end_all(ends, deadline=deadline)
         for end, answer in zip(ends, answers, strict=True):
@@ -108,11 +113,11 @@ class OrphanSweep:
             end.transactional_id for end, answer in zip(ends, answers, strict=True) if answer is EndTxnAnswer.NONE
         )
 
-    def _run(self) -> None:
-        while not self._closed.is_set():
-            try:
-                self.sweep()
-            except KafkaSparkJobError as error:
-                LOG.warning("open transactions are not known: %s", error.message)
-                self._observed(None)
-            self._closed.wait(self._interval)
+    def _step(self) -> None:
+        try:
+            self.sweep()
+        except Exception as error:
+            self._observed(None)
+            if not isinstance(error, KafkaSparkJobError):
+                raise
+            LOG.warning("open transactions are not known: %s", error.message)

@@ -1,40 +1,113 @@
-"""Producers of one worker process: one for each transaction."""
+"""Producers of one worker process: a producer for each transaction, and a shared producer without transactions."""
 
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future, wait
+from dataclasses import dataclass
 from functools import partial
 
-from sparkapp.model.errors import KafkaSparkJobError, TransactionFenced
-from sparkapp.model.slots import Slots
-from sparkapp.native.interface import BatchProducer
-from sparkapp.sink.pooled_producer import PooledProducer
-from sparkapp.sink.preparation import Preparation
-from sparkapp.sink.transaction_describer import TransactionDescriber
-from sparkapp.sink.transactions import TransactionDescription
+from sparkapp.clients.daemon_thread import run_in_background
+from sparkapp.clients.transactions.states import TransactionDescriber, TransactionDescription
+from sparkapp.dataplane.interface import BatchProducer, GivenUp
+from sparkapp.model.checkpoint.slots import Slots
+from sparkapp.model.errors import KafkaSparkJobError, KafkaUnreachable, TransactionFenced
 
 LOG = logging.getLogger(__name__)
+
+_SLICE_SECONDS = 5.0
+"""A slice of ``init_transactions`` is over well before."""
 
 OpenProducer = Callable[[Mapping[str, str]], BatchProducer]
 
 
+@dataclass(frozen=True, slots=True)
+class PooledProducer:
+    """A live transactional producer with the producer id and epoch of its one transaction."""
+
+    producer: BatchProducer
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+
+
+class Preparation:
+    """Opens the producer of an id in the background; made by the producer pool.
+
+    :param ready: opens the producer, in its own thread; it calls :meth:`initialise` for the step that may fence another
+        producer of the id.
+    """
+
+    def __init__(self, transactional_id: str, ready: Callable[[Preparation], PooledProducer]) -> None:
+        self.transactional_id = transactional_id
+        self._given_up = threading.Event()
+        self._fencing = False
+        self._future = run_in_background(partial(ready, self), name="prepare-producer")
+
+    def check_wanted(self) -> None:
+        """:raises GivenUp: the task no longer needs it."""
+        if self._given_up.is_set():
+            raise GivenUp
+
+    def initialise(self, producer: BatchProducer, timeout: float) -> None:
+        """``init_transactions``, which fences the id's other producer and aborts its open transaction.
+
+        :raises GivenUp: the task no longer needs it; no further slice begins.
+        """
+        self._fencing = True
+        try:
+            producer.init_transactions(timeout, wanted=lambda: not self._given_up.is_set())
+        finally:
+            self._fencing = False
+
+    def result(self) -> PooledProducer:
+        """The producer, once it is ready. :raises KafkaSparkJobError: it could not be opened."""
+        return self._future.result()
+
+    def give_up(self) -> None:
+        """Returns when the producer can fence nothing any more, which is soon: its task then may be reported as done.
+
+        The producer is closed, now or when it is ready.
+
+        :raises KafkaUnreachable: the client does not return from a call that may still fence. The caller must fail with
+            this error: then the worker process ends, and the call with it.
+        """
+        self._given_up.set()
+        if self._fencing:
+            wait([self._future], timeout=_SLICE_SECONDS)
+        stuck = self._fencing and not self._future.done()
+        self._future.add_done_callback(_close)
+        if stuck:
+            msg = f"giving up the unused producer of {self.transactional_id}: the client does not answer"
+            raise KafkaUnreachable(msg)
+
+
+def _close(future: Future[PooledProducer]) -> None:
+    error = future.exception()
+    if error is None:
+        future.result().producer.close()
+    elif not isinstance(error, GivenUp):
+        LOG.info("an unused producer failed: %s", error)
+
+
 class ProducerPool:
-    """Opens a producer for each transaction, and keeps one that is not transactional; used by one thread.
+    """Opens a producer for each transaction, and keeps a producer without transactions; used by one thread.
 
     A worker process holds one pool a job and attempt; every writer of the process shares it. Opening a producer takes
-    60 ms to 1 s: :meth:`prepare` does it beside the fetch of the first records.
+    60 ms to 1 s: :meth:`prepare` does it during the fetch of the first records.
 
-    **One producer, one transaction.** Each transaction has a producer epoch of its own. A request that its sender has
-    sent again may reach the broker when the id is in use again: the broker then refuses it, because the epoch is an
-    older one (ADR 28). A second transaction of the same producer would be ended, or have its offsets overwritten.
+    **One producer, one transaction.** Each transaction has its own producer epoch. A repeated request may reach the
+    broker when the id is in use again. The broker then refuses it, because its epoch is older (ADR 28). A second
+    transaction of the same producer would be ended, or have its offsets overwritten.
 
-    **Producer id and epoch.** The client has no getter for them, so the coordinator is asked: right after
+    **Producer id and epoch.** The client has no getter for them. So the coordinator is asked, right after
     ``init_transactions`` and before the transaction. If another producer took the id over in between, the answer is
-    that one's pair, but then our own first request is refused as fenced, and no committable is ever made of the pair:
-    it is either ours or useless.
+    that producer's pair. But then the broker refuses this producer's first request as fenced, and no committable is
+    made of the pair.
 
-    :param open_producer: opens a client; see :func:`sparkapp.native.batch.open_producer`.
+    :param open_producer: opens a client; see :func:`sparkapp.dataplane.batch.open_producer`.
     :param config: without ``transactional.id``, which the pool adds.
     :param timeout: seconds for each blocking call of a client.
     """
@@ -62,18 +135,18 @@ class ProducerPool:
         return len(self._entries) + (self._plain is not None)
 
     def prepare(self, transactional_id: str) -> None:
-        """Opens a producer of the id beside the caller, who goes on until its first record; then :meth:`begin`.
+        """Opens a producer of the id in the background; the caller continues until its first record.
 
-        No transaction is begun here. A failure is raised by :meth:`begin` of the same id. A task that ends without it
-        calls :meth:`give_up`.
+        :meth:`begin` of the same id begins the transaction, and raises a failure of the preparation. A task that ends
+        without a record calls :meth:`give_up`.
         """
         self.give_up()
         self._preparing = Preparation(transactional_id, partial(self._fresh, transactional_id))
 
     def give_up(self) -> None:
-        """Ends what :meth:`prepare` began and nobody has asked for; called before a task without a record is reported.
+        """Ends an unused preparation; called before a task without a record is reported.
 
-        Its ``init_transactions`` would abort the transaction of whoever writes under the id next.
+        Its ``init_transactions`` would abort the next transaction under the id.
 
         :raises KafkaUnreachable: see :meth:`Preparation.give_up`; the task must fail.
         """
@@ -84,10 +157,10 @@ class ProducerPool:
     def begin(self, transactional_id: str) -> PooledProducer:
         """A new producer of the id with its transaction begun; :meth:`drop` it when the transaction is pre-committed.
 
-        Its ``init_transactions`` aborts what is open under the id: a task failed here and is tried again.
+        Its ``init_transactions`` aborts an open transaction of the id: that of a failed task, which is retried.
 
         :raises TransactionFenced: another producer takes the id over at this moment.
-        :raises KafkaAccessError: its subclasses, where the brokers do not let us work.
+        :raises KafkaAccessError: its subclasses, where the brokers refuse.
         """
         self._end(transactional_id)
         if self._preparing is None or self._preparing.transactional_id != transactional_id:
@@ -103,13 +176,13 @@ class ProducerPool:
         return entry
 
     def verify(self, entry: PooledProducer) -> TransactionDescription:
-        """Asks the coordinator, after the flush, whether the transaction is still open and still ours.
+        """Asks the coordinator, after the flush, whether this producer's transaction is still open.
 
-        Acknowledged records say nothing about what came after them: a newer producer, or the broker at the end of the
-        transaction's time-out, may have aborted them since. A document must not name such a transaction.
+        Acknowledged records may have been aborted since: by a newer producer, or by the broker at the end of the
+        transaction's time-out. A document must not name such a transaction.
 
-        :returns: what it is described as; its start tells it from the producer's other transactions.
-        :raises TransactionFenced: it is not.
+        :returns: its description, whose start time tells it from other transactions of the producer.
+        :raises TransactionFenced: it is not open.
         """
         found = self._client.describe([entry.transactional_id]).get(entry.transactional_id)
         if found is None or not found.is_open_with(entry.producer_id, entry.producer_epoch):
@@ -127,18 +200,18 @@ class ProducerPool:
         return self._plain
 
     def check_plain(self) -> None:
-        """Whether the producer without transactions has been told of a failed record; waits for nothing.
+        """Checks the delivery reports of the producer without transactions; waits for nothing.
 
-        :raises PreCommitFailed: and what the failure means.
+        :raises PreCommitFailed: or the error of the failed record.
         """
         if self._plain is not None:
             self._plain.check()
 
     def flush_plain(self, timeout: float) -> None:
-        """Waits until what the producer without transactions still has is acknowledged; at an orderly end.
+        """Waits until all records of the producer without transactions are acknowledged; at an orderly end.
 
         :param timeout: seconds.
-        :raises PreCommitFailed: something is not; and what a failure means.
+        :raises PreCommitFailed: records are not acknowledged; or the error of a failed record.
         """
         if self._plain is not None:
             self._plain.flush(timeout)
@@ -160,14 +233,14 @@ class ProducerPool:
             producer.close()
 
     def close(self) -> None:
-        """Ends every client; open transactions stay open, to be settled by whoever holds their triples."""
+        """Ends every client; open transactions stay open, until recovery or the coordinator ends them."""
         self._give_up_quietly()
         for transactional_id in list(self._entries):
             self._end(transactional_id)
         self.drop_plain()
 
     def _give_up_quietly(self) -> None:
-        """Where the task fails in any case, or the process ends."""
+        """:meth:`give_up` where the task fails in any case, or the process ends."""
         try:
             self.give_up()
         except KafkaSparkJobError as error:

@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from sparkapp.clients.topic_pattern import is_read
 from sparkapp.model.errors import TransformError
-from sparkapp.model.job import JobSpec, dead_letter_topics
-from sparkapp.model.sink_routing import Partitioner, TopicFrom
-from sparkapp.native.topic_pattern import is_read
+from sparkapp.model.job.spec import JobSpec, Partitioner, TopicFrom, dead_letter_topics
 
 
 class Router:
@@ -79,7 +78,7 @@ class Router:
         return chosen
 
     def _turns(self, names: list[str], which: Any) -> Any:
-        """Each record's turn among those of its topic, which goes on from batch to batch."""
+        """Each record's number among the records of its topic, which continues from batch to batch."""
         order = np.argsort(which, kind="stable")
         sizes = np.bincount(which, minlength=len(names))
         firsts = np.cumsum(sizes) - sizes

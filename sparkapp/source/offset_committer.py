@@ -8,8 +8,8 @@ import time
 from collections.abc import Collection, Mapping
 from typing import Protocol
 
-from sparkapp.model.deadline import Deadline
-from sparkapp.model.offset_commit import OffsetSender, Refusal
+from sparkapp.clients.deadline import Deadline
+from sparkapp.model.checkpoint.offset_commit import OffsetSender, Refusal
 from sparkapp.model.partition import TopicPartition
 
 LOG = logging.getLogger(__name__)
@@ -19,25 +19,25 @@ _PAUSE = 0.2
 
 
 class OffsetCommitCallback(Protocol):
-    """Told of each commit, in the committer's thread (what Flink's callback of seed 000 counts)."""
+    """Receives the result of each commit, in the committer's thread (counted as in Flink's OffsetCommitCallback)."""
 
     def on_complete(self, offsets: Mapping[TopicPartition, int], error: str) -> None:
-        """One commit has its answer.
+        """A commit has its answer.
 
-        :param offsets: what the group has now; without the partitions that were refused.
-        :param error: why all or some were refused, else empty.
+        :param offsets: committed offsets; without refused partitions.
+        :param error: why all or some partitions were refused, else empty.
         """
         ...
 
 
 class OffsetCommitter:
-    """Takes offsets after each completed checkpoint and commits them in a thread of its own.
+    """Commits offsets after each completed checkpoint, in its own thread.
 
-    A failed commit never fails the job: the checkpoint is what a restart reads, the group's offsets are for people
-    and tools. While a commit is under way newer offsets replace those that still wait; offsets whose commit failed go
-    along with the next one, unless newer ones have come by then.
+    A failed commit never fails the job: a restart reads the checkpoint, and the group's offsets are for people and
+    tools. While a commit is under way, newer offsets replace waiting offsets. The next commit repeats offsets of a
+    failed commit, unless newer offsets exist.
 
-    :param sender: how an offset is committed; closed with this.
+    :param sender: commits the offsets; closed with this.
     """
 
     def __init__(self, sender: OffsetSender, callback: OffsetCommitCallback) -> None:
@@ -55,9 +55,9 @@ class OffsetCommitter:
         self._thread.start()
 
     def commit(self, offsets: Mapping[TopicPartition, int], mark: str = "") -> None:
-        """Hands offsets over and returns at once.
+        """Takes offsets and returns at once.
 
-        :param mark: text that is stored with them (``settlement.offset_mark``).
+        :param mark: text that is stored with them (``commit_outcome.offset_mark``).
         """
         with self._condition:
             self._waiting.update(offsets)
@@ -65,36 +65,37 @@ class OffsetCommitter:
             self._condition.notify_all()
 
     def place(self, offsets: Mapping[TopicPartition, int], mark: str) -> None:
-        """Commits in the caller's thread and insists on it: the marks that a witness needs, before anything is read.
+        """Commits in the caller's thread with retries: marks that are evidence, before anything is read.
 
         :raises KafkaAccessError: any of them was refused, or no coordinator answered.
         :raises CheckpointConflict: another attempt owns the job.
         """
         deadline = Deadline.after(_PLACE_SECONDS)
         refused = self._send(offsets, mark)
-        while refused and all(one.may_pass for one in refused.values()) and not deadline.expired:
+        while refused and all(refusal.may_pass for refusal in refused.values()) and not deadline.expired:
             time.sleep(deadline.bound(_PAUSE))
             refused = self._send(offsets, mark)
-        for one in refused.values():
-            raise one.error
+        for refusal in refused.values():
+            raise refusal.error
 
     def withdraw(self, partitions: Collection[TopicPartition], timeout: float) -> bool:
-        """Forgets offsets that wait, and waits out the commit under way: called before a transaction takes offsets of
-        the same partitions, so that no older one comes after them.
+        """Forgets waiting offsets, and waits until the commit under way is over.
+
+        Called before a transaction takes offsets of the same partitions, so that no older offset follows them.
 
         :returns: False if a commit is still under way after ``timeout`` seconds.
         """
         with self._condition:
-            for one in partitions:
-                self._waiting.pop(one, None)
-                self._refused.pop(one, None)
+            for partition in partitions:
+                self._waiting.pop(partition, None)
+                self._refused.pop(partition, None)
             done = self._condition.wait_for(lambda: not self._busy, timeout)
-            for one in partitions:
-                self._refused.pop(one, None)
+            for partition in partitions:
+                self._refused.pop(partition, None)
             return done
 
     def drain(self, timeout: float) -> bool:
-        """Waits until nothing waits or is under way; for an orderly stop."""
+        """Waits until every offset is committed; for an orderly stop."""
         with self._condition:
             return self._condition.wait_for(lambda: not self._waiting and not self._busy, timeout)
 
@@ -104,8 +105,8 @@ class OffsetCommitter:
             self._condition.notify_all()
         self._thread.join(timeout=10)
         if self._thread.is_alive():
-            # librdkafka looks for a group's coordinator for a minute; to close under a commit ends the process.
-            LOG.warning("a commit of group offsets is still under way at the end and is given up")
+            # librdkafka searches a group's coordinator for a minute; a close during a commit would end the process.
+            LOG.warning("the last commit of group offsets did not end in time")
             return
         self._sender.close()
 
@@ -123,17 +124,17 @@ class OffsetCommitter:
         refused, done, text = dict(offsets), dict[TopicPartition, int](), ""
         try:
             errors = self._send(offsets, mark)
-            done = {one: offset for one, offset in offsets.items() if one not in errors}
-            # A partition that is gone would be refused for ever.
+            done = {partition: offset for partition, offset in offsets.items() if partition not in errors}
+            # A deleted partition would be refused for ever.
             refused = {partition: offsets[partition] for partition, refusal in errors.items() if not refusal.is_gone}
             if errors:
                 partition, first = next(iter(errors.items()))
                 text = f"{len(errors)} of {len(offsets)} partitions refused, {partition}: {first.error.message}"
-                LOG.warning("committing group offsets failed (the job goes on): %s; %s", text, first.error.remedy)
+                LOG.warning("committing group offsets failed (the job continues): %s; %s", text, first.error.remedy)
         except Exception as error:
-            # Whatever it is, the job goes on without it, and nobody may wait for this commit for ever.
+            # The job continues after any error, and no caller may wait for this commit for ever.
             text = f"{type(error).__name__}: {error}"
-            LOG.exception("committing group offsets failed (the job goes on)")
+            LOG.exception("committing group offsets failed (the job continues)")
         try:
             self._callback.on_complete(done, text)
         except Exception:

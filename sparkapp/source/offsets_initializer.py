@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
+from sparkapp.clients.cluster_view import ClusterView
 from sparkapp.model.errors import UndefinedOffset
+from sparkapp.model.job.startup import ResetStrategy, Startup, StartupMode, Stopping, StoppingMode, offsets_map
 from sparkapp.model.partition import TopicPartition, named
-from sparkapp.model.positions import ResetStrategy, Startup, StartupMode, Stopping, StoppingMode, offsets_map
-from sparkapp.source.cluster import ClusterView
 
 Warn = Callable[[str, str], None]
 """Told an event's reason and message."""
@@ -20,7 +20,7 @@ def no_warning(_reason: str, _message: str) -> None:
 
 
 class OffsetsInitializer(Protocol):
-    """Gives each partition an offset: its first one, or the one that it stops before."""
+    """Gives each partition its starting or stopping offset."""
 
     def offsets(self, partitions: Iterable[TopicPartition], cluster: ClusterView) -> dict[TopicPartition, int]:
         """Real offsets, never markers, so that they can be written down before anything is read (cases S14 to S16).
@@ -43,11 +43,11 @@ class LatestOffsetsInitializer:
 class CommittedOffsetsInitializer:
     """The group's committed offsets; the reset strategy decides for partitions without one (cases S23, S24).
 
-    It decides, too, where the log does not hold the offset (retention, a topic made anew), as Kafka's
-    ``auto.offset.reset`` does. Without a strategy the offset stays what it is (case S16), and what it means that its
-    records are gone is for ``source.dataLossPolicy`` to say.
+    It decides, too, where the log does not hold the offset (retention, a recreated topic), as Kafka's
+    ``auto.offset.reset`` does. Without a strategy the offset stays as it is (case S16), and
+    ``source.dataLossPolicy`` decides about the lost records.
 
-    :param warn: told of offsets outside the log.
+    :param warn: receives an event about offsets outside the log.
     """
 
     def __init__(self, on_missing: ResetStrategy, *, warn: Warn = no_warning) -> None:
@@ -62,7 +62,7 @@ class CommittedOffsetsInitializer:
             if outside:
                 shown = _shown(outside)
                 self._warn("OffsetOutOfRange", f"the group's committed offset: {shown}; {self._on_missing} instead")
-                found = {one: offset for one, offset in found.items() if one not in outside}
+                found = {partition: offset for partition, offset in found.items() if partition not in outside}
         missing = [partition for partition in wanted if partition not in found]
         return found | reset(missing, self._on_missing, cluster)
 
@@ -102,7 +102,7 @@ class SpecificOffsetsInitializer:
 
     def offsets(self, partitions: Iterable[TopicPartition], cluster: ClusterView) -> dict[TopicPartition, int]:
         wanted = list(partitions)
-        chosen = {one: self._specific[one] for one in wanted if one in self._specific}
+        chosen = {partition: self._specific[partition] for partition in wanted if partition in self._specific}
         unused = sorted(self._specific.keys() - set(wanted))
         if unused:
             self._warn(
@@ -116,7 +116,7 @@ class SpecificOffsetsInitializer:
             replaced = reset(outside, self._on_missing, cluster, why=why)
             self._warn("OffsetOutOfRange", f"startup.specificOffsets: {shown}; {self._on_missing} instead")
             chosen |= replaced
-        rest = [one for one in wanted if one not in chosen]
+        rest = [partition for partition in wanted if partition not in chosen]
         return chosen | CommittedOffsetsInitializer(self._on_missing, warn=self._warn).offsets(rest, cluster)
 
 
@@ -128,20 +128,20 @@ class NamedStopsInitializer:
 
     def offsets(self, partitions: Iterable[TopicPartition], cluster: ClusterView) -> dict[TopicPartition, int]:
         wanted = list(partitions)
-        missing = sorted(one for one in wanted if one not in self._specific)
+        missing = sorted(partition for partition in wanted if partition not in self._specific)
         if missing:
             msg = f"spec.source.stopping.specificOffsets has no entry for partition {named(missing)}"
             raise UndefinedOffset(msg, remedy="name the offset that each partition stops before, 0 to read none of it")
-        return {one: self._specific[one] for one in wanted}
+        return {partition: self._specific[partition] for partition in wanted}
 
 
 def outside_the_log(offsets: Mapping[TopicPartition, int], cluster: ClusterView) -> dict[TopicPartition, str]:
-    """Offsets that the log does not hold, each in words; the log's end is no record yet, and an offset all the same."""
+    """Offsets outside the log, each as text for a message. The log's end is a valid offset without a record."""
     first, end = cluster.earliest(offsets), cluster.log_ends(offsets)
     return {
-        one: f"{one} at {offset} (the log holds {first[one]} to {end[one]})"
-        for one, offset in sorted(offsets.items())
-        if not first[one] <= offset <= end[one]
+        partition: f"{partition} at {offset} (the log holds {first[partition]} to {end[partition]})"
+        for partition, offset in sorted(offsets.items())
+        if not first[partition] <= offset <= end[partition]
     }
 
 
@@ -173,7 +173,7 @@ def reset(
 def starting_initializer(startup: Startup, *, warn: Warn = no_warning) -> OffsetsInitializer:
     """The initializer of the job's startup mode.
 
-    :param warn: told of what a person should know.
+    :param warn: receives an event's reason and message.
     """
     match startup.mode:
         case StartupMode.EARLIEST:

@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping
 from confluent_kafka import Consumer, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as ClientPartition
 
+from sparkapp.clients.errors import COORDINATOR_MOVES, GROUP_IN_USE, error_for
+from sparkapp.model.checkpoint.offset_commit import Refusal
 from sparkapp.model.errors import KafkaSparkJobError
-from sparkapp.model.offset_commit import Refusal
 from sparkapp.model.partition import TopicPartition
-from sparkapp.native.kafka_errors import COORDINATOR_MOVES, GROUP_IN_USE, error_for
 
 _MAY_PASS = COORDINATOR_MOVES | GROUP_IN_USE | {
     KafkaError._WAIT_COORD, KafkaError._TIMED_OUT, KafkaError.REQUEST_TIMED_OUT, KafkaError.UNKNOWN_TOPIC_OR_PART,
@@ -19,11 +19,11 @@ _MAY_PASS = COORDINATOR_MOVES | GROUP_IN_USE | {
 
 
 class PlainOffsets:
-    """Commits offsets as any consumer does, right after a look at who owns the job.
+    """Commits offsets as any consumer does, right after a read of the claim.
 
-    Offsets of a superseded driver would arrive after those of its successor. The window is the time from the look's
-    answer to the request's arrival: a process that is frozen exactly there sets the group back by one commit, which the
-    successor's next one corrects. Such offsets are for people and tools: a restart reads the document.
+    Offsets of a superseded driver would arrive after those of its successor. The risk is a pause between the claim's
+    answer and the arrival of the request. It sets the group back by one commit, which the successor's next commit
+    corrects. Such offsets are for people and tools: a restart reads the document.
 
     :param config: the job's consumer configuration.
     :param require_claim: raises where another attempt owns the job (``checkpoint.claim``).
@@ -42,16 +42,15 @@ class PlainOffsets:
             return dict.fromkeys(offsets, Refusal(error))
         wanted = [ClientPartition(topic, number, offset, mark) for (topic, number), offset in offsets.items()]
         try:
-            answers = self._consumer.commit(offsets=wanted, asynchronous=False)
+            self._consumer.commit(offsets=wanted, asynchronous=False)
         except KafkaException as error:
-            # Only a refusal of every partition is raised.
+            # The client raises the error of one refused partition, and does not say which others were refused.
             if error.args[0].code() == KafkaError._WAIT_COORD:
                 # After 45 s. It may know no broker any more, and would wait like this for ever.
                 self._consumer.close()
                 self._consumer = Consumer(self._config)
-            return {one: _refusal(one, error.args[0]) for one in offsets}
-        refused = ((TopicPartition(one.topic, one.partition), one.error) for one in answers if one.error is not None)
-        return {partition: _refusal(partition, error) for partition, error in refused}
+            return {partition: _refusal(partition, error.args[0]) for partition in offsets}
+        return {}
 
     def close(self) -> None:
         self._consumer.close()

@@ -1,4 +1,4 @@
-"""Errors that crossed processes: finds ours again inside what Spark reports."""
+"""Finds the project's errors in the text of Spark's exceptions, after they crossed processes."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from collections.abc import Iterable
 from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
 
 from sparkapp.model import errors
+from sparkapp.model.checkpoint.split import KafkaPartitionSplit
 from sparkapp.model.errors import KafkaSparkJobError, SparkDied, TransformFailed
-from sparkapp.model.split import KafkaPartitionSplit
-from sparkapp.spark.user_frames import user_error
+from sparkapp.spark.frames.user_frames import user_error
 
 _OURS = {
     name: kind for name, kind in inspect.getmembers(errors, inspect.isclass) if issubclass(kind, KafkaSparkJobError)
@@ -24,7 +24,7 @@ _SPARKS: tuple[tuple[re.Pattern[str], type[KafkaSparkJobError]], ...] = (
             r"(?:CANNOT_READ_DELTA_FILE_NOT_EXISTS|CANNOT_READ_MISSING_SNAPSHOT_FILE|CANNOT_FIND_BASE_SNAPSHOT_CHECKPOINT))\]"
             r"[^\n]*"
         ),
-        errors.OperatorStateMissing,
+        errors.QueryStateMissing,
     ),
     (
         re.compile(
@@ -33,32 +33,35 @@ _SPARKS: tuple[tuple[re.Pattern[str], type[KafkaSparkJobError]], ...] = (
             r"|STATE_STORE_COLUMN_FAMILY_SCHEMA_INCOMPATIBLE|STATE_STORE_INVALID_VALUE_SCHEMA_EVOLUTION"
             r"|STATE_STORE_INVALID_VARIABLE_TYPE_CHANGE)\][^\n]*"
         ),
-        errors.OperatorStateIncompatible,
+        errors.QueryStateIncompatible,
     ),
-    # What the system says to Spark's own writers: of the query log, operators' state, and shuffles.
+    # Of the operating system, to Spark's writers of the query log, query state and shuffles.
     (re.compile(r"[^\n]*(?:No space left on device|Disk quota exceeded)[^\n]*"), errors.VolumeFull),
 )
-"""What Spark's words mean to a job; looked for in this order."""
+"""Spark's messages with a meaning for the job, searched in this order."""
 _DATA_ERROR = re.compile(r"\[[A-Z][A-Z0-9_.]*\][^\n]*SQLSTATE: (?:22\w{3}|P0001)(?:\n== SQL[^\n]*\n[^\n]*)?")
-"""A value that an expression does not allow (SQLSTATE class 22: casts, divisions, indexes), or ``raise_error``."""
+"""A value that an expression refuses (SQLSTATE class 22: casts, divisions, indexes), or ``raise_error``."""
 _SHOWN = 600
 _PARTITIONS_SHOWN = 5
-_RAISED = re.compile(r"(?:^|\s|')sparkapp\.model\.errors\.(\w+): ([^\n]*)")
+_RAISED = re.compile(r"(?:^|\s|')sparkapp\.model\.errors\.(?:[a-z]+\.)?(\w+): ([^\n]*)")
 
 
 def original_error(failure: BaseException | str | None) -> KafkaSparkJobError:
     """The error that a task or Spark's reader process raised, found in the text of Spark's exception.
 
-    Spark carries a worker's traceback as text. The last of our errors in it is the cause; without one, what Spark says
-    of operators' state that it cannot use or of a disk that is full, then an exception of the user's function or query,
-    or the first lines of Spark's message.
+    Called by engine and flush. Spark carries a worker's traceback as text. The cause is the first of these in it:
+
+    1. the last of the project's errors;
+    2. a message of Spark about unusable query state or a full disk;
+    3. an exception of the user's function or query;
+    4. the first lines of Spark's message.
     """
     text = str(failure) if failure is not None else "the query ended without an error"
     found = [match for match in _RAISED.finditer(text) if match.group(1) in _OURS]
     if found:
         return _OURS[found[-1].group(1)](found[-1].group(2).strip())
-    for words, kind in _SPARKS:
-        match = words.search(text)
+    for pattern, kind in _SPARKS:
+        match = pattern.search(text)
         if match:
             return kind(match.group()[:_SHOWN])
     theirs = user_error(text)
@@ -74,34 +77,34 @@ def original_error(failure: BaseException | str | None) -> KafkaSparkJobError:
 
 
 def lost_jvm(error: BaseException) -> bool:
-    """Whether an error is what Py4J meets without a JVM: a connection that was closed, or refused when tried again.
+    """Whether Py4J raised the error because the JVM ended: a closed connection, or a refused new connection.
 
-    Of a call that was under way Py4J says only that an error occurred, without the JVM's trace.
+    Called by the driver. For a call under way Py4J's message lacks the JVM's trace.
     """
-    return any(_is_lost_connection(one) for one in _chain(error))
+    return any(_is_lost_connection(cause) for cause in _chain(error))
 
 
 def spark_died(status: int | None) -> SparkDied:
-    """Called by the driver when :func:`lost_jvm` explains the end of the attempt.
+    """The error of an attempt whose JVM ended; called by the driver after :func:`lost_jvm`.
 
-    :param status: the JVM's exit status as ``subprocess`` gives it, negative for a signal; None where it is unknown.
+    :param status: the JVM's exit status as ``subprocess`` gives it, negative for a signal; None if unknown.
     """
     how = "" if status is None else f" by signal {-status}" if status < 0 else f" with exit status {status}"
     return SparkDied(f"the driver's JVM ended{how}")
 
 
 def while_reading(error: TransformFailed, splits: Iterable[KafkaPartitionSplit]) -> TransformFailed:
-    """The error with the source offsets of its checkpoint: the record is one of them."""
+    """Adds the source offsets of the failed checkpoint to the message: the record is among them."""
     read = [split for split in splits if split.size]
     if not read:
         return error
     places = [
-        f"{one.partition} offset {one.start}"
-        if one.size == 1
-        else f"{one.partition} offsets {one.start} to {one.stop - 1}"
-        for one in read[:_PARTITIONS_SHOWN]
+        f"{split.partition} offset {split.start}"
+        if split.size == 1
+        else f"{split.partition} offsets {split.start} to {split.stop - 1}"
+        for split in read[:_PARTITIONS_SHOWN]
     ]
-    more = f" and {len(read) - _PARTITIONS_SHOWN} partitions more" if len(read) > _PARTITIONS_SHOWN else ""
+    more = f" and {len(read) - _PARTITIONS_SHOWN} more partitions" if len(read) > _PARTITIONS_SHOWN else ""
     message = f"{error.message}, while it read {', '.join(places)}{more}"
     return TransformFailed(message, remedy=error.remedy, detail=error.detail)
 

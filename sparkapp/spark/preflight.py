@@ -1,37 +1,38 @@
-"""Checks before anything is claimed or started: clients' properties, then brokers and topics, within seconds."""
+"""Checks before an attempt claims or starts anything: client properties, then brokers and topics, within seconds."""
 
 from __future__ import annotations
 
 import logging
 import time
 
-from sparkapp.model.client_config import cluster_config, consumer_config
-from sparkapp.model.deadline import Deadline
+from sparkapp.clients.cluster_view import known_topics, require_topics
+from sparkapp.clients.deadline import Deadline
+from sparkapp.clients.kafka_cluster_view import KafkaClusterView
+from sparkapp.clients.topic_pattern import check_no_loop
+from sparkapp.dataplane.batch import implementation
+from sparkapp.dataplane.client_check import check_consumer, check_producer
+from sparkapp.model.delivery_guarantee import Semantic
 from sparkapp.model.errors import TopicNotFound, TransactionTimeoutTooLong
-from sparkapp.model.job import Job, OnTopicDeleted, TransactionTimeout, dead_letter_topics
-from sparkapp.model.semantic import Semantic
-from sparkapp.native.batch import implementation
-from sparkapp.native.client_check import check_consumer, check_producer
-from sparkapp.native.topic_pattern import check_no_loop
-from sparkapp.sink.writer import producer_config
-from sparkapp.source.cluster import KafkaClusterView, known_topics, require_topics
-from sparkapp.source.subscriber import require, subscriber_of
+from sparkapp.model.job.client.config import cluster_config, consumer_config
+from sparkapp.model.job.spec import Job, OnTopicDeleted, TransactionTimeout, dead_letter_topics
+from sparkapp.sink.delivery import producer_config
+from sparkapp.source.enumerator.subscriber import require, subscriber_of
 
 LOG = logging.getLogger(__name__)
 
 _MAX_TIMEOUT = "transaction.max.timeout.ms"
 _YOUNG_SECONDS = 3.0
-"""A topic that was created a moment ago may not be in the metadata of the broker that is asked."""
+"""A new topic may be missing in a broker's metadata for so long."""
 _PAUSE = 0.2
 
 
 def checked_consumer_config(job: Job, *, password: str) -> dict[str, str]:
-    """The configuration of the job's consumer, after librdkafka has looked at it and at the producers'.
+    """The configuration of the job's consumer, after librdkafka accepted it and the producers' configuration.
 
-    Needs no broker; called by the driver first of all.
+    Needs no broker; called by the wiring first of all.
 
     :raises ExtensionMissing: the image was built without the batch path's C extension.
-    :raises ConfigurationError: it does not know a property, or refuses a value; the message names field and property.
+    :raises ConfigurationError: librdkafka does not know a property or refuses a value. The message names both.
     """
     LOG.info("batch path: %s", implementation())
     source, sink = job.spec.source, job.spec.sink
@@ -46,14 +47,14 @@ def checked_consumer_config(job: Job, *, password: str) -> dict[str, str]:
 
 
 def check_kafka(job: Job, cluster: KafkaClusterView) -> None:
-    """Reaches the brokers, looks for the topics, compares the transaction time-out.
+    """Reaches the brokers, finds the topics and compares the transaction time-out; called by the wiring.
 
-    :raises ConfigurationError: the job would read what it writes, or ``source.topicPattern`` is not of RE2.
-    :raises KafkaUnreachable: and AuthenticationFailed, AuthorizationFailed: no broker lets us in.
-    :raises TopicNotFound: a source topic, the sink topic or the dead letter topic does not exist (topics are never
-        created by guess).
-    :raises TransactionTimeoutTooLong: the broker allows a shorter one; a producer would only say so after Spark has
-        come up.
+    :raises ConfigurationError: the job would read what it writes, or RE2 refuses ``source.topicPattern``.
+    :raises KafkaUnreachable: and AuthenticationFailed, AuthorizationFailed: no broker accepts the connection.
+    :raises TopicNotFound: a source topic, the sink topic or the dead letter topic does not exist. The job creates no
+        topic.
+    :raises TransactionTimeoutTooLong: the brokers allow only a shorter time-out. A producer would find out after Spark
+        has come up.
     """
     check_no_loop(job.spec)
     deadline = Deadline.after(_YOUNG_SECONDS)
@@ -67,8 +68,8 @@ def check_kafka(job: Job, cluster: KafkaClusterView) -> None:
         time.sleep(_PAUSE)
     if job.spec.sink.semantic is not Semantic.EXACTLY_ONCE:
         return
-    told = cluster.broker_config(_MAX_TIMEOUT)
-    allowed = min((int(value) for value in told.values() if value.isdigit()), default=None)
+    values = cluster.broker_config(_MAX_TIMEOUT).values()
+    allowed = min((int(value) for value in values if value.isdigit()), default=None)
     wanted = job.spec.sink.transaction_timeout_millis
     if allowed is not None and wanted > allowed:
         raise _too_long(job, wanted, allowed)

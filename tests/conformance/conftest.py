@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.source_site import SourceSite, source_site_on
+from tests.support.kafka.source_fixture import SourceFixture, source_fixture_on
 
 
 @pytest.fixture(scope="session")
-def source_site(broker: str) -> Iterator[SourceSite]:
-    with source_site_on(broker) as site:
-        yield site
+def source_fixture(broker: str) -> Iterator[SourceFixture]:
+    with source_fixture_on(broker) as source_fixture:
+        yield source_fixture

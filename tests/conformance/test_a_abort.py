@@ -6,18 +6,18 @@ from dataclasses import replace
 
 import pyarrow as pa
 import pytest
+from confluent_kafka import Producer
 
-from sparkapp.model.committable import KafkaCommittable
+from sparkapp.clients.transactions.client import TransactionClient
+from sparkapp.clients.transactions.states import TransactionState
+from sparkapp.model.checkpoint.commit_outcome import EndTxnAnswer
+from sparkapp.model.checkpoint.committable import KafkaCommittable
+from sparkapp.model.checkpoint.naming import TransactionNaming
 from sparkapp.model.errors import AuthorizationFailed, ListingUnsupported
-from sparkapp.model.settlement import EndTxnAnswer
-from sparkapp.model.transaction_naming import TransactionNaming
 from sparkapp.model.transactional_id import FIRST_HINT, TransactionalIdHint, number_of
-from sparkapp.native.batch import open_producer
-from sparkapp.sink.committer import Outcome
+from sparkapp.sink.committer import CommitOutcome
 from sparkapp.sink.lingering import abort_lingering, bounded_ids, select
-from sparkapp.sink.transaction_client import TransactionClient
-from sparkapp.sink.transactions import TransactionState
-from tests.support.harness import State, merged
+from tests.support.jobs.sink_harness import State, merged
 
 OPEN = TransactionState.ONGOING
 DONE = TransactionState.COMPLETE_COMMIT
@@ -32,7 +32,7 @@ def test_A01_downscale_aborts_what_no_checkpoint_names():
     assert select(found, first_start=False).abort == ("p-11", "p-2", "p-7", "p-12")
 
 
-def test_A01_downscale_from_4_to_2(harness, site):
+def test_A01_downscale_from_4_to_2(harness, topic_scope):
     """Committables are committed whoever wrote them; what four subtasks had open on their next slots is aborted."""
     wide = [harness(subtask, 4).open() for subtask in range(4)]
     states = []
@@ -41,28 +41,28 @@ def test_A01_downscale_from_4_to_2(harness, site):
         states.append(writer.snapshot(1))
         writer.write(100 + subtask)
     narrow = harness(0, 2).restore(merged(states))
-    assert {one.outcome for one in narrow.settled} == {Outcome.COMMITTED}
-    assert set(narrow.aborted.ids) == {f"{site.prefix}-{subtask * 5 + 2}" for subtask in range(4)}
-    assert site.open_transactions() == []
-    assert sorted(site.numbers()) == [0, 1, 2, 3]
+    assert {one.outcome for one in narrow.settled} == {CommitOutcome.COMMITTED}
+    assert set(narrow.aborted) == {f"{topic_scope.prefix}-{subtask * 5 + 2}" for subtask in range(4)}
+    assert topic_scope.open_transactions() == []
+    assert sorted(topic_scope.numbers()) == [0, 1, 2, 3]
 
 
-def test_A02_ids_of_other_subtasks_are_aborted_by_the_one_that_starts_the_job(harness, site):
+def test_A02_ids_of_other_subtasks_are_aborted_by_the_one_that_starts_the_job(harness, topic_scope):
     """Ours has one abort for the job, by the driver, so no subtask can be missed and none can hit another's new one."""
     former = harness(3, 4).open()
     former.write(1)
     former.snapshot(1)
     others = harness(1, 2).open()
-    assert others.aborted.ids == ()
-    assert len(site.open_transactions()) == 1
-    assert len(harness(0, 2).open().aborted.ids) == 1
-    assert site.open_transactions() == []
-    assert site.numbers() == []
+    assert others.aborted == ()
+    assert len(topic_scope.open_transactions()) == 1
+    assert len(harness(0, 2).open().aborted) == 1
+    assert topic_scope.open_transactions() == []
+    assert topic_scope.numbers() == []
 
 
 @pytest.mark.parametrize("naming", TransactionNaming)
 @pytest.mark.parametrize("sizes", [(4, 7, 2), (2, 6, 4)], ids=["A03", "A05"])
-def test_A03_A05_an_upscale_in_between_that_no_checkpoint_names(harness, site, naming, sizes):
+def test_A03_A05_an_upscale_in_between_that_no_checkpoint_names(harness, topic_scope, naming, sizes):
     """testDownscaleWithIntermediateUpscale, testUpscaleWithIntermediateUpscale: an attempt with more subtasks than the
     checkpoint and the restart died without a checkpoint. Flink's subtasks abort its ids modulo the former parallelism,
     each those that it owns; here the driver aborts them all."""
@@ -79,26 +79,26 @@ def test_A03_A05_an_upscale_in_between_that_no_checkpoint_names(harness, site, n
         if subtask:
             writer.restore(replace(state, pending=()))
         writer.write(100 + subtask)
-    left = site.open_transactions()
+    left = topic_scope.open_transactions()
     assert len(left) == between
     started = harness(0, now, naming=naming).restore(state)
-    assert {one.outcome for one in started.settled} == {Outcome.COMMITTED}
-    assert sorted(started.aborted.ids) == sorted(left)
-    assert site.open_transactions() == []
-    assert sorted(site.numbers()) == list(range(named))
+    assert {one.outcome for one in started.settled} == {CommitOutcome.COMMITTED}
+    assert sorted(started.aborted) == sorted(left)
+    assert topic_scope.open_transactions() == []
+    assert sorted(topic_scope.numbers()) == list(range(named))
 
 
-def test_committables_are_not_aborted(harness, site):
+def test_committables_are_not_aborted(harness, topic_scope):
     first = harness().open()
     first.write(1)
     state = first.snapshot(1)
     second = harness().restore(state)
-    assert second.aborted.ids == ()
-    assert site.open_transactions() == []
-    assert site.numbers() == [1]
+    assert second.aborted == ()
+    assert topic_scope.open_transactions() == []
+    assert topic_scope.numbers() == [1]
 
 
-def test_A04_upscale(harness, site):
+def test_A04_upscale(harness, topic_scope):
     narrow = [harness(subtask, 2).open() for subtask in range(2)]
     states = []
     for subtask, writer in enumerate(narrow):
@@ -106,44 +106,43 @@ def test_A04_upscale(harness, site):
         states.append(writer.snapshot(1))
         writer.write(100 + subtask)
     wide = harness(0, 4).restore(merged(states))
-    assert set(wide.aborted.ids) == {f"{site.prefix}-2", f"{site.prefix}-7"}
+    assert set(wide.aborted) == {f"{topic_scope.prefix}-2", f"{topic_scope.prefix}-7"}
     wide.write(7)
     state = wide.snapshot(2)
     assert state.hint == TransactionalIdHint(4, 30), "10 ids of two subtasks, then 20 for four"
-    assert number_of(state.pending[0].transactional_id, site.prefix) >= 10, "never an id of the former life"
+    assert number_of(state.pending[0].transactional_id, topic_scope.prefix) >= 10, "never an id of the former life"
     wide.notify(2)
-    site.await_ended()
-    assert sorted(site.numbers()) == [0, 1, 7]
-    assert site.open_transactions() == []
+    topic_scope.await_ended()
+    assert sorted(topic_scope.numbers()) == [0, 1, 7]
+    assert topic_scope.open_transactions() == []
 
 
-def test_A06_without_state_everything_of_the_prefix_is_aborted(harness, site):
+def test_A06_without_state_everything_of_the_prefix_is_aborted(harness, topic_scope):
     former = harness(3, 4).open()
     for label in (1, 2):
         former.write(label)
         former.snapshot(label)
-    assert len(site.open_transactions()) == 2
+    assert len(topic_scope.open_transactions()) == 2
     started = harness(0, 4).open()
-    assert set(started.aborted.ids) == {f"{site.prefix}-16", f"{site.prefix}-17"}
-    assert site.open_transactions() == []
-    assert site.numbers() == []
+    assert set(started.aborted) == {f"{topic_scope.prefix}-16", f"{topic_scope.prefix}-17"}
+    assert topic_scope.open_transactions() == []
+    assert topic_scope.numbers() == []
 
 
 @pytest.mark.parametrize("foreign", ["other-0", "{}-1", "{}.b", "x{}", "{}-"])
-def test_A07_foreign_prefixes_are_untouched(harness, site, foreign):
+def test_A07_foreign_prefixes_are_untouched(harness, topic_scope, foreign):
     """`a.b-1-7` belongs to the prefix `a.b-1`, not to `a.b`."""
-    name = foreign.format(site.prefix) if "{}" in foreign else f"{foreign}.{site.prefix}"
+    name = foreign.format(topic_scope.prefix) if "{}" in foreign else f"{foreign}.{topic_scope.prefix}"
     other = harness(prefix=name).open()
     other.write(1)
     state = other.snapshot(1)
     ours = harness().open()
-    assert ours.aborted.ids == ()
-    assert ours.aborted.fenced == ()
+    assert ours.aborted == ()
     settled = other.notify(1)
-    assert [one.outcome for one in settled] == [Outcome.COMMITTED], state
-    site.await_ended()
-    assert site.numbers() == [1]
-    assert site.open_transactions() == []
+    assert [one.outcome for one in settled] == [CommitOutcome.COMMITTED], state
+    topic_scope.await_ended()
+    assert topic_scope.numbers() == [1]
+    assert topic_scope.open_transactions() == []
 
 
 def test_A07_ids_are_told_apart_by_their_number():
@@ -164,59 +163,63 @@ class Walking(TransactionClient):
 
 
 @pytest.mark.parametrize("error", [AuthorizationFailed, ListingUnsupported])
-def test_A08_A09_walking_describes_the_bounded_ids_and_does_not_probe(harness, site, error):
+def test_A08_A09_walking_describes_the_bounded_ids_and_does_not_probe(harness, topic_scope, error):
     former = harness(1, 2).open()
     former.write(1)
     state = former.snapshot(1)
     former.write(2)
     former.notify(1)
-    walking = Walking({"bootstrap.servers": site.bootstrap})
+    walking = Walking({"bootstrap.servers": topic_scope.bootstrap})
     walking.error = error
-    before = site.client.describe([f"{site.prefix}-{number}" for number in range(200)])
-    report = abort_lingering(walking, [site.prefix], hint=TransactionalIdHint(2, 10), parallelism=2, pool_size=5)
+    before = topic_scope.client.describe([f"{topic_scope.prefix}-{number}" for number in range(200)])
+    aborted = abort_lingering(
+        walking, [topic_scope.prefix], hint=TransactionalIdHint(2, 10), parallelism=2, pool_size=5
+    )
     walking.close()
-    assert report.ids == (f"{site.prefix}-7",)
-    assert not report.listed
-    after = site.client.describe([f"{site.prefix}-{number}" for number in range(200)])
+    assert aborted == (f"{topic_scope.prefix}-7",)
+    after = topic_scope.client.describe([f"{topic_scope.prefix}-{number}" for number in range(200)])
     assert set(after) == set(before), "ids that nobody used are not initialised, so the search does not grow"
     committed = state.pending[0].transactional_id
     assert after[committed].producer_epoch == before[committed].producer_epoch, (
         "a committable's triple keeps its meaning"
     )
-    site.await_ended()
-    assert site.numbers() == [1]
-    assert site.open_transactions() == []
+    topic_scope.await_ended()
+    assert topic_scope.numbers() == [1]
+    assert topic_scope.open_transactions() == []
 
 
-def test_A08_walking_on_a_first_start_fences_the_ids_that_exist(harness, site):
+def test_A08_walking_on_a_first_start_fences_the_ids_that_exist(harness, topic_scope):
     former = harness(1, 2).open()
     former.write(1)
     former.snapshot(1)
     former.notify(1)
     former.write(2)
-    walking = Walking({"bootstrap.servers": site.bootstrap})
-    site.await_ended()
-    report = abort_lingering(walking, [site.prefix], hint=FIRST_HINT, parallelism=1, pool_size=5)
+    walking = Walking({"bootstrap.servers": topic_scope.bootstrap})
+    topic_scope.await_ended()
+    idle = f"{topic_scope.prefix}-6"
+    before = topic_scope.client.describe([idle])[idle].producer_epoch
+    aborted = abort_lingering(walking, [topic_scope.prefix], hint=FIRST_HINT, parallelism=1, pool_size=5)
     walking.close()
-    assert (report.ids, report.fenced) == ((f"{site.prefix}-7",), (f"{site.prefix}-6",))
-    assert site.open_transactions() == []
-    assert site.numbers() == [1]
+    assert aborted == (f"{topic_scope.prefix}-7",)
+    assert topic_scope.client.describe([idle])[idle].producer_epoch > before, "fenced"
+    assert topic_scope.open_transactions() == []
+    assert topic_scope.numbers() == [1]
 
 
-def test_A09_a_restart_loop_does_not_grow_the_search(harness, site):
-    state = State(checkpoint_id=1, hint=TransactionalIdHint(1, 5), prefix=site.prefix)
+def test_A09_a_restart_loop_does_not_grow_the_search(harness, topic_scope):
+    state = State(checkpoint_id=1, hint=TransactionalIdHint(1, 5), prefix=topic_scope.prefix)
     known = []
     for _ in range(4):
         life = harness().restore(state)
         life.write(1)
-        known.append(len(site.client.list_transactions(site.prefix)))
+        known.append(len(topic_scope.client.list_transactions(topic_scope.prefix)))
     assert known == [1, 1, 1, 1]
-    assert harness().restore(state).aborted.ids != ()
-    assert site.open_transactions() == []
-    assert site.numbers() == []
+    assert harness().restore(state).aborted != ()
+    assert topic_scope.open_transactions() == []
+    assert topic_scope.numbers() == []
 
 
-def test_A18_a_newer_epoch_under_a_committables_id_is_aborted(harness, site):
+def test_A18_a_newer_epoch_under_a_committables_id_is_aborted(harness, topic_scope):
     """A checkpoint's id was used again after its commit; the job goes back to that checkpoint with fewer subtasks."""
     wide = harness(1, 2, pool_size=2).open()
     wide.write(1)
@@ -232,60 +235,61 @@ def test_A18_a_newer_epoch_under_a_committables_id_is_aborted(harness, site):
     zombie.pool.begin(committed.transactional_id)
     zombie.pool.drop(committed.transactional_id)
     entry = zombie.pool.begin(committed.transactional_id)
-    entry.producer.produce(pa.RecordBatch.from_pydict({"value": [b"3"]}), topic=site.topic)
+    entry.producer.produce(pa.RecordBatch.from_pydict({"value": [b"3"]}), topic=topic_scope.topic)
     assert entry.producer.flush(30) == 1
     assert entry.producer_epoch > committed.producer_epoch
-    assert site.open_transactions() == [committed.transactional_id]
+    assert topic_scope.open_transactions() == [committed.transactional_id]
     narrow = harness(0, 1, pool_size=2).restore(state)
-    assert narrow.aborted.ids == (committed.transactional_id,)
-    assert site.open_transactions() == []
-    assert site.numbers() == [1, 2], "the reader is not held back, and 3 is not seen"
+    assert narrow.aborted == (committed.transactional_id,)
+    assert topic_scope.open_transactions() == []
+    assert topic_scope.numbers() == [1, 2], "the reader is not held back, and 3 is not seen"
 
 
 @pytest.mark.parametrize("flushed", [True, False])
-def test_A18_T15_a_later_transaction_of_the_same_producer_is_aborted_and_not_committed(harness, site, flushed):
+def test_A18_T15_a_later_transaction_of_the_same_producer_is_aborted_and_not_committed(harness, topic_scope, flushed):
     """Word for word: committed at checkpoint 1, used again at 3 and open, checkpoint 1 restored.
 
     Releases before ADR 28 kept their producers, so producer id and epoch are those of the committable: only the start
     differs.
     """
-    reused = f"{site.prefix}-0"
-    kept = open_producer({"bootstrap.servers": site.bootstrap, "transactional.id": reused})
+    reused = f"{topic_scope.prefix}-0"
+    kept = Producer({"bootstrap.servers": topic_scope.bootstrap, "transactional.id": reused})
     kept.init_transactions(30)
     kept.begin_transaction()
-    kept.produce(row(1), topic=site.topic)
-    assert kept.flush(30) == 1
-    found = site.client.describe([reused])[reused]
+    kept.produce(topic_scope.topic, "1")
+    assert kept.flush(30) == 0
+    found = topic_scope.client.describe([reused])[reused]
     one = KafkaCommittable(
         transactional_id=reused, producer_id=found.producer_id, producer_epoch=found.producer_epoch,
         checkpoint_id=1, subtask=0, records=1, start_time_ms=found.start_time_ms,
     )  # fmt: skip
     kept.commit_transaction(30)
     kept.begin_transaction()
-    kept.produce(row(3), topic=site.topic)
+    kept.produce(topic_scope.topic, "3")
     if flushed:
-        assert kept.flush(30) == 1
-    site.await_written(2)
-    again = harness(pool_size=2).restore(State(checkpoint_id=1, pending=(one,), prefix=site.prefix))
-    assert [(one.outcome, one.answer) for one in again.settled] == [(Outcome.COMMITTED, EndTxnAnswer.LATER_TRANSACTION)]
-    assert again.aborted.ids == (reused,)
-    assert site.open_transactions() == []
-    assert site.numbers() == [1], "the reader is not held back, and 3 is not seen"
-    kept.close()
+        assert kept.flush(30) == 0
+    topic_scope.await_written(2)
+    again = harness(pool_size=2).restore(State(checkpoint_id=1, pending=(one,), prefix=topic_scope.prefix))
+    assert [(one.outcome, one.answer) for one in again.settled] == [
+        (CommitOutcome.COMMITTED, EndTxnAnswer.LATER_TRANSACTION)
+    ]
+    assert again.aborted == (reused,)
+    assert topic_scope.open_transactions() == []
+    assert topic_scope.numbers() == [1], "the reader is not held back, and 3 is not seen"
 
 
-def test_A18_a_document_of_a_former_release_does_not_tell_the_start(harness, site):
+def test_A18_a_document_of_a_former_release_does_not_tell_the_start(harness, topic_scope):
     """It is settled by the triple alone, as that release did."""
     first = harness(pool_size=2).open()
     first.write(1)
     state = first.snapshot(1)
     former = replace(state, pending=tuple(replace(one, start_time_ms=0) for one in state.pending))
     second = harness(pool_size=2).restore(former)
-    assert [(one.outcome, one.answer) for one in second.settled] == [(Outcome.COMMITTED, EndTxnAnswer.NONE)]
-    assert site.numbers() == [1]
+    assert [(one.outcome, one.answer) for one in second.settled] == [(CommitOutcome.COMMITTED, EndTxnAnswer.NONE)]
+    assert topic_scope.numbers() == [1]
 
 
-def test_A18_the_same_epoch_open_again_is_not_committed_by_the_recovered_triple(harness, site):
+def test_A18_the_same_epoch_open_again_is_not_committed_by_the_recovered_triple(harness, topic_scope):
     """The rule that prevents it: an id is free only when a newer checkpoint is settled, so no document names it."""
     writer = harness(pool_size=2).open()
     for label in (1, 2):
@@ -294,20 +298,20 @@ def test_A18_the_same_epoch_open_again_is_not_committed_by_the_recovered_triple(
         writer.notify(label)
     writer.write(3)
     named = {one.transactional_id for one in state.pending}
-    assert not named & set(site.open_transactions())
+    assert not named & set(topic_scope.open_transactions())
     writer.close()
 
 
-def test_A19_former_prefixes_are_aborted_too(harness, site):
-    old = harness(prefix=f"{site.prefix}.old").open()
+def test_A19_previous_prefixes_are_aborted_too(harness, topic_scope):
+    old = harness(prefix=f"{topic_scope.prefix}.old").open()
     old.write(1)
     state = old.snapshot(1)
     old.write(2)
     renamed = harness().restore(state)
-    assert renamed.aborted.ids == (f"{site.prefix}.old-2",)
-    site.await_ended()
-    assert renamed.client.describe([f"{site.prefix}.old-1"])[f"{site.prefix}.old-1"].state is DONE
-    assert site.numbers() == [1]
+    assert renamed.aborted == (f"{topic_scope.prefix}.old-2",)
+    topic_scope.await_ended()
+    assert renamed.client.describe([f"{topic_scope.prefix}.old-1"])[f"{topic_scope.prefix}.old-1"].state is DONE
+    assert topic_scope.numbers() == [1]
 
 
 def test_select_waits_for_what_is_ending_and_fences_idle_ids_only_on_a_first_start():

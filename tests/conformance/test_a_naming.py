@@ -9,13 +9,13 @@ import itertools
 
 import pytest
 
+from sparkapp.clients.transactions.client import TransactionClient
+from sparkapp.model.checkpoint.naming import SlotBounds, TransactionNaming, place_of
 from sparkapp.model.errors import AuthorizationFailed, ListingUnsupported, TransactionFenced
-from sparkapp.model.transaction_naming import SlotBounds, TransactionNaming, place_of
 from sparkapp.model.transactional_id import FIRST_HINT
-from sparkapp.sink.committer import Outcome
+from sparkapp.sink.committer import CommitOutcome
 from sparkapp.sink.lingering import abort_lingering
-from sparkapp.sink.transaction_client import TransactionClient
-from tests.support.harness import State, merged
+from tests.support.jobs.sink_harness import State, merged
 
 HINT, SLOT = TransactionNaming.HINT, TransactionNaming.SUBTASK_AND_SLOT
 
@@ -41,47 +41,48 @@ def leave(life, number, *, label=1):
     return merged(states)
 
 
-def test_A01_A04_A12_rescaled_there_and_back_every_subtask_keeps_its_ids(writers, site):
+def test_A01_A04_A12_rescaled_there_and_back_every_subtask_keeps_its_ids(writers, topic_scope):
     """3, 2, 4, 1 subtasks: each start commits what the document names and aborts the rest, whoever wrote it."""
     state, expected = None, []
     for step, parallelism in enumerate((3, 2, 4)):
         life = writers(parallelism, state)
         if state is not None:
             former = len(state.pending)
-            assert {one.outcome for one in life[0].settled} == {Outcome.COMMITTED}
+            assert {one.outcome for one in life[0].settled} == {CommitOutcome.COMMITTED}
             slot = (state.checkpoint_id + 1) % 5
-            assert sorted(life[0].aborted.ids) == [f"{site.prefix}-{subtask}.{slot}" for subtask in range(former)]
-            assert life[0].aborted.fenced == ()
-        assert site.open_transactions() == []
+            assert sorted(life[0].aborted) == [f"{topic_scope.prefix}-{subtask}.{slot}" for subtask in range(former)]
+        assert topic_scope.open_transactions() == []
         state = leave(life, 10 * step)
         assert [one.transactional_id for one in state.pending] == [
-            f"{site.prefix}-{subtask}.{state.checkpoint_id % 5}" for subtask in range(parallelism)
+            f"{topic_scope.prefix}-{subtask}.{state.checkpoint_id % 5}" for subtask in range(parallelism)
         ]
         expected += [10 * step + subtask for subtask in range(parallelism)]
     assert state.slots == SlotBounds(4, 5)
     writers(1, state)
-    site.await_ended()
-    assert sorted(site.numbers()) == expected
-    assert site.open_transactions() == []
+    topic_scope.await_ended()
+    assert sorted(topic_scope.numbers()) == expected
+    assert topic_scope.open_transactions() == []
 
 
 @pytest.mark.parametrize(("before", "after"), list(itertools.permutations(TransactionNaming)))
-def test_A16_I06_a_change_of_the_naming_is_settled_under_the_old_names(writers, site, before, after):
+def test_A16_I06_a_change_of_the_naming_is_settled_under_the_old_names(writers, topic_scope, before, after):
     """Flink: INCREMENTING to POOLING at the same parallelism, then a smaller one, no way back. Here there is one."""
     state, expected = None, []
     for step, (naming, parallelism, pool) in enumerate([(before, 2, 5), (after, 2, 5), (after, 1, 2), (before, 2, 3)]):
         life = writers(parallelism, state, naming=naming, pool_size=pool)
         if state is not None:
-            assert {one.outcome for one in life[0].settled} == {Outcome.COMMITTED}
-            assert len(life[0].aborted.ids) == len(state.pending)
-        assert site.open_transactions() == []
+            assert {one.outcome for one in life[0].settled} == {CommitOutcome.COMMITTED}
+            assert len(life[0].aborted) == len(state.pending)
+        assert topic_scope.open_transactions() == []
         state = leave(life, 10 * step)
-        assert all((place_of(one.transactional_id, site.prefix) is None) == (naming is HINT) for one in state.pending)
+        assert all(
+            (place_of(one.transactional_id, topic_scope.prefix) is None) == (naming is HINT) for one in state.pending
+        )
         expected += [10 * step + subtask for subtask in range(parallelism)]
     writers(1, state)
-    site.await_ended()
-    assert sorted(site.numbers()) == expected
-    assert site.open_transactions() == []
+    topic_scope.await_ended()
+    assert sorted(topic_scope.numbers()) == expected
+    assert topic_scope.open_transactions() == []
 
 
 class Walking(TransactionClient):
@@ -94,7 +95,7 @@ class Walking(TransactionClient):
 
 
 @pytest.mark.parametrize("error", [AuthorizationFailed, ListingUnsupported])
-def test_A08_A09_a_walk_finds_what_a_wider_life_with_a_larger_pool_left_open(writers, site, error):
+def test_A08_A09_a_walk_finds_what_a_wider_life_with_a_larger_pool_left_open(writers, topic_scope, error):
     """Between them ran a narrower one with a smaller pool: what the document tells of only grows."""
     wide = writers(3, pool_size=7)
     former = merged([writer.snapshot(1) for writer in wide])
@@ -106,64 +107,67 @@ def test_A08_A09_a_walk_finds_what_a_wider_life_with_a_larger_pool_left_open(wri
         while writer._checkpoint_id % 7 < 5:
             writer.snapshot(writer._checkpoint_id)
         writer.write(2)
-    late = [f"{site.prefix}-{subtask}.5" for subtask in range(3)]
-    assert site.open_transactions() == late
-    walking = Walking({"bootstrap.servers": site.bootstrap})
+    late = [f"{topic_scope.prefix}-{subtask}.5" for subtask in range(3)]
+    assert topic_scope.open_transactions() == late
+    walking = Walking({"bootstrap.servers": topic_scope.bootstrap})
     walking.error = error
-    report = abort_lingering(
-        walking, [site.prefix], hint=narrow[0].restored_hint, slots=state.slots, parallelism=1, pool_size=2
+    aborted = abort_lingering(
+        walking, [topic_scope.prefix], hint=narrow[0].restored_hint, slots=state.slots, parallelism=1, pool_size=2
     )
     walking.close()
-    assert (sorted(report.ids), report.fenced, report.listed) == (late, (), False)
-    site.await_ended()
-    assert site.numbers() == [1]
-    assert site.open_transactions() == []
+    assert sorted(aborted) == late
+    topic_scope.await_ended()
+    assert topic_scope.numbers() == [1]
+    assert topic_scope.open_transactions() == []
 
 
-def test_A08_a_walk_of_a_first_start_finds_what_a_deleted_job_left_open(writers, site):
+def test_A08_a_walk_of_a_first_start_finds_what_a_deleted_job_left_open(writers, topic_scope):
     """Whatever naming and pool it had; the new one knows nothing of either."""
     writers(4, naming=HINT)[3].write(1)
-    writers(4, State(checkpoint_id=80, prefix=site.prefix), pool_size=90)[3].write(2)
-    walking = Walking({"bootstrap.servers": site.bootstrap})
-    report = abort_lingering(walking, [site.prefix], hint=FIRST_HINT, parallelism=1, pool_size=5)
+    writers(4, State(checkpoint_id=80, prefix=topic_scope.prefix), pool_size=90)[3].write(2)
+    walking = Walking({"bootstrap.servers": topic_scope.bootstrap})
+    idle = f"{topic_scope.prefix}-16"
+    before = topic_scope.client.describe([idle])[idle].producer_epoch
+    aborted = abort_lingering(walking, [topic_scope.prefix], hint=FIRST_HINT, parallelism=1, pool_size=5)
     walking.close()
-    assert (report.ids, report.fenced) == ((f"{site.prefix}-3.81",), (f"{site.prefix}-16",))
-    assert site.open_transactions() == []
-    assert site.numbers() == []
+    assert aborted == (f"{topic_scope.prefix}-3.81",)
+    assert topic_scope.client.describe([idle])[idle].producer_epoch > before, "fenced"
+    assert topic_scope.open_transactions() == []
+    assert topic_scope.numbers() == []
 
 
-def test_a_life_that_is_superseded_is_fenced_by_the_one_that_has_its_ids(writers, site):
+def test_a_life_that_is_superseded_is_fenced_by_the_one_that_has_its_ids(writers, topic_scope):
     """The former life only stood still. Its ids are the new one's: it can neither write on nor hold a reader up."""
     (frozen,) = writers(1, pool_size=2)
     frozen.write(1)
     state = frozen.snapshot(1)
     (life,) = writers(1, state, pool_size=2)
-    assert [one.outcome for one in life.settled] == [Outcome.COMMITTED]
+    assert [one.outcome for one in life.settled] == [CommitOutcome.COMMITTED]
     frozen.write(100)  # under p-0.0, where nothing was open when the new life started
-    assert site.open_transactions() == [f"{site.prefix}-0.0"]
+    assert topic_scope.open_transactions() == [f"{topic_scope.prefix}-0.0"]
     life.write(2)
     with pytest.raises(TransactionFenced):
         frozen.snapshot(2)
     life.snapshot(2)
-    assert [one.outcome for one in life.notify(2)] == [Outcome.COMMITTED]
-    assert [one.outcome for one in frozen.committer().commit(state.pending)] == [Outcome.COMMITTED], "harmless"
+    assert [one.outcome for one in life.notify(2)] == [CommitOutcome.COMMITTED]
+    assert [one.outcome for one in frozen.committer().commit(state.pending)] == [CommitOutcome.COMMITTED], "harmless"
     life.write(3)
     life.snapshot(3)
     again = frozen.committer().commit(state.pending)
-    assert [one.outcome for one in again] == [Outcome.UNCERTAIN], "its triple has no meaning any more"
-    assert [one.outcome for one in life.notify(3)] == [Outcome.COMMITTED], "and took nothing from the new life"
-    site.await_ended()
-    assert site.numbers() == [1, 2, 3]
-    assert site.open_transactions() == []
+    assert [one.outcome for one in again] == [CommitOutcome.UNCERTAIN], "its triple has no meaning any more"
+    assert [one.outcome for one in life.notify(3)] == [CommitOutcome.COMMITTED], "and took nothing from the new life"
+    topic_scope.await_ended()
+    assert topic_scope.numbers() == [1, 2, 3]
+    assert topic_scope.open_transactions() == []
 
 
-def test_a_superseded_life_that_takes_an_id_over_costs_the_new_one_a_try_and_no_record(writers, site):
+def test_a_superseded_life_that_takes_an_id_over_costs_the_new_one_a_try_and_no_record(writers, topic_scope):
     """A retried task of the former life opens a producer of its own; the new one's pre-commit notices."""
     (frozen,) = writers(1)
     state = frozen.snapshot(1)
     (life,) = writers(1, state)
     life.write(1)
-    site.await_written(1)
+    topic_scope.await_written(1)
     frozen.write(100)
     with pytest.raises(TransactionFenced):
         life.snapshot(2)
@@ -173,49 +177,49 @@ def test_a_superseded_life_that_takes_an_id_over_costs_the_new_one_a_try_and_no_
     with pytest.raises(TransactionFenced):
         frozen.snapshot(2)
     life.notify(2)
-    site.await_ended()
-    assert site.numbers() == [1]
-    assert site.open_transactions() == []
+    topic_scope.await_ended()
+    assert topic_scope.numbers() == [1]
+    assert topic_scope.open_transactions() == []
 
 
-def test_A18_a_newer_transaction_under_a_committables_id_is_aborted_and_not_committed(writers, site):
+def test_A18_a_newer_transaction_under_a_committables_id_is_aborted_and_not_committed(writers, topic_scope):
     """The pool shrank, so the next checkpoint is on the slot that the document still names."""
-    (former,) = writers(1, State(checkpoint_id=6, prefix=site.prefix), pool_size=5)
+    (former,) = writers(1, State(checkpoint_id=6, prefix=topic_scope.prefix), pool_size=5)
     former.write(1)
     state = former.snapshot(7)
     (life,) = writers(1, state, pool_size=3)
     life.write(2)
-    assert site.open_transactions() == [state.pending[0].transactional_id] == [f"{site.prefix}-0.2"]
+    assert topic_scope.open_transactions() == [state.pending[0].transactional_id] == [f"{topic_scope.prefix}-0.2"]
     (back,) = writers(1, state, pool_size=3)
-    assert [one.outcome for one in back.settled] == [Outcome.UNCERTAIN], "never COMMITTED by what came later"
-    assert back.aborted.ids == (f"{site.prefix}-0.2",)
-    site.await_ended()
-    assert site.numbers() == [1]
-    assert site.open_transactions() == []
+    assert [one.outcome for one in back.settled] == [CommitOutcome.UNCERTAIN], "never COMMITTED by what came later"
+    assert back.aborted == (f"{topic_scope.prefix}-0.2",)
+    topic_scope.await_ended()
+    assert topic_scope.numbers() == [1]
+    assert topic_scope.open_transactions() == []
 
 
 @pytest.mark.parametrize("foreign", ["{}-1", "{}.b", "x{}", "{}-", "{}-0.1"])
-def test_A07_foreign_prefixes_are_untouched(harness, site, foreign):
-    other = harness(prefix=foreign.format(site.prefix), naming=SLOT).open()
+def test_A07_foreign_prefixes_are_untouched(harness, topic_scope, foreign):
+    other = harness(prefix=foreign.format(topic_scope.prefix), naming=SLOT).open()
     other.write(1)
     other.snapshot(1)
     for naming in TransactionNaming:
         ours = harness(naming=naming).open()
-        assert (ours.aborted.ids, ours.aborted.fenced) == ((), ())
-    assert [one.outcome for one in other.notify(1)] == [Outcome.COMMITTED]
-    site.await_ended()
-    assert site.numbers() == [1]
+        assert ours.aborted == ()
+    assert [one.outcome for one in other.notify(1)] == [CommitOutcome.COMMITTED]
+    topic_scope.await_ended()
+    assert topic_scope.numbers() == [1]
 
 
-def test_W15_the_slot_is_the_checkpoint_modulo_the_pool(writers, site):
+def test_W15_the_slot_is_the_checkpoint_modulo_the_pool(writers, topic_scope):
     (writer,) = writers(1, pool_size=3)
     for label in range(1, 6):
         writer.write(label)
         (committable,) = writer.snapshot(label).pending
-        assert committable.transactional_id == f"{site.prefix}-0.{label % 3}"
+        assert committable.transactional_id == f"{topic_scope.prefix}-0.{label % 3}"
         writer.notify(label)
-    site.await_ended()
-    assert site.numbers() == [1, 2, 3, 4, 5]
-    assert [one.transactional_id for one in site.client.list_transactions(site.prefix)] == [
-        f"{site.prefix}-0.{slot}" for slot in range(3)
+    topic_scope.await_ended()
+    assert topic_scope.numbers() == [1, 2, 3, 4, 5]
+    assert [one.transactional_id for one in topic_scope.client.list_transactions(topic_scope.prefix)] == [
+        f"{topic_scope.prefix}-0.{slot}" for slot in range(3)
     ]

@@ -12,39 +12,39 @@ import json
 
 import pytest
 
-from sparkapp.model.checkpoint import CheckpointDocument
-from sparkapp.model.checkpoint_codec import decode, encode
-from sparkapp.model.committable import KafkaCommittable
+from sparkapp.model.checkpoint.codec import decode, encode
+from sparkapp.model.checkpoint.committable import KafkaCommittable
+from sparkapp.model.checkpoint.document import CheckpointDocument
 from sparkapp.model.errors import CheckpointCorrupt
 from sparkapp.model.transactional_id import (
     FIRST_HINT,
     TransactionalIdHint,
     number_of,
 )
-from sparkapp.sink.committer import Outcome
-from tests.support.harness import State, merged
+from sparkapp.sink.committer import CommitOutcome
+from tests.support.jobs.sink_harness import State, merged
 
 
 @pytest.mark.parametrize("state", [None, State(hint=FIRST_HINT)], ids=["A10", "A11"])
-def test_A10_A11_without_state_a_subtask_owns_its_pool_of_the_whole(harness, site, state):
+def test_A10_A11_without_state_a_subtask_owns_its_pool_of_the_whole(harness, topic_scope, state):
     """Subtask 2 of 4 owns share 2 of 4, whether the state is absent or empty: its writers go round in it."""
     shares = []
     for subtask in range(4):
         one, used = harness(subtask, 4).open(state), []
         for checkpoint in range(5):
             one.write(subtask)
-            used += [number_of(each.transactional_id, site.prefix) for each in one.snapshot(checkpoint).pending]
+            used += [number_of(each.transactional_id, topic_scope.prefix) for each in one.snapshot(checkpoint).pending]
             one.notify(checkpoint)
         shares.append(used)
     assert sorted(shares[2]) == list(range(10, 15))
     assert sorted(number for share in shares for number in share) == list(range(20))
-    site.await_ended()
-    assert sorted(site.numbers()) == sorted(list(range(4)) * 5)
-    assert site.open_transactions() == []
+    topic_scope.await_ended()
+    assert sorted(topic_scope.numbers()) == sorted(list(range(4)) * 5)
+    assert topic_scope.open_transactions() == []
 
 
 @pytest.mark.parametrize("survivors", [(1,), (1, 3)], ids=["A12", "A13"])
-def test_A12_A13_scale_in_from_4_to_3_leaves_no_former_id_to_nobody(harness, site, survivors):
+def test_A12_A13_scale_in_from_4_to_3_leaves_no_former_id_to_nobody(harness, topic_scope, survivors):
     """Subtask 2 of 3 gets one or two former shares in Flink. Here whatever the document names is committed, whatever
     else the four had open is aborted, and the three write under ids that no former subtask had."""
     former = [harness(subtask, 4).open() for subtask in range(4)]
@@ -58,15 +58,15 @@ def test_A12_A13_scale_in_from_4_to_3_leaves_no_former_id_to_nobody(harness, sit
     assert state.hint == TransactionalIdHint(4, 20)
     narrow = [harness(subtask, 3).restore(state) for subtask in range(3)]
     assert {one.committable.subtask for one in narrow[0].settled} == {0, *survivors}
-    assert {one.outcome for one in narrow[0].settled} == {Outcome.COMMITTED}
-    assert sorted(narrow[0].aborted.ids) == sorted(f"{site.prefix}-{subtask * 5 + 2}" for subtask in range(4))
+    assert {one.outcome for one in narrow[0].settled} == {CommitOutcome.COMMITTED}
+    assert sorted(narrow[0].aborted) == sorted(f"{topic_scope.prefix}-{subtask * 5 + 2}" for subtask in range(4))
     narrow[2].write(7)
     written = narrow[2].snapshot(2)
-    assert number_of(written.pending[0].transactional_id, site.prefix) == 20 + 2 * 5 + 2
+    assert number_of(written.pending[0].transactional_id, topic_scope.prefix) == 20 + 2 * 5 + 2
     narrow[2].notify(2)
-    site.await_ended()
-    assert sorted(site.numbers()) == [0, *survivors, 7]
-    assert site.open_transactions() == []
+    topic_scope.await_ended()
+    assert sorted(topic_scope.numbers()) == [0, *survivors, 7]
+    assert topic_scope.open_transactions() == []
 
 
 def test_A14_a_state_that_does_not_fit_its_parallelism_is_refused():
@@ -137,7 +137,7 @@ def test_A17_a_state_that_does_not_tell_its_parallelism_is_refused():
     [{"prefix": ".new"}, {"pool_size": 2}, {"prefix": ".new", "pool_size": 3}],
     ids=["prefix", "pool", "both"],
 )
-def test_A16_I06_a_change_of_the_naming_is_settled_under_the_old_names(harness, site, renamed):
+def test_A16_I06_a_change_of_the_naming_is_settled_under_the_old_names(harness, topic_scope, renamed):
     """Flink refuses to go from POOLING back to INCREMENTING, whose ids it could not tell apart. There is one naming
     here, of numbers that only move on, so a new prefix or pool size cannot be mistaken for a former life's. (A change
     of the prefix is refused in the resource nevertheless, as W01 and A19 show what it would cost.)"""
@@ -148,19 +148,19 @@ def test_A16_I06_a_change_of_the_naming_is_settled_under_the_old_names(harness, 
         states.append(writer.snapshot(1))
         writer.write(100 + subtask)
     state = merged(states)
-    options = {**renamed, "prefix": site.prefix + renamed.get("prefix", "")}
+    options = {**renamed, "prefix": topic_scope.prefix + renamed.get("prefix", "")}
     life = harness(0, 3, **options).restore(state)
-    assert [one.outcome for one in life.settled] == [Outcome.COMMITTED] * 2
-    assert set(life.aborted.ids) == {f"{site.prefix}-2", f"{site.prefix}-7"}
+    assert [one.outcome for one in life.settled] == [CommitOutcome.COMMITTED] * 2
+    assert set(life.aborted) == {f"{topic_scope.prefix}-2", f"{topic_scope.prefix}-7"}
     life.write(2)
     later = life.snapshot(2)
     life.write(200)
     back = harness(0, 1).restore(later)
-    assert [one.outcome for one in back.settled] == [Outcome.COMMITTED]
+    assert [one.outcome for one in back.settled] == [CommitOutcome.COMMITTED]
     back.write(3)
-    used = [number_of(one.transactional_id, site.prefix) for one in back.snapshot(3).pending]
+    used = [number_of(one.transactional_id, topic_scope.prefix) for one in back.snapshot(3).pending]
     assert used >= [10], "never an id of the first life"
     back.notify(3)
-    site.await_ended()
-    assert sorted(site.numbers()) == [0, 1, 2, 3]
-    assert site.open_transactions() == []
+    topic_scope.await_ended()
+    assert sorted(topic_scope.numbers()) == [0, 1, 2, 3]
+    assert topic_scope.open_transactions() == []

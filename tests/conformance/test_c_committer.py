@@ -6,7 +6,11 @@ import pytest
 from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as ClientPartition
 
-from sparkapp.model.committable import KafkaCommittable
+from sparkapp.clients.transactions.client import TransactionClient
+from sparkapp.clients.transactions.states import TransactionDescription, TransactionState
+from sparkapp.model.checkpoint.commit_outcome import EndTxnAnswer, GroupOffset, offset_mark
+from sparkapp.model.checkpoint.committable import KafkaCommittable
+from sparkapp.model.checkpoint.split import KafkaPartitionSplit
 from sparkapp.model.errors import (
     AuthenticationFailed,
     AuthorizationFailed,
@@ -14,12 +18,8 @@ from sparkapp.model.errors import (
     KafkaUnreachable,
 )
 from sparkapp.model.partition import TopicPartition
-from sparkapp.model.settlement import EndTxnAnswer, GroupOffset, offset_mark
-from sparkapp.model.split import KafkaPartitionSplit
-from sparkapp.sink.committer import KafkaCommitter, Outcome
-from sparkapp.sink.transaction_client import TransactionClient
-from sparkapp.sink.transactions import TransactionDescription, TransactionState
-from tests.support.harness import JOB_UID
+from sparkapp.sink.committer import CommitOutcome, KafkaCommitter
+from tests.support.jobs.sink_harness import JOB_UID
 
 SPLIT = KafkaPartitionSplit(TopicPartition("in", 0), 10, 20)
 OTHER = KafkaPartitionSplit(TopicPartition("in", 1), 0, 5)
@@ -62,7 +62,7 @@ class Coordinator:
 
 
 class Offsets:
-    """A witness with these offsets, or one that cannot be reached."""
+    """A evidence with these offsets, or one that cannot be reached."""
 
     def __init__(self, committed=None, error=None):
         self.offsets = committed or {}
@@ -101,10 +101,10 @@ class Time:
         self.now += seconds
 
 
-def committer(coordinator, witness=None, **options):
+def committer(coordinator, evidence=None, **options):
     time = Time()
     return KafkaCommitter(
-        coordinator, witness, job_uid=JOB_UID, clock=time, sleep=time.sleep, timeout=5, **options
+        coordinator, evidence, job_uid=JOB_UID, clock=time, sleep=time.sleep, timeout=5, **options
     ), time
 
 
@@ -117,7 +117,7 @@ def test_C01_retriable_answers_are_asked_again(answer):
     coordinator = Coordinator(p_0=[answer, EndTxnAnswer.NONE])
     subject, time = committer(coordinator)
     (settled,) = subject.commit([committable()])
-    assert settled.outcome is Outcome.COMMITTED
+    assert settled.outcome is CommitOutcome.COMMITTED
     assert len(coordinator.asked) == 2
     assert len(time.slept) == 1
 
@@ -125,7 +125,7 @@ def test_C01_retriable_answers_are_asked_again(answer):
 def test_C01_only_the_unanswered_ones_are_asked_again():
     coordinator = Coordinator(p_0=[EndTxnAnswer.NONE], p_1=[EndTxnAnswer.OTHER_RETRIABLE, EndTxnAnswer.NONE])
     subject, _ = committer(coordinator)
-    assert outcomes(subject.commit([committable(0), committable(1)])) == [Outcome.COMMITTED] * 2
+    assert outcomes(subject.commit([committable(0), committable(1)])) == [CommitOutcome.COMMITTED] * 2
     assert coordinator.asked == [["p-0", "p-1"], ["p-1"]]
 
 
@@ -164,43 +164,43 @@ ASKED = [
 @pytest.mark.parametrize(
     ("committed", "expected"),
     [
-        ({SPLIT.partition: marked(20), OTHER.partition: marked(5)}, Outcome.COMMITTED),
-        ({SPLIT.partition: marked(25, 2), OTHER.partition: marked(9, 2)}, Outcome.COMMITTED),
-        ({SPLIT.partition: marked(10, 0), OTHER.partition: marked(0, 0)}, Outcome.LOST),
-        ({SPLIT.partition: marked(500, 0), OTHER.partition: marked(0, 0)}, Outcome.LOST),
-        ({}, Outcome.UNCERTAIN),
-        ({SPLIT.partition: GroupOffset(20), OTHER.partition: GroupOffset(5)}, Outcome.UNCERTAIN),
-        ({SPLIT.partition: marked(20)}, Outcome.UNCERTAIN),
-        ({SPLIT.partition: marked(15), OTHER.partition: marked(0, 0)}, Outcome.UNCERTAIN),
+        ({SPLIT.partition: marked(20), OTHER.partition: marked(5)}, CommitOutcome.COMMITTED),
+        ({SPLIT.partition: marked(25, 2), OTHER.partition: marked(9, 2)}, CommitOutcome.COMMITTED),
+        ({SPLIT.partition: marked(10, 0), OTHER.partition: marked(0, 0)}, CommitOutcome.LOST),
+        ({SPLIT.partition: marked(500, 0), OTHER.partition: marked(0, 0)}, CommitOutcome.LOST),
+        ({}, CommitOutcome.UNCERTAIN),
+        ({SPLIT.partition: GroupOffset(20), OTHER.partition: GroupOffset(5)}, CommitOutcome.UNCERTAIN),
+        ({SPLIT.partition: marked(20)}, CommitOutcome.UNCERTAIN),
+        ({SPLIT.partition: marked(15), OTHER.partition: marked(0, 0)}, CommitOutcome.UNCERTAIN),
     ],
 )
 def test_C03_C07_the_witness_decides_what_the_coordinator_no_longer_knows(answer, committed, expected):
-    witness = Offsets(committed)
-    subject, _ = committer(Coordinator(p_0=[answer]), witness)
+    evidence = Offsets(committed)
+    subject, _ = committer(Coordinator(p_0=[answer]), evidence)
     (settled,) = subject.commit([committable(ranges=(SPLIT, OTHER))])
     assert (settled.outcome, settled.answer) == (expected, answer)
-    assert witness.asked == [[SPLIT.partition, OTHER.partition]]
+    assert evidence.asked == [[SPLIT.partition, OTHER.partition]]
 
 
 @pytest.mark.parametrize("answer", ASKED)
-@pytest.mark.parametrize("witness", [None, Offsets({SPLIT.partition: marked(20)})])
-def test_C03_C07_without_anything_to_compare_the_outcome_is_uncertain_never_dropped(answer, witness):
-    ranges = () if witness else (SPLIT,)
-    subject, _ = committer(Coordinator(p_0=[answer]), witness)
+@pytest.mark.parametrize("evidence", [None, Offsets({SPLIT.partition: marked(20)})])
+def test_C03_C07_without_anything_to_compare_the_outcome_is_uncertain_never_dropped(answer, evidence):
+    ranges = () if evidence else (SPLIT,)
+    subject, _ = committer(Coordinator(p_0=[answer]), evidence)
     (settled,) = subject.commit([committable(ranges=ranges)])
-    assert settled.outcome is Outcome.UNCERTAIN
+    assert settled.outcome is CommitOutcome.UNCERTAIN
 
 
 def test_C03_the_witness_is_asked_once_for_all_and_after_the_room_was_cleared():
     order = []
-    witness = Offsets({SPLIT.partition: marked(20), OTHER.partition: marked(0, 0)})
+    evidence = Offsets({SPLIT.partition: marked(20), OTHER.partition: marked(0, 0)})
     coordinator = Coordinator(
         p_0=[EndTxnAnswer.PRODUCER_FENCED], p_1=[EndTxnAnswer.NONE], p_2=[EndTxnAnswer.INVALID_TXN_STATE]
     )
-    subject, _ = committer(coordinator, witness, before_witness=lambda: order.append(len(witness.asked)))
+    subject, _ = committer(coordinator, evidence, before_evidence=lambda: order.append(len(evidence.asked)))
     settled = subject.commit([committable(0), committable(1), committable(2, ranges=(OTHER,))])
-    assert outcomes(settled) == [Outcome.COMMITTED, Outcome.COMMITTED, Outcome.LOST]
-    assert witness.asked == [[SPLIT.partition, OTHER.partition]]
+    assert outcomes(settled) == [CommitOutcome.COMMITTED, CommitOutcome.COMMITTED, CommitOutcome.LOST]
+    assert evidence.asked == [[SPLIT.partition, OTHER.partition]]
     assert order == [0]
 
 
@@ -214,11 +214,11 @@ def test_C03_a_witness_that_cannot_be_asked_leaves_the_outcome_unknown():
 @pytest.mark.parametrize(
     ("found", "expected"),
     [
-        (told(TransactionState.COMPLETE_ABORT, producer_epoch=1), Outcome.LOST),
-        (told(TransactionState.COMPLETE_COMMIT), Outcome.COMMITTED),
-        (told(TransactionState.EMPTY, start_time_ms=-1, producer_epoch=2), Outcome.UNCERTAIN),
-        (told(TransactionState.COMPLETE_ABORT, start_time_ms=1001, producer_epoch=1), Outcome.UNCERTAIN),
-        (None, Outcome.UNCERTAIN),
+        (told(TransactionState.COMPLETE_ABORT, producer_epoch=1), CommitOutcome.LOST),
+        (told(TransactionState.COMPLETE_COMMIT), CommitOutcome.COMMITTED),
+        (told(TransactionState.EMPTY, start_time_ms=-1, producer_epoch=2), CommitOutcome.UNCERTAIN),
+        (told(TransactionState.COMPLETE_ABORT, start_time_ms=1001, producer_epoch=1), CommitOutcome.UNCERTAIN),
+        (None, CommitOutcome.UNCERTAIN),
     ],
 )
 def test_C03_C07_without_a_witness_the_coordinator_may_still_know(answer, found, expected):
@@ -239,21 +239,21 @@ def test_C03_offsets_of_a_later_transaction_outweigh_the_abort_that_the_coordina
         coordinator,
         Offsets({SPLIT.partition: marked(20, 2)}),
         describer=coordinator,
-        before_witness=lambda: order.extend(coordinator.asked),
+        before_evidence=lambda: order.extend(coordinator.asked),
     )
     (settled,) = subject.commit([committable(start_time_ms=1000)])
-    assert settled.outcome is Outcome.COMMITTED
+    assert settled.outcome is CommitOutcome.COMMITTED
     assert order[-1] == "describe", "asked before an abort wipes what there is"
 
 
 def test_A1_the_commit_that_the_coordinator_tells_outweighs_offsets_that_deny_it():
     """They are not even asked, nor is anything aborted for them."""
     coordinator = Coordinator({"p-0": told(TransactionState.COMPLETE_COMMIT)}, p_0=[EndTxnAnswer.PRODUCER_FENCED])
-    witness = Offsets({SPLIT.partition: marked(10, 0)})
-    subject, _ = committer(coordinator, witness, describer=coordinator, before_witness=pytest.fail)
+    evidence = Offsets({SPLIT.partition: marked(10, 0)})
+    subject, _ = committer(coordinator, evidence, describer=coordinator, before_evidence=pytest.fail)
     (settled,) = subject.commit([committable(start_time_ms=1000)])
-    assert settled.outcome is Outcome.COMMITTED
-    assert witness.asked == []
+    assert settled.outcome is CommitOutcome.COMMITTED
+    assert evidence.asked == []
 
 
 def test_C03_a_transaction_that_is_being_ended_is_asked_for_again_by_the_next_attempt():
@@ -283,7 +283,7 @@ def test_C05_an_interrupt_goes_through():
     with pytest.raises(InterruptedError):
         subject.commit([committable()])
     coordinator.scripts["p-0"] = [EndTxnAnswer.NONE]
-    assert outcomes(subject.commit([committable()])) == [Outcome.COMMITTED]
+    assert outcomes(subject.commit([committable()])) == [CommitOutcome.COMMITTED]
 
 
 def test_C06_the_hook_sees_each_single_commit():
@@ -328,70 +328,70 @@ def ranges(make_topic):
     return tuple(KafkaPartitionSplit(TopicPartition(source, partition), 0, 5) for partition in range(2))
 
 
-def test_C03_superseded_after_its_commit_is_found_committed(harness, site, ranges):
-    first = harness(group_id=site.prefix).open()
+def test_C03_superseded_after_its_commit_is_found_committed(harness, topic_scope, ranges):
+    first = harness(group_id=topic_scope.prefix).open()
     first.write(1)
     state = first.snapshot(1, ranges=ranges)
     first.notify(1)
-    site.await_ended()
-    taker = harness(group_id=site.prefix).open()
+    topic_scope.await_ended()
+    taker = harness(group_id=topic_scope.prefix).open()
     entry = taker.pool.begin(state.pending[0].transactional_id)
     assert entry.producer_epoch > state.pending[0].producer_epoch
-    second = harness(group_id=site.prefix).restore(state)
+    second = harness(group_id=topic_scope.prefix).restore(state)
     (settled,) = second.settled
-    assert (settled.outcome, settled.answer) == (Outcome.COMMITTED, EndTxnAnswer.PRODUCER_FENCED)
-    assert site.numbers() == [1]
-    assert site.open_transactions() == []
+    assert (settled.outcome, settled.answer) == (CommitOutcome.COMMITTED, EndTxnAnswer.PRODUCER_FENCED)
+    assert topic_scope.numbers() == [1]
+    assert topic_scope.open_transactions() == []
 
 
-def test_C03_superseded_before_its_commit_is_found_lost(harness, site, ranges):
-    first = harness(group_id=site.prefix).open()
+def test_C03_superseded_before_its_commit_is_found_lost(harness, topic_scope, ranges):
+    first = harness(group_id=topic_scope.prefix).open()
     first.write(1)
     state = first.snapshot(1, ranges=ranges)
-    # The id is taken over by a transaction that holds offsets of the same partitions, so the witness would wait for it.
-    taker = harness(group_id=site.prefix)
+    # A transaction with offsets of the same partitions takes the id over, so the evidence would wait for it.
+    taker = harness(group_id=topic_scope.prefix)
     entry = taker.pool.begin(state.pending[0].transactional_id)
-    entry.producer.send_offsets({ranges[0].partition: 9}, group_id=site.prefix, metadata="", timeout=30)
-    second = harness(group_id=site.prefix).restore(state)
+    entry.producer.send_offsets({ranges[0].partition: 9}, group_id=topic_scope.prefix, metadata="", timeout=30)
+    second = harness(group_id=topic_scope.prefix).restore(state)
     (settled,) = second.settled
-    assert (settled.outcome, settled.answer) == (Outcome.LOST, EndTxnAnswer.PRODUCER_FENCED)
-    assert second.aborted.ids == (state.pending[0].transactional_id,)
-    assert site.numbers() == []
-    assert site.open_transactions() == []
+    assert (settled.outcome, settled.answer) == (CommitOutcome.LOST, EndTxnAnswer.PRODUCER_FENCED)
+    assert second.aborted == (state.pending[0].transactional_id,)
+    assert topic_scope.numbers() == []
+    assert topic_scope.open_transactions() == []
 
 
 @pytest.mark.parametrize("committed", [True, False])
-def test_C03_a_group_that_was_ahead_of_the_job_proves_nothing_by_its_offsets(harness, site, ranges, committed):
+def test_C03_a_group_that_was_ahead_of_the_job_proves_nothing_by_its_offsets(harness, topic_scope, ranges, committed):
     """EARLIEST with a group of old: its offsets lie beyond the transaction's whether that was committed or not."""
-    consumer = Consumer({"bootstrap.servers": site.bootstrap, "group.id": site.prefix})
+    consumer = Consumer({"bootstrap.servers": topic_scope.bootstrap, "group.id": topic_scope.prefix})
     ahead = [ClientPartition(*one.partition, 500) for one in ranges]
     consumer.commit(offsets=ahead, asynchronous=False)
     consumer.close()
-    first = harness(group_id=site.prefix).open()
+    first = harness(group_id=topic_scope.prefix).open()
     first.write(1)
     state = first.snapshot(1, ranges=ranges)
     if committed:
         first.notify(1)
-        site.await_ended()
+        topic_scope.await_ended()
     harness().pool.begin(state.pending[0].transactional_id)
-    second = harness(group_id=site.prefix).restore(state)
+    second = harness(group_id=topic_scope.prefix).restore(state)
     (settled,) = second.settled
-    expected = Outcome.COMMITTED if committed else Outcome.LOST
+    expected = CommitOutcome.COMMITTED if committed else CommitOutcome.LOST
     assert (settled.outcome, settled.answer) == (expected, EndTxnAnswer.PRODUCER_FENCED)
-    assert site.numbers() == ([1] if committed else [])
-    assert site.open_transactions() == []
+    assert topic_scope.numbers() == ([1] if committed else [])
+    assert topic_scope.open_transactions() == []
 
 
-def test_C06_four_commits_side_by_side_are_all_visible(harness, site):
+def test_C06_four_commits_side_by_side_are_all_visible(harness, topic_scope):
     writers = [harness(subtask, 4).open() for subtask in range(4)]
     pending = []
     for subtask, writer in enumerate(writers):
         writer.write(subtask)
         pending += writer.snapshot(1).pending
     settled = writers[0].committer().commit(pending)
-    assert outcomes(settled) == [Outcome.COMMITTED] * 4
-    assert site.open_transactions() == []
-    assert sorted(site.numbers()) == [0, 1, 2, 3]
+    assert outcomes(settled) == [CommitOutcome.COMMITTED] * 4
+    assert topic_scope.open_transactions() == []
+    assert sorted(topic_scope.numbers()) == [0, 1, 2, 3]
 
 
 def test_C05_an_unreachable_cluster_is_an_unknown_outcome_in_time():

@@ -7,31 +7,32 @@ from collections.abc import Sequence
 
 import pytest
 
-from sparkapp.checkpoint.coordinator import CheckpointCoordinator, PreCommitted
-from sparkapp.checkpoint.recovery import recover
+from sparkapp.checkpoint.coordinator import CheckpointCoordinator
+from sparkapp.checkpoint.pre_committed import PreCommitted
+from sparkapp.checkpoint.recovery.recovery import recover
 from sparkapp.checkpoint.retained import MemoryRetainedStore
 from sparkapp.checkpoint.store import CheckpointStore
-from sparkapp.model.checkpoint import CheckpointDocument
-from sparkapp.model.checkpoint_codec import decode, encode
-from sparkapp.model.committable import KafkaCommittable
-from sparkapp.model.deadline import Deadline
+from sparkapp.clients.deadline import Deadline
+from sparkapp.model.checkpoint.codec import decode, encode
+from sparkapp.model.checkpoint.commit_outcome import EndTxnAnswer
+from sparkapp.model.checkpoint.committable import KafkaCommittable
+from sparkapp.model.checkpoint.document import CheckpointDocument
+from sparkapp.model.checkpoint.naming import NO_SLOTS
+from sparkapp.model.delivery_guarantee import Semantic
 from sparkapp.model.errors import CheckpointCorrupt, InvalidArgument
-from sparkapp.model.job import Job, JobSpec, KafkaCluster, Sink, Source, Transform
-from sparkapp.model.semantic import Semantic
-from sparkapp.model.settlement import EndTxnAnswer
-from sparkapp.model.transaction_naming import NO_SLOTS
+from sparkapp.model.job.spec import Job, JobSpec, KafkaCluster, Sink, Source, Transform
 from sparkapp.model.transactional_id import (
     FIRST_HINT,
     TransactionalIdGenerator,
     TransactionalIdHint,
 )
-from sparkapp.sink.committer import Outcome, Settled
+from sparkapp.sink.committer import CommitOutcome, Settled
 from sparkapp.sink.lingering import bounded_ids
-from sparkapp.sink.open_transactions import CommitTimes
-from sparkapp.spark import query_log
-from tests.support.harness import State
-from tests.support.memory_store import MemoryStore
-from tests.support.no_marks import NoMarks
+from sparkapp.sink.pre_commit_check import CommitTimes
+from sparkapp.spark.state import query_log
+from tests.support.fakes.memory_store import MemoryStore
+from tests.support.fakes.no_evidence import NoMarks
+from tests.support.jobs.sink_harness import State
 
 
 def generator(subtask: int, parallelism: int, pool_size: int = 5, **more: int) -> TransactionalIdGenerator:
@@ -49,7 +50,9 @@ class Transactions:
         return CommitTimes(Deadline.after(60), Deadline.after(60))
 
     def commit(self, committables: Sequence[KafkaCommittable], **_: object) -> list[Settled]:
-        return [Settled(committable=one, outcome=Outcome.COMMITTED, answer=EndTxnAnswer.NONE) for one in committables]
+        return [
+            Settled(committable=one, outcome=CommitOutcome.COMMITTED, answer=EndTxnAnswer.NONE) for one in committables
+        ]
 
     def settle(self, document: CheckpointDocument) -> list[Settled]:
         return self.commit(document.committables)
@@ -147,20 +150,20 @@ def test_H09_without_a_hint_the_first_one_is_restored():
     assert coordinator.next_free == 0
 
 
-def test_H09_ids_of_an_unknown_former_life_are_fenced_before_writing(harness, site):
+def test_H09_ids_of_an_unknown_former_life_are_fenced_before_writing(harness, topic_scope):
     former = harness(1, 2).open()
     former.write(1)
     former.snapshot(0)
     former.write(2)
-    before = site.client.describe([f"{site.prefix}-6", f"{site.prefix}-7"])
+    before = topic_scope.client.describe([f"{topic_scope.prefix}-6", f"{topic_scope.prefix}-7"])
     assert [one.state.open for one in before.values()] == [True, True]
     first = harness(0, 2).open()
     assert first.restored_hint == TransactionalIdHint(0, 0)
-    assert set(first.aborted.ids) == {f"{site.prefix}-6", f"{site.prefix}-7"}
-    after = site.client.describe(before)
+    assert set(first.aborted) == {f"{topic_scope.prefix}-6", f"{topic_scope.prefix}-7"}
+    after = topic_scope.client.describe(before)
     assert all(after[one].producer_epoch > before[one].producer_epoch for one in before), "fenced, not only aborted"
-    assert site.open_transactions() == []
-    assert site.numbers() == []
+    assert topic_scope.open_transactions() == []
+    assert topic_scope.numbers() == []
 
 
 def test_H10_repeated_checkpoints_of_one_attempt_write_the_same_hint():
@@ -267,32 +270,34 @@ def test_H17_bad_arguments_of_a_hint():
         generator(0, 1).ids_to_use(next_free=-1)
 
 
-def test_H18_a_former_life_more_than_five_times_as_wide_leaves_nothing_open(harness, site):
+def test_H18_a_former_life_more_than_five_times_as_wide_leaves_nothing_open(harness, topic_scope):
     """Flink's first hole: ids beyond five times today's parallelism. Listing finds them."""
     wide = harness(29, 30).open()
     wide.write(1)
     wide.snapshot(0)
-    beyond = f"{site.prefix}-146"
-    assert site.open_transactions() == [beyond]
-    assert beyond not in bounded_ids(site.prefix, hint=FIRST_HINT, parallelism=1, pool_size=5)
+    beyond = f"{topic_scope.prefix}-146"
+    assert topic_scope.open_transactions() == [beyond]
+    assert beyond not in bounded_ids(topic_scope.prefix, hint=FIRST_HINT, parallelism=1, pool_size=5)
     narrow = harness(0, 1).open()
-    assert narrow.aborted.ids == (beyond,)
-    assert site.open_transactions() == []
-    assert site.numbers() == []
+    assert narrow.aborted == (beyond,)
+    assert topic_scope.open_transactions() == []
+    assert topic_scope.numbers() == []
 
 
-def test_H19_a_scale_out_that_died_before_its_first_checkpoint_leaves_nothing_open(harness, site):
+def test_H19_a_scale_out_that_died_before_its_first_checkpoint_leaves_nothing_open(harness, topic_scope):
     """Flink's second hole. Checkpoint at (4, 25); P=10 writes p-25 to p-74 and dies; P=4 starts again."""
-    state = State(checkpoint_id=4, hint=TransactionalIdHint(4, 25), prefix=site.prefix)
+    state = State(checkpoint_id=4, hint=TransactionalIdHint(4, 25), prefix=topic_scope.prefix)
     for subtask in (1, 4, 9):
         wide = harness(subtask, 10).open(state)
         wide.write(subtask)
         wide.snapshot(5)
-    lingering = [f"{site.prefix}-{25 + subtask * 5}" for subtask in (1, 4, 9)]
-    assert site.open_transactions() == lingering
+    lingering = [f"{topic_scope.prefix}-{25 + subtask * 5}" for subtask in (1, 4, 9)]
+    assert topic_scope.open_transactions() == lingering
     narrow = harness(0, 4).restore(state)
-    assert sorted(narrow.aborted.ids) == sorted(lingering)
-    assert site.open_transactions() == []
-    assert site.numbers() == []
-    bounded = bounded_ids(site.prefix, hint=TransactionalIdHint(4, 25), parallelism=4, pool_size=5)
-    assert {f"{site.prefix}-{number}" for number in range(45, 75)} <= set(bounded), "also where listing is not allowed"
+    assert sorted(narrow.aborted) == sorted(lingering)
+    assert topic_scope.open_transactions() == []
+    assert topic_scope.numbers() == []
+    bounded = bounded_ids(topic_scope.prefix, hint=TransactionalIdHint(4, 25), parallelism=4, pool_size=5)
+    assert {f"{topic_scope.prefix}-{number}" for number in range(45, 75)} <= set(bounded), (
+        "also where listing is not allowed"
+    )

@@ -12,16 +12,16 @@ from collections.abc import Iterable
 
 import pytest
 
+from sparkapp.clients.topic_pattern import TopicPattern
+from sparkapp.dataplane.batch import open_consumer
+from sparkapp.model.checkpoint.split import KafkaPartitionSplit, splits_by_subtask
 from sparkapp.model.errors import OffsetsWentBackwards, TopicRecreated
-from sparkapp.model.job import DataLossPolicy, OnTopicDeleted
+from sparkapp.model.job.spec import DataLossPolicy, OnTopicDeleted
 from sparkapp.model.partition import TopicPartition
-from sparkapp.model.split import KafkaPartitionSplit, splits_by_subtask
-from sparkapp.native.batch import open_consumer
-from sparkapp.native.topic_pattern import TopicPattern
-from sparkapp.source.enumerator import PartitionChange
+from sparkapp.source.enumerator.discovery import PartitionChange
+from sparkapp.source.enumerator.subscriber import TopicListSubscriber, TopicPatternSubscriber
 from sparkapp.source.offsets_initializer import LatestOffsetsInitializer
-from sparkapp.source.subscriber import TopicListSubscriber, TopicPatternSubscriber
-from tests.support.source_site import PARTITIONS, RECORDS, CountingView, SourceSite
+from tests.support.kafka.source_fixture import PARTITIONS, RECORDS, CountingView, SourceFixture
 
 BOTH = TopicListSubscriber(("pattern-topic", "topic"))
 LAGS = {number: RECORDS - number for number in range(PARTITIONS)}
@@ -45,8 +45,8 @@ def shares_of(splits: Iterable[KafkaPartitionSplit], parallelism: int) -> dict[i
     return shares
 
 
-def test_S01_S34_three_readers_read_what_the_table_says(source_site: SourceSite) -> None:
-    one = source_site.enumerator(subscriber=BOTH)
+def test_S01_S34_three_readers_read_what_the_table_says(source_fixture: SourceFixture) -> None:
+    one = source_fixture.enumerator(subscriber=BOTH)
     one.start(None)
     splits = one.plan()
     assert shares_of(splits, 3) == {
@@ -61,37 +61,39 @@ def test_S01_S34_three_readers_read_what_the_table_says(source_site: SourceSite)
 
 @pytest.mark.parametrize("interval", [-1, 0])
 def test_S02_S04_without_an_interval_topics_are_looked_for_once(
-    source_site: SourceSite, unique: str, interval: int
+    source_fixture: SourceFixture, unique: str, interval: int
 ) -> None:
-    name, clock, view = f"grows-{unique[-8:]}", Clock(), CountingView(source_site.view)
-    source_site.create(**{name: 2})
-    one = source_site.enumerator(subscriber=TopicListSubscriber((name,)), view=view, interval=interval, clock=clock)
+    name, clock, view = f"grows-{unique[-8:]}", Clock(), CountingView(source_fixture.view)
+    source_fixture.create(**{name: 2})
+    one = source_fixture.enumerator(subscriber=TopicListSubscriber((name,)), view=view, interval=interval, clock=clock)
     assert view.listings == 0
     one.start(None)
     assert (view.listings, len(one.offsets)) == (1, 2)
-    source_site.grow(name, 3)
+    source_fixture.grow(name, 3)
     clock.now = 1e9
     assert one.discover_if_due() is None
     assert (view.listings, len(one.plan())) == (1, 2)
     assert one.no_more_new_partition_splits
     # The next start is the one that finds the third partition, and reads it from its beginning.
-    source_site.fill(name, 2, partition=2)
-    again = source_site.enumerator(LatestOffsetsInitializer(), subscriber=TopicListSubscriber((name,)))
+    source_fixture.fill(name, 2, partition=2)
+    again = source_fixture.enumerator(LatestOffsetsInitializer(), subscriber=TopicListSubscriber((name,)))
     again.start(dict(one.offsets))
     assert [(split.partition.partition, split.size) for split in again.plan()] == [(0, 0), (1, 0), (2, 2)]
 
 
-def test_S03_S05_with_an_interval_topics_are_looked_for_again_and_again(source_site: SourceSite, unique: str) -> None:
-    name, clock, view = f"grows-{unique[-8:]}", Clock(), CountingView(source_site.view)
-    source_site.create(**{name: 1})
-    one = source_site.enumerator(
+def test_S03_S05_with_an_interval_topics_are_looked_for_again_and_again(
+    source_fixture: SourceFixture, unique: str
+) -> None:
+    name, clock, view = f"grows-{unique[-8:]}", Clock(), CountingView(source_fixture.view)
+    source_fixture.create(**{name: 1})
+    one = source_fixture.enumerator(
         LatestOffsetsInitializer(), subscriber=TopicListSubscriber((name,)), view=view, interval=10, clock=clock
     )
     one.start(None)
     assert not one.no_more_new_partition_splits
     for number in (1, 2, 3):
-        source_site.grow(name, number + 1)
-        source_site.fill(name, 3, partition=number)
+        source_fixture.grow(name, number + 1)
+        source_fixture.fill(name, 3, partition=number)
         listings = view.listings
         clock.now += 9.9
         assert one.discover_if_due() is None
@@ -104,26 +106,28 @@ def test_S03_S05_with_an_interval_topics_are_looked_for_again_and_again(source_s
         assert not one.no_more_new_partition_splits
 
 
-def test_S05_a_pattern_finds_a_topic_that_is_made_while_the_job_runs(source_site: SourceSite, unique: str) -> None:
+def test_S05_a_pattern_finds_a_topic_that_is_made_while_the_job_runs(
+    source_fixture: SourceFixture, unique: str
+) -> None:
     word, clock = unique[-8:], Clock()
     first, second, other = f"{word}-a", f"{word}-b", f"other-{word}"
-    source_site.create(**{first: 1})
-    one = source_site.enumerator(
+    source_fixture.create(**{first: 1})
+    one = source_fixture.enumerator(
         LatestOffsetsInitializer(),
         subscriber=TopicPatternSubscriber(TopicPattern(f"{word}-.")),
         interval=10,
         clock=clock,
     )
     one.start(None)
-    source_site.create(**{second: 2, other: 1})
-    source_site.fill(second, 3, partition=1)
+    source_fixture.create(**{second: 2, other: 1})
+    source_fixture.fill(second, 3, partition=1)
     clock.now = 10.0
-    assert one.discover_if_due() == PartitionChange(frozenset(source_site.partitions(second, (0, 1))), frozenset())
+    assert one.discover_if_due() == PartitionChange(frozenset(source_fixture.partitions(second, (0, 1))), frozenset())
     assert [split.size for split in one.plan()] == [0, 0, 3], "from its beginning, whatever the startup"
 
 
-def test_S06_a_discovery_gives_every_subtask_its_share_at_once(source_site: SourceSite) -> None:
-    one = source_site.enumerator(subscriber=BOTH)
+def test_S06_a_discovery_gives_every_subtask_its_share_at_once(source_fixture: SourceFixture) -> None:
+    one = source_fixture.enumerator(subscriber=BOTH)
     assert shares_of(one.plan(), 2) == {}, "both subtasks are there, and nothing is discovered"
     one.start(None)
     odd, even = {1, 3, 5, 7, 9}, {0, 2, 4, 6, 8}
@@ -133,34 +137,34 @@ def test_S06_a_discovery_gives_every_subtask_its_share_at_once(source_site: Sour
     }
 
 
-def test_S08_what_is_restored_without_an_offset_is_placed_once_at_a_real_one(source_site: SourceSite) -> None:
+def test_S08_what_is_restored_without_an_offset_is_placed_once_at_a_real_one(source_fixture: SourceFixture) -> None:
     """shouldLazilyInitializeSplitOffsetsOnMigration: Flink's state may name splits that were never read, by markers. A
     document has only offsets. What it does not have is placed when the job starts, at the first record that is left."""
-    read = {one: one.partition + 1 for one in source_site.partitions("topic", range(0, PARTITIONS, 2))}
-    one = source_site.enumerator(LatestOffsetsInitializer())
+    read = {one: one.partition + 1 for one in source_fixture.partitions("topic", range(0, PARTITIONS, 2))}
+    one = source_fixture.enumerator(LatestOffsetsInitializer())
     one.start(read)
-    unread = {two: two.partition for two in source_site.partitions("topic", range(1, PARTITIONS, 2))}
+    unread = {two: two.partition for two in source_fixture.partitions("topic", range(1, PARTITIONS, 2))}
     assert one.offsets == {**unread, **read}
     assert {split.partition: split.start for split in one.unplanned()} == one.offsets, "as the document has them"
-    again = source_site.enumerator(LatestOffsetsInitializer())
+    again = source_fixture.enumerator(LatestOffsetsInitializer())
     again.start(dict(one.offsets))
     assert again.offsets == one.offsets, "a second restart places nothing"
 
 
-def test_S10_what_a_subtask_has_read_is_not_given_again(source_site: SourceSite) -> None:
-    read = {one: RECORDS for one in source_site.partitions("topic", (1, 3, 5, 7, 9))}
-    begun = {one: one.partition for one in source_site.partitions("topic", (0, 2, 4, 6, 8))}
-    one = source_site.enumerator()
+def test_S10_what_a_subtask_has_read_is_not_given_again(source_fixture: SourceFixture) -> None:
+    read = {one: RECORDS for one in source_fixture.partitions("topic", (1, 3, 5, 7, 9))}
+    begun = {one: one.partition for one in source_fixture.partitions("topic", (0, 2, 4, 6, 8))}
+    one = source_fixture.enumerator()
     one.start({**read, **begun})
     assert shares_of(one.plan(), 2) == {1: {"topic": {0, 2, 4, 6, 8}}}
-    assert source_site.warnings == []
+    assert source_fixture.warnings == []
 
 
-def test_S11_what_a_checkpoint_has_of_the_source_step_by_step(source_site: SourceSite) -> None:
-    one = source_site.enumerator(max_rate=1)
+def test_S11_what_a_checkpoint_has_of_the_source_step_by_step(source_fixture: SourceFixture) -> None:
+    one = source_fixture.enumerator(max_rate=1)
     assert (dict(one.offsets), one.unplanned()) == ({}, ()), "before the discovery"
     one.start(None)
-    begun = {partition: partition.partition for partition in source_site.partitions("topic")}
+    begun = {partition: partition.partition for partition in source_fixture.partitions("topic")}
     assert one.offsets == begun, "after it; the starts are written down before anything is read"
     assert all(split.size == 0 for split in one.unplanned())
     splits = one.plan()
@@ -172,38 +176,40 @@ def test_S11_what_a_checkpoint_has_of_the_source_step_by_step(source_site: Sourc
     assert one.offsets == dict.fromkeys(begun, RECORDS), "all"
 
 
-def test_S12_only_the_new_partition_is_found_and_all_twenty_are_gone(source_site: SourceSite, unique: str) -> None:
+def test_S12_only_the_new_partition_is_found_and_all_twenty_are_gone(
+    source_fixture: SourceFixture, unique: str
+) -> None:
     word, clock = unique[-8:], Clock()
     old, new = (f"left-{word}", f"right-{word}"), f"dynamic-{word}"
-    source_site.create(**dict.fromkeys(old, 10))
+    source_fixture.create(**dict.fromkeys(old, 10))
     for topic in old:
-        source_site.fill(topic, 1)
-    one = source_site.enumerator(
+        source_fixture.fill(topic, 1)
+    one = source_fixture.enumerator(
         subscriber=TopicListSubscriber((*old, new)), interval=1, clock=clock, deleted=OnTopicDeleted.IGNORE
     )
-    one.start({partition: 0 for topic in old for partition in source_site.partitions(topic)})
+    one.start({partition: 0 for topic in old for partition in source_fixture.partitions(topic)})
     assert len(one.offsets) == 20
-    source_site.delete(*old)
-    source_site.create(**{new: 1})
-    source_site.fill(new, 3)
+    source_fixture.delete(*old)
+    source_fixture.create(**{new: 1})
+    source_fixture.fill(new, 3)
     clock.now = 1.0
     change = one.discover_if_due()
     assert change is not None
     assert change.new == {TopicPartition(new, 0)}
-    assert change.removed == {partition for topic in old for partition in source_site.partitions(topic)}
+    assert change.removed == {partition for topic in old for partition in source_fixture.partitions(topic)}
     assert [(str(split.partition), split.start, split.stop) for split in one.plan()] == [(f"{new}-0", 0, 3)]
-    assert [reason for reason, _ in source_site.warnings] == ["PartitionRemoved", "PartitionAdded"]
+    assert [reason for reason, _ in source_fixture.warnings] == ["PartitionRemoved", "PartitionAdded"]
 
 
 @pytest.mark.parametrize(("partitions", "parallelism", "each"), [(4, 4, {1}), (11, 3, {3, 4}), (4, 11, {0, 1})])
 def test_S32_subtasks_share_evenly_and_later_discoveries_are_empty(
-    source_site: SourceSite, unique: str, partitions: int, parallelism: int, each: set[int]
+    source_fixture: SourceFixture, unique: str, partitions: int, parallelism: int, each: set[int]
 ) -> None:
     name, clock = f"shared-{unique[-8:]}", Clock()
-    source_site.create(**{name: partitions})
+    source_fixture.create(**{name: partitions})
     for number in range(partitions):
-        source_site.fill(name, 1, partition=number)
-    one = source_site.enumerator(subscriber=TopicListSubscriber((name,)), interval=1, clock=clock)
+        source_fixture.fill(name, 1, partition=number)
+    one = source_fixture.enumerator(subscriber=TopicListSubscriber((name,)), interval=1, clock=clock)
     one.start(None)
     shares = shares_of(one.plan(), parallelism)
     counts = [len(shares.get(subtask, {}).get(name, ())) for subtask in range(parallelism)]
@@ -214,15 +220,17 @@ def test_S32_subtasks_share_evenly_and_later_discoveries_are_empty(
 
 
 def test_S36_readers_without_a_partition_and_partitions_without_a_record_do_not_keep_a_job_from_its_end(
-    source_site: SourceSite, unique: str
+    source_fixture: SourceFixture, unique: str
 ) -> None:
     empty, mostly = f"empty-{unique[-8:]}", f"mostly-{unique[-8:]}"
-    source_site.create(**{empty: 4, mostly: 4})
-    source_site.fill(mostly, 5, partition=2)
-    nothing = source_site.enumerator(subscriber=TopicListSubscriber((empty,)), stopping=LatestOffsetsInitializer())
+    source_fixture.create(**{empty: 4, mostly: 4})
+    source_fixture.fill(mostly, 5, partition=2)
+    nothing = source_fixture.enumerator(subscriber=TopicListSubscriber((empty,)), stopping=LatestOffsetsInitializer())
     nothing.start(None)
     assert nothing.finished, "an empty topic"
-    one = source_site.enumerator(subscriber=TopicListSubscriber((empty, mostly)), stopping=LatestOffsetsInitializer())
+    one = source_fixture.enumerator(
+        subscriber=TopicListSubscriber((empty, mostly)), stopping=LatestOffsetsInitializer()
+    )
     one.start(None)
     splits = one.plan()
     assert [sum(split.size for split in mine) for mine in splits_by_subtask(splits, 16).values()] == [5]
@@ -231,9 +239,9 @@ def test_S36_readers_without_a_partition_and_partitions_without_a_record_do_not_
     assert one.finished
 
 
-def test_S39_a_cap_is_shared_in_proportion_and_never_exceeded(source_site: SourceSite) -> None:
+def test_S39_a_cap_is_shared_in_proportion_and_never_exceeded(source_fixture: SourceFixture) -> None:
     """Lags of 10, 9 … 1; a fifth of each is 2, 1.8 … 0.2: each gets one, and what is left goes to the largest."""
-    one = source_site.enumerator(max_offsets=11)
+    one = source_fixture.enumerator(max_offsets=11)
     one.start(None)
     first = one.plan()
     assert [split.size for split in first] == [2, 1, 1, 1, 1, 1, 1, 1, 1, 1]
@@ -248,17 +256,19 @@ def test_S39_a_cap_is_shared_in_proportion_and_never_exceeded(source_site: Sourc
 
 
 @pytest.mark.parametrize("policy", DataLossPolicy)
-def test_S40_a_topic_made_anew_with_fewer_records(source_site: SourceSite, unique: str, policy: DataLossPolicy) -> None:
+def test_S40_a_topic_made_anew_with_fewer_records(
+    source_fixture: SourceFixture, unique: str, policy: DataLossPolicy
+) -> None:
     name = f"anew-{unique[-8:]}"
-    source_site.create(**{name: 1})
-    source_site.fill(name, 500)
-    one = source_site.enumerator(subscriber=TopicListSubscriber((name,)), lost=policy)
+    source_fixture.create(**{name: 1})
+    source_fixture.fill(name, 500)
+    one = source_fixture.enumerator(subscriber=TopicListSubscriber((name,)), lost=policy)
     one.start(None)
     one.complete(one.plan())
     assert one.offsets == {TopicPartition(name, 0): 500}
-    source_site.delete(name)
-    source_site.create(**{name: 1})
-    source_site.fill(name, 300)
+    source_fixture.delete(name)
+    source_fixture.create(**{name: 1})
+    source_fixture.fill(name, 300)
     if policy is DataLossPolicy.FAIL:
         with pytest.raises(TopicRecreated, match="offset was changed from 500 to 300") as caught:
             one.plan()
@@ -266,51 +276,51 @@ def test_S40_a_topic_made_anew_with_fewer_records(source_site: SourceSite, uniqu
         assert f"{name}-0" in caught.value.message
     else:
         assert [(split.start, split.stop) for split in one.plan()] == [(0, 300)]
-        assert [reason for reason, _ in source_site.warnings] == ["TopicRecreated"]
+        assert [reason for reason, _ in source_fixture.warnings] == ["TopicRecreated"]
 
 
 def test_S40_retention_between_a_plan_and_its_read_heals_at_the_next_attempt(
-    source_site: SourceSite, unique: str
+    source_fixture: SourceFixture, unique: str
 ) -> None:
     name = f"short-{unique[-8:]}"
-    source_site.create(**{name: 1})
-    source_site.fill(name, 10)
-    one = source_site.enumerator(subscriber=TopicListSubscriber((name,)), lost=DataLossPolicy.SKIP_TO_AVAILABLE)
+    source_fixture.create(**{name: 1})
+    source_fixture.fill(name, 10)
+    one = source_fixture.enumerator(subscriber=TopicListSubscriber((name,)), lost=DataLossPolicy.SKIP_TO_AVAILABLE)
     one.start(None)
     splits = one.plan()
-    source_site.cut(name, 6)
-    reader = open_consumer({"bootstrap.servers": source_site.bootstrap, "group.id": source_site.group})
+    source_fixture.cut(name, 6)
+    reader = open_consumer({"bootstrap.servers": source_fixture.bootstrap, "group.id": source_fixture.group})
     with pytest.raises(OffsetsWentBackwards, match=name) as caught:
         list(reader.read(splits, stall_timeout=20))
     assert caught.value.fatal
     told = one.explain(caught.value)
     assert not told.fatal
     assert told.message == f"{name}-0: records from offset 0 on are gone, the log begins at 6"
-    again = source_site.enumerator(subscriber=TopicListSubscriber((name,)), lost=DataLossPolicy.SKIP_TO_AVAILABLE)
+    again = source_fixture.enumerator(subscriber=TopicListSubscriber((name,)), lost=DataLossPolicy.SKIP_TO_AVAILABLE)
     again.start(dict(one.offsets))
-    assert [reason for reason, _ in source_site.warnings] == ["OffsetsSkipped"]
+    assert [reason for reason, _ in source_fixture.warnings] == ["OffsetsSkipped"]
     assert sum(batch.num_rows for batch in reader.read(again.plan(), stall_timeout=20)) == 4
     # Overtaken again while it runs: the same life goes on.
-    source_site.cut(name, 9)
+    source_fixture.cut(name, 9)
     assert [(split.start, split.stop) for split in again.plan()] == [(9, 10)]
     reader.close()
 
 
 def test_S33_what_is_found_while_a_topic_grows_is_shared_evenly_and_found_once(
-    source_site: SourceSite, unique: str
+    source_fixture: SourceFixture, unique: str
 ) -> None:
     """testGrowingPartitions: 7 partitions, then 11, over three subtasks."""
     name, clock = f"grows-{unique[-8:]}", Clock()
-    source_site.create(**{name: 7})
-    one = source_site.enumerator(subscriber=TopicListSubscriber((name,)), interval=10, clock=clock)
+    source_fixture.create(**{name: 7})
+    one = source_fixture.enumerator(subscriber=TopicListSubscriber((name,)), interval=10, clock=clock)
     one.start(None)
     before = {split.partition: split.owner(3) for split in one.unplanned()}
     assert sorted(list(before.values()).count(subtask) for subtask in range(3)) == [2, 2, 3]
-    source_site.grow(name, 11)
+    source_fixture.grow(name, 11)
     clock.now = 10.0
     found = one.discover_if_due()
     assert found is not None
-    assert found.new == frozenset(source_site.partitions(name, range(7, 11)))
+    assert found.new == frozenset(source_fixture.partitions(name, range(7, 11)))
     after = {split.partition: split.owner(3) for split in one.unplanned()}
     assert sorted(list(after.values()).count(subtask) for subtask in range(3)) == [3, 4, 4]
     assert before.items() <= after.items(), "nothing moves to another subtask"

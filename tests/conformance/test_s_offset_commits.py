@@ -14,24 +14,24 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
+from sparkapp.model.checkpoint.split import KafkaPartitionSplit, cut_at
+from sparkapp.model.delivery_guarantee import OffsetCommit, Semantic
 from sparkapp.model.errors import GroupInUse
-from sparkapp.model.job_resource import spec_from_resource
+from sparkapp.model.job.spec_from_resource import spec_from_resource
+from sparkapp.model.job.startup import ResetStrategy
 from sparkapp.model.partition import TopicPartition
-from sparkapp.model.positions import ResetStrategy
-from sparkapp.model.semantic import OffsetCommit, Semantic
-from sparkapp.model.split import KafkaPartitionSplit, cut_at
 from sparkapp.source import offset_committer
 from sparkapp.source.offset_committer import OffsetCommitter
 from sparkapp.source.offsets_initializer import CommittedOffsetsInitializer
 from sparkapp.source.plain_offsets import PlainOffsets
-from tests.support.api_client import await_that
-from tests.support.commit_counter import CommitCounter
-from tests.support.committing_job import CommittingJob, fill
-from tests.support.harness import Harness
-from tests.support.secured_broker import Right, grant, login, secured_broker
-from tests.support.topics import create_topics
+from tests.support.jobs.commit_counter import CommitCounter
+from tests.support.jobs.committing_job import CommittingJob, fill
+from tests.support.jobs.sink_harness import Harness
+from tests.support.kafka.secured_broker import Right, grant, login, secured_broker
+from tests.support.kafka.topics import create_topics
+from tests.support.kubernetes.api_client import await_that
 
-pytestmark = [pytest.mark.broker, pytest.mark.timeout(400)]
+pytestmark = pytest.mark.broker
 
 Jobs = Callable[..., CommittingJob]
 
@@ -257,7 +257,7 @@ def test_S37_a_topic_that_may_not_be_read_fails_the_commit_and_spares_the_others
 def test_S37_while_a_commit_is_slow_newer_offsets_replace_those_that_wait(
     jobs: Jobs, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    from localcluster.kafka import Broker
+    from localcluster.kafka.broker import Broker
 
     topic, group = "slow", "slow-group"
     partition = TopicPartition(topic, 0)

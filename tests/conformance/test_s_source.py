@@ -1,29 +1,32 @@
 """Group S: where reading begins and ends, and which partitions are read, against a real broker.
 
-The fixture is the catalogue's (``tests/support/source_site.py``). What is read when, and by which subtask, is in
-``test_s_enumerator.py``.
+The fixture is the catalogue's (``tests/support/kafka/source_fixture.py``). What is read when, and by which subtask, is
+in ``test_s_enumerator.py``.
 """
 
 from __future__ import annotations
 
 import uuid
+from collections.abc import Callable
 
 import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from sparkapp.model.client_config import group_member_config
+from sparkapp.clients import kafka_cluster_view as cluster
+from sparkapp.clients.kafka_cluster_view import KafkaClusterView
+from sparkapp.clients.topic_pattern import TopicPattern
+from sparkapp.dataplane.batch import open_consumer
 from sparkapp.model.errors import KafkaUnreachable, TopicNotFound, UndefinedOffset
-from sparkapp.model.job import Job, JobSpec
-from sparkapp.model.job_resource import spec_from_resource
+from sparkapp.model.job.client.config import group_member_config
+from sparkapp.model.job.spec import Job, JobSpec
+from sparkapp.model.job.spec_from_resource import spec_from_resource
+from sparkapp.model.job.startup import ResetStrategy
 from sparkapp.model.partition import TopicPartition
-from sparkapp.model.positions import ResetStrategy
-from sparkapp.native.batch import open_consumer
-from sparkapp.native.topic_pattern import TopicPattern
-from sparkapp.source import cluster
-from sparkapp.source.cluster import KafkaClusterView
-from sparkapp.source.group_membership import GroupMembership
+from sparkapp.source.enumerator.subscriber import PartitionSetSubscriber, TopicListSubscriber, TopicPatternSubscriber
+from sparkapp.source.enumerator.watermark_alignment import WatermarkAlignment
+from sparkapp.source.group.membership import GroupMembership
 from sparkapp.source.offsets_initializer import (
     CommittedOffsetsInitializer,
     EarliestOffsetsInitializer,
@@ -31,24 +34,24 @@ from sparkapp.source.offsets_initializer import (
     SpecificOffsetsInitializer,
     TimestampOffsetsInitializer,
 )
-from sparkapp.source.subscriber import PartitionSetSubscriber, TopicListSubscriber, TopicPatternSubscriber
-from sparkapp.source.watermark_alignment import WatermarkAlignment
-from tests.support.api_client import await_that
-from tests.support.commit_counter import CommitCounter
-from tests.support.source_site import RECORDS, CountingView, SourceSite
-from tests.support.topics import create_topics
+from tests.support.jobs.commit_counter import CommitCounter
+from tests.support.kafka.source_fixture import RECORDS, CountingView, SourceFixture
+from tests.support.kafka.topics import create_topics
+from tests.support.kubernetes.api_client import await_that
 
 MANY = 2**31 - 1
 
 
 @pytest.fixture
-def site(source_site: SourceSite) -> SourceSite:
-    return source_site
+def source_fixture(source_fixture: SourceFixture) -> SourceFixture:
+    return source_fixture
 
 
-def test_S13_a_member_of_a_group_is_seen_with_the_jobs_name(site: SourceSite, topic: str, unique: str) -> None:
+def test_S13_a_member_of_a_group_is_seen_with_the_jobs_name(
+    source_fixture: SourceFixture, topic: str, unique: str
+) -> None:
     resource = {
-        "kafka": {"bootstrapServers": site.bootstrap}, "sink": {"topic": "out", "semantic": "AT_LEAST_ONCE"},
+        "kafka": {"bootstrapServers": source_fixture.bootstrap}, "sink": {"topic": "out", "semantic": "AT_LEAST_ONCE"},
         "source": {
             "topics": [topic], "groupId": unique, "groupMembership": {"mode": "Subscribe"},
             "startup": {"mode": "GROUP_OFFSETS"},
@@ -57,7 +60,7 @@ def test_S13_a_member_of_a_group_is_seen_with_the_jobs_name(site: SourceSite, to
     spec = spec_from_resource(resource, namespace="shop", name="orders")
     job = Job(namespace="shop", name="orders", uid="u", generation=1, attempt=1, spec=spec)
     member = Consumer(group_member_config(job, password=""))
-    admin = AdminClient({"bootstrap.servers": site.bootstrap})
+    admin = AdminClient({"bootstrap.servers": source_fixture.bootstrap})
 
     def seen() -> list[str]:
         member.poll(0.1)
@@ -71,7 +74,7 @@ def test_S13_a_member_of_a_group_is_seen_with_the_jobs_name(site: SourceSite, to
         member.close()
 
 
-def test_S13_a_question_is_given_up_at_the_time_out(site: SourceSite) -> None:
+def test_S13_a_question_is_given_up_at_the_time_out(source_fixture: SourceFixture) -> None:
     view = KafkaClusterView(
         {"bootstrap.servers": "127.0.0.1:1", "group.id": "g", "client.id": "ns.job"}, read_committed=True, timeout=0.5
     )
@@ -82,206 +85,229 @@ def test_S13_a_question_is_given_up_at_the_time_out(site: SourceSite) -> None:
         view.close()
 
 
-def test_S14_earliest_is_the_first_record_that_is_left(site: SourceSite) -> None:
-    found = EarliestOffsetsInitializer().offsets(site.partitions(site.topic), site.view)
-    assert found == {one: one.partition for one in site.partitions(site.topic)}
+def test_S14_earliest_is_the_first_record_that_is_left(source_fixture: SourceFixture) -> None:
+    found = EarliestOffsetsInitializer().offsets(source_fixture.partitions(source_fixture.topic), source_fixture.view)
+    assert found == {one: one.partition for one in source_fixture.partitions(source_fixture.topic)}
 
 
-def test_S15_latest_is_a_real_end_offset(site: SourceSite) -> None:
-    found = LatestOffsetsInitializer().offsets(site.partitions(site.topic), site.view)
+def test_S15_latest_is_a_real_end_offset(source_fixture: SourceFixture) -> None:
+    found = LatestOffsetsInitializer().offsets(source_fixture.partitions(source_fixture.topic), source_fixture.view)
     assert set(found.values()) == {RECORDS}
 
 
-def test_S16_committed_offsets(site: SourceSite) -> None:
-    found = CommittedOffsetsInitializer(ResetStrategy.NONE).offsets(site.partitions(site.topic), site.view)
-    assert found == {one: one.partition + 2 for one in site.partitions(site.topic)}
+def test_S16_committed_offsets(source_fixture: SourceFixture) -> None:
+    found = CommittedOffsetsInitializer(ResetStrategy.NONE).offsets(
+        source_fixture.partitions(source_fixture.topic), source_fixture.view
+    )
+    assert found == {one: one.partition + 2 for one in source_fixture.partitions(source_fixture.topic)}
 
 
 @pytest.mark.parametrize(("strategy", "offset"), [(ResetStrategy.EARLIEST, 9), (ResetStrategy.LATEST, RECORDS)])
 def test_S24_a_committed_offset_outside_the_log_follows_the_strategy(
-    site: SourceSite, strategy: ResetStrategy, offset: int
+    source_fixture: SourceFixture, strategy: ResetStrategy, offset: int
 ) -> None:
     """The fixture's group stands at 11 in partition 9, whose log ends at 10."""
-    one = CommittedOffsetsInitializer(strategy, warn=lambda reason, text: site.warnings.append((reason, text)))
-    site.warnings.clear()
-    found = one.offsets(site.partitions(site.topic), site.view)
-    assert found == {one: one.partition + 2 if one.partition < 9 else offset for one in site.partitions(site.topic)}
-    assert [reason for reason, _ in site.warnings] == ["OffsetOutOfRange"]
-    assert "topic-9 at 11 (the log holds 9 to 10)" in site.warnings[0][1]
+    one = CommittedOffsetsInitializer(
+        strategy, warn=lambda reason, text: source_fixture.warnings.append((reason, text))
+    )
+    source_fixture.warnings.clear()
+    found = one.offsets(source_fixture.partitions(source_fixture.topic), source_fixture.view)
+    assert found == {
+        one: one.partition + 2 if one.partition < 9 else offset
+        for one in source_fixture.partitions(source_fixture.topic)
+    }
+    assert [reason for reason, _ in source_fixture.warnings] == ["OffsetOutOfRange"]
+    assert "topic-9 at 11 (the log holds 9 to 10)" in source_fixture.warnings[0][1]
 
 
-def test_S24_an_offset_behind_an_open_transaction_is_kept_and_read_when_it_has_ended(
-    site: SourceSite, unique: str
-) -> None:
-    name = f"open-{unique[-8:]}"
-    partition = TopicPartition(name, 0)
-    site.create(**{name: 1})
-    site.fill(name, 3)
-    producer = Producer({"bootstrap.servers": site.bootstrap, "transactional.id": unique})
+def open_transaction(source_fixture: SourceFixture, unique: str) -> tuple[TopicPartition, Callable[[], None]]:
+    """A partition whose records 3 to 6 are in an open transaction, and what commits it and waits until readers see."""
+    partition = TopicPartition(f"open-{unique[-8:]}", 0)
+    source_fixture.create(**{partition.topic: 1})
+    source_fixture.fill(partition.topic, 3)
+    producer = Producer({"bootstrap.servers": source_fixture.bootstrap, "transactional.id": unique})
     producer.init_transactions(30)
     producer.begin_transaction()
     for value in range(4):
-        producer.produce(name, value=str(value), partition=0)
+        producer.produce(partition.topic, value=str(value), partition=0)
     assert producer.flush(30) == 0
-    assert (site.view.latest([partition]), site.view.log_ends([partition])) == ({partition: 3}, {partition: 7})
-    one = site.enumerator(
-        SpecificOffsetsInitializer({partition: 5}, ResetStrategy.EARLIEST), subscriber=TopicListSubscriber((name,))
+
+    def commit() -> None:
+        producer.commit_transaction(30)
+        await_that("the transaction has ended", lambda: source_fixture.view.latest([partition]) == {partition: 8})
+
+    return partition, commit
+
+
+def test_S24_an_offset_behind_an_open_transaction_is_kept_and_read_when_it_has_ended(
+    source_fixture: SourceFixture, unique: str
+) -> None:
+    partition, commit = open_transaction(source_fixture, unique)
+    assert (source_fixture.view.latest([partition]), source_fixture.view.log_ends([partition])) == (
+        {partition: 3},
+        {partition: 7},
+    )
+    one = source_fixture.enumerator(
+        SpecificOffsetsInitializer({partition: 5}, ResetStrategy.EARLIEST),
+        subscriber=TopicListSubscriber((partition.topic,)),
     )
     one.start(None)
     assert [(split.start, split.stop) for split in one.plan()] == [(5, 5)]
-    producer.commit_transaction(30)
-    await_that("the transaction has ended", lambda: site.view.latest([partition]) == {partition: 8})
+    commit()
     assert [(split.start, split.stop) for split in one.plan()] == [(5, 8)]
 
 
 def test_a_member_leaves_a_partition_alone_that_the_group_has_read_beyond_an_open_transaction(
-    site: SourceSite, unique: str
+    source_fixture: SourceFixture, unique: str
 ) -> None:
     """Another member read uncommitted records of it. Ours waits until the transaction has ended."""
-    name, told = f"beyond-{unique[-8:]}", list[str]()
-    partition = TopicPartition(name, 0)
-    site.create(**{name: 1})
-    site.fill(name, 3)
-    producer = Producer({"bootstrap.servers": site.bootstrap, "transactional.id": unique})
-    producer.init_transactions(30)
-    producer.begin_transaction()
-    for value in range(4):
-        producer.produce(name, value=str(value), partition=0)
-    assert producer.flush(30) == 0
-    other = Consumer({"bootstrap.servers": site.bootstrap, "group.id": site.group})
-    other.commit(offsets=[ClientPartition(name, 0, 5)], asynchronous=False)
+    told = list[str]()
+    partition, commit = open_transaction(source_fixture, unique)
+    other = Consumer({"bootstrap.servers": source_fixture.bootstrap, "group.id": source_fixture.group})
+    other.commit(offsets=[ClientPartition(partition.topic, 0, 5)], asynchronous=False)
     other.close()
     member = GroupMembership(
-        cluster=site.view, initializer=CommittedOffsetsInitializer(ResetStrategy.EARLIEST),
+        cluster=source_fixture.view, initializer=CommittedOffsetsInitializer(ResetStrategy.EARLIEST),
         tell=lambda reason, *_: told.append(reason), changed=lambda _: None, callback=CommitCounter(),
     )  # fmt: skip
     member.start(None, [partition])
     member.assigned([partition])
     assert (member.take(), member.take()) == ({}, {})
     assert told.count("PartitionBeyondEnd") == 1
-    producer.commit_transaction(30)
-    await_that("the transaction has ended", lambda: site.view.latest([partition]) == {partition: 8})
+    commit()
     assert member.take() == {partition: 5}
     member.close()
 
 
-def test_S17_a_timestamp_is_the_first_record_at_or_after_it(site: SourceSite) -> None:
-    partitions = site.partitions(site.pattern_topic)
+def test_S17_a_timestamp_is_the_first_record_at_or_after_it(source_fixture: SourceFixture) -> None:
+    partitions = source_fixture.partitions(source_fixture.pattern_topic)
     for millis, offset in ((0, 0), (1, 0), (2, 1), (5000, 5), (5001, 5), (5002, 6), (9001, 9), (9002, RECORDS)):
-        found = TimestampOffsetsInitializer(millis).offsets(partitions, site.view)
+        found = TimestampOffsetsInitializer(millis).offsets(partitions, source_fixture.view)
         assert set(found.values()) == {offset}, millis
 
 
-def test_S17_a_timestamp_before_deleted_records_is_the_first_one_left(site: SourceSite) -> None:
+def test_S17_a_timestamp_before_deleted_records_is_the_first_one_left(source_fixture: SourceFixture) -> None:
     """Flink's case: a record is found at its time or the next one after it, from partition 3 on the first one left."""
-    found = TimestampOffsetsInitializer(3001).offsets(site.partitions(site.topic), site.view)
-    assert found == {one: max(3, one.partition) for one in site.partitions(site.topic)}
+    found = TimestampOffsetsInitializer(3001).offsets(
+        source_fixture.partitions(source_fixture.topic), source_fixture.view
+    )
+    assert found == {one: max(3, one.partition) for one in source_fixture.partitions(source_fixture.topic)}
 
 
 def test_offsets_are_the_same_whatever_number_of_partitions_a_request_takes(
-    site: SourceSite, monkeypatch: pytest.MonkeyPatch
+    source_fixture: SourceFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    partitions = [*site.partitions(site.topic), *site.partitions(site.pattern_topic)]
+    partitions = [
+        *source_fixture.partitions(source_fixture.topic),
+        *source_fixture.partitions(source_fixture.pattern_topic),
+    ]
     times = dict.fromkeys(partitions, 4001)
 
     def everything() -> tuple[object, ...]:
-        view = site.view
+        view = source_fixture.view
         return view.earliest(partitions), view.latest(partitions), view.committed(partitions), view.records_at(times)
 
     whole = everything()
     for number in (1, 3, 20):
         monkeypatch.setattr(cluster, "_IN_A_REQUEST", number)
         assert everything() == whole
-    assert site.view.earliest([]) == site.view.committed([]) == {}
+    assert source_fixture.view.earliest([]) == source_fixture.view.committed([]) == {}
 
 
-def test_S18_a_timestamp_on_empty_partitions_is_0(site: SourceSite) -> None:
+def test_S18_a_timestamp_on_empty_partitions_is_0(source_fixture: SourceFixture) -> None:
     name = f"empty-{uuid.uuid4().hex[:8]}"
-    create_topics(site.bootstrap, NewTopic(name, 3, 1))
+    create_topics(source_fixture.bootstrap, NewTopic(name, 3, 1))
     partitions = [TopicPartition(name, number) for number in range(3)]
-    found = TimestampOffsetsInitializer(2000).offsets(partitions, site.view)
+    found = TimestampOffsetsInitializer(2000).offsets(partitions, source_fixture.view)
     assert found == dict.fromkeys(partitions, 0)
 
 
-def test_S19_specific_offsets_then_the_group_then_the_strategy(site: SourceSite) -> None:
-    first, second = TopicPartition(site.topic, 0), TopicPartition(site.topic, 1)
-    other = TopicPartition(site.pattern_topic, 0)
+def test_S19_specific_offsets_then_the_group_then_the_strategy(source_fixture: SourceFixture) -> None:
+    first, second = TopicPartition(source_fixture.topic, 0), TopicPartition(source_fixture.topic, 1)
+    other = TopicPartition(source_fixture.pattern_topic, 0)
     named = SpecificOffsetsInitializer({first: 7}, ResetStrategy.EARLIEST)
-    assert named.offsets([first, second, other], site.view) == {first: 7, second: 3, other: 0}
+    assert named.offsets([first, second, other], source_fixture.view) == {first: 7, second: 3, other: 0}
     latest = SpecificOffsetsInitializer({first: 7}, ResetStrategy.LATEST)
-    assert latest.offsets([other], site.view) == {other: RECORDS}
+    assert latest.offsets([other], source_fixture.view) == {other: RECORDS}
     deleted = SpecificOffsetsInitializer({second: 0}, ResetStrategy.EARLIEST)
-    assert deleted.offsets([second], site.view) == {second: 1}, "offset 0 was deleted: the strategy decides"
+    assert deleted.offsets([second], source_fixture.view) == {second: 1}, "offset 0 was deleted: the strategy decides"
 
 
-def test_S20_no_specific_offsets(site: SourceSite) -> None:
+def test_S20_no_specific_offsets(source_fixture: SourceFixture) -> None:
     with pytest.raises(UndefinedOffset, match="no specific offsets were specified"):
         SpecificOffsetsInitializer({}, ResetStrategy.NONE)
 
 
-def test_S21_subscribers(site: SourceSite) -> None:
-    topics = site.view.topics()
-    both = TopicListSubscriber((site.topic, site.pattern_topic)).partitions(topics)
-    assert both == {*site.partitions(site.topic), *site.partitions(site.pattern_topic)}
+def test_S21_subscribers(source_fixture: SourceFixture) -> None:
+    topics = source_fixture.view.topics()
+    both = TopicListSubscriber((source_fixture.topic, source_fixture.pattern_topic)).partitions(topics)
+    assert both == {
+        *source_fixture.partitions(source_fixture.topic),
+        *source_fixture.partitions(source_fixture.pattern_topic),
+    }
     matching = TopicPatternSubscriber(TopicPattern("pattern.*")).partitions(topics)
-    assert matching == set(site.partitions(site.pattern_topic))
-    chosen = frozenset({TopicPartition(site.topic, 3), TopicPartition(site.pattern_topic, 9)})
+    assert matching == set(source_fixture.partitions(source_fixture.pattern_topic))
+    chosen = frozenset({TopicPartition(source_fixture.topic, 3), TopicPartition(source_fixture.pattern_topic, 9)})
     assert PartitionSetSubscriber(chosen).partitions(topics) == chosen
 
 
-def test_S21_an_internal_topic_is_read_by_its_name_and_matches_no_pattern(site: SourceSite) -> None:
+def test_S21_an_internal_topic_is_read_by_its_name_and_matches_no_pattern(source_fixture: SourceFixture) -> None:
     offsets = "__consumer_offsets"
-    enumerator = site.enumerator(EarliestOffsetsInitializer(), subscriber=TopicListSubscriber((offsets,)))
+    enumerator = source_fixture.enumerator(EarliestOffsetsInitializer(), subscriber=TopicListSubscriber((offsets,)))
     enumerator.start(None)
     splits = [split for split in enumerator.plan() if split.size]
     assert {split.partition.topic for split in splits} == {offsets}, "the group's offsets are in there"
-    consumer = open_consumer({"bootstrap.servers": site.bootstrap, "group.id": site.group})
+    consumer = open_consumer({"bootstrap.servers": source_fixture.bootstrap, "group.id": source_fixture.group})
     assert sum(batch.num_rows for batch in consumer.read(splits)) > 0
     consumer.close()
     pattern = TopicPatternSubscriber(TopicPattern(".*"))
-    assert offsets not in {one.topic for one in pattern.partitions(site.view.topics())}
+    assert offsets not in {one.topic for one in pattern.partitions(source_fixture.view.topics())}
 
 
-def test_S22_an_unknown_topic_and_an_unknown_partition_are_named(site: SourceSite) -> None:
+def test_S22_an_unknown_topic_and_an_unknown_partition_are_named(source_fixture: SourceFixture) -> None:
     with pytest.raises(TopicNotFound, match="'nowhere' does not exist"):
-        site.enumerator(EarliestOffsetsInitializer(), subscriber=TopicListSubscriber(("nowhere",))).start(None)
-    chosen = PartitionSetSubscriber(frozenset({TopicPartition(site.topic, MANY)}))
+        source_fixture.enumerator(EarliestOffsetsInitializer(), subscriber=TopicListSubscriber(("nowhere",))).start(
+            None
+        )
+    chosen = PartitionSetSubscriber(frozenset({TopicPartition(source_fixture.topic, MANY)}))
     with pytest.raises(TopicNotFound, match=f"Partition 'topic-{MANY}' does not exist on Kafka brokers"):
-        site.enumerator(EarliestOffsetsInitializer(), subscriber=chosen).start(None)
+        source_fixture.enumerator(EarliestOffsetsInitializer(), subscriber=chosen).start(None)
 
 
-def test_S23_no_commit_and_no_strategy(site: SourceSite) -> None:
-    one = site.enumerator(
-        CommittedOffsetsInitializer(ResetStrategy.NONE), subscriber=TopicListSubscriber((site.pattern_topic,))
+def test_S23_no_commit_and_no_strategy(source_fixture: SourceFixture) -> None:
+    one = source_fixture.enumerator(
+        CommittedOffsetsInitializer(ResetStrategy.NONE), subscriber=TopicListSubscriber((source_fixture.pattern_topic,))
     )
     with pytest.raises(UndefinedOffset, match="Undefined offset with no reset policy for partition"):
         one.start(None)
 
 
 @pytest.mark.parametrize(("strategy", "offset"), [(ResetStrategy.EARLIEST, 0), (ResetStrategy.LATEST, RECORDS)])
-def test_S24_no_commit_and_a_strategy(site: SourceSite, strategy: ResetStrategy, offset: int) -> None:
-    one = site.enumerator(CommittedOffsetsInitializer(strategy), subscriber=TopicListSubscriber((site.pattern_topic,)))
+def test_S24_no_commit_and_a_strategy(source_fixture: SourceFixture, strategy: ResetStrategy, offset: int) -> None:
+    one = source_fixture.enumerator(
+        CommittedOffsetsInitializer(strategy), subscriber=TopicListSubscriber((source_fixture.pattern_topic,))
+    )
     one.start(None)
     assert set(one.offsets.values()) == {offset}
 
 
 @pytest.mark.parametrize("bounded", [True, False])
 def test_S30_a_bounded_source_looks_for_no_partitions_after_its_start(
-    site: SourceSite, unique: str, bounded: bool
+    source_fixture: SourceFixture, unique: str, bounded: bool
 ) -> None:
     """Its builder has partition.discovery.interval.ms = -1; the default is 300000, at which the other one looks."""
-    name, now, view = f"bounded-{unique[-8:]}", [0.0], CountingView(site.view)
-    site.create(**{name: 1})
-    site.fill(name, 4)
+    name, now, view = f"bounded-{unique[-8:]}", [0.0], CountingView(source_fixture.view)
+    source_fixture.create(**{name: 1})
+    source_fixture.fill(name, 4)
     interval = _spec().source.discovery_interval_seconds
     assert interval * 1000 == 300_000
-    one = site.enumerator(
+    one = source_fixture.enumerator(
         subscriber=TopicListSubscriber((name,)), view=view, interval=interval, clock=lambda: now[0],
         stopping=LatestOffsetsInitializer() if bounded else None,
     )  # fmt: skip
     one.start(None)
-    site.grow(name, 2)
-    site.fill(name, 3, partition=1)
+    source_fixture.grow(name, 2)
+    source_fixture.fill(name, 3, partition=1)
     listings = view.listings
     now[0] = float(interval)
     found = one.discover_if_due()
@@ -295,9 +321,9 @@ def test_S30_a_bounded_source_looks_for_no_partitions_after_its_start(
         assert (view.listings, [split.stop for split in splits]) == (listings + 1, [4, 3])
 
 
-def test_S30_a_bounded_source_ends_at_the_stops_of_its_start(site: SourceSite) -> None:
-    one = site.enumerator(
-        TimestampOffsetsInitializer(2001), subscriber=TopicListSubscriber((site.pattern_topic,)),
+def test_S30_a_bounded_source_ends_at_the_stops_of_its_start(source_fixture: SourceFixture) -> None:
+    one = source_fixture.enumerator(
+        TimestampOffsetsInitializer(2001), subscriber=TopicListSubscriber((source_fixture.pattern_topic,)),
         stopping=TimestampOffsetsInitializer(6001),
     )  # fmt: skip
     one.start(None)
@@ -314,10 +340,10 @@ def _spec() -> JobSpec:
     return spec_from_resource(resource, namespace="shop", name="orders")
 
 
-def test_partitions_are_kept_together_in_record_time(site: SourceSite) -> None:
+def test_partitions_are_kept_together_in_record_time(source_fixture: SourceFixture) -> None:
     """Partition p of the cut topic begins at record p, so partition 9 could be read to its end at once."""
-    alignment = WatermarkAlignment(site.view, 2000)
-    offsets = {one: one.partition for one in site.partitions(site.topic)}
+    alignment = WatermarkAlignment(source_fixture.view, 2000)
+    offsets = {one: one.partition for one in source_fixture.partitions(source_fixture.topic)}
     ends = dict.fromkeys(offsets, RECORDS)
     seen = []
     while offsets != ends:
@@ -328,7 +354,7 @@ def test_partitions_are_kept_together_in_record_time(site: SourceSite) -> None:
     assert seen == [3, 6, 9, 10]
 
 
-def test_the_time_of_the_next_record_is_found_in_the_middle_of_a_log(site: SourceSite) -> None:
-    first, second = site.partitions(site.pattern_topic)[:2]
+def test_the_time_of_the_next_record_is_found_in_the_middle_of_a_log(source_fixture: SourceFixture) -> None:
+    first, second = source_fixture.partitions(source_fixture.pattern_topic)[:2]
     ends = {first: RECORDS, second: RECORDS}
-    assert WatermarkAlignment(site.view, 1000).cut({first: 7, second: 4}, ends) == {first: 7, second: 6}
+    assert WatermarkAlignment(source_fixture.view, 1000).cut({first: 7, second: 4}, ends) == {first: 7, second: 6}

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from sparkapp.model.delivery_guarantee import Semantic
 from sparkapp.model.errors import KafkaSparkJobError, ProducersPoolEmpty, TransactionFenced
-from sparkapp.model.job_resource import spec_from_resource
-from sparkapp.model.semantic import Semantic
-from sparkapp.sink.committer import Outcome
-from tests.support.api_client import await_that
-from tests.support.harness import merged
-from tests.support.visibility import numbers, open_transactions
+from sparkapp.model.job.spec_from_resource import spec_from_resource
+from sparkapp.sink.committer import CommitOutcome
+from tests.support.jobs.sink_harness import merged
+from tests.support.kafka.visibility import numbers, open_transactions
+from tests.support.kubernetes.api_client import await_that
 
 
 def client_threads() -> Counter[str]:
@@ -28,7 +28,7 @@ def client_threads() -> Counter[str]:
     return found
 
 
-def test_T01_restore_to_a_checkpoint_after_exceeding_the_pool(harness, site):
+def test_T01_restore_to_a_checkpoint_after_exceeding_the_pool(harness, topic_scope):
     first = harness().open()
     first.write(42)
     state = first.snapshot(0)
@@ -44,13 +44,13 @@ def test_T01_restore_to_a_checkpoint_after_exceeding_the_pool(harness, site):
         snapshot_and_write()
     assert caught.value.reason == "ProducersPoolEmpty"
     second = harness().restore(state)
-    assert [one.outcome for one in second.settled] == [Outcome.COMMITTED]
-    assert site.open_transactions() == []
-    assert site.numbers() == [42]
+    assert [one.outcome for one in second.settled] == [CommitOutcome.COMMITTED]
+    assert topic_scope.open_transactions() == []
+    assert topic_scope.numbers() == [42]
     second.close()
 
 
-def test_T03_fail_before_notify_and_resume_work_afterwards(harness, site):
+def test_T03_fail_before_notify_and_resume_work_afterwards(harness, topic_scope):
     first = harness().open()
     first.write(42)
     first.snapshot(0)
@@ -65,15 +65,15 @@ def test_T03_fail_before_notify_and_resume_work_afterwards(harness, site):
     second.snapshot(4)
     second.write(47)
     second.notify(4)
-    site.await_ended()
-    assert site.numbers() == [42, 43, 46]
-    assert len(site.open_transactions()) == 1, "47 is pending, 44 and 45 are aborted"
+    topic_scope.await_ended()
+    assert topic_scope.numbers() == [42, 43, 46]
+    assert len(topic_scope.open_transactions()) == 1, "47 is pending, 44 and 45 are aborted"
     with pytest.raises(TransactionFenced):
         first.snapshot(3)
-    assert site.numbers() == [42, 43, 46]
+    assert topic_scope.numbers() == [42, 43, 46]
 
 
-def test_T04_the_same_checkpoint_is_restored_twice(harness, site):
+def test_T04_the_same_checkpoint_is_restored_twice(harness, topic_scope):
     first = harness().open()
     first.write(42)
     first.snapshot(0)
@@ -83,52 +83,54 @@ def test_T04_the_same_checkpoint_is_restored_twice(harness, site):
     first.snapshot(2)
     first.write(45)
     second = harness().restore(state)
-    assert [one.outcome for one in second.settled] == [Outcome.COMMITTED] * 2
+    assert [one.outcome for one in second.settled] == [CommitOutcome.COMMITTED] * 2
     second.write(46)
     second.snapshot(3)
     second.write(47)
     # Neither life has completed a checkpoint behind the restored one: nothing of theirs may be seen.
     third = harness().restore(state)
-    assert [one.outcome for one in third.settled] == [Outcome.COMMITTED] * 2, "again, and nothing is written twice"
-    assert site.open_transactions() == []
-    site.await_ended()
-    assert site.numbers() == [42, 43]
+    assert [one.outcome for one in third.settled] == [CommitOutcome.COMMITTED] * 2, (
+        "again, and nothing is written twice"
+    )
+    assert topic_scope.open_transactions() == []
+    topic_scope.await_ended()
+    assert topic_scope.numbers() == [42, 43]
     for former in (first, second):
         with pytest.raises(TransactionFenced):
             former.snapshot(9)
     third.write(48)
     third.snapshot(4)
     third.notify(4)
-    site.await_ended()
-    assert site.numbers() == [42, 43, 48]
+    topic_scope.await_ended()
+    assert topic_scope.numbers() == [42, 43, 48]
 
 
-def test_T05_scale_down_before_the_first_checkpoint(harness, site):
+def test_T05_scale_down_before_the_first_checkpoint(harness, topic_scope):
     writers = [harness(subtask, 5).open() for subtask in range(5)]
     for subtask, writer in enumerate(writers):
         writer.write(2 * subtask)
         writer.snapshot(0)
         writer.write(2 * subtask + 1)
     # No checkpoint completed, so nothing is restored: every one of the ten transactions lingers.
-    assert len(site.open_transactions()) == 10
+    assert len(topic_scope.open_transactions()) == 10
     last = harness(0, 1).open()
-    assert len(last.aborted.ids) == 10
+    assert len(last.aborted) == 10
     last.write(46)
     last.snapshot(4)
     last.write(47)
     last.notify(4)
-    site.await_ended()
-    assert site.numbers() == [46]
+    topic_scope.await_ended()
+    assert topic_scope.numbers() == [46]
     last.close()
-    assert site.open_transactions() == []
+    assert topic_scope.open_transactions() == []
 
 
-def test_T06_rescaled_from_4_to_2_to_3_and_back_to_1(harness, site):
+def test_T06_rescaled_from_4_to_2_to_3_and_back_to_1(harness, topic_scope):
     """By the hint each life's ids are of its own or of a former life that is settled before anybody writes."""
     state, number = None, 0
     for parallelism in (4, 2, 3, 1):
         writers = [harness(subtask, parallelism).open(state) for subtask in range(parallelism)]
-        assert all(one.outcome is Outcome.COMMITTED for one in writers[0].settled)
+        assert all(one.outcome is CommitOutcome.COMMITTED for one in writers[0].settled)
         states = []
         for writer in writers:
             writer.write(number)
@@ -139,13 +141,13 @@ def test_T06_rescaled_from_4_to_2_to_3_and_back_to_1(harness, site):
         assert len(set(used)) == parallelism, "no id is of two subtasks"
         state = merged(states)
     last = harness(0, 1).restore(state)
-    assert site.open_transactions() == []
-    site.await_ended()
-    assert sorted(site.numbers()) == list(range(4 + 2 + 3 + 1))
+    assert topic_scope.open_transactions() == []
+    topic_scope.await_ended()
+    assert sorted(topic_scope.numbers()) == list(range(4 + 2 + 3 + 1))
     last.close()
 
 
-def test_T07_recover_a_committed_transaction(harness, site):
+def test_T07_recover_a_committed_transaction(harness, topic_scope):
     first = harness().open()
     first.write(42)
     state = first.snapshot(0)
@@ -155,14 +157,14 @@ def test_T07_recover_a_committed_transaction(harness, site):
     first.write(44)
     first.close()
     second = harness().restore(state)
-    assert [one.outcome for one in second.settled] == [Outcome.COMMITTED]
+    assert [one.outcome for one in second.settled] == [CommitOutcome.COMMITTED]
     again = second.committer().commit(state.pending)
-    assert [one.outcome for one in again] == [Outcome.COMMITTED]
-    assert site.open_transactions() == []
-    assert site.numbers() == [42]
+    assert [one.outcome for one in again] == [CommitOutcome.COMMITTED]
+    assert topic_scope.open_transactions() == []
+    assert topic_scope.numbers() == [42]
 
 
-def test_T08_run_out_of_producers_in_the_pool(harness, site):
+def test_T08_run_out_of_producers_in_the_pool(harness, topic_scope):
     writer = harness().open()
 
     def run_out() -> None:
@@ -172,11 +174,11 @@ def test_T08_run_out_of_producers_in_the_pool(harness, site):
 
     with pytest.raises(ProducersPoolEmpty, match=r"^Too many ongoing snapshots"):
         run_out()
-    assert site.numbers() == []
+    assert topic_scope.numbers() == []
     assert writer.pool.live <= writer.pool_size
 
 
-def test_T09_migrate_from_at_least_once_to_exactly_once(harness, site):
+def test_T09_migrate_from_at_least_once_to_exactly_once(harness, topic_scope):
     first = harness(semantic=Semantic.AT_LEAST_ONCE).open()
     first.write(42)
     first.snapshot(0)
@@ -192,13 +194,13 @@ def test_T09_migrate_from_at_least_once_to_exactly_once(harness, site):
     second.write(46)
     second.notify(2)
     second.write(47)
-    site.await_ended()
+    topic_scope.await_ended()
     # At-least-once records are visible as they come; 46 and 47 wait for their checkpoint.
-    assert site.numbers() == [42, 43, 44, 45]
-    assert len(site.open_transactions()) == 1
+    assert topic_scope.numbers() == [42, 43, 44, 45]
+    assert len(topic_scope.open_transactions()) == 1
 
 
-def test_T10_migrate_from_exactly_once_to_at_least_once(harness, site):
+def test_T10_migrate_from_exactly_once_to_at_least_once(harness, topic_scope):
     first = harness().open()
     first.write(42)
     first.snapshot(0)
@@ -207,17 +209,17 @@ def test_T10_migrate_from_exactly_once_to_at_least_once(harness, site):
     state = first.snapshot(1)
     first.write(44)
     second = harness(semantic=Semantic.AT_LEAST_ONCE).restore(state)
-    assert [one.outcome for one in second.settled] == [Outcome.COMMITTED]
-    assert len(second.aborted.ids) == 1, "44 is in no checkpoint"
+    assert [one.outcome for one in second.settled] == [CommitOutcome.COMMITTED]
+    assert len(second.aborted) == 1, "44 is in no checkpoint"
     second.write(45)
     assert second.snapshot(2).pending == ()
     second.write(46)
     second.notify(2)
     second.write(47)
     second.pool.plain().flush(10)
-    site.await_ended()
-    assert site.numbers() == [42, 43, 45, 46, 47]
-    assert site.open_transactions() == []
+    topic_scope.await_ended()
+    assert topic_scope.numbers() == [42, 43, 45, 46, 47]
+    assert topic_scope.open_transactions() == []
 
 
 def test_T11_default_transactional_id_prefix_names_the_job():
@@ -229,16 +231,16 @@ def test_T11_default_transactional_id_prefix_names_the_job():
     assert spec.sink.transactional_id_prefix == "shop.orders"
 
 
-def test_T12_customized_transactional_id_prefix(harness, site):
-    writer = harness(prefix=f"my-prefix.{site.prefix}").open()
+def test_T12_customized_transactional_id_prefix(harness, topic_scope):
+    writer = harness(prefix=f"my-prefix.{topic_scope.prefix}").open()
     writer.write(1)
     (committable,) = writer.snapshot(0).pending
-    assert committable.transactional_id.startswith(f"my-prefix.{site.prefix}-")
+    assert committable.transactional_id.startswith(f"my-prefix.{topic_scope.prefix}-")
     writer.notify(0)
 
 
 @pytest.mark.parametrize("semantic", list(Semantic))
-def test_T14_resources_are_cleaned_up(harness, semantic, site):
+def test_T14_resources_are_cleaned_up(harness, semantic, topic_scope):
     before = client_threads()
     writer = harness(semantic=semantic).open()
     for label in range(2):
@@ -249,11 +251,11 @@ def test_T14_resources_are_cleaned_up(harness, semantic, site):
     assert writer.pool.live == (0 if semantic is Semantic.EXACTLY_ONCE else 1)
     writer.close()
     assert writer.pool.live == 0
-    assert site.open_transactions() == []
+    assert topic_scope.open_transactions() == []
     await_that("the writer's threads have ended", lambda: client_threads() <= before)
 
 
-def test_T15_a_recovered_triple_cannot_commit_a_later_transaction(harness, site):
+def test_T15_a_recovered_triple_cannot_commit_a_later_transaction(harness, topic_scope):
     first = harness(pool_size=2).open()
     first.write(42)
     state = first.snapshot(1)
@@ -264,12 +266,12 @@ def test_T15_a_recovered_triple_cannot_commit_a_later_transaction(harness, site)
     with pytest.raises(ProducersPoolEmpty):
         first.write(44)
     second = harness(pool_size=2).restore(state)
-    assert [one.outcome for one in second.settled] == [Outcome.COMMITTED]
-    assert site.open_transactions() == []
-    assert site.numbers() == [42]
+    assert [one.outcome for one in second.settled] == [CommitOutcome.COMMITTED]
+    assert topic_scope.open_transactions() == []
+    assert topic_scope.numbers() == [42]
 
 
-def test_T15_the_slot_of_a_settled_checkpoint_is_reused_once_a_newer_one_is_settled(harness, site):
+def test_T15_the_slot_of_a_settled_checkpoint_is_reused_once_a_newer_one_is_settled(harness, topic_scope):
     first = harness(pool_size=2).open()
     ids = set()
     for label in range(1, 7):
@@ -280,12 +282,12 @@ def test_T15_the_slot_of_a_settled_checkpoint_is_reused_once_a_newer_one_is_sett
     assert len(ids) == 2
     first.write(99)
     second = harness(pool_size=2).restore(state)
-    assert [one.outcome for one in second.settled] == [Outcome.COMMITTED]
-    assert site.open_transactions() == []
-    assert site.numbers() == [1, 2, 3, 4, 5, 6]
+    assert [one.outcome for one in second.settled] == [CommitOutcome.COMMITTED]
+    assert topic_scope.open_transactions() == []
+    assert topic_scope.numbers() == [1, 2, 3, 4, 5, 6]
 
 
-def test_T05_merged_state_of_several_subtasks_is_settled_as_one(harness, site):
+def test_T05_merged_state_of_several_subtasks_is_settled_as_one(harness, topic_scope):
     writers = [harness(subtask, 3).open() for subtask in range(3)]
     states = []
     for subtask, writer in enumerate(writers):
@@ -293,19 +295,19 @@ def test_T05_merged_state_of_several_subtasks_is_settled_as_one(harness, site):
         states.append(writer.snapshot(0))
         writer.write(100 + subtask)
     only = harness(0, 1).restore(merged(states))
-    assert [one.outcome for one in only.settled] == [Outcome.COMMITTED] * 3
-    site.await_ended()
-    assert sorted(site.numbers()) == [0, 1, 2]
-    assert site.open_transactions() == []
+    assert [one.outcome for one in only.settled] == [CommitOutcome.COMMITTED] * 3
+    topic_scope.await_ended()
+    assert sorted(topic_scope.numbers()) == [0, 1, 2]
+    assert topic_scope.open_transactions() == []
 
 
 def test_T02_broker_failure_before_notify(tmp_path, unique):
     from confluent_kafka.admin import NewTopic
 
-    from localcluster.kafka import Broker
-    from sparkapp.sink.transaction_client import TransactionClient
-    from tests.support.harness import Harness
-    from tests.support.topics import create_topics
+    from localcluster.kafka.broker import Broker
+    from sparkapp.clients.transactions.client import TransactionClient
+    from tests.support.jobs.sink_harness import Harness
+    from tests.support.kafka.topics import create_topics
 
     with Broker.ephemeral(tmp_path) as broker:
         create_topics(broker.bootstrap, NewTopic("out", num_partitions=1, replication_factor=1))

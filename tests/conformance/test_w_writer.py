@@ -5,7 +5,11 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from sparkapp.model.deadline import Deadline
+from sparkapp.clients.deadline import Deadline
+from sparkapp.clients.group_offsets import GroupOffsetsEvidence
+from sparkapp.model.checkpoint.commit_outcome import GroupOffset, offset_mark
+from sparkapp.model.checkpoint.split import KafkaPartitionSplit
+from sparkapp.model.delivery_guarantee import Semantic
 from sparkapp.model.errors import (
     InvalidArgument,
     KafkaSparkJobError,
@@ -14,53 +18,49 @@ from sparkapp.model.errors import (
     TransactionFenced,
 )
 from sparkapp.model.partition import TopicPartition
-from sparkapp.model.semantic import Semantic
-from sparkapp.model.settlement import GroupOffset, offset_mark
-from sparkapp.model.split import KafkaPartitionSplit
-from sparkapp.sink.committer import Outcome
+from sparkapp.sink.committer import CommitOutcome
 from sparkapp.sink.lingering import bounded_ids
-from sparkapp.sink.witness import GroupOffsetsWitness
-from tests.support.harness import JOB_UID, State
+from tests.support.jobs.sink_harness import JOB_UID, State
 
 
 def row(value: int) -> pa.RecordBatch:
     return pa.RecordBatch.from_pydict({"value": [str(value).encode()]})
 
 
-def fence(site, transactional_id):
+def fence(topic_scope, transactional_id):
     """Another producer takes the id over."""
-    site.client.fence_all([transactional_id])
+    topic_scope.client.fence_all([transactional_id])
 
 
-def test_W01_lingering_transactions_of_a_former_prefix_are_aborted(harness, site):
+def test_W01_lingering_transactions_of_a_former_prefix_are_aborted(harness, topic_scope):
     for subtask in range(2):
-        former = harness(subtask, 2, prefix=f"{site.prefix}.old").open()
+        former = harness(subtask, 2, prefix=f"{topic_scope.prefix}.old").open()
         former.write(subtask)
-    writer = harness().restore(State(prefix=f"{site.prefix}.old"))
+    writer = harness().restore(State(prefix=f"{topic_scope.prefix}.old"))
     writer.write(7)
     writer.snapshot(1)
     writer.notify(1)
-    site.await_ended()
-    assert site.numbers() == [7]
-    assert site.open_transactions() == []
+    topic_scope.await_ended()
+    assert topic_scope.numbers() == [7]
+    assert topic_scope.open_transactions() == []
 
 
 @pytest.mark.parametrize("restored", [1, 2, 3])
-def test_W02_precommitted_transactions_of_the_restored_checkpoint_are_kept(harness, site, restored):
+def test_W02_precommitted_transactions_of_the_restored_checkpoint_are_kept(harness, topic_scope, restored):
     writer = harness().open()
     states = {}
     for label in (1, 2, 3):
         writer.write(label)
         states[label] = writer.snapshot(label)
-    assert len(site.open_transactions()) == 3
+    assert len(topic_scope.open_transactions()) == 3
     again = harness().restore(states[restored])
-    assert [one.outcome for one in again.settled] == [Outcome.COMMITTED] * restored
-    assert len(again.aborted.ids) == 3 - restored
-    assert site.open_transactions() == []
-    assert site.numbers() == list(range(1, restored + 1))
+    assert [one.outcome for one in again.settled] == [CommitOutcome.COMMITTED] * restored
+    assert len(again.aborted) == 3 - restored
+    assert topic_scope.open_transactions() == []
+    assert topic_scope.numbers() == list(range(1, restored + 1))
 
 
-def test_W03_an_id_is_used_again_and_each_transaction_has_an_epoch_of_its_own(harness, site):
+def test_W03_an_id_is_used_again_and_each_transaction_has_an_epoch_of_its_own(harness, topic_scope):
     """Flink's pool recycles producers; here a recycled one could be ended by a late request (ADR 28)."""
     writer = harness(pool_size=2).open()
     committables = []
@@ -71,16 +71,16 @@ def test_W03_an_id_is_used_again_and_each_transaction_has_an_epoch_of_its_own(ha
         writer.notify(label)
     assert len({one.transactional_id for one in committables}) == 2
     assert len({(one.transactional_id, one.producer_id, one.producer_epoch) for one in committables}) == 6
-    site.await_ended()
-    assert site.numbers() == [1, 2, 3, 4, 5, 6]
+    topic_scope.await_ended()
+    assert topic_scope.numbers() == [1, 2, 3, 4, 5, 6]
 
 
-def test_W04_a_failed_producer_is_not_reused(harness, site):
+def test_W04_a_failed_producer_is_not_reused(harness, topic_scope):
     writer = harness().open()
     writer.write(1)
-    (transactional_id,) = site.open_transactions()
+    (transactional_id,) = topic_scope.open_transactions()
     first = writer.pool._entries[transactional_id].producer
-    fence(site, transactional_id)
+    fence(topic_scope, transactional_id)
     with pytest.raises(TransactionFenced):
         writer.snapshot(1)
     assert writer.pool.live == 0
@@ -89,12 +89,12 @@ def test_W04_a_failed_producer_is_not_reused(harness, site):
     assert writer.pool._entries[transactional_id].producer is not first
     writer.snapshot(1)
     writer.notify(1)
-    site.await_ended()
-    assert site.numbers() == [2]
-    assert site.open_transactions() == []
+    topic_scope.await_ended()
+    assert topic_scope.numbers() == [2]
+    assert topic_scope.open_transactions() == []
 
 
-def test_W05_a_checkpoint_without_records_begins_no_transaction(harness, site):
+def test_W05_a_checkpoint_without_records_begins_no_transaction(harness, topic_scope):
     writer = harness().open()
     state = writer.snapshot(1)
     assert state.pending == ()
@@ -102,32 +102,32 @@ def test_W05_a_checkpoint_without_records_begins_no_transaction(harness, site):
     writer.writer.begin(99)
     writer.writer.write(row(1).slice(0, 0))
     assert writer.writer.pre_commit((), group_id=None) is None
-    assert site.client.list_transactions(site.prefix) == []
+    assert topic_scope.client.list_transactions(topic_scope.prefix) == []
 
 
-def test_W06_abort_on_close(harness, site):
+def test_W06_abort_on_close(harness, topic_scope):
     first = harness().open()
     first.write(1)
     first.close()
-    assert site.open_transactions() == []
+    assert topic_scope.open_transactions() == []
     second = harness().open()
     second.write(2)
     state = second.snapshot(1)
     second.kill()
     settled = harness().restore(state).settled
-    assert [one.outcome for one in settled] == [Outcome.COMMITTED]
-    assert site.numbers() == [2]
+    assert [one.outcome for one in settled] == [CommitOutcome.COMMITTED]
+    assert topic_scope.numbers() == [2]
 
 
 @pytest.mark.parametrize("step", ["write", "snapshot", "snapshot with offsets", "close"])
-def test_W08_a_fenced_writer_says_so_once(harness, site, make_topic, step):
+def test_W08_a_fenced_writer_says_so_once(harness, topic_scope, make_topic, step):
     source = make_topic(name="in")
-    group = site.prefix if step == "snapshot with offsets" else None
+    group = topic_scope.prefix if step == "snapshot with offsets" else None
     writer = harness(group_id=group).open()
     writer.write(1)
-    (transactional_id,) = site.open_transactions()
-    site.await_written(1)
-    fence(site, transactional_id)
+    (transactional_id,) = topic_scope.open_transactions()
+    topic_scope.await_written(1)
+    fence(topic_scope, transactional_id)
     if step == "write":
         writer.write(2)  # the refusal comes back later than the call returns
     if step == "close":
@@ -140,11 +140,11 @@ def test_W08_a_fenced_writer_says_so_once(harness, site, make_topic, step):
             writer.writer.write(row(3))
         writer.close()
     assert writer.pool.live == 0
-    assert site.open_transactions() == []
-    assert site.numbers() == []
+    assert topic_scope.open_transactions() == []
+    assert topic_scope.numbers() == []
 
 
-def test_W07_ids_that_the_committer_still_has_are_skipped(harness, site):
+def test_W07_ids_that_the_committer_still_has_are_skipped(harness, topic_scope):
     """shouldSkipIdsOfCommitterForPooledTransactions: two transactions are pre-committed and not committed; the writer
     that is restored beside the committer writes under a third id."""
     former = harness(pool_size=3).open()
@@ -161,46 +161,46 @@ def test_W07_ids_that_the_committer_still_has_are_skipped(harness, site):
     restored.write(5)
     assert restored.snapshot(5).pending[0].transactional_id not in held, "of the next one"
     restored.notify(5)
-    site.await_ended()
-    assert site.numbers() == [1, 2, 5]
-    assert site.open_transactions() == []
+    topic_scope.await_ended()
+    assert topic_scope.numbers() == [1, 2, 5]
+    assert topic_scope.open_transactions() == []
 
 
-def test_W10_a_pre_committed_producer_is_ended_and_its_transaction_is_not(harness, site):
+def test_W10_a_pre_committed_producer_is_ended_and_its_transaction_is_not(harness, topic_scope):
     writer = harness(pool_size=2).open()
     for label in (1, 2):
         writer.write(label)
         writer.snapshot(label)
         assert writer.pool.live == 0
-        assert len(site.open_transactions()) == 1
+        assert len(topic_scope.open_transactions()) == 1
         writer.notify(label)
-    assert site.open_transactions() == []
-    assert site.numbers() == [1, 2]
+    assert topic_scope.open_transactions() == []
+    assert topic_scope.numbers() == [1, 2]
 
 
-def test_W11_a_producer_whose_transaction_was_not_committed_is_replaced(harness, site):
+def test_W11_a_producer_whose_transaction_was_not_committed_is_replaced(harness, topic_scope):
     """A retried task finds its own half-written transaction under the id: it is aborted, never completed."""
     pool = harness().pool
-    entry = pool.begin(f"{site.prefix}-0")
-    entry.producer.produce(row(1), topic=site.topic)
+    entry = pool.begin(f"{topic_scope.prefix}-0")
+    entry.producer.produce(row(1), topic=topic_scope.topic)
     entry.producer.flush(30)
-    again = pool.begin(f"{site.prefix}-0")
+    again = pool.begin(f"{topic_scope.prefix}-0")
     assert again is not entry
     assert again.producer_epoch > entry.producer_epoch
-    again.producer.produce(row(2), topic=site.topic)
+    again.producer.produce(row(2), topic=topic_scope.topic)
     again.producer.flush(30)
-    site.client.end_txn(again.transactional_id, again.producer_id, again.producer_epoch, True)
-    site.await_ended()
-    assert site.numbers() == [2]
-    assert site.open_transactions() == []
+    topic_scope.client.end_txn(again.transactional_id, again.producer_id, again.producer_epoch, True)
+    topic_scope.await_ended()
+    assert topic_scope.numbers() == [2]
+    assert topic_scope.open_transactions() == []
 
 
 @pytest.mark.parametrize(("signalled", "free"), [pytest.param(2, [1], id="W12"), pytest.param(3, [1, 2], id="W13")])
-def test_W12_W13_a_signal_frees_the_ids_of_earlier_checkpoints(harness, site, signalled, free):
+def test_W12_W13_a_signal_frees_the_ids_of_earlier_checkpoints(harness, topic_scope, signalled, free):
     """testEarlierTransactionRecycleByTransactionId(2) and (3): of three checkpoints the ids of those before the
     signalled one are free. Later ones are not, nor is its own, which the document names."""
     pool = harness(pool_size=3).pool
-    ids = [f"{site.prefix}-{slot}" for slot in range(3)]
+    ids = [f"{topic_scope.prefix}-{slot}" for slot in range(3)]
     for checkpoint in (1, 2, 3):
         assert pool.slots.take(ids, checkpoint) == ids[checkpoint % 3]
     pool.slots.settle(signalled)
@@ -212,7 +212,7 @@ def test_W12_W13_a_signal_frees_the_ids_of_earlier_checkpoints(harness, site, si
                 pool.slots.take(ids, checkpoint + 3)
 
 
-def test_W13_a_signal_for_the_newest_checkpoint_stands_for_all_older_ones(harness, site):
+def test_W13_a_signal_for_the_newest_checkpoint_stands_for_all_older_ones(harness, topic_scope):
     """A worker may never hear of a checkpoint: another one ran the subtask then. The next signal it gets is enough.
 
     Flink's pool recycles everything up to the signalled checkpoint. Ours does for all but the signalled one itself,
@@ -222,9 +222,9 @@ def test_W13_a_signal_for_the_newest_checkpoint_stands_for_all_older_ones(harnes
     for label in (1, 2, 3):
         writer.write(label)
         writer.snapshot(label)
-    assert len(site.open_transactions()) == 3
+    assert len(topic_scope.open_transactions()) == 3
     writer.notify(3)
-    assert site.open_transactions() == []
+    assert topic_scope.open_transactions() == []
     for label in (4, 5):
         writer.write(label)
         writer.snapshot(label)
@@ -234,11 +234,11 @@ def test_W13_a_signal_for_the_newest_checkpoint_stands_for_all_older_ones(harnes
     writer.write(6)
     writer.snapshot(6)
     writer.notify(6)
-    site.await_ended()
-    assert site.numbers() == [1, 2, 3, 4, 5, 6]
+    topic_scope.await_ended()
+    assert topic_scope.numbers() == [1, 2, 3, 4, 5, 6]
 
 
-def test_W14_checkpoints_without_records_leave_a_gap_that_hides_nothing(harness, site):
+def test_W14_checkpoints_without_records_leave_a_gap_that_hides_nothing(harness, topic_scope):
     """Flink initialises the ids of the gap, so that its probing does not stop there. Ours does not probe: it lists, or
     walks every id that the hint bounds, so ids that nobody writes under are never made."""
     writer = harness(pool_size=7).open()
@@ -248,13 +248,16 @@ def test_W14_checkpoints_without_records_leave_a_gap_that_hides_nothing(harness,
         state = writer.snapshot(label)
         writer.notify(label)
     writer.write(6)
-    last, following = f"{site.prefix}-3", f"{site.prefix}-6"
-    assert [one.transactional_id for one in site.client.list_transactions(site.prefix)] == [last, following]
-    walked = bounded_ids(site.prefix, hint=state.hint, parallelism=1, pool_size=7)
-    assert [one for one in walked if one in site.client.describe(walked)] == [last, following]
-    assert harness(pool_size=7).restore(state).aborted.ids == (following,)
-    site.await_ended()
-    assert site.numbers() == [3]
+    last, following = f"{topic_scope.prefix}-3", f"{topic_scope.prefix}-6"
+    assert [one.transactional_id for one in topic_scope.client.list_transactions(topic_scope.prefix)] == [
+        last,
+        following,
+    ]
+    walked = bounded_ids(topic_scope.prefix, hint=state.hint, parallelism=1, pool_size=7)
+    assert [one for one in walked if one in topic_scope.client.describe(walked)] == [last, following]
+    assert harness(pool_size=7).restore(state).aborted == (following,)
+    topic_scope.await_ended()
+    assert topic_scope.numbers() == [3]
 
 
 def test_W14_an_id_never_goes_back_to_an_older_checkpoint(harness):
@@ -270,16 +273,16 @@ def test_W14_an_id_never_goes_back_to_an_older_checkpoint(harness):
         writer.begin(3)
 
 
-def test_W15_the_slot_is_the_checkpoint_modulo_the_pool(harness, site):
+def test_W15_the_slot_is_the_checkpoint_modulo_the_pool(harness, topic_scope):
     writer = harness(pool_size=3).open()
     for label in range(1, 6):
         writer.write(label)
         (committable,) = writer.snapshot(label).pending
-        assert committable.transactional_id == f"{site.prefix}-{label % 3}"
+        assert committable.transactional_id == f"{topic_scope.prefix}-{label % 3}"
         writer.notify(label)
 
 
-def test_a_subtask_that_moves_between_worker_processes_goes_on(harness, site):
+def test_a_subtask_that_moves_between_worker_processes_goes_on(harness, topic_scope):
     """Spark places a subtask anywhere: each process finds its kept producer fenced by the other's and replaces it."""
     workers = [harness(pool_size=2).open() for _ in range(2)]
     for number in range(1, 9):
@@ -290,15 +293,15 @@ def test_a_subtask_that_moves_between_worker_processes_goes_on(harness, site):
         worker.notify(number)
         for other in workers:
             other.writer.notify_committed(number)
-    site.await_ended()
-    assert site.numbers() == list(range(1, 9))
-    assert site.open_transactions() == []
+    topic_scope.await_ended()
+    assert topic_scope.numbers() == list(range(1, 9))
+    assert topic_scope.open_transactions() == []
 
 
-def test_a_zombie_task_cannot_add_to_what_its_retry_wrote(harness, site):
+def test_a_zombie_task_cannot_add_to_what_its_retry_wrote(harness, topic_scope):
     zombie, retry = harness().open(), harness().open()
     zombie.write(1)
-    (transactional_id,) = site.open_transactions()
+    (transactional_id,) = topic_scope.open_transactions()
     retry.write(2)
     state = retry.snapshot(1)
     zombie.write(3)
@@ -306,48 +309,48 @@ def test_a_zombie_task_cannot_add_to_what_its_retry_wrote(harness, site):
         zombie.snapshot(1)
     assert [one.transactional_id for one in state.pending] == [transactional_id]
     retry.notify(1)
-    site.await_ended()
-    assert site.numbers() == [2]
-    assert site.open_transactions() == []
+    topic_scope.await_ended()
+    assert topic_scope.numbers() == [2]
+    assert topic_scope.open_transactions() == []
 
 
-def test_a_transaction_that_timed_out_is_not_precommitted(harness, site):
+def test_a_transaction_that_timed_out_is_not_precommitted(harness, topic_scope):
     writer = harness(transaction_timeout=1).open()
     writer.write(1)
-    site.await_written(1)
+    topic_scope.await_written(1)
     deadline = Deadline.after(40)
-    while site.open_transactions():
+    while topic_scope.open_transactions():
         assert not deadline.expired
     with pytest.raises(KafkaSparkJobError) as caught:
         writer.snapshot(1)
     assert isinstance(caught.value, TransactionFenced | PreCommitFailed)
-    assert site.numbers() == []
+    assert topic_scope.numbers() == []
 
 
-def test_offsets_move_with_the_transaction_or_not_at_all(harness, site, make_topic):
+def test_offsets_move_with_the_transaction_or_not_at_all(harness, topic_scope, make_topic):
     source = make_topic(name="in")
     partition = TopicPartition(source, 0)
-    witness = GroupOffsetsWitness({"bootstrap.servers": site.bootstrap}, group_id=site.prefix)
-    writer = harness(group_id=site.prefix).open()
+    evidence = GroupOffsetsEvidence({"bootstrap.servers": topic_scope.bootstrap}, group_id=topic_scope.prefix)
+    writer = harness(group_id=topic_scope.prefix).open()
     writer.write(1)
     state = writer.snapshot(1, ranges=(KafkaPartitionSplit(partition, 0, 7),))
     assert state.pending[0].ranges == (KafkaPartitionSplit(partition, 0, 7),)
     writer.notify(1)
-    assert witness.committed([partition]) == {partition: GroupOffset(7, offset_mark(JOB_UID, 1, 1))}
+    assert evidence.committed([partition]) == {partition: GroupOffset(7, offset_mark(JOB_UID, 1, 1))}
     writer.write(2)
     writer.snapshot(2, ranges=(KafkaPartitionSplit(partition, 7, 9),))
-    harness(group_id=site.prefix).open()
-    assert witness.committed([partition])[partition].offset == 7, "the second transaction was aborted"
-    assert site.open_transactions() == []
-    assert site.numbers() == [1]
+    harness(group_id=topic_scope.prefix).open()
+    assert evidence.committed([partition])[partition].offset == 7, "the second transaction was aborted"
+    assert topic_scope.open_transactions() == []
+    assert topic_scope.numbers() == [1]
 
 
-def test_at_least_once_awaits_every_acknowledgement(harness, site):
+def test_at_least_once_awaits_every_acknowledgement(harness, topic_scope):
     writer = harness(semantic=Semantic.AT_LEAST_ONCE).open()
     writer.write(*range(100))
     assert writer.snapshot(1).pending == ()
-    assert site.numbers() == list(range(100)), "acknowledged, so visible, when the pre-commit returns"
-    assert site.client.list_transactions(site.prefix) == []
+    assert topic_scope.numbers() == list(range(100)), "acknowledged, so visible, when the pre-commit returns"
+    assert topic_scope.client.list_transactions(topic_scope.prefix) == []
 
 
 def test_at_least_once_fails_where_a_record_is_not_acknowledged(harness, make_topic):
@@ -359,14 +362,14 @@ def test_at_least_once_fails_where_a_record_is_not_acknowledged(harness, make_to
     assert writer.pool.live == 0
 
 
-def test_exactly_once_fails_where_a_record_is_not_acknowledged(harness, site, make_topic):
+def test_exactly_once_fails_where_a_record_is_not_acknowledged(harness, topic_scope, make_topic):
     narrow = make_topic(max_message_bytes="200")
     writer = harness(topic=narrow).open()
     writer.write(1, "x" * 1000)
     with pytest.raises(PreCommitFailed):
         writer.snapshot(1)
-    assert harness(topic=narrow).open().aborted.listed
-    assert site.open_transactions() == []
+    harness(topic=narrow).open()
+    assert topic_scope.open_transactions() == []
 
 
 def test_none_awaits_nothing_and_fails_once_a_report_tells_of_a_lost_record(harness, make_topic):
@@ -389,17 +392,17 @@ def test_none_awaits_nothing_and_fails_once_a_report_tells_of_a_lost_record(harn
     assert writer.pool.live == 0
 
 
-def test_none_keeps_records_that_are_not_sent_until_somebody_flushes(harness, site):
+def test_none_keeps_records_that_are_not_sent_until_somebody_flushes(harness, topic_scope):
     writer = harness(semantic=Semantic.NONE, properties={"linger.ms": "60000"}).open()
     writer.write(1, 2)
     writer.snapshot(1)
-    assert site.numbers() == []
+    assert topic_scope.numbers() == []
     writer.pool.flush_plain(10)
-    assert site.numbers() == [1, 2]
+    assert topic_scope.numbers() == [1, 2]
     writer.write(3)
     writer.snapshot(2)
     writer.kill()
-    assert site.numbers() == [1, 2], "a buffer ends with its process"
+    assert topic_scope.numbers() == [1, 2], "a buffer ends with its process"
 
 
 def test_none_fails_at_an_orderly_end_where_a_record_is_refused(harness, make_topic):

@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from demo import installation
-from demo.environment import ClusterEnvironment
+from clusterjob import installation
+from clusterjob.environment import ClusterEnvironment
 from localcluster.errors import SetupError
-from tests.support.job_site import JobSite
+from tests.support.kubernetes.cluster_job import ClusterJob
 
-MakeSite = Callable[..., JobSite]
+MakeClusterJob = Callable[..., ClusterJob]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -44,14 +44,14 @@ def operator(environment: ClusterEnvironment) -> ClusterEnvironment:
 
 
 @pytest.fixture(scope="module")
-def make_site(operator: ClusterEnvironment) -> Iterator[MakeSite]:
-    """``make_site(word) -> JobSite``: a namespace, topics and a job; gone after the module."""
-    made: list[JobSite] = []
+def make_cluster_job(operator: ClusterEnvironment) -> Iterator[MakeClusterJob]:
+    """``make_cluster_job(word) -> ClusterJob``: a namespace, topics and a job; gone after the module."""
+    made: list[ClusterJob] = []
 
-    def make(word: str) -> JobSite:
-        made.append(JobSite.make(operator, word))
+    def make(word: str) -> ClusterJob:
+        made.append(ClusterJob.make(operator, word))
         return made[-1]
 
     yield make
-    for site in made:
-        site.close()
+    for cluster_job in made:
+        cluster_job.close()

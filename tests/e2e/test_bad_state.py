@@ -6,35 +6,33 @@ import json
 
 import pytest
 
-from demo.live_job import condition_of
+from clusterjob.live_job import condition_of
 from sparkapp.model import names
-from tests.e2e.conftest import MakeSite
-from tests.support.job_site import NAME, JobSite
-
-pytestmark = pytest.mark.timeout(400)
+from tests.e2e.conftest import MakeClusterJob
+from tests.support.kubernetes.cluster_job import NAME, ClusterJob
 
 RECORDS = 5_000
 STATE = names.state_config_map(NAME)
 
 
 @pytest.fixture(scope="module")
-def suspended(make_site: MakeSite) -> JobSite:
+def suspended(make_cluster_job: MakeClusterJob) -> ClusterJob:
     """A job with a checkpoint, at rest."""
-    site = make_site("state")
-    site.load(RECORDS)
-    site.apply()
-    site.job.wait_read(RECORDS, seconds=180)
-    suspend(site)
-    return site
+    cluster_job = make_cluster_job("state")
+    cluster_job.load(RECORDS)
+    cluster_job.apply()
+    cluster_job.job.wait_read(RECORDS)
+    suspend(cluster_job)
+    return cluster_job
 
 
-def suspend(site: JobSite) -> None:
-    site.change(suspend=True)
-    site.job.wait("Suspended", lambda status: status.get("state") == "Suspended", seconds=90)
+def suspend(cluster_job: ClusterJob) -> None:
+    cluster_job.change(suspend=True)
+    cluster_job.job.wait("Suspended", lambda status: status.get("state") == "Suspended")
 
 
-def write(site: JobSite, text: str) -> None:
-    site.kubectl.patch("configmap", STATE, {"data": {names.CHECKPOINT_KEY: text}})
+def write(cluster_job: ClusterJob, text: str) -> None:
+    cluster_job.kubectl.patch("configmap", STATE, {"data": {names.CHECKPOINT_KEY: text}})
 
 
 def truncated(text: str) -> str:
@@ -61,57 +59,55 @@ def of_another_job(text: str) -> str:
     ],
 )  # fmt: skip
 def test_spoilt_state_stops_the_job_and_restored_state_lets_it_go_on(
-    suspended: JobSite, spoil: object, reason: str
+    suspended: ClusterJob, spoil: object, reason: str
 ) -> None:
     assert callable(spoil)
-    site, before = suspended, suspended.job.attempt
-    good = site.state_text()
+    cluster_job, before = suspended, suspended.job.attempt
+    good = cluster_job.state_text()
     assert good is not None
-    offsets = site.committed_offsets()
+    offsets = cluster_job.committed_offsets()
     bad = spoil(good)
-    write(site, bad)
-    site.change(suspend=False)
-    status = site.job.wait(
-        f"StateValid is False with {reason}",
-        lambda status: condition_of(status, "StateValid").get("reason") == reason,
-        seconds=60,
+    write(cluster_job, bad)
+    cluster_job.change(suspend=False)
+    status = cluster_job.job.wait(
+        f"StateValid is False with {reason}", lambda status: condition_of(status, "StateValid").get("reason") == reason
     )
     condition = condition_of(status, "StateValid")
     assert condition["status"] == "False"
     assert condition_of(status, "Ready")["status"] == "False"
     assert condition["message"]
-    assert any(one["reason"] == reason and one["type"] == "Warning" for one in site.job.events())
-    assert site.state_text() == bad, "nobody writes into a state that nobody understands"
-    assert site.committed_offsets() == offsets
-    assert site.job.attempt <= before + 1, "no crash loop"
+    assert any(one["reason"] == reason and one["type"] == "Warning" for one in cluster_job.job.events())
+    assert cluster_job.state_text() == bad, "nobody writes into a state that nobody understands"
+    assert cluster_job.committed_offsets() == offsets
+    assert cluster_job.job.attempt <= before + 1, "no crash loop"
 
-    write(site, good)
-    suspend(site)
-    assert condition_of(site.job.status, "Ready")["status"] == "False"
+    write(cluster_job, good)
+    suspend(cluster_job)
+    assert condition_of(cluster_job.job.status, "Ready")["status"] == "False"
 
 
-def test_restored_state_goes_on_exactly_once(suspended: JobSite) -> None:
+def test_restored_state_goes_on_exactly_once(suspended: ClusterJob) -> None:
     records = suspended.load(RECORDS)
     suspended.change(suspend=False)
-    suspended.job.wait_ready(attempt_above=suspended.job.attempt, seconds=120)
-    suspended.assert_exactly_once(records, seconds=90)
+    suspended.job.wait_ready(attempt_above=suspended.job.attempt)
+    suspended.assert_exactly_once(records)
     suspended.job.delete(wait=False)
 
 
-def test_a_state_config_map_of_somebody_else_is_not_taken_over(make_site: MakeSite) -> None:
-    site = make_site("foreign")
-    site.load(RECORDS)
+def test_a_state_config_map_of_somebody_else_is_not_taken_over(make_cluster_job: MakeClusterJob) -> None:
+    cluster_job = make_cluster_job("foreign")
+    cluster_job.load(RECORDS)
     theirs = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": STATE}, "data": {"theirs": "precious"}}
-    site.kubectl.apply(theirs)
-    site.apply()
-    status = site.job.wait(
-        "StateForeign", lambda status: condition_of(status, "StateValid").get("status") == "False", seconds=60
+    cluster_job.kubectl.apply(theirs)
+    cluster_job.apply()
+    status = cluster_job.job.wait(
+        "StateForeign", lambda status: condition_of(status, "StateValid").get("status") == "False"
     )
     assert condition_of(status, "StateValid")["reason"] == "StateForeign"
-    assert any(one["reason"] == "StateForeign" for one in site.job.events())
-    found = site.kubectl.get("configmap", STATE)
+    assert any(one["reason"] == "StateForeign" for one in cluster_job.job.events())
+    found = cluster_job.kubectl.get("configmap", STATE)
     assert found is not None
     assert found["data"] == {"theirs": "precious"}
-    assert site.job.pods(names.ROLE_DRIVER) == []
-    assert site.topics.ends(site.sink) == dict.fromkeys(range(4), 0)
-    site.job.delete(wait=False)
+    assert cluster_job.job.pods(names.ROLE_DRIVER) == []
+    assert cluster_job.topics.ends(cluster_job.sink) == dict.fromkeys(range(4), 0)
+    cluster_job.job.delete(wait=False)

@@ -6,33 +6,31 @@ from collections.abc import Iterator
 
 import pytest
 
-from demo import installation
-from demo.environment import ClusterEnvironment
-from demo.kubectl import Kubectl
-from demo.live_job import KIND
-from demo.watch import Watch
+from clusterjob import installation
+from clusterjob.environment import ClusterEnvironment
+from clusterjob.kubectl import Kubectl
+from clusterjob.live_job import KIND
+from clusterjob.watch import PATIENCE, Watch
 from sparkapp.model import names
-from tests.e2e.conftest import MakeSite
-from tests.support.job_site import NAME, JobSite
-
-pytestmark = pytest.mark.timeout(400)
+from tests.e2e.conftest import MakeClusterJob
+from tests.support.kubernetes.cluster_job import NAME, ClusterJob
 
 BATCH = 5_000
 
 
 @pytest.fixture(scope="module")
-def site(make_site: MakeSite) -> JobSite:
+def cluster_job(make_cluster_job: MakeClusterJob) -> ClusterJob:
     """One job that runs, shared by the module: each test leaves it as it found it, up to the last one."""
-    site = make_site("life")
-    site.load(BATCH)
-    site.apply()
-    site.job.wait_ready(seconds=180)
-    return site
+    cluster_job = make_cluster_job("life")
+    cluster_job.load(BATCH)
+    cluster_job.apply()
+    cluster_job.job.wait_ready()
+    return cluster_job
 
 
-def pod_uids(site: JobSite) -> dict[str, str]:
+def pod_uids(cluster_job: ClusterJob) -> dict[str, str]:
     """Driver and executors of the current attempt."""
-    pods = site.job.pods(names.ROLE_DRIVER) + site.job.pods(names.ROLE_EXECUTOR)
+    pods = cluster_job.job.pods(names.ROLE_DRIVER) + cluster_job.job.pods(names.ROLE_EXECUTOR)
     return {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in pods}
 
 
@@ -42,42 +40,48 @@ def deployment(operator: ClusterEnvironment) -> Iterator[Kubectl]:
     kubectl = Kubectl(operator, installation.NAMESPACE)
     yield kubectl
     kubectl.run("scale", "deployment", f"--selector={installation.SELECTOR}", "--replicas=1")
-    kubectl.run("rollout", "status", f"--selector={installation.SELECTOR}", "deployment", "--timeout=90s", seconds=100)
+    kubectl.run(
+        "rollout",
+        "status",
+        f"--selector={installation.SELECTOR}",
+        "deployment",
+        f"--timeout={PATIENCE:.0f}s",
+        seconds=PATIENCE + 10,
+    )
 
 
-def test_conditions_follow_the_conventions(site: JobSite) -> None:
-    site.kubectl.run("wait", "--for=condition=Ready", f"{KIND}/{NAME}", "--timeout=10s")
-    site.assert_exactly_once(BATCH, seconds=60)
+def test_conditions_follow_the_conventions(cluster_job: ClusterJob) -> None:
+    cluster_job.kubectl.run("wait", "--for=condition=Ready", f"{KIND}/{NAME}", "--timeout=10s")
+    cluster_job.assert_exactly_once(BATCH)
     healthy = dict.fromkeys(
         ("Ready", "ConfigValid", "KafkaReachable", "StateValid", "CheckpointHealthy", "TransactionsHealthy"), "True"
     )
     # The driver looks for open transactions every ten seconds, and none is known before its first look.
-    site.job.wait(
+    cluster_job.job.wait(
         "every condition",
         lambda status: {one["type"]: one["status"] for one in status.get("conditions", ())} == healthy,
-        seconds=60,
     )
-    assert site.kubectl.run("get", "ksj", NAME, "--output=jsonpath={.status.parallelism}") == "2"
+    assert cluster_job.kubectl.run("get", "ksj", NAME, "--output=jsonpath={.status.parallelism}") == "2"
 
 
-def test_suspend_drains_and_resume_goes_on_where_it_stopped(site: JobSite) -> None:
-    before = site.job.attempt
-    site.change(suspend=True)
-    site.job.wait("Suspended", lambda status: status.get("state") == "Suspended", seconds=90)
-    site.job.wait_pods("no pod is left", lambda pods: not pods, seconds=60)
-    site.assert_nothing_open()
-    state = site.state_text()
+def test_suspend_drains_and_resume_goes_on_where_it_stopped(cluster_job: ClusterJob) -> None:
+    before = cluster_job.job.attempt
+    cluster_job.change(suspend=True)
+    cluster_job.job.wait("Suspended", lambda status: status.get("state") == "Suspended")
+    cluster_job.job.wait_pods("no pod is left", lambda pods: not pods)
+    cluster_job.assert_nothing_open()
+    state = cluster_job.state_text()
     assert state is not None
 
-    records = site.load(BATCH)
-    assert site.state_text() == state, "a suspended job reads nothing"
-    site.change(suspend=False)
-    site.job.wait_ready(attempt_above=before, seconds=120)
-    site.assert_exactly_once(records, seconds=60)
+    records = cluster_job.load(BATCH)
+    assert cluster_job.state_text() == state, "a suspended job reads nothing"
+    cluster_job.change(suspend=False)
+    cluster_job.job.wait_ready(attempt_above=before)
+    cluster_job.assert_exactly_once(records)
 
 
-def test_a_restarted_operator_adopts_what_runs(site: JobSite, deployment: Kubectl) -> None:
-    pods, attempt = pod_uids(site), site.job.attempt
+def test_a_restarted_operator_adopts_what_runs(cluster_job: ClusterJob, deployment: Kubectl) -> None:
+    pods, attempt = pod_uids(cluster_job), cluster_job.job.attempt
     former = {pod["metadata"]["name"] for pod in deployment.list("pods", installation.SELECTOR)}
     with Watch(deployment, "pods", f"--selector={installation.SELECTOR}") as watch:
         deployment.run("delete", "pods", f"--selector={installation.SELECTOR}", "--wait=false")
@@ -90,47 +94,46 @@ def test_a_restarted_operator_adopts_what_runs(site: JobSite, deployment: Kubect
                 )
                 for name, pod in found.items()
             ),
-            seconds=90,
         )
-    records = site.load(BATCH)
-    site.assert_exactly_once(records, seconds=90)
-    assert (pod_uids(site), site.job.attempt) == (pods, attempt)
+    records = cluster_job.load(BATCH)
+    cluster_job.assert_exactly_once(records)
+    assert (pod_uids(cluster_job), cluster_job.job.attempt) == (pods, attempt)
 
 
-def test_a_job_needs_no_operator_to_go_on(site: JobSite, deployment: Kubectl) -> None:
-    pods, attempt = pod_uids(site), site.job.attempt
+def test_a_job_needs_no_operator_to_go_on(cluster_job: ClusterJob, deployment: Kubectl) -> None:
+    pods, attempt = pod_uids(cluster_job), cluster_job.job.attempt
     deployment.run("scale", "deployment", f"--selector={installation.SELECTOR}", "--replicas=0")
     with Watch(deployment, "pods", f"--selector={installation.SELECTOR}") as watch:
-        watch.wait("no operator is left", lambda found: not found, seconds=90)
+        watch.wait("no operator is left", lambda found: not found)
 
-    checkpoint = site.job.state.latest.checkpoint
-    records = site.load(BATCH)
-    site.job.wait_checkpoint(checkpoint + 1, seconds=60)
+    checkpoint = cluster_job.job.state.latest.checkpoint
+    records = cluster_job.load(BATCH)
+    cluster_job.job.wait_checkpoint(checkpoint + 1)
     deployment.run("scale", "deployment", f"--selector={installation.SELECTOR}", "--replicas=1")
-    site.assert_exactly_once(records, seconds=120)
-    assert (pod_uids(site), site.job.attempt) == (pods, attempt)
+    cluster_job.assert_exactly_once(records)
+    assert (pod_uids(cluster_job), cluster_job.job.attempt) == (pods, attempt)
 
 
-def test_delete_leaves_nothing_behind(site: JobSite) -> None:
-    records = site.load(BATCH)
-    site.job.wait_checkpoint(site.job.state.latest.checkpoint + 1, seconds=60)
-    site.job.delete(seconds=120)
-    site.job.wait_pods("no pod is left", lambda pods: not pods, seconds=90)
-    site.assert_nothing_open()
-    verdict = site.judge()
+def test_delete_leaves_nothing_behind(cluster_job: ClusterJob) -> None:
+    records = cluster_job.load(BATCH)
+    cluster_job.job.wait_checkpoint(cluster_job.job.state.latest.checkpoint + 1)
+    cluster_job.job.delete()
+    cluster_job.job.wait_pods("no pod is left", lambda pods: not pods)
+    cluster_job.assert_nothing_open()
+    verdict = cluster_job.judge()
     assert (verdict.duplicates, verdict.wrong) == (0, 0), verdict.explain()
 
     owned = "configmaps,serviceaccounts,roles,rolebindings"
-    with Watch(site.kubectl, "configmaps", f"--selector={names.LABEL_JOB}={NAME}") as watch:
-        watch.wait("no ConfigMap is left", lambda found: not found, seconds=60)
-    left = [one["metadata"]["name"] for one in site.kubectl.list(owned, f"{names.LABEL_JOB}={NAME}")]
+    with Watch(cluster_job.kubectl, "configmaps", f"--selector={names.LABEL_JOB}={NAME}") as watch:
+        watch.wait("no ConfigMap is left", lambda found: not found)
+    left = [one["metadata"]["name"] for one in cluster_job.kubectl.list(owned, f"{names.LABEL_JOB}={NAME}")]
     assert left == []
 
     # A job of the same name is a new one: it begins where the group's offsets are, and takes over nothing else.
-    site.apply(source={"startup": {"mode": "GROUP_OFFSETS"}})
-    site.job.wait_ready(seconds=120)
-    site.job.wait("lag 0", lambda status: status.get("source", {}).get("lagRecords", -1) == 0, seconds=90)
-    verdict = site.judge()
+    cluster_job.apply(source={"startup": {"mode": "GROUP_OFFSETS"}})
+    cluster_job.job.wait_ready()
+    cluster_job.job.wait("lag 0", lambda status: status.get("source", {}).get("lagRecords", -1) == 0)
+    verdict = cluster_job.judge()
     assert verdict.exactly_once, verdict.explain()
     assert verdict.records_out == records
-    site.job.delete(wait=False)
+    cluster_job.job.delete(wait=False)

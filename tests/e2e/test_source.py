@@ -2,92 +2,89 @@
 
 from __future__ import annotations
 
-import pytest
-
-from demo.live_job import KIND
+from clusterjob.live_job import KIND
+from clusterjob.watch import PATIENCE
 from sparkapp.model import names
-from sparkapp.model.retained_codec import decode_retained
-from tests.e2e.conftest import MakeSite
-from tests.support.job_site import NAME
-
-pytestmark = pytest.mark.timeout(400)
+from sparkapp.model.checkpoint.retained_codec import decode_retained
+from tests.e2e.conftest import MakeClusterJob
+from tests.support.kubernetes.cluster_job import NAME
 
 BATCH = 3_000
 
 
-def test_a_bounded_job_finishes_at_the_ends_of_its_start(make_site: MakeSite) -> None:
-    site = make_site("bounded")
-    site.load(BATCH)
-    site.apply(source={"stopping": {"mode": "LATEST"}})
-    site.kubectl.run("wait", "--for=condition=Finished", f"{KIND}/{NAME}", "--timeout=180s", seconds=190)
-    status = site.job.status
+def test_a_bounded_job_finishes_at_the_ends_of_its_start(make_cluster_job: MakeClusterJob) -> None:
+    cluster_job = make_cluster_job("bounded")
+    cluster_job.load(BATCH)
+    cluster_job.apply(source={"stopping": {"mode": "LATEST"}})
+    cluster_job.kubectl.run(
+        "wait", "--for=condition=Finished", f"{KIND}/{NAME}", f"--timeout={PATIENCE:.0f}s", seconds=PATIENCE + 10
+    )
+    status = cluster_job.job.status
     assert (status["state"], status["attempt"]["outcome"]) == ("Finished", "Finished")
-    assert site.job.pods(names.ROLE_EXECUTOR) == []
-    verdict = site.judge()
+    assert cluster_job.job.pods(names.ROLE_EXECUTOR) == []
+    verdict = cluster_job.judge()
     assert verdict.exactly_once, verdict.explain()
     assert verdict.records_out == BATCH
-    site.assert_nothing_open()
+    cluster_job.assert_nothing_open()
 
-    site.load(BATCH)
-    site.change(source={"stopping": {"mode": "UNBOUNDED"}})
-    site.job.wait_ready(attempt_above=1, seconds=120)
-    site.assert_exactly_once(2 * BATCH, seconds=60)
+    cluster_job.load(BATCH)
+    cluster_job.change(source={"stopping": {"mode": "UNBOUNDED"}})
+    cluster_job.job.wait_ready(attempt_above=1)
+    cluster_job.assert_exactly_once(2 * BATCH)
 
 
-def test_partitions_and_topics_that_appear_are_read_from_their_beginning(make_site: MakeSite) -> None:
-    site = make_site("growth")
-    records = site.load(BATCH)
-    pattern = site.source.replace(".", "[.]") + ".*"
-    site.apply(source={"topics": None, "topicPattern": pattern, "discoveryIntervalSeconds": 1})
-    site.job.wait_ready(seconds=180)
-    site.assert_exactly_once(records, seconds=60)
-    site.grow(7)
-    records = site.load(BATCH)
-    site.job.wait(
-        "seven partitions are known", lambda status: status.get("source", {}).get("partitions") == 7, seconds=60
-    )
-    site.assert_exactly_once(records, seconds=90)
+def test_partitions_and_topics_that_appear_are_read_from_their_beginning(make_cluster_job: MakeClusterJob) -> None:
+    cluster_job = make_cluster_job("growth")
+    records = cluster_job.load(BATCH)
+    pattern = cluster_job.source.replace(".", "[.]") + ".*"
+    cluster_job.apply(source={"topics": None, "topicPattern": pattern, "discoveryIntervalSeconds": 1})
+    cluster_job.job.wait_ready()
+    cluster_job.assert_exactly_once(records)
+    cluster_job.grow(7)
+    records = cluster_job.load(BATCH)
+    cluster_job.job.wait("seven partitions are known", lambda status: status.get("source", {}).get("partitions") == 7)
+    cluster_job.assert_exactly_once(records)
 
-    second = f"{site.source}.more"
-    site.topics.recreate([second], partitions=2)
+    second = f"{cluster_job.source}.more"
+    cluster_job.topics.recreate([second], partitions=2)
     try:
-        site.load(BATCH, topic=second)
-        site.job.wait(
-            "nine partitions are known", lambda status: status.get("source", {}).get("partitions") == 9, seconds=60
+        cluster_job.load(BATCH, topic=second)
+        cluster_job.job.wait(
+            "nine partitions are known", lambda status: status.get("source", {}).get("partitions") == 9
         )
-        site.job.wait_read(records + BATCH, seconds=90)
-        verdict = site.judge(also=[second])
+        cluster_job.job.wait_read(records + BATCH)
+        verdict = cluster_job.judge(also=[second])
         assert verdict.exactly_once, verdict.explain()
         assert verdict.records_out == records + BATCH
-        site.job.delete(wait=False)
+        cluster_job.job.delete(wait=False)
     finally:
-        site.topics.delete([second])
+        cluster_job.topics.delete([second])
 
 
-def test_a_job_goes_back_to_a_named_earlier_checkpoint(make_site: MakeSite) -> None:
+def test_a_job_goes_back_to_a_named_earlier_checkpoint(make_cluster_job: MakeClusterJob) -> None:
     """What it names is written once more, and nothing else: also where the driver is killed on the way."""
-    site = make_site("restore")
-    site.load(BATCH)
-    site.apply(checkpoint={"retention": {"intervalSeconds": 1, "count": 50}})
-    site.job.wait_ready(seconds=180)
-    site.assert_exactly_once(BATCH, seconds=60)
-    site.load(BATCH)
-    site.assert_exactly_once(2 * BATCH, seconds=60)
+    cluster_job = make_cluster_job("restore")
+    cluster_job.load(BATCH)
+    cluster_job.apply(checkpoint={"retention": {"intervalSeconds": 1, "count": 50}})
+    cluster_job.job.wait_ready()
+    cluster_job.assert_exactly_once(BATCH)
+    cluster_job.load(BATCH)
+    cluster_job.assert_exactly_once(2 * BATCH)
 
-    kept = (site.kubectl.get("configmap", names.checkpoints_config_map(NAME)) or {})["data"]
+    kept = (cluster_job.kubectl.get("configmap", names.checkpoints_config_map(NAME)) or {})["data"]
     named = decode_retained(
-        min(kept.items())[1], key=min(kept), job_uid=site.kubectl.get(KIND, NAME)["metadata"]["uid"]
+        min(kept.items())[1], key=min(kept), job_uid=cluster_job.kubectl.get(KIND, NAME)["metadata"]["uid"]
     )
     again = 2 * BATCH - sum(named.offsets.values())
     assert again >= BATCH
-    site.change(restoreFrom={"checkpoint": named.checkpoint_id}, redeployNonce=1)
-    site.job.wait_ready(attempt_above=1, seconds=120)
-    site.job.kill_driver()
-    site.job.wait_ready(attempt_above=2, seconds=120)
-    (event,) = [one for one in site.job.events() if one["reason"] == "RestoredFromCheckpoint"]
+    cluster_job.change(restoreFrom={"checkpoint": named.checkpoint_id}, redeployNonce=1)
+    cluster_job.job.wait_ready(attempt_above=1)
+    cluster_job.job.kill_driver()
+    cluster_job.job.wait_ready(attempt_above=2)
+    (event,) = [one for one in cluster_job.job.events() if one["reason"] == "RestoredFromCheckpoint"]
     assert str(named.checkpoint_id) in event["message"]
-    records = site.load(BATCH)
-    site.job.wait_read(records + again, seconds=120)
-    verdict = site.judge()
+    records = cluster_job.load(BATCH)
+    cluster_job.job.wait_read(records + again)
+    verdict = cluster_job.judge()
     assert (verdict.lost, verdict.duplicates, verdict.wrong) == (0, again, 0), verdict.explain()
-    site.assert_nothing_open()
+    cluster_job.assert_nothing_open()

@@ -7,12 +7,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from demo.environment import ClusterEnvironment
-from demo.kubectl import Kubectl
+from clusterjob.environment import ClusterEnvironment
+from clusterjob.kubectl import Kubectl
 from demo.story import FlightsStory
 from localcluster.progress import Progress
-
-pytestmark = pytest.mark.timeout(600)
 
 RECORDS = 60_000
 

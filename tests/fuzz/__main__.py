@@ -15,22 +15,22 @@ from tests.fuzz.targets import TARGETS
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seconds", type=float, default=60.0, help="for all targets together")
+    parser.add_argument("--seconds", type=float, default=60.0, help="duration of all targets together")
     parser.add_argument("--target", choices=sorted(TARGETS), action="append")
-    parser.add_argument("--seed", type=int, help="one example again, of one target")
+    parser.add_argument("--seed", type=int, help="repeat one example of one target")
     options = parser.parse_args()
     chosen = options.target or sorted(TARGETS)
     for name in chosen:
-        with TARGETS[name]() as one:
+        with TARGETS[name]() as check:
             if options.seed is not None:
-                one(Random(options.seed))
+                check(Random(options.seed))
                 continue
             first = seed = time.time_ns() // 1000
             end = time.monotonic() + options.seconds / len(chosen)
             while time.monotonic() < end:
                 seed += 1
                 try:
-                    one(Random(seed))
+                    check(Random(seed))
                 except BaseException:
                     print(f"{name}: --target {name} --seed {seed}", flush=True)
                     raise

@@ -1,16 +1,16 @@
-"""Bytes made of known good ones."""
+"""Damaged bytes, made from valid bytes."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from random import Random
 
-_WORDS = (b"null", b"-1", b"9223372036854775808", b"1e400", b'""', b"[]", b"{}", b"\x00", b"\xff" * 9,
+_TOKENS = (b"null", b"-1", b"9223372036854775808", b"1e400", b'""', b"[]", b"{}", b"\x00", b"\xff" * 9,
           b"\x80\x80\x80\x80\x10", b"\xed\xa0\x80", b"\xf4\x90\x80\x80", b"true", b'"\\ud800"')  # fmt: skip
 
 
 def damaged(random: Random, seeds: Sequence[bytes]) -> bytes:
-    """One of the seeds after some changes: bits, bytes, words, pieces left out, doubled or of another seed."""
+    """A seed with a few pieces replaced: by random bytes, known tokens, nothing, or a piece of a seed."""
     value = bytearray(random.choice(seeds))
     for _ in range(random.choice((1, 1, 2, 4, 16))):
         at = random.randrange(len(value) + 1)
@@ -19,7 +19,7 @@ def damaged(random: Random, seeds: Sequence[bytes]) -> bytes:
         begin = random.randrange(len(other) + 1)
         piece = random.choice(
             (
-                bytes([random.randrange(256)]), random.choice(_WORDS), b"", bytes(value[at:end]) * 2,
+                bytes([random.randrange(256)]), random.choice(_TOKENS), b"", bytes(value[at:end]) * 2,
                 other[begin : begin + 16], random.randbytes(random.randrange(9)),
             )
         )  # fmt: skip

@@ -1,4 +1,4 @@
-"""What reads bytes of other programs, each with what may come of any bytes at all."""
+"""The decoders of foreign bytes, each with the outcomes that are allowed for arbitrary bytes."""
 
 from __future__ import annotations
 
@@ -7,16 +7,17 @@ import ctypes
 import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from random import Random
 from typing import Any
 
 import pyarrow as pa
 
-from sparkapp.model.checkpoint_codec import decode, encode
+from sparkapp.model.checkpoint.codec import decode, encode
 from sparkapp.model.errors import CheckpointCorrupt, CheckpointForeign
 from sparkapp.model.report import (
+    AttemptOutcome,
     DriverState,
-    Outcome,
     Report,
     Termination,
     decode_report,
@@ -27,7 +28,7 @@ from sparkapp.model.report import (
 from tests.fuzz.damage import damaged
 
 Round = Callable[[Random], None]
-"""One example; raises where something else came of it than may."""
+"""Checks one example; raises where the outcome is not allowed."""
 
 
 class _Buffer(ctypes.Structure):
@@ -37,8 +38,8 @@ class _Buffer(ctypes.Structure):
 
 @contextmanager
 def utf8() -> Iterator[Round]:
-    """``ext/utf8.c`` beside Python's decoder, told to replace one byte at a time."""
-    from sparkapp.native import _kafka_arrow
+    """``ext/arrow/utf8.c`` compared with Python's decoder, which replaces one byte at a time."""
+    from sparkapp.dataplane.native import _kafka_arrow
 
     library = ctypes.CDLL(_kafka_arrow.__file__)
     library.buffer_free.argtypes = [ctypes.POINTER(_Buffer)]
@@ -46,7 +47,7 @@ def utf8() -> Iterator[Round]:
     codecs.register_error("one-byte", lambda error: ("\ufffd", error.start + 1))
     seeds = ["grüße ✓ 😀".encode(), b"plain", bytes(range(256)), b"\xf0\x9f\x98", b"\xe2\x9c"]
 
-    def one(random: Random) -> None:
+    def check(random: Random) -> None:
         text = damaged(random, seeds)
         buffer = _Buffer()
         library.utf8_append(ctypes.byref(buffer), text, len(text))
@@ -54,22 +55,22 @@ def utf8() -> Iterator[Round]:
         library.buffer_free(ctypes.byref(buffer))
         assert got == text.decode("utf-8", "one-byte").encode(), text
 
-    yield one
+    yield check
 
 
 @contextmanager
 def columns() -> Iterator[Round]:
-    """A batch through the extension's producer, librdkafka's stand-in for a cluster, and the extension's consumer."""
+    """A batch through the extension's producer, librdkafka's mock cluster, and the extension's consumer."""
     from confluent_kafka import Producer
 
+    from sparkapp.dataplane.interface import SOURCE_SCHEMA
+    from sparkapp.dataplane.native.consumer import NativeConsumer
+    from sparkapp.dataplane.native.producer import NativeProducer
+    from sparkapp.model.checkpoint.split import KafkaPartitionSplit
     from sparkapp.model.partition import TopicPartition
-    from sparkapp.model.split import KafkaPartitionSplit
-    from sparkapp.native.interface import SOURCE_SCHEMA
-    from sparkapp.native.native_consumer import NativeConsumer
-    from sparkapp.native.native_producer import NativeProducer
 
     cluster = Producer({"test.mock.num.brokers": 1})
-    bootstrap = ",".join(f"{one.host}:{one.port}" for one in cluster.list_topics(timeout=30).brokers.values())
+    bootstrap = ",".join(f"{broker.host}:{broker.port}" for broker in cluster.list_topics(timeout=30).brokers.values())
     config = {"bootstrap.servers": bootstrap}
     producer, consumer = NativeProducer({**config, "linger.ms": "0"}), NativeConsumer(config)
     position = 0
@@ -82,7 +83,7 @@ def columns() -> Iterator[Round]:
         name = damaged(random, [b"name", "schlüssel✓".encode()]).replace(b"\0", b"").decode("utf-8", "ignore")
         return None if random.random() < 0.2 else {"key": name, "value": value(random)}
 
-    def one(random: Random) -> None:
+    def check(random: Random) -> None:
         nonlocal position
         rows = random.choice((1, 2, 9, 40))
         values, keys = ([value(random) for _ in range(rows)] for _ in range(2))
@@ -110,7 +111,7 @@ def columns() -> Iterator[Round]:
         assert table["headers"].to_pylist() == wanted
 
     try:
-        yield one
+        yield check
     finally:
         producer.close()
         consumer.close()
@@ -118,10 +119,10 @@ def columns() -> Iterator[Round]:
 
 @contextmanager
 def avro() -> Iterator[Round]:
-    """``source.avro``: a value, or a complaint, for each record; its neighbours are as they were."""
-    from sparkapp.source.avro import AvroDecoder
-    from sparkapp.source.schema_registry import SchemaRegistry
-    from tests.support.schema_registry import framed, registry
+    """``source.formats.avro``: a value or an error for each record; the records around it are unchanged."""
+    from sparkapp.source.formats.avro import AvroDecoder
+    from sparkapp.source.formats.schema_registry import SchemaRegistry
+    from tests.support.kafka.schema_registry import framed, registry
 
     names = {"name": "n", "type": {"type": "array", "items": {"type": "map", "values": ["null", "double"]}}}
     schema = {"type": "record", "name": "R", "fields": [{"name": "id", "type": "long"}, names]}
@@ -132,24 +133,24 @@ def avro() -> Iterator[Round]:
         seeds = [good, framed(number, schema, {"id": -1, "n": [{}, {"x": 1.5, "✓" * 30: 2.0}]})]
         wanted = decoder.decode(pa.array([good]))[0].to_pylist()
 
-        def one(random: Random) -> None:
+        def check(random: Random) -> None:
             column, errors = decoder.decode(pa.array([good, damaged(random, seeds), good], pa.binary()))
             assert [column[0].as_py(), column[2].as_py()] == wanted * 2
             assert errors[0] is None
             assert errors[2] is None
             assert errors[1] is None or column[1].as_py() is None
 
-        yield one
+        yield check
 
 
 @contextmanager
 def protobuf() -> Iterator[Round]:
-    """``source.protobuf``, likewise."""
+    """``source.formats.protobuf``, likewise."""
     from google.protobuf import descriptor_pb2, text_format
 
-    from sparkapp.source.protobuf import ProtobufDecoder, protobuf_reader_schema
-    from sparkapp.source.schema_registry import SchemaRegistry
-    from tests.support.schema_registry import framed_protobuf, registry
+    from sparkapp.source.formats.protobuf import ProtobufDecoder, protobuf_reader_schema
+    from sparkapp.source.formats.schema_registry import SchemaRegistry
+    from tests.support.kafka.schema_registry import framed_protobuf, registry
 
     file = text_format.Parse(
         'name: "default" package: "shop" syntax: "proto3" message_type { name: "Order"'
@@ -167,24 +168,24 @@ def protobuf() -> Iterator[Round]:
         seeds = [good, framed_protobuf(number, b"\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01\x12\x03\xe2\x9c\x93", 0)]
         wanted = decoder.decode(pa.array([good]))[0].to_pylist()
 
-        def one(random: Random) -> None:
+        def check(random: Random) -> None:
             column, errors = decoder.decode(pa.array([good, damaged(random, seeds), good], pa.binary()))
             assert [column[0].as_py(), column[2].as_py()] == wanted * 2
             assert (errors[0], errors[2]) == (None, None)
             assert errors[1] is None or column[1].as_py() is None
 
-        yield one
+        yield check
 
 
 @contextmanager
 def state() -> Iterator[Round]:
-    """The checkpoint document: refused by name, or one that is written back and read the same."""
-    from pathlib import Path
+    """The checkpoint document: an error that names the defect, or a document that a round trip does not change."""
+    seed = Path(__file__).with_name("checkpoint.json").read_bytes()
+    uid = json.loads(seed)["jobUid"]
+    decode(seed.decode(), job_uid=uid)  # undamaged, it reaches every part of the decoder
+    seeds = [seed]
 
-    seeds = [path.read_bytes() for path in sorted(Path("tests/unit/sparkapp/model/golden").glob("*.json"))]
-    uid = json.loads(seeds[0]).get("jobUid", "")
-
-    def one(random: Random) -> None:
+    def check(random: Random) -> None:
         text = damaged(random, seeds).decode("utf-8", "replace")
         try:
             document = decode(text, job_uid=uid)
@@ -192,25 +193,27 @@ def state() -> Iterator[Round]:
             return
         assert decode(encode(document), job_uid=uid) == document
 
-    yield one
+    yield check
 
 
 @contextmanager
 def report() -> Iterator[Round]:
-    """What a driver reports, and a container's last word: None, or a value whose numbers are in range."""
+    """Reports and termination messages of drivers: None, or a value whose numbers are in range."""
     full = encode_report(Report(job_uid="u", attempt=1, state=DriverState.RUNNING, updated_at="2026-11-23T00:00:00Z"))
-    last = encode_termination(Termination(outcome=Outcome.FAILED, reason="R", message="m", remedy="r"))
+    last = encode_termination(Termination(outcome=AttemptOutcome.FAILED, reason="R", message="m", remedy="r"))
     seeds = [full.encode(), last.encode()]
     assert decode_report(full, job_uid="u") is not None
     assert decode_termination(last) is not None
 
-    def one(random: Random) -> None:
+    def check(random: Random) -> None:
         text = damaged(random, seeds).decode("utf-8", random.choice(("replace", "surrogateescape", "ignore")))
         found = decode_report(text, job_uid="u")
         assert found is None or 0 <= found.checkpoint_id < 1 << 63
         decode_termination(text)
 
-    yield one
+    yield check
 
 
-TARGETS: Mapping[str, Callable[[], Any]] = {one.__name__: one for one in (utf8, columns, avro, protobuf, state, report)}
+TARGETS: Mapping[str, Callable[[], Any]] = {
+    target.__name__: target for target in (utf8, columns, avro, protobuf, state, report)
+}

@@ -7,8 +7,8 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sparkapp.model.checkpoint.split import KafkaPartitionSplit, assign, splits_by_subtask
 from sparkapp.model.partition import TopicPartition
-from sparkapp.model.split import KafkaPartitionSplit, assign, splits_by_subtask
 
 splits = st.lists(
     st.builds(

@@ -7,12 +7,12 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparkapp.model.checkpoint import CheckpointDocument, Counters
-from sparkapp.model.checkpoint_codec import decode, encode
-from sparkapp.model.committable import KafkaCommittable
+from sparkapp.model.checkpoint.codec import decode, encode
+from sparkapp.model.checkpoint.committable import KafkaCommittable
+from sparkapp.model.checkpoint.document import CheckpointDocument, Counters
+from sparkapp.model.checkpoint.split import KafkaPartitionSplit, splits_by_subtask
 from sparkapp.model.errors import CheckpointCorrupt, CheckpointForeign
 from sparkapp.model.partition import TopicPartition
-from sparkapp.model.split import KafkaPartitionSplit, splits_by_subtask
 from sparkapp.model.transactional_id import TransactionalIdHint
 
 words = st.text(st.characters(codec="utf-8"), max_size=12)
@@ -63,13 +63,13 @@ def documents(draw):
         created_at=draw(words),
         parallelism=parallelism,
         prefix=prefix,
-        former_prefixes=tuple(draw(st.lists(prefixes, max_size=2))),
+        previous_prefixes=tuple(draw(st.lists(prefixes, max_size=2))),
         hint=TransactionalIdHint(draw(small), draw(small)),
         transactional=draw(st.booleans()),
         splits=splits,
         aligned=aligned,
         committables=committables,
-        witness_group=draw(words),
+        evidence_group=draw(words),
         engine=draw(words),
         engine_has_state=draw(st.booleans()),
         drained=draw(st.booleans()),

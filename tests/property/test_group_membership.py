@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sparkapp.model.partition import TopicPartition
-from tests.support.fake_cluster import FakeCluster
-from tests.support.fake_group import TOPIC, FakeGroup, FakeMember
+from tests.support.fakes.cluster_view import FakeCluster
+from tests.support.fakes.consumer_group import TOPIC, FakeGroup, FakeMember
 
 PARTITIONS = 4
 WORK = ("begin", "begin", "finish", "finish", "commit", "produce")

@@ -8,8 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from sparkapp.clients.transactions.states import TransactionState
+from sparkapp.model.checkpoint.slots import Slots
 from sparkapp.model.errors import ProducersPoolEmpty
-from sparkapp.model.slots import Slots
 from sparkapp.model.transactional_id import (
     FIRST_HINT,
     TransactionalIdGenerator,
@@ -17,7 +18,6 @@ from sparkapp.model.transactional_id import (
     number_of,
 )
 from sparkapp.sink.lingering import bounded_ids, select
-from sparkapp.sink.transactions import TransactionState
 
 PREFIX = "p"
 parallelisms = st.integers(1, 12)

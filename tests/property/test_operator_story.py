@@ -10,12 +10,12 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from kafkasparkjob_operator.cluster import ClusterError
 from kafkasparkjob_operator.identity import ANNOTATION_CLAIM, ANNOTATION_GENERATION
-from kafkasparkjob_operator.status import JobState
+from kafkasparkjob_operator.kubernetes.port import ClusterError
+from kafkasparkjob_operator.status.status import JobState
 from sparkapp.model import names
 from sparkapp.model.report import DriverState
-from tests.support.operator_bench import DRAINED, FAILED, FATAL, KEY, OperatorBench
+from tests.support.kubernetes.operator_fixture import DRAINED, FAILED, FATAL, KEY, OperatorFixture
 
 FORGED = "forged"
 """How names of pods begin that are not the operator's."""
@@ -30,7 +30,7 @@ class JobStory(RuleBasedStateMachine):
 
     @initialize()
     def create(self) -> None:
-        self.bench = OperatorBench()
+        self.operator_fixture = OperatorFixture()
         self.never_had_it: set[str] = set()
         self.operator_looks(1)
 
@@ -45,51 +45,51 @@ class JobStory(RuleBasedStateMachine):
 
     @rule(write=st.integers(0, 8))
     def operator_loses_the_answer_to_a_write(self, write: int) -> None:
-        self.bench.kubernetes.fail_write = write
+        self.operator_fixture.kubernetes.fail_write = write
         self._look()
-        self.bench.kubernetes.fail_write = None
-        self.bench.restart_operator()
+        self.operator_fixture.kubernetes.fail_write = None
+        self.operator_fixture.restart_operator()
 
     @rule()
     def operator_restarts(self) -> None:
-        self.bench.restart_operator()
+        self.operator_fixture.restart_operator()
 
     # -- people ----------------------------------------------------------------------------------------------------
 
     @rule(parallelism=st.integers(1, 4))
     def rescale(self, parallelism: int) -> None:
-        self.bench.kubernetes.edit_job(KEY, parallelism=parallelism)
+        self.operator_fixture.kubernetes.edit_job(KEY, parallelism=parallelism)
 
     @rule(policy=st.sampled_from(["AfterStop", "BeforeStop", "Standby"]))
     def choose_when_successors_come_up(self, policy: str) -> None:
-        self.bench.kubernetes.edit_job(KEY, restartPolicy={"successor": policy})
+        self.operator_fixture.kubernetes.edit_job(KEY, restartPolicy={"successor": policy})
 
     @rule(suspend=st.booleans())
     def suspend(self, suspend: bool) -> None:
-        self.bench.kubernetes.edit_job(KEY, suspend=suspend)
+        self.operator_fixture.kubernetes.edit_job(KEY, suspend=suspend)
 
     @rule(topic=st.sampled_from(["orders", "enriched"]))
     def edit_to_something_invalid_or_back(self, topic: str) -> None:
-        self.bench.kubernetes.edit_job(KEY, sink={"topic": topic})
+        self.operator_fixture.kubernetes.edit_job(KEY, sink={"topic": topic})
 
     @rule()
     def lose_the_status(self) -> None:
-        self.bench.kubernetes.job(KEY)["status"] = {}
+        self.operator_fixture.kubernetes.job(KEY)["status"] = {}
 
     @rule(force=st.booleans())
     @precondition(lambda self: self._pods(names.ROLE_DRIVER))
     def delete_the_driver(self, force: bool) -> None:
         name = self._pods(names.ROLE_DRIVER)[0]["metadata"]["name"]
         if force:
-            self.bench.kubernetes.remove(("Pod", KEY.namespace, name))
+            self.operator_fixture.kubernetes.remove(("Pod", KEY.namespace, name))
         else:
-            self.loop.run_until_complete(self.bench.kubernetes.delete("Pod", KEY.namespace, name))
+            self.loop.run_until_complete(self.operator_fixture.kubernetes.delete("Pod", KEY.namespace, name))
 
     # -- the cluster -----------------------------------------------------------------------------------------------
 
     @rule(seconds=st.sampled_from([1, 10, 400]))
     def time_passes(self, seconds: int) -> None:
-        self.bench.wait(seconds)
+        self.operator_fixture.wait(seconds)
         self.operator_looks(3)
 
     @rule(report=st.sampled_from([None, *DriverState]), executors=st.integers(0, 2))
@@ -97,41 +97,43 @@ class JobStory(RuleBasedStateMachine):
     def driver_runs(self, report: DriverState | None, executors: int) -> None:
         """Comes up with its executors and, perhaps, a report."""
         attempt = self._present_drivers()[0]
-        self.bench.kubernetes.pod_runs(names.driver_pod(KEY.name, attempt))
-        self.bench.checkpoint(attempt, attempt)
+        self.operator_fixture.kubernetes.pod_runs(names.driver_pod(KEY.name, attempt))
+        self.operator_fixture.checkpoint(attempt, attempt)
         for number in range(executors):
-            self.bench.kubernetes.add_executor(KEY, attempt, number)
+            self.operator_fixture.kubernetes.add_executor(KEY, attempt, number)
         if report is not None:
-            self.bench.report(attempt, report, checkpoint_id=attempt)
+            self.operator_fixture.report(attempt, report, checkpoint_id=attempt)
 
     @rule(executors=st.integers(0, 2), says_so=st.booleans())
     @precondition(lambda self: self._waiting_drivers())
     def successor_comes_up(self, executors: int, says_so: bool) -> None:
         attempt = self._waiting_drivers()[0]
-        self.bench.kubernetes.pod_runs(names.driver_pod(KEY.name, attempt))
+        self.operator_fixture.kubernetes.pod_runs(names.driver_pod(KEY.name, attempt))
         for number in range(executors):
-            self.bench.kubernetes.add_executor(KEY, attempt, number)
+            self.operator_fixture.kubernetes.add_executor(KEY, attempt, number)
         if says_so:
-            self.bench.kubernetes.set_data(KEY, names.report_config_map(KEY.name), names.PREPARED_KEY, str(attempt))
+            self.operator_fixture.kubernetes.set_data(
+                KEY, names.report_config_map(KEY.name), names.PREPARED_KEY, str(attempt)
+            )
 
     @rule(how=st.sampled_from([DRAINED, FAILED, FATAL, None]))
     @precondition(lambda self: self._waiting_drivers())
     def successor_ends(self, how: object) -> None:
-        self.bench.driver_ends(self._waiting_drivers()[0], how)  # type: ignore[arg-type]
+        self.operator_fixture.driver_ends(self._waiting_drivers()[0], how)  # type: ignore[arg-type]
 
     @rule(how=st.sampled_from([DRAINED, FAILED, FATAL, None]))
     @precondition(lambda self: self._present_drivers())
     def driver_ends(self, how: object) -> None:
         attempt = self._present_drivers()[0]
         if how is DRAINED:
-            self.bench.checkpoint(attempt, attempt, drained=True)
-        self.bench.driver_ends(attempt, how)  # type: ignore[arg-type]
+            self.operator_fixture.checkpoint(attempt, attempt, drained=True)
+        self.operator_fixture.driver_ends(attempt, how)  # type: ignore[arg-type]
 
     @rule()
     def executors_end(self) -> None:
         for pod in self._pods(names.ROLE_EXECUTOR):
-            self.bench.kubernetes.pod_ends(pod["metadata"]["name"], code=1)
-        self.bench.kubernetes.kubelet()
+            self.operator_fixture.kubernetes.pod_ends(pod["metadata"]["name"], code=1)
+        self.operator_fixture.kubernetes.kubelet()
 
     @rule(number=st.sampled_from([0, -1, 1, 2, 3, 50, 999_999_999, 10**9, int("1" * 63)]), turn=st.booleans())
     def somebody_forges_a_driver(self, number: int, turn: bool) -> None:
@@ -139,11 +141,11 @@ class JobStory(RuleBasedStateMachine):
         annotations = {ANNOTATION_CLAIM: "a guess", ANNOTATION_GENERATION: "1"}
         if turn:
             annotations[names.ANNOTATION_TURN] = names.TURN_AWAITED
-        self.bench.kubernetes.forge(KEY, f"{FORGED}-{number}", names.ROLE_DRIVER, number, annotations)
+        self.operator_fixture.kubernetes.forge(KEY, f"{FORGED}-{number}", names.ROLE_DRIVER, number, annotations)
 
     @rule(number=st.sampled_from([0, 1, 2, 3, 999_999_999]))
     def somebody_forges_an_executor(self, number: int) -> None:
-        self.bench.kubernetes.forge(KEY, f"{FORGED}-exec-{number}", names.ROLE_EXECUTOR, number, {})
+        self.operator_fixture.kubernetes.forge(KEY, f"{FORGED}-exec-{number}", names.ROLE_EXECUTOR, number, {})
 
     # -- what must hold --------------------------------------------------------------------------------------------
 
@@ -156,44 +158,52 @@ class JobStory(RuleBasedStateMachine):
 
     @invariant()
     def numbers_only_grow(self) -> None:
-        attempts = self.bench.kubernetes.driver_attempts
+        attempts = self.operator_fixture.kubernetes.driver_attempts
         assert attempts == sorted(set(attempts))
         assert not attempts or attempts[-1] < 1000, "a forged number was counted"
 
     @invariant()
     def the_state_is_created_once(self) -> None:
-        created = [one for one in self.bench.kubernetes.writes if one == ("create", "ConfigMap", "orders-state")]
+        created = [
+            one for one in self.operator_fixture.kubernetes.writes if one == ("create", "ConfigMap", "orders-state")
+        ]
         assert len(created) <= 1
 
     @invariant()
     def the_state_word_is_known(self) -> None:
-        assert self.bench.status.get("state", "Pending") in set(JobState)
+        assert self.operator_fixture.status.get("state", "Pending") in set(JobState)
 
     @rule()
     def a_look_at_an_unchanged_job_writes_nothing(self) -> None:
-        self.loop.run_until_complete(self.bench.settle())
-        writes = len(self.bench.kubernetes.writes)
+        self.loop.run_until_complete(self.operator_fixture.settle())
+        writes = len(self.operator_fixture.kubernetes.writes)
         self._look()
-        assert len(self.bench.kubernetes.writes) == writes, self.bench.kubernetes.writes[writes:]
+        assert len(self.operator_fixture.kubernetes.writes) == writes, self.operator_fixture.kubernetes.writes[writes:]
 
     def operator_looks(self, times: int) -> None:
         for _ in range(times):
             self._look()
-            self.bench.kubernetes.kubelet()
+            self.operator_fixture.kubernetes.kubelet()
 
     def _look(self) -> None:
         try:
-            self.loop.run_until_complete(self.bench.look())
+            self.loop.run_until_complete(self.operator_fixture.look())
         except ClusterError:
-            self.bench.restart_operator()
+            self.operator_fixture.restart_operator()
 
     def _pods(self, role: str | None = None) -> list[dict[str, Any]]:
-        return [one for one in self.bench.kubernetes.pods(KEY, role) if not one["metadata"]["name"].startswith(FORGED)]
+        return [
+            one
+            for one in self.operator_fixture.kubernetes.pods(KEY, role)
+            if not one["metadata"]["name"].startswith(FORGED)
+        ]
 
     def _awaiting(self) -> set[str]:
         """Attempts whose driver, alive or ended, has not had its turn."""
         return {
-            pod["metadata"]["labels"][names.LABEL_ATTEMPT] for pod in self._pods(names.ROLE_DRIVER) if awaits_turn(pod)
+            pod["metadata"]["labels"][names.LABEL_ATTEMPT]
+            for pod in self._pods(names.ROLE_DRIVER)
+            if awaits_activation(pod)
         }
 
     def _orphaned(self, waiting: set[str]) -> set[str]:
@@ -202,7 +212,7 @@ class JobStory(RuleBasedStateMachine):
         self.never_had_it -= {
             pod["metadata"]["labels"][names.LABEL_ATTEMPT]
             for pod in self._pods(names.ROLE_DRIVER)
-            if not awaits_turn(pod)
+            if not awaits_activation(pod)
         }
         return self.never_had_it
 
@@ -220,7 +230,7 @@ class JobStory(RuleBasedStateMachine):
         ]
 
 
-def awaits_turn(pod: Mapping[str, Any]) -> bool:
+def awaits_activation(pod: Mapping[str, Any]) -> bool:
     annotations: Mapping[str, str] = pod["metadata"].get("annotations") or {}
     return annotations.get(names.ANNOTATION_TURN) == names.TURN_AWAITED
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sparkapp.model.checkpoint.split import KafkaPartitionSplit, splits_by_subtask
 from sparkapp.model.partition import TopicPartition, split_owner
-from sparkapp.model.split import KafkaPartitionSplit, splits_by_subtask
 
 topics = st.text(st.characters(codec="utf-8"), min_size=1, max_size=20)
 partitions = st.builds(TopicPartition, topics, st.integers(0, 5000))

@@ -5,10 +5,10 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sparkapp.model.checkpoint.retained import Held, RetainedCheckpoint, retained_key, surplus
+from sparkapp.model.checkpoint.retained_codec import decode_retained, encode_retained
 from sparkapp.model.errors import CheckpointUnusable
 from sparkapp.model.partition import TopicPartition
-from sparkapp.model.retained import Held, RetainedCheckpoint, retained_key, surplus
-from sparkapp.model.retained_codec import decode_retained, encode_retained
 
 words = st.text(st.characters(codec="utf-8"), max_size=12)
 offsets = st.dictionaries(

@@ -8,15 +8,15 @@ from collections.abc import Mapping
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparkapp.model.job import OnTopicDeleted
+from sparkapp.clients.topic_pattern import TopicPattern
+from sparkapp.model.checkpoint.split import KafkaPartitionSplit, splits_by_subtask
+from sparkapp.model.job.spec import OnTopicDeleted
 from sparkapp.model.partition import TopicPartition
-from sparkapp.model.split import KafkaPartitionSplit, splits_by_subtask
-from sparkapp.native.topic_pattern import TopicPattern
-from sparkapp.source.enumerator import KafkaSourceEnumerator
-from sparkapp.source.enumerator_options import EnumeratorOptions
+from sparkapp.source.enumerator.enumerator import KafkaSourceEnumerator
+from sparkapp.source.enumerator.options import EnumeratorOptions
+from sparkapp.source.enumerator.subscriber import TopicPatternSubscriber
 from sparkapp.source.offsets_initializer import EarliestOffsetsInitializer, LatestOffsetsInitializer
-from sparkapp.source.subscriber import TopicPatternSubscriber
-from tests.support.fake_cluster import FakeCluster
+from tests.support.fakes.cluster_view import FakeCluster
 
 TOPICS = ("in-a", "in-b", "in-c")
 SETS = st.dictionaries(st.sampled_from(TOPICS), st.integers(1, 12), min_size=1)

@@ -8,9 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from sparkapp.model.checkpoint import CheckpointDocument
-from sparkapp.model.id_owner import owner_of
-from sparkapp.model.transaction_naming import (
+from sparkapp.cli.id_owner import owner_of
+from sparkapp.clients.transactions.states import TransactionState
+from sparkapp.model.checkpoint.document import CheckpointDocument
+from sparkapp.model.checkpoint.naming import (
     MAX_PARALLELISM,
     MAX_POOL_SIZE,
     NO_SLOTS,
@@ -24,7 +25,6 @@ from sparkapp.model.transaction_naming import (
 )
 from sparkapp.model.transactional_id import FIRST_HINT, TransactionalIdHint, number_of
 from sparkapp.sink.lingering import select, walked_ids
-from sparkapp.sink.transactions import TransactionState
 
 HINT, SLOT = TransactionNaming.HINT, TransactionNaming.SUBTASK_AND_SLOT
 namings = st.sampled_from(list(TransactionNaming))
@@ -125,7 +125,7 @@ class Renaming(RuleBasedStateMachine):
         life = Life(len(self.lives), naming, parallelism, pool_size, self.hint.next_free_transactional_id)
         self.lives.append(life)
         if naming is SLOT:
-            self.slots = self.slots.with_life(parallelism=parallelism, pool_size=pool_size)
+            self.slots = self.slots.with_attempt(parallelism=parallelism, pool_size=pool_size)
         self.restored = self.hint
 
     @rule(data=st.data())

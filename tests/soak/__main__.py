@@ -1,12 +1,12 @@
-"""``PYTHONPATH=tools python -m tests.soak --schedules 1000``: random schedules until their number or the time is up.
+"""``PYTHONPATH=dev python -m tests.soak --schedules 1000`` runs random schedules, up to a number or a time.
 
-With ``--break-every 20`` the broker itself is killed or frozen every so often, in the middle of all of them.
+``--break-every 20`` also kills or freezes the broker, every 20 seconds on average.
 
-With ``--matrix`` no schedule runs, but every cell of the fault matrix (``tests/integration/faults/matrix.py``), of
-which ``make test`` runs a part; ``--only WORDS`` chooses among them as pytest's ``-k`` does.
+``--matrix`` runs every cell of the fault matrix (``tests/integration/faults/matrix.py``) in place of schedules. ``make
+test`` runs a part of the cells. ``--only EXPRESSION`` selects cells as pytest's ``-k`` does.
 
-Prints a line for each that fails, with the seed that repeats it (``--seed S --schedules 1``), and in the end how many
-there were and their seeds.
+Prints a line for each failed schedule with its seed, and at the end the number of schedules and their seeds. ``--seed S
+--schedules 1`` repeats a schedule.
 """
 
 from __future__ import annotations
@@ -20,24 +20,28 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
-from tests.soak.breaker import Breaker
-from tests.soak.schedule import run_one
+from tests.soak.broker_faults import BrokerFaults
+from tests.soak.schedule import run_schedule
 
 _CELLS = Path(__file__).resolve().parents[1] / "integration/faults/test_matrix.py"
 _OVERRIDES = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "500"}
 
 
 def main() -> int:
-    """Runs what the options say; exit status 1 where a schedule failed."""
+    """Runs schedules or the matrix; the exit status is 1 if one failed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seed", type=int, default=0, help="of the first schedule; each next one is one higher")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the first schedule")
     parser.add_argument("--schedules", type=int, default=1_000_000)
     parser.add_argument("--seconds", type=float, default=3600)
-    parser.add_argument("--workers", type=int, default=3, help="schedules at a time")
-    parser.add_argument("--bootstrap", help="an existing broker; without it one is started")
-    parser.add_argument("--break-every", type=float, metavar="SECONDS", help="kill or freeze the broker so often")
-    parser.add_argument("--matrix", action="store_true", help="the whole fault matrix")
-    parser.add_argument("--only", default="", metavar="WORDS", help="of the matrix: cells whose names match")
+    parser.add_argument("--workers", type=int, default=3, help="number of parallel schedules")
+    parser.add_argument("--bootstrap", help="an existing broker (default: a broker of its own)")
+    parser.add_argument(
+        "--break-every", type=float, metavar="SECONDS", help="mean time between two faults of the broker"
+    )
+    parser.add_argument("--matrix", action="store_true", help="run the whole fault matrix")
+    parser.add_argument(
+        "--only", default="", metavar="EXPRESSION", help="run the cells of the matrix whose names match"
+    )
     options = parser.parse_args()
     if options.matrix:
         return _matrix(options.only)
@@ -45,7 +49,7 @@ def main() -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     if options.bootstrap:
         return _soak(options, options.bootstrap)
-    from localcluster.kafka import Broker
+    from localcluster.kafka.broker import Broker
 
     with (
         tempfile.TemporaryDirectory() as folder,
@@ -53,12 +57,12 @@ def main() -> int:
     ):
         if not options.break_every:
             return _soak(options, broker.bootstrap)
-        breaker = Breaker(broker, seed=options.seed, every=options.break_every)
+        faults = BrokerFaults(broker, seed=options.seed, every=options.break_every)
         try:
             return _soak(options, broker.bootstrap)
         finally:
-            breaker.end()
-            print(f"the broker was killed {breaker.kills} times and frozen {breaker.pauses} times")
+            faults.end()
+            print(f"the broker was killed {faults.kills} times and frozen {faults.pauses} times")
 
 
 def _matrix(only: str) -> int:
@@ -74,10 +78,10 @@ def _soak(options: argparse.Namespace, bootstrap: str) -> int:
     seeds = (
         (bootstrap, seed, began + options.seconds) for seed in range(options.seed, options.seed + options.schedules)
     )
-    # Each schedule in a process of its own: what a killed life leaves behind in a client's threads ends with it.
+    # Each schedule has its own process, which ends the threads of killed attempts' clients.
     context = multiprocessing.get_context("spawn")
     with context.Pool(options.workers, maxtasksperchild=20) as pool:
-        for seed, trace in pool.imap_unordered(run_one, seeds):
+        for seed, trace in pool.imap_unordered(run_schedule, seeds):
             if trace is None:
                 break
             if trace:

@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 
 from confluent_kafka.admin import NewTopic
 
-from sparkapp.model.transaction_naming import TransactionNaming
-from sparkapp.sink.transaction_client import TransactionClient
-from tests.support.overtaking import IN_A_CHECKPOINT, IN_A_DRAIN, IN_A_START, MEANWHILE, TO, Overtaking
-from tests.support.protocol_moments import DriverMoment, End, Place
-from tests.support.protocol_story import Story
-from tests.support.topics import create_topics
+from sparkapp.clients.transactions.client import TransactionClient
+from sparkapp.model.checkpoint.naming import TransactionNaming
+from tests.support.kafka.topics import create_topics
+from tests.support.protocol.moments import DriverMoment, End, Place
+from tests.support.protocol.overtaking import IN_A_CHECKPOINT, IN_A_DRAIN, IN_A_START, MEANWHILE, TO, Overtaking
+from tests.support.protocol.story import Story
 
 _STEPS = 12
 _OVERTAKINGS = 0.4
@@ -46,7 +46,7 @@ class Schedule:
         self.told = story.told
         try:
             if partitions > 1 and dice.random() < _OVERTAKINGS:
-                # One that random steps seldom come to: the lead of the other attempt is what counts.
+                # Random steps seldom reach it: it needs another attempt with a lead.
                 overtaking, story.timeout = Overtaking.thrown(dice), _LONG_TIMEOUT
                 story.told.append(str(overtaking))
                 overtaking.play(story)
@@ -115,8 +115,8 @@ class Schedule:
         return End.FREEZE if dice.random() < 0.3 else End.KILL
 
 
-def run_one(work: tuple[str, int, float]) -> tuple[int, str | None]:
-    """One schedule in a process of the soak: its seed, and its trace (empty if clean, None if the time is up).
+def run_schedule(work: tuple[str, int, float]) -> tuple[int, str | None]:
+    """Runs a schedule in a process of the soak: its seed, and its trace (empty if clean, None if the time is up).
 
     :param work: the broker's address, the seed, and when the time is up by the monotonic clock.
     """

@@ -1,3 +1,4 @@
+{{/* As in `helm create`; at most 50 characters, because objects add suffixes. */}}
 {{- define "kafkaspark.name" -}}
 {{- default .Chart.Name .Values.nameOverride | trunc 50 | trimSuffix "-" }}
 {{- end }}
@@ -7,8 +8,8 @@
 {{- .Values.fullnameOverride | trunc 50 | trimSuffix "-" }}
 {{- else }}
 {{- $name := include "kafkaspark.name" . }}
-{{- if contains .Release.Name $name }}
-{{- $name }}
+{{- if contains $name .Release.Name }}
+{{- .Release.Name | trunc 50 | trimSuffix "-" }}
 {{- else }}
 {{- printf "%s-%s" .Release.Name $name | trunc 50 | trimSuffix "-" }}
 {{- end }}
@@ -20,7 +21,7 @@ app.kubernetes.io/name: {{ include "kafkaspark.name" . }}
 app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end }}
 
-{{/* Of objects of the whole cluster: two releases of one name in two namespaces must not share them. */}}
+{{/* Name of cluster-wide objects, which releases of the same name in two namespaces must not share. */}}
 {{- define "kafkaspark.clusterName" -}}
 {{- printf "%s-%s" .Release.Namespace (include "kafkaspark.fullname" .) }}
 {{- end }}
@@ -30,7 +31,7 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{ include "kafkaspark.otherLabels" . }}
 {{- end }}
 
-{{/* What does not tell the operator's pods from others. */}}
+{{/* Labels that other pods of the chart have, too. */}}
 {{- define "kafkaspark.otherLabels" -}}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
@@ -56,6 +57,17 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end }}
 {{- end }}
 
+{{/* Empty where jobs must name their image. */}}
+{{- define "kafkaspark.jobImage" -}}
+{{- with .Values.job.image -}}
+{{- if and .repository .digest -}}
+{{ .repository }}@{{ .digest }}
+{{- else if .repository -}}
+{{ .repository }}:{{ default $.Chart.AppVersion .tag }}
+{{- end }}
+{{- end }}
+{{- end }}
+
 {{- define "kafkaspark.podSecurityContext" -}}
 runAsNonRoot: true
 runAsUser: 10001
@@ -70,11 +82,12 @@ runAsNonRoot: true
 capabilities: {drop: [ALL]}
 {{- end }}
 
-{{/* What the operator does in a namespace. It may grant no more than it has: the driver's rights are among these. */}}
+{{/* The operator's rights in a namespace. It may grant no more than it has, so they include the driver's rights. */}}
 {{- define "kafkaspark.rules" -}}
+# patch only for the finalizer of jobs with sink.transactionTimeout Never.
 - apiGroups: [streaming.kafkaspark.io]
   resources: [kafkasparkjobs]
-  verbs: [get, list, watch]
+  verbs: [get, list, watch, patch]
 - apiGroups: [streaming.kafkaspark.io]
   resources: [kafkasparkjobs/status]
   verbs: [patch]
@@ -82,7 +95,7 @@ capabilities: {drop: [ALL]}
 - apiGroups: [streaming.kafkaspark.io]
   resources: [kafkasparkjobs/finalizers]
   verbs: [update]
-# Drivers; patch also gives a successor its turn. deletecollection only to grant it to drivers, for their executors.
+# Drivers; patch also activates a standby driver. deletecollection only to grant it to drivers, for their executors.
 - apiGroups: [""]
   resources: [pods]
   verbs: [get, list, watch, create, delete, patch, deletecollection]

@@ -1,4 +1,4 @@
-"""The driver's identity and the little that it may do."""
+"""The driver's service account and its rights."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def service_account(job: JobIdentity) -> dict[str, Any]:
 
 
 def role(job: JobIdentity) -> dict[str, Any]:
-    """Its own three ConfigMaps by name, and the pods that Spark's driver starts as executors."""
+    """Rights on the job's three ConfigMaps by name, and on pods, because Spark's driver starts executors."""
     return {
         "apiVersion": "rbac.authorization.k8s.io/v1",
         "kind": "Role",

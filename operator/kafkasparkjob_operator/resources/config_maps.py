@@ -1,4 +1,4 @@
-"""The job's ConfigMaps: its state, earlier checkpoints, its report, and the description of one attempt."""
+"""The job's ConfigMaps: state, earlier checkpoints, report, and the description of an attempt."""
 
 from __future__ import annotations
 
@@ -19,17 +19,21 @@ from kafkasparkjob_operator.identity import (
 )
 from kafkasparkjob_operator.resources.executor_template import executor_pod_template
 from kafkasparkjob_operator.resources.spark_conf import spark_conf
-from kafkasparkjob_operator.workload import Wanted
+from kafkasparkjob_operator.workload import DesiredJob
 from sparkapp.model import names
-from sparkapp.model.job import Job
-from sparkapp.model.job_codec import encode_job
+from sparkapp.model.job.codec import encode_job
+from sparkapp.model.job.spec import Job
 
 RESOURCE_SPEC_KEY = "resource-spec.json"
-"""The resource's spec as the attempt was started with, so that a later one can be compared with it."""
+"""The resource's spec that the attempt was started with, for the comparison with a later spec."""
+SETTLES_KEY = "settles"
+"""In the object under :data:`RESOURCE_SPEC_KEY`: true where the attempt only settles earlier transactions."""
+DEFAULT_IMAGE_KEY = "defaultImage"
+"""Likewise: the image of the attempt, where the resource names none."""
 
 
 def state_config_map(job: JobIdentity) -> dict[str, Any]:
-    """Empty, and bound to one life of the resource. Created once; a later loss is never repaired by guess."""
+    """Empty, and bound to the UID of the resource. Created once; a later loss is never repaired by guess."""
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",
@@ -41,7 +45,7 @@ def state_config_map(job: JobIdentity) -> dict[str, Any]:
 
 
 def checkpoints_config_map(job: JobIdentity) -> dict[str, Any]:
-    """Empty; the driver keeps earlier checkpoints in it. Made again where it is gone: no state is in it."""
+    """Empty; the driver retains earlier checkpoints in it. Recreated where it is gone, for it holds no state."""
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",
@@ -60,12 +64,28 @@ def report_config_map(job: JobIdentity) -> dict[str, Any]:
 
 
 def attempt_config_map(
-    job: JobIdentity, wanted: Wanted, *, attempt: int, generation: int, resource_spec: Mapping[str, Any]
+    job: JobIdentity,
+    desired: DesiredJob,
+    *,
+    attempt: int,
+    generation: int,
+    resource_spec: Mapping[str, Any],
+    settles: bool = False,
 ) -> dict[str, Any]:
-    """Immutable, and named by the attempt: creating it is the claim of the number."""
+    """Immutable, and named by the attempt: creating it is the claim of the number.
+
+    :param settles: the driver only settles the transactions of earlier attempts.
+    """
     resolved = Job(
-        namespace=job.namespace, name=job.name, uid=job.uid, generation=generation, attempt=attempt, spec=wanted.spec
-    )
+        namespace=job.namespace, name=job.name, uid=job.uid, generation=generation, attempt=attempt, spec=desired.spec,
+        settles_only=settles,
+    )  # fmt: skip
+    recorded = {
+        "generation": generation,
+        "spec": resource_spec,
+        **({SETTLES_KEY: True} if settles else {}),
+        **({DEFAULT_IMAGE_KEY: desired.workload.image} if desired.workload.default_image else {}),
+    }
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",
@@ -73,12 +93,10 @@ def attempt_config_map(
         "immutable": True,
         "data": {
             names.JOB_KEY: encode_job(resolved),
-            names.SPARK_CONF_KEY: json.dumps(spark_conf(job, wanted, attempt=attempt), indent=1, sort_keys=True),
+            names.SPARK_CONF_KEY: json.dumps(spark_conf(job, desired, attempt=attempt), indent=1, sort_keys=True),
             names.EXECUTOR_POD_TEMPLATE_KEY: yaml.safe_dump(
-                executor_pod_template(job, wanted, attempt=attempt), sort_keys=False
+                executor_pod_template(job, desired, attempt=attempt), sort_keys=False
             ),
-            RESOURCE_SPEC_KEY: json.dumps(
-                {"generation": generation, "spec": resource_spec}, separators=(",", ":"), sort_keys=True
-            ),
+            RESOURCE_SPEC_KEY: json.dumps(recorded, separators=(",", ":"), sort_keys=True),
         },
     }

@@ -1,4 +1,4 @@
-"""The driver's pod: one life of the job."""
+"""The driver pod of an attempt."""
 
 from __future__ import annotations
 
@@ -12,28 +12,27 @@ from kafkasparkjob_operator.resources.pod_parts import (
     pod_security_context,
     volumes_and_mounts,
 )
-from kafkasparkjob_operator.workload import Wanted
+from kafkasparkjob_operator.workload import DesiredJob
 from sparkapp.model import names
 
 TERMINATION_GRACE_SECONDS = 120
-"""Time to finish the checkpoint under way after SIGTERM; one that takes longer is settled by the next attempt."""
+"""Time to finish the current checkpoint after SIGTERM; the next attempt settles a longer checkpoint."""
 
 
 def driver_pod(
-    job: JobIdentity, wanted: Wanted, *, attempt: int, claim_uid: str, awaits_turn_for: int | None = None
+    job: JobIdentity, desired: DesiredJob, *, attempt: int, claim_uid: str, standby_for: int | None = None
 ) -> dict[str, Any]:
-    """Never restarted in place: a new life has a new number, so that two are never taken for one another.
+    """The driver pod. It is never restarted in place: each attempt has a pod and a number of its own.
 
-    :param claim_uid: of the attempt's ConfigMap.
-    :param awaits_turn_for: the resource's generation, where the pod is made beside another attempt's: the driver comes
-        up, and goes on when it is given its turn.
+    :param claim_uid: UID of the attempt's ConfigMap.
+    :param standby_for: the resource's generation, for a standby driver; None for a driver that starts at once.
     """
-    workload = wanted.workload
-    volumes, mounts = volumes_and_mounts(wanted)
+    workload = desired.workload
+    volumes, mounts = volumes_and_mounts(desired)
     volumes.append({"name": "job", "configMap": {"name": names.attempt_config_map(job.name, attempt)}})
     mounts.append({"name": "job", "mountPath": names.JOB_DIRECTORY, "readOnly": True})
     memory = f"{memory_mebibytes(workload.driver)}Mi"
-    # No limit on CPU unless it is asked for: a throttled driver is a slow restart.
+    # No CPU limit by default: a throttled driver restarts slowly.
     limits = {"memory": memory} | ({"cpu": str(workload.driver.cores)} if workload.driver.cores else {})
     spec: dict[str, Any] = {
         "restartPolicy": "Never",
@@ -70,16 +69,16 @@ def driver_pod(
         "volumes": volumes,
     }
     annotations = {ANNOTATION_CLAIM: claim_uid}
-    if wanted.spec.metrics_port:
-        spec["containers"][0]["ports"] = [{"name": names.METRICS_PORT, "containerPort": wanted.spec.metrics_port}]
-        # What Prometheus looks for where no PodMonitor tells it.
+    if desired.spec.metrics_port:
+        spec["containers"][0]["ports"] = [{"name": names.METRICS_PORT, "containerPort": desired.spec.metrics_port}]
+        # Annotations that Prometheus uses where there is no PodMonitor.
         annotations |= {
             "prometheus.io/scrape": "true",
-            "prometheus.io/port": str(wanted.spec.metrics_port),
+            "prometheus.io/port": str(desired.spec.metrics_port),
             "prometheus.io/path": names.METRICS_PATH,
         }
-    if awaits_turn_for is not None:
-        annotations |= {names.ANNOTATION_TURN: names.TURN_AWAITED, ANNOTATION_GENERATION: str(awaits_turn_for)}
+    if standby_for is not None:
+        annotations |= {names.ANNOTATION_TURN: names.TURN_AWAITED, ANNOTATION_GENERATION: str(standby_for)}
         spec["containers"][0]["env"].append({"name": names.AWAITS_TURN_VARIABLE, "value": "true"})
     if workload.image_pull_secrets:
         spec["imagePullSecrets"] = [{"name": name} for name in workload.image_pull_secrets]

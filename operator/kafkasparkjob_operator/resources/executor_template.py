@@ -11,17 +11,17 @@ from kafkasparkjob_operator.resources.pod_parts import (
     pod_security_context,
     volumes_and_mounts,
 )
-from kafkasparkjob_operator.workload import Wanted
+from kafkasparkjob_operator.workload import DesiredJob
 from sparkapp.model import names
 
 EXECUTOR_CONTAINER = "executor"
 GRACE_SECONDS = 5
-"""Nothing in an executor outlives its driver: what it pre-committed is settled by the next attempt."""
+"""An executor needs no longer grace: the next attempt settles its pre-committed transactions."""
 
 
-def executor_pod_template(job: JobIdentity, wanted: Wanted, *, attempt: int) -> dict[str, Any]:
+def executor_pod_template(job: JobIdentity, desired: DesiredJob, *, attempt: int) -> dict[str, Any]:
     """No token of a service account, no root, no writable image; Spark adds image, command, size and owner."""
-    volumes, mounts = volumes_and_mounts(wanted)
+    volumes, mounts = volumes_and_mounts(desired)
     return {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -36,7 +36,7 @@ def executor_pod_template(job: JobIdentity, wanted: Wanted, *, attempt: int) -> 
                     "name": EXECUTOR_CONTAINER,
                     "workingDir": names.WORK_DIRECTORY,
                     "securityContext": container_security_context(),
-                    "env": environment(wanted.workload.executor),
+                    "env": environment(desired.workload.executor),
                     "volumeMounts": mounts,
                 }
             ],

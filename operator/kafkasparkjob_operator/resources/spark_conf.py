@@ -1,27 +1,27 @@
-"""Spark settings of one attempt, as far as the operator decides them; the driver adds its own address."""
+"""Spark settings of an attempt that the operator decides; the driver adds its address."""
 
 from __future__ import annotations
 
 from kafkasparkjob_operator.identity import JobIdentity
 from kafkasparkjob_operator.resources.executor_template import EXECUTOR_CONTAINER, GRACE_SECONDS
 from kafkasparkjob_operator.resources.pod_parts import OVERHEAD_FACTOR
-from kafkasparkjob_operator.workload import Wanted
+from kafkasparkjob_operator.workload import DesiredJob
 from sparkapp.model import names
 
 _LEAST_FAILURES = 20
 _FAILURES_AN_EXECUTOR = 4
 
 
-def spark_conf(job: JobIdentity, wanted: Wanted, *, attempt: int) -> dict[str, str]:
+def spark_conf(job: JobIdentity, desired: DesiredJob, *, attempt: int) -> dict[str, str]:
     """Defaults, the user's settings, and what must hold: names and labels by attempt, no fetching, no second copies."""
-    workload = wanted.workload
+    workload = desired.workload
     settings = {
         "spark.executor.memoryOverheadFactor": str(OVERHEAD_FACTOR),
-        # Without an interval Spark counts lost executors for ever, and a driver on nodes that come and go would end
-        # (exit status 11) for what it survived weeks ago. As many as this within an hour are a fault.
+        # Without an interval Spark counts lost executors forever, and a driver on spot nodes ends one day (exit
+        # status 11). Only this number of losses within an hour is a fault.
         "spark.executor.failuresValidityInterval": "1h",
         "spark.executor.maxNumFailures": str(max(_LEAST_FAILURES, _FAILURES_AN_EXECUTOR * workload.executor_instances)),
-        # A port that shows environment and plans to whoever reaches the pod, with links that end a running checkpoint.
+        # The UI shows environment and plans to everybody who reaches the pod, and can end a running checkpoint.
         "spark.ui.enabled": "false",
         "spark.ui.killEnabled": "false",
         **workload.spark_conf,
@@ -42,7 +42,7 @@ def spark_conf(job: JobIdentity, wanted: Wanted, *, attempt: int) -> dict[str, s
         "spark.kubernetes.executor.podTemplateContainerName": EXECUTOR_CONTAINER,
         "spark.kubernetes.executor.request.cores": workload.executor.core_request,
         "spark.kubernetes.executor.terminationGracePeriodSeconds": f"{GRACE_SECONDS}s",
-        # What the driver's Role does not allow, Spark must not try: ConfigMaps, Services, volume claims.
+        # The driver's Role does not allow ConfigMaps, Services and volume claims, so Spark must not use them.
         "spark.kubernetes.executor.disableConfigMap": "true",
         "spark.kubernetes.driver.service.deleteOnTermination": "false",
         "spark.kubernetes.driver.ownPersistentVolumeClaim": "false",

@@ -9,7 +9,7 @@ from confluent_kafka import Producer
 
 from bench.outage import Downstream, StableOffsets, SteadyRecords
 from bench.restart_marks import free_again
-from demo.reading import read_committed
+from clusterjob.kafka.reading import read_committed
 
 
 def transactional(broker: str, name: str) -> Producer:
@@ -28,26 +28,26 @@ def test_readers_are_held_back_by_a_dead_writer_until_the_next_one_ends_its_tran
         dead.begin_transaction()
         dead.produce(topic, value=b"lost", partition=0)
         assert dead.flush(20) == 0
-        assert offsets.await_open(seconds=20)
+        assert offsets.await_open(seconds=240)
         begun = time.time()
         # Fences the dead one and aborts what it left, as a restart does.
         successor = transactional(broker, unique)
         successor.begin_transaction()
         successor.produce(topic, value=b"kept", partition=0)
         successor.commit_transaction(20)
-        came = reader.await_beyond(offsets.ends_before(begun), seconds=20)
+        came = reader.await_beyond(offsets.ends_before(begun), seconds=240)
         free = free_again(offsets.samples(before), begun=begun)
         assert free is not None
         assert free > begun
         assert not any(at > free and stable[0] < 1 for at, stable, _ in offsets.samples(before))
         assert reader.arrivals(before) == [came], "nothing of the dead one was ever seen"
-    assert [one.value for one in read_committed(broker, topic)] == [b"kept"]
+    assert [record.value for record in read_committed(broker, topic)] == [b"kept"]
 
 
 def test_records_come_in_until_their_end_and_are_all_stored(broker: str, make_topic: Callable[..., str]) -> None:
     topic = make_topic(2)
     with Downstream(broker, topic) as reader, SteadyRecords(broker, topic, 200) as records:
-        came = reader.await_beyond({}, seconds=20)
-        assert reader.await_beyond({0: 400, 1: 400}, seconds=20) > came
+        came = reader.await_beyond({}, seconds=240)
+        assert reader.await_beyond({0: 400, 1: 400}, seconds=240) > came
         stored = records.end()
     assert stored == len(read_committed(broker, topic))

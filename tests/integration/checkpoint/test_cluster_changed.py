@@ -8,14 +8,14 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import NewTopic
 
-from localcluster.kafka import Broker
+from localcluster.kafka.broker import Broker
+from sparkapp.clients.kafka_cluster_view import KafkaClusterView
+from sparkapp.clients.transactions.client import TransactionClient
 from sparkapp.model.partition import TopicPartition
-from sparkapp.sink.transaction_client import TransactionClient
-from sparkapp.source.cluster import KafkaClusterView
-from tests.support import visibility
-from tests.support.protocol_moments import End, Moment
-from tests.support.protocol_story import Story
-from tests.support.topics import create_topics
+from tests.support.kafka import visibility
+from tests.support.kafka.topics import create_topics
+from tests.support.protocol.moments import End, Moment
+from tests.support.protocol.story import Story
 
 PARTITIONS = 2
 

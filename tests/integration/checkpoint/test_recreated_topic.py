@@ -10,14 +10,14 @@ import pytest
 from confluent_kafka import Producer, TopicCollection
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from sparkapp.model.deadline import Deadline
-from sparkapp.model.job import DataLossPolicy
-from sparkapp.model.retention import Restore
-from sparkapp.sink.transaction_client import TransactionClient
-from sparkapp.source.cluster import KafkaClusterView
-from tests.support import visibility
-from tests.support.protocol_story import Story
-from tests.support.topics import create_topics
+from sparkapp.clients.deadline import Deadline
+from sparkapp.clients.kafka_cluster_view import KafkaClusterView
+from sparkapp.clients.transactions.client import TransactionClient
+from sparkapp.model.job.retention import Restore
+from sparkapp.model.job.spec import DataLossPolicy
+from tests.support.kafka import visibility
+from tests.support.kafka.topics import create_topics
+from tests.support.protocol.story import Story
 
 PARTITIONS = 2
 NEW = [number for number in range(1000, 1060) if number % 5]

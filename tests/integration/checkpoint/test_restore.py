@@ -2,33 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 
 import pytest
 
+from sparkapp.model.checkpoint.split import KafkaPartitionSplit
 from sparkapp.model.errors import CheckpointNotRetained
+from sparkapp.model.job.retention import Restore
 from sparkapp.model.partition import TopicPartition
-from sparkapp.model.retention import Restore
-from sparkapp.model.split import KafkaPartitionSplit
-from sparkapp.sink.transaction_client import TransactionClient
-from tests.support.protocol_moments import End, Moment, StoreWrite
-from tests.support.protocol_story import Story
-
-RECORDS = 60
-"""In two partitions; a checkpoint takes ten."""
+from tests.support.protocol.moments import End, Moment, StoreWrite
+from tests.support.protocol.story import Story
 
 Offsets = Mapping[TopicPartition, int]
 
 
 @pytest.fixture
-def job(broker: str, make_topic: Callable[..., str], unique: str, client: TransactionClient) -> Iterator[Story]:
+def job(job: Story) -> Story:
     """Has completed four checkpoints and stopped in order; a third of the records is still to be read."""
-    made = Story(broker, make_topic(2, "in"), make_topic(1, "out"), unique, client, partitions=2, per_checkpoint=10)
-    made.produce(RECORDS)
-    made.run(4)
-    assert sorted(made.kept) == [1, 2, 3, 4]
-    yield made
-    made.close()
+    job.run(4)
+    assert sorted(job.kept) == [1, 2, 3, 4]
+    return job
 
 
 def between(earlier: Offsets, later: Offsets) -> list[KafkaPartitionSplit]:

@@ -4,32 +4,23 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
 from sparkapp.checkpoint.retained import MemoryRetainedStore
+from sparkapp.model.checkpoint.split import KafkaPartitionSplit
+from sparkapp.model.delivery_guarantee import Semantic
+from sparkapp.model.job.retention import Restore
+from sparkapp.model.job.startup import StartupMode
 from sparkapp.model.partition import TopicPartition
-from sparkapp.model.positions import StartupMode
-from sparkapp.model.retention import Restore
-from sparkapp.model.semantic import Semantic
-from sparkapp.model.split import KafkaPartitionSplit
-from sparkapp.sink.transaction_client import TransactionClient
-from tests.support.protocol_life import SharedStore
-from tests.support.protocol_moments import OF_A_CHECKPOINT, End, Moment
-from tests.support.protocol_story import Story
+from tests.support.protocol.attempt import SharedStore
+from tests.support.protocol.moments import OF_A_CHECKPOINT, End, Moment
+from tests.support.protocol.story import Story
 
 Offsets = Mapping[TopicPartition, int]
 Snapshot = tuple[str, dict[str, str], Offsets]
-
-
-@pytest.fixture
-def job(broker: str, make_topic: Callable[..., str], unique: str, client: TransactionClient) -> Iterator[Story]:
-    made = Story(broker, make_topic(2, "in"), make_topic(1, "out"), unique, client, partitions=2, per_checkpoint=10)
-    made.produce(60)
-    yield made
-    made.close()
 
 
 def snapshot(job: Story) -> Snapshot:

@@ -13,13 +13,13 @@ from confluent_kafka.admin import AdminClient
 from sparkapp.__main__ import main
 from sparkapp.checkpoint.retained import FolderRetainedStore
 from sparkapp.checkpoint.store import FileStore
-from sparkapp.model.checkpoint import CheckpointDocument
-from sparkapp.model.checkpoint_codec import encode
+from sparkapp.model.checkpoint.codec import encode
+from sparkapp.model.checkpoint.document import CheckpointDocument
+from sparkapp.model.checkpoint.retained import retained, retained_key
+from sparkapp.model.checkpoint.retained_codec import encode_retained
+from sparkapp.model.checkpoint.split import KafkaPartitionSplit
 from sparkapp.model.partition import TopicPartition
-from sparkapp.model.retained import retained, retained_key
-from sparkapp.model.retained_codec import encode_retained
-from sparkapp.model.split import KafkaPartitionSplit
-from tests.support.committing_job import fill
+from tests.support.jobs.committing_job import fill
 
 
 def test_records_that_retention_took_are_found_and_not_gone_back_to(
@@ -37,7 +37,7 @@ def test_records_that_retention_took_are_found_and_not_gone_back_to(
 
     state = tmp_path / "state"
     FileStore(state).write(encode(document(9, 20)), expected="0")
-    kept = FolderRetainedStore.beside(state)
+    kept = FolderRetainedStore.next_to(state)
     kept.change({retained_key(number): encode_retained(retained(document(number, number))) for number in (4, 6)}, [])
     here = ["--state", str(state), "--bootstrap", broker]
     assert main(["checkpoint", "verify", *here]) == 0
@@ -51,7 +51,7 @@ def test_records_that_retention_took_are_found_and_not_gone_back_to(
     assert f"{one}: 2 record(s) from offset 4 on are gone, the log begins at 6" in captured.out
     assert "1 of 3 checkpoint(s)" in captured.err
     assert main(["checkpoint", "restore", "4", *here, "--yes"]) == 1
-    assert "nothing was changed, for records are gone" in capsys.readouterr().err
+    assert "nothing was changed: records are gone" in capsys.readouterr().err
     assert main(["checkpoint", "restore", "6", *here, "--yes"]) == 0
 
     # Made anew, with less in it than was read; and another one that is not there at all.
@@ -60,5 +60,5 @@ def test_records_that_retention_took_are_found_and_not_gone_back_to(
     capsys.readouterr()
     assert main(["checkpoint", "verify", *here]) == 1
     out = capsys.readouterr().out
-    assert f"{other}: the log ends at 0, before offset 5: the topic was made anew" in out
+    assert f"{other}: the log ends at 0, before offset 5: the topic was recreated" in out
     assert "no-such-topic-0 no longer exists" in out

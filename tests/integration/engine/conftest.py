@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from sparkapp.model.job import JobSpec, KafkaCluster, Sink, Source, Transform
+from sparkapp.model.delivery_guarantee import Semantic
+from sparkapp.model.job.record_errors import RecordErrorPolicy, RecordErrors
+from sparkapp.model.job.spec import JobSpec, KafkaCluster, Sink, Source, Transform
+from sparkapp.model.job.startup import Startup, StartupMode
 from sparkapp.model.partition import TopicPartition
-from sparkapp.model.positions import Startup, StartupMode
-from sparkapp.model.record_errors import RecordErrorPolicy, RecordErrors
-from sparkapp.model.semantic import Semantic
-from tests.support.engine_host import EngineHost
-from tests.support.local_job import LocalJob
+from tests.support.jobs.engine_host import EngineHost
+from tests.support.jobs.local_job import LocalJob
 
 LocalJobs = Callable[..., LocalJob]
 

@@ -6,18 +6,18 @@ import signal
 
 import pytest
 
+from sparkapp.clients.transactions.client import TransactionClient
 from sparkapp.model.protocol import ProtocolStep
-from sparkapp.sink.transaction_client import TransactionClient
 from tests.integration.engine.conftest import LocalJobs
-from tests.support import visibility
-from tests.support.local_job import produce
+from tests.support.jobs.local_job import produce
+from tests.support.kafka import visibility
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.spark
 
 CHECKPOINT_OF_THE_FAULT = 2
 
-# Every step is there on the cluster (tests/e2e), and with every rescale without Spark (tests/integration/protocol);
-# here are the two at which the engine itself has the most to repeat.
+# Every step is tested on the cluster (tests/e2e), and without Spark with every rescale (tests/integration/protocol).
+# Here are the two steps after which the engine has most to repeat.
 CASES = [
     pytest.param(ProtocolStep.BEFORE_FLUSH, 3, id="before-flush-then-up"),
     pytest.param(ProtocolStep.BETWEEN_COMMITS, 1, id="between-commits-then-down"),

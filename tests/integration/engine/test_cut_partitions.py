@@ -8,14 +8,15 @@ import signal
 import pytest
 from confluent_kafka import Producer
 
-from sparkapp.model.job import Format, Transform
+from sparkapp.clients.transactions.client import TransactionClient
+from sparkapp.model.job.record_errors import RecordErrorPolicy
+from sparkapp.model.job.record_format import Format
+from sparkapp.model.job.spec import Transform
 from sparkapp.model.partition import TopicPartition
-from sparkapp.model.record_errors import RecordErrorPolicy
-from sparkapp.sink.transaction_client import TransactionClient
 from tests.integration.engine.conftest import LocalJobs
-from tests.support import visibility
+from tests.support.kafka import visibility
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.spark
 
 
 def test_a_cut_partition_is_written_once_with_its_dead_letters_across_a_crash(
@@ -37,15 +38,15 @@ def test_a_cut_partition_is_written_once_with_its_dead_letters_across_a_crash(
     document = job.document()
     assert document is not None
     assert [(split.start, split.stop) for split in document.splits] == [(2000, 4000)]
-    assert (document.aligned, document.witness_group) == (False, "")
-    assert sorted(one.subtask for one in document.committables) == [0, 1, 2]
+    assert (document.aligned, document.evidence_group) == (False, "")
+    assert sorted(committable.subtask for committable in document.committables) == [0, 1, 2]
     job.start()
     job.await_records_in(5100)
     assert job.drain() == 0, job.log()
     assert visibility.open_transactions(client, job.spec.sink.transactional_id_prefix) == []
     assert sorted(visibility.numbers(broker, job.spec.sink.topic)) == [n for n in range(5100) if n % 7]
     letters = visibility.messages(broker, job.spec.record_errors.dead_letter_topic)
-    assert sorted(int((one.value() or b"").split()[1]) for one in letters) == list(range(0, 5100, 7))
+    assert sorted(int((letter.value() or b"").split()[1]) for letter in letters) == list(range(0, 5100, 7))
     last = job.document()
     assert last is not None
     assert last.offsets == {TopicPartition(topic, 0): 5100}

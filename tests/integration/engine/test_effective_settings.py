@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from sparkapp.model import names
-from sparkapp.model.spark_settings import FORCED, FORCED_EXACTLY_ONCE
+from sparkapp.model.job.spark_settings import FORCED, FORCED_EXACTLY_ONCE
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.spark
 
 EXPECTED = FORCED | FORCED_EXACTLY_ONCE
 OPPOSITES = {
@@ -24,9 +24,9 @@ PROGRAM = """
 import json, sys
 from dataclasses import replace
 from pathlib import Path
-from sparkapp.spark.session import create_session
-from sparkapp.spark.settings import session_settings
-from tests.unit.sparkapp.spark.test_session import JOB
+from sparkapp.spark.launch.session import create_session
+from sparkapp.spark.launch.settings import session_settings
+from tests.unit.sparkapp.spark.launch.test_session import JOB
 
 settings = session_settings(JOB, directory=Path(sys.argv[1]))
 spark = create_session(settings)
@@ -71,5 +71,5 @@ def test_C9_the_effective_settings_are_the_protocols(tmp_path: Path) -> None:
     said = json.loads(done.stdout.splitlines()[-1])
     assert said["found"] == EXPECTED
     first, second = (run[0] for run in said["runs"])
-    assert first["main"].endswith("sparkapp/spark/worker_daemon.py")
+    assert first["main"].endswith("sparkapp/spark/launch/worker_daemon.py")
     assert first["pid"] == second["pid"], "the worker with its Kafka clients is used again"

@@ -10,16 +10,17 @@ import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as ClientPartition
 
-from sparkapp.model.job import Format, Transform
+from sparkapp.clients.transactions.client import TransactionClient
+from sparkapp.clients.transactions.states import EndTxn
+from sparkapp.model.job.record_format import Format
+from sparkapp.model.job.spec import Transform
+from sparkapp.model.job.startup import Stopping, StoppingMode
 from sparkapp.model.partition import TopicPartition
-from sparkapp.model.positions import Stopping, StoppingMode
-from sparkapp.model.report import Outcome
-from sparkapp.sink.transaction_client import TransactionClient
-from sparkapp.sink.transactions import EndTxn
+from sparkapp.model.report import AttemptOutcome
 from tests.integration.engine.conftest import LocalJobs
-from tests.support import visibility
+from tests.support.kafka import visibility
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.spark
 
 JSON = {"value_format": Format.JSON, "value_schema": "n BIGINT, kind STRING"}
 NUMBERS = Transform(sql="SELECT key, CAST(value.n AS STRING) AS value FROM source")
@@ -31,7 +32,7 @@ def group_offsets(broker: str, group: str, topic: str, partitions: int) -> dict[
         found = consumer.committed([ClientPartition(topic, number) for number in range(partitions)], timeout=30)
     finally:
         consumer.close()
-    return {one.partition: one.offset for one in found}
+    return {partition.partition: partition.offset for partition in found}
 
 
 def test_partitions_end_before_their_end_records_across_a_crash_and_a_lost_transaction(
@@ -74,7 +75,7 @@ def test_partitions_end_before_their_end_records_across_a_crash_and_a_lost_trans
     assert job.await_end() == 0, job.log()
     termination, document = job.termination(), job.document()
     assert termination is not None
-    assert termination.outcome is Outcome.FINISHED
+    assert termination.outcome is AttemptOutcome.FINISHED
     assert document is not None
     assert (document.finished, document.committables) == (True, ())
     assert document.offsets == dict(document.stops) == expected
@@ -101,10 +102,10 @@ def test_what_comes_first_ends_a_partition_also_before_a_shuffle(local_job: Loca
     assert job.await_end() == 0, job.log()
     termination, document = job.termination(), job.document()
     assert termination is not None
-    assert termination.outcome is Outcome.FINISHED
+    assert termination.outcome is AttemptOutcome.FINISHED
     assert document is not None
     assert not document.aligned
-    assert {one.partition: stop for one, stop in document.stops.items()} == {0: 92, 1: 21, 2: 1}
+    assert {partition.partition: stop for partition, stop in document.stops.items()} == {0: 92, 1: 21, 2: 1}
     assert sorted(visibility.numbers(broker, job.spec.sink.topic)) == [*range(1, 91), *range(1001, 1020)]
 
 

@@ -9,15 +9,15 @@ from collections.abc import Callable
 import pytest
 from confluent_kafka import Consumer
 
-from sparkapp.model.deadline import Deadline
-from sparkapp.model.group_membership import MembershipMode, MembershipOptions
-from sparkapp.model.positions import Startup
-from sparkapp.model.semantic import Semantic
+from sparkapp.clients.deadline import Deadline
+from sparkapp.model.delivery_guarantee import Semantic
+from sparkapp.model.job.group_membership import MembershipMode, MembershipOptions
+from sparkapp.model.job.startup import Startup
 from tests.integration.engine.conftest import LocalJobs
-from tests.support import visibility
-from tests.support.local_job import LocalJob, produce
+from tests.support.jobs.local_job import LocalJob, produce
+from tests.support.kafka import visibility
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.spark
 
 
 class PlainConsumer:
@@ -65,9 +65,9 @@ def test_a_job_shares_with_a_plain_consumer_and_goes_on_where_the_group_stands(
     job.await_records_in(400)
 
     other = PlainConsumer(broker, group, topic)
-    other.read_until(lambda one: one.share() == 2, "the plain consumer got no share")
+    other.read_until(lambda reader: reader.share() == 2, "the plain consumer got no share")
     produce(broker, topic, 400, 400)
-    other.read_until(lambda one: len(one.seen) + records_in(job) >= 800, "not everything was read")
+    other.read_until(lambda reader: len(reader.seen) + records_in(job) >= 800, "not everything was read")
     seen = other.close()
     assert seen, "the plain consumer read nothing"
     produce(broker, topic, 800, 400)
@@ -76,7 +76,7 @@ def test_a_job_shares_with_a_plain_consumer_and_goes_on_where_the_group_stands(
 
     produce(broker, topic, 1200, 100)
     meanwhile = PlainConsumer(broker, group, topic)
-    meanwhile.read_until(lambda one: len(one.seen) == 100, "the group does not go on without the job")
+    meanwhile.read_until(lambda reader: len(reader.seen) == 100, "the group does not read without the job")
     seen += meanwhile.close()
     job.start(alone=True)
     produce(broker, topic, 1300, 100)

@@ -1,4 +1,4 @@
-"""A job that has nothing to read: its document has nothing left to settle, and it goes on when something comes."""
+"""A job that has nothing to read: its document has nothing left to settle, and it resumes with the next records."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import time
 
 import pytest
 
-from sparkapp.model.deadline import Deadline
+from sparkapp.clients.deadline import Deadline
 from tests.integration.engine.conftest import LocalJobs
-from tests.support import visibility
-from tests.support.local_job import produce
+from tests.support.jobs.local_job import START_SECONDS, produce
+from tests.support.kafka import visibility
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.spark
 
 
 def test_an_idle_jobs_document_names_no_transaction_and_is_written_no_more(local_job: LocalJobs, broker: str) -> None:
@@ -20,7 +20,7 @@ def test_an_idle_jobs_document_names_no_transaction_and_is_written_no_more(local
     produce(broker, topic, 0, 40)
     job.start()
     last = job.await_records_in(40)
-    deadline = Deadline.after(60)
+    deadline = Deadline.after(START_SECONDS)
     while (found := job.document()) is None or found.committables:
         assert not deadline.expired, found
         time.sleep(0.2)

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from demo.background import Background
+from clusterjob.background import Background
 from tests.integration.engine.conftest import LocalJobs
-from tests.support import visibility
-from tests.support.local_job import LocalJob
+from tests.support.jobs.local_job import LocalJob
+from tests.support.kafka import visibility
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.spark
 
 RECORDS, SIZE = 500, 990_000
 BOUND_MIB = 300

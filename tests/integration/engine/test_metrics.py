@@ -1,4 +1,4 @@
-"""A running job's metrics, beside what the brokers say, and the same numbers in Spark's own progress reports."""
+"""A running job's metrics against the brokers, and the same numbers in Spark's own progress reports."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from localcluster.ports import free_ports
-from sparkapp.model.job import Transform
+from localcluster.machine.ports import free_ports
+from sparkapp.clients.kafka_cluster_view import KafkaClusterView
+from sparkapp.model.job.spec import Transform
 from sparkapp.model.partition import TopicPartition
-from sparkapp.source.cluster import KafkaClusterView
 from tests.integration.engine.conftest import LocalJobs
-from tests.support import visibility
-from tests.support.local_job import LocalJob, produce
+from tests.support.jobs.local_job import START_SECONDS, LocalJob, produce
+from tests.support.kafka import visibility
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.spark
 
 _MODULE = """
 from pyspark.sql.streaming import StreamingQueryListener
@@ -44,15 +44,15 @@ def scraped(port: int) -> dict[str, float]:
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
         text = answer.read().decode()
     return {
-        one.name + "".join(f",{key}={value}" for key, value in sorted(one.labels.items())): one.value
+        sample.name + "".join(f",{key}={value}" for key, value in sorted(sample.labels.items())): sample.value
         for family in text_string_to_metric_families(text)
-        for one in family.samples
+        for sample in family.samples
     }
 
 
 def awaited(job: LocalJob, port: int, **values: float) -> dict[str, float]:
     """The metrics, once those named have these values."""
-    end = time.monotonic() + 60
+    end = time.monotonic() + START_SECONDS
     while True:
         found = scraped(port)
         if all(found.get(f"kafkaspark_{name}") == value for name, value in values.items()):
@@ -79,8 +79,8 @@ def test_S37_metrics_and_progress_say_what_the_brokers_say(
     offsets = view.committed(TopicPartition(topic, number) for number in range(3))
     view.close()
     assert len(offsets) == 3
-    for one, offset in offsets.items():
-        where = f"partition={one.partition},topic={topic}"
+    for partition, offset in offsets.items():
+        where = f"partition={partition.partition},topic={topic}"
         assert found[f"kafkaspark_source_current_offset,{where}"] == offset
         assert found[f"kafkaspark_source_committed_offset,{where}"] == offset
         assert found[f"kafkaspark_source_records_lag,{where}"] == 0
@@ -101,10 +101,10 @@ def test_S37_metrics_and_progress_say_what_the_brokers_say(
     with pytest.raises(OSError, match="refused"):
         scraped(port)
     told = [json.loads(line) for line in progress.read_text().splitlines()]
-    assert {1000, 2000, 3000} & {one.get("pendingRecords") for one in told}, (
+    assert {1000, 2000, 3000} & {report.get("pendingRecords") for report in told}, (
         "a backlog was seen while it was worked off"
     )
-    # Counters are the attempt's; what former attempts left to be committed is among them.
+    # Counters are the attempt's and include transactions of previous attempts that it committed.
     job.start()
     produce(broker, topic, 4000, 100)
     job.await_records_in(4100)
@@ -123,7 +123,7 @@ def test_a_port_that_is_taken_does_not_stop_the_job(local_job: LocalJobs, broker
         job.spec = replace(job.spec, metrics_port=taken.getsockname()[1])
         job.start()
         job.await_records_in(100)
-        assert "no metrics" in job.log(1000)
+        assert "metrics cannot be served" in job.log(1000)
         assert job.drain() == 0
 
 

@@ -10,16 +10,16 @@ from pathlib import Path
 
 import pytest
 
+from sparkapp.clients.deadline import Deadline
+from sparkapp.clients.transactions.client import TransactionClient
 from sparkapp.model import names
-from sparkapp.model.deadline import Deadline
-from sparkapp.model.job import Transform
-from sparkapp.model.transaction_naming import offsets_id
-from sparkapp.sink.transaction_client import TransactionClient
+from sparkapp.model.checkpoint.naming import offsets_id
+from sparkapp.model.job.spec import Transform
 from tests.integration.engine.conftest import LocalJobs
-from tests.support import visibility
-from tests.support.local_job import START_SECONDS, LocalJob, produce
+from tests.support.jobs.local_job import START_SECONDS, LocalJob, produce
+from tests.support.kafka import visibility
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.spark
 
 RECORDS = 3000
 _BATCH = "spark.sql.execution.arrow.maxRecordsPerBatch"

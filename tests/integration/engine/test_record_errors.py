@@ -1,4 +1,4 @@
-"""Records that do not parse, in the middle of good ones: each policy by what readers of sink and dead letters see."""
+"""Records that do not parse among good records: each policy by what readers of sink and dead letters see."""
 
 from __future__ import annotations
 
@@ -15,19 +15,26 @@ from confluent_kafka import Message, Producer
 from google.protobuf import text_format
 from google.protobuf.descriptor_pb2 import FileDescriptorProto
 
-from localcluster.pki import Authority
-from sparkapp.model.job import Format, Transform
-from sparkapp.model.record_errors import RecordErrorPolicy
-from sparkapp.model.registry_access import CA_FILE, CREDENTIAL_FILE, RegistryAccess, RegistryAuthentication, SecretKey
-from sparkapp.model.semantic import Semantic
-from sparkapp.model.transaction_naming import offsets_id
-from sparkapp.sink.transaction_client import TransactionClient
+from localcluster.kubernetes.pki import Authority
+from sparkapp.clients.transactions.client import TransactionClient
+from sparkapp.model.checkpoint.naming import offsets_id
+from sparkapp.model.delivery_guarantee import Semantic
+from sparkapp.model.job.record_errors import RecordErrorPolicy
+from sparkapp.model.job.record_format import Format
+from sparkapp.model.job.registry_access import (
+    CA_FILE,
+    CREDENTIAL_FILE,
+    RegistryAccess,
+    RegistryAuthentication,
+    SecretKey,
+)
+from sparkapp.model.job.spec import Transform
 from tests.integration.engine.conftest import LocalJobs
-from tests.support import visibility
-from tests.support.local_job import LocalJob
-from tests.support.schema_registry import basic, framed, framed_protobuf, registry
+from tests.support.jobs.local_job import LocalJob
+from tests.support.kafka import visibility
+from tests.support.kafka.schema_registry import basic, framed, framed_protobuf, registry
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.spark
 
 DEAD_LETTER, SKIP = RecordErrorPolicy.DEAD_LETTER, RecordErrorPolicy.SKIP
 JSON = {"value_format": Format.JSON, "value_schema": "n BIGINT, s STRING"}
@@ -38,7 +45,7 @@ BAD = (b"{", b"", b"  ", b'{"n": "seven"}', b"[1]", b"7", b"null", b"\xff\xfe", 
 
 
 def write(broker: str, topic: str, first: int, count: int, *, bad_every: int) -> list[tuple[bytes, bytes]]:
-    """Numbers as JSON; every so many is a bad record. Returns keys and values of the bad ones."""
+    """Numbers as JSON with bad records among them. Returns keys and values of the bad records."""
     producer = Producer({"bootstrap.servers": broker, "linger.ms": 20})
     bad = []
     for number in range(first, first + count):
@@ -222,7 +229,7 @@ def transform(source):
 def test_a_transform_that_stops_early_does_not_lose_dead_letters_silently(
     local_job: LocalJobs, broker: str, tmp_path: Path
 ) -> None:
-    """A transform that reads on is right, one that leaves records unread is refused: never half of the letters."""
+    """A transform that reads on is right; a transform that leaves records unread is refused."""
     code = tmp_path / "code"
     code.mkdir()
     (code / "impatient.py").write_text(_IMPATIENT)

@@ -8,16 +8,16 @@ from dataclasses import replace
 import pytest
 
 from sparkapp.checkpoint.retained import FolderRetainedStore
-from sparkapp.model.positions import Stopping, StoppingMode
-from sparkapp.model.report import Outcome
-from sparkapp.model.retained import retained_key
-from sparkapp.model.retained_codec import decode_retained
-from sparkapp.model.retention import Restore, Retention
+from sparkapp.model.checkpoint.retained import retained_key
+from sparkapp.model.checkpoint.retained_codec import decode_retained
+from sparkapp.model.job.retention import Restore, Retention
+from sparkapp.model.job.startup import Stopping, StoppingMode
+from sparkapp.model.report import AttemptOutcome
 from tests.integration.engine.conftest import LocalJobs
-from tests.support import visibility
-from tests.support.local_job import produce
+from tests.support.jobs.local_job import produce
+from tests.support.kafka import visibility
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.spark
 
 
 def test_a_job_goes_back_and_writes_again_what_it_read_since(local_job: LocalJobs, broker: str) -> None:
@@ -26,7 +26,7 @@ def test_a_job_goes_back_and_writes_again_what_it_read_since(local_job: LocalJob
     produce(broker, job.spec.source.topics[0], 0, 600)
     job.start()
     assert job.await_end() == 0
-    kept = FolderRetainedStore.beside(job.state_file).read()
+    kept = FolderRetainedStore.next_to(job.state_file).read()
     first = decode_retained(kept[retained_key(1)], key=retained_key(1), job_uid=job.uid)
     assert sum(first.offsets.values()) == 400
 
@@ -35,7 +35,7 @@ def test_a_job_goes_back_and_writes_again_what_it_read_since(local_job: LocalJob
     assert job.await_end() == 0
     termination = job.termination()
     assert termination is not None
-    assert termination.outcome is Outcome.FINISHED, "it read to the end that was fixed at its first start"
+    assert termination.outcome is AttemptOutcome.FINISHED, "it read to the end that was fixed at its first start"
     expected = Counter({number: 1 + (number >= 400) for number in range(600)})
     assert Counter(visibility.numbers(broker, job.spec.sink.topic)) == expected
     document = job.document()

@@ -8,13 +8,14 @@ from dataclasses import replace
 
 import pytest
 
-from sparkapp.model.semantic import Semantic
-from sparkapp.sink.transaction_client import TransactionClient
+from sparkapp.clients.deadline import Deadline
+from sparkapp.clients.transactions.client import TransactionClient
+from sparkapp.model.delivery_guarantee import Semantic
 from tests.integration.engine.conftest import LocalJobs
-from tests.support import visibility
-from tests.support.local_job import produce
+from tests.support.jobs.local_job import START_SECONDS, produce
+from tests.support.kafka import visibility
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.spark
 
 FIRST, SECOND = 400, 300
 
@@ -46,10 +47,11 @@ def test_none_ends_the_attempt_once_a_record_was_refused(
     produce(broker, source, 0, 1, value="x" * 1000)
     job.start()
     job.await_records_in(1)
-    for number in range(1, 40):
-        if job.process.poll() is not None:  # type: ignore[union-attr]
-            break
+    deadline = Deadline.after(START_SECONDS)
+    number = 1
+    while job.process.poll() is None and not deadline.expired:  # type: ignore[union-attr]
         produce(broker, source, number, 8)
+        number += 1
         time.sleep(1)
     assert job.await_end() == 1
     termination = job.termination()

@@ -11,15 +11,16 @@ import pyarrow as pa
 import pytest
 from confluent_kafka import Producer
 
-from sparkapp.model.deadline import Deadline
-from sparkapp.model.job import Format, Transform
-from sparkapp.model.sink_routing import Partitioner, TopicFrom
-from sparkapp.native.batch import open_producer
-from sparkapp.sink.transaction_client import TransactionClient
+from sparkapp.clients.deadline import Deadline
+from sparkapp.clients.transactions.client import TransactionClient
+from sparkapp.dataplane.batch import open_producer
+from sparkapp.model.job.record_format import Format
+from sparkapp.model.job.spec import Partitioner, TopicFrom, Transform
 from tests.integration.engine.conftest import LocalJobs
-from tests.support import visibility
+from tests.support.jobs.local_job import START_SECONDS
+from tests.support.kafka import visibility
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.spark
 
 HEADERS = [("trace", b"1"), ("trace", None), ("schlüssel", "✓".encode())]
 MOMENT = (int(time.time()) - 3600) * 1000 + 123
@@ -49,7 +50,7 @@ def test_headers_timestamps_and_source_partitions_pass_through(
     job.await_records_in(40)
     assert job.drain() == 0
     found = visibility.messages(broker, job.spec.sink.topic)
-    numbers = [json.loads(one.value())["n"] for one in found]
+    numbers = [json.loads(record.value())["n"] for record in found]
     assert sorted(numbers) == list(range(40))
     for number, message in zip(numbers, found, strict=True):
         assert message.partition() == number % 4
@@ -98,7 +99,7 @@ def test_an_orphan_ends_while_the_job_runs_and_the_jobs_own_transactions_do_not(
     zombie.begin_transaction()
     zombie.produce(pa.RecordBatch.from_pydict({"value": [b"from nobody"]}), topic=sink)
     assert zombie.flush(30) == 1
-    deadline = Deadline.after(30)
+    deadline = Deadline.after(START_SECONDS)
     while visibility.open_transactions(client, prefix):
         assert not deadline.expired, "the driver does not end it"
         time.sleep(0.5)

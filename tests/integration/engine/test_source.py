@@ -10,19 +10,19 @@ import pytest
 from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AdminClient, NewPartitions
 
-from sparkapp.model.job import DataLossPolicy
+from sparkapp.clients.transactions.client import TransactionClient
+from sparkapp.model.job.spec import DataLossPolicy
+from sparkapp.model.job.startup import PartitionOffset, Startup, StartupMode, Stopping, StoppingMode
 from sparkapp.model.partition import TopicPartition
-from sparkapp.model.positions import PartitionOffset, Startup, StartupMode, Stopping, StoppingMode
-from sparkapp.model.report import Outcome
-from sparkapp.sink.transaction_client import TransactionClient
+from sparkapp.model.report import AttemptOutcome
 from tests.integration.engine.conftest import LocalJobs
-from tests.support import visibility
-from tests.support.local_job import LocalJob, produce
+from tests.support.jobs.local_job import START_SECONDS, LocalJob, produce
+from tests.support.kafka import visibility
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.spark
 
 
-def outcome(job: LocalJob) -> Outcome:
+def outcome(job: LocalJob) -> AttemptOutcome:
     termination = job.termination()
     assert termination is not None, job.log()
     return termination.outcome
@@ -39,7 +39,7 @@ def test_I07_a_bounded_job_reads_exactly_to_the_ends_of_its_first_start_across_a
     produce(broker, topic, 3000, 500)  # after the first start: not part of the job
     job.start()
     assert job.await_end() == 0
-    assert outcome(job) is Outcome.FINISHED
+    assert outcome(job) is AttemptOutcome.FINISHED
     document = job.document()
     assert document is not None
     assert (document.finished, document.drained, document.committables) == (True, True, ())
@@ -47,10 +47,10 @@ def test_I07_a_bounded_job_reads_exactly_to_the_ends_of_its_first_start_across_a
     assert visibility.open_transactions(client, job.spec.sink.transactional_id_prefix) == []
     assert document.offsets == dict(document.stops)
 
-    # Asked to run again it has nothing to do; with another end it goes on from where it was.
+    # Asked to run again it has nothing to do; with another end it resumes from where it was.
     job.start()
     assert job.await_end() == 0
-    assert outcome(job) is Outcome.FINISHED
+    assert outcome(job) is AttemptOutcome.FINISHED
     assert sorted(visibility.numbers(broker, job.spec.sink.topic)) == list(range(3000))
 
 
@@ -74,7 +74,7 @@ def test_named_partitions_between_named_offsets(
     )  # fmt: skip
     job.start()
     assert job.await_end() == 0
-    assert outcome(job) is Outcome.FINISHED
+    assert outcome(job) is AttemptOutcome.FINISHED
     assert sorted(visibility.numbers(broker, job.spec.sink.topic)) == [*range(90, 95), *range(200, 210)]
 
 
@@ -98,7 +98,7 @@ def test_S40_retention_that_overtakes_a_running_job_costs_what_it_took_and_nothi
         assert "the log begins at 2800" in termination.message
         job.start()
         assert job.await_end() == 0
-    assert outcome(job) is Outcome.FINISHED
+    assert outcome(job) is AttemptOutcome.FINISHED
     numbers = sorted(visibility.numbers(broker, job.spec.sink.topic))
     read = numbers.index(2800)
     assert numbers == [*range(read), *range(2800, 3000)]
@@ -140,7 +140,7 @@ def test_partitions_added_while_the_job_runs_are_read_from_their_beginning(local
     )
     topic = job.spec.source.topics[0]
     job.start()
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + START_SECONDS
     while job.document() is None or not job.document().splits:  # type: ignore[union-attr]
         assert time.monotonic() < deadline, job.log()
         time.sleep(0.1)
@@ -150,5 +150,5 @@ def test_partitions_added_while_the_job_runs_are_read_from_their_beginning(local
     produce(broker, topic, 1000, 200, partition=0)
     job.await_records_in(1200)
     assert job.drain() == 0
-    assert outcome(job) is Outcome.DRAINED
+    assert outcome(job) is AttemptOutcome.DRAINED
     assert sorted(visibility.numbers(broker, job.spec.sink.topic)) == list(range(1200))

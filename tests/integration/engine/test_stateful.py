@@ -12,16 +12,17 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from sparkapp.model.job import Format, Transform
-from sparkapp.model.record_errors import RecordErrorPolicy
-from sparkapp.model.settlement import EndTxnAnswer
-from sparkapp.sink.transaction_client import TransactionClient
-from sparkapp.sink.transactions import EndTxn
+from sparkapp.clients.transactions.client import TransactionClient
+from sparkapp.clients.transactions.states import EndTxn
+from sparkapp.model.checkpoint.commit_outcome import EndTxnAnswer
+from sparkapp.model.job.record_errors import RecordErrorPolicy
+from sparkapp.model.job.record_format import Format
+from sparkapp.model.job.spec import Transform
 from tests.integration.engine.conftest import LocalJobs
-from tests.support import visibility
-from tests.support.local_job import LocalJob
+from tests.support.jobs.local_job import LocalJob
+from tests.support.kafka import visibility
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.spark
 
 _MODULE = """
 from pyspark.sql import functions as f
@@ -91,14 +92,15 @@ def expected(events: list[Event], closing: list[Event]) -> Counter[str]:
     """What a reader should find, once: windows that the closing events end, each order, each order that was paid."""
     windows: dict[tuple[int, str], list[int]] = defaultdict(list)
     ordered: dict[int, int] = {}
-    for one in events:
-        if one.topic == "orders":
-            windows[one.ms // 10_000 * 10_000, one.k].append(one.id)
-            ordered.setdefault(one.id, one.ms)
+    for event in events:
+        if event.topic == "orders":
+            windows[event.ms // 10_000 * 10_000, event.k].append(event.id)
+            ordered.setdefault(event.id, event.ms)
     found = Counter(f"count {start} {k} {len(ids)} {sum(ids)}" for (start, k), ids in windows.items())
-    found.update(f"distinct {number}" for number in {one.id for one in [*events, *closing] if one.topic == "orders"})
-    paid = [one for one in events if one.topic == "payments"]
-    found.update(f"paid {one.id} {one.ms}" for one in paid if 0 <= one.ms - ordered[one.id] <= 20_000)
+    orders = {event.id for event in [*events, *closing] if event.topic == "orders"}
+    found.update(f"distinct {number}" for number in orders)
+    paid = [event for event in events if event.topic == "payments"]
+    found.update(f"paid {event.id} {event.ms}" for event in paid if 0 <= event.ms - ordered[event.id] <= 20_000)
     return found
 
 
@@ -106,8 +108,8 @@ def send(bootstrap: str, topics: dict[str, str], events: list[Event]) -> None:
     producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 20})
     for number in range(UNREADABLE):
         producer.produce(topics["orders"], value=f"not JSON {number}")
-    for one in events:
-        producer.produce(topics[one.topic], key=str(one.id), value=one.text)
+    for event in events:
+        producer.produce(topics[event.topic], key=str(event.id), value=event.text)
     assert producer.flush(30) == 0
 
 
@@ -152,8 +154,7 @@ def judge(job: LocalJob, client: TransactionClient, broker: str, wanted: Counter
 def test_aggregation_deduplication_and_join_go_on_through_kills_and_rescales(
     stateful_job: tuple[LocalJob, Counter[str]], broker: str, client: TransactionClient, tmp_path: Path
 ) -> None:
-    """Parallelism 2, 3, 1, a kill -9 with the state's new version written and the checkpoint not, and one the other
-    way round: with a checkpoint whose transactions are not committed."""
+    """Parallelism 2, 3, 1 with two kills: before the checkpoint of a new state version, and before its commits."""
     job, wanted = stateful_job
     job.start(fault="before-flush@attempt=1,checkpoint=2")
     assert job.await_end() == -signal.SIGKILL, job.log()
@@ -163,7 +164,7 @@ def test_aggregation_deduplication_and_join_go_on_through_kills_and_rescales(
     stale = list((tmp_path / "query" / "attempt-1" / "state").rglob("2.delta"))
     assert stale, "the state has the version of a checkpoint that was never completed"
 
-    # The same batch again, with more records in it; the next one has all that is left.
+    # The same batch again, with more records in it; the next batch has the remaining records.
     read_in_two(job, TOTAL - 300)
     job.start(parallelism=3, fault="after-write@attempt=2,checkpoint=3")
     assert job.await_end() == -signal.SIGKILL, job.log()
@@ -184,8 +185,10 @@ def test_aggregation_deduplication_and_join_go_on_through_kills_and_rescales(
 def test_checkpoints_that_are_lost_as_a_whole_are_computed_again_from_the_state_before(
     stateful_job: tuple[LocalJob, Counter[str]], broker: str, client: TransactionClient
 ) -> None:
-    """As after an outage longer than the transactions' time-out: of the first checkpoint, whose operators had no state
-    before; of one with records; and of the last one without any, which writes the windows that the watermark has ended.
+    """As after an outage longer than the transactions' time-out.
+
+    The lost checkpoints are the first, which began without state, a checkpoint with records, and the last. The last has
+    no records and writes the windows that the watermark has ended.
     """
     job, wanted = stateful_job
     for attempt, (checkpoint, records) in enumerate([(1, 300), (3, TOTAL), (5, TOTAL)], start=1):
@@ -196,12 +199,12 @@ def test_checkpoints_that_are_lost_as_a_whole_are_computed_again_from_the_state_
         assert (document.checkpoint_id, document.counters.records_in) == (checkpoint, records)
         lost = [
             EndTxn(
-                transactional_id=one.transactional_id,
-                producer_id=one.producer_id,
-                producer_epoch=one.producer_epoch,
+                transactional_id=committable.transactional_id,
+                producer_id=committable.producer_id,
+                producer_epoch=committable.producer_epoch,
                 commit=False,
             )
-            for one in document.committables
+            for committable in document.committables
         ]
         assert lost
         assert set(client.end_all(lost)) == {EndTxnAnswer.NONE}

@@ -10,14 +10,15 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from sparkapp.model.job import Format, OutputMode, Transform
-from sparkapp.model.semantic import Semantic
-from sparkapp.sink.transaction_client import TransactionClient
+from sparkapp.clients.transactions.client import TransactionClient
+from sparkapp.model.delivery_guarantee import Semantic
+from sparkapp.model.job.record_format import Format
+from sparkapp.model.job.spec import OutputMode, Transform
 from tests.integration.engine.conftest import LocalJobs
-from tests.support import visibility
-from tests.support.local_job import produce, produce_json
+from tests.support.jobs.local_job import produce, produce_json
+from tests.support.kafka import visibility
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.spark
 
 _MODULE = """
 from pyspark.sql import functions as f
@@ -73,7 +74,7 @@ def test_sql_with_a_shuffle_is_exactly_once_without_offsets_in_the_transactions(
     document = job.document()
     assert document is not None
     assert not document.aligned
-    assert document.witness_group == ""
+    assert document.evidence_group == ""
     assert document.committables
     job.start(parallelism=1)
     job.await_records_in(4000)
@@ -169,10 +170,10 @@ def test_an_operator_that_a_stream_cannot_have_is_refused_with_a_remedy(
 def test_operators_state_goes_on_after_a_crash(
     local_job: LocalJobs, broker: str, code: Path, client: TransactionClient, tmp_path: Path
 ) -> None:
-    """Counts per key stay right over a kill -9 before their first checkpoint, of which the state has a version already.
+    """Counts per key stay right over a kill -9 before their first checkpoint, whose state version is written.
 
-    The job is older than its aggregation, which begins with empty state where the transform was edited; and it goes on
-    without it when aggregation and volume are taken away.
+    The job is older than its aggregation, which begins with empty state after an edit of the transform. The job
+    continues when aggregation and volume are removed.
     """
     before_it = Transform(sql="SELECT key, '0' AS value FROM source")
     job = local_job(transform=before_it, code=code, max_offsets=300)

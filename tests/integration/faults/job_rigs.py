@@ -13,20 +13,20 @@ import pytest
 
 from kafkasparkjob_operator.identity import JobIdentity
 from kafkasparkjob_operator.resources.config_maps import checkpoints_config_map, state_config_map
-from sparkapp.checkpoint.config_map import ConfigMapRetainedStore, ConfigMapStore
+from sparkapp.checkpoint.kubernetes.checkpoint_stores import ConfigMapRetainedStore, ConfigMapStore
 from sparkapp.model.errors import CheckpointStoreUnavailable
 from tests.integration.faults.matrix import Cell
 from tests.integration.faults.rig import Rig
-from tests.support.api_client import ApiClient
-from tests.support.api_proxy import ApiProxy, serving
-from tests.support.api_server import api_server, programs
-from tests.support.protocol_moments import OF_A_START, End, Loss
-from tests.support.protocol_story import UID, Story
+from tests.support.kubernetes.api_client import ApiClient
+from tests.support.kubernetes.api_proxy import ApiProxy, serving
+from tests.support.kubernetes.api_server import api_server, programs
+from tests.support.protocol.moments import OF_A_START, End, Loss
+from tests.support.protocol.story import UID, Story
 
 NAME = "story"
 
 
-class KubernetesSite:
+class KubernetesFixture:
     """The API server of :class:`ApiServerRig`, and the proxy before it."""
 
     def __init__(self, folder: Path, stack: ExitStack) -> None:
@@ -82,18 +82,18 @@ class ApiServerRig(Rig):
     AWAY_SECONDS = 1.0
     DEADLINE = 30.0
 
-    def __init__(self, cell: Cell, folder: Path, bootstrap: str, site: KubernetesSite) -> None:
+    def __init__(self, cell: Cell, folder: Path, bootstrap: str, fixture: KubernetesFixture) -> None:
         super().__init__(cell, folder)
         self.bootstrap = bootstrap
-        self._site = site
+        self._fixture = fixture
         self._returning: threading.Timer | None = None
 
     def _furnish(self, story: Story) -> None:
-        story.store, story.retained = self._site.stores(self.DEADLINE)
+        story.store, story.retained = self._fixture.stores(self.DEADLINE)
 
     def _strike(self, story: Story) -> None:
-        self._site.proxy.away = True
-        self._returning = threading.Timer(self.AWAY_SECONDS, self._site.proxy.forget)
+        self._fixture.proxy.away = True
+        self._returning = threading.Timer(self.AWAY_SECONDS, self._fixture.proxy.forget)
         self._returning.start()
 
     def judge(self, story: Story) -> None:
@@ -102,14 +102,14 @@ class ApiServerRig(Rig):
     def _clean_up(self) -> None:
         if self._returning is not None:
             self._returning.join()
-        self._site.proxy.forget()
+        self._fixture.proxy.forget()
 
 
 class LongAwayRig(ApiServerRig):
     DEADLINE = 1.0
 
     def _strike(self, story: Story) -> None:
-        self._site.proxy.away = True
+        self._fixture.proxy.away = True
 
     def aftermath(self, story: Story) -> None:
         if story.running:  # struck after the last write of this start or checkpoint
@@ -117,7 +117,7 @@ class LongAwayRig(ApiServerRig):
         failure = story.failure
         assert isinstance(failure, CheckpointStoreUnavailable), failure
         assert not failure.fatal
-        self._site.proxy.forget()
+        self._fixture.proxy.forget()
 
     def judge(self, story: Story) -> None:
         assert len(story.failures) == 1

@@ -13,9 +13,9 @@ from enum import StrEnum
 from itertools import cycle, product
 from typing import NamedTuple
 
-from sparkapp.model.transaction_naming import TransactionNaming
-from tests.support.overtaking import ACTS, FROM, TO, Overtaking
-from tests.support.protocol_moments import OF_A_CHECKPOINT, OF_A_START, Moment, Place, StoreWrite, TaskMoment
+from sparkapp.model.checkpoint.naming import TransactionNaming
+from tests.support.protocol.moments import OF_A_CHECKPOINT, OF_A_START, Moment, Place, StoreWrite, TaskMoment
+from tests.support.protocol.overtaking import ACTS, FROM, TO, Overtaking
 
 __all__ = ["FROM", "MATRIX", "TO", "Cell", "Fault", "OvertakingCell", "cells", "overtakings"]
 

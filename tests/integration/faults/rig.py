@@ -9,11 +9,11 @@ from pathlib import Path
 
 from confluent_kafka.admin import NewTopic
 
-from sparkapp.sink.transaction_client import TransactionClient
+from sparkapp.clients.transactions.client import TransactionClient
 from tests.integration.faults.matrix import Cell
-from tests.support.protocol_moments import End, Loss
-from tests.support.protocol_story import Story
-from tests.support.topics import create_topics
+from tests.support.kafka.topics import create_topics
+from tests.support.protocol.moments import End, Loss
+from tests.support.protocol.story import Story
 
 PARTITIONS = 3
 

@@ -8,22 +8,22 @@ from contextlib import ExitStack
 from datetime import timedelta
 from pathlib import Path
 
-from localcluster.kafka import Broker
-from localcluster.kafka_distribution import KafkaDistribution
-from localcluster.kafka_properties import Listener
-from localcluster.ports import free_ports
+from localcluster.kafka.broker import Broker
+from localcluster.kafka.distribution import KafkaDistribution
+from localcluster.kafka.properties import Listener
+from localcluster.machine.ports import free_ports
 from localcluster.progress import Progress
 from localcluster.settings import Settings
 from sparkapp.checkpoint.store import FileStore
 from sparkapp.model.errors import KafkaUnreachable, PreCommitFailed, ReadTimedOut, VolumeFull
-from tests.integration.faults.job_rigs import ApiServerRig, KubernetesSite, LongAwayRig, ProcessRig
+from tests.integration.faults.job_rigs import ApiServerRig, KubernetesFixture, LongAwayRig, ProcessRig
 from tests.integration.faults.matrix import TO, Cell, Fault
 from tests.integration.faults.rig import Rig
-from tests.support.ensemble import GROUPS, TRANSACTIONS, Ensemble
-from tests.support.network import Network
-from tests.support.protocol_moments import End, Loss, Moment, TaskMoment
-from tests.support.protocol_story import Story
-from tests.support.volume import small_volume
+from tests.support.jobs.volume import small_volume
+from tests.support.kafka.cut_network import Network
+from tests.support.kafka.three_brokers import GROUPS, TRANSACTIONS, Ensemble
+from tests.support.protocol.moments import End, Loss, Moment, TaskMoment
+from tests.support.protocol.story import Story
 
 _IN_A_TASK = (*TaskMoment, Moment.BEFORE_FLUSH)
 QUICK_ABORTS = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "500"}
@@ -77,10 +77,10 @@ class NetworkRig(Rig):
 
     CUT_SECONDS = 1.5
 
-    def __init__(self, cell: Cell, folder: Path, site: NetworkSite) -> None:
+    def __init__(self, cell: Cell, folder: Path, fixture: NetworkFixture) -> None:
         super().__init__(cell, folder)
-        self.bootstrap = site.broker.bootstrap
-        self._network = site.network
+        self.bootstrap = fixture.broker.bootstrap
+        self._network = fixture.network
         self._healing: threading.Timer | None = None
 
     def _furnish(self, story: Story) -> None:
@@ -189,7 +189,7 @@ class DiskRig(Rig):
         self._mounts.close()
 
 
-class NetworkSite:
+class NetworkFixture:
     """The broker of :class:`NetworkRig`, and its network."""
 
     def __init__(self, folder: Path) -> None:
@@ -222,8 +222,8 @@ class Rigs:
         self._open = ExitStack()
         self._broker: Broker | None = None
         self._ensemble: Ensemble | None = None
-        self._network: NetworkSite | None = None
-        self._kubernetes: KubernetesSite | None = None
+        self._network: NetworkFixture | None = None
+        self._kubernetes: KubernetesFixture | None = None
 
     def rig(self, cell: Cell, folder: Path) -> Rig:
         hour = timedelta(hours=1)
@@ -249,9 +249,9 @@ class Rigs:
     def close(self) -> None:
         self._open.close()
 
-    def _own_kubernetes(self) -> KubernetesSite:
+    def _own_kubernetes(self) -> KubernetesFixture:
         if self._kubernetes is None:
-            self._kubernetes = KubernetesSite(self._folder / "kubernetes", self._open)
+            self._kubernetes = KubernetesFixture(self._folder / "kubernetes", self._open)
         return self._kubernetes
 
     def _own_broker(self) -> Broker:
@@ -265,9 +265,9 @@ class Rigs:
             self._ensemble = self._open.enter_context(Ensemble(self._folder / "ensemble"))
         return self._ensemble
 
-    def _own_network(self) -> NetworkSite:
+    def _own_network(self) -> NetworkFixture:
         if self._network is None:
-            self._network = NetworkSite(self._folder / "network")
+            self._network = NetworkFixture(self._folder / "network")
             self._open.callback(self._network.close)
             self._network.broker.start()
         return self._network

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 from sparkapp.model.errors import PreCommitFailed
-from tests.support.harness import Harness
-from tests.support.site import Site
+from tests.support.jobs.sink_harness import Harness
+from tests.support.kafka.topic_scope import TopicScope
 
 
 def batch(value: int, time: datetime) -> pa.RecordBatch:
@@ -19,7 +19,7 @@ def batch(value: int, time: datetime) -> pa.RecordBatch:
 
 
 def test_records_of_a_clock_that_is_ahead_are_refused_and_written_once_it_is_right(
-    harness: Callable[..., Harness], site: Site
+    harness: Callable[..., Harness], topic_scope: TopicScope
 ) -> None:
     """The brokers' default allows an hour (``message.timestamp.after.max.ms``)."""
     right = datetime.now(UTC)
@@ -32,17 +32,17 @@ def test_records_of_a_clock_that_is_ahead_are_refused_and_written_once_it_is_rig
     second.write_batch(batch(1, right))
     second.snapshot(1)
     second.notify(1)
-    assert site.numbers() == [1]
-    assert site.open_transactions() == []
+    assert topic_scope.numbers() == [1]
+    assert topic_scope.open_transactions() == []
 
 
 @pytest.mark.parametrize("jump", [timedelta(minutes=50), -timedelta(hours=1)])
 def test_records_of_a_clock_that_is_less_than_an_hour_ahead_or_behind_are_taken(
-    jump: timedelta, harness: Callable[..., Harness], site: Site
+    jump: timedelta, harness: Callable[..., Harness], topic_scope: TopicScope
 ) -> None:
     life = harness().open()
     life.write_batch(batch(1, datetime.now(UTC) + jump))
     life.snapshot(1)
     life.notify(1)
-    assert site.numbers() == [1]
-    assert site.open_transactions() == []
+    assert topic_scope.numbers() == [1]
+    assert topic_scope.open_transactions() == []

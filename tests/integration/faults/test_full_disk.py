@@ -13,8 +13,8 @@ import pytest
 from sparkapp.checkpoint.retained import FolderRetainedStore
 from sparkapp.checkpoint.store import FileStore, Stored
 from sparkapp.model.errors import VolumeFull, VolumeUnusable
-from sparkapp.spark.query_log import EngineState, read_metadata, rebuild
-from tests.support.volume import Volume, small_volume
+from sparkapp.spark.state.query_log import EngineState, read_metadata, rebuild
+from tests.support.jobs.volume import Volume, small_volume
 
 ENGINE = EngineState(plan=3)
 

@@ -1,20 +1,16 @@
 """Every cell of the fault matrix is one story on real brokers; see ``matrix.py`` for the table, ``rigs.py`` for what
-breaks. ``docs/faults.md`` says what each fault comes to."""
+breaks. ``docs/internals/faults.md`` says what each fault comes to."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
-
-from sparkapp.sink.transaction_client import TransactionClient
+from sparkapp.clients.transactions.client import TransactionClient
 from tests.integration.faults.matrix import FROM, TO, Cell, OvertakingCell
 from tests.integration.faults.rigs import Rigs
-from tests.support.protocol_moments import OF_A_START, DriverMoment, End, Moment, TaskMoment
-from tests.support.protocol_story import Story
-
-pytestmark = pytest.mark.timeout(300)
+from tests.support.protocol.moments import OF_A_START, DriverMoment, End, Moment, TaskMoment
+from tests.support.protocol.story import Story
 
 
 def test_nothing_is_lost_or_twice(cell: Cell, rigs: Rigs, tmp_path: Path) -> None:

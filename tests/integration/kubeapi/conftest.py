@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 import yaml
 
-from localcluster.pki import Authority, write_kubeconfig
-from tests.support.api_client import REPOSITORY, ApiClient
-from tests.support.api_server import api_server, programs
-from tests.support.operator_process import OperatorProcess, Place, Running
+from localcluster.kubernetes.pki import Authority, write_kubeconfig
+from tests.support.kubernetes.api_client import REPOSITORY, ApiClient
+from tests.support.kubernetes.api_server import api_server, programs
+from tests.support.kubernetes.operator_process import OperatorProcess, Place, Running
 
 
 @pytest.fixture(scope="session")
@@ -43,7 +43,7 @@ def api(kubeconfig: Path) -> ApiClient:
 @pytest.fixture
 def core(kubeconfig: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """The application's client, as a command finds it: with a person's kubeconfig."""
-    from sparkapp.checkpoint.config_map import core_api
+    from sparkapp.checkpoint.kubernetes.config_map import core_api
 
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
     monkeypatch.setattr("kubernetes.config.kube_config.KUBE_CONFIG_DEFAULT_LOCATION", str(kubeconfig))
@@ -52,11 +52,11 @@ def core(kubeconfig: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 @pytest.fixture(scope="session")
 def chart(kubeconfig: Path) -> Callable[..., list[dict[str, Any]]]:
-    """``chart("key=value", …)`` renders the chart as release "kafkaspark" in namespace "kafkaspark-system"."""
+    """``chart("key=value", …)`` renders the chart as release "kafkaspark-operator" in namespace "kafkaspark-system"."""
     helm = kubeconfig.parent / "bin" / "helm"
 
     def render(*values: str) -> list[dict[str, Any]]:
-        command = [helm, "template", "kafkaspark", REPOSITORY / "charts/kafkaspark-operator"]
+        command = [helm, "template", "kafkaspark-operator", REPOSITORY / "charts/kafkaspark-operator"]
         command += ["--namespace", "kafkaspark-system", *(part for value in values for part in ("--set", value))]
         text = subprocess.run([str(one) for one in command], check=True, capture_output=True, text=True).stdout
         return [one for one in yaml.safe_load_all(text) if one]

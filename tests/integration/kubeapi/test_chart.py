@@ -14,10 +14,11 @@ import yaml
 
 from kafkasparkjob_operator.settings import Settings
 from sparkapp.model import names
-from tests.support.api_client import REPOSITORY, ApiClient
-from tests.support.operator_process import Place
+from tests.support.kubernetes.api_client import JOBS, REPOSITORY, ApiClient
+from tests.support.kubernetes.operator_process import Place
 
 CHART = REPOSITORY / "charts/kafkaspark-operator"
+APP_VERSION = yaml.safe_load((CHART / "Chart.yaml").read_text(encoding="utf-8"))["appVersion"]
 EVERYTHING = (
     "replicas=2", "watchNamespaces={team-a,team-b}", "networkPolicy.enabled=true", "podDisruptionBudget.enabled=true",
     "image.digest=sha256:" + "0" * 64, "imagePullSecrets[0].name=registry", "priorityClassName=high",
@@ -55,9 +56,10 @@ def test_lint_is_content(kubeconfig: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_the_charts_definition_is_the_definition() -> None:
-    ours, copy = REPOSITORY / "crds/kafkasparkjobs.yaml", CHART / "files/kafkasparkjobs.yaml"
-    assert copy.read_text(encoding="utf-8") == ours.read_text(encoding="utf-8"), f"cp {ours} {copy}"
+def test_the_charts_definition_is_a_link_to_the_definition() -> None:
+    link = CHART / "files/kafkasparkjobs.yaml"
+    assert link.is_symlink()
+    assert link.resolve() == REPOSITORY / "crds/kafkasparkjobs.yaml"
 
 
 def test_a_package_holds_the_definition(kubeconfig: Path, tmp_path: Path) -> None:
@@ -137,6 +139,53 @@ def test_every_setting_of_the_deployment_is_one_of_the_operators(chart: Render) 
     known = {field.name for field in fields(Settings)}
     assert given <= known
     assert known - given == {"identity"}
+
+
+@pytest.mark.parametrize(
+    ("values", "image"),
+    [
+        ((), f"kafkaspark/sparkapp:{APP_VERSION}"),
+        (("job.image.repository=registry/own", "job.image.tag=v7"), "registry/own:v7"),
+        (("job.image.digest=sha256:" + "0" * 64, "job.image.tag=v7"), "kafkaspark/sparkapp@sha256:" + "0" * 64),
+        (("job.image.repository=",), ""),
+    ],
+    ids=["released", "own", "by digest", "none"],
+)
+def test_the_default_job_image(chart: Render, values: tuple[str, ...], image: str) -> None:
+    container = of_kind(chart(*values), "Deployment")[0]["spec"]["template"]["spec"]["containers"][0]
+    given = {variable["name"]: variable.get("value") for variable in container["env"]}
+    assert given["KAFKASPARK_OPERATOR_DEFAULT_JOB_IMAGE"] == image
+
+
+@pytest.mark.parametrize(
+    ("release", "values", "name"),
+    [
+        ("kafkaspark-operator", (), "kafkaspark-operator"),
+        ("team", (), "team-kafkaspark-operator"),
+        ("team", ("nameOverride=ksj",), "team-ksj"),
+        ("team-ksj", ("nameOverride=ksj",), "team-ksj"),
+        ("team", ("fullnameOverride=own",), "own"),
+    ],
+)
+def test_names_are_those_of_helm_create(kubeconfig: Path, release: str, values: tuple[str, ...], name: str) -> None:
+    done = helm(kubeconfig, "template", release, str(CHART), *(part for value in values for part in ("--set", value)))
+    manifests = [manifest for manifest in yaml.safe_load_all(done.stdout) if manifest]
+    assert of_kind(manifests, "Deployment")[0]["metadata"]["name"] == name
+
+
+@pytest.mark.parametrize("values", [(), ("job.image.repository=", "watchNamespaces={team-a}")], ids=["all", "named"])
+def test_the_job_of_the_notes_is_one_that_the_api_server_takes(
+    kubeconfig: Path, api: ApiClient, values: tuple[str, ...]
+) -> None:
+    settings = [part for value in values for part in ("--set", value)]
+    done = helm(kubeconfig, "install", "x", str(CHART), "--dry-run=client", *settings)
+    assert done.returncode == 0, done.stderr
+    notes = done.stdout.partition("\nNOTES:\n")[2]
+    assert "rollout status deployment/x-kafkaspark-operator" in notes
+    assert notes.count(" --namespace team-a ") == (2 if values else 0)
+    job = yaml.safe_load(notes.partition("<<EOF\n")[2].partition("\nEOF\n")[0])
+    assert ("image" in job["spec"]) == bool(values)
+    api.call("POST", f"{JOBS.format('default')}?dryRun=All&fieldValidation=Strict", job)
 
 
 def test_the_definition_is_kept_and_can_be_left_out(chart: Render) -> None:

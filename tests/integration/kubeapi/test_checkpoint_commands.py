@@ -12,17 +12,18 @@ import pytest
 from kafkasparkjob_operator.identity import JobIdentity
 from kafkasparkjob_operator.resources.config_maps import checkpoints_config_map, state_config_map
 from sparkapp.__main__ import main
-from sparkapp.checkpoint.config_map import ConfigMapRetainedStore, ConfigMapStore, JobResources
+from sparkapp.checkpoint.kubernetes.checkpoint_stores import ConfigMapRetainedStore, ConfigMapStore
+from sparkapp.checkpoint.kubernetes.job_resource import JobResources
 from sparkapp.checkpoint.retained import CheckpointRetainer
-from sparkapp.model.checkpoint import CheckpointDocument
-from sparkapp.model.checkpoint_codec import encode
+from sparkapp.model.checkpoint.codec import encode
+from sparkapp.model.checkpoint.document import CheckpointDocument
+from sparkapp.model.checkpoint.split import KafkaPartitionSplit
 from sparkapp.model.errors import CheckpointConflict, CheckpointMissing
+from sparkapp.model.job.retention import Retention
 from sparkapp.model.partition import TopicPartition
-from sparkapp.model.retention import Retention
-from sparkapp.model.split import KafkaPartitionSplit
-from tests.support.api_client import ApiClient
-from tests.support.live_job import LiveJob
-from tests.support.operator_process import Place
+from tests.support.kubernetes.api_client import ApiClient
+from tests.support.kubernetes.api_server_job import LiveJob
+from tests.support.kubernetes.operator_process import Place
 
 MERGE = "application/merge-patch+json"
 
@@ -79,9 +80,7 @@ def test_without_its_config_map_nothing_is_kept_and_nothing_fails(
     with pytest.raises(CheckpointMissing):
         store.change({"checkpoint-1.json": "{}"}, [])
     (told,) = keep(core, job, [checkpoint(1)])
-    assert (
-        "checkpoint 1 could not be kept to go back to (the job goes on): ConfigMap orders-checkpoints is gone" in told
-    )
+    assert "checkpoint 1 could not be retained (the job continues): ConfigMap orders-checkpoints does not exist" in told
 
 
 def test_the_commands_find_the_job_and_change_it_only_when_told_to(
@@ -120,12 +119,12 @@ def test_the_way_back_that_a_lost_state_names_can_be_gone(
     job.api.call("DELETE", state)
     assert main(["checkpoint", "list", *named, "-o", "json"]) == 0
     current, *earlier = json.loads(capsys.readouterr().out)
-    assert (current["kind"], current["note"]) == ("current, unusable", "ConfigMap orders-state is gone")
+    assert (current["kind"], current["note"]) == ("current, unusable", "ConfigMap orders-state does not exist")
     assert [row["checkpoint"] for row in earlier] == [2, 1]
     assert main(["checkpoint", "show", "1", *named]) == 0
     for command in (["show"], ["restore", "2", "--yes"]):
         assert main(["checkpoint", *command, *named]) == 1
-        assert "StateMissing: ConfigMap orders-state is gone" in capsys.readouterr().err
+        assert "StateMissing: ConfigMap orders-state does not exist" in capsys.readouterr().err
 
 
 def test_a_job_that_has_changed_meanwhile_is_not_patched(
@@ -134,6 +133,6 @@ def test_a_job_that_has_changed_meanwhile_is_not_patched(
     assert checkpoint(1)
     version = job.body["metadata"]["resourceVersion"]
     job.edit(parallelism=3)
-    with pytest.raises(CheckpointConflict, match="changed by somebody else"):
+    with pytest.raises(CheckpointConflict, match="was changed meanwhile"):
         JobResources(namespace=job.namespace, job=job.name).patch_spec({"redeployNonce": 4}, expected=version)
     assert job.body["spec"]["redeployNonce"] == 3

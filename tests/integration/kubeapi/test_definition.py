@@ -8,12 +8,13 @@ from typing import Any
 import pytest
 import yaml
 
-from kafkasparkjob_operator.workload import wanted_from_resource
-from tests.support.api_client import JOBS, REPOSITORY, ApiClient, ApiError, manifests
-from tests.support.fake_kubernetes import merged
+from kafkasparkjob_operator.workload import desired_from_resource
+from tests.support.fakes.kubernetes import merged
+from tests.support.kubernetes.api_client import JOBS, REPOSITORY, ApiClient, ApiError
 
 CORPUS = Path(__file__).parent / "corpus"
 BASE = yaml.safe_load((CORPUS / "base.yaml").read_text(encoding="utf-8"))
+BROKER = "BROKER:9092"
 EXAMPLES = sorted(REPOSITORY.glob("examples/**/*.yaml"))
 
 
@@ -37,7 +38,9 @@ def test_the_corpus_is_large_enough() -> None:
 @pytest.mark.parametrize("case", cases("valid"))
 def test_valid(api: ApiClient, case: dict[str, Any]) -> None:
     created = create(api, merged(BASE, case["patch"]))
-    wanted_from_resource(created["spec"], namespace="default", name=created["metadata"]["name"])
+    desired_from_resource(
+        created["spec"], namespace="default", name=created["metadata"]["name"], default_image="sparkapp"
+    )
 
 
 @pytest.mark.parametrize("case", cases("invalid"))
@@ -64,14 +67,28 @@ def test_transitions(api: ApiClient, unique: str, case: dict[str, Any]) -> None:
     api.call("DELETE", path)
 
 
+@pytest.mark.parametrize("broker", [BROKER, "my-cluster-kafka-bootstrap.kafka:9092"], ids=["as it is", "replaced"])
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: str(path.relative_to(REPOSITORY / "examples")))
-def test_examples(api: ApiClient, path: Path) -> None:
-    for manifest in manifests(path):
-        if manifest["kind"] == "KafkaSparkJob":
-            create(api, manifest)
-        else:
-            plural = f"{manifest['kind'].lower()}s"
-            api.call("POST", f"/api/v1/namespaces/default/{plural}?dryRun=All&fieldValidation=Strict", manifest)
+def test_an_example_is_applied_as_it_is_and_with_its_placeholder_replaced(
+    api: ApiClient, path: Path, broker: str
+) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert f"bootstrapServers: {BROKER}\n" in text
+    for manifest in yaml.safe_load_all(text.replace(BROKER, broker)):
+        kind, name = manifest["kind"], manifest["metadata"]["name"]
+        core = f"/api/v1/namespaces/default/{kind.lower()}s"
+        path_of = JOBS.format("default") if kind == "KafkaSparkJob" else core
+        query = "?fieldManager=kubectl&dryRun=All&fieldValidation=Strict"
+        applied = api.call("PATCH", f"{path_of}/{name}{query}", manifest, content_type="application/apply-patch+yaml")
+        if kind == "KafkaSparkJob":
+            assert applied["spec"]["kafka"]["bootstrapServers"] == broker
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: str(path.relative_to(REPOSITORY / "examples")))
+def test_an_example_says_what_to_replace(path: Path) -> None:
+    head = path.read_text(encoding="utf-8").partition("apiVersion:")[0]
+    assert f"Replace {BROKER}" in head
+    assert "names of the topics" in head
 
 
 def test_defaults_fill_in_everything_that_has_one(api: ApiClient) -> None:
@@ -101,7 +118,7 @@ def test_scale_reads_and_writes_the_parallelism(api: ApiClient, unique: str) -> 
     assert (scale["spec"]["replicas"], scale["status"]) == (1, {"replicas": 1, "selector": "kafkaspark.io/job=x"})
     api.merge(f"{path}/scale", {"spec": {"replicas": 3}})
     assert api.call("GET", path)["spec"]["parallelism"] == 3
-    with pytest.raises(ApiError, match="suspend: true stops it"):
+    with pytest.raises(ApiError, match="suspend: true stops a job"):
         api.merge(f"{path}/scale", {"spec": {"replicas": 0}})
     api.call("DELETE", path)
 
@@ -110,5 +127,5 @@ def test_the_table_has_the_columns_that_people_look_for(api: ApiClient) -> None:
     definition = yaml.safe_load((REPOSITORY / "crds/kafkasparkjobs.yaml").read_text(encoding="utf-8"))
     version = definition["spec"]["versions"][0]
     columns = [one["name"] for one in version["additionalPrinterColumns"] if not one.get("priority")]
-    assert columns == ["Ready", "State", "Parallelism", "Checkpoint", "Lag", "Restarts", "Age"]
+    assert columns == ["Ready", "State", "Reason", "Parallelism", "Checkpoint", "Lag", "Restarts", "Age"]
     assert api.get("/apis/streaming.kafkaspark.io/v1alpha1") is not None

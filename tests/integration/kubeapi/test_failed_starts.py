@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.api_client import ApiClient, ApiError, await_that
-from tests.support.live_job import LiveJob
-from tests.support.operator_process import Running
+from tests.support.kubernetes.api_client import ApiClient, ApiError, await_that
+from tests.support.kubernetes.api_server_job import LiveJob
+from tests.support.kubernetes.operator_process import Running
 
 WEBHOOKS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable
 
-from tests.support.api_client import ApiClient, await_that
-from tests.support.live_job import LiveJob
-from tests.support.operator_process import OperatorProcess, Place
+from tests.support.kubernetes.api_client import ApiClient, await_that
+from tests.support.kubernetes.api_server_job import LiveJob
+from tests.support.kubernetes.operator_process import OperatorProcess, Place
 
 
 def test_a_deleted_namespace_stops_no_other_ones_jobs(
@@ -28,12 +28,12 @@ def test_a_deleted_namespace_stops_no_other_ones_jobs(
     lost.create()
     lost.await_driver(1, hold=False)
     api.call("DELETE", f"/api/v1/namespaces/{other}")
-    await_that("the namespace is gone", lambda: api.get(f"/api/v1/namespaces/{other}") is None, seconds=60)
+    await_that("the namespace is gone", lambda: api.get(f"/api/v1/namespaces/{other}") is None)
 
     # A watch that is open when the rights go is refused when it is opened again: another operator opens its own now.
     second = start_operator(watch_namespaces=watched)
     await_that("the refusal is told", lambda: f"{refused} 1.0" in second.read("/metrics"))
-    assert "others go on" in second.log
+    assert "the watch is refused" in second.log
     first.stop()
     second.await_leading()
     job = LiveJob(api, place.namespace)

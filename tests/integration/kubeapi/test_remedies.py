@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import uuid
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -11,17 +12,18 @@ from typing import Any
 
 import pytest
 
-from sparkapp.checkpoint.cluster_identity import on_cluster
-from sparkapp.checkpoint.rolled_back import refuse_older_state
-from sparkapp.model.checkpoint import CheckpointDocument
+from sparkapp.checkpoint.recovery.cluster_identity import on_cluster
+from sparkapp.checkpoint.recovery.rolled_back import refuse_older_state
+from sparkapp.model.checkpoint.commit_outcome import offset_mark
+from sparkapp.model.checkpoint.document import CheckpointDocument
 from sparkapp.model.errors import KafkaSparkJobError
-from sparkapp.model.job import Job
-from sparkapp.model.job_resource import spec_from_resource
-from sparkapp.model.positions import StartupMode
-from sparkapp.model.settlement import offset_mark
-from tests.support.api_client import ApiClient
-from tests.support.live_job import LiveJob
-from tests.support.operator_process import Place
+from sparkapp.model.job.spec import Job
+from sparkapp.model.job.spec_from_resource import spec_from_resource
+from sparkapp.model.job.startup import StartupMode
+from tests.support.kubernetes.api_client import ApiClient
+from tests.support.kubernetes.api_server_job import LiveJob
+from tests.support.kubernetes.operator_fixture import FATAL
+from tests.support.kubernetes.operator_process import Place, Running
 
 Type = Callable[[str], None]
 
@@ -113,3 +115,44 @@ def test_an_empty_state_is_left_for_the_groups_offsets(job: LiveJob, type_it: Ty
     by_group, _ = commands(lambda: refuse_older_state(None, marks, as_driver(job)))
     type_it(by_group)
     assert refuse_older_state(None, marks, as_driver(job)) is not None
+
+
+@pytest.fixture
+def failed(api: ApiClient, running: Running) -> LiveJob:
+    """A job whose first attempt has failed for good, because of its modules."""
+    job = LiveJob(api, running.place.namespace, f"t-{uuid.uuid4().hex[:8]}")
+    job.create(transform={"python": {"function": "enrich:transform", "configMapRef": {"name": f"{job.name}-code"}}})
+    job.await_driver(1)
+    put_code(job, "one")
+    job.run(1)
+    job.ends(1, FATAL)
+    job.await_state("Failed", reason="InvalidTransform")
+    return job
+
+
+def put_code(job: LiveJob, text: str) -> None:
+    path = f"{job.config_maps_path}/{job.name}-code"
+    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": f"{job.name}-code"}, "data": {"e.py": text}}
+    job.api.apply(path, body)
+
+
+def test_a_failed_job_starts_again_by_the_command_of_its_message(failed: LiveJob, type_it: Type) -> None:
+    type_it("kubectl " + failed.status["message"].rpartition("kubectl ")[2])
+    failed.await_deletion(1)
+    failed.release(1)
+    failed.run(2)
+
+
+def test_a_failed_job_starts_again_when_its_modules_are_corrected(failed: LiveJob) -> None:
+    """The ConfigMap did not exist when the job was created; the operator finds its change by itself."""
+    put_code(failed, "two")
+    failed.await_deletion(1)
+    failed.release(1)
+    failed.run(2)
+
+
+def test_kubectl_get_shows_the_reason(failed: LiveJob, type_it: Type, tmp_path: Path) -> None:
+    type_it(f"kubectl get ksj {failed.name} -n {failed.namespace} > {tmp_path}/table")
+    header, row = (tmp_path / "table").read_text().splitlines()
+    assert header.split()[:4] == ["NAME", "READY", "STATE", "REASON"]
+    assert row.split()[:4] == [failed.name, "False", "Failed", "InvalidTransform"]

@@ -15,8 +15,9 @@ from typing import Any, NoReturn
 
 import pytest
 
-from kafkasparkjob_operator.state_view import StateKind
-from sparkapp.model.checkpoint_codec import FORMAT_VERSION, MAX_DOCUMENT_BYTES, decode, encode
+from kafkasparkjob_operator.observation.state_view import StateKind
+from sparkapp.model.checkpoint.codec import FORMAT_VERSION, MAX_DOCUMENT_BYTES, decode, encode
+from sparkapp.model.checkpoint.split import KafkaPartitionSplit
 from sparkapp.model.errors import (
     CheckpointConflict,
     CheckpointCorrupt,
@@ -25,11 +26,10 @@ from sparkapp.model.errors import (
     CheckpointMissing,
 )
 from sparkapp.model.partition import TopicPartition
-from sparkapp.model.split import KafkaPartitionSplit
 from sparkapp.sink.committer import Settled
-from tests.support.api_client import REPOSITORY, ApiClient
-from tests.support.operator_process import Place
-from tests.support.state_site import ATTEMPT, SPLITS, StateSite, document
+from tests.support.kubernetes.api_client import REPOSITORY, ApiClient
+from tests.support.kubernetes.operator_process import Place
+from tests.support.kubernetes.state_fixture import ATTEMPT, SPLITS, StateFixture, document
 
 MEBIBYTE = 1 << 20
 """All that a ConfigMap holds."""
@@ -55,7 +55,7 @@ class Quiet:
         return 0
 
 
-Spoil = Callable[[StateSite], None]
+Spoil = Callable[[StateFixture], None]
 
 
 @dataclass(frozen=True)
@@ -73,16 +73,16 @@ class Adversary:
     view: StateKind = StateKind.REFUSED
 
 
-def written(text: Callable[[StateSite], str]) -> Spoil:
-    return lambda site: site.write(text(site))
+def written(text: Callable[[StateFixture], str]) -> Spoil:
+    return lambda state_fixture: state_fixture.write(text(state_fixture))
 
 
 def edited(change: Callable[[dict[str, Any]], object]) -> Spoil:
-    return lambda site: site.edit(change)
+    return lambda state_fixture: state_fixture.edit(change)
 
 
 def without_text(data: dict[str, str] | None = None, **fields: Any) -> Spoil:
-    return lambda site: site.patch(data={"checkpoint.json": None, **(data or {})}, **fields)
+    return lambda state_fixture: state_fixture.patch(data={"checkpoint.json": None, **(data or {})}, **fields)
 
 
 def first_range(start: object, stop: object) -> Spoil:
@@ -97,16 +97,16 @@ def nothing_read_by_a_writer(body: dict[str, Any]) -> None:
             body["splits"]["in"][str(split.partition.partition)] = [split.stop, split.stop]
 
 
-def packed(site: StateSite) -> str:
-    return base64.b64encode(gzip.compress(site.text.encode())).decode()
+def packed(state_fixture: StateFixture) -> str:
+    return base64.b64encode(gzip.compress(state_fixture.text.encode())).decode()
 
 
 ADVERSARIES = {
     "deleted": Adversary(
-        [StateSite.delete], CheckpointMissing, "ConfigMap orders-state is gone", StateKind.ABSENT
+        [StateFixture.delete], CheckpointMissing, "ConfigMap orders-state does not exist", StateKind.ABSENT
     ),
     "key-removed": Adversary(
-        [without_text()], CheckpointMissing, "the state is empty, although checkpoint 6 of .* is kept", StateKind.EMPTY
+        [without_text()], CheckpointMissing, "although checkpoint 6 of .* is retained", StateKind.EMPTY
     ),
     "key-renamed": Adversary(
         [without_text(data={"backup.json": "{}"})], CheckpointCorrupt, "has no key checkpoint.json, but backup.json"
@@ -119,7 +119,7 @@ ADVERSARIES = {
         CheckpointCorrupt, r"as binary data, not as text|has no key checkpoint.json, but checkpoint.json.gz",
     ),
     "truncated": Adversary(
-        [written(lambda site, tenth=tenth: site.text[: len(site.text) * tenth // 10]) for tenth in range(10)],
+        [written(lambda state, tenth=tenth: state.text[: len(state.text) * tenth // 10]) for tenth in range(10)],
         CheckpointCorrupt, "is not JSON",
     ),
     "compressed": Adversary([written(packed)], CheckpointCorrupt, "is not JSON"),
@@ -132,7 +132,7 @@ ADVERSARIES = {
         CheckpointCorrupt, "is larger than 786432 bytes|is not JSON",
     ),
     "oversized": Adversary(
-        [written(lambda site: site.text + " " * (MEBIBYTE - len(site.text)))],
+        [written(lambda state: state.text + " " * (MEBIBYTE - len(state.text)))],
         CheckpointCorrupt, "is larger than 786432 bytes",
     ),
     "foreign": Adversary(
@@ -150,7 +150,7 @@ ADVERSARIES = {
         CheckpointConflict, rf"attempt \d+ has claimed the checkpoint, this is attempt {ATTEMPT + 1}", StateKind.VALID,
     ),
     "unfit-range": Adversary(
-        [edited(nothing_read_by_a_writer)], CheckpointCorrupt, "holds records, but none of that subtask's splits"
+        [edited(nothing_read_by_a_writer)], CheckpointCorrupt, "holds records, but no split of that subtask"
     ),
     "unfit-parallelism": Adversary(
         [edited(lambda body: body.update(parallelism=1))], CheckpointCorrupt, "is not below the parallelism 1"
@@ -168,16 +168,16 @@ ADVERSARIES = {
             edited(lambda body: body.update(attempt=-1)), edited(lambda body: body.update(attempt=1 << 31)),
             edited(lambda body: body.update(checkpointId=1 << 63)),
             edited(lambda body: body["committables"][0].update(producerEpoch=32768)),
-            written(lambda site: site.text.replace('"checkpointId":7', f'"checkpointId":{"9" * 10_000}')),
-            written(lambda site: site.text.replace('"checkpointId":7', '"checkpointId":NaN')),
-            written(lambda site: site.text.replace('"checkpointId":7', '"checkpointId":1e3')),
+            written(lambda state: state.text.replace('"checkpointId":7', f'"checkpointId":{"9" * 10_000}')),
+            written(lambda state: state.text.replace('"checkpointId":7', '"checkpointId":NaN')),
+            written(lambda state: state.text.replace('"checkpointId":7', '"checkpointId":1e3')),
         ],
         CheckpointCorrupt, "contradicts itself|must be|must name|is not JSON",
     ),
     "twice": Adversary(
         [
-            written(lambda site: site.text[:-1] + ',"attempt":2}'),
-            written(lambda site: site.text.replace('"0":[10,20]', '"0":[10,20],"0":[0,20]')),
+            written(lambda state: state.text[:-1] + ',"attempt":2}'),
+            written(lambda state: state.text.replace('"0":[10,20]', '"0":[10,20],"0":[0,20]')),
             edited(lambda body: body["committables"].append(body["committables"][0])),
         ],
         CheckpointCorrupt, "names a field twice|name the same transactional id",
@@ -194,7 +194,7 @@ ADVERSARIES = {
             edited(lambda body: body.update(engine="{")),
             edited(lambda body: body.update(engine='{"plan":1,"metadata":"' + "[" * 60_000 + '"}')),
         ],
-        CheckpointCorrupt, "engine text is not readable",
+        CheckpointCorrupt, "engine text of the checkpoint document cannot be read",
         # Only the driver knows its engine.
         StateKind.VALID,
     ),
@@ -207,100 +207,100 @@ CASES = [
 
 
 @pytest.fixture
-def site(api: ApiClient, core: Any, place: Place) -> StateSite:
-    return StateSite(api, core, place.namespace)
+def state_fixture(api: ApiClient, core: Any, place: Place) -> StateFixture:
+    return StateFixture(api, core, place.namespace)
 
 
 @pytest.mark.parametrize(("name", "way"), CASES)
-def test_it_is_refused_before_anything_is_touched(site: StateSite, name: str, way: Spoil) -> None:
+def test_it_is_refused_before_anything_is_touched(state_fixture: StateFixture, name: str, way: Spoil) -> None:
     row = ADVERSARIES[name]
-    way(site)
-    before, kept = site.body(), site.retained.read()
-    assert before.get("data", {}).get("checkpoint.json") != site.text, "nothing was spoilt"
+    way(state_fixture)
+    before, kept = state_fixture.body(), state_fixture.retained.read()
+    assert before.get("data", {}).get("checkpoint.json") != state_fixture.text, "nothing was spoilt"
     with pytest.raises(row.error, match=row.words) as caught:
-        site.recover(Untouchable())
+        state_fixture.recover(Untouchable())
     assert type(caught.value) is row.error
     assert caught.value.fatal == (row.error is not CheckpointConflict)
     assert caught.value.remedy
-    assert site.body() == before, "nobody writes into a state that nobody understands"
-    assert site.retained.read() == kept
-    view = site.operators_view()
+    assert state_fixture.body() == before, "nobody writes into a state that nobody understands"
+    assert state_fixture.retained.read() == kept
+    view = state_fixture.operators_view()
     assert view.kind is row.view
     if view.kind is StateKind.REFUSED:
         assert view.error is not None
         assert (view.error.reason, view.error.message) == (caught.value.reason, caught.value.message)
 
 
-def test_the_document_as_it_was_is_gone_on_from(site: StateSite) -> None:
+def test_the_document_as_it_was_is_gone_on_from(state_fixture: StateFixture) -> None:
     """What the rows above spoil is good."""
-    recovery = site.recover(Quiet())
+    recovery = state_fixture.recover(Quiet())
     assert recovery.edited == ""
     assert recovery.document.offsets == {split.partition: 20 for split in SPLITS}
-    assert site.operators_view().kind is StateKind.VALID
+    assert state_fixture.operators_view().kind is StateKind.VALID
 
 
 @pytest.mark.parametrize("name", ["deleted", "key-removed"])
-def test_a_state_that_is_gone_names_the_way_back(site: StateSite, name: str) -> None:
-    ADVERSARIES[name].ways[0](site)
+def test_a_state_that_is_gone_names_the_way_back(state_fixture: StateFixture, name: str) -> None:
+    ADVERSARIES[name].ways[0](state_fixture)
     with pytest.raises(CheckpointMissing) as caught:
-        site.recover(Untouchable())
+        state_fixture.recover(Untouchable())
     remedy = caught.value.remedy
-    assert "put ConfigMap orders-state back from a backup" in remedy
-    assert "ConfigMap orders-checkpoints is still there" in remedy
-    assert f"`python -m sparkapp checkpoint list --namespace {site.namespace} --job orders`" in remedy
+    assert "restore ConfigMap orders-state from a backup" in remedy
+    assert "ConfigMap orders-checkpoints exists" in remedy
+    assert f"`python -m sparkapp checkpoint list --namespace {state_fixture.namespace} --job orders`" in remedy
     assert "source.startup.mode GROUP_OFFSETS" in remedy
     assert "SPECIFIC_OFFSETS" in remedy
 
 
-def test_with_nothing_kept_an_empty_state_is_a_first_start(site: StateSite) -> None:
+def test_with_nothing_kept_an_empty_state_is_a_first_start(state_fixture: StateFixture) -> None:
     """An attempt may have died before it claimed the state: its number says nothing."""
-    site.api.call("DELETE", f"{site.maps}/orders-checkpoints")
-    site.write(None)
-    recovery = site.recover(Quiet(), attempt=9)
+    state_fixture.api.call("DELETE", f"{state_fixture.maps}/orders-checkpoints")
+    state_fixture.write(None)
+    recovery = state_fixture.recover(Quiet(), attempt=9)
     assert recovery.first_start
-    assert site.operators_view().kind is StateKind.VALID, "claimed"
+    assert state_fixture.operators_view().kind is StateKind.VALID, "claimed"
 
 
 # -- edits that are consistent in themselves: honoured, and told where they can be noticed -----------------------------
 
 
-def test_edited_offsets_are_honoured_and_told(site: StateSite) -> None:
+def test_edited_offsets_are_honoured_and_told(state_fixture: StateFixture) -> None:
     """Of a job at rest, as people do it: its last document is kept, so the edit shows."""
-    rest = document(site.uid, drained=True, committables=())
-    site.keep(rest)
+    rest = document(state_fixture.uid, drained=True, committables=())
+    state_fixture.keep(rest)
     before = encode(rest)
-    site.write(before.replace('"0":[10,20]', '"0":[3,3]'))
-    assert site.body()["data"]["checkpoint.json"] != before
-    recovery = site.recover(Quiet())
+    state_fixture.write(before.replace('"0":[10,20]', '"0":[3,3]'))
+    assert state_fixture.body()["data"]["checkpoint.json"] != before
+    recovery = state_fixture.recover(Quiet())
     assert recovery.document.offsets[TopicPartition("in", 0)] == 3
-    assert recovery.edited == "offsets of checkpoint 7 were edited, the job goes on from there: in-0 20 -> 3"
+    assert recovery.edited == "offsets of checkpoint 7 were edited, the job resumes from there: in-0 20 -> 3"
 
 
-def test_an_older_document_is_honoured_and_told(site: StateSite) -> None:
+def test_an_older_document_is_honoured_and_told(state_fixture: StateFixture) -> None:
     """A backup of an earlier generation."""
-    site.keep(document(site.uid, checkpoint_id=9, created_at="2026-11-21T09:02:00Z", committables=()))
-    recovery = site.recover(Quiet())
+    state_fixture.keep(document(state_fixture.uid, checkpoint_id=9, created_at="2026-11-21T09:02:00Z", committables=()))
+    recovery = state_fixture.recover(Quiet())
     assert recovery.document.checkpoint_id == 7
-    assert recovery.edited.startswith("the state is at checkpoint 7, although 9 of 2026-11-21T09:02:00Z is kept")
+    assert recovery.edited.startswith("the state is at checkpoint 7, although 9 of 2026-11-21T09:02:00Z is retained")
 
 
-def test_an_edit_that_nothing_shows_is_honoured_in_silence(site: StateSite) -> None:
+def test_an_edit_that_nothing_shows_is_honoured_in_silence(state_fixture: StateFixture) -> None:
     """Checkpoint 7 is not kept: it was not the last of an orderly stop."""
     splits = (KafkaPartitionSplit(TopicPartition("in", 0), 3, 5), *SPLITS[1:])
-    site.write(encode(replace(document(site.uid), splits=splits)))
-    recovery = site.recover(Quiet())
+    state_fixture.write(encode(replace(document(state_fixture.uid), splits=splits)))
+    recovery = state_fixture.recover(Quiet())
     assert (recovery.document.offsets[TopicPartition("in", 0)], recovery.edited) == (5, "")
 
 
-def test_the_claim_is_all_that_a_recovery_changes_before_it_settles(site: StateSite) -> None:
+def test_the_claim_is_all_that_a_recovery_changes_before_it_settles(state_fixture: StateFixture) -> None:
     class Ends(Quiet):
         def settle(self, _: object) -> NoReturn:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        site.recover(Ends())
-    claimed = decode(site.body()["data"]["checkpoint.json"], job_uid=site.uid)
-    assert claimed == document(site.uid, attempt=ATTEMPT + 1)
+        state_fixture.recover(Ends())
+    claimed = decode(state_fixture.body()["data"]["checkpoint.json"], job_uid=state_fixture.uid)
+    assert claimed == document(state_fixture.uid, attempt=ATTEMPT + 1)
 
 
 def test_the_documentation_has_a_row_for_each() -> None:

@@ -14,9 +14,11 @@ import kubernetes
 import pytest
 
 from kafkasparkjob_operator.resources.access import role, role_binding
-from sparkapp.checkpoint.config_map import ConfigMapStore
 from sparkapp.checkpoint.coordinator import CheckpointCoordinator
-from sparkapp.model.checkpoint_codec import encode
+from sparkapp.checkpoint.kubernetes.checkpoint_stores import ConfigMapStore
+from sparkapp.clients.transactions.client import TransactionClient
+from sparkapp.model.checkpoint.codec import encode
+from sparkapp.model.checkpoint.split import KafkaPartitionSplit
 from sparkapp.model.errors import (
     CheckpointConflict,
     CheckpointError,
@@ -26,21 +28,19 @@ from sparkapp.model.errors import (
     CheckpointTooLarge,
 )
 from sparkapp.model.partition import TopicPartition
-from sparkapp.model.split import KafkaPartitionSplit
-from sparkapp.sink.transaction_client import TransactionClient
-from tests.support import visibility
-from tests.support.api_client import ApiClient, ApiError, await_that
-from tests.support.api_proxy import ApiProxy, Refuse, Spoil, serving
-from tests.support.operator_process import Place
-from tests.support.protocol_story import Story
-from tests.support.state_site import NAME, NOW, StateSite, document, job
+from tests.support.kafka import visibility
+from tests.support.kubernetes.api_client import ApiClient, ApiError, await_that
+from tests.support.kubernetes.api_proxy import ApiProxy, Refuse, Spoil, serving
+from tests.support.kubernetes.operator_process import Place
+from tests.support.kubernetes.state_fixture import NAME, NOW, StateFixture, document, job
+from tests.support.protocol.story import Story
 
 TEXT = "a text that is written"
 
 
 @pytest.fixture
-def site(api: ApiClient, core: Any, place: Place) -> StateSite:
-    return StateSite(api, core, place.namespace)
+def state_fixture(api: ApiClient, core: Any, place: Place) -> StateFixture:
+    return StateFixture(api, core, place.namespace)
 
 
 @pytest.fixture
@@ -64,55 +64,55 @@ def driver(kubeconfig: Path, namespace: str) -> Any:
     return kubernetes.client.CoreV1Api(client)
 
 
-def refusal(site: StateSite, kind: type[CheckpointError], words: str, core: Any = None) -> CheckpointError:
+def refusal(state_fixture: StateFixture, kind: type[CheckpointError], words: str, core: Any = None) -> CheckpointError:
     """A write fails like that, and changes nothing."""
-    before = site.body()
+    before = state_fixture.body()
     with pytest.raises(kind, match=words) as caught:
-        site.store(core).write(TEXT, expected=before["metadata"]["resourceVersion"])
+        state_fixture.store(core).write(TEXT, expected=before["metadata"]["resourceVersion"])
     assert type(caught.value) is kind
-    assert site.body() == before
+    assert state_fixture.body() == before
     return caught.value
 
 
-def test_write_conflict(site: StateSite) -> None:
+def test_write_conflict(state_fixture: StateFixture) -> None:
     """Another writer in between: whoever comes later has been superseded, and the other's text stays."""
-    store = site.store()
+    store = state_fixture.store()
     found = store.read()
-    site.write("of a newer attempt")
-    with pytest.raises(CheckpointConflict, match="orders-state was changed by somebody else") as caught:
+    state_fixture.write("of a newer attempt")
+    with pytest.raises(CheckpointConflict, match="orders-state was changed by another writer") as caught:
         store.write(TEXT, expected=found.version)
     assert (caught.value.reason, caught.value.fatal) == ("Superseded", False)
     assert store.read().text == "of a newer attempt"
 
 
-def test_C10_a_change_beside_the_document_is_no_conflict(site: StateSite) -> None:
+def test_C10_a_change_beside_the_document_is_no_conflict(state_fixture: StateFixture) -> None:
     """A label, an annotation, another key: the precondition is the whole ConfigMap's, and the document is as it was."""
-    store = site.store()
+    store = state_fixture.store()
     version = store.read().version
-    site.patch(metadata={"labels": {"team": "shop"}})
+    state_fixture.patch(metadata={"labels": {"team": "shop"}})
     version = store.write(TEXT, expected=version)
-    site.patch(metadata={"annotations": {"note": "x"}}, data={"other": "y"})
+    state_fixture.patch(metadata={"annotations": {"note": "x"}}, data={"other": "y"})
     store.write("the next one", expected=version)
     assert store.read().text == "the next one"
-    body = site.body()
+    body = state_fixture.body()
     assert (body["metadata"]["labels"]["team"], body["metadata"]["annotations"]["note"]) == ("shop", "x")
     assert body["data"]["other"] == "y"
 
 
-def test_C10_a_label_does_not_hide_another_writer(site: StateSite) -> None:
-    store = site.store()
+def test_C10_a_label_does_not_hide_another_writer(state_fixture: StateFixture) -> None:
+    store = state_fixture.store()
     found = store.read()
-    site.write("of a newer attempt")
-    site.patch(metadata={"labels": {"team": "shop"}})
+    state_fixture.write("of a newer attempt")
+    state_fixture.patch(metadata={"labels": {"team": "shop"}})
     assert store.read().text == "of a newer attempt", "looked at from another thread, under its own version"
     with pytest.raises(CheckpointConflict):
         store.write(TEXT, expected=found.version)
     assert store.read().text == "of a newer attempt"
 
 
-def test_write_answer_lost(site: StateSite, proxy: ApiProxy, behind: Any) -> None:
+def test_write_answer_lost(state_fixture: StateFixture, proxy: ApiProxy, behind: Any) -> None:
     """The write took effect and is not reported as failed; its version is good for the next one."""
-    store = site.store(behind)
+    store = state_fixture.store(behind)
     found = store.read()
     proxy.spoil("PATCH", Spoil.LOSE)
     version = store.write(TEXT, expected=found.version)
@@ -122,13 +122,15 @@ def test_write_answer_lost(site: StateSite, proxy: ApiProxy, behind: Any) -> Non
 
 
 def test_an_answer_that_was_lost_to_another_writer_is_a_conflict(
-    site: StateSite, proxy: ApiProxy, behind: Any, monkeypatch: pytest.MonkeyPatch
+    state_fixture: StateFixture, proxy: ApiProxy, behind: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Ours took effect, and was claimed by a newer attempt before we could ask: it decides what becomes of it."""
-    store = site.store(behind)
+    store = state_fixture.store(behind)
     found = store.read()
     proxy.spoil("PATCH", Spoil.LOSE)
-    monkeypatch.setattr("sparkapp.checkpoint.config_map.time.sleep", lambda _: site.write("claimed"))
+    monkeypatch.setattr(
+        "sparkapp.checkpoint.kubernetes.config_map.time.sleep", lambda _: state_fixture.write("claimed")
+    )
     with pytest.raises(CheckpointConflict):
         store.write(TEXT, expected=found.version)
     assert store.read().text == "claimed"
@@ -143,9 +145,9 @@ REFUSALS = {
 
 
 @pytest.mark.parametrize("status", REFUSALS)
-def test_write_answer_lost_then_refused(site: StateSite, proxy: ApiProxy, behind: Any, status: int) -> None:
+def test_write_answer_lost_then_refused(state_fixture: StateFixture, proxy: ApiProxy, behind: Any, status: int) -> None:
     """Rights that are taken away, or a limit that is set, right after the write: the document is there, and counts."""
-    store = site.store(behind)
+    store = state_fixture.store(behind)
     found = store.read()
     proxy.spoil("PATCH", Spoil.LOSE, REFUSALS[status][0])
     version = store.write(TEXT, expected=found.version)
@@ -156,9 +158,9 @@ def test_write_answer_lost_then_refused(site: StateSite, proxy: ApiProxy, behind
 
 @pytest.mark.parametrize("status", REFUSALS)
 def test_a_refusal_after_a_try_that_did_not_arrive_is_one(
-    site: StateSite, proxy: ApiProxy, behind: Any, status: int
+    state_fixture: StateFixture, proxy: ApiProxy, behind: Any, status: int
 ) -> None:
-    store = site.store(behind)
+    store = state_fixture.store(behind)
     found = store.read()
     refuse, kind = REFUSALS[status]
     proxy.spoil("PATCH", Spoil.DROP, refuse)
@@ -169,9 +171,9 @@ def test_a_refusal_after_a_try_that_did_not_arrive_is_one(
 
 @pytest.mark.parametrize("refused", [Refuse(403, "forbidden"), Refuse(422, "immutable")])
 def test_a_refusal_after_a_lost_answer_that_nobody_may_look_at_leaves_it_to_the_next_attempt(
-    site: StateSite, proxy: ApiProxy, behind: Any, refused: Refuse
+    state_fixture: StateFixture, proxy: ApiProxy, behind: Any, refused: Refuse
 ) -> None:
-    store = site.store(behind)
+    store = state_fixture.store(behind)
     version = store.read().version
     proxy.spoil("PATCH", Spoil.LOSE, refused)
     proxy.spoil("GET", Refuse(403, "forbidden, too"))
@@ -181,30 +183,32 @@ def test_a_refusal_after_a_lost_answer_that_nobody_may_look_at_leaves_it_to_the_
 
 
 def test_a_refusal_after_a_lost_answer_and_another_writer_is_a_conflict(
-    site: StateSite, proxy: ApiProxy, behind: Any, monkeypatch: pytest.MonkeyPatch
+    state_fixture: StateFixture, proxy: ApiProxy, behind: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store = site.store(behind)
+    store = state_fixture.store(behind)
     version = store.read().version
     proxy.spoil("PATCH", Spoil.LOSE, Refuse(403, "forbidden"))
-    monkeypatch.setattr("sparkapp.checkpoint.config_map.time.sleep", lambda _: site.write("claimed"))
+    monkeypatch.setattr(
+        "sparkapp.checkpoint.kubernetes.config_map.time.sleep", lambda _: state_fixture.write("claimed")
+    )
     with pytest.raises(CheckpointConflict):
         store.write(TEXT, expected=version)
 
 
 def test_a_document_that_is_deleted_after_a_lost_answer_is_gone(
-    site: StateSite, proxy: ApiProxy, behind: Any, monkeypatch: pytest.MonkeyPatch
+    state_fixture: StateFixture, proxy: ApiProxy, behind: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store = site.store(behind)
+    store = state_fixture.store(behind)
     version = store.read().version
     proxy.spoil("PATCH", Spoil.LOSE)
-    monkeypatch.setattr("sparkapp.checkpoint.config_map.time.sleep", lambda _: site.delete())
+    monkeypatch.setattr("sparkapp.checkpoint.kubernetes.config_map.time.sleep", lambda _: state_fixture.delete())
     with pytest.raises(CheckpointMissing):
         store.write(TEXT, expected=version)
 
 
-def test_write_busy(site: StateSite, proxy: ApiProxy, behind: Any) -> None:
+def test_write_busy(state_fixture: StateFixture, proxy: ApiProxy, behind: Any) -> None:
     """An API server that restarts, sheds load or has no leader costs time and nothing else."""
-    store = site.store(behind)
+    store = state_fixture.store(behind)
     proxy.spoil("GET", Refuse(503))
     version = store.read().version
     proxy.spoil("PATCH", Refuse(429), Refuse(500), Spoil.DROP, Refuse(503))
@@ -214,123 +218,128 @@ def test_write_busy(site: StateSite, proxy: ApiProxy, behind: Any) -> None:
 
 
 @pytest.mark.parametrize("spoil", [Spoil.DROP, Spoil.LOSE])
-def test_write_away(site: StateSite, proxy: ApiProxy, behind: Any, spoil: Spoil) -> None:
+def test_write_away(state_fixture: StateFixture, proxy: ApiProxy, behind: Any, spoil: Spoil) -> None:
     """For longer than the deadline: whether it took effect is not known here; the next attempt reads what is there."""
-    store = site.store(behind)
+    store = state_fixture.store(behind)
     version = store.read().version
     proxy.spoil("PATCH", spoil)
     proxy.away = spoil is Spoil.DROP
     proxy.spoil("PATCH", *[Spoil.DROP] * 10)
     with pytest.raises(CheckpointStoreUnavailable, match="no answer from the API server within 1 s") as caught:
-        site.store(behind, deadline=1).write(TEXT, expected=version)
+        state_fixture.store(behind, deadline=1).write(TEXT, expected=version)
     assert (caught.value.reason, caught.value.fatal) == ("CheckpointStoreUnavailable", False)
     assert "the job restarts by itself" in caught.value.remedy
     proxy.away = False
-    assert store.read().text == (TEXT if spoil is Spoil.LOSE else site.text)
+    assert store.read().text == (TEXT if spoil is Spoil.LOSE else state_fixture.text)
 
 
-def test_write_deleted_meanwhile(site: StateSite) -> None:
+def test_write_deleted_meanwhile(state_fixture: StateFixture) -> None:
     """While an attempt runs: it stops, and does not make the ConfigMap again."""
-    found = site.store().read()
-    site.delete()
-    with pytest.raises(CheckpointMissing, match="ConfigMap orders-state is gone") as caught:
-        site.store().write(TEXT, expected=found.version)
+    found = state_fixture.store().read()
+    state_fixture.delete()
+    with pytest.raises(CheckpointMissing, match="ConfigMap orders-state does not exist") as caught:
+        state_fixture.store().write(TEXT, expected=found.version)
     assert "checkpoint list" in caught.value.remedy
-    assert site.body() == {}
+    assert state_fixture.body() == {}
 
 
-def test_write_denied(site: StateSite, kubeconfig: Path) -> None:
+def test_write_denied(state_fixture: StateFixture, kubeconfig: Path) -> None:
     """By RBAC, which somebody took away."""
-    rbac = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{site.namespace}"
-    for plural, manifest in (("roles", role(site.identity)), ("rolebindings", role_binding(site.identity))):
+    rbac = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{state_fixture.namespace}"
+    for plural, manifest in (
+        ("roles", role(state_fixture.identity)),
+        ("rolebindings", role_binding(state_fixture.identity)),
+    ):
         del manifest["metadata"]["ownerReferences"]
-        site.api.call("POST", f"{rbac}/{plural}", manifest)
-    core = driver(kubeconfig, site.namespace)
+        state_fixture.api.call("POST", f"{rbac}/{plural}", manifest)
+    core = driver(kubeconfig, state_fixture.namespace)
 
     def attempt() -> CheckpointError | None:
         try:
-            site.store(core).write(TEXT, expected=site.body()["metadata"]["resourceVersion"])
+            state_fixture.store(core).write(TEXT, expected=state_fixture.body()["metadata"]["resourceVersion"])
         except CheckpointError as error:
             return error
         return None
 
     await_that("the driver may write", lambda: attempt() is None)
-    site.api.call("DELETE", f"{rbac}/rolebindings/{NAME}-driver")
+    state_fixture.api.call("DELETE", f"{rbac}/rolebindings/{NAME}-driver")
     await_that("the driver may not write", attempt)
-    error = refusal(site, CheckpointRefused, 'answered 403: .*cannot patch resource "configmaps"', core)
+    error = refusal(state_fixture, CheckpointRefused, 'answered 403: .*cannot patch resource "configmaps"', core)
     assert (error.reason, error.fatal) == ("CheckpointRefused", False)
-    account = f"system:serviceaccount:{site.namespace}:orders-driver"
-    assert f"kubectl auth can-i patch configmap/orders-state -n {site.namespace} --as {account}" in error.remedy
+    account = f"system:serviceaccount:{state_fixture.namespace}:orders-driver"
+    assert (
+        f"kubectl auth can-i patch configmap/orders-state -n {state_fixture.namespace} --as {account}" in error.remedy
+    )
     with pytest.raises(CheckpointRefused, match="cannot get resource"):
-        site.store(core).read()
+        state_fixture.store(core).read()
 
 
-def test_write_quota(site: StateSite, proxy: ApiProxy, behind: Any) -> None:
+def test_write_quota(state_fixture: StateFixture, proxy: ApiProxy, behind: Any) -> None:
     """A real quota counts ConfigMaps and lets a full namespace's be updated; a policy's refusal keeps its words."""
-    quotas = f"/api/v1/namespaces/{site.namespace}/resourcequotas"
+    quotas = f"/api/v1/namespaces/{state_fixture.namespace}/resourcequotas"
     full = {"hard": {"configmaps": "2"}, "used": {"configmaps": "2"}}
-    site.api.call("POST", quotas, {"metadata": {"name": "few"}, "spec": {"hard": full["hard"]}})
+    state_fixture.api.call("POST", quotas, {"metadata": {"name": "few"}, "spec": {"hard": full["hard"]}})
     # Nobody counts here but this test.
-    site.api.merge(f"{quotas}/few/status", {"status": full})
+    state_fixture.api.merge(f"{quotas}/few/status", {"status": full})
 
     def refused() -> bool:
         try:
-            site.api.call("POST", site.maps, {"metadata": {"generateName": "more-"}})
+            state_fixture.api.call("POST", state_fixture.maps, {"metadata": {"generateName": "more-"}})
         except ApiError as error:
             return "exceeded quota" in error.message
         return False
 
     await_that("the quota is in force", refused)
-    store = site.store(behind)
+    store = state_fixture.store(behind)
     store.write(TEXT, expected=store.read().version)
     assert store.read().text == TEXT
     proxy.spoil("PATCH", Refuse(403, 'configmaps "orders-state" is forbidden: exceeded quota: bytes'))
-    error = refusal(site, CheckpointRefused, "answered 403: .*exceeded quota: bytes", behind)
-    assert "a policy or quota refuses it" in error.remedy
+    error = refusal(state_fixture, CheckpointRefused, "answered 403: .*exceeded quota: bytes", behind)
+    assert "a policy or quota refuses" in error.remedy
 
 
-def test_write_immutable(site: StateSite) -> None:
-    site.patch(immutable=True)
-    error = refusal(site, CheckpointRefused, "answered 422: .*immutable")
+def test_write_immutable(state_fixture: StateFixture) -> None:
+    state_fixture.patch(immutable=True)
+    error = refusal(state_fixture, CheckpointRefused, "answered 422: .*immutable")
     assert "`immutable: true`" in error.remedy
 
 
-def test_write_crowded(site: StateSite) -> None:
+def test_write_crowded(state_fixture: StateFixture) -> None:
     """Somebody put something big beside the document, which itself is within its limits."""
-    site.patch(data={"notes": "x" * 900_000})
-    before = site.body()
+    state_fixture.patch(data={"notes": "x" * 900_000})
+    before = state_fixture.body()
     with pytest.raises(CheckpointTooLarge, match=r"answered 422: .*Too long") as caught:
-        site.store().write("x" * 200_000, expected=before["metadata"]["resourceVersion"])
-    assert "take out of ConfigMap orders-state what is not the job's" in caught.value.remedy
-    assert site.body() == before
+        state_fixture.store().write("x" * 200_000, expected=before["metadata"]["resourceVersion"])
+    assert "remove foreign keys from ConfigMap orders-state" in caught.value.remedy
+    assert state_fixture.body() == before
 
 
-def test_write_too_large(site: StateSite, proxy: ApiProxy, behind: Any) -> None:
+def test_write_too_large(state_fixture: StateFixture, proxy: ApiProxy, behind: Any) -> None:
     """A document that no ConfigMap could hold is refused before it is sent."""
-    store = site.store(behind)
+    store = state_fixture.store(behind)
     found = store.read()
     coordinator = CheckpointCoordinator(
-        job(site.uid, attempt=4), store=store, document=document(site.uid), version=found.version,
+        job(state_fixture.uid, attempt=4), store=store, document=document(state_fixture.uid), version=found.version,
         pre_commits=None, committer=None, group_offsets=None, now=lambda: NOW,  # type: ignore[arg-type]
     )  # fmt: skip
     splits = tuple(KafkaPartitionSplit(TopicPartition("t" * 200, number), 0, 1 << 40) for number in range(40_000))
-    before = site.body()
+    before = state_fixture.body()
     with pytest.raises(CheckpointTooLarge, match=r"needs \d+ bytes, the limit is 786432") as caught:
         coordinator.begin(splits)
     assert "fewer partitions per job" in caught.value.remedy
     assert caught.value.fatal
     assert [method for method, _ in proxy.seen] == ["GET"]
-    assert site.body() == before
+    assert state_fixture.body() == before
 
 
 # -- a whole job, on a real broker, whose state is behind the proxy ----------------------------------------------------
 
 
 @pytest.fixture
-def store(site: StateSite, behind: Any) -> ConfigMapStore:
+def store(state_fixture: StateFixture, behind: Any) -> ConfigMapStore:
     """Not claimed yet."""
-    site.write(None)
-    return site.store(behind)
+    state_fixture.write(None)
+    return state_fixture.store(behind)
 
 
 @pytest.fixture
@@ -403,10 +412,10 @@ def test_a_job_whose_answer_was_lost_and_whose_rights_are_gone_aborts_nothing_th
 
 
 def test_a_job_that_was_superseded_while_it_had_no_answer_commits_nothing(
-    story: Story, proxy: ApiProxy, site: StateSite
+    story: Story, proxy: ApiProxy, state_fixture: StateFixture
 ) -> None:
     claimed = encode(replace(story.document, attempt=2, committables=()))
-    proxy.spoil("PATCH", Refuse(503), then=lambda: site.write(claimed))
+    proxy.spoil("PATCH", Refuse(503), then=lambda: state_fixture.write(claimed))
     story.checkpoint()
     assert isinstance(story.failure, CheckpointConflict)
     assert len(visibility.open_transactions(story.client, story.prefix)) == 2, "neither committed nor aborted"

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from tests.support.api_client import JOBS, ApiClient, await_that
-from tests.support.live_job import LiveJob
-from tests.support.operator_process import OperatorProcess, Place
+from tests.support.kubernetes.api_client import JOBS, ApiClient, await_that
+from tests.support.kubernetes.api_server_job import LiveJob
+from tests.support.kubernetes.operator_process import OperatorProcess, Place
 
 Start = Callable[..., OperatorProcess]
 
@@ -53,7 +53,7 @@ def test_the_standby_takes_over_from_a_dead_leader_without_touching_a_pod(job: L
     await_that("the standby knows the job", lambda: "kafkaspark_operator_jobs 1.0" in standby.read("/metrics"))
     assert series not in standby.read("/metrics")
     leader.kill()
-    standby.await_leading(seconds=45)
+    standby.await_leading()
     assert series in standby.read("/metrics")
     assert [(pod["metadata"]["uid"], pod["metadata"]["resourceVersion"]) for pod in job.pods] == before
     job.edit(suspend=True)
@@ -66,7 +66,7 @@ def test_an_orderly_stop_hands_the_lease_over_at_once(job: LiveJob, start_operat
     standby = start_operator()
     await_that("the standby watches", lambda: standby.read("/readyz") == "ok")
     assert leader.stop() == 0
-    standby.await_leading(seconds=12)
+    standby.await_leading()
 
 
 def test_two_operators_start_one_attempt(api: ApiClient, place: Place, start_operator: Start) -> None:

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from sparkapp.sink.transaction_client import TransactionClient
-from tests.support.protocol_story import Story
+from sparkapp.clients.transactions.client import TransactionClient
+from tests.support.protocol.story import Story
 
 Stories = Callable[..., Story]
 

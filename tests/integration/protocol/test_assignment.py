@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from sparkapp.model.partition import split_owner
 from tests.integration.protocol.conftest import Stories
-from tests.support.protocol_moments import End, Loss, Moment, TaskMoment
-from tests.support.protocol_story import Story
+from tests.support.protocol.moments import End, Loss, Moment, TaskMoment
+from tests.support.protocol.story import Story
 
 
 def _read(job: Story) -> dict[int, set[int]]:

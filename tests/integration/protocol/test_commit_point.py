@@ -9,8 +9,8 @@ import pytest
 
 from sparkapp.model.errors import TransactionFenced
 from tests.integration.protocol.conftest import Stories
-from tests.support.protocol_moments import Moment
-from tests.support.protocol_story import Story
+from tests.support.protocol.moments import Moment
+from tests.support.protocol.story import Story
 
 
 def twin(job: Story) -> None:

@@ -7,14 +7,14 @@ import itertools
 
 import pytest
 
-from sparkapp.model.deadline import Deadline
+from sparkapp.clients.deadline import Deadline
+from sparkapp.model.delivery_guarantee import Semantic
 from sparkapp.model.errors import TransactionLost
-from sparkapp.model.job import LostTransactionPolicy
-from sparkapp.model.semantic import Semantic
+from sparkapp.model.job.spec import LostTransactionPolicy
 from tests.integration.protocol.conftest import Stories
-from tests.support import visibility
-from tests.support.protocol_moments import OF_A_CHECKPOINT, OF_A_START, End, Moment, TaskMoment
-from tests.support.protocol_story import Story
+from tests.support.kafka import visibility
+from tests.support.protocol.moments import OF_A_CHECKPOINT, OF_A_START, End, Moment, TaskMoment
+from tests.support.protocol.story import Story
 
 FROM = 2
 TO = {"same": 2, "up": 3, "down": 1}
@@ -86,7 +86,7 @@ def test_C07_P11_a_job_that_is_to_fail_when_a_transaction_was_lost(
             job.start(parallelism)
             assert isinstance(job.failure, TransactionLost), job.failure
             assert all(one.transactional_id in job.failure.message for one in job.document.committables)
-            assert "spec.sink.lostTransactionPolicy: Replay" in job.failure.remedy
+            assert '"lostTransactionPolicy":"Replay"' in job.failure.remedy
             assert visibility.numbers(job.bootstrap, job.sink) == []
         job.lost_policy = LostTransactionPolicy.REPLAY
     job.start(3)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.integration.protocol.conftest import Stories
-from tests.support.protocol_moments import End, Moment, StoreWrite
+from tests.support.protocol.moments import End, Moment, StoreWrite
 
 
 @pytest.mark.parametrize("aligned", [True, False])

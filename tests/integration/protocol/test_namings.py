@@ -7,9 +7,9 @@ import itertools
 
 import pytest
 
-from sparkapp.model.transaction_naming import SlotBounds, TransactionNaming
+from sparkapp.model.checkpoint.naming import SlotBounds, TransactionNaming
 from tests.integration.protocol.conftest import Stories
-from tests.support.protocol_moments import OF_A_CHECKPOINT, End, Moment
+from tests.support.protocol.moments import OF_A_CHECKPOINT, End, Moment
 
 HINT, SLOT = TransactionNaming.HINT, TransactionNaming.SUBTASK_AND_SLOT
 

@@ -9,15 +9,15 @@ import pytest
 
 from sparkapp.checkpoint.claim import Claim
 from sparkapp.checkpoint.transaction_control import KafkaTransactionControl
+from sparkapp.dataplane.batch import open_producer
+from sparkapp.dataplane.interface import BatchProducer
 from sparkapp.model.errors import CheckpointConflict
-from sparkapp.native.batch import open_producer
-from sparkapp.native.interface import BatchProducer
 from sparkapp.sink.orphans import OpenNow, OrphanSweep
 from tests.integration.protocol.conftest import Stories
-from tests.support.protocol_life import Life
-from tests.support.protocol_moments import OF_A_CHECKPOINT, End, Moment
-from tests.support.protocol_story import Story
-from tests.support.protocol_tasks import Names
+from tests.support.protocol.attempt import Life
+from tests.support.protocol.moments import OF_A_CHECKPOINT, End, Moment
+from tests.support.protocol.story import Story
+from tests.support.protocol.tasks import Names
 
 Orphan = Callable[[Story, int], None]
 

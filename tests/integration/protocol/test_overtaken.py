@@ -1,14 +1,14 @@
-"""Overtaken drivers by name: what a random story has found (``tests/support/overtaking.py``)."""
+"""Overtaken drivers by name: what a random story has found (``tests/support/protocol/overtaking.py``)."""
 
 from __future__ import annotations
 
 import pytest
 
+from sparkapp.model.checkpoint.naming import TransactionNaming
 from sparkapp.model.errors import CheckpointConflict
-from sparkapp.model.transaction_naming import TransactionNaming
 from tests.integration.protocol.conftest import Stories
-from tests.support.overtaking import Overtaking
-from tests.support.protocol_moments import DriverMoment, Moment
+from tests.support.protocol.moments import DriverMoment, Moment
+from tests.support.protocol.overtaking import Overtaking
 
 
 @pytest.mark.parametrize("naming", TransactionNaming)

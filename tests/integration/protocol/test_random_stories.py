@@ -11,11 +11,11 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_state_machine_as_test
 
-from sparkapp.sink.transaction_client import TransactionClient
+from sparkapp.clients.transactions.client import TransactionClient
 from tests.soak.schedule import Schedule
-from tests.support.overtaking import IN_A_CHECKPOINT, IN_A_DRAIN, IN_A_FIRST_CHECKPOINT, IN_A_START, MEANWHILE
-from tests.support.protocol_moments import End, Place
-from tests.support.protocol_story import Story
+from tests.support.protocol.moments import End, Place
+from tests.support.protocol.overtaking import IN_A_CHECKPOINT, IN_A_DRAIN, IN_A_FIRST_CHECKPOINT, IN_A_START, MEANWHILE
+from tests.support.protocol.story import Story
 
 _EXAMPLES = int(os.environ.get("KAFKASPARK_STORIES", "8"))
 _SUBTASKS = st.integers(1, 4)
@@ -88,7 +88,6 @@ def machine(make: Callable[[], Story]) -> type[Rescaling]:
     return type("RescalingStories", (Rescaling,), {"make": staticmethod(make)})
 
 
-@pytest.mark.timeout(900)
 def test_any_story_ends_with_every_record_once(
     broker: str, unique: str, client: TransactionClient, make_topic: Callable[..., str]
 ) -> None:

@@ -7,13 +7,13 @@ from collections.abc import Callable
 
 import pytest
 
-from sparkapp.model.semantic import Semantic
-from sparkapp.model.transaction_naming import NO_SLOTS, TransactionNaming
+from sparkapp.model.checkpoint.naming import NO_SLOTS, TransactionNaming
+from sparkapp.model.delivery_guarantee import Semantic
 from sparkapp.model.transactional_id import FIRST_HINT
 from tests.integration.protocol.conftest import Stories
-from tests.support import visibility
-from tests.support.harness import Harness
-from tests.support.protocol_moments import OF_A_CHECKPOINT, OF_A_START, End, Moment
+from tests.support.jobs.sink_harness import Harness
+from tests.support.kafka import visibility
+from tests.support.protocol.moments import OF_A_CHECKPOINT, OF_A_START, End, Moment
 
 EXACTLY, AT_LEAST = Semantic.EXACTLY_ONCE, Semantic.AT_LEAST_ONCE
 _UNWRITTEN = {Moment.BEFORE_FLUSH, Moment.AFTER_FLUSH}

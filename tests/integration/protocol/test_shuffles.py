@@ -14,17 +14,17 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import NewTopic
 
-from localcluster.kafka import Broker
-from sparkapp.model.deadline import Deadline
+from localcluster.kafka.broker import Broker
+from sparkapp.clients.deadline import Deadline
+from sparkapp.clients.transactions.client import TransactionClient
+from sparkapp.clients.transactions.states import EndTxn
+from sparkapp.model.checkpoint.commit_outcome import EndTxnAnswer
 from sparkapp.model.errors import StateUncertain
-from sparkapp.model.settlement import EndTxnAnswer
-from sparkapp.sink.transaction_client import TransactionClient
-from sparkapp.sink.transactions import EndTxn
 from tests.integration.protocol.conftest import Stories
-from tests.support import visibility
-from tests.support.protocol_moments import OF_A_CHECKPOINT, End, Moment
-from tests.support.protocol_story import Story
-from tests.support.topics import create_topics
+from tests.support.kafka import visibility
+from tests.support.kafka.topics import create_topics
+from tests.support.protocol.moments import OF_A_CHECKPOINT, End, Moment
+from tests.support.protocol.story import Story
 
 _EVERY = [number for number in range(40) if number % 5]
 """Of a source of one checkpoint, by what the transform keeps."""

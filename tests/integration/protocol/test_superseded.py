@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from sparkapp.model.checkpoint.naming import TransactionNaming
 from sparkapp.model.errors import CheckpointConflict
-from sparkapp.model.transaction_naming import TransactionNaming
 from tests.integration.protocol.conftest import Stories
-from tests.support import visibility
-from tests.support.protocol_moments import End, Moment
-from tests.support.protocol_story import Story
+from tests.support.kafka import visibility
+from tests.support.protocol.moments import End, Moment
+from tests.support.protocol.story import Story
 
 
 @pytest.mark.parametrize("aligned", [True, False])

@@ -7,9 +7,9 @@ from collections.abc import Callable
 import pytest
 
 from tests.integration.protocol.conftest import Stories
-from tests.support import visibility
-from tests.support.protocol_moments import End, Loss, Moment, TaskMoment
-from tests.support.protocol_story import Story
+from tests.support.kafka import visibility
+from tests.support.protocol.moments import End, Loss, Moment, TaskMoment
+from tests.support.protocol.story import Story
 
 FROM, TO = 2, 3
 MOMENTS = (TaskMoment.PRODUCED, Moment.AFTER_FLUSH, Moment.AFTER_WRITE, Moment.BETWEEN_COMMITS)

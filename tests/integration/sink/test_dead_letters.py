@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import pyarrow as pa
 
-from sparkapp.model.semantic import Semantic
+from sparkapp.model.delivery_guarantee import Semantic
 from sparkapp.sink.dead_letter import LETTER_SCHEMA
-from tests.support import visibility
-from tests.support.harness import Harness
+from tests.support.jobs.sink_harness import Harness
+from tests.support.kafka import visibility
 
 
 def letters(*values: bytes) -> pa.RecordBatch:

@@ -9,23 +9,23 @@ import pyarrow as pa
 import pytest
 from confluent_kafka.admin import NewTopic
 
-from sparkapp.model.deadline import Deadline
+from sparkapp.clients.deadline import Deadline
+from sparkapp.clients.transactions.client import TransactionClient
+from sparkapp.clients.transactions.requests import KafkaWire
 from sparkapp.model.transactional_id import TransactionalIdHint
-from sparkapp.sink.kafka_wire import KafkaWire
 from sparkapp.sink.lingering import abort_lingering
-from sparkapp.sink.transaction_client import TransactionClient
-from tests.support import visibility
-from tests.support.batch_path import BatchPath
-from tests.support.fencing import Fencing
-from tests.support.topics import create_topics
+from tests.support.kafka import visibility
+from tests.support.kafka.broker_fencing import Fencing
+from tests.support.kafka.topics import create_topics
+from tests.support.native.batch_path import BatchPath
 
-pytestmark = [pytest.mark.broker, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.broker
 
 
 @pytest.fixture(scope="module")
 def lonely(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """A broker of this module's own."""
-    from localcluster.kafka import Broker
+    from localcluster.kafka.broker import Broker
 
     with Broker.ephemeral(tmp_path_factory.mktemp("lonely")) as broker:
         yield broker
@@ -63,7 +63,7 @@ def test_a_list_that_was_taken_meanwhile_is_taken_again(lonely: Any, monkeypatch
     assert told == [[], ["p-0", "p-1"]]
     monkeypatch.undo()
 
-    assert abort_lingering(client, ["p"], hint=TransactionalIdHint(1, 2), parallelism=1, pool_size=2).ids == ("p-0",)
+    assert abort_lingering(client, ["p"], hint=TransactionalIdHint(1, 2), parallelism=1, pool_size=2) == ("p-0",)
     assert visibility.open_transactions(client, "p") == []
     assert visibility.numbers(lonely.bootstrap, "out") == []
     fencing.close()

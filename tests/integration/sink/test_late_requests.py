@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from sparkapp.clients.group_offsets import GroupOffsetsEvidence
+from sparkapp.model.checkpoint.commit_outcome import GroupOffset, offset_mark
+from sparkapp.model.checkpoint.split import KafkaPartitionSplit
 from sparkapp.model.partition import TopicPartition
-from sparkapp.model.settlement import GroupOffset, offset_mark
-from sparkapp.model.split import KafkaPartitionSplit
-from sparkapp.sink.committer import Outcome
-from sparkapp.sink.witness import GroupOffsetsWitness
-from tests.support.harness import JOB_UID
-from tests.support.late_requests import (
+from sparkapp.sink.committer import CommitOutcome
+from tests.support.jobs.sink_harness import JOB_UID
+from tests.support.kafka.late_requests import (
     ADD_OFFSETS_TO_TXN,
     ADD_PARTITIONS_TO_TXN,
     END_TXN,
@@ -34,9 +34,9 @@ def source(make_topic):
 
 
 @pytest.fixture
-def subtask(harness, way, site):
+def subtask(harness, way, topic_scope):
     """A subtask with two ids: checkpoints 1 and 3 write under the same one."""
-    return harness(bootstrap=way.address, pool_size=2, group_id=site.prefix).open()
+    return harness(bootstrap=way.address, pool_size=2, group_id=topic_scope.prefix).open()
 
 
 def complete(subtask, number, source):
@@ -45,32 +45,32 @@ def complete(subtask, number, source):
     return [one.outcome for one in subtask.notify(number)]
 
 
-def test_a_late_commit_ends_no_later_transaction(subtask, way, site, source):
+def test_a_late_commit_ends_no_later_transaction(subtask, way, topic_scope, source):
     way.withhold(END_TXN)
-    assert complete(subtask, 1, source) == [Outcome.COMMITTED]
+    assert complete(subtask, 1, source) == [CommitOutcome.COMMITTED]
     assert way.withheld == 1, "the driver has sent its commit again"
     complete(subtask, 2, source)
     subtask.write(3)
-    site.await_written(3)
+    topic_scope.await_written(3)
     way.deliver()
-    site.await_ended()
-    assert site.numbers() == [1, 2], "checkpoint 3 is half written"
+    topic_scope.await_ended()
+    assert topic_scope.numbers() == [1, 2], "checkpoint 3 is half written"
     subtask.snapshot(3, ranges=(KafkaPartitionSplit(source, 2, 3),))
-    assert [one.outcome for one in subtask.notify(3)] == [Outcome.COMMITTED]
-    assert site.open_transactions() == []
-    assert site.numbers() == [1, 2, 3]
+    assert [one.outcome for one in subtask.notify(3)] == [CommitOutcome.COMMITTED]
+    assert topic_scope.open_transactions() == []
+    assert topic_scope.numbers() == [1, 2, 3]
 
 
-def test_a_worker_commits_nothing_so_no_commit_of_a_worker_can_be_late(subtask, way, site, source):
+def test_a_worker_commits_nothing_so_no_commit_of_a_worker_can_be_late(subtask, way, topic_scope, source):
     for number in (1, 2, 3, 4, 5):
         complete(subtask, number, source)
     assert way.seen[END_TXN] == 5, "one by the driver for each checkpoint"
-    assert site.open_transactions() == []
-    assert site.numbers() == [1, 2, 3, 4, 5]
+    assert topic_scope.open_transactions() == []
+    assert topic_scope.numbers() == [1, 2, 3, 4, 5]
 
 
-def test_a_late_offset_commit_moves_no_offset_of_a_later_transaction(subtask, way, site, source):
-    witness = GroupOffsetsWitness({"bootstrap.servers": site.bootstrap}, group_id=site.prefix)
+def test_a_late_offset_commit_moves_no_offset_of_a_later_transaction(subtask, way, topic_scope, source):
+    evidence = GroupOffsetsEvidence({"bootstrap.servers": topic_scope.bootstrap}, group_id=topic_scope.prefix)
     way.withhold(TXN_OFFSET_COMMIT)
     complete(subtask, 1, source)
     assert way.withheld == 1, "the client has sent the offsets again"
@@ -79,27 +79,27 @@ def test_a_late_offset_commit_moves_no_offset_of_a_later_transaction(subtask, wa
     subtask.snapshot(3, ranges=(KafkaPartitionSplit(source, 2, 3),))
     way.deliver()
     subtask.notify(3)
-    site.await_ended()
-    assert witness.committed([source]) == {source: GroupOffset(3, offset_mark(JOB_UID, 1, 3))}
-    assert site.open_transactions() == []
-    assert site.numbers() == [1, 2, 3]
+    topic_scope.await_ended()
+    assert evidence.committed([source]) == {source: GroupOffset(3, offset_mark(JOB_UID, 1, 3))}
+    assert topic_scope.open_transactions() == []
+    assert topic_scope.numbers() == [1, 2, 3]
 
 
 @pytest.mark.parametrize("api_key", [ADD_PARTITIONS_TO_TXN, ADD_OFFSETS_TO_TXN])
 @pytest.mark.parametrize("turn", ["before", "within"])
-def test_what_a_late_request_opens_ends_when_the_id_is_used_again(harness, way, site, api_key, turn):
-    subtask = harness(bootstrap=way.address, pool_size=2, group_id=site.prefix).open()
-    source = TopicPartition(site.topic, 0)
+def test_what_a_late_request_opens_ends_when_the_id_is_used_again(harness, way, topic_scope, api_key, turn):
+    subtask = harness(bootstrap=way.address, pool_size=2, group_id=topic_scope.prefix).open()
+    source = TopicPartition(topic_scope.topic, 0)
     way.withhold(api_key)
     complete(subtask, 1, source)
     assert way.withheld == 1, "the client has sent it again"
     complete(subtask, 2, source)
     if turn == "before":
         way.deliver()
-        assert site.open_transactions() == [f"{site.prefix}-1"], "a transaction without records"
+        assert topic_scope.open_transactions() == [f"{topic_scope.prefix}-1"], "a transaction without records"
     subtask.write(3)
     way.deliver()
     subtask.snapshot(3, ranges=(KafkaPartitionSplit(source, 2, 3),))
-    assert [one.outcome for one in subtask.notify(3)] == [Outcome.COMMITTED]
-    assert site.open_transactions() == []
-    assert site.numbers() == [1, 2, 3]
+    assert [one.outcome for one in subtask.notify(3)] == [CommitOutcome.COMMITTED]
+    assert topic_scope.open_transactions() == []
+    assert topic_scope.numbers() == [1, 2, 3]

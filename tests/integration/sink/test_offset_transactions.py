@@ -7,17 +7,17 @@ from typing import Any
 
 import pytest
 
+from sparkapp.clients.group_offsets import GroupOffsetsEvidence
+from sparkapp.clients.transactions import requests as kafka_wire
+from sparkapp.clients.transactions.client import TransactionClient
+from sparkapp.model.checkpoint.commit_outcome import GroupOffset
+from sparkapp.model.checkpoint.naming import offsets_id
 from sparkapp.model.errors import AuthorizationFailed, CheckpointConflict, TransactionFenced
 from sparkapp.model.partition import TopicPartition
-from sparkapp.model.settlement import GroupOffset
-from sparkapp.model.transaction_naming import offsets_id
 from sparkapp.model.transactional_id import TransactionalIdHint
-from sparkapp.sink import kafka_wire
 from sparkapp.sink.lingering import abort_lingering
 from sparkapp.sink.offset_transactions import OffsetTransactions
-from sparkapp.sink.transaction_client import TransactionClient
-from sparkapp.sink.witness import GroupOffsetsWitness
-from tests.support import visibility
+from tests.support.kafka import visibility
 
 Senders = Callable[[Callable[[], None]], OffsetTransactions]
 
@@ -48,8 +48,8 @@ def sender(broker: str, unique: str) -> Iterator[Senders]:
 @pytest.fixture
 def committed(broker: str, unique: str, partition: TopicPartition) -> Callable[[], GroupOffset | None]:
     """What the group has, once no open transaction can change it."""
-    witness = GroupOffsetsWitness({"bootstrap.servers": broker}, group_id=unique)
-    return lambda: witness.committed([partition]).get(partition)
+    evidence = GroupOffsetsEvidence({"bootstrap.servers": broker}, group_id=unique)
+    return lambda: evidence.committed([partition]).get(partition)
 
 
 def test_offsets_and_marks_are_committed_and_nothing_is_open(

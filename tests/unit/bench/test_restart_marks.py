@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from bench import restart_marks as marks
 from bench.restart_marks import (
-    beside,
+    concurrent,
     free_again,
     longest_silence,
     marks_of_log,
@@ -24,12 +24,12 @@ from sparkapp.model import names
 LOG = """\
 2026-11-21T12:00:01.000000001Z Picked up JAVA_TOOL_OPTIONS
 2026-11-21T12:00:01.250000000Z 2026-11-21 12:00:01,249 INFO __main__: attempt 2 of ns/job begins
-2026-11-21T12:00:02.500000000Z 2026-11-21 12:00:02,499 INFO sparkapp.spark.driver: goes on after checkpoint 7: 2 tra
-2026-11-21T12:00:05Z 2026-11-21 12:00:04,999 INFO sparkapp.spark.session: Spark 4.3.0 is up
-2026-11-21T12:00:06.5Z 2026-11-21 12:00:06,499 INFO sparkapp.spark.engine: columns read from Kafka: key, value
-2026-11-21T12:00:07Z 2026-11-21 12:00:06,999 INFO sparkapp.spark.driver: the query runs
-2026-11-21T12:00:10Z x INFO sparkapp.spark.driver: checkpoint 8: 5 offsets in, 2 transactions, 2500 ms (write 9 ms, commit 250 ms)
-2026-11-21T12:00:11Z x INFO sparkapp.spark.driver: checkpoint 9: 5 offsets in, 2 transactions, 90 ms (write 9 ms, commit 25 ms)
+2026-11-21T12:00:02.500000000Z 2026-11-21 12:00:02,499 INFO sparkapp.spark.wiring: recovered checkpoint 7: committ
+2026-11-21T12:00:05Z 2026-11-21 12:00:04,999 INFO sparkapp.spark.launch.session: Spark 4.3.0 is up
+2026-11-21T12:00:06.5Z 2026-11-21 12:00:06,499 INFO sparkapp.spark.engine.query: columns read from Kafka: key, value
+2026-11-21T12:00:07Z 2026-11-21 12:00:06,999 INFO sparkapp.spark.attempt: query started
+2026-11-21T12:00:10Z x INFO sparkapp.spark.attempt: checkpoint 8: 5 offsets in, 2 transactions, 2500 ms (write 9 ms, commit 250 ms)
+2026-11-21T12:00:11Z x INFO sparkapp.spark.attempt: checkpoint 9: 5 offsets in, 2 transactions, 90 ms (write 9 ms, commit 25 ms)
 """.splitlines()  # noqa: E501
 NOON = 1795262400.0
 
@@ -64,12 +64,12 @@ def pod(name: str, *, attempt: int, role: str, state: str = "") -> dict[str, Any
 
 
 def test_marks_of_pods() -> None:
-    former, new = names.driver_pod("job", 1), names.driver_pod("job", 2)
+    previous, new = names.driver_pod("job", 1), names.driver_pod("job", 2)
     seen = [
-        (1.0, pod(former, attempt=1, role="driver", state="running")),
+        (1.0, pod(previous, attempt=1, role="driver", state="running")),
         (2.0, pod("job-1-exec-1", attempt=1, role="executor", state="running")),
-        (3.0, pod(former, attempt=1, role="driver", state="terminated")),
-        (4.0, pod(former, attempt=1, role="driver", state="terminated")),
+        (3.0, pod(previous, attempt=1, role="driver", state="terminated")),
+        (4.0, pod(previous, attempt=1, role="driver", state="terminated")),
         (5.0, pod(new, attempt=2, role="driver")),
         (6.0, pod(new, attempt=2, role="driver", state="waiting")),
         (7.0, pod(new, attempt=2, role="driver", state="running")),
@@ -93,22 +93,22 @@ def test_a_phase_takes_the_seconds_of_marks_that_nobody_saw() -> None:
 def test_phases_add_up_and_none_is_negative(found: dict[str, float]) -> None:
     seconds = phases(found)
     first = next(found[name] for name in marks.CHAIN if name in found)
-    assert all(one >= 0 for one in seconds.values())
+    assert all(phase >= 0 for phase in seconds.values())
     assert sum(seconds.values()) == pytest.approx(max(found[name] for name in marks.CHAIN if name in found) - first)
 
 
-def test_beside_the_chain_seconds_count_from_the_start() -> None:
-    assert beside({marks.ASKED: 10.0, marks.RECOVERED: 12.5, marks.RUNNING: 11.0}) == {marks.RECOVERED: 2.5}
+def test_seconds_of_concurrent_marks_count_from_the_start() -> None:
+    assert concurrent({marks.ASKED: 10.0, marks.RECOVERED: 12.5, marks.RUNNING: 11.0}) == {marks.RECOVERED: 2.5}
 
 
-def test_offsets_are_free_when_all_that_the_former_life_wrote_can_be_passed() -> None:
+def test_offsets_are_free_when_all_that_the_previous_attempt_wrote_can_be_passed() -> None:
     samples = [
         (0.0, {0: 10, 1: 20}, {0: 15, 1: 20}),
-        # A moment longer than the signal it goes on writing: that is held back, too.
+        # It writes for a moment after the signal: these records are held back, too.
         (1.0, {0: 10, 1: 20}, {0: 18, 1: 25}),
         (6.0, {0: 10, 1: 20}, {0: 18, 1: 25}),
         (7.0, {0: 19, 1: 20}, {0: 19, 1: 25}),
-        # The next life has a transaction open, which is no concern of this.
+        # The next attempt has an open transaction, which does not count.
         (8.0, {0: 19, 1: 26}, {0: 30, 1: 40}),
     ]
     assert free_again(samples, begun=6.5) == 8.0
@@ -144,7 +144,7 @@ def test_the_summary_counts_each_kind_apart_and_only_transactions_that_were_left
         "silence of a rescale": {"count": 1, "p50": 6, "p95": 6, "max": 6, "goal": 10},
     }
     assert body["restarts"][0]["phases"] == {marks.RUNNING: 1.0, marks.FLOWING: 7.0}
-    assert body["restarts"][0]["beside"] == {marks.RECOVERED: 2.0}
+    assert body["restarts"][0]["concurrent"] == {marks.RECOVERED: 2.0}
     text = all_of_them.tables()
     assert "kubectl scale: seconds until" in text
     assert text.count(marks.RECOVERED) == 2

@@ -28,7 +28,7 @@ def test_percentile_is_the_figure_of_the_nearest_rank(figures: list[float], shar
 def test_no_fewer_than_the_share_are_at_or_below_a_percentile(figures: list[float], share: float) -> None:
     found = percentile(figures, share)
     assert found in figures
-    assert sum(one <= found for one in figures) >= share * len(figures) - 1e-6
+    assert sum(figure <= found for figure in figures) >= share * len(figures) - 1e-6
 
 
 def test_a_percentile_of_nothing_is_refused() -> None:

@@ -10,11 +10,11 @@ import yaml
 from jsonschema import Draft202012Validator
 
 from kafkasparkjob_operator.resources.driver_pod import TERMINATION_GRACE_SECONDS
-from kafkasparkjob_operator.status import JobState
-from kafkasparkjob_operator.workload import DENIED_SPARK_PREFIXES, DENIED_SPARK_SETTINGS, wanted_from_resource
+from kafkasparkjob_operator.status.status import JobState
+from kafkasparkjob_operator.workload import DENIED_SPARK_PREFIXES, DENIED_SPARK_SETTINGS, desired_from_resource
 from sparkapp.model import names
-from sparkapp.model.client_properties import DENIED_PROPERTIES
-from sparkapp.model.spark_options import FIELD_OF_OPTION
+from sparkapp.model.job.client.properties import DENIED_PROPERTIES
+from sparkapp.model.job.client.spark_options import FIELD_OF_OPTION
 
 REPOSITORY = Path(__file__).parents[3]
 DEFINITION = yaml.safe_load((REPOSITORY / "crds/kafkasparkjobs.yaml").read_text(encoding="utf-8"))
@@ -40,7 +40,8 @@ def test_example(path: Path) -> None:
     assert jobs
     for job in jobs:
         Draft202012Validator(strict(SCHEMA["properties"]["spec"])).validate(job["spec"])
-        wanted_from_resource(job["spec"], namespace="default", name=job["metadata"]["name"])
+        name = job["metadata"]["name"]
+        desired_from_resource(job["spec"], namespace="default", name=name, default_image="sparkapp")
 
 
 def test_every_field_is_explained() -> None:
@@ -68,7 +69,7 @@ def test_the_definition_and_the_code_deny_the_same() -> None:
 def test_the_definition_names_the_words_that_the_code_uses() -> None:
     assert DEFINITION["spec"]["group"] == names.GROUP
     assert DEFINITION["spec"]["names"]["plural"] == names.PLURAL
-    assert SCHEMA["x-kubernetes-validations"][0]["rule"] == f"self.metadata.name.size() <= {names.MAX_JOB_NAME}"
+    assert SCHEMA["x-kubernetes-validations"][0]["rule"] == "self.metadata.name.size() <= 45"
     described = SCHEMA["properties"]["status"]["properties"]["state"]["description"]
     assert all(state in described for state in JobState)
     assert TERMINATION_GRACE_SECONDS >= 60

@@ -72,7 +72,7 @@ def expressions(path: Path) -> list[str]:
 
 def test_every_expression_in_the_operator_is_a_literal_of_ours() -> None:
     modules = loaded()
-    assert {"sparkapp.model.job_rules", "kafkasparkjob_operator.phases"} <= set(modules)
+    assert {"sparkapp.model.job.rules", "kafkasparkjob_operator.decisions.state_machine"} <= set(modules)
     found = [one for path in modules.values() for one in expressions(path)]
     assert r"[1-9][0-9]{0,9}[mg]" in found
 

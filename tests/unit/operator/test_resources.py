@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from kafkasparkjob_operator.identity import ANNOTATION_CLAIM, JobIdentity
-from kafkasparkjob_operator.pod_view import pod_view
+from kafkasparkjob_operator.observation.pod_view import pod_view
 from kafkasparkjob_operator.resources.access import role, role_binding, service_account
 from kafkasparkjob_operator.resources.config_maps import (
     RESOURCE_SPEC_KEY,
@@ -23,10 +23,10 @@ from kafkasparkjob_operator.resources.config_maps import (
 from kafkasparkjob_operator.resources.driver_pod import driver_pod
 from kafkasparkjob_operator.resources.executor_template import executor_pod_template
 from kafkasparkjob_operator.resources.spark_conf import spark_conf
-from kafkasparkjob_operator.workload import Wanted, wanted_from_resource
+from kafkasparkjob_operator.workload import DesiredJob, desired_from_resource
 from sparkapp.model import names
-from sparkapp.model.job_codec import decode_job
-from tests.support.operator_bench import job_body
+from sparkapp.model.job.codec import decode_job
+from tests.support.kubernetes.operator_fixture import job_body
 
 GOLDEN = Path(__file__).parent / "golden"
 JOB = JobIdentity("team", "orders", "job-uid")
@@ -63,8 +63,8 @@ FULL: dict[str, Any] = {
 }
 
 
-def wanted(spec: dict[str, Any]) -> Wanted:
-    return wanted_from_resource(job_body(**spec)["spec"], namespace="team", name="orders")
+def wanted(spec: dict[str, Any]) -> DesiredJob:
+    return desired_from_resource(job_body(**spec)["spec"], namespace="team", name="orders")
 
 
 @pytest.mark.parametrize(
@@ -173,7 +173,8 @@ def test_a_driver_without_metrics_opens_no_port() -> None:
 
 
 def test_names_fit_a_label_for_the_longest_job() -> None:
-    job = "j" * names.MAX_JOB_NAME
+    """45 letters, as the resource's definition allows (``test_examples``)."""
+    job = "j" * 45
     assert len(f"{names.executor_pod_prefix(job, 99_999)}-exec-99999") <= 63
     assert len(names.driver_pod(job, 99_999_999)) <= 63
 
@@ -181,7 +182,7 @@ def test_names_fit_a_label_for_the_longest_job() -> None:
 def test_only_a_driver_beside_another_one_awaits_its_turn() -> None:
     plain = wanted({"metrics": {"prometheus": {"enabled": False}}})
     alone = driver_pod(JOB, plain, claim_uid="claim", attempt=2)
-    beside = driver_pod(JOB, plain, claim_uid="claim", attempt=2, awaits_turn_for=7)
+    beside = driver_pod(JOB, plain, claim_uid="claim", attempt=2, standby_for=7)
     variable = {"name": names.AWAITS_TURN_VARIABLE, "value": "true"}
     assert variable not in alone["spec"]["containers"][0]["env"]
     assert variable in beside["spec"]["containers"][0]["env"]
@@ -191,7 +192,7 @@ def test_only_a_driver_beside_another_one_awaits_its_turn() -> None:
     }  # fmt: skip
     view = pod_view({**beside, "metadata": {**beside["metadata"], "uid": "u"}})
     assert view is not None
-    assert (view.awaits_turn, view.generation, view.attempt) == (True, 7, 2)
+    assert (view.awaits_activation, view.generation, view.attempt) == (True, 7, 2)
 
 
 def test_executors_lost_long_ago_do_not_end_a_driver() -> None:

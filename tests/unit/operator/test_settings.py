@@ -27,3 +27,9 @@ def test_settings_that_cannot_work_are_refused(setting: str) -> None:
     name, _, value = setting.partition("=")
     with pytest.raises(ConfigurationError, match=name):
         settings_from_environment({f"KAFKASPARK_OPERATOR_{name}": value})
+
+
+def test_the_default_job_image_is_empty_unless_the_environment_has_one() -> None:
+    assert settings_from_environment({}).default_job_image == ""
+    given = {"KAFKASPARK_OPERATOR_DEFAULT_JOB_IMAGE": "kafkaspark/sparkapp:2"}
+    assert settings_from_environment(given).default_job_image == "kafkaspark/sparkapp:2"

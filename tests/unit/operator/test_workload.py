@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from kafkasparkjob_operator.resources.pod_parts import memory_mebibytes
-from kafkasparkjob_operator.workload import RestartPolicy, Wanted, restart_policy_of, wanted_from_resource
+from kafkasparkjob_operator.workload import DesiredJob, RestartPolicy, desired_from_resource, restart_policy_of
 from sparkapp.model.errors import ConfigurationError
-from tests.support.operator_bench import job_body
+from tests.support.kubernetes.operator_fixture import job_body
 
 
-def wanted(**spec: Any) -> Wanted:
-    return wanted_from_resource(job_body(**spec)["spec"], namespace="team", name="orders")
+def wanted(**spec: Any) -> DesiredJob:
+    return desired_from_resource(job_body(**spec)["spec"], namespace="team", name="orders")
 
 
 def test_defaults_fit_a_small_node() -> None:
@@ -51,7 +51,7 @@ def test_the_container_has_room_beside_the_heap(memory: str, container: int) -> 
         ({"restoreFrom": {"checkpoint": 0}}, "spec.restoreFrom.checkpoint"),
         ({"restoreFrom": {"chekpoint": 3}}, "spec.restoreFrom.checkpoint is missing"),
         ({"redeployNonce": -1}, "spec.redeployNonce"),
-        ({"checkpoint": {"retention": {"count": 51}}}, "spec.checkpoint.retention.count: at most 50"),
+        ({"checkpoint": {"retention": {"count": 51}}}, "spec.checkpoint.retention.count: must be at most 50"),
         ({"checkpoint": {"retention": {"intervalSeconds": 0}}}, "spec.checkpoint.retention.intervalSeconds"),
         ({"checkpoint": {"retention": {"intervalSeconds": 86401}}}, "at most 86400"),
         (
@@ -64,18 +64,18 @@ def test_the_container_has_room_beside_the_heap(memory: str, container: int) -> 
         ),
         ({"driver": {"env": [{"name": "SPARK_HOME", "value": "/x"}]}}, "spec.driver.env"),
         ({"driver": {"env": ["A=B"]}}, "spec.driver.env"),
-        ({"sparkConf": {"spark.kubernetes.executor.volumes.hostPath.x.mount.path": "/"}}, "is the operator's"),
-        ({"sparkConf": {"spark.master": "local"}}, "is the operator's"),
+        ({"sparkConf": {"spark.kubernetes.executor.volumes.hostPath.x.mount.path": "/"}}, "the operator sets"),
+        ({"sparkConf": {"spark.master": "local"}}, "the operator sets"),
         ({"driver": {"env": [{"name": "PYSPARK_PYTHON", "value": "/x"}]}}, "spec.driver.env"),
-        ({"sparkConf": {"spark.hadoop.fs.s3a.secret.key": "x"}}, "credentials do not belong here"),
-        ({"sparkConf": {"not.spark": "x"}}, "is the operator's"),
+        ({"sparkConf": {"spark.hadoop.fs.s3a.secret.key": "x"}}, "looks like a credential"),
+        ({"sparkConf": {"not.spark": "x"}}, "the operator sets"),
         ({"sparkConf": {"spark.sql.shuffle.partitions": 5}}, "write numbers and booleans in quotes"),
     ],
 )
 def test_refusals(spec: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
         wanted(**spec)
-    assert message in caught.value.message
+    assert message in f"{caught.value.message}; {caught.value.remedy}"
 
 
 def test_what_concerns_the_application_and_what_does_not() -> None:
@@ -91,6 +91,19 @@ def test_what_concerns_the_application_and_what_does_not() -> None:
         {"executor": {"memory": "2g"}},
     ):
         assert not first.same_application(wanted(**change)), change
+
+
+def test_two_jobs_without_an_image_are_the_same_application_whatever_the_default_was() -> None:
+    def without(default: str) -> DesiredJob:
+        return desired_from_resource(
+            job_body(image=None)["spec"], namespace="team", name="orders", default_image=default
+        )
+
+    old, new = without("sparkapp:1"), without("sparkapp:2")
+    assert (old.workload.image, new.workload.image) == ("sparkapp:1", "sparkapp:2")
+    assert old.same_application(new)
+    assert old.same_application(wanted(image="sparkapp:1"))
+    assert not old.same_application(wanted(image="sparkapp:2"))
 
 
 def test_an_unreadable_restart_policy_is_the_default() -> None:
@@ -114,4 +127,4 @@ def test_an_unreadable_restart_policy_is_the_default() -> None:
 def test_C9_what_runs_a_stage_twice_or_replaces_workers_is_refused(name: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
         wanted(sparkConf={name: "1"})
-    assert f"spec.sparkConf: {name} is the protocol's" in caught.value.message
+    assert f"spec.sparkConf: remove {name}" in caught.value.message

@@ -8,24 +8,25 @@ from typing import Any
 
 import pytest
 
-from sparkapp.checkpoint.coordinator import CheckpointCoordinator, PreCommitted
-from sparkapp.model.checkpoint import CheckpointDocument
-from sparkapp.model.checkpoint_codec import decode, encode
-from sparkapp.model.committable import KafkaCommittable
-from sparkapp.model.deadline import Deadline
+from sparkapp.checkpoint.coordinator import CheckpointCoordinator
+from sparkapp.checkpoint.pre_committed import PreCommitted
+from sparkapp.clients.deadline import Deadline
+from sparkapp.model.checkpoint.codec import decode, encode
+from sparkapp.model.checkpoint.commit_outcome import EndTxnAnswer
+from sparkapp.model.checkpoint.committable import KafkaCommittable
+from sparkapp.model.checkpoint.document import CheckpointDocument
+from sparkapp.model.checkpoint.naming import NO_SLOTS, SlotBounds, TransactionNaming
+from sparkapp.model.checkpoint.split import KafkaPartitionSplit
+from sparkapp.model.delivery_guarantee import OffsetCommit, Semantic
 from sparkapp.model.errors import CheckpointConflict, KafkaUnreachable, TransactionFenced
-from sparkapp.model.group_membership import MembershipMode, MembershipOptions
-from sparkapp.model.job import Job, JobSpec, KafkaCluster, Sink, Source, Transform
+from sparkapp.model.job.group_membership import MembershipMode, MembershipOptions
+from sparkapp.model.job.spec import Job, JobSpec, KafkaCluster, Sink, Source, Transform
+from sparkapp.model.job.startup import Stopping
 from sparkapp.model.partition import TopicPartition
-from sparkapp.model.positions import Stopping
-from sparkapp.model.semantic import OffsetCommit, Semantic
-from sparkapp.model.settlement import EndTxnAnswer
-from sparkapp.model.split import KafkaPartitionSplit
-from sparkapp.model.transaction_naming import NO_SLOTS, SlotBounds, TransactionNaming
 from sparkapp.model.transactional_id import FIRST_HINT, TransactionalIdHint
-from sparkapp.sink.committer import Outcome, Settled
-from sparkapp.sink.open_transactions import CommitTimes
-from tests.support.memory_store import MemoryStore
+from sparkapp.sink.committer import CommitOutcome, Settled
+from sparkapp.sink.pre_commit_check import CommitTimes
+from tests.support.fakes.memory_store import MemoryStore
 
 A0, A1 = TopicPartition("a", 0), TopicPartition("a", 1)
 SPLITS = (KafkaPartitionSplit(A0, 0, 10), KafkaPartitionSplit(A1, 5, 5))
@@ -83,7 +84,9 @@ class Transactions:
 
     def commit(self, committables: Sequence[KafkaCommittable], **_: object) -> Sequence[Settled]:
         self.calls.append("commit")
-        return [Settled(committable=one, outcome=Outcome.COMMITTED, answer=EndTxnAnswer.NONE) for one in committables]
+        return [
+            Settled(committable=one, outcome=CommitOutcome.COMMITTED, answer=EndTxnAnswer.NONE) for one in committables
+        ]
 
 
 def coordinator(
@@ -402,7 +405,7 @@ def test_nothing_is_written_while_an_older_commit_may_still_reach_the_group() ->
     group = Group()
     one = coordinator(group)
     group.is_over = False
-    with pytest.raises(KafkaUnreachable, match="under way for more than 30 s"):
+    with pytest.raises(KafkaUnreachable, match="had no answer within 30 s"):
         one.prepare(SPLITS)
     assert group.calls == [("withdraw", [A0])], "no mark either"
     group.is_over = True

@@ -10,8 +10,8 @@ import pytest
 from sparkapp.checkpoint.claim import Claim
 from sparkapp.checkpoint.store import Stored
 from sparkapp.checkpoint.transaction_control import leave_nothing_open
-from sparkapp.model.checkpoint import CheckpointDocument
-from sparkapp.model.checkpoint_codec import encode
+from sparkapp.model.checkpoint.codec import encode
+from sparkapp.model.checkpoint.document import CheckpointDocument
 from sparkapp.model.errors import (
     CheckpointConflict,
     CheckpointMissing,
@@ -23,10 +23,10 @@ from sparkapp.model.errors import (
     TransactionFenced,
 )
 from sparkapp.sink.committer import Settled
-from tests.support.memory_store import MemoryStore
+from tests.support.fakes.memory_store import MemoryStore
 
 DOCUMENT = CheckpointDocument(
-    job_uid="uid", attempt=2, checkpoint_id=7, created_at="", parallelism=1, prefix="p", former_prefixes=("o",)
+    job_uid="uid", attempt=2, checkpoint_id=7, created_at="", parallelism=1, prefix="p", previous_prefixes=("o",)
 )
 
 

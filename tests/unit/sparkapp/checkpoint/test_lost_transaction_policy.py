@@ -6,20 +6,20 @@ from collections.abc import Sequence
 
 import pytest
 
-from sparkapp.checkpoint.recovery import Recovery, recover
+from sparkapp.checkpoint.recovery.recovery import Recovery, recover
 from sparkapp.checkpoint.retained import MemoryRetainedStore
-from sparkapp.model.checkpoint import CheckpointDocument
-from sparkapp.model.checkpoint_codec import decode, encode
-from sparkapp.model.committable import KafkaCommittable
+from sparkapp.model.checkpoint.codec import decode, encode
+from sparkapp.model.checkpoint.commit_outcome import EndTxnAnswer
+from sparkapp.model.checkpoint.committable import KafkaCommittable
+from sparkapp.model.checkpoint.document import CheckpointDocument
+from sparkapp.model.checkpoint.split import KafkaPartitionSplit, splits_by_subtask
 from sparkapp.model.errors import TransactionLost
-from sparkapp.model.job import Job, JobSpec, KafkaCluster, LostTransactionPolicy, Sink, Source, Transform
+from sparkapp.model.job.spec import Job, JobSpec, KafkaCluster, LostTransactionPolicy, Sink, Source, Transform
 from sparkapp.model.partition import TopicPartition
-from sparkapp.model.settlement import EndTxnAnswer
-from sparkapp.model.split import KafkaPartitionSplit, splits_by_subtask
-from sparkapp.sink.committer import Outcome, Settled
-from sparkapp.spark import query_log
-from tests.support.memory_store import MemoryStore
-from tests.support.no_marks import NoMarks
+from sparkapp.sink.committer import CommitOutcome, Settled
+from sparkapp.spark.state import query_log
+from tests.support.fakes.memory_store import MemoryStore
+from tests.support.fakes.no_evidence import NoMarks
 
 SPLITS = tuple(KafkaPartitionSplit(TopicPartition("in", number), 10, 20) for number in range(8))
 DOCUMENT = CheckpointDocument(
@@ -37,7 +37,7 @@ DOCUMENT = CheckpointDocument(
 class Control:
     """Finds the transactions as it is told, and notes that the rest was aborted."""
 
-    def __init__(self, *outcomes: Outcome) -> None:
+    def __init__(self, *outcomes: CommitOutcome) -> None:
         self.outcomes, self.aborted = outcomes, 0
 
     def settle(self, document: CheckpointDocument) -> Sequence[Settled]:
@@ -65,7 +65,7 @@ def start(store: MemoryStore, control: Control, policy: LostTransactionPolicy, a
 
 
 def test_C07_fail_stops_before_anything_is_written_and_says_what_was_lost() -> None:
-    store, control = MemoryStore(encode(DOCUMENT)), Control(Outcome.COMMITTED, Outcome.LOST)
+    store, control = MemoryStore(encode(DOCUMENT)), Control(CommitOutcome.COMMITTED, CommitOutcome.LOST)
     gone = DOCUMENT.committables[1]
     with pytest.raises(TransactionLost) as caught:
         start(store, control, LostTransactionPolicy.FAIL)
@@ -75,7 +75,7 @@ def test_C07_fail_stops_before_anything_is_written_and_says_what_was_lost() -> N
     )
     assert f"{first.partition} [{first.start}, {first.stop})" in caught.value.message
     assert (caught.value.fatal, caught.value.reason) == (True, "TransactionLost")
-    assert "spec.sink.lostTransactionPolicy: Replay" in caught.value.remedy
+    assert '"lostTransactionPolicy":"Replay"' in caught.value.remedy
     assert control.aborted == 1, "readers do not wait for a job that stops"
     kept = decode(store.read().text or "", job_uid="uid")
     assert (kept.splits, kept.committables) == (SPLITS, DOCUMENT.committables), "a later start may replay"
@@ -84,10 +84,10 @@ def test_C07_fail_stops_before_anything_is_written_and_says_what_was_lost() -> N
 
 def test_C07_replay_is_the_default() -> None:
     assert Sink(topic="out", transactional_id_prefix="p").lost_transaction_policy is LostTransactionPolicy.REPLAY
-    recovery = start(MemoryStore(encode(DOCUMENT)), Control(*2 * [Outcome.LOST]), LostTransactionPolicy.REPLAY)
+    recovery = start(MemoryStore(encode(DOCUMENT)), Control(*2 * [CommitOutcome.LOST]), LostTransactionPolicy.REPLAY)
     assert recovery.lost == SPLITS
 
 
 def test_where_nothing_was_lost_there_is_nothing_to_stop_for() -> None:
-    recovery = start(MemoryStore(encode(DOCUMENT)), Control(*2 * [Outcome.COMMITTED]), LostTransactionPolicy.FAIL)
+    recovery = start(MemoryStore(encode(DOCUMENT)), Control(*2 * [CommitOutcome.COMMITTED]), LostTransactionPolicy.FAIL)
     assert (recovery.lost, recovery.committed) == ((), 2)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from sparkapp.checkpoint.coordinator import PreCommitted, offsets_to_commit
-from sparkapp.model.committable import KafkaCommittable
+from sparkapp.checkpoint.pre_committed import PreCommitted, offsets_to_commit
+from sparkapp.model.checkpoint.committable import KafkaCommittable
+from sparkapp.model.checkpoint.split import KafkaPartitionSplit
+from sparkapp.model.delivery_guarantee import OffsetCommitMode
 from sparkapp.model.partition import TopicPartition
-from sparkapp.model.semantic import OffsetCommitMode
-from sparkapp.model.split import KafkaPartitionSplit
 
 A0, A1, A2 = (TopicPartition("a", number) for number in range(3))
 READ, ALSO_READ, UNREAD = (

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from sparkapp.checkpoint.retained import CheckpointRetainer, FolderRetainedStore, MemoryRetainedStore, RetainedStore
-from sparkapp.model.checkpoint import CheckpointDocument
+from sparkapp.model.checkpoint.document import CheckpointDocument
+from sparkapp.model.checkpoint.retained import retained, retained_key
+from sparkapp.model.checkpoint.retained_codec import MAX_RETAINED_BYTES, encode_retained
+from sparkapp.model.checkpoint.split import KafkaPartitionSplit
 from sparkapp.model.errors import CheckpointStoreUnavailable
+from sparkapp.model.job.retention import Retention
 from sparkapp.model.partition import TopicPartition
-from sparkapp.model.retained import retained, retained_key
-from sparkapp.model.retained_codec import MAX_RETAINED_BYTES, encode_retained
-from sparkapp.model.retention import Retention
-from sparkapp.model.split import KafkaPartitionSplit
 
 START = datetime(2026, 11, 21, 8, tzinfo=UTC)
 
@@ -48,7 +48,7 @@ def kept(store):
 
 @pytest.fixture(params=["memory", "folder"])
 def store(request, tmp_path: Path) -> RetainedStore:
-    return MemoryRetainedStore() if request.param == "memory" else FolderRetainedStore.beside(tmp_path / "state")
+    return MemoryRetainedStore() if request.param == "memory" else FolderRetainedStore.next_to(tmp_path / "state")
 
 
 def test_one_an_interval_is_kept_and_the_newest_stay(store):
@@ -159,7 +159,7 @@ def test_a_failure_is_told_once_and_tried_again_an_interval_later(reads):
     retainer.close()
     assert broken.asked == 2
     assert [reason for reason, _ in told] == ["CheckpointNotKept"]
-    assert "checkpoint 1 could not be kept" in told[0][1]
+    assert "checkpoint 1 could not be retained" in told[0][1]
 
 
 class Slow(MemoryRetainedStore):
@@ -190,7 +190,7 @@ def test_checkpoints_go_on_while_one_is_being_written_and_the_newest_is_kept_nex
 
 
 def test_a_folder_shows_nothing_that_is_not_ours(tmp_path: Path):
-    folder = FolderRetainedStore.beside(tmp_path / "state")
+    folder = FolderRetainedStore.next_to(tmp_path / "state")
     assert folder.read() == {}
     folder.change({retained_key(1): "x"}, [])
     (tmp_path / "state.checkpoints" / "notes.txt").write_text("mine")

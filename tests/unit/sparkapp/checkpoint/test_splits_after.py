@@ -6,15 +6,15 @@ from dataclasses import replace
 
 import pytest
 
-from sparkapp.checkpoint.recovery import splits_after
-from sparkapp.model.checkpoint import CheckpointDocument
-from sparkapp.model.checkpoint_codec import decode, encode
-from sparkapp.model.committable import KafkaCommittable
+from sparkapp.checkpoint.recovery.recovery import splits_after
+from sparkapp.model.checkpoint.codec import decode, encode
+from sparkapp.model.checkpoint.commit_outcome import EndTxnAnswer, Fate, GroupOffset, fate_of, offset_mark
+from sparkapp.model.checkpoint.committable import KafkaCommittable
+from sparkapp.model.checkpoint.document import CheckpointDocument
+from sparkapp.model.checkpoint.split import KafkaPartitionSplit, cut_at
 from sparkapp.model.errors import StateUncertain
 from sparkapp.model.partition import TopicPartition
-from sparkapp.model.settlement import EndTxnAnswer, Fate, GroupOffset, evidence, offset_mark
-from sparkapp.model.split import KafkaPartitionSplit, cut_at
-from sparkapp.sink.committer import Outcome, Settled
+from sparkapp.sink.committer import CommitOutcome, Settled
 
 A0, A1 = TopicPartition("a", 0), TopicPartition("a", 1)
 READ = (KafkaPartitionSplit(A0, 100, 200), KafkaPartitionSplit(A1, 0, 50))
@@ -35,7 +35,9 @@ def document(*committables: KafkaCommittable, **changes: object) -> CheckpointDo
     return replace(base, **changes)  # type: ignore[arg-type]
 
 
-def settled(one: KafkaCommittable, outcome: Outcome, answer: EndTxnAnswer = EndTxnAnswer.INVALID_TXN_STATE) -> Settled:
+def settled(
+    one: KafkaCommittable, outcome: CommitOutcome, answer: EndTxnAnswer = EndTxnAnswer.INVALID_TXN_STATE
+) -> Settled:
     return Settled(committable=one, outcome=outcome, answer=answer)
 
 
@@ -43,11 +45,11 @@ def test_a_cut_partition_goes_back_whole_or_not_at_all() -> None:
     first, second = committable(0), committable(1)
     cut = decode(encode(document(first, second, aligned=False)), job_uid="uid")
     assert cut.committables == (first, second), "no ranges are made up for pieces"
-    splits, lost = splits_after(cut, [settled(first, Outcome.LOST), settled(second, Outcome.LOST)])
+    splits, lost = splits_after(cut, [settled(first, CommitOutcome.LOST), settled(second, CommitOutcome.LOST)])
     assert [(one.start, one.stop) for one in splits] == [(100, 100), (0, 0)]
     assert lost == READ
     with pytest.raises(StateUncertain, match="checkpoint 7 is part committed; lost: p-1 ") as caught:
-        splits_after(cut, [settled(first, Outcome.COMMITTED), settled(second, Outcome.LOST)])
+        splits_after(cut, [settled(first, CommitOutcome.COMMITTED), settled(second, CommitOutcome.LOST)])
     assert "compare the sink topic with its source" in caught.value.remedy
 
 
@@ -55,10 +57,10 @@ def test_a_cut_partition_goes_back_whole_or_not_at_all() -> None:
     "answer",
     [EndTxnAnswer.INVALID_PRODUCER_ID_MAPPING, EndTxnAnswer.PRODUCER_FENCED, EndTxnAnswer.INVALID_TXN_STATE],
 )
-@pytest.mark.parametrize("neighbour", Outcome)
+@pytest.mark.parametrize("neighbour", CommitOutcome)
 @pytest.mark.parametrize("aligned", [True, False])
 def test_C07_what_is_not_proven_lost_is_never_written_again(
-    answer: EndTxnAnswer, neighbour: Outcome, aligned: bool
+    answer: EndTxnAnswer, neighbour: CommitOutcome, aligned: bool
 ) -> None:
     """The id may have expired long after the commit: to read its checkpoint again would write every record twice."""
     first, second = committable(0), committable(1)
@@ -67,7 +69,7 @@ def test_C07_what_is_not_proven_lost_is_never_written_again(
     ) as caught:
         splits_after(
             document(first, second, aligned=aligned),
-            [settled(first, Outcome.UNCERTAIN, answer), settled(second, neighbour)],
+            [settled(first, CommitOutcome.UNCERTAIN, answer), settled(second, neighbour)],
         )
     assert caught.value.fatal
     assert "compare the sink topic with its source" in caught.value.remedy
@@ -82,7 +84,7 @@ def test_an_ended_partition_whose_transaction_was_lost_goes_back_to_its_start_an
     gone = next(one for one in restored.committables if one.ranges[0].partition == A0)
     kept = next(one for one in restored.committables if one.ranges[0].partition == A1)
     assert gone.ranges == (KafkaPartitionSplit(A0, 100, 151),)
-    splits, lost = splits_after(restored, [settled(gone, Outcome.LOST), settled(kept, Outcome.COMMITTED)])
+    splits, lost = splits_after(restored, [settled(gone, CommitOutcome.LOST), settled(kept, CommitOutcome.COMMITTED)])
     assert [(one.start, one.stop) for one in splits] == [(100, 100), (0, 10)]
     assert lost == gone.ranges
     assert restored.stops == stops
@@ -92,6 +94,6 @@ def test_a_group_offset_behind_the_end_still_proves_the_commit() -> None:
     """The transaction moved the group to where its task had read, beyond the range that the document names."""
     restored = replace(committable(0, *cut_at(READ[:1], {A0: 151})), attempt=1)
     mark, former = offset_mark("uid", 1, 7), offset_mark("uid", 1, 6)
-    assert evidence(restored, None, {A0: GroupOffset(200, mark)}, job_uid="uid") is Fate.COMMITTED
-    assert evidence(restored, None, {A0: GroupOffset(151, mark)}, job_uid="uid") is Fate.COMMITTED
-    assert evidence(restored, None, {A0: GroupOffset(100, former)}, job_uid="uid") is Fate.LOST
+    assert fate_of(restored, None, {A0: GroupOffset(200, mark)}, job_uid="uid") is Fate.COMMITTED
+    assert fate_of(restored, None, {A0: GroupOffset(151, mark)}, job_uid="uid") is Fate.COMMITTED
+    assert fate_of(restored, None, {A0: GroupOffset(100, former)}, job_uid="uid") is Fate.LOST

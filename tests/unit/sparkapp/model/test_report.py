@@ -7,14 +7,14 @@ from dataclasses import replace
 
 import pytest
 
-from sparkapp.model.errors import CheckpointCorrupt, ProducersPoolEmpty
+from sparkapp.model.errors import CheckpointCorrupt, ProducersPoolEmpty, QueryStateMissing
 from sparkapp.model.report import (
     MAX_EVENTS,
     MAX_MESSAGE,
     MAX_REPORT_BYTES,
     MAX_TERMINATION_BYTES,
+    AttemptOutcome,
     DriverState,
-    Outcome,
     Report,
     ReportEvent,
     Termination,
@@ -98,7 +98,9 @@ def test_long_texts_are_cut_and_events_bounded():
 
 
 def test_termination_round_trip():
-    last = Termination(outcome=Outcome.FAILED, reason="DataLoss", message="m", remedy="r", fatal=True, checkpoint_id=3)
+    last = Termination(
+        outcome=AttemptOutcome.FAILED, reason="DataLoss", message="m", remedy="r", fatal=True, checkpoint_id=3
+    )
     assert decode_termination(encode_termination(last)) == last
 
 
@@ -116,6 +118,12 @@ def test_only_true_is_fatal(fatal):
     body = json.loads(encode_termination(termination_of(CheckpointCorrupt("x"))))
     assert body["fatal"] is True
     assert decode_termination(json.dumps({**body, "fatal": fatal})).fatal is False
+
+
+def test_a_reason_of_the_previous_release_has_its_present_name():
+    termination = termination_of(QueryStateMissing("gone"))
+    found = decode_termination(encode_termination(replace(termination, reason="OperatorStateMissing")))
+    assert found == termination
 
 
 def test_our_errors_name_reason_and_remedy():

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from confluent_kafka import Producer
 
+from sparkapp.model.delivery_guarantee import Semantic
 from sparkapp.model.errors import ConfigurationError
-from sparkapp.model.job import Job
-from sparkapp.model.job_resource import spec_from_resource
-from sparkapp.model.semantic import Semantic
-from sparkapp.sink.writer import producer_config
+from sparkapp.model.job.spec import Job
+from sparkapp.model.job.spec_from_resource import spec_from_resource
+from sparkapp.sink.delivery import producer_config
 
 SHARED = {"bootstrap.servers": "b:9092", "client.id": "ns.job-sink", "sasl.password": "secret"}
 

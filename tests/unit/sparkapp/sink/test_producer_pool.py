@@ -7,13 +7,13 @@ import time
 
 import pytest
 
+from sparkapp.clients.transactions.states import TransactionDescription, TransactionState
+from sparkapp.dataplane.interface import GivenUp
 from sparkapp.model.errors import KafkaUnreachable, TransactionFenced
-from sparkapp.model.job import Sink
-from sparkapp.native.interface import GivenUp
-from sparkapp.sink import preparation
+from sparkapp.model.job.spec import Sink
+from sparkapp.sink import producer_pool
+from sparkapp.sink.delivery import writer_of
 from sparkapp.sink.producer_pool import ProducerPool
-from sparkapp.sink.transactions import TransactionDescription, TransactionState
-from sparkapp.sink.writer import KafkaWriter
 
 
 class Producer:
@@ -219,11 +219,11 @@ def test_what_is_ready_when_it_is_given_up_is_closed(pool, coordinator):
 
 
 def test_a_call_that_may_yet_fence_fails_the_task_and_with_it_the_process(pool, coordinator, monkeypatch):
-    monkeypatch.setattr(preparation, "_SLICE_SECONDS", 0.01)
+    monkeypatch.setattr(producer_pool, "_SLICE_SECONDS", 0.01)
     coordinator.slice = threading.Event()
     pool.prepare("p-0")
     await_calls(coordinator, 2)
-    with pytest.raises(KafkaUnreachable, match="p-0, which is not needed"):
+    with pytest.raises(KafkaUnreachable, match="the unused producer of p-0"):
         pool.give_up()
     coordinator.slice.set()
     await_calls(coordinator, 3)
@@ -248,9 +248,7 @@ def test_the_next_task_does_not_wait_for_what_is_stuck_in_a_question(pool, coord
 
 @pytest.mark.parametrize("records", [0, 1])
 def test_a_task_without_a_record_gives_up_before_it_is_reported(pool, coordinator, monkeypatch, records):
-    writer = KafkaWriter(
-        Sink(topic="out", transactional_id_prefix="p"), pool=pool, subtask=0, parallelism=1, next_free=0
-    )
+    writer = writer_of(Sink(topic="out", transactional_id_prefix="p"), pool=pool, subtask=0, parallelism=1, next_free=0)
     given_up = []
     monkeypatch.setattr(pool, "give_up", lambda: given_up.append(True))
     writer.begin(1)

@@ -11,9 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparkapp.model.errors import TopicNotFound, TransformError
-from sparkapp.model.job import JobSpec, KafkaCluster, Sink, Source, Transform
-from sparkapp.model.record_errors import RecordErrorPolicy, RecordErrors
-from sparkapp.model.sink_routing import Partitioner, TopicFrom
+from sparkapp.model.job.record_errors import RecordErrorPolicy, RecordErrors
+from sparkapp.model.job.spec import JobSpec, KafkaCluster, Partitioner, Sink, Source, TopicFrom, Transform
 from sparkapp.sink.router import Router
 
 PARTITIONS = {"out": 4, "a": 3, "b": 5, "read": 2, "letters": 1}

@@ -1,4 +1,4 @@
-"""The committer of group offsets beside a consumer whose answers the test decides (case S37)."""
+"""The committer of group offsets with a sender whose answers the test decides (case S37)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka import TopicPartition as ClientPartition
 
-from sparkapp.model.errors import AuthorizationFailed, CheckpointConflict, GroupInUse
+from sparkapp.model.checkpoint.offset_commit import Refusal
+from sparkapp.model.errors import AuthorizationFailed, CheckpointConflict, GroupInUse, KafkaAccessError
 from sparkapp.model.partition import TopicPartition
 from sparkapp.source import offset_committer, plain_offsets
 from sparkapp.source.offset_committer import OffsetCommitter
@@ -19,36 +20,41 @@ from sparkapp.source.plain_offsets import PlainOffsets
 A0, A1 = TopicPartition("a", 0), TopicPartition("a", 1)
 
 
-class Answer:
-    """One partition of a commit's answer."""
-
-    def __init__(self, asked: ClientPartition, error: KafkaError | None) -> None:
-        self.topic, self.partition, self.error = asked.topic, asked.partition, error
-
-
-class StandInConsumer:
+class StandInSender:
     """Keeps what is committed; waits at the gate first; refuses what the test names."""
 
-    def __init__(self, _: Mapping[str, str]) -> None:
+    def __init__(self) -> None:
         self.requests: list[dict[TopicPartition, int]] = []
         self.begun = threading.Semaphore(0)
         self.gate = threading.Semaphore(0)
-        self.refused: dict[TopicPartition, int] = {}
-        self.raised: int | None = None
+        self.refused: dict[TopicPartition, Refusal] = {}
         self.defect: Exception | None = None
-        self.closed = False
 
-    def commit(self, *, offsets: list[ClientPartition], asynchronous: bool) -> list[Answer]:
-        assert not asynchronous
-        self.requests.append({TopicPartition(one.topic, one.partition): one.offset for one in offsets})
+    def send(self, offsets: Mapping[TopicPartition, int], mark: str) -> dict[TopicPartition, Refusal]:
+        self.requests.append(dict(offsets))
         self.begun.release()
         assert self.gate.acquire(timeout=10)
         if self.defect is not None:
             raise self.defect
+        return {one: refusal for one, refusal in self.refused.items() if one in offsets}
+
+    def close(self) -> None:
+        pass
+
+
+class StandInConsumer:
+    """Keeps what is committed; raises what the test names, as the client does where any partition is refused."""
+
+    def __init__(self, _: Mapping[str, str]) -> None:
+        self.requests: list[dict[TopicPartition, int]] = []
+        self.raised: int | None = None
+        self.closed = False
+
+    def commit(self, *, offsets: list[ClientPartition], asynchronous: bool) -> None:
+        assert not asynchronous
+        self.requests.append({TopicPartition(one.topic, one.partition): one.offset for one in offsets})
         if self.raised is not None:
             raise KafkaException(KafkaError(self.raised))
-        errors = {partition: KafkaError(code) for partition, code in self.refused.items()}
-        return [Answer(one, errors.get(TopicPartition(one.topic, one.partition))) for one in offsets]
 
     def close(self) -> None:
         self.closed = True
@@ -65,131 +71,132 @@ class Heard:
         self.answers.append((dict(offsets), not error))
 
 
+Committing = tuple[OffsetCommitter, StandInSender, Heard]
+
+
 @pytest.fixture
-def committer(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[OffsetCommitter, Any, Heard]]:
+def committer() -> Iterator[Committing]:
+    heard, sender = Heard(), StandInSender()
+    opened = OffsetCommitter(sender, heard)
+    yield opened, sender, heard
+    for _ in range(9):
+        sender.gate.release()
+    opened.close()
+
+
+@pytest.fixture
+def plain(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[OffsetCommitter, Any, Heard]]:
+    """A committer without transactions, and its sender."""
     monkeypatch.setattr(plain_offsets, "Consumer", StandInConsumer)
     heard = Heard()
     sender: Any = PlainOffsets({}, lambda: None)
     opened = OffsetCommitter(sender, heard)
-    consumer: Any = sender._consumer
-    yield opened, consumer, heard
-    for _ in range(9):
-        consumer.gate.release()
+    yield opened, sender, heard
     opened.close()
 
 
-def test_S37_newer_offsets_replace_those_that_wait(committer: tuple[OffsetCommitter, Any, Heard]) -> None:
-    one, consumer, heard = committer
+def refusal(error: KafkaAccessError | None = None, *, is_gone: bool = False) -> Refusal:
+    return Refusal(error or KafkaAccessError("refused"), is_gone=is_gone)
+
+
+def test_S37_newer_offsets_replace_those_that_wait(committer: Committing) -> None:
+    one, sender, heard = committer
     one.commit({A0: 1})
-    assert consumer.begun.acquire(timeout=10)
+    assert sender.begun.acquire(timeout=10)
     one.commit({A0: 2, A1: 7})
     one.commit({A0: 3})
     assert not one.drain(0.05), "one is under way, others wait"
-    assert consumer.requests == [{A0: 1}], "one commit at a time"
-    consumer.gate.release()
-    consumer.gate.release()
+    assert sender.requests == [{A0: 1}], "one commit at a time"
+    sender.gate.release()
+    sender.gate.release()
     assert one.drain(10)
-    assert consumer.requests == [{A0: 1}, {A0: 3, A1: 7}]
+    assert sender.requests == [{A0: 1}, {A0: 3, A1: 7}]
     assert heard.answers == [({A0: 1}, True), ({A0: 3, A1: 7}, True)]
 
 
-def test_S37_a_failed_commit_goes_along_with_the_next_one(committer: tuple[OffsetCommitter, Any, Heard]) -> None:
-    one, consumer, heard = committer
-    consumer.raised = KafkaError.GROUP_AUTHORIZATION_FAILED
-    consumer.gate.release()
-    one.commit({A0: 1, A1: 1})
-    assert one.drain(10)
-    consumer.raised = None
-    consumer.gate.release()
-    one.commit({A1: 2})
-    assert one.drain(10)
-    assert consumer.requests == [{A0: 1, A1: 1}, {A0: 1, A1: 2}]
-    assert heard.answers == [({}, False), ({A0: 1, A1: 2}, True)]
-
-
-def test_a_client_that_finds_no_coordinator_is_replaced(committer: tuple[OffsetCommitter, Any, Heard]) -> None:
+def test_a_client_that_finds_no_coordinator_is_replaced(plain: tuple[OffsetCommitter, Any, Heard]) -> None:
     """It may know no broker any more; the next one begins with the configured ones."""
-    one, consumer, heard = committer
+    one, sender, heard = plain
+    consumer = sender._consumer
     consumer.raised = KafkaError._WAIT_COORD
-    consumer.gate.release()
     one.commit({A0: 1})
     assert one.drain(10)
     assert consumer.closed
-    sender: Any = one._sender
-    successor = sender._consumer
-    successor.gate.release()
     one.commit({A0: 2})
     assert one.drain(10)
-    assert (consumer.requests, successor.requests) == ([{A0: 1}], [{A0: 2}])
+    assert (consumer.requests, sender._consumer.requests) == ([{A0: 1}], [{A0: 2}])
     assert heard.answers == [({}, False), ({A0: 2}, True)]
 
 
-def test_S37_a_refusal_of_some_partitions_is_a_failed_commit(committer: tuple[OffsetCommitter, Any, Heard]) -> None:
-    one, consumer, heard = committer
-    consumer.refused = {A1: KafkaError.TOPIC_AUTHORIZATION_FAILED}
-    consumer.gate.release()
+@pytest.mark.parametrize("refused", [{A1}, {A0, A1}])
+def test_S37_offsets_that_were_refused_go_along_with_the_next_commit(
+    committer: Committing, refused: set[TopicPartition]
+) -> None:
+    one, sender, heard = committer
+    sender.refused = dict.fromkeys(refused, refusal())
+    sender.gate.release()
     one.commit({A0: 1, A1: 1})
     assert one.drain(10)
-    assert heard.answers == [({A0: 1}, False)]
-    consumer.gate.release()
+    assert heard.answers == [({A0: 1} if A0 not in refused else {}, False)]
+    sender.refused = {}
+    sender.gate.release()
     one.commit({A0: 2})
     assert one.drain(10)
-    assert consumer.requests[1] == {A0: 2, A1: 1}
+    assert sender.requests == [{A0: 1, A1: 1}, {A0: 2, A1: 1}], "the newest offset of each partition"
+    assert heard.answers[1:] == [({A0: 2, A1: 1}, True)]
 
 
-def test_S37_offsets_of_a_partition_that_is_gone_are_given_up(committer: tuple[OffsetCommitter, Any, Heard]) -> None:
-    one, consumer, heard = committer
-    consumer.refused = {A1: KafkaError.UNKNOWN_TOPIC_OR_PART}
-    consumer.gate.release()
+def test_S37_offsets_of_a_partition_that_is_gone_are_given_up(committer: Committing) -> None:
+    one, sender, heard = committer
+    sender.refused = {A1: refusal(is_gone=True)}
+    sender.gate.release()
     one.commit({A0: 1, A1: 1})
     assert one.drain(10)
-    consumer.gate.release()
+    sender.gate.release()
     one.commit({A0: 2})
     assert one.drain(10)
-    assert consumer.requests[1] == {A0: 2}
+    assert sender.requests[1] == {A0: 2}
     assert heard.answers == [({A0: 1}, False), ({A0: 2}, True)]
 
 
 def test_withdrawn_offsets_are_not_committed_any_more_and_what_is_under_way_is_waited_for(
-    committer: tuple[OffsetCommitter, Any, Heard],
+    committer: Committing,
 ) -> None:
-    one, consumer, _ = committer
+    one, sender, _ = committer
     one.commit({A0: 1})
-    assert consumer.begun.acquire(timeout=10)
+    assert sender.begun.acquire(timeout=10)
     one.commit({A0: 2, A1: 7})
     assert not one.withdraw([A0], 0.05), "a commit is under way"
-    consumer.gate.release()
-    assert consumer.begun.acquire(timeout=10)
-    consumer.gate.release()
+    sender.gate.release()
+    assert sender.begun.acquire(timeout=10)
+    sender.gate.release()
     assert one.withdraw([A0], 10)
-    assert consumer.requests == [{A0: 1}, {A1: 7}]
+    assert sender.requests == [{A0: 1}, {A1: 7}]
 
 
-def test_placing_marks_insists(committer: tuple[OffsetCommitter, Any, Heard]) -> None:
-    one, consumer, heard = committer
-    consumer.gate.release()
+def test_placing_marks_insists(committer: Committing) -> None:
+    one, sender, heard = committer
+    sender.gate.release()
     one.place({A0: 3}, "mark")
-    assert consumer.requests == [{A0: 3}]
-    consumer.refused = {A1: KafkaError.GROUP_AUTHORIZATION_FAILED}
-    consumer.gate.release()
+    assert sender.requests == [{A0: 3}]
+    sender.refused = {A1: refusal(AuthorizationFailed("a-1: no right"))}
+    sender.gate.release()
     with pytest.raises(AuthorizationFailed, match="a-1"):
         one.place({A0: 3, A1: 4}, "mark")
     assert heard.answers == [], "these are not the commits of checkpoints"
 
 
 def test_C10_a_group_with_members_of_its_own_is_named(
-    committer: tuple[OffsetCommitter, Any, Heard], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    plain: tuple[OffsetCommitter, Any, Heard], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Kafka lets only members commit to a group that has some; one that is about to leave is waited for."""
-    one, consumer, heard = committer
+    one, sender, heard = plain
     monkeypatch.setattr(offset_committer, "_PLACE_SECONDS", 0.5)
-    consumer.raised = KafkaError.UNKNOWN_MEMBER_ID
-    for _ in range(9):
-        consumer.gate.release()
+    sender._consumer.raised = KafkaError.UNKNOWN_MEMBER_ID
     with pytest.raises(GroupInUse, match="UNKNOWN_MEMBER_ID") as caught:
         one.place({A0: 3}, "mark")
     assert "source.groupId" in caught.value.remedy
-    assert len(consumer.requests) > 1
+    assert len(sender._consumer.requests) > 1
     one.commit({A0: 4})
     assert one.drain(10)
     assert heard.answers == [({}, False)]
@@ -198,19 +205,19 @@ def test_C10_a_group_with_members_of_its_own_is_named(
 
 @pytest.mark.parametrize("in_callback", [False, True])
 def test_a_defect_in_one_commit_ends_neither_the_thread_nor_a_wait_for_it(
-    committer: tuple[OffsetCommitter, Any, Heard], in_callback: bool
+    committer: Committing, in_callback: bool
 ) -> None:
-    one, consumer, heard = committer
-    (heard if in_callback else consumer).defect = RuntimeError("Consumer closed")
-    consumer.gate.release()
+    one, sender, heard = committer
+    (heard if in_callback else sender).defect = RuntimeError("Consumer closed")
+    sender.gate.release()
     one.commit({A0: 1, A1: 1})
     assert one.drain(10)
     assert one.withdraw([A1], 10)
-    heard.defect = consumer.defect = None
-    consumer.gate.release()
+    heard.defect = sender.defect = None
+    sender.gate.release()
     one.commit({A0: 2})
     assert one.drain(10)
-    assert consumer.requests == [{A0: 1, A1: 1}, {A0: 2}]
+    assert sender.requests == [{A0: 1, A1: 1}, {A0: 2}]
     failed = [] if in_callback else [({}, False)]
     assert heard.answers == [*failed, ({A0: 2}, True)], "D18: a commit that raises is a failed one"
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from sparkapp.model.errors import UndefinedOffset
+from sparkapp.model.job.startup import PartitionOffset, ResetStrategy, Startup, StartupMode, Stopping, StoppingMode
 from sparkapp.model.partition import TopicPartition
-from sparkapp.model.positions import PartitionOffset, ResetStrategy, Startup, StartupMode, Stopping, StoppingMode
 from sparkapp.source.offsets_initializer import (
     CommittedOffsetsInitializer,
     NamedStopsInitializer,
@@ -15,7 +15,7 @@ from sparkapp.source.offsets_initializer import (
     starting_initializer,
     stopping_initializer,
 )
-from tests.support.fake_cluster import FakeCluster
+from tests.support.fakes.cluster_view import FakeCluster
 
 A0, A1, A2 = (TopicPartition("a", number) for number in range(3))
 

@@ -5,24 +5,24 @@ from __future__ import annotations
 import pytest
 from py4j.protocol import Py4JError, Py4JNetworkError
 
+from sparkapp.model.checkpoint.split import KafkaPartitionSplit
 from sparkapp.model.errors import ConfigurationError, KafkaSparkJobError, PreCommitFailed, TransformFailed, VolumeFull
 from sparkapp.model.partition import TopicPartition
 from sparkapp.model.protocol import ProtocolStep
 from sparkapp.model.report import (
     MAX_TERMINATION_BYTES,
-    Outcome,
+    AttemptOutcome,
     Termination,
     decode_termination,
     encode_termination,
 )
-from sparkapp.model.split import KafkaPartitionSplit
+from sparkapp.spark.engine.faults import Faults
 from sparkapp.spark.failures import lost_jvm, original_error, spark_died, while_reading
-from sparkapp.spark.faults import Faults
 
 _SPARK_TEXT = """Job aborted due to stage failure: Task 0 in stage 3.0 failed 4 times
 org.apache.spark.api.python.PythonException: Traceback (most recent call last):
   File "/app/sparkapp/spark/write_task.py", line 80, in write_partition
-sparkapp.model.errors.PreCommitFailed: 3 records were not acknowledged: MSG_SIZE_TOO_LARGE
+sparkapp.model.errors.transaction.PreCommitFailed: 3 records were not acknowledged: MSG_SIZE_TOO_LARGE
 
 	at org.apache.spark.api.python.BasePythonRunner
 """
@@ -85,7 +85,7 @@ def test_a_query_that_a_value_does_not_allow_is_the_users_and_a_jvm_that_is_gone
 
 def test_a_log_gives_way_to_the_message_of_a_last_word() -> None:
     word = Termination(
-        outcome=Outcome.FAILED, reason="X", message="m" * 900, remedy="r" * 900, log="é\n" * 3000 + "end"
+        outcome=AttemptOutcome.FAILED, reason="X", message="m" * 900, remedy="r" * 900, log="é\n" * 3000 + "end"
     )
     read = decode_termination(encode_termination(word))
     assert read is not None
@@ -125,7 +125,7 @@ def test_an_order_that_is_not_one_is_refused(order: str) -> None:
 
 
 def test_a_long_last_word_still_fits_the_termination_log_and_can_be_read() -> None:
-    word = Termination(outcome=Outcome.FAILED, reason="Long", message="中" * 1000, remedy="é" * 1000, fatal=True)
+    word = Termination(outcome=AttemptOutcome.FAILED, reason="Long", message="中" * 1000, remedy="é" * 1000, fatal=True)
     text = encode_termination(word)
     assert len(text.encode()) <= MAX_TERMINATION_BYTES
     read = decode_termination(text)

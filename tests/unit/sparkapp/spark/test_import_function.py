@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from sparkapp.model.errors import TransformError
-from sparkapp.model.job import Transform
-from sparkapp.spark.transform import import_function
+from sparkapp.model.job.spec import Transform
+from sparkapp.spark.frames.transform import import_function
 
 
 @pytest.fixture

@@ -7,14 +7,24 @@ from pathlib import Path
 
 import pytest
 
+from sparkapp.model.delivery_guarantee import Semantic
 from sparkapp.model.errors import AuthorizationFailed, TopicNotFound, TransactionTimeoutTooLong
-from sparkapp.model.job import Job, JobSpec, KafkaCluster, OnTopicDeleted, Sink, Source, TransactionTimeout, Transform
-from sparkapp.model.report import Outcome
-from sparkapp.model.semantic import Semantic
-from sparkapp.spark.driver import Driver, Surroundings
+from sparkapp.model.job.spec import (
+    Job,
+    JobSpec,
+    KafkaCluster,
+    OnTopicDeleted,
+    Sink,
+    Source,
+    TransactionTimeout,
+    Transform,
+)
+from sparkapp.model.report import AttemptOutcome
+from sparkapp.spark.driver import Driver
+from sparkapp.spark.launch.environment import DriverEnvironment
 from sparkapp.spark.preflight import check_kafka
-from tests.support.fake_cluster import FakeCluster
-from tests.support.memory_store import MemoryStore
+from tests.support.fakes.cluster_view import FakeCluster
+from tests.support.fakes.memory_store import MemoryStore
 
 SPEC = JobSpec(
     kafka=KafkaCluster(bootstrap_servers="127.0.0.1:1"), source=Source(topics=("in",), group_id="g"),
@@ -29,12 +39,12 @@ def test_D15_an_unknown_client_property_ends_the_job_with_its_name(tmp_path: Pat
         namespace="n", name="job", uid="u", generation=1, attempt=1, spec=replace(SPEC, **{side: of_side})
     )  # fmt: skip
     store = MemoryStore()
-    around = Surroundings(
+    around = DriverEnvironment(
         store=store, write_report=lambda _: None, open_session=pytest.fail, close_session=lambda _: None,
         folder=tmp_path, stateful_allowed=False, credentials=tmp_path,
     )  # fmt: skip
     said = Driver(job, around).run()
-    assert (said.outcome, said.reason, said.fatal) == (Outcome.FAILED, "InvalidSpec", True)
+    assert (said.outcome, said.reason, said.fatal) == (AttemptOutcome.FAILED, "InvalidSpec", True)
     assert said.message.startswith(f"spec.{side}.properties: fetch.min.byte: No such configuration property")
     assert "CONFIGURATION.md" in said.remedy
     assert store.read().text is None

@@ -1,0 +1,83 @@
+"""``python -m demo``: from an empty machine to a counted result. See docs/internals/demo.md."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+from collections.abc import Sequence
+
+from clusterjob import installation
+from clusterjob.environment import ClusterEnvironment
+from clusterjob.kubectl import Kubectl
+from demo.data import ALL_FLIGHTS
+from demo.output import count_table, incidents_table, verdict_line
+from demo.story import NAMESPACE, FlightsStory
+from localcluster import cli
+from localcluster.errors import SetupError
+from localcluster.progress import Progress
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the demo. The exit status is 0 only if every record is there exactly once and no transaction is open."""
+    parser = argparse.ArgumentParser(
+        prog="demo", description="Kills and rescales a running job, then counts every record."
+    )
+    parser.add_argument("--keep", action="store_true", help="leave the job running")
+    parser.add_argument("--records", type=int, default=ALL_FLIGHTS, help="number of flights (default: all)")
+    parser.add_argument("--rate", type=float, default=3000.0, help="records a second during the incidents")
+    parser.add_argument("--no-build", action="store_true", help="use the running cluster and its images")
+    options = parser.parse_args(arguments)
+    try:
+        return _run(options)
+    except SetupError as error:
+        print(error.report(), file=sys.stderr)
+        print("  Cluster and job still run. For the logs of the cluster: make cluster-logs", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("\nstopped; the cluster still runs. To stop it: make cluster-down", file=sys.stderr)
+        return 128 + signal.SIGINT
+
+
+def _run(options: argparse.Namespace) -> int:
+    if not options.no_build:
+        for command in ("up", "images"):
+            status = cli.main([command])
+            if status != 0:
+                return status
+    environment = ClusterEnvironment.load()
+    progress = Progress()
+    with progress.step("install the operator with helm"):
+        installation.install(environment)
+    story = FlightsStory(environment, progress, records=options.records, rate=options.rate)
+    outcome = story.play()
+    kubectl = Kubectl(environment, NAMESPACE)
+    for arguments in (("get", "ksj", "--output=wide"), ("describe", "ksj", story.name)):
+        print(f"\n$ kubectl --namespace={NAMESPACE} {' '.join(arguments)}")
+        print(kubectl.run(*arguments).rstrip())
+    print(f"\n{incidents_table(outcome)}\n\n{count_table(outcome)}\n")
+    if options.keep:
+        _print_next_commands(environment, story)
+    else:
+        with progress.step("delete the job and its topics; the cluster still runs (to stop it: make cluster-down)"):
+            story.clean_up()
+    print(verdict_line(outcome), flush=True)
+    return 0 if outcome.good else 1
+
+
+def _print_next_commands(environment: ClusterEnvironment, story: FlightsStory) -> None:
+    print("The job still runs. Commands to try:")
+    print(f"  export KUBECONFIG={environment.kubeconfig} PATH={environment.kubectl.rpartition('/')[0]}:$PATH")
+    for command in (
+        "get ksj --watch",
+        f"describe ksj {story.name}",
+        f"scale ksj/{story.name} --replicas=2",
+        f'patch ksj {story.name} --type=merge --patch \'{{"spec":{{"suspend":true}}}}\'',
+        f"delete ksj {story.name}",
+    ):
+        print(f"  kubectl --namespace={NAMESPACE} {command}")
+    print("  make cluster-down\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,47 @@
+"""The tables and the verdict that the demo prints at its end."""
+
+from __future__ import annotations
+
+from clusterjob.table import render
+from demo.story import Outcome
+
+
+def incidents_table(outcome: Outcome) -> str:
+    """How long each incident interrupted the job."""
+    return render(
+        ("incident", "after checkpoint", "ready after (s)", "next checkpoint after (s)", "output pause (s)"),
+        [
+            (incident.what, incident.checkpoint, incident.ready_after, incident.checkpoint_after, pause)
+            for incident, pause in zip(outcome.incidents, outcome.pauses, strict=True)
+        ],
+    )
+
+
+def count_table(outcome: Outcome) -> str:
+    """The counts of records, attempts, checkpoints and transactions."""
+    status, verdict = outcome.status, outcome.verdict
+    transactions = status.get("transactions", {})
+    return render(
+        ("counted", "number"),
+        [
+            ("records in", verdict.records_in),
+            ("records out, read_committed", verdict.records_out),
+            ("lost", verdict.lost),
+            ("duplicates", verdict.duplicates),
+            ("wrong content", verdict.wrong),
+            ("attempts of the driver", status.get("attempt", {}).get("id", 0)),
+            ("checkpoints", status.get("checkpoint", {}).get("id", 0)),
+            ("transactions committed", transactions.get("committed", 0)),
+            ("transactions aborted", transactions.get("aborted", 0)),
+            ("transactions left open", len(outcome.open_transactions)),
+            ("offsets behind open transactions", outcome.held_back),
+        ],
+    )
+
+
+def verdict_line(outcome: Outcome) -> str:
+    """The last line."""
+    if outcome.good:
+        return f"all {outcome.verdict.records_in:,} records are in the sink exactly once"
+    left = f"; open transactions: {', '.join(outcome.open_transactions)}" if outcome.open_transactions else ""
+    return f"NOT exactly once: {outcome.verdict.explain()}{left}"

@@ -1,0 +1,49 @@
+"""Installs the operator on the cluster, with this working tree's chart and the images built from it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from clusterjob.environment import ClusterEnvironment
+from clusterjob.helm import Helm
+from localcluster.errors import SetupError
+from localcluster.images.builder import IMAGES, read_keys
+from localcluster.settings import REPOSITORY, Settings
+
+NAMESPACE = "kafkaspark-system"
+RELEASE = "kafkaspark"
+SELECTOR = f"app.kubernetes.io/instance={RELEASE}"
+"""Selects the objects that the release deploys."""
+
+IMAGE_OF = {image.name: image.reference for image in IMAGES}
+
+
+def chart() -> Path:
+    """The operator's chart.
+
+    :raises SetupError: the working tree has none.
+    """
+    found = sorted(REPOSITORY.glob("charts/*/Chart.yaml"))
+    if not found:
+        raise SetupError("this working tree has no chart", hint="check out the whole repository")
+    return found[0].parent
+
+
+def install(environment: ClusterEnvironment, settings: Settings | None = None) -> None:
+    """Installs or upgrades the operator, and waits until it is ready.
+
+    The images' tags do not change from build to build, so the image's key goes into an annotation. A new build restarts
+    the operator; an unchanged build does not.
+    """
+    used = settings if settings is not None else Settings.from_environment()
+    repository, _, tag = IMAGE_OF["operator"].rpartition(":")
+    Helm(environment, NAMESPACE).upgrade_install(
+        RELEASE,
+        chart(),
+        {
+            "fullnameOverride": "kafkaspark-operator",
+            "image.repository": repository,
+            "image.tag": tag,
+            "podAnnotations.kafkaspark\\.io/image": read_keys(used).get("operator", ""),
+        },
+    )

@@ -1,0 +1,1 @@
+"""Builds the project's container images and loads them into the cluster."""

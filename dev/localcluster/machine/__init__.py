@@ -1,0 +1,1 @@
+"""This machine: commands, processes, mounts, the network, Debian packages, free ports."""

@@ -1,0 +1,231 @@
+"""The state that the watches have brought: enough for a plan that creates and deletes nothing."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from kafkasparkjob_operator.decisions.checks.prefix_claims import PrefixClaims, claim_of
+from kafkasparkjob_operator.identity import JobIdentity, JobKey
+from kafkasparkjob_operator.observation.observation import (
+    JobResource,
+    Observation,
+    job_resource,
+    prepared_of,
+    report_of,
+)
+from kafkasparkjob_operator.observation.pod_view import PodView
+from sparkapp.model import names
+from sparkapp.model.report import Report
+
+ENDED_KEPT = 8
+"""Finished drivers of a job whose termination messages are kept."""
+_METADATA = (
+    "namespace",
+    "name",
+    "uid",
+    "generation",
+    "resourceVersion",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "finalizers",
+)
+
+
+class Cache:
+    """Jobs, their pods and their reports, as last seen.
+
+    Called by the handlers (writes), the reconciler (reads, and writes results of live looks and answers to writes) and
+    the metrics. The cache may be behind. Therefore nothing is created or deleted by it, and a status is written only at
+    the version that was read.
+
+    The cache never goes back (ADR 18). An answer must not replace an event that a watch brought meanwhile, because the
+    watch does not repeat it. Versions are opaque and cannot be compared, so the watch's event stays.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        """
+        :param clock: monotonic seconds; it measures the age of reports, and no clock of a driver does.
+        """
+        self._clock = clock
+        self._changed: dict[JobKey, float] = {}
+        self._code: dict[JobKey, str] = {}
+        self._jobs: dict[JobKey, tuple[str, bytes]] = {}
+        self._pods: dict[JobKey, dict[str, PodView]] = {}
+        self._reports: dict[JobKey, Mapping[str, Any]] = {}
+        self._ended: dict[JobKey, dict[str, PodView]] = {}
+        self._attempts: dict[JobKey, Mapping[int, str]] = {}
+        self._changes: dict[JobKey, int] = {}
+        self._claims = PrefixClaims()
+
+    def __len__(self) -> int:
+        return len(self._jobs)
+
+    @property
+    def keys(self) -> list[JobKey]:
+        return list(self._jobs)
+
+    def changes(self, key: JobKey) -> int:
+        """The number of changes that watches have brought for the job; for :meth:`put_look`."""
+        return self._changes.get(key, 0)
+
+    def put_look(
+        self,
+        body: Mapping[str, Any],
+        pods: Iterable[PodView],
+        report: Mapping[str, Any] | None,
+        *,
+        since: int,
+        claims: Mapping[int, str],
+    ) -> bool:
+        """Stores the result of a live look; it also heals lost watch events.
+
+        :param claims: UIDs of the attempts' ConfigMaps, by number, which are not watched.
+        :param since: :meth:`changes` when the look began.
+        :returns: False where a watch has brought a change meanwhile: nothing is stored; look again.
+        """
+        key = _key(body)
+        if self.changes(key) != since:
+            return False
+        self._keep_job(key, body)
+        self._pods[key] = {pod.uid: pod for pod in pods}
+        self._attempts[key] = claims
+        if report is not None:
+            self._keep_report(key, report)
+        return True
+
+    def put_answer(self, body: Mapping[str, Any], *, instead_of: str) -> None:
+        """Stores the answer to a write of the job.
+
+        :param instead_of: :meth:`version` when the write began; a version that a watch has brought since stays.
+        """
+        key = _key(body)
+        if self.version(key) == instead_of:
+            self._keep_job(key, body)
+
+    def put_job(self, body: Mapping[str, Any]) -> JobKey:
+        """Stores a job that the watch, or a sweep, has brought."""
+        key = _key(body)
+        self._count_change(key)
+        self._keep_job(key, body)
+        return key
+
+    def _keep_job(self, key: JobKey, body: Mapping[str, Any]) -> None:
+        """Stores text without managed fields: a tenth of the memory of the object tree."""
+        meta = body["metadata"]
+        slim = {
+            "metadata": {name: meta[name] for name in _METADATA if name in meta},
+            "spec": body.get("spec") or {},
+            "status": body.get("status") or {},
+        }
+        self._jobs[key] = (str(meta.get("resourceVersion", "")), json.dumps(slim, separators=(",", ":")).encode())
+        self._claims.put(key, claim_of(body))
+
+    def prefix_rival(self, key: JobKey) -> JobKey | None:
+        """An older job with the same transactional id prefix on the same Kafka cluster."""
+        return self._claims.older_claimant(key)
+
+    def drop_job(self, key: JobKey) -> None:
+        """Removes a job that the watch reports as deleted."""
+        self._count_change(key)
+        self._drop(key)
+
+    def forget(self, key: JobKey) -> None:
+        """Removes a job that a live look did not find."""
+        self._drop(key)
+        self._changes.pop(key, None)
+
+    def _drop(self, key: JobKey) -> None:
+        self._claims.drop(key)
+        mine = (self._jobs, self._pods, self._reports, self._ended, self._attempts, self._changed, self._code)
+        for part in mine:
+            part.pop(key, None)
+
+    def version(self, key: JobKey) -> str:
+        """Resource version of the cached job; empty where it is unknown."""
+        return self._jobs.get(key, ("", b""))[0]
+
+    def put_pod(self, key: JobKey, pod: PodView) -> None:
+        self._count_change(key)
+        self._pods.setdefault(key, {})[pod.uid] = pod
+        if pod.finished and pod.role == names.ROLE_DRIVER and not pod.awaits_activation:
+            ended = self._ended.setdefault(key, {})
+            ended[pod.uid] = pod
+            if len(ended) > ENDED_KEPT:
+                del ended[next(iter(ended))]
+
+    def ended_driver(self, key: JobKey, uid: str) -> PodView | None:
+        """The finished driver with that UID and its termination message, although its pod may be gone."""
+        return self._ended.get(key, {}).get(uid)
+
+    def drop_pod(self, key: JobKey, uid: str) -> None:
+        self._count_change(key)
+        pods = self._pods.get(key)
+        if pods is not None:
+            pods.pop(uid, None)
+            if not pods:
+                del self._pods[key]
+
+    def put_report(self, key: JobKey, body: Mapping[str, Any]) -> None:
+        self._count_change(key)
+        self._keep_report(key, body)
+
+    def _keep_report(self, key: JobKey, body: Mapping[str, Any]) -> None:
+        data = body.get("data") or {}
+        if self._text(key) != data.get(names.REPORT_KEY) or key not in self._changed:
+            self._changed[key] = self._clock()
+        self._reports[key] = {"data": data}
+
+    def _text(self, key: JobKey) -> object:
+        return self._reports.get(key, {}).get("data", {}).get(names.REPORT_KEY)
+
+    def report_age(self, key: JobKey, found: Mapping[str, Any] | None = None) -> float:
+        """Seconds since the report was seen to change; 0 where none is known.
+
+        :param found: a report of a live look, which may be newer than the cached report.
+        """
+        if found is not None and (found.get("data") or {}).get(names.REPORT_KEY) != self._text(key):
+            return 0.0
+        return self._clock() - self._changed.get(key, self._clock())
+
+    def put_code(self, key: JobKey, digest: str) -> bool:
+        """Stores the digest of the job's modules; True where it has changed."""
+        previous = self._code.get(key)
+        self._code[key] = digest
+        return previous != digest
+
+    def drop_report(self, key: JobKey) -> None:
+        self._count_change(key)
+        self._reports.pop(key, None)
+
+    def _count_change(self, key: JobKey) -> None:
+        self._changes[key] = self._changes.get(key, 0) + 1
+
+    def job(self, key: JobKey) -> JobResource | None:
+        found = self._jobs.get(key)
+        return job_resource(json.loads(found[1])) if found is not None else None
+
+    def report(self, key: JobKey, identity: JobIdentity) -> Report | None:
+        return report_of(self._reports.get(key), identity)
+
+    def observe(self, key: JobKey) -> Observation | None:
+        """The job as last seen; None where it is unknown."""
+        job = self.job(key)
+        if job is None:
+            return None
+        return Observation(
+            job=job,
+            pods=tuple(self._pods.get(key, {}).values()),
+            report=self.report(key, job.identity),
+            report_age=self.report_age(key),
+            code=self._code.get(key, ""),
+            prepared=prepared_of(self._reports.get(key)),
+            claims=self._attempts.get(key, {}),
+        )
+
+
+def _key(body: Mapping[str, Any]) -> JobKey:
+    meta = body["metadata"]
+    return JobKey(meta["namespace"], meta["name"])

@@ -1,0 +1,74 @@
+"""Publishes events before their status, without delaying it: a refused event is dropped and counted."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from datetime import datetime
+
+from kafkasparkjob_operator.identity import JobKey
+from kafkasparkjob_operator.kubernetes.port import Cluster, ClusterError, NotLeading, ObjectExists
+from kafkasparkjob_operator.observation.observation import JobResource
+from kafkasparkjob_operator.status.events import JobEvent, Published, event_manifest
+
+LOG = logging.getLogger(__name__)
+
+EVENT_SECONDS = 1.0
+"""Time limit for all events of a reconcile; the status is written after that."""
+
+
+class EventRecorder:
+    """Creates events.
+
+    Called by the reconciler. An event is sent once in :data:`~kafkasparkjob_operator.status.events.REMEMBER_SECONDS`,
+    whatever the result.
+
+    :param guard: returns the cluster for a single write; raises :class:`NotLeading`.
+    :param dropped: called for each unpublished event with the HTTP status; 0 where no answer came in time.
+    :param now: the wall clock.
+    """
+
+    def __init__(
+        self, guard: Callable[[], Cluster], *, dropped: Callable[[int], None], now: Callable[[], datetime]
+    ) -> None:
+        self._guard = guard
+        self._dropped = dropped
+        self._now = now
+        self._published = Published()
+
+    async def record(self, job: JobResource, events: tuple[JobEvent, ...]) -> None:
+        """Publishes new events, within :data:`EVENT_SECONDS`.
+
+        :raises NotLeading: this process may not write.
+        """
+        key = job.identity.key
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + EVENT_SECONDS
+        for event in events:
+            now = self._now()
+            manifest = event_manifest(event, job.identity, resource_version=job.resource_version, now=now)
+            name = manifest["metadata"]["name"]
+            if self._published.knows(key, name, now):
+                continue
+            try:
+                async with asyncio.timeout_at(deadline):
+                    await self._guard().create(manifest)
+                LOG.info("%s: %s: %s", key, event.reason, event.message)
+            except ObjectExists:
+                pass  # published before
+            except NotLeading:
+                raise
+            except ClusterError as error:
+                self._drop(key, event, error.message, error.status)
+            except TimeoutError:
+                self._drop(key, event, f"no answer within {EVENT_SECONDS:.0f} s", 0)
+            self._published.note(key, name, now)
+
+    def forget(self, key: JobKey) -> None:
+        """The job is gone."""
+        self._published.forget(key)
+
+    def _drop(self, key: JobKey, event: JobEvent, why: str, status: int) -> None:
+        LOG.warning("%s: event dropped: %s: %s (%s)", key, why, event.reason, event.message)
+        self._dropped(status)

@@ -1,0 +1,192 @@
+"""Executes the actions of a plan; every write first checks that this process still leads."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from kafkasparkjob_operator.decisions.plan import (
+    Activate,
+    CreateState,
+    DeleteAttemptRecord,
+    DeletePod,
+    StartAttempt,
+    WithdrawClaim,
+)
+from kafkasparkjob_operator.identity import (
+    ANNOTATION_CLAIM,
+    FINALIZER,
+    JobIdentity,
+    owned_by_deleted_job,
+    owner_uid,
+)
+from kafkasparkjob_operator.kubernetes.port import (
+    Body,
+    Cluster,
+    ClusterError,
+    NotLeading,
+    ObjectConflict,
+    ObjectExists,
+    ObjectRefused,
+)
+from kafkasparkjob_operator.observation.observation import JobResource
+from kafkasparkjob_operator.resources.access import role, role_binding, service_account
+from kafkasparkjob_operator.resources.config_maps import (
+    attempt_config_map,
+    checkpoints_config_map,
+    report_config_map,
+    state_config_map,
+)
+from kafkasparkjob_operator.resources.driver_pod import driver_pod
+from sparkapp.model import names
+
+_MANAGED_BY = "app.kubernetes.io/managed-by"
+
+
+class ObjectAwaitsCollection(ClusterError):
+    """An object of a deleted job of the same name still exists; Kubernetes is about to collect it."""
+
+    reason = "AwaitingCollection"
+
+
+class PodNameTaken(ClusterError):
+    """A foreign pod has the name of the next attempt's driver."""
+
+    reason = "PodNameTaken"
+
+
+class Executor:
+    """Executes actions for a job at a time.
+
+    :param may_act: called before every write.
+    """
+
+    def __init__(self, cluster: Cluster, may_act: Callable[[], bool]) -> None:
+        self._cluster = cluster
+        self._may_act = may_act
+
+    def guard(self) -> Cluster:
+        """The cluster, for a single write.
+
+        :raises NotLeading: another process may act already.
+        """
+        if not self._may_act():
+            msg = "another process leads"
+            raise NotLeading(msg)
+        return self._cluster
+
+    async def create_state(self, _: CreateState, job: JobIdentity) -> None:
+        """:raises ObjectExists: another process was faster."""
+        await self.guard().create(state_config_map(job))
+
+    async def start(self, action: StartAttempt, job: JobIdentity) -> Body:
+        """Creates the attempt's objects: its ConfigMap claims the number, and its driver comes last.
+
+        :returns: the driver's pod.
+        :raises ObjectExists: the number is taken: another process acts, or acted since the look.
+        :raises ObjectRefused: Kubernetes refuses an object; nothing of the attempt is left.
+        :raises ObjectAwaitsCollection: an old object is still there; retry later.
+        :raises PodNameTaken: a foreign pod has the driver's name; the next number is tried when the claim is old.
+        """
+        # The API server refuses a binding before its Role exists.
+        needed = (
+            (service_account(job),), (role(job), role_binding(job)), (checkpoints_config_map(job),),
+            (report_config_map(job),),
+        )  # fmt: skip
+        # All of them end before the next step, even if one fails.
+        for outcome in await asyncio.gather(
+            *(self._ensure_all(manifests, job) for manifests in needed), return_exceptions=True
+        ):
+            if isinstance(outcome, BaseException):
+                raise outcome
+        record = await self.guard().create(
+            attempt_config_map(
+                job, action.desired, attempt=action.attempt, generation=action.generation,
+                resource_spec=action.resource_spec, settles=action.settles,
+            )
+        )  # fmt: skip
+        try:
+            generation = action.generation if action.awaits_activation else None
+            return await self.guard().create(
+                driver_pod(
+                    job, action.desired, attempt=action.attempt, claim_uid=record["metadata"]["uid"],
+                    standby_for=generation,
+                )
+            )  # fmt: skip
+        except ObjectExists:
+            await self._tell_apart(names.driver_pod(job.name, action.attempt), record, job)
+            raise
+        except ObjectRefused:
+            # The number was not used; the deletion of its ConfigMap frees it.
+            await self._cluster.delete(
+                "ConfigMap", job.namespace, record["metadata"]["name"], uid=record["metadata"]["uid"]
+            )
+            raise
+
+    async def _tell_apart(self, pod: str, record: Body, job: JobIdentity) -> None:
+        """:raises PodNameTaken: the operator did not create the pod for that ConfigMap."""
+        existing = await self._cluster.get("Pod", job.namespace, pod)
+        annotations = {} if existing is None else existing["metadata"].get("annotations") or {}
+        if existing is not None and annotations.get(ANNOTATION_CLAIM) != record["metadata"]["uid"]:
+            msg = (
+                f"the attempt is skipped: the operator did not create pod {pod}, which has its driver's name;"
+                f" delete the pod: kubectl delete pod {pod} -n {job.namespace}"
+            )
+            raise PodNameTaken(msg)
+
+    async def activate(self, action: Activate, job: JobIdentity) -> None:
+        """:raises ObjectConflict: the pod is gone, or was recreated; look again."""
+        annotations = {names.ANNOTATION_TURN: names.TURN_GIVEN}
+        if not await self.guard().annotate_pod(job.key, action.name, annotations, uid=action.uid):
+            msg = f"pod {action.name} has just been deleted"
+            raise ObjectConflict(msg)
+
+    async def hold(self, job: JobResource, *, held: bool) -> Body | None:
+        """Adds the operator's finalizer, or takes it off; the resource as it is then, None where it is gone.
+
+        :raises ObjectConflict: the resource has changed since it was read.
+        """
+        others = [finalizer for finalizer in job.finalizers if finalizer != FINALIZER]
+        desired = [*others, FINALIZER] if held else others
+        return await self.guard().set_finalizers(job.identity.key, desired, resource_version=job.resource_version)
+
+    async def delete_pod(self, action: DeletePod, job: JobIdentity) -> None:
+        await self.guard().delete("Pod", job.namespace, action.name, uid=action.uid, grace_seconds=action.grace_seconds)
+
+    async def delete_record(self, action: DeleteAttemptRecord | WithdrawClaim, job: JobIdentity) -> None:
+        await self.guard().delete("ConfigMap", job.namespace, names.attempt_config_map(job.name, action.attempt))
+
+    async def _ensure_all(self, manifests: Iterable[Mapping[str, Any]], job: JobIdentity) -> None:
+        """Ensures the objects in their order."""
+        for manifest in manifests:
+            await self._ensure(manifest, job)
+
+    async def _ensure(self, manifest: Mapping[str, Any], job: JobIdentity) -> None:
+        """Creates the object, or repairs the existing object."""
+        kind, name = manifest["kind"], manifest["metadata"]["name"]
+        try:
+            await self.guard().create(manifest)
+            return
+        except ObjectExists:
+            existing = await self._cluster.get(kind, job.namespace, name)
+        if existing is None:
+            msg = f"{kind} {name} has just been deleted"
+            raise ObjectConflict(msg)
+        if owned_by_deleted_job(existing, job):
+            msg = f"{kind} {name} of a deleted job of the same name still exists"
+            raise ObjectAwaitsCollection(msg)
+        if (existing["metadata"].get("labels") or {}).get(_MANAGED_BY) != names.MANAGED_BY:
+            msg = f"{kind} {name} exists, but the operator did not create it: delete it, or give the job another name"
+            raise ObjectRefused(msg)
+        if owner_uid(existing) == job.uid and existing.get("rules") == manifest.get("rules"):
+            return
+        repaired = {**existing, "kind": kind, "apiVersion": manifest["apiVersion"]}
+        repaired["metadata"] = {
+            **existing["metadata"],
+            "ownerReferences": manifest["metadata"]["ownerReferences"],
+            "labels": {**existing["metadata"]["labels"], **manifest["metadata"]["labels"]},
+        }
+        if "rules" in manifest:
+            repaired["rules"] = manifest["rules"]
+        await self.guard().replace(repaired)

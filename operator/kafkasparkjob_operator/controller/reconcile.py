@@ -1,0 +1,295 @@
+"""Reconciles a job: observe, plan, execute, write the status."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from kafkasparkjob_operator import clock
+from kafkasparkjob_operator.controller.cache import Cache
+from kafkasparkjob_operator.controller.event_recorder import EventRecorder
+from kafkasparkjob_operator.controller.execute import Executor, ObjectAwaitsCollection, PodNameTaken
+from kafkasparkjob_operator.controller.hold import Hold
+from kafkasparkjob_operator.controller.metrics import OperatorMetrics
+from kafkasparkjob_operator.controller.refusals import failed_start, refused_standby, refused_start, taken_name
+from kafkasparkjob_operator.controller.watches.code_watch import digest_of
+from kafkasparkjob_operator.controller.work_queue import WorkQueue
+from kafkasparkjob_operator.decisions.deletion import NAMESPACE_ENDS, left_open
+from kafkasparkjob_operator.decisions.plan import (
+    Activate,
+    CreateState,
+    DeleteAttemptRecord,
+    DeletePod,
+    Plan,
+    ReleaseResource,
+    StartAttempt,
+    WithdrawClaim,
+)
+from kafkasparkjob_operator.decisions.state_machine import plan
+from kafkasparkjob_operator.identity import JobKey
+from kafkasparkjob_operator.kubernetes.merge_patch import merge_patch
+from kafkasparkjob_operator.kubernetes.port import (
+    Cluster,
+    ClusterError,
+    NotLeading,
+    ObjectConflict,
+    ObjectExists,
+    ObjectRefused,
+)
+from kafkasparkjob_operator.observation.observation import JobResource, Observation, job_resource, live_observation
+from kafkasparkjob_operator.status.events import JobEvent
+from sparkapp.model import names
+
+LOG = logging.getLogger(__name__)
+
+NUMBERS = ("checkpoint", "source", "sink", "transactions")
+"""Sections of the status that change with every checkpoint; a write of these alone is throttled."""
+UNREPORTED_FAILURES = 1
+"""Consecutive failed requests for a start before the status shows them: a quorum may be lost for a moment."""
+
+
+class Reconciler:
+    """Takes jobs from the queue and reconciles them. Any number of workers run :meth:`work`.
+
+    :param may_act: called before every write; False forbids it.
+    :param resync_seconds: maximum seconds between two live looks at a job.
+    :param numbers_seconds: minimum seconds between two writes of progress numbers alone.
+    :param decide: the state machine with the operator's settings.
+    :param now: the wall clock.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        cache: Cache,
+        queue: WorkQueue,
+        *,
+        metrics: OperatorMetrics,
+        may_act: Callable[[], bool],
+        resync_seconds: float = 300,
+        numbers_seconds: float = 5,
+        decide: Callable[[Observation, datetime], Plan] = plan,
+        now: Callable[[], datetime] = clock.now,
+    ) -> None:
+        self._cluster = cluster
+        self._cache = cache
+        self._queue = queue
+        self._metrics = metrics
+        self._may_act = may_act
+        self._resync_seconds = resync_seconds
+        self._numbers_seconds = numbers_seconds
+        self._plan = decide
+        self._now = now
+        self._executor = Executor(cluster, may_act)
+        self._recorder = EventRecorder(self._executor.guard, dropped=metrics.observe_dropped_event, now=now)
+        self._hold = Hold(self._executor, self._recorder, cache)
+        self._looked_at: dict[JobKey, float] = {}
+        self._written_at: dict[JobKey, float] = {}
+        self._failed_starts: dict[JobKey, int] = {}
+
+    def forget_looks(self) -> None:
+        """Leadership has just been gained, so the cache may be old."""
+        self._looked_at.clear()
+
+    async def work(self) -> None:
+        """Runs a worker until cancelled."""
+        while True:
+            key = await self._queue.take()
+            try:
+                if self._may_act():
+                    await self._attend(key)
+            finally:
+                self._queue.done(key)
+
+    async def _attend(self, key: JobKey) -> None:
+        began = time.monotonic()
+        result = "error"
+        try:
+            await self.reconcile(key)
+            self._queue.succeeded(key)
+            result = "ok"
+        except NotLeading:
+            result = "not_leading"
+        except (ObjectConflict, ObjectExists, ObjectAwaitsCollection) as error:
+            # Not a fault: another process wrote, or Kubernetes needs a moment. The next look is live.
+            self._looked_at.pop(key, None)
+            LOG.debug("%s: %s", key, error.message)
+            self._queue.failed(key)
+            result = "conflict"
+        except ClusterError as error:
+            self._looked_at.pop(key, None)
+            LOG.warning("%s: %s; retry in %.1f s", key, error.message, self._queue.failed(key))
+        except Exception:
+            # An error of a job must not end the worker.
+            self._looked_at.pop(key, None)
+            LOG.exception("%s: reconcile failed unexpectedly; retry in %.1f s", key, self._queue.failed(key))
+        finally:
+            self._metrics.reconcile_seconds.labels(result=result).observe(time.monotonic() - began)
+
+    async def reconcile(self, key: JobKey) -> None:
+        """Reconciles a job once.
+
+        :raises ClusterError: and its subclasses; the caller decides when to retry.
+        """
+        observation, the_plan = await self._decide(key)
+        if observation is None or the_plan.status is None:
+            if observation is None:
+                self._forget(key)
+            return
+        if observation.job.deleting and ReleaseResource() in the_plan.actions:
+            await self._hold.release(observation.job, the_plan.events)
+            return
+        observation = await self._hold.changed(observation, the_plan)
+        status = await self._create(observation, the_plan)
+        await self._publish(observation.job, status, the_plan.events)
+        for action in the_plan.actions:
+            if isinstance(action, DeletePod):
+                await self._executor.delete_pod(action, observation.job.identity)
+            elif isinstance(action, DeleteAttemptRecord):
+                await self._executor.delete_record(action, observation.job.identity)
+        if the_plan.look_again_after is not None:
+            self._queue.add_after(key, the_plan.look_again_after + 0.05)
+
+    async def _decide(self, key: JobKey) -> tuple[Observation | None, Plan]:
+        """Plans from the cache where it is enough; before anything is created or deleted, from a live look."""
+        if time.monotonic() - self._looked_at.get(key, -self._resync_seconds) < self._resync_seconds:
+            observation = self._cache.observe(key)
+            if observation is not None:
+                the_plan = self._plan(observation, self._now())
+                if not the_plan.needs_live and not the_plan.actions:
+                    return observation, the_plan
+        observation = await self._look(key)
+        return observation, self._plan(observation, self._now()) if observation is not None else Plan()
+
+    async def _look(self, key: JobKey) -> Observation | None:
+        changes = self._cache.changes(key)
+        body = await self._cluster.get_job(key)
+        if body is None:
+            return None
+        # This order never misses a pod of the status, or the ConfigMap of a pod.
+        pods = await self._cluster.list_pods(key)
+        config_maps = await self._cluster.list_config_maps(key)
+        state = names.state_config_map(key.name)
+        if all(config_map["metadata"]["name"] != state for config_map in config_maps):
+            # A ConfigMap that the operator did not create has no labels, so it is read by its name.
+            found = await self._cluster.get("ConfigMap", key.namespace, state)
+            config_maps = [*config_maps, *([found] if found is not None else [])]
+        code = await digest_of(self._cluster, job_resource(body))
+        named = names.report_config_map(key.name)
+        report = next((found for found in config_maps if found["metadata"]["name"] == named), None)
+        observation = live_observation(
+            body, pods, config_maps, code=code, report_age=self._cache.report_age(key, report),
+            ended_driver=self._cache.ended_driver(key, job_resource(body).driver_uid),
+        )  # fmt: skip
+        self._cache.put_code(key, code)
+        if self._cache.put_look(body, observation.pods, report, since=changes, claims=observation.claims):
+            self._looked_at[key] = time.monotonic()
+        else:
+            # The watch has already queued the newer event; the next look is live.
+            self._looked_at.pop(key, None)
+        return replace(observation, prefix_rival=self._cache.prefix_rival(key))
+
+    async def _create(self, observation: Observation, the_plan: Plan) -> Mapping[str, Any]:
+        """Executes creations and the actions before them; returns the new status."""
+        job = observation.job
+        try:
+            return await self._carry_out(job, the_plan)
+        except ObjectRefused as error:
+            if job.deleting and NAMESPACE_ENDS in error.message:
+                await self._hold.release(job, (left_open(job, error.message),))
+            refused_status, event = refused_start(job, error.message, self._now())
+            await self._publish(job, refused_status, (event,))
+            raise
+        except PodNameTaken as error:
+            if not any(isinstance(action, StartAttempt) and _is_standby(action) for action in the_plan.actions):
+                status, event = taken_name(job, error.message, self._now())
+                await self._publish(job, status, (event,))
+            raise
+        except (ObjectConflict, ObjectExists, ObjectAwaitsCollection, NotLeading):
+            raise
+        except ClusterError as error:
+            if any(
+                isinstance(action, StartAttempt | Activate) and not _is_standby(action) for action in the_plan.actions
+            ):
+                await self._start_failed(job, error)
+            raise
+
+    async def _carry_out(self, job: JobResource, the_plan: Plan) -> Mapping[str, Any]:
+        status = dict(the_plan.status or {})
+        for action in the_plan.actions:
+            if isinstance(action, CreateState):
+                await self._executor.create_state(action, job.identity)
+            elif isinstance(action, WithdrawClaim):
+                await self._executor.delete_record(action, job.identity)
+            elif isinstance(action, Activate):
+                await self._executor.activate(action, job.identity)
+            elif isinstance(action, StartAttempt) and action.awaits_activation:
+                status = await self._start_standby(job, action, status)
+            elif isinstance(action, StartAttempt):
+                pod = await self._executor.start(action, job.identity)
+                self._failed_starts.pop(job.identity.key, None)
+                status["attempt"] = {**status["attempt"], "driverPodUID": pod["metadata"]["uid"]}
+                if job.created is not None and not job.status.get("attempt"):
+                    self._metrics.start_seconds.observe((self._now() - job.created).total_seconds())
+        return status
+
+    async def _start_failed(self, job: JobResource, error: ClusterError) -> None:
+        """Counts failures until an attempt starts; a look that only waits does not reset the count."""
+        key = job.identity.key
+        self._failed_starts[key] = self._failed_starts.get(key, 0) + 1
+        if self._failed_starts[key] <= UNREPORTED_FAILURES:
+            return
+        status, event = failed_start(job, error.message, self._now())
+        await self._publish(job, status, (event,))
+
+    async def _start_standby(self, job: JobResource, action: StartAttempt, status: Mapping[str, Any]) -> dict[str, Any]:
+        """Starts a standby driver; a refusal by Kubernetes does not affect the running attempt."""
+        try:
+            await self._executor.start(action, job.identity)
+        except ObjectRefused as error:
+            refused_status, event = refused_standby(status, action, error.message)
+            await self._recorder.record(job, (event,))
+            return refused_status
+        return dict(status)
+
+    async def _publish(self, job: JobResource, status: Mapping[str, Any], events: tuple[JobEvent, ...]) -> None:
+        """Publishes the events, then writes the status, so that no event is lost when the operator ends in between.
+
+        An event that Kubernetes does not accept at once is dropped.
+        """
+        await self._recorder.record(job, events)
+        await self._write(job.identity.key, job, status)
+
+    async def _write(self, key: JobKey, job: JobResource, status: Mapping[str, Any]) -> None:
+        patch = merge_patch(job.status, status)
+        if not patch:
+            return
+        moment = asyncio.get_running_loop().time()
+        if all(name in NUMBERS for name in patch):
+            left = self._written_at.get(key, -self._numbers_seconds) + self._numbers_seconds - moment
+            if left > 0:
+                self._queue.add_after(key, left)
+                return
+        self._written_at[key] = moment
+        cached = self._cache.version(key)
+        body = await self._executor.guard().patch_status(key, patch, resource_version=job.resource_version)
+        if body is not None:
+            self._cache.put_answer(body, instead_of=cached)
+
+    def _forget(self, key: JobKey) -> None:
+        self._looked_at.pop(key, None)
+        self._written_at.pop(key, None)
+        self._recorder.forget(key)
+        self._failed_starts.pop(key, None)
+        self._cache.forget(key)
+        self._queue.forget(key)
+
+
+def _is_standby(action: StartAttempt | Activate) -> bool:
+    """True for a standby attempt: another attempt runs, whatever happens to the standby."""
+    return isinstance(action, StartAttempt) and action.awaits_activation

@@ -1,0 +1,1 @@
+"""Decisions of the state machine: pure functions from an observation to a plan."""

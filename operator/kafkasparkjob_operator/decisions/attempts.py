@@ -1,0 +1,110 @@
+"""Numbers of attempts. They only grow, whatever is lost, so a recreated resource never reuses a name."""
+
+from __future__ import annotations
+
+from kafkasparkjob_operator.identity import JobIdentity
+from kafkasparkjob_operator.observation.observation import AttemptRecord, Live, Observation, recorded_number
+from kafkasparkjob_operator.observation.pod_view import PodView
+from kafkasparkjob_operator.status.status import StatusDraft
+from kafkasparkjob_operator.workload import DesiredJob, desired_from_resource
+from sparkapp.model import names
+from sparkapp.model.errors import ConfigurationError
+
+AWAIT_CLAIMANT = 10.0
+"""Seconds to wait for the driver pod of a claimed attempt; the claimant creates it right after the ConfigMap."""
+
+
+def own_drivers(observation: Observation) -> list[PodView]:
+    """Driver pods of this incarnation of the resource, without standby drivers.
+
+    A driver of a deleted resource of the same name is not among them. A standby driver has touched nothing of the job.
+    """
+    return [pod for pod in _drivers(observation) if not pod.awaits_activation]
+
+
+def standby_drivers(observation: Observation) -> list[PodView]:
+    """Standby drivers of this incarnation of the resource, ended drivers included; newest first."""
+    found = [pod for pod in _drivers(observation) if pod.awaits_activation]
+    return sorted(found, key=lambda pod: pod.attempt, reverse=True)
+
+
+def _drivers(observation: Observation) -> list[PodView]:
+    uid = observation.job.identity.uid
+    return [pod for pod in observation.pods if pod.role == names.ROLE_DRIVER and pod.owner_uid == uid]
+
+
+def recorded_attempt(observation: Observation) -> int:
+    """The attempt that the status records; 0 before the first attempt."""
+    return recorded_number(observation.job)
+
+
+def current_attempt(observation: Observation) -> int:
+    """The newest attempt of this incarnation of the resource, even where its status was lost or not yet written."""
+    return max([recorded_attempt(observation), *(pod.attempt for pod in own_drivers(observation))])
+
+
+def next_attempt(observation: Observation, live: Live) -> int:
+    """A number above every number in status, pods, attempt ConfigMaps and state document.
+
+    Foreign objects raise no number. A number whose object names are taken by foreign objects is skipped.
+    """
+    document = live.state.document
+    number = 1 + max(
+        [
+            current_attempt(observation),
+            document.attempt if document is not None else 0,
+            *(pod.attempt for pod in observation.pods),
+            *(record.attempt for record in live.records),
+        ]
+    )
+    job = observation.job.identity.name
+    taken = {pod.name for pod in observation.foreign} | set(live.foreign)
+    while {names.driver_pod(job, number), names.attempt_config_map(job, number)} & taken:
+        number += 1
+    return number
+
+
+def record_of(live: Live, attempt: int, uid: str) -> AttemptRecord | None:
+    """The ConfigMap of an attempt of this incarnation of the resource."""
+    return next((record for record in live.records if record.attempt == attempt and record.owner_uid == uid), None)
+
+
+def spec_of(live: Live, attempt: int, job: JobIdentity) -> DesiredJob | None:
+    """The spec that an attempt was started with, read by this release, so that an upgrade alone restarts nothing."""
+    record = record_of(live, attempt, job.uid)
+    if record is None:
+        return None
+    try:
+        return desired_from_resource(
+            record.spec, namespace=job.namespace, name=job.name, default_image=record.default_image
+        )
+    except ConfigurationError:
+        return None
+
+
+def unused_claims(observation: Observation, live: Live) -> tuple[AttemptRecord, ...]:
+    """ConfigMaps of attempts without a driver pod: an operator is about to create it, or ended before it could.
+
+    Two operators that act at the same time must not both start an attempt, so a young claim is respected.
+    """
+    document = live.state.document
+    standbys = [pod.attempt for pod in standby_drivers(observation)]
+    known = max(current_attempt(observation), document.attempt if document is not None else 0, *standbys)
+    uid = observation.job.identity.uid
+    return tuple(record for record in live.records if record.owner_uid == uid and record.attempt > known)
+
+
+def attempts_ran(observation: Observation, live: Live) -> bool:
+    """True where this incarnation of the resource has had an attempt."""
+    uid = observation.job.identity.uid
+    return current_attempt(observation) > 0 or any(record.owner_uid == uid for record in live.records)
+
+
+def claimant_seconds(draft: StatusDraft, observation: Observation, live: Live) -> float:
+    """Seconds that another operator may still take to create the driver of the number that it has claimed.
+
+    0 where the clocks of API server and operator differ by more than the limit; the claim is then withdrawn.
+    """
+    claims = unused_claims(observation, live)
+    ages = ((draft.now - claim.created).total_seconds() for claim in claims if claim.created)
+    return max((AWAIT_CLAIMANT - age for age in ages if age >= 0), default=0.0)

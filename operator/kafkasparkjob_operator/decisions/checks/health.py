@@ -1,0 +1,68 @@
+"""The conditions that time alone can change: CheckpointHealthy and TransactionsHealthy."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from kafkasparkjob_operator.clock import parse_time
+from kafkasparkjob_operator.decisions.running import MIN_STALL_SECONDS, STALL_INTERVALS, judge_checkpoints
+from kafkasparkjob_operator.identity import JobKey
+from kafkasparkjob_operator.status.conditions import ConditionStatus, ConditionType
+from kafkasparkjob_operator.status.status import StatusDraft
+from kafkasparkjob_operator.workload import DesiredJob
+from sparkapp.model.delivery_guarantee import Semantic
+from sparkapp.model.report import Report
+
+_INTERVAL_SECONDS = 10
+"""The checkpoint interval that is assumed for a job without a valid spec."""
+
+
+def judge_health(draft: StatusDraft, report: Report | None, desired: DesiredJob | None, job: JobKey) -> float | None:
+    """Sets CheckpointHealthy and TransactionsHealthy; called by the state machine in each plan.
+
+    :param report: of the current attempt; None where its driver does not run or has not reported yet.
+    :param desired: the resource's spec; None where it is invalid. :param job: for commands.
+    :returns: seconds after which time alone changes a condition, or None.
+    """
+    interval = desired.spec.checkpoint_interval_seconds if desired is not None else _INTERVAL_SECONDS
+    again = (
+        judge_checkpoints(draft, report, job=job, interval_seconds=interval, now=draft.now),
+        judge_transactions(draft, report, desired, job),
+    )
+    return min((seconds for seconds in again if seconds is not None), default=None)
+
+
+def judge_transactions(
+    draft: StatusDraft, report: Report | None, desired: DesiredJob | None, job: JobKey
+) -> float | None:
+    """Sets TransactionsHealthy by the oldest open transaction. A running checkpoint has open transactions, too.
+
+    Jobs without transactions do not have the condition. Parameters and result as for :func:`judge_health`.
+    """
+    kind = ConditionType.TRANSACTIONS_HEALTHY
+    if desired is None or desired.spec.sink.semantic is not Semantic.EXACTLY_ONCE:
+        return None
+    if report is None or not report.transactions_known:
+        for name in ("open", "oldestOpenTime"):
+            draft.section("transactions").pop(name, None)
+        message = "the open transactions are unknown: no driver reports them"
+        draft.condition(kind, ConditionStatus.UNKNOWN, reason="NotObserved", message=message)
+        return None
+    began = parse_time(report.oldest_transaction_time)
+    limit = timedelta(seconds=max(MIN_STALL_SECONDS, STALL_INTERVALS * desired.spec.checkpoint_interval_seconds))
+    left = None if began is None else (began + limit - draft.now).total_seconds()
+    used = report.transaction_time_used
+    runs_out = f"the oldest transaction has used {used} % of spec.sink.transactionTimeoutSeconds" if used else ""
+    if left is None or left > 0:
+        reason = "TransactionTimeRunsOut" if used else "NoneOverdue"
+        draft.condition(kind, ConditionStatus.TRUE, reason=reason, message=runs_out)
+        return left
+    since = report.oldest_transaction_time
+    message = (
+        f"a transaction has been open since {since} and holds back read_committed readers;"
+        f" list it: `python -m sparkapp txn list --namespace {job.namespace} --job {job.name}`"
+    )
+    shown = "; ".join(filter(None, (message, runs_out)))
+    draft.condition(kind, ConditionStatus.FALSE, reason="TransactionOverdue", message=shown)
+    draft.event(f"overdue/{report.attempt}/{since}", "TransactionOverdue", message, warning=True)
+    return None

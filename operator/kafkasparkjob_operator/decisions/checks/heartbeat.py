@@ -1,0 +1,110 @@
+"""The heartbeat of a driver, measured by the operator's own clock.
+
+A driver writes its report at least every ``heartbeat_seconds``, whatever its job does. The age of the report counts
+from the moment at which this process saw it change, so no clock of another machine matters (ADR 29).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from kafkasparkjob_operator.observation.observation import Observation
+from kafkasparkjob_operator.observation.pod_view import PodView
+from kafkasparkjob_operator.status.conditions import ConditionStatus, ConditionType
+from kafkasparkjob_operator.status.reasons import StopReason
+from kafkasparkjob_operator.status.status import JobState, StatusDraft
+from sparkapp.model.report import Report
+
+STALE_SECONDS = 30.0
+LOST_SECONDS = 90.0
+"""The time in which a silent driver with a ready pod may come back: it may be frozen, or cut off for a moment."""
+GRACE_SECONDS = 30
+"""Grace period of a silent driver's pod, which cannot drain; the next attempt settles its transactions."""
+REASON = str(StopReason.HEARTBEAT_TIMEOUT)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Silence:
+    """The verdict about the heartbeat of a driver.
+
+    :param stale: the report says nothing about the present.
+    :param lost: the attempt has to end.
+    :param change_after: seconds after which time alone changes the verdict; None where it does not.
+    """
+
+    stale: bool = False
+    lost: bool = False
+    change_after: float | None = None
+
+
+def silence_of(report: Report | None, age: float, driver: PodView, *, replaceable: bool) -> Silence:
+    """Judges the age of a report.
+
+    Called by the state machine at each look, and after ``change_after``.
+
+    :param report: of the current attempt; None while it starts. A report without heartbeats (of a previous release) is
+        never stale.
+    :param age: in seconds.
+    :param replaceable: a standby driver is prepared, so that the end of the attempt is cheap.
+    """
+    if report is None or not report.heartbeat_seconds:
+        return Silence()
+    limit = max(STALE_SECONDS, 3.0 * report.heartbeat_seconds)
+    if age <= limit:
+        return Silence(change_after=limit - age)
+    # Silent with a pod that is not ready: the node is lost. Without silence only its kubelet does not answer.
+    lost_after = max(limit, LOST_SECONDS) if driver.ready and not replaceable else limit
+    lost = age > lost_after
+    return Silence(stale=True, lost=lost, change_after=None if lost else lost_after - age)
+
+
+def judge_silence(
+    draft: StatusDraft,
+    observation: Observation,
+    driver: PodView,
+    report: Report | None,
+    *,
+    standby: PodView | None,
+    look: Callable[[], object],
+) -> Silence:
+    """Writes the status of a silent driver: not ready, no healthy checkpoints, an unknown lag.
+
+    Called by the state machine while the driver's pod runs the resource's spec.
+
+    :param standby: the standby driver that may be activated.
+    :param look: ends a plan that was made from the cache, because the cache may be late.
+    """
+    found = silence_of(report, observation.report_age, driver, replaceable=standby is not None and standby.ready)
+    if not found.stale:
+        return found
+    look()
+    message = message_for(driver)
+    draft.section("source").pop("lagRecords", None)
+    draft.condition(ConditionType.CHECKPOINT_HEALTHY, ConditionStatus.FALSE, reason=REASON, message=message)
+    if draft.has_condition(ConditionType.TRANSACTIONS_HEALTHY):
+        draft.condition(ConditionType.TRANSACTIONS_HEALTHY, ConditionStatus.UNKNOWN, reason=REASON, message=message)
+    draft.event(f"silent/{driver.uid}", REASON, message, warning=True)
+    if found.lost:
+        draft.section("attempt")["stopReason"] = str(StopReason.HEARTBEAT_TIMEOUT)
+    draft.set_state(JobState.RESTARTING if found.lost else JobState.RUNNING, reason=REASON, message=message)
+    return found
+
+
+def is_superseded(draft: StatusDraft, standby: PodView) -> bool:
+    """True where a prepared standby driver takes over although pods of the lost attempt may still run.
+
+    The lost attempt is fenced. The standby owns the checkpoint document from its first write, and its producers have
+    the next epoch. Without a standby driver (AfterStop) the next attempt waits until those pods are gone.
+    """
+    return standby.ready and draft.section("attempt").get("stopReason") == StopReason.HEARTBEAT_TIMEOUT
+
+
+def message_for(driver: PodView) -> str:
+    """The message of status, condition and event; the same text at each look."""
+    what = "and its pod is not ready" if not driver.ready else "although its pod runs"
+    return (
+        f"driver pod {driver.name} on node {driver.node or '?'} has sent no report for over {STALE_SECONDS:.0f} s,"
+        f" {what}. It is frozen, its node is lost, or it cannot reach the API server. The operator ends the attempt if"
+        " this lasts"
+    )

@@ -1,0 +1,61 @@
+"""Refusals of a start: by the job's state, and by another job with its transactional id prefix."""
+
+from __future__ import annotations
+
+from kafkasparkjob_operator.decisions.attempts import attempts_ran, current_attempt
+from kafkasparkjob_operator.identity import JobKey
+from kafkasparkjob_operator.observation.observation import Live, Observation
+from kafkasparkjob_operator.observation.state_view import StateKind, state_missing
+from kafkasparkjob_operator.status.conditions import ConditionStatus, ConditionType
+from kafkasparkjob_operator.status.status import JobState, StatusDraft
+from kafkasparkjob_operator.workload import DesiredJob
+from sparkapp.model import commands
+from sparkapp.model.errors import KafkaSparkJobError
+
+LOOK_AT_STATE_AGAIN = 30.0
+"""A refused state may be restored by hand, and no watch brings its changes."""
+AWAIT_COLLECTION = 2.0
+
+
+def refused_state(draft: StatusDraft, observation: Observation, live: Live) -> float | None:
+    """Writes why no attempt may start from a state that is gone, unreadable or another job's.
+
+    :returns: seconds after which to look again; None where an attempt may start.
+    """
+    state = live.state
+    checkpoint = int(draft.section("checkpoint").get("id", 0))
+    if state.kind is StateKind.COLLECTED:
+        message = "the job waits until Kubernetes has removed the state of a deleted job of the same name"
+        draft.set_state(JobState.PENDING, reason="AwaitingCollection", message=message)
+        return AWAIT_COLLECTION
+    error: KafkaSparkJobError | None = state.error
+    if (state.kind is StateKind.ABSENT and attempts_ran(observation, live)) or (
+        state.kind is StateKind.EMPTY and checkpoint > 0
+    ):
+        error = state_missing(observation.job.identity, attempts=current_attempt(observation), checkpoint=checkpoint)
+    if error is None:
+        if state.kind is not StateKind.ABSENT:
+            draft.condition(ConditionType.STATE_VALID, ConditionStatus.TRUE, reason="Readable")
+        return None
+    identity = observation.job.identity
+    text = f"{error.message}; {commands.remedy_in(error, namespace=identity.namespace, name=identity.name)}"
+    draft.condition(ConditionType.STATE_VALID, ConditionStatus.FALSE, reason=error.reason, message=text)
+    draft.set_state(JobState.FAILED, reason=error.reason, message=text)
+    draft.event(f"state/{error.reason}/{current_attempt(observation)}", error.reason, text, warning=True)
+    return LOOK_AT_STATE_AGAIN
+
+
+def prefix_in_use(draft: StatusDraft, rival: JobKey | None, desired: DesiredJob) -> float | None:
+    """Writes why no attempt may start: two jobs with the same transactional ids abort each other's transactions.
+
+    :returns: seconds after which to look again; None where an attempt may start.
+    """
+    if rival is None:
+        return None
+    message = (
+        f"transactional id prefix {desired.spec.sink.transactional_id_prefix!r} is in use by job {rival};"
+        " delete either job, and create it again with another spec.sink.transactionalIdPrefix"
+    )
+    draft.set_state(JobState.FAILED, reason="PrefixInUse", message=message)
+    draft.event(f"prefix/{rival}", "PrefixInUse", message, warning=True)
+    return LOOK_AT_STATE_AGAIN

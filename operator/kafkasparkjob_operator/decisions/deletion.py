@@ -1,0 +1,289 @@
+"""The deletion of a job whose open transactions no broker ends: they are settled before the resource is removed.
+
+Under ``sink.transactionTimeout: Never`` the resource has the operator's finalizer. A deletion stops the driver, as a
+suspension does. Where the last attempt did not end in order, another attempt runs its recovery and ends. The finalizer
+is removed after that, or when the time limit has passed (ADR 27).
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from kafkasparkjob_operator.clock import parse_time
+from kafkasparkjob_operator.decisions.attempts import (
+    attempts_ran,
+    claimant_seconds,
+    current_attempt,
+    own_drivers,
+    record_of,
+)
+from kafkasparkjob_operator.decisions.checks.belonging import with_own_pods
+from kafkasparkjob_operator.decisions.checks.start_refusals import prefix_in_use, refused_state
+from kafkasparkjob_operator.decisions.endings import ORDERLY
+from kafkasparkjob_operator.decisions.plan import (
+    NEEDS_LIVE,
+    NOTHING,
+    Action,
+    HoldResource,
+    Plan,
+    ReleaseResource,
+    deletions,
+)
+from kafkasparkjob_operator.decisions.restarts import record_ending
+from kafkasparkjob_operator.decisions.running import adopt
+from kafkasparkjob_operator.decisions.standby import standby_pods
+from kafkasparkjob_operator.decisions.starting import last_accepted, submit
+from kafkasparkjob_operator.observation.observation import AttemptRecord, JobResource, Live, Observation
+from kafkasparkjob_operator.observation.pod_view import PodView
+from kafkasparkjob_operator.status.conditions import ConditionStatus, ConditionType
+from kafkasparkjob_operator.status.events import JobEvent
+from kafkasparkjob_operator.status.reasons import StopReason
+from kafkasparkjob_operator.status.status import JobState, StatusDraft
+from kafkasparkjob_operator.workload import DesiredJob, desired_from_resource
+from sparkapp.model import names
+from sparkapp.model.delivery_guarantee import Semantic
+from sparkapp.model.errors import ConfigurationError
+from sparkapp.model.job.spec import TransactionTimeout
+from sparkapp.model.report import DriverState, Report
+
+DELETION_SECONDS = 300.0
+"""The longest time for which the finalizer holds a resource, from the operator's first look at the deletion."""
+RETRY_SECONDS = 5.0
+"""Pause between a failed attempt to settle and the next attempt."""
+LOOK_AGAIN_SECONDS = 10.0
+NAMESPACE_ENDS = "because it is being terminated"
+"""What the API server answers to every creation in a namespace that is being deleted."""
+_COLLECTED_FIRST = frozenset({"foregroundDeletion", "orphan"})
+"""Kubernetes' own finalizers, under which it deletes or disowns what the resource owns before the resource goes."""
+
+
+def hold_change(
+    draft: StatusDraft, job: JobResource, desired: DesiredJob | None, report: Report | None, *, limit: float
+) -> tuple[Action, ...]:
+    """Adds or removes the finalizer; called for a resource that is not being deleted.
+
+    It stays after a change away from ``Never`` until an attempt with the changed resource has settled all earlier
+    transactions.
+
+    :param desired: None where the resource is invalid: nothing changes then.
+    :param limit: the longest time that a deletion may wait; no resource is held where it is 0.
+    """
+    if limit <= 0:
+        return (ReleaseResource(),) if job.held else ()
+    if desired is None:
+        return ()
+    sink, attempt = desired.spec.sink, draft.section("attempt")
+    if sink.semantic is Semantic.EXACTLY_ONCE and sink.transaction_timeout is TransactionTimeout.NEVER:
+        return () if job.held else (HoldResource(),)
+    recovered = (
+        report is not None
+        and report.attempt == attempt.get("id")
+        and report.state is DriverState.RUNNING
+        and attempt.get("generation") == job.generation
+    )
+    settled = recovered or not attempt.get("id") or attempt.get("outcome") in ORDERLY
+    return (ReleaseResource(),) if job.held and settled else ()
+
+
+def plan_deletion(observation: Observation, now: datetime, *, limit: float, default_image: str) -> Plan:
+    """Decides about a resource that is being deleted.
+
+    Called by the state machine. The condition ``Settled`` has the time at which the deletion began. The attempt's
+    ConfigMap says whether the attempt only settles.
+
+    :param limit: seconds after which the finalizer is removed in any case.
+    :param default_image: of a job without ``spec.image``.
+    """
+    if not observation.job.held:
+        return NOTHING
+    if observation.live is None:
+        return NEEDS_LIVE
+    return _Deletion(with_own_pods(observation), observation.live, now, limit, default_image).plan()
+
+
+def left_open(job: JobResource, why: str) -> JobEvent:
+    """The event of a deletion that leaves transactions open: prefix, cause, and the command that ends them."""
+    prefix, servers = _prefix(job), _bootstrap_servers(job)
+    message = (
+        f"transactions with ids that begin with {prefix!r} may stay open and hold back read_committed readers: {why}."
+        f" Abort them: python -m sparkapp txn abort --all-lingering --bootstrap {shlex.quote(servers)}"
+        f" --prefix {shlex.quote(prefix)} --yes"
+    )
+    return JobEvent(occurrence="left-open", reason="TransactionsLeftOpen", message=message, warning=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Choice:
+    chosen: AttemptRecord
+    desired: DesiredJob
+
+
+class _Deletion:
+    def __init__(self, observation: Observation, live: Live, now: datetime, limit: float, default_image: str) -> None:
+        self.observation = observation
+        self.job = observation.job
+        self.live = live
+        self.limit = limit
+        self.default_image = default_image
+        self.draft = StatusDraft(observation.job, now)
+        self.attempt = current_attempt(observation)
+        self.record = record_of(live, self.attempt, self.job.identity.uid)
+        self.driver = next((pod for pod in own_drivers(observation) if pod.attempt == self.attempt), None)
+        self.others = [pod for pod in (*observation.pods, *standby_pods(observation).pods) if pod is not self.driver]
+        self.actions: list[Action] = []
+
+    @property
+    def settles(self) -> bool:
+        """True where the current attempt was started for the deletion."""
+        return self.record is not None and self.record.settles
+
+    def plan(self) -> Plan:
+        """The steps of the deletion; the last step removes the finalizer."""
+        if not attempts_ran(self.observation, self.live):
+            return self._release()
+        running = self.driver if self.driver is not None and not self.driver.finished else None
+        if running is None:
+            self._note_ending()
+        if running is None and self.draft.section("attempt").get("outcome") in ORDERLY:
+            return self._release()
+        if _COLLECTED_FIRST & {*self.job.finalizers}:
+            # What an attempt needs is deleted meanwhile, and a driver that runs is asked to stop.
+            why = "the resource is deleted with the propagation policy Foreground or Orphan"
+            return self._release("" if running is not None else why)
+        left = self._seconds_left()
+        if left is None:
+            # Written before anything is tried: the time is limited whatever becomes of the first try.
+            return self._wait("Deleting", "the deletion waits until the job's transactions are settled", seconds=0)
+        if left <= 0:
+            return self._release(f"they were not settled within {self.limit:.0f} s{self._trouble()}")
+        seconds = min(left, LOOK_AGAIN_SECONDS)
+        return self._settle(seconds) if running is None else self._run(running, seconds)
+
+    def _run(self, driver: PodView, seconds: float) -> Plan:
+        """The driver has not ended: a driver that settles continues, any other driver is stopped."""
+        adopt(self.draft, driver, lambda: self.record)
+        self._delete(*(pod for pod in self.others if pod.attempt != self.attempt or pod.role == names.ROLE_DRIVER))
+        if self.settles:
+            return self._wait("Settling", f"attempt {self.attempt} settles the transactions", seconds=seconds)
+        self.draft.section("attempt")["stopReason"] = str(StopReason.DELETE)
+        self._delete(driver)
+        message = "the driver drains at a checkpoint: the resource is being deleted"
+        self.draft.event(f"stop/{self.attempt}/{StopReason.DELETE}", "Deleting", message)
+        return self._wait("Draining", message, seconds=seconds)
+
+    def _settle(self, seconds: float) -> Plan:
+        """No driver runs, and the last attempt did not end in order."""
+        self._delete(*self.others)
+        failure = self.draft.section("lastFailure")
+        mine = self.settles and failure.get("attempt") == self.attempt
+        if mine and failure.get("fatal") is True:
+            return self._release(self._trouble().removeprefix("; "))
+        choice = self._choice()
+        if choice is None:
+            return self._release("the resource is invalid, and so is the spec of the last attempt")
+        if refused_state(self.draft, self.observation, self.live) or prefix_in_use(
+            self.draft, self.observation.prefix_rival, choice.desired
+        ):
+            return self._release(self.draft.message)
+        waits = [*self.others, *([self.driver] if self.driver is not None else [])]
+        if waits:
+            self._delete(*waits[len(self.others) :])
+            return self._wait(
+                "WaitingForPods", f"the next attempt waits until pod {waits[0].name} is gone", seconds=seconds
+            )
+        failed = parse_time(failure.get("time")) if mine else None
+        pause = RETRY_SECONDS - abs((self.draft.now - failed).total_seconds()) if failed is not None else 0.0
+        pause = max(pause, claimant_seconds(self.draft, self.observation, self.live))
+        if pause > 0:
+            return self._wait(
+                "Settling", "the next attempt to settle the transactions starts after a pause", seconds=pause
+            )
+        self.actions.extend(
+            submit(
+                self.draft, self.observation, self.live, desired=choice.desired, chosen=choice.chosen, settles=True
+            )
+        )  # fmt: skip
+        return self._finish(seconds)
+
+    def _note_ending(self) -> None:
+        if self.driver is not None:
+            adopt(self.draft, self.driver, lambda: self.record)
+        if self.attempt and not self.draft.section("attempt").get("outcome"):
+            record_ending(self.draft, self.observation, self.live, self.driver)
+
+    def _choice(self) -> _Choice | None:
+        """The spec of the last attempt: the resource's, or the last valid one."""
+        identity = self.job.identity
+        try:
+            desired = desired_from_resource(
+                self.job.spec, namespace=identity.namespace, name=identity.name, default_image=self.default_image
+            )
+        except ConfigurationError:
+            found = last_accepted(self.draft, self.observation, self.live)
+            return None if found is None else _Choice(chosen=found[0], desired=found[1])
+        chosen = AttemptRecord(attempt=0, owner_uid="", generation=self.job.generation, spec=self.job.spec)
+        return _Choice(chosen=chosen, desired=desired)
+
+    def _seconds_left(self) -> float | None:
+        """None at the first look at the deletion.
+
+        A clock that was set back by more than the limit counts as a limit that has passed.
+        """
+        conditions = self.job.status.get("conditions") or ()
+        found = next((item for item in conditions if item.get("type") == ConditionType.SETTLED), None)
+        if found is None:
+            return None
+        since = parse_time(found.get("lastTransitionTime"))
+        return 0.0 if since is None else self.limit - abs((self.draft.now - since).total_seconds())
+
+    def _trouble(self) -> str:
+        """Why the last attempt has not settled the transactions, as far as it is known."""
+        failure, driver = self.draft.section("lastFailure"), self.driver
+        if driver is not None and driver.waiting_reason:
+            return f"; pod {driver.name} does not start: {driver.waiting_reason}: {driver.waiting_message}"
+        if self.settles and failure.get("attempt") == self.attempt:
+            return f"; attempt {self.attempt} failed: {failure.get('reason')}: {failure.get('message')}"
+        return f"; {self.job.status.get('message', '')}".removesuffix("; ")
+
+    def _delete(self, *pods: PodView) -> None:
+        self.actions.extend(deletions(pods))
+
+    def _wait(self, reason: str, message: str, *, seconds: float) -> Plan:
+        self.draft.set_state(JobState.DELETING, reason=reason, message=message)
+        return self._finish(seconds)
+
+    def _finish(self, seconds: float) -> Plan:
+        message = "the finalizer stays until no transaction of the job is open"
+        self.draft.condition(ConditionType.SETTLED, ConditionStatus.FALSE, reason="Deleting", message=message)
+        return Plan(
+            actions=tuple(self.actions), status=self.draft.finish(), events=tuple(self.draft.events),
+            look_again_after=seconds,
+        )  # fmt: skip
+
+    def _release(self, why: str = "") -> Plan:
+        """
+        :param why: transactions may be left open; empty where none is.
+        """
+        events = self.draft.events
+        if why:
+            events = [*events, left_open(self.job, why)]
+        elif self.settles:
+            message = f"attempt {self.attempt} has settled the transactions of the deleted job"
+            settled = JobEvent(occurrence=f"settled/{self.attempt}", reason="TransactionsSettled", message=message)
+            events = [*events, settled]
+        return Plan(actions=(ReleaseResource(),), status=self.job.status, events=tuple(events))
+
+
+def _prefix(job: JobResource) -> str:
+    """The prefix of the last attempt's transactional ids."""
+    identity, section = job.identity, job.status.get("transactions")
+    known = section.get("prefix") if isinstance(section, Mapping) else None
+    return str(known or names.default_transactional_id_prefix(identity.namespace, identity.name))
+
+
+def _bootstrap_servers(job: JobResource) -> str:
+    kafka = job.spec.get("kafka")
+    return str(kafka.get("bootstrapServers", "") if isinstance(kafka, Mapping) else "")

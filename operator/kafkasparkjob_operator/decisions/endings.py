@@ -1,0 +1,187 @@
+"""How an attempt ended: by its termination message, by the pod's status, or by the absence of the pod."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from kafkasparkjob_operator.identity import JobKey
+from kafkasparkjob_operator.observation.pod_view import PodView
+from kafkasparkjob_operator.status.reasons import StopReason
+from sparkapp.model import commands, names, report
+from sparkapp.model.checkpoint.document import CheckpointDocument
+from sparkapp.model.delivery_guarantee import Semantic
+from sparkapp.model.errors import TransformFailed
+from sparkapp.model.job.spec import Sink, TransactionTimeout
+
+EVENTS = "kubectl get events -n NAMESPACE --field-selector involvedObject.name=POD"
+"""The command for the events of the driver's pod, which Kubernetes keeps for an hour after the pod is gone."""
+_SIGNALLED = 128
+"""Exit statuses above it are signals, as shells and container runtimes count them."""
+
+
+class EndingKind(StrEnum):
+    """``status.attempt.outcome``."""
+
+    DRAINED = "Drained"
+    FINISHED = "Finished"
+    """A bounded job has read to its end."""
+    FAILED = "Failed"
+    KILLED = "Killed"
+    """Ended from outside, without a termination message: out of memory, evicted, node lost."""
+    MISSING = "Missing"
+    """Its pod is gone, and the state document does not say that it drained."""
+
+
+ORDERLY = frozenset({str(EndingKind.DRAINED), str(EndingKind.FINISHED)})
+"""Outcomes of attempts that left no transaction open."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ending:
+    """The end of an attempt.
+
+    :param log: the end of the driver's log, from the driver or the kubelet; untrusted.
+    """
+
+    outcome: EndingKind
+    reason: str
+    message: str
+    remedy: str = ""
+    fatal: bool = False
+    log: str = ""
+
+    @property
+    def text(self) -> str:
+        """Message and remedy in a single line."""
+        return f"{self.message}; {self.remedy}" if self.remedy else self.message
+
+
+def left_by(outcome: str, *, attempt: int, job: JobKey, sink: Sink | None) -> str:
+    """The message about an attempt that may have left a transaction open; empty where it ended in order.
+
+    Called by the state machine for a suspended job: no next attempt settles the transaction for now.
+
+    :param outcome: ``status.attempt.outcome``.
+    :param sink: of the resource's spec; None where that is not valid.
+    """
+    if not outcome or outcome in ORDERLY:
+        return ""
+    text = f"attempt {attempt} did not drain in order ({outcome})"
+    if sink is not None and sink.semantic is not Semantic.EXACTLY_ONCE:
+        return f"{text}: the next attempt writes the records since its last checkpoint again"
+    never = sink is not None and sink.transaction_timeout is TransactionTimeout.NEVER
+    until = (
+        "a person ends it (sink.transactionTimeout: Never)" if never else "sink.transactionTimeoutSeconds has passed"
+    )
+    return (
+        f"{text}: an open transaction may hold back read_committed readers until {until}. The next attempt settles it."
+        f" List it: `python -m sparkapp txn list --namespace {job.namespace} --job {job.name}`"
+    )
+
+
+def ending_of(driver: PodView | None, *, attempt: int, document: CheckpointDocument | None) -> Ending:
+    """Classifies the end of an attempt whose driver has finished or is gone.
+
+    :param document: the state document, which says whether the attempt drained even where the pod is gone.
+    """
+    drained = document is not None and document.attempt == attempt and document.drained
+    if drained and document is not None and document.finished:
+        return Ending(
+            outcome=EndingKind.FINISHED,
+            reason="Finished",
+            message=f"read to its end; checkpoint {document.checkpoint_id} is the last",
+        )
+    if driver is None:
+        if drained and document is not None:
+            return Ending(
+                outcome=EndingKind.DRAINED,
+                reason="Drained",
+                message=f"stopped after checkpoint {document.checkpoint_id}",
+            )
+        return Ending(
+            outcome=EndingKind.MISSING,
+            reason="DriverMissing",
+            message=f"the driver pod of attempt {attempt} was deleted before it reported why it stopped",
+            remedy=f"find out why it was deleted: {EVENTS}",
+        )
+    termination = report.decode_termination(driver.termination_message)
+    if termination is not None and termination.outcome is report.AttemptOutcome.FAILED:
+        return Ending(
+            outcome=EndingKind.FAILED,
+            reason=termination.reason or "DriverFailed",
+            message=termination.message,
+            remedy=termination.remedy,
+            fatal=termination.fatal,
+            log=termination.log,
+        )
+    if (termination is not None and driver.exit_code == 0) or drained:
+        message = termination.message if termination is not None else "stopped after its last checkpoint"
+        return Ending(outcome=EndingKind.DRAINED, reason="Drained", message=message)
+    # The kubelet gives the log's end instead (terminationMessagePolicy: FallbackToLogsOnError).
+    log = driver.termination_message[-report.MAX_TERMINATION_BYTES :] if termination is None else ""
+    return replace(_without_termination(driver), log=log)
+
+
+def silent_ending(attempt: int) -> Ending:
+    """The operator has ended an attempt whose driver no longer sent reports."""
+    return Ending(
+        outcome=EndingKind.KILLED,
+        reason=str(StopReason.HEARTBEAT_TIMEOUT),
+        message=f"the operator ended attempt {attempt}: its driver no longer sent reports",
+        remedy=f"check its node: kubectl get nodes; and its events: {EVENTS}",
+    )
+
+
+def with_command(ending: Ending, job: JobKey, attempt: int) -> Ending:
+    """The ending with the job's names in its commands, and with a command for the log where no remedy is known.
+
+    The command reads ``status.lastFailure``, because the driver's pod is deleted before the next attempt starts.
+    """
+    events = EVENTS.replace("NAMESPACE", job.namespace).replace("POD", names.driver_pod(job.name, attempt))
+    remedy = ending.remedy.replace(EVENTS, events).replace("-n NAMESPACE", f"-n {job.namespace}")
+    ending = replace(ending, remedy=remedy)
+    if not ending.log or (ending.remedy and ending.reason != TransformFailed.reason):
+        return ending
+    command = f"kubectl get ksj {job.name} -n {job.namespace} -o jsonpath='{{.status.lastFailure.log}}'"
+    return replace(ending, remedy=f"{ending.remedy}; read the end of its log: {command}".removeprefix("; "))
+
+
+def with_restart(ending: Ending, job: JobKey) -> Ending:
+    """The ending of a job that fails with it, with the command that starts the job again.
+
+    A corrected spec starts the job by itself. So do corrected modules and a corrected state
+    (:mod:`~kafkasparkjob_operator.decisions.checks.causes`). Every other correction needs the command.
+    """
+    if "restartNonce" in ending.remedy:
+        return ending
+    text = f"to start the job again without another change: {commands.restart(job.namespace, job.name)}"
+    return replace(ending, remedy=f"{ending.remedy}; {text}".removeprefix("; "))
+
+
+def _without_termination(driver: PodView) -> Ending:
+    reason = driver.stopped_reason or "DriverFailed"
+    code = "" if driver.exit_code is None else f" with exit status {driver.exit_code}"
+    if reason == "OOMKilled":
+        return Ending(
+            outcome=EndingKind.KILLED,
+            reason=reason,
+            message=f"the driver was killed{code}: it used more memory than its container's limit",
+            remedy="raise spec.driver.memory",
+        )
+    if reason == "Error" and driver.exit_code is not None and driver.exit_code > _SIGNALLED:
+        code = f" by signal {driver.exit_code - _SIGNALLED}"
+        return Ending(
+            outcome=EndingKind.KILLED,
+            reason="DriverKilled",
+            message=f"the driver was killed{code} and left no termination message",
+            remedy=f"find out what killed it: {EVENTS}",
+        )
+    if reason in {"Error", "Completed"}:
+        return Ending(
+            outcome=EndingKind.KILLED,
+            reason="DriverFailed",
+            message=f"the driver ended{code} and left no termination message",
+        )
+    detail = f": {driver.stopped_message}" if driver.stopped_message else ""
+    return Ending(outcome=EndingKind.KILLED, reason=reason, message=f"the driver was stopped{code}{detail}", remedy="")

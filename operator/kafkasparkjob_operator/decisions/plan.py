@@ -1,0 +1,110 @@
+"""The result of the state machine: actions, the status to write, the events to publish."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kafkasparkjob_operator.observation.pod_view import PodView
+from kafkasparkjob_operator.status.events import JobEvent
+from kafkasparkjob_operator.workload import DesiredJob
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateState:
+    """Create the empty state ConfigMap: once, before the first attempt of the resource."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WithdrawClaim:
+    """Delete the ConfigMap of an attempt whose driver was never created, before another attempt starts.
+
+    An operator that creates the driver after a long standstill creates a pod without its volume, which cannot run.
+    """
+
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartAttempt:
+    """Create everything that an attempt needs, its driver last.
+
+    :param awaits_activation: the driver is a standby driver and waits for :class:`Activate`.
+    :param settles: the driver settles the transactions of earlier attempts and ends.
+    """
+
+    attempt: int
+    generation: int
+    desired: DesiredJob
+    resource_spec: Mapping[str, Any]
+    awaits_activation: bool = False
+    settles: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Activate:
+    """Activate a standby driver, identified by UID: every pod of every previous attempt is gone."""
+
+    name: str
+    uid: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeletePod:
+    """Delete a pod, identified by UID; a driver drains in its grace period.
+
+    :param grace_seconds: None for the grace period of the pod.
+    """
+
+    name: str
+    uid: str
+    grace_seconds: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteAttemptRecord:
+    """Delete the ConfigMap of an attempt that is no longer needed."""
+
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HoldResource:
+    """Give the resource the operator's finalizer: its deletion waits until its transactions are settled."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReleaseResource:
+    """Take the operator's finalizer off the resource: Kubernetes may remove it, and collects what it owns."""
+
+
+def deletions(pods: Iterable[PodView], *, grace_seconds: int | None = None) -> tuple[DeletePod, ...]:
+    """Deletions of the pods that are not being deleted yet."""
+    return tuple(DeletePod(name=pod.name, uid=pod.uid, grace_seconds=grace_seconds) for pod in pods if not pod.deleting)
+
+
+Action = (
+    CreateState | WithdrawClaim | StartAttempt | Activate | DeletePod | DeleteAttemptRecord
+    | HoldResource | ReleaseResource
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """The result of a look at a job.
+
+    :param status: the whole status; equal to the resource's where nothing is to be written.
+    :param look_again_after: seconds after which time alone may change the plan.
+    :param needs_live: the cache is not enough: look at the API server and plan again. All other fields are empty.
+    """
+
+    actions: tuple[Action, ...] = ()
+    status: Mapping[str, Any] | None = None
+    events: tuple[JobEvent, ...] = ()
+    look_again_after: float | None = None
+    needs_live: bool = False
+
+
+NEEDS_LIVE = Plan(needs_live=True)
+NOTHING = Plan()

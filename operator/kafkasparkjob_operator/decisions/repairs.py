@@ -1,0 +1,69 @@
+"""Changes that start a Failed or Finished job again: every change of the spec except of ``spec.parallelism`` alone.
+
+An autoscaler and ``kubectl scale`` write that field and do not know why a job is at rest. A finished Job of Kubernetes
+starts no pod for a change of its ``parallelism`` either.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from kafkasparkjob_operator.decisions.endings import EndingKind
+from kafkasparkjob_operator.observation.observation import AttemptRecord, JobResource
+from kafkasparkjob_operator.status.status import JobState, StatusDraft
+from sparkapp.model import commands
+
+DIGEST = "specDigest"
+"""``status``: digest of the spec without its parallelism, at ``observedGeneration``."""
+AT_REST = frozenset({str(JobState.FAILED), str(JobState.FINISHED)})
+SCALE = "a change of spec.parallelism alone does not start it"
+
+
+def stay_at_rest(draft: StatusDraft, job: JobResource) -> None:
+    """Treats a generation that differs in parallelism alone as the previous generation, where the job is at rest.
+
+    Called by the state machine at each look, before it decides whether an attempt may start.
+    """
+    digest = digest_of(job.spec)
+    seen = job.status.get("observedGeneration")
+    draft.replace(DIGEST, digest)
+    if job.status.get("state") not in AT_REST or job.status.get(DIGEST) != digest or seen == job.generation:
+        return
+    for name in ("attempt", "lastFailure"):
+        section = draft.section(name)
+        if section.get("generation") == seen:
+            section["generation"] = job.generation
+    message = str(job.status.get("message", ""))
+    if SCALE not in message:
+        state = JobState(str(job.status["state"]))
+        draft.set_state(state, reason=str(job.status.get("reason", "")), message=f"{message}; {SCALE}")
+    draft.event(
+        f"scaled/{job.generation}",
+        "ScaleIgnored",
+        f"the job is {job.status['state']}: {SCALE}; start it: {commands.restart(*job.identity.key)}",
+    )
+
+
+def rescaled_meanwhile(draft: StatusDraft, job: JobResource, record: AttemptRecord | None) -> None:
+    """The same for an attempt that ends the job after its resource was rescaled.
+
+    Called by the state machine after it has recorded how the attempt ended.
+
+    :param record: the attempt's ConfigMap, with the spec that it was started with.
+    """
+    attempt, failure = draft.section("attempt"), draft.section("lastFailure")
+    rests = attempt.get("outcome") == EndingKind.FINISHED or draft.state == JobState.FAILED
+    if not rests or record is None or digest_of(record.spec) != digest_of(job.spec):
+        return
+    for section in (attempt, failure):
+        if section.get("generation") == record.generation:
+            section["generation"] = job.generation
+
+
+def digest_of(spec: Mapping[str, Any]) -> str:
+    """A digest that is equal for two specs that differ in parallelism alone."""
+    text = json.dumps({name: value for name, value in spec.items() if name != "parallelism"}, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -1,0 +1,186 @@
+"""The consequence of an attempt's end for the next attempt: none, a pause, or a job that is Failed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+
+from kafkasparkjob_operator.clock import format_time, parse_time
+from kafkasparkjob_operator.decisions.attempts import current_attempt
+from kafkasparkjob_operator.decisions.checks.causes import digest_of_cause
+from kafkasparkjob_operator.decisions.endings import (
+    Ending,
+    EndingKind,
+    ending_of,
+    silent_ending,
+    with_command,
+    with_restart,
+)
+from kafkasparkjob_operator.observation.observation import Live, Observation
+from kafkasparkjob_operator.observation.pod_view import PodView
+from kafkasparkjob_operator.status.conditions import ConditionStatus, ConditionType
+from kafkasparkjob_operator.status.reasons import StartReason, StopReason
+from kafkasparkjob_operator.status.status import JobState, StatusDraft
+from kafkasparkjob_operator.workload import RestartPolicy, restart_policy_of
+from sparkapp.model import errors
+
+TRANSFORM_FAILURES = 6
+"""Consecutive failures, where ``maxConsecutiveFailures`` is 0: the same record fails again. A Job's backoffLimit."""
+QUICK_END_SECONDS = 60
+"""After an attempt that drained unasked within this time, the next attempt starts after a pause, not in a loop."""
+
+
+def record_ending(draft: StatusDraft, observation: Observation, live: Live, driver: PodView | None) -> None:
+    """Records once how the current attempt ended, counts the failure, and sets when the next attempt may start.
+
+    Called by the state machine when the driver has finished or is gone, before its pod is deleted.
+    """
+    number = current_attempt(observation)
+    if driver is None:
+        driver = _ended_driver(observation, number)
+    ending = ending_of(driver, attempt=number, document=live.state.document)
+    attempt = draft.section("attempt")
+    lost = attempt.get("stopReason") == StopReason.HEARTBEAT_TIMEOUT
+    if lost and ending.outcome not in {EndingKind.DRAINED, EndingKind.FINISHED}:
+        ending = silent_ending(number)
+    ending = with_command(ending, observation.job.identity.key, number)
+    attempt["outcome"] = str(ending.outcome)
+    _judge_conditions(draft, ending)
+    if ending.outcome is EndingKind.FINISHED:
+        draft.section("restarts").update(consecutiveFailures=0)
+        return
+    if attempt.get("stopReason") and not (lost and ending.outcome is EndingKind.KILLED):
+        document = live.state.document
+        began = document is not None and document.attempt >= number
+        if began and ending.outcome is not EndingKind.DRAINED:
+            draft.event(f"end/{number}", "NotDrained", f"attempt {number} did not drain: {ending.text}", warning=True)
+        return
+    if ending.outcome is EndingKind.DRAINED and attempt.get("startReason") == StartReason.DELETED:
+        return  # its only task is done
+    if ending.outcome is EndingKind.DRAINED:
+        _drained_unasked(draft, observation, number)
+    else:
+        _failed(draft, observation, live, ending)
+
+
+def _ended_driver(observation: Observation, number: int) -> PodView | None:
+    """The attempt's driver as a watch last saw it: finished, and deleted before the operator's look."""
+    seen = observation.ended_driver
+    if seen is None or seen.attempt != number or seen.owner_uid != observation.job.identity.uid:
+        return None
+    return seen
+
+
+def state_while_pods_go(draft: StatusDraft, attempt: int) -> JobState:
+    """The state of a job whose driver has ended, until the other pods of its attempts are gone, too.
+
+    A bounded job that has read to its end stays Running until then.
+    """
+    if draft.section("attempt").get("outcome") == EndingKind.FINISHED:
+        return JobState.RUNNING
+    return JobState.RESTARTING if attempt else JobState.PENDING
+
+
+def note_stability(draft: StatusDraft, spec: Mapping[str, Any]) -> float | None:
+    """Resets the count of failures when an attempt has run for ``resetAfterSeconds``.
+
+    :returns: seconds until then; None where nothing is to be reset.
+    """
+    restarts = draft.section("restarts")
+    if draft.state != JobState.RUNNING:
+        return None
+    restarts.pop("nextRetryTime", None)
+    if not restarts.get("consecutiveFailures"):
+        return None
+    left = restart_policy_of(spec).reset_after_seconds - _age_seconds(draft)
+    if left > 0:
+        return left
+    restarts["consecutiveFailures"] = 0
+    return None
+
+
+def _drained_unasked(draft: StatusDraft, observation: Observation, number: int) -> None:
+    restarts = draft.section("restarts")
+    policy = restart_policy_of(observation.job.spec)
+    delay = policy.initial_seconds if _age_seconds(draft) < QUICK_END_SECONDS else 0
+    restarts["total"] = restarts.get("total", 0) + 1
+    restarts["lastReason"] = "Drained"
+    restarts["nextRetryTime"] = format_time(draft.now + timedelta(seconds=delay))
+    message = f"attempt {number} drained although the operator did not stop it; the next attempt starts in {delay} s"
+    draft.event(f"end/{number}", "RestartScheduled", message)
+    draft.set_state(JobState.RESTARTING, reason="Drained", message=message)
+
+
+def _failed(draft: StatusDraft, observation: Observation, live: Live, ending: Ending) -> None:
+    number = current_attempt(observation)
+    policy = restart_policy_of(observation.job.spec)
+    restarts = draft.section("restarts")
+    stable = _age_seconds(draft) >= policy.reset_after_seconds
+    failures = 1 + (0 if stable else int(restarts.get("consecutiveFailures", 0)))
+    restarts["consecutiveFailures"] = failures
+    restarts["lastReason"] = ending.reason
+    exhausted = _exhausted(policy, failures, ending.reason)
+    if ending.fatal or exhausted:
+        ending = with_restart(ending, observation.job.identity.key)
+    draft.event(f"end/{number}", ending.reason, f"attempt {number} failed: {ending.text}", warning=True)
+    draft.replace(
+        "lastFailure",
+        {
+            "attempt": number,
+            "generation": draft.section("attempt").get("generation", 0),
+            "time": format_time(draft.now),
+            "reason": ending.reason,
+            "message": ending.message,
+            "remedy": ending.remedy,
+            "fatal": ending.fatal or exhausted,
+            "log": ending.log,
+            **digest_of_cause(ending.reason, live),
+        },
+    )
+    if ending.fatal:
+        restarts.pop("nextRetryTime", None)
+        draft.set_state(JobState.FAILED, reason=ending.reason, message=ending.text)
+    elif exhausted:
+        restarts.pop("nextRetryTime", None)
+        message = f"restart limit reached: {failures} consecutive failures; the last failure: {ending.text}"
+        draft.event(f"limit/{number}", "RestartLimitReached", message, warning=True)
+        draft.set_state(JobState.FAILED, reason="RestartLimitReached", message=message)
+    else:
+        delay = backoff_seconds(policy, failures)
+        restarts["total"] = restarts.get("total", 0) + 1
+        restarts["nextRetryTime"] = format_time(draft.now + timedelta(seconds=delay))
+        message = f"attempt {number} failed: {ending.text}; the next attempt starts in {delay} s"
+        draft.event(f"retry/{number}", "RestartScheduled", f"the next attempt starts in {delay} s")
+        draft.set_state(JobState.RESTARTING, reason=ending.reason, message=message)
+
+
+def _exhausted(policy: RestartPolicy, failures: int, reason: str) -> bool:
+    limit = policy.max_consecutive_failures
+    if not limit and reason == errors.TransformFailed.reason:
+        limit = TRANSFORM_FAILURES
+    return 0 < limit <= failures
+
+
+def _judge_conditions(draft: StatusDraft, ending: Ending) -> None:
+    kind = errors.CONDITION_BY_REASON.get(ending.reason)
+    if kind is not None:
+        draft.condition(ConditionType(kind), ConditionStatus.FALSE, reason=ending.reason, message=ending.text)
+
+
+def _age_seconds(draft: StatusDraft) -> float:
+    """Seconds since the start of the attempt."""
+    started = parse_time(draft.section("attempt").get("startedAt"))
+    return (draft.now - started).total_seconds() if started is not None else 0.0
+
+
+def backoff_seconds(policy: RestartPolicy, failures: int) -> int:
+    """Seconds after that number of consecutive failures (from 1): ``initial * multiplier^(failures - 1)``, capped."""
+    delay = policy.initial_seconds
+    for _ in range(failures - 1):
+        delay *= policy.multiplier
+        if delay >= policy.max_seconds:
+            break
+        if delay == 0 or policy.multiplier == 1:
+            break
+    return min(delay, policy.max_seconds)

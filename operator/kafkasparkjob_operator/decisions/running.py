@@ -1,0 +1,218 @@
+"""The status of a job whose driver exists: from the pod until the driver reports, then from its report."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+
+from kafkasparkjob_operator.clock import format_time, parse_time
+from kafkasparkjob_operator.decisions.executors import executors_waiting, without_executors
+from kafkasparkjob_operator.identity import JobKey
+from kafkasparkjob_operator.observation.observation import AttemptRecord
+from kafkasparkjob_operator.observation.pod_view import PodView
+from kafkasparkjob_operator.status.conditions import ConditionStatus, ConditionType
+from kafkasparkjob_operator.status.status import JobState, StatusDraft
+from sparkapp.model import names
+from sparkapp.model.report import DriverState, Report
+
+SLOW_STOP_SECONDS = 30
+"""After a pod's time of deletion, which includes its grace period."""
+MIN_STALL_SECONDS = 60
+STALL_INTERVALS = 5
+"""A checkpoint that is late by this number of intervals, with records waiting, is stalled."""
+
+
+def adopt(draft: StatusDraft, driver: PodView, record: Callable[[], AttemptRecord | None]) -> None:
+    """Records a driver whose start is not in the status: the status was lost, or the operator stopped in between.
+
+    :param record: reads the attempt's ConfigMap; called where it is needed.
+    """
+    section = draft.section("attempt")
+    if section.get("id") == driver.attempt and section.get("driverPodUID") == driver.uid:
+        return
+    if section.get("id") != driver.attempt:
+        found = record()
+        section.clear()
+        section.update(id=driver.attempt, generation=found.generation if found is not None else 0)
+        section["startedAt"] = format_time(draft.now)
+    section.update(driverPod=driver.name, driverPodUID=driver.uid)
+
+
+def relay_events(draft: StatusDraft, report: Report) -> None:
+    """Publishes each event of the current attempt's driver once."""
+    attempt = draft.section("attempt")
+    recorded = attempt.get("id") == report.attempt
+    seen = attempt.get("eventSequence", 0) if recorded else 0
+    for event in report.events:
+        if event.sequence > seen:
+            occurrence = f"report/{report.attempt}/{event.sequence}"
+            draft.event(occurrence, event.reason, event.message, warning=event.type == "Warning")
+            seen = event.sequence
+    if recorded and seen:
+        attempt["eventSequence"] = seen
+
+
+def show_waiting(draft: StatusDraft, driver: PodView, job: JobKey) -> None:
+    """Writes why the pod does not run yet, with an event where Kubernetes names a cause."""
+    reason = driver.waiting_reason or "DriverPending"
+    message = (
+        f"the driver pod {driver.name} waits to be scheduled and started; if this lasts, look for a missing ConfigMap"
+        f" or Secret: kubectl describe pod {driver.name} -n {job.namespace}"
+    )
+    if driver.waiting_reason:
+        message = f"the driver pod {driver.name} does not start: {driver.waiting_reason}: {driver.waiting_message}"
+        draft.event(f"waiting/{driver.attempt}/{reason}", reason, message, warning=True)
+        draft.set_state(_starting_state(draft), reason=reason, message=message)
+    else:
+        draft.set_starting(_starting_state(draft), reason=reason, message=message)
+
+
+def show_report(
+    draft: StatusDraft,
+    driver: PodView,
+    executors: Sequence[PodView],
+    report: Report | None,
+    *,
+    job: JobKey,
+    current: bool,
+) -> None:
+    """Writes what a running driver reports, or that it has not reported yet.
+
+    :param job: for commands. :param current: the attempt runs the resource's current generation.
+    """
+    if report is None or report.state is DriverState.STARTING:
+        reason, message = "DriverStarting", "the driver checks Kafka and the code, and starts Spark"
+        draft.set_starting(_starting_state(draft), reason=reason, message=message + executors_waiting(executors))
+        return
+    _kafka_reachable(draft)
+    if report.state is DriverState.RECOVERING:
+        message = "the driver settles the transactions of previous attempts"
+        draft.set_starting(_starting_state(draft), reason="Recovering", message=message + executors_waiting(executors))
+    elif report.state is DriverState.DRAINING:
+        draft.set_state(
+            JobState.RUNNING, reason="Draining", message="the driver is stopping and finishes its checkpoint"
+        )
+    else:
+        _show_running(draft, driver, executors, job=job, current=current)
+
+
+def _show_running(
+    draft: StatusDraft, driver: PodView, executors: Sequence[PodView], *, job: JobKey, current: bool
+) -> None:
+    message = f"attempt {driver.attempt} runs" + executors_waiting(executors)
+    draft.section("attempt").setdefault("runningSince", format_time(draft.now))
+    pending = without_executors(draft, driver, executors, job)
+    if draft.previous_state == JobState.RESCALING:
+        draft.event(f"rescaled/{driver.attempt}", "Rescaled", f"the job runs with parallelism {draft.parallelism}")
+    if current and pending:
+        draft.set_state(JobState.RUNNING, reason="ExecutorsPending", message=pending)
+    elif current:
+        draft.set_state(JobState.RUNNING, reason="Running", message=message, ready=True)
+    else:
+        draft.set_state(
+            JobState.RUNNING,
+            reason="InvalidSpec",
+            message=f"{message} with the last valid spec; correct the spec: see condition ConfigValid",
+        )
+
+
+def warn_of_slow_stop(draft: StatusDraft, pods: Sequence[PodView], job: JobKey) -> None:
+    """Names a pod that has been terminating for too long; the next attempt starts after the pod is gone."""
+    for pod in pods:
+        if pod.gone_by is None or (draft.now - pod.gone_by).total_seconds() < SLOW_STOP_SECONDS:
+            continue
+        message = (
+            f"pod {pod.name} on node {pod.node or '?'} has been terminating for too long; the next attempt starts after"
+            f" it is gone. If the node is lost: kubectl delete pod {pod.name} -n {job.namespace} --force"
+        )
+        draft.event(f"slow/{pod.uid}", "PodNotTerminating", message, warning=True)
+        draft.set_state(JobState(draft.state or JobState.RESTARTING), reason="PodNotTerminating", message=message)
+        return
+
+
+def show_numbers(draft: StatusDraft, report: Report) -> None:
+    """Copies the report's numbers. They change with every checkpoint, so the reconciler throttles their writes."""
+    if report.checkpoint_id:
+        draft.section("checkpoint").update(
+            id=report.checkpoint_id,
+            time=report.checkpoint_time or draft.section("checkpoint").get("time", ""),
+            durationMillis=report.checkpoint_duration_millis,
+            bytes=report.checkpoint_bytes,
+        )
+    source = draft.section("source")
+    if report.lag_records is None:
+        source.pop("lagRecords", None)
+    else:
+        source["lagRecords"] = report.lag_records
+    source.update(
+        partitions=report.partitions, recordsIn=report.records_in,
+        commitsSucceeded=report.commits_succeeded, commitsFailed=report.commits_failed,
+        recordsSkipped=report.records_skipped,
+    )  # fmt: skip
+    draft.section("sink").update(
+        recordsOut=report.records_out, recordsDeadLettered=report.records_dead_lettered,
+        recordsPerSecond=report.records_per_second,
+    )  # fmt: skip
+    transactions = draft.section("transactions")
+    transactions.update(committed=report.transactions_committed, aborted=report.transactions_aborted)
+    # An unknown number is absent; an old number would be wrong.
+    for name, value in (("open", report.transactions_open), ("oldestOpenTime", report.oldest_transaction_time)):
+        transactions.pop(name, None)
+        if report.transactions_known and value != "":
+            transactions[name] = value
+
+
+def judge_checkpoints(
+    draft: StatusDraft, report: Report | None, *, job: JobKey, interval_seconds: int, now: datetime
+) -> float | None:
+    """Sets CheckpointHealthy. Until an attempt's first checkpoint the time counts from its first running report.
+
+    :returns: seconds after which time alone changes the condition, or None.
+    """
+    kind = ConditionType.CHECKPOINT_HEALTHY
+    if report is None or report.state is not DriverState.RUNNING:
+        draft.condition(
+            kind,
+            ConditionStatus.UNKNOWN,
+            reason="NotRunning",
+            message="the driver does not run, so no checkpoints are expected",
+        )
+        return None
+    since = report.checkpoint_time or draft.section("attempt").get("runningSince")
+    last = parse_time(since)
+    limit = timedelta(seconds=max(MIN_STALL_SECONDS, STALL_INTERVALS * interval_seconds))
+    if report.lag_records is None and last is not None and last + limit <= now:
+        message = f"the lag is unknown: the last checkpoint completed at {since}"
+        draft.condition(kind, ConditionStatus.UNKNOWN, reason="LagUnknown", message=message)
+        return None
+    if report.lag_records and last is not None:
+        left = (last + limit - now).total_seconds()
+        if left <= 0:
+            what = (
+                f"no checkpoint has completed since {since} (checkpoint {report.checkpoint_id})"
+                if report.checkpoint_time
+                else f"attempt {report.attempt} has completed no checkpoint since it began to run at {since}"
+            )
+            message = f"{what}: {report.lag_records} records wait; read the driver's log: {log_of(job, report.attempt)}"
+            draft.condition(kind, ConditionStatus.FALSE, reason="CheckpointStalled", message=message)
+            draft.event(f"stalled/{report.attempt}/{report.checkpoint_id}", "CheckpointStalled", message, warning=True)
+            return None
+        draft.condition(kind, ConditionStatus.TRUE, reason="CheckpointsComplete")
+        return left
+    draft.condition(kind, ConditionStatus.TRUE, reason="CheckpointsComplete")
+    return None
+
+
+def log_of(job: JobKey, attempt: int) -> str:
+    """The command that shows the log of a driver that runs."""
+    return f"kubectl logs {names.driver_pod(job.name, attempt)} -n {job.namespace}"
+
+
+def _kafka_reachable(draft: StatusDraft) -> None:
+    draft.condition(ConditionType.KAFKA_REACHABLE, ConditionStatus.TRUE, reason="Connected")
+
+
+def _starting_state(draft: StatusDraft) -> JobState:
+    """A rescaled or restarted job keeps its state until it runs again."""
+    before = draft.previous_state
+    return JobState(before) if before in {JobState.RESCALING, JobState.RESTARTING} else JobState.STARTING

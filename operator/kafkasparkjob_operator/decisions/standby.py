@@ -1,0 +1,179 @@
+"""The next attempt, started while the current attempt still runs, so that a stop costs the job no start.
+
+Its driver is a standby driver: it starts, prepares and waits for its activation. It touches nothing of the job before
+that. The state machine activates it at the point where it would otherwise start an attempt (ADR 19).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from kafkasparkjob_operator.clock import parse_time
+from kafkasparkjob_operator.decisions.attempts import claimant_seconds, next_attempt, standby_drivers, unused_claims
+from kafkasparkjob_operator.decisions.plan import Action, StartAttempt, WithdrawClaim, deletions
+from kafkasparkjob_operator.observation.observation import JobResource, Live, Observation
+from kafkasparkjob_operator.observation.pod_view import PodView
+from kafkasparkjob_operator.status.status import StatusDraft
+from kafkasparkjob_operator.workload import DesiredJob, SuccessorPolicy
+from sparkapp.model import names
+from sparkapp.model.report import DriverState, Report
+
+PREPARE_SECONDS = 90
+"""The wait for a standby driver to be prepared. After that the current attempt stops first."""
+UNSCHEDULED_SECONDS = 10
+"""The same for an unschedulable standby driver, which has room when the current attempt is gone."""
+LOOK_AGAIN_SECONDS = 10.0
+"""While pods of an older standby are deleted; their events usually come sooner."""
+STANDBY_AFTER_SECONDS = 20
+"""From an attempt's start to the start of its standby, which must not take the CPU that catching up needs."""
+STANDBY_AGAIN_SECONDS = 300
+"""From the start of a standby that ended by itself to the start of its replacement."""
+
+REFUSED = "successorRefused"
+"""``status.attempt``: the generation whose standby driver Kubernetes has refused; it is not tried again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StandbyPods:
+    """The pods of standby attempts.
+
+    :param standing: the newest standby driver that has not ended.
+    :param ended: the newest standby driver that has ended by itself.
+    :param pods: every pod of every standby attempt, ended attempts included.
+    """
+
+    standing: PodView | None
+    ended: PodView | None
+    pods: tuple[PodView, ...]
+
+    def fits(self, generation: int) -> bool:
+        """True where a standby driver was started for that generation of the resource."""
+        return self.standing is not None and self.standing.generation == generation
+
+    def usable(self, generation: int, desired: DesiredJob) -> PodView | None:
+        """The standby driver that may be activated when the current attempt is gone."""
+        asked = desired.restart_policy.successor is not SuccessorPolicy.AFTER_STOP
+        return self.standing if asked and self.fits(generation) else None
+
+    @property
+    def superseded(self) -> tuple[PodView, ...]:
+        """Pods of older standby attempts, and of standby attempts that have ended."""
+        attempt = self.standing.attempt if self.standing is not None else 0
+        return tuple(pod for pod in self.pods if pod.attempt != attempt)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """The next step for the standby driver while the current attempt runs.
+
+    :param preparing: a standby driver is on its way and worth the wait.
+    """
+
+    actions: tuple[Action, ...] = ()
+    look_again_after: float | None = None
+    preparing: bool = False
+
+
+def standby_pods(observation: Observation) -> StandbyPods:
+    """Selects the pods of standby attempts; called for every plan."""
+    found = standby_drivers(observation)
+    attempts, uids = {pod.attempt for pod in found}, {pod.uid for pod in found}
+    return StandbyPods(
+        standing=next((pod for pod in found if not pod.finished and not pod.deleting), None),
+        ended=next((pod for pod in found if pod.finished), None),
+        pods=tuple(
+            pod
+            for pod in observation.pods
+            if pod.uid in uids or (pod.role == names.ROLE_EXECUTOR and pod.attempt in attempts)
+        ),
+    )
+
+
+def before_stop(
+    draft: StatusDraft, observation: Observation, look: Callable[[], Live], desired: DesiredJob, found: StandbyPods
+) -> Step:
+    """Prepares a standby driver before the running attempt is stopped for a changed resource.
+
+    Called by the state machine. A standby driver that ended by itself does not delay the stop: the next attempt reports
+    the same cause.
+
+    :param look: returns the live part of the observation, or ends the plan where there is none.
+    """
+    generation = observation.job.generation
+    if not _may_come_up(observation.job, desired):
+        return Step()
+    if found.ended is not None and found.ended.generation == generation:
+        return Step()
+    if found.fits(generation):
+        left = _seconds_to_wait(draft, found, prepared=observation.prepared)
+        return Step(actions=deletions(found.superseded), look_again_after=left or None, preparing=left > 0)
+    if found.pods:
+        return Step(actions=deletions(found.pods), look_again_after=LOOK_AGAIN_SECONDS, preparing=True)
+    return _start(draft, observation, look(), desired)
+
+
+def stand_by(
+    draft: StatusDraft,
+    observation: Observation,
+    look: Callable[[], Live],
+    desired: DesiredJob,
+    found: StandbyPods,
+    *,
+    report: Report | None,
+) -> Step:
+    """Keeps a standby driver under ``successor: Standby``, and deletes standby pods under the other policies.
+
+    Called by the state machine while an attempt runs the resource's spec.
+    """
+    generation = observation.job.generation
+    if desired.restart_policy.successor is not SuccessorPolicy.STANDBY or not _may_come_up(observation.job, desired):
+        return Step(actions=deletions(found.pods))
+    ended = found.ended
+    if ended is not None and ended.generation == generation and ended.created is not None:
+        left = STANDBY_AGAIN_SECONDS - (draft.now - ended.created).total_seconds()
+        if 0 < left <= STANDBY_AGAIN_SECONDS:
+            return Step(look_again_after=left)
+    if found.pods:
+        return Step(actions=deletions(found.superseded if found.fits(generation) else found.pods))
+    if report is None or report.state is not DriverState.RUNNING:
+        return Step()
+    started = parse_time(draft.section("attempt").get("startedAt"))
+    left = STANDBY_AFTER_SECONDS - (draft.now - started).total_seconds() if started is not None else 0.0
+    if 0 < left <= STANDBY_AFTER_SECONDS:
+        return Step(look_again_after=left)
+    return _start(draft, observation, look(), desired)
+
+
+def _may_come_up(job: JobResource, desired: DesiredJob) -> bool:
+    # A ReadWriteOnce volume would block the standby driver, or the running attempt.
+    return (
+        desired.restart_policy.successor is not SuccessorPolicy.AFTER_STOP
+        and not desired.spec.state_claim
+        and job.status.get("attempt", {}).get(REFUSED) != job.generation
+    )
+
+
+def _start(draft: StatusDraft, observation: Observation, live: Live, desired: DesiredJob) -> Step:
+    left = claimant_seconds(draft, observation, live)
+    if left > 0:
+        return Step(look_again_after=left, preparing=True)
+    job = observation.job
+    number = next_attempt(observation, live)
+    claims = tuple(WithdrawClaim(attempt=claim.attempt) for claim in unused_claims(observation, live))
+    start = StartAttempt(
+        attempt=number, generation=job.generation, desired=desired, resource_spec=job.spec, awaits_activation=True
+    )
+    message = f"attempt {number} starts as a standby and waits for its activation"
+    draft.event(f"successor/{number}", "SuccessorStarted", message)
+    return Step(actions=(*claims, start), look_again_after=PREPARE_SECONDS, preparing=True)
+
+
+def _seconds_to_wait(draft: StatusDraft, found: StandbyPods, *, prepared: int) -> float:
+    """For the standing standby driver; 0 where it is prepared, or the time limit has passed."""
+    standing = found.standing
+    if standing is None or standing.attempt == prepared:
+        return 0.0
+    limit = UNSCHEDULED_SECONDS if standing.waiting_reason else PREPARE_SECONDS
+    age = (draft.now - standing.created).total_seconds() if standing.created is not None else 0.0
+    return max(0.0, limit - max(0.0, age))

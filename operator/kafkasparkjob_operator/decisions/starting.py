@@ -1,0 +1,286 @@
+"""Nothing of the job runs: whether another attempt may start now, later, or only after a person acts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from kafkasparkjob_operator.clock import format_time, parse_time
+from kafkasparkjob_operator.decisions.attempts import (
+    claimant_seconds,
+    current_attempt,
+    next_attempt,
+    record_of,
+    spec_of,
+    unused_claims,
+)
+from kafkasparkjob_operator.decisions.checks.causes import STATE_DIGEST, forget_failures
+from kafkasparkjob_operator.decisions.checks.code import DIGEST
+from kafkasparkjob_operator.decisions.checks.start_refusals import LOOK_AT_STATE_AGAIN, prefix_in_use, refused_state
+from kafkasparkjob_operator.decisions.endings import EndingKind, left_by
+from kafkasparkjob_operator.decisions.plan import (
+    Action,
+    Activate,
+    CreateState,
+    DeleteAttemptRecord,
+    StartAttempt,
+    WithdrawClaim,
+)
+from kafkasparkjob_operator.decisions.repairs import SCALE
+from kafkasparkjob_operator.observation.observation import AttemptRecord, Live, Observation
+from kafkasparkjob_operator.observation.pod_view import PodView
+from kafkasparkjob_operator.observation.state_view import StateKind
+from kafkasparkjob_operator.status.conditions import ConditionStatus, ConditionType
+from kafkasparkjob_operator.status.reasons import StartReason, StopReason
+from kafkasparkjob_operator.status.status import JobState, StatusDraft
+from kafkasparkjob_operator.workload import DesiredJob, RestartPolicy, desired_from_resource
+from sparkapp.model import names
+from sparkapp.model.errors import ConfigurationError
+
+CLEAR_SECONDS = 1.5
+"""The finished pod of the previous attempt, kept for its log, is deleted this long before the pause ends."""
+
+_STATE_OF = {
+    StartReason.CREATED: JobState.STARTING,
+    StartReason.RESUMED: JobState.STARTING,
+    StartReason.RESCALED: JobState.RESCALING,
+    StartReason.SPEC_CHANGED: JobState.RESTARTING,
+    StartReason.RESTARTED: JobState.RESTARTING,
+    StartReason.DELETED: JobState.DELETING,
+}
+_START_AFTER_STOP: dict[str, StartReason] = {
+    StopReason.SUSPEND: StartReason.RESUMED,
+    StopReason.RESCALE: StartReason.RESCALED,
+    StopReason.SPEC_CHANGE: StartReason.SPEC_CHANGED,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """The result of :func:`decide_start`.
+
+    :param ready: nothing forbids the next step, so the finished pod of the previous attempt may be deleted.
+    """
+
+    actions: tuple[Action, ...] = ()
+    ready: bool = False
+    look_again_after: float | None = None
+
+
+def decide_start(
+    draft: StatusDraft,
+    observation: Observation,
+    live: Live,
+    desired: DesiredJob | None,
+    *,
+    suspend: bool,
+    clear: bool,
+    standby: PodView | None = None,
+) -> Decision:
+    """Decides about the next attempt and writes state and reason.
+
+    Called by the state machine when every pod of every previous attempt is gone, except a finished driver that is kept
+    for its log.
+
+    :param desired: the resource's spec; None where it is invalid: the last valid spec applies then.
+    :param clear: the finished driver is gone, too; before that nothing is started.
+    :param standby: a standby driver of the resource's generation: it is activated instead of a new attempt.
+    """
+    if suspend:
+        return _suspended(draft, observation, desired) if clear else Decision(ready=True)
+    if desired is not None:
+        chosen = AttemptRecord(
+            attempt=0, owner_uid="", generation=observation.job.generation, spec=observation.job.spec
+        )
+    else:
+        fallback = last_accepted(draft, observation, live)
+        if fallback is None:
+            message = "the spec is invalid: see condition ConfigValid"
+            draft.set_state(JobState.FAILED, reason="InvalidSpec", message=message)
+            return Decision()
+        chosen, desired = fallback
+    forget_failures(draft, observation, live)
+    refusal = _refusal(draft, observation, live, desired, generation=chosen.generation, standby=standby is not None)
+    if refusal is not None:
+        return refusal
+    if not clear:
+        return Decision(ready=True)
+    left = claimant_seconds(draft, observation, live)
+    if left > 0:
+        return Decision(look_again_after=left)
+    actions = submit(draft, observation, live, desired=desired, chosen=chosen, standby=standby)
+    return Decision(actions=actions, ready=True)
+
+
+def _refusal(
+    draft: StatusDraft, observation: Observation, live: Live, desired: DesiredJob, *, generation: int, standby: bool
+) -> Decision | None:
+    pause = _held_back(draft, desired.restart_policy, generation=generation)
+    if pause is not None and (not standby or pause.look_again_after is None):
+        return pause
+    refusal = _refused(draft, observation, live, desired)
+    if refusal is not None or pause is None or pause.look_again_after is None:
+        return refusal
+    # The deletion of the finished pod takes a second; it begins early, so that a standby driver does not wait for it.
+    return replace(pause, ready=pause.look_again_after <= CLEAR_SECONDS)
+
+
+def _suspended(draft: StatusDraft, observation: Observation, desired: DesiredJob | None) -> Decision:
+    number, job = current_attempt(observation), observation.job.identity
+    sink = None if desired is None else desired.spec.sink
+    outcome = draft.section("attempt").get("outcome", "")
+    left = left_by(outcome, attempt=number, job=job.key, sink=sink)
+    command = f'kubectl patch ksj {job.name} -n {job.namespace} --type merge -p \'{{"spec":{{"suspend":false}}}}\''
+    message = "; ".join(filter(None, ("nothing runs: spec.suspend is true", left, f"resume the job: {command}")))
+    draft.set_state(JobState.SUSPENDED, reason="Suspended", message=message)
+    if draft.previous_state != JobState.SUSPENDED:
+        message = (
+            f"the job stopped after attempt {number}" if number else "the job was not started: spec.suspend is true"
+        )
+        draft.event(f"suspended/{number}/{observation.job.generation}", "Suspended", message)
+    return Decision(ready=True)
+
+
+def last_accepted(draft: StatusDraft, observation: Observation, live: Live) -> tuple[AttemptRecord, DesiredJob] | None:
+    """The spec of the newest attempt: an invalid edit does not stop a job."""
+    identity = observation.job.identity
+    record = record_of(live, current_attempt(observation), identity.uid)
+    if record is None:
+        return None
+    try:
+        desired = desired_from_resource(
+            record.spec, namespace=identity.namespace, name=identity.name, default_image=record.default_image
+        )
+    except ConfigurationError:
+        return None
+    return replace(record, generation=draft.section("attempt").get("generation", record.generation)), desired
+
+
+def _held_back(draft: StatusDraft, policy: RestartPolicy, *, generation: int) -> Decision | None:
+    """A bounded job's end, a failure that stands until its cause changes, or a pause that is not over.
+
+    A pause beyond the policy's longest pause is ignored: the clock was set back meanwhile.
+    """
+    failure = draft.section("lastFailure")
+    tried = draft.section("attempt").get("generation") == generation
+    if tried and draft.section("attempt").get("outcome") == EndingKind.FINISHED:
+        message = f"the job has read to its end; change spec.source.stopping to start it again; {SCALE}"
+        draft.set_state(JobState.FINISHED, reason="Finished", message=message)
+        draft.condition(ConditionType.FINISHED, ConditionStatus.TRUE, reason="Finished", message=message)
+        return Decision()
+    if failure.get("fatal") is True and failure.get("generation") == generation:
+        if draft.state != JobState.FAILED:
+            text = "; ".join(filter(None, (failure.get("message"), failure.get("remedy"))))
+            draft.set_state(JobState.FAILED, reason=str(failure.get("reason") or "Failed"), message=text)
+        return Decision(look_again_after=LOOK_AT_STATE_AGAIN if STATE_DIGEST in failure else None)
+    retry = parse_time(draft.section("restarts").get("nextRetryTime"))
+    if tried and retry is not None:
+        left = (retry - draft.now).total_seconds()
+        if 0 < left <= max(policy.initial_seconds, policy.max_seconds):
+            return Decision(look_again_after=left)
+    return None
+
+
+def _refused(draft: StatusDraft, observation: Observation, live: Live, desired: DesiredJob) -> Decision | None:
+    again = refused_state(draft, observation, live) or prefix_in_use(draft, observation.prefix_rival, desired)
+    return None if again is None else Decision(look_again_after=again)
+
+
+def submit(
+    draft: StatusDraft,
+    observation: Observation,
+    live: Live,
+    *,
+    desired: DesiredJob,
+    chosen: AttemptRecord,
+    standby: PodView | None = None,
+    settles: bool = False,
+) -> tuple[Action, ...]:
+    """Starts the next attempt, in the status and in the actions that are returned.
+
+    Called where nothing forbids the attempt and no pod of an earlier attempt exists.
+
+    :param chosen: generation and spec of the resource that the attempt runs.
+    :param standby: a standby driver: it is activated instead.
+    :param settles: the job is being deleted: the attempt settles its transactions and ends.
+    """
+    job = observation.job
+    number = next_attempt(observation, live) if standby is None else standby.attempt
+    reason = StartReason.DELETED if settles else _start_reason(draft, chosen.generation)
+    actions: list[Action] = []
+    if live.state.kind is StateKind.ABSENT:
+        actions.append(CreateState())
+        draft.condition(ConditionType.STATE_VALID, ConditionStatus.TRUE, reason="Created")
+    claims = unused_claims(observation, live)
+    actions.extend(WithdrawClaim(attempt=claim.attempt) for claim in claims)
+    if standby is None:
+        actions.append(
+            StartAttempt(
+                attempt=number,
+                generation=chosen.generation,
+                desired=desired,
+                resource_spec=chosen.spec,
+                settles=settles,
+            )
+        )
+    else:
+        actions.append(Activate(name=standby.name, uid=standby.uid))
+    # The newest record stays: it proves that its number is taken, even where the creation of the pod fails.
+    actions.extend(
+        DeleteAttemptRecord(attempt=record.attempt)
+        for record in live.records
+        if record.owner_uid == job.identity.uid and record.attempt < number - 1 and record not in claims
+    )
+    prepared = None if standby is None else spec_of(live, number, job.identity)
+    _announce(draft, number, reason, prepared or desired, standby)
+    pod = names.driver_pod(job.identity.name, number)
+    draft.replace(
+        "attempt",
+        {
+            "id": number,
+            "generation": chosen.generation,
+            "startedAt": format_time(draft.now),
+            "startReason": str(reason),
+            "driverPod": pod,
+            **({"driverPodUID": standby.uid} if standby is not None else {}),
+            # A standby driver has imported earlier modules: those of the current attempt, or it rolls again.
+            DIGEST: observation.code if standby is None else draft.section("attempt").get(DIGEST, ""),
+        },
+    )
+    restarts = draft.section("restarts")
+    restarts.setdefault("total", 0)
+    restarts.pop("nextRetryTime", None)
+    if reason is not StartReason.RESTARTED and restarts.get("consecutiveFailures"):
+        # The resource has changed: earlier failures say nothing about it.
+        restarts["consecutiveFailures"] = 0
+    draft.replace("parallelism", desired.spec.parallelism)
+    draft.replace("executors", {"desired": desired.workload.executor_instances, "running": 0})
+    draft.section("transactions")["prefix"] = desired.spec.sink.transactional_id_prefix
+    if draft.has_condition(ConditionType.FINISHED):
+        message = f"attempt {number} was started"
+        draft.condition(ConditionType.FINISHED, ConditionStatus.FALSE, reason="Submitted", message=message)
+    how = "was started" if standby is None else "was activated"
+    draft.set_starting(_STATE_OF[reason], reason="Submitted", message=f"attempt {number} {how}: pod {pod}")
+    return tuple(actions)
+
+
+def _start_reason(draft: StatusDraft, generation: int) -> StartReason:
+    attempt = draft.section("attempt")
+    if not attempt.get("id"):
+        return StartReason.CREATED
+    asked = _START_AFTER_STOP.get(attempt.get("stopReason", ""))
+    if asked is not None:
+        return asked
+    return StartReason.SPEC_CHANGED if attempt.get("generation") != generation else StartReason.RESTARTED
+
+
+def _announce(
+    draft: StatusDraft, number: int, reason: StartReason, desired: DesiredJob, standby: PodView | None
+) -> None:
+    if reason is StartReason.RESUMED:
+        draft.event(f"resumed/{number}", "Resumed", f"the job resumes with attempt {number}")
+    draft.event(
+        f"start/{number}",
+        "Submitted" if standby is None else "TurnGiven",
+        f"attempt {number} starts ({reason}): parallelism {desired.spec.parallelism},"
+        f" {desired.workload.executor_instances} executor(s), image {desired.workload.image}",
+    )

@@ -1,0 +1,297 @@
+"""The state machine of a job: (resource, observation, now) -> Plan. Pure, so that every path has a test.
+
+Each plan considers the whole job; only the status remembers anything. The order of the questions:
+
+1. Is the driver alive? Then show it, or stop it because the resource says so (suspend, rescale, other spec).
+2. Is it stopping, or gone? Then wait until every pod of the attempt is gone, and record how it ended.
+3. Nothing is left: may another attempt start now, later, or only after a person acts?
+
+A standby driver is no part of these questions: step 3 may activate it instead of a new attempt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+
+from kafkasparkjob_operator.decisions.attempts import current_attempt, own_drivers, record_of, spec_of
+from kafkasparkjob_operator.decisions.checks.belonging import report_foreign, with_own_pods
+from kafkasparkjob_operator.decisions.checks.code import changed_code, note_code
+from kafkasparkjob_operator.decisions.checks.health import judge_health, judge_transactions
+from kafkasparkjob_operator.decisions.checks.heartbeat import GRACE_SECONDS, is_superseded, judge_silence
+from kafkasparkjob_operator.decisions.deletion import DELETION_SECONDS, hold_change, plan_deletion
+from kafkasparkjob_operator.decisions.executors import count_executors, forget_executors
+from kafkasparkjob_operator.decisions.plan import NEEDS_LIVE, Action, Plan, deletions
+from kafkasparkjob_operator.decisions.repairs import rescaled_meanwhile, stay_at_rest
+from kafkasparkjob_operator.decisions.restarts import note_stability, record_ending, state_while_pods_go
+from kafkasparkjob_operator.decisions.running import (
+    adopt,
+    relay_events,
+    show_numbers,
+    show_report,
+    show_waiting,
+    warn_of_slow_stop,
+)
+from kafkasparkjob_operator.decisions.standby import Step, before_stop, stand_by, standby_pods
+from kafkasparkjob_operator.decisions.starting import decide_start
+from kafkasparkjob_operator.observation.observation import Live, Observation
+from kafkasparkjob_operator.observation.pod_view import PodView
+from kafkasparkjob_operator.status.conditions import ConditionStatus, ConditionType
+from kafkasparkjob_operator.status.reasons import StopReason
+from kafkasparkjob_operator.status.status import JobState, StatusDraft
+from kafkasparkjob_operator.workload import DesiredJob, desired_from_resource
+from sparkapp.model import commands, names
+from sparkapp.model.errors import ConfigurationError
+from sparkapp.model.report import Report
+
+LOOK_AGAIN_WHILE_WAITING = 10.0
+"""Pod events usually come sooner; this covers a lost event."""
+
+
+def plan(
+    observation: Observation, now: datetime, *, deletion_seconds: float = DELETION_SECONDS, default_image: str = ""
+) -> Plan:
+    """Decides about a job: actions, status and events.
+
+    Called by the reconciler with an observation from the cache, and again with a live observation before anything is
+    created or deleted. A resource that is being deleted needs nothing, unless the operator's finalizer holds it:
+    Kubernetes collects the objects that it owns.
+
+    :param deletion_seconds: the longest time for which the finalizer holds a resource; 0 for no finalizer.
+    :param default_image: of a job without ``spec.image``; empty requires the field.
+    """
+    if observation.job.deleting:
+        return plan_deletion(observation, now, limit=deletion_seconds, default_image=default_image)
+    try:
+        return _Planner(observation, now, deletion_seconds, default_image).plan()
+    except _LookFirst:
+        return NEEDS_LIVE
+
+
+class _LookFirst(Exception):
+    """The cached observation is not enough: a live look is needed."""
+
+
+class _Planner:
+    def __init__(self, observation: Observation, now: datetime, deletion_seconds: float, default_image: str) -> None:
+        observation = with_own_pods(observation)
+        if observation.foreign and observation.live is None:
+            raise _LookFirst
+        self.observation = observation
+        self.job = observation.job
+        self.draft = StatusDraft(observation.job, now)
+        self.now = now
+        self.deletion_seconds = deletion_seconds
+        self.attempt = current_attempt(observation)
+        self.driver = next((pod for pod in own_drivers(observation) if pod.attempt == self.attempt), None)
+        self.standbys = standby_pods(observation)
+        self.others = [pod for pod in observation.pods if pod is not self.driver and pod not in self.standbys.pods]
+        self.actions: list[Action] = []
+        self.look_again_after: float | None = None
+        self.suspend = self.job.spec.get("suspend") is True
+        self.desired = self._judge_config(default_image)
+
+    def plan(self) -> Plan:
+        stay_at_rest(self.draft, self.job)
+        note_code(self.draft, self.observation)
+        report = self.observation.report
+        if report is not None and report.attempt == self.attempt:
+            relay_events(self.draft, report)
+            show_numbers(self.draft, report)
+        if self.driver is not None and not self.driver.finished and not self.driver.deleting:
+            self._alive(self.driver, report if report is not None and report.attempt == self.attempt else None)
+        else:
+            self._down(self.driver)
+        self._delete(report_foreign(self.draft, self.observation))
+        self.actions.extend(hold_change(self.draft, self.job, self.desired, report, limit=self.deletion_seconds))
+        return Plan(
+            actions=tuple(self.actions),
+            status=self.draft.finish(),
+            events=tuple(self.draft.events),
+            look_again_after=self.look_again_after,
+        )
+
+    def _live(self) -> Live:
+        if self.observation.live is None:
+            raise _LookFirst
+        return self.observation.live
+
+    def _judge_config(self, default_image: str) -> DesiredJob | None:
+        identity = self.job.identity
+        try:
+            desired = desired_from_resource(
+                self.job.spec, namespace=identity.namespace, name=identity.name, default_image=default_image
+            )
+        except ConfigurationError as error:
+            remedy = commands.remedy_in(error, namespace=identity.namespace, name=identity.name)
+            message = f"{error.message}; {remedy}"
+            self.draft.condition(
+                ConditionType.CONFIG_VALID, ConditionStatus.FALSE, reason=error.reason, message=message
+            )
+            self.draft.event(f"invalid/{self.job.generation}", "ValidationFailed", message, warning=True)
+            return None
+        self.draft.condition(ConditionType.CONFIG_VALID, ConditionStatus.TRUE, reason="Valid")
+        return desired
+
+    def _alive(self, driver: PodView, report: Report | None) -> None:
+        self._adopt(driver)
+        # Pods of previous attempts next to a live driver must not write, whoever made them.
+        self._delete(pod for pod in self.others if pod.attempt != self.attempt or pod.role == names.ROLE_DRIVER)
+        executors = [pod for pod in self.others if pod.attempt == self.attempt]
+        again = count_executors(self.draft, executors, started=driver.started)
+        if self._stops(driver) or self._silent(driver, report):
+            return
+        self._look_again(again)
+        if self.desired is not None:
+            self._take(stand_by(self.draft, self.observation, self._live, self.desired, self.standbys, report=report))
+        current = self.draft.section("attempt").get("generation") == self.job.generation
+        if driver.started:
+            show_report(self.draft, driver, executors, report, job=self.job.identity.key, current=current)
+        else:
+            show_waiting(self.draft, driver, self.job.identity.key)
+        self._look_again(judge_health(self.draft, report, self.desired, self.job.identity.key))
+        self._look_again(note_stability(self.draft, self.job.spec))
+
+    def _silent(self, driver: PodView, report: Report | None) -> bool:
+        """True for a driver that no longer reports: its last report says nothing about the present."""
+        found = judge_silence(self.draft, self.observation, driver, report, standby=self._standby(), look=self._live)
+        self._look_again(found.change_after)
+        if found.lost:
+            self.actions.extend(deletions([driver], grace_seconds=GRACE_SECONDS))
+        if found.stale:
+            judge_transactions(self.draft, None, self.desired, self.job.identity.key)
+        return found.stale
+
+    def _adopt(self, driver: PodView) -> None:
+        adopt(self.draft, driver, lambda: record_of(self._live(), self.attempt, self.job.identity.uid))
+
+    def _stops(self, driver: PodView) -> bool:
+        """Stops the driver where the resource asks for something else; it drains at a checkpoint."""
+        if self.suspend:
+            self._delete(self.standbys.pods)
+            self._stop(
+                driver, StopReason.SUSPEND, JobState.SUSPENDING, "Suspending",
+                "the driver drains at a checkpoint: spec.suspend is true",
+            )  # fmt: skip
+            return True
+        changed = changed_code(self.draft, self.observation)
+        if changed:
+            self._delete(self.standbys.pods)
+            self._stop(driver, StopReason.SPEC_CHANGE, JobState.RESTARTING, "CodeChanged", changed)
+            return True
+        attempt = self.draft.section("attempt")
+        if self.desired is None or attempt.get("generation") == self.job.generation:
+            return False
+        running = spec_of(self._live(), self.attempt, self.job.identity)
+        if running is not None and running.same_application(self.desired):
+            attempt["generation"] = self.job.generation
+            return False
+        if self._prepares(driver):
+            return True
+        before, after = self.draft.parallelism, self.desired.spec.parallelism
+        if running is not None and before and before != after:
+            message = f"the driver drains at a checkpoint: parallelism changes from {before} to {after}"
+            self._stop(driver, StopReason.RESCALE, JobState.RESCALING, "RescaleStarted", message)
+        else:
+            message = f"the driver drains at a checkpoint: the spec has changed (generation {self.job.generation})"
+            self._stop(driver, StopReason.SPEC_CHANGE, JobState.RESTARTING, "SpecChanged", message)
+        return True
+
+    def _prepares(self, driver: PodView) -> bool:
+        """True while a standby driver starts, before the driver is stopped for the changed resource."""
+        assert self.desired is not None
+        if not driver.started:
+            return False
+        step = before_stop(self.draft, self.observation, self._live, self.desired, self.standbys)
+        self._take(step)
+        if not step.preparing:
+            return False
+        before, after = self.draft.parallelism, self.desired.spec.parallelism
+        message = f"attempt {self.attempt} runs until a standby driver for generation {self.job.generation} is prepared"
+        state = JobState.RESCALING if before and before != after else JobState.RESTARTING
+        self.draft.set_state(state, reason="PreparingSuccessor", message=message)
+        return True
+
+    def _take(self, step: Step) -> None:
+        self.actions.extend(step.actions)
+        self._look_again(step.look_again_after)
+
+    def _stop(self, driver: PodView, why: StopReason, state: JobState, reason: str, message: str) -> None:
+        self.draft.section("attempt")["stopReason"] = str(why)
+        self.draft.set_state(state, reason=reason, message=message)
+        self.draft.event(f"stop/{driver.attempt}/{why}", reason, message)
+        self._delete([driver])
+
+    def _down(self, driver: PodView | None) -> None:
+        """The driver is stopping, has finished or is gone."""
+        self.draft.section("source").pop("lagRecords", None)
+        live = self._live()
+        standby = self._standby()
+        if driver is not None and not driver.finished:
+            if standby is None or not is_superseded(self.draft, standby):
+                self._wait_for_drain(driver)
+                return
+            self._delete(pod for pod in self.others if pod.attempt == self.attempt)
+            self.others = [pod for pod in self.others if pod.attempt != self.attempt]
+            driver = None
+        forget_executors(self.draft)
+        judge_health(self.draft, None, self.desired, self.job.identity.key)
+        self.others.extend(self.standbys.pods if standby is None else self.standbys.superseded)
+        self._delete(self.others)
+        attempt = self.draft.section("attempt")
+        if self.attempt and not attempt.get("outcome"):
+            if driver is not None:
+                self._adopt(driver)
+            record_ending(self.draft, self.observation, live, driver)
+            rescaled_meanwhile(self.draft, self.job, record_of(live, self.attempt, self.job.identity.uid))
+        if self.others or (driver is not None and driver.deleting):
+            self._wait_for_pods([*self.others, *([driver] if driver is not None and driver.deleting else [])])
+            return
+        decision = decide_start(
+            self.draft,
+            self.observation,
+            live,
+            self.desired,
+            suspend=self.suspend,
+            clear=driver is None,
+            standby=standby,
+        )
+        if standby is not None and self.draft.state in {JobState.FAILED, JobState.FINISHED}:
+            self._delete(self.standbys.pods)
+        if decision.ready and driver is not None:
+            # The pod was kept for kubectl logs; the next attempt starts after its deletion.
+            self._delete([driver])
+            self._wait_for_pods([driver])
+            return
+        self.actions.extend(decision.actions)
+        self._look_again(decision.look_again_after)
+
+    def _standby(self) -> PodView | None:
+        return None if self.suspend or self.desired is None else self.standbys.usable(self.job.generation, self.desired)
+
+    def _wait_for_drain(self, driver: PodView) -> None:
+        self._delete(pod for pod in self.others if pod.attempt != self.attempt)
+        if not self.draft.section("attempt").get("stopReason"):
+            message = f"the driver pod {driver.name} is being deleted, not by the operator; the next attempt follows"
+            self.draft.set_state(JobState.RESTARTING, reason="DriverStopping", message=message)
+        self._warn_if_slow([driver])
+
+    def _wait_for_pods(self, pods: list[PodView]) -> None:
+        if self.draft.state in {"", JobState.PENDING, JobState.STARTING, JobState.RUNNING}:
+            self.draft.set_starting(
+                state_while_pods_go(self.draft, self.attempt),
+                reason="WaitingForPods",
+                message=f"the next attempt waits until {len(pods)} pod(s) are gone: {pods[0].name}",
+            )
+        self._warn_if_slow(pods)
+
+    def _warn_if_slow(self, pods: list[PodView]) -> None:
+        self._look_again(LOOK_AGAIN_WHILE_WAITING)
+        warn_of_slow_stop(self.draft, pods, self.job.identity.key)
+
+    def _delete(self, pods: Iterable[PodView]) -> None:
+        self.actions.extend(deletions(pods))
+
+    def _look_again(self, seconds: float | None) -> None:
+        if seconds is not None and (self.look_again_after is None or seconds < self.look_again_after):
+            self.look_again_after = seconds

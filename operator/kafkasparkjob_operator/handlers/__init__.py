@@ -1,1 +1,0 @@
-"""What the operator watches; each handler notes the object and queues its job, nothing more."""

@@ -1,0 +1,1 @@
+"""The Kubernetes API: the port that the controller uses, and the client behind it."""

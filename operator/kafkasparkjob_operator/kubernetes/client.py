@@ -1,0 +1,278 @@
+"""The Kubernetes API by the official client: the only module that imports it.
+
+The client provides identity, TLS and connection pool. Requests and answers are plain JSON objects, because the client's
+model classes cost more than the requests.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+from urllib.parse import urlencode
+
+import kubernetes
+import urllib3
+
+from kafkasparkjob_operator.identity import ROLE_CHECKPOINTS, JobKey
+from kafkasparkjob_operator.kubernetes.port import (
+    Body,
+    ClusterError,
+    NotLeading,
+    ObjectConflict,
+    ObjectExists,
+    ObjectRefused,
+)
+from sparkapp.model import names
+
+CONNECT_SECONDS = 1.0
+WRITE_SECONDS = 3.5
+"""A write that begins just before leadership is lost ends before another leader begins. The renewal deadline (10 s),
+the connection and this time are within the lease (15 s). Leadership is checked in the write's thread, so the wait for
+a thread does not count."""
+POD_SECONDS = 35.0
+"""The creation of a pod calls every webhook, and each may take 30 s. The API server gives up after 34 s, and its answer
+names the webhook. A leader that begins meanwhile deletes the attempt's ConfigMap, without which the pod cannot run."""
+READ_SECONDS = 10.0
+LIST_SECONDS = 30.0
+
+_PATHS = {
+    "Pod": "/api/v1/namespaces/{namespace}/pods",
+    "ConfigMap": "/api/v1/namespaces/{namespace}/configmaps",
+    "ServiceAccount": "/api/v1/namespaces/{namespace}/serviceaccounts",
+    "Event": "/api/v1/namespaces/{namespace}/events",
+    "Role": "/apis/rbac.authorization.k8s.io/v1/namespaces/{namespace}/roles",
+    "RoleBinding": "/apis/rbac.authorization.k8s.io/v1/namespaces/{namespace}/rolebindings",
+    "Lease": "/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases",
+    names.KIND: f"/apis/{names.GROUP}/{names.VERSION}/namespaces/{{namespace}}/{names.PLURAL}",
+}
+_DISCOVERY = f"/apis/{names.GROUP}/{names.VERSION}"
+_ALL_JOBS = f"/apis/{names.GROUP}/{names.VERSION}/{names.PLURAL}"
+_OK, _REDIRECT, _NOT_FOUND, _CONFLICT, _INTERNAL = 200, 300, 404, 409, 500
+_REFUSALS = frozenset({400, 403, 422})
+_WEBHOOK = "failed calling webhook"
+"""Text of an answer with status 500 where a webhook with ``failurePolicy: Fail`` is down; nothing was created then."""
+_NOT_SENT = -1
+_LONGEST_TEXT = 256
+_MERGE_PATCH = "application/merge-patch+json"
+
+
+def load_configuration(*, connections: int) -> Any:
+    """The in-cluster identity, or else the kubeconfig.
+
+    :param connections: concurrent requests.
+    """
+    configuration = kubernetes.client.Configuration()
+    try:
+        kubernetes.config.load_incluster_config(client_configuration=configuration)
+    except kubernetes.config.ConfigException:
+        kubernetes.config.load_kube_config(client_configuration=configuration)
+    configuration.connection_pool_maxsize = connections
+    configuration.retries = False  # the work queue retries, with a fresh look
+    return configuration
+
+
+class KubeCluster:
+    """:class:`~kafkasparkjob_operator.kubernetes.port.Cluster` over HTTP; blocking calls run in threads of their own.
+
+    :param observe: called with verb and status of every request, for the metrics.
+    :param may_act: called in the thread of every write, right before the write is sent.
+    """
+
+    def __init__(
+        self,
+        configuration: Any,
+        *,
+        connections: int,
+        observe: Callable[[str, int], None],
+        may_act: Callable[[], bool] = lambda: True,
+    ) -> None:
+        self._configuration = configuration
+        self._pool = kubernetes.client.rest.RESTClientObject(configuration).pool_manager
+        self._threads = ThreadPoolExecutor(connections, thread_name_prefix="kubernetes")
+        self._observe = observe
+        self._may_act = may_act
+
+    def close(self) -> None:
+        self._threads.shutdown(wait=False, cancel_futures=True)
+        self._pool.clear()
+
+    async def serves_jobs(self) -> bool:
+        """True where the CustomResourceDefinition is installed and served."""
+        try:
+            answer = await self._call("GET", _DISCOVERY)
+        except ClusterError as error:
+            if error.status == _NOT_FOUND:
+                return False
+            raise
+        return any(kind.get("name") == names.PLURAL for kind in answer.get("resources") or ())
+
+    async def get_job(self, key: JobKey) -> Body | None:
+        return await self.get(names.KIND, key.namespace, key.name)
+
+    async def list_jobs(self, namespace: str | None) -> Sequence[Body]:
+        path = _ALL_JOBS if namespace is None else _PATHS[names.KIND].format(namespace=namespace)
+        return await self._list(path, "")
+
+    async def list_pods(self, key: JobKey) -> Sequence[Body]:
+        return await self._list(_PATHS["Pod"].format(namespace=key.namespace), f"{names.LABEL_JOB}={key.name}")
+
+    async def list_config_maps(self, key: JobKey) -> Sequence[Body]:
+        # Retained checkpoints are large, and no decision depends on them.
+        selector = f"{names.LABEL_JOB}={key.name},{names.LABEL_ROLE}!={ROLE_CHECKPOINTS}"
+        return await self._list(_PATHS["ConfigMap"].format(namespace=key.namespace), selector)
+
+    async def get(self, kind: str, namespace: str, name: str) -> Body | None:
+        try:
+            return await self._call("GET", f"{_PATHS[kind].format(namespace=namespace)}/{name}")
+        except ClusterError as error:
+            if error.status == _NOT_FOUND:
+                return None
+            raise
+
+    async def create(self, manifest: Body) -> Body:
+        path = _PATHS[manifest["kind"]].format(namespace=manifest["metadata"]["namespace"])
+        seconds = POD_SECONDS if manifest["kind"] == "Pod" else WRITE_SECONDS
+        return await self._call("POST", path, body=manifest, read_seconds=seconds)
+
+    async def replace(self, manifest: Body) -> Body:
+        meta = manifest["metadata"]
+        path = _PATHS[manifest["kind"]].format(namespace=meta["namespace"])
+        return await self._call("PUT", f"{path}/{meta['name']}", body=manifest)
+
+    async def delete(
+        self, kind: str, namespace: str, name: str, *, uid: str | None = None, grace_seconds: int | None = None
+    ) -> None:
+        options: dict[str, Any] = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background"}
+        if grace_seconds is not None:
+            options["gracePeriodSeconds"] = grace_seconds
+        if uid is not None:
+            options["preconditions"] = {"uid": uid}
+        try:
+            await self._call("DELETE", f"{_PATHS[kind].format(namespace=namespace)}/{name}", body=options)
+        except ClusterError as error:
+            if error.status not in {_NOT_FOUND, _CONFLICT}:
+                raise
+
+    async def patch_status(self, key: JobKey, patch: Body, *, resource_version: str) -> Body | None:
+        body = {"metadata": {"resourceVersion": resource_version}, "status": patch}
+        return await self._patch_job(key, body, "/status")
+
+    async def set_finalizers(self, key: JobKey, finalizers: Sequence[str], *, resource_version: str) -> Body | None:
+        return await self._patch_job(
+            key, {"metadata": {"resourceVersion": resource_version, "finalizers": [*finalizers]}}
+        )
+
+    async def _patch_job(self, key: JobKey, body: Body, subresource: str = "") -> Body | None:
+        path = f"{_PATHS[names.KIND].format(namespace=key.namespace)}/{key.name}{subresource}"
+        try:
+            return await self._call("PATCH", path, body=body, content_type=_MERGE_PATCH)
+        except ClusterError as error:
+            if error.status == _NOT_FOUND:
+                return None
+            raise
+
+    async def annotate_pod(self, key: JobKey, pod: str, annotations: Mapping[str, str], *, uid: str) -> bool:
+        body = {"metadata": {"uid": uid, "annotations": dict(annotations)}}
+        try:
+            path = f"{_PATHS['Pod'].format(namespace=key.namespace)}/{pod}"
+            await self._call("PATCH", path, body=body, content_type=_MERGE_PATCH)
+        except ObjectRefused as error:
+            if "metadata.uid" in error.message:  # the answer to a merge patch of a recreated pod
+                raise ObjectConflict(error.message, status=_CONFLICT) from error
+            raise
+        except ClusterError as error:
+            if error.status == _NOT_FOUND:
+                return False
+            raise
+        return True
+
+    async def _list(self, path: str, selector: str) -> Sequence[Body]:
+        query = [("labelSelector", selector)] if selector else []
+        answer = await self._call("GET", path, query=query, read_seconds=LIST_SECONDS, verb="LIST")
+        kind = str(answer.get("kind", "")).removesuffix("List")
+        return [{"kind": kind, **item} for item in answer.get("items") or ()]
+
+    async def _call(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: Body | None = None,
+        query: Sequence[tuple[str, str]] = (),
+        content_type: str = "application/json",
+        read_seconds: float | None = None,
+        verb: str = "",
+    ) -> dict[str, Any]:
+        url = f"{path}?{urlencode(query)}" if query else path
+
+        seconds = read_seconds or (READ_SECONDS if method == "GET" else WRITE_SECONDS)
+
+        def request() -> dict[str, Any]:
+            if method != "GET" and not self._may_act():
+                msg = f"{method} {url}: not sent: another process leads"
+                raise NotLeading(msg)
+            return self._request(method, url, body, content_type, seconds)
+
+        status = 0
+        try:
+            answer = await asyncio.get_running_loop().run_in_executor(self._threads, request)
+            status = 200
+            return answer
+        except NotLeading:
+            status = _NOT_SENT
+            raise
+        except ClusterError as error:
+            status = error.status
+            raise
+        finally:
+            if status != _NOT_SENT:
+                self._observe(verb or method, status)
+
+    def _request(self, method: str, url: str, body: Body | None, content_type: str, seconds: float) -> dict[str, Any]:
+        headers = {"Accept": "application/json", "Content-Type": content_type, "User-Agent": names.MANAGED_BY}
+        token = self._configuration.auth_settings().get("BearerToken")
+        if token is not None:
+            headers["Authorization"] = token["value"]
+        try:
+            response = self._pool.request(
+                method,
+                self._configuration.host + url,
+                body=None if body is None else json.dumps(body).encode(),
+                headers=headers,
+                timeout=urllib3.Timeout(connect=CONNECT_SECONDS, read=seconds),
+                retries=False,
+            )
+        except (urllib3.exceptions.HTTPError, OSError) as error:
+            msg = f"{method} {url}: no answer: {error}"
+            raise ClusterError(msg) from error
+        answer = _object(response.data)
+        if not _OK <= response.status < _REDIRECT:
+            # An unknown path, and a refusal of a proxy, have an answer in plain text.
+            text = response.data[:_LONGEST_TEXT].decode(errors="replace").strip()
+            raise _error(method, url, int(response.status), {"message": text} if answer is None else answer)
+        if answer is None:
+            msg = f"{method} {url}: the answer is no JSON object"
+            raise ClusterError(msg)
+        return answer
+
+
+def _object(data: bytes) -> dict[str, Any] | None:
+    try:
+        answer = json.loads(data)
+    except ValueError:
+        return None
+    return answer if isinstance(answer, dict) else None
+
+
+def _error(method: str, url: str, status: int, answer: Mapping[str, Any]) -> ClusterError:
+    message = str(answer.get("message") or f"HTTP status {status}")
+    text = f"{method} {url}: {message}"
+    if status == _CONFLICT:
+        exists = answer.get("reason") == "AlreadyExists"
+        return ObjectExists(text, status=status) if exists else ObjectConflict(text, status=status)
+    if status in _REFUSALS or (status == _INTERNAL and _WEBHOOK in message):
+        return ObjectRefused(message, status=status)
+    return ClusterError(text, status=status)

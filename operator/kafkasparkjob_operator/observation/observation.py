@@ -1,0 +1,208 @@
+"""The observation of a job: the input of the state machine."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from kafkasparkjob_operator.clock import parse_time
+from kafkasparkjob_operator.identity import FINALIZER, ROLE_ATTEMPT, ROLE_REPORT, JobIdentity, JobKey, owner_uid
+from kafkasparkjob_operator.observation.pod_view import PodView, number_of, pod_view
+from kafkasparkjob_operator.observation.state_view import StateView, state_view
+from kafkasparkjob_operator.resources.config_maps import DEFAULT_IMAGE_KEY, RESOURCE_SPEC_KEY, SETTLES_KEY
+from sparkapp.model import names
+from sparkapp.model.report import Report, decode_report
+
+NUMBERS_AHEAD = 100_000
+"""The most by which an attempt's number may exceed status and state document; each failed start takes a number."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobResource:
+    """The custom resource."""
+
+    identity: JobIdentity
+    generation: int
+    resource_version: str
+    deleting: bool
+    spec: Mapping[str, Any]
+    status: Mapping[str, Any]
+    created: datetime | None = None
+    finalizers: tuple[str, ...] = ()
+
+    @property
+    def held(self) -> bool:
+        """True where the resource has the operator's finalizer."""
+        return FINALIZER in self.finalizers
+
+    @property
+    def driver_uid(self) -> str:
+        """UID of the driver pod that the status records; empty before the first attempt."""
+        return str(self.status.get("attempt", {}).get("driverPodUID", ""))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptRecord:
+    """An attempt's ConfigMap: proof that its number is taken, and the spec that it was started with.
+
+    :param owner_uid: UID of the resource that the attempt was started for.
+    :param uid: UID of the ConfigMap.
+    :param created: by the API server's clock; None where it cannot be read.
+    :param settles: the attempt was started to settle the transactions of a job that is being deleted.
+    :param default_image: the attempt's image, where ``spec`` names none.
+    """
+
+    attempt: int
+    owner_uid: str
+    generation: int
+    spec: Mapping[str, Any]
+    created: datetime | None = None
+    uid: str = ""
+    settles: bool = False
+    default_image: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Live:
+    """The part of an observation that only a live look at the API server has, never the cache.
+
+    :param foreign: names of ConfigMaps with the labels of an attempt of the job that are none.
+    """
+
+    state: StateView
+    records: tuple[AttemptRecord, ...]
+    foreign: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observation:
+    """A job at a moment.
+
+    :param pods: every pod with the job's labels, of any attempt; pods of a deleted resource of the same name included.
+    :param foreign: pods that only have the labels (:mod:`~kafkasparkjob_operator.decisions.checks.belonging`).
+    :param claims: UID of each attempt's ConfigMap, by number, as the last live look found them.
+    :param ended_driver: the driver that a watch last saw finished; its pod may be gone already.
+    :param prefix_rival: an older job with the same transactional id prefix.
+    :param report_age: seconds since the report was seen to change, by this process's monotonic clock.
+    :param code: digest of the user's modules; empty where it is unknown, or there are none.
+    :param prepared: the attempt that last reported that its standby driver is prepared; untrusted.
+    :param live: None where the observation comes from the cache; a plan that creates or deletes needs a live look.
+    """
+
+    job: JobResource
+    pods: tuple[PodView, ...]
+    report: Report | None
+    report_age: float = 0.0
+    code: str = ""
+    prepared: int = 0
+    live: Live | None = None
+    ended_driver: PodView | None = None
+    prefix_rival: JobKey | None = None
+    foreign: tuple[PodView, ...] = ()
+    claims: Mapping[int, str] = field(default_factory=dict)
+
+
+def job_resource(body: Mapping[str, Any]) -> JobResource:
+    meta = body["metadata"]
+    spec, status = body.get("spec"), body.get("status")
+    return JobResource(
+        identity=JobIdentity(meta["namespace"], meta["name"], meta["uid"]),
+        generation=int(meta.get("generation", 0)),
+        resource_version=str(meta.get("resourceVersion", "")),
+        deleting=bool(meta.get("deletionTimestamp")),
+        spec=spec if isinstance(spec, Mapping) else {},
+        status=status if isinstance(status, Mapping) else {},
+        created=parse_time(meta.get("creationTimestamp")),
+        finalizers=tuple(meta.get("finalizers") or ()),
+    )
+
+
+def job_key(body: Mapping[str, Any]) -> JobKey | None:
+    """The job that a watched pod or ConfigMap belongs to."""
+    meta = body["metadata"]
+    name = (meta.get("labels") or {}).get(names.LABEL_JOB)
+    return JobKey(meta["namespace"], name) if name else None
+
+
+def report_of(body: Mapping[str, Any] | None, job: JobIdentity) -> Report | None:
+    """The driver's report, untrusted; None where this job has no readable report."""
+    if body is None:
+        return None
+    return decode_report((body.get("data") or {}).get(names.REPORT_KEY) or "", job_uid=job.uid)
+
+
+def prepared_of(body: Mapping[str, Any] | None) -> int:
+    """The attempt whose standby driver reports that it is prepared, 0 for none; as untrusted as the report."""
+    return number_of(((body or {}).get("data") or {}).get(names.PREPARED_KEY) or "")
+
+
+def live_observation(
+    body: Mapping[str, Any],
+    pods: Iterable[Mapping[str, Any]],
+    config_maps: Iterable[Mapping[str, Any]],
+    *,
+    report_age: float = 0.0,
+    code: str = "",
+    ended_driver: PodView | None = None,
+) -> Observation:
+    """Builds the observation from a live look at the API server."""
+    job = job_resource(body)
+    by_name = {config_map["metadata"]["name"]: config_map for config_map in config_maps}
+    found = by_name.get(names.report_config_map(job.identity.name))
+    report = found if found is not None and _role(found) == ROLE_REPORT else None
+    state = state_view(by_name.get(names.state_config_map(job.identity.name)), job.identity)
+    labelled = {name: attempt_record(body) for name, body in by_name.items() if _role(body) == ROLE_ATTEMPT}
+    known = max(recorded_number(job), state.document.attempt if state.document is not None else 0)
+    records = {
+        name: record
+        for name, record in labelled.items()
+        if record is not None
+        and name == names.attempt_config_map(job.identity.name, record.attempt)
+        and record.attempt <= known + NUMBERS_AHEAD
+    }
+    return Observation(
+        job=job,
+        pods=tuple(view for view in map(pod_view, pods) if view is not None),
+        report=report_of(report, job.identity),
+        report_age=report_age if report is not None else 0.0,
+        code=code,
+        prepared=prepared_of(report),
+        ended_driver=ended_driver,
+        claims={record.attempt: record.uid for record in records.values() if record.owner_uid == job.identity.uid},
+        live=Live(
+            state=state,
+            records=tuple(sorted(records.values(), key=lambda record: record.attempt)),
+            foreign=tuple(sorted(set(labelled) - set(records))),
+        ),
+    )
+
+
+def recorded_number(job: JobResource) -> int:
+    """The attempt that the status records; 0 before the first attempt."""
+    number = job.status.get("attempt", {}).get("id", 0)
+    return number if isinstance(number, int) and number > 0 else 0
+
+
+def attempt_record(body: Mapping[str, Any]) -> AttemptRecord | None:
+    """Reads an attempt's ConfigMap; without a readable spec it still proves that its number is taken."""
+    attempt = number_of((body["metadata"].get("labels") or {}).get(names.LABEL_ATTEMPT, ""))
+    if not attempt:
+        return None
+    try:
+        recorded = json.loads((body.get("data") or {}).get(RESOURCE_SPEC_KEY, ""))
+        generation, spec = int(recorded["generation"]), dict(recorded["spec"])
+        settles, image = recorded.get(SETTLES_KEY) is True, str(recorded.get(DEFAULT_IMAGE_KEY, ""))
+    except (ValueError, TypeError, KeyError):
+        generation, spec, settles, image = 0, {}, False, ""
+    created = parse_time(body["metadata"].get("creationTimestamp"))
+    return AttemptRecord(
+        attempt=attempt, owner_uid=owner_uid(body), generation=generation, spec=spec, created=created,
+        uid=str(body["metadata"].get("uid", "")), settles=settles, default_image=image,
+    )  # fmt: skip
+
+
+def _role(body: Mapping[str, Any]) -> str:
+    return str((body["metadata"].get("labels") or {}).get(names.LABEL_ROLE, ""))

@@ -1,0 +1,137 @@
+"""A pod of a job, reduced to what the state machine decides by."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from kafkasparkjob_operator.clock import parse_time
+from kafkasparkjob_operator.identity import ANNOTATION_CLAIM, ANNOTATION_GENERATION, owner_uid
+from kafkasparkjob_operator.resources.executor_template import EXECUTOR_CONTAINER
+from sparkapp.model import names
+
+FINISHED_PHASES = frozenset({"Succeeded", "Failed"})
+_MAX_DIGITS = 9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodView:
+    """A driver or executor pod.
+
+    :param owner_uid: UID of the resource that owns a driver; empty for executors, which a driver owns.
+    :param driver_name: name of the pod that owns an executor; empty for a driver.
+    :param driver_uid: UID of that pod.
+    :param claim_uid: UID of the attempt's ConfigMap, as the pod says; untrusted until compared.
+    :param attempt: from the label; 0 where the label is missing or not a number.
+    :param generation: of the resource that a standby driver was started for; else 0.
+    :param awaits_activation: a standby driver, which touches nothing of the job yet.
+    :param created: by the API server's clock; None where it cannot be read.
+    :param gone_by: end of the grace period of a pod that is being deleted; it counts as alive until it is gone.
+    :param ended: driver or executor container has terminated and is not started again; a sidecar may still run.
+    :param ready: False where Kubernetes calls a running container not ready: its node no longer answers.
+    :param stopped_reason: why the container or the pod stopped, from the kubelet.
+    :param termination_message: written by the container; untrusted.
+    :param waiting_reason: why the pod does not run yet: ImagePullBackOff, Unschedulable …
+    """
+
+    name: str
+    uid: str
+    attempt: int
+    role: str
+    phase: str
+    owner_uid: str = ""
+    driver_name: str = ""
+    driver_uid: str = ""
+    claim_uid: str = ""
+    generation: int = 0
+    awaits_activation: bool = False
+    created: datetime | None = None
+    node: str = ""
+    gone_by: datetime | None = None
+    started: bool = False
+    ended: bool = False
+    ready: bool = True
+    stopped_reason: str = ""
+    stopped_message: str = ""
+    exit_code: int | None = None
+    termination_message: str = ""
+    waiting_reason: str = ""
+    waiting_message: str = ""
+
+    @property
+    def finished(self) -> bool:
+        """Driver or executor has ended; the pod may stay for ``kubectl logs``."""
+        return self.ended or self.phase in FINISHED_PHASES
+
+    @property
+    def deleting(self) -> bool:
+        return self.gone_by is not None
+
+
+def pod_view(body: Mapping[str, Any]) -> PodView | None:
+    """Reads a pod of the API; None for a pod that is neither driver nor executor.
+
+    Every part of the status may be missing: an evicted pod has no container statuses.
+    """
+    meta, status = body["metadata"], body.get("status") or {}
+    labels, annotations = meta.get("labels") or {}, meta.get("annotations") or {}
+    role = labels.get(names.LABEL_ROLE, "")
+    if role not in {names.ROLE_DRIVER, names.ROLE_EXECUTOR}:
+        return None
+    statuses = status.get("containerStatuses") or ()
+    own = names.DRIVER_CONTAINER if role == names.ROLE_DRIVER else EXECUTOR_CONTAINER
+    state = next((found.get("state") or {} for found in statuses if found.get("name") == own), {})
+    terminated = state.get("terminated") or {}
+    waiting_reason, waiting_message = _waiting(status, state)
+    owners = meta.get("ownerReferences") or ()
+    driver: Mapping[str, Any] = next((owner for owner in owners if owner.get("kind") == "Pod"), {})
+    return PodView(
+        name=meta["name"],
+        uid=meta["uid"],
+        attempt=number_of(labels.get(names.LABEL_ATTEMPT, "")),
+        role=role,
+        phase=status.get("phase") or "Pending",
+        owner_uid=owner_uid(body),
+        driver_name=str(driver.get("name", "")),
+        driver_uid=str(driver.get("uid", "")),
+        claim_uid=str(annotations.get(ANNOTATION_CLAIM, "")),
+        generation=number_of(annotations.get(ANNOTATION_GENERATION, "")),
+        awaits_activation=annotations.get(names.ANNOTATION_TURN) == names.TURN_AWAITED,
+        created=parse_time(meta.get("creationTimestamp")),
+        node=(body.get("spec") or {}).get("nodeName") or "",
+        gone_by=parse_time(meta.get("deletionTimestamp")),
+        started="running" in state or "terminated" in state,
+        # The operator's pods are never restarted in place (restartPolicy is Never).
+        ended="terminated" in state,
+        ready=not ("running" in state and _condition(status, "Ready") == "False"),
+        # The reason of the pod (Evicted, NodeLost, Terminated) says more than the container's exit code.
+        stopped_reason=status.get("reason") or terminated.get("reason") or "",
+        stopped_message=status.get("message") or "",
+        exit_code=terminated.get("exitCode"),
+        termination_message=terminated.get("message") or "",
+        waiting_reason=waiting_reason,
+        waiting_message=waiting_message,
+    )
+
+
+def number_of(text: str) -> int:
+    """The number in a label, an annotation or a ConfigMap; 0 where it is no number or too long."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS else 0
+
+
+def _condition(status: Mapping[str, Any], kind: str) -> str:
+    conditions = status.get("conditions") or ()
+    return next((found.get("status") or "" for found in conditions if found.get("type") == kind), "")
+
+
+def _waiting(status: Mapping[str, Any], state: Mapping[str, Any]) -> tuple[str, str]:
+    waiting = state.get("waiting") or {}
+    reason = waiting.get("reason") or ""
+    if reason and reason not in {"ContainerCreating", "PodInitializing"}:
+        return reason, waiting.get("message") or ""
+    for condition in status.get("conditions") or ():
+        if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
+            return condition.get("reason") or "Unschedulable", condition.get("message") or ""
+    return "", ""

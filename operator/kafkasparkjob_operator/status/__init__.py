@@ -1,0 +1,1 @@
+"""The status of a job: conditions and reasons, as pure values."""

@@ -1,0 +1,68 @@
+"""Conditions of a job's status, as metav1.Condition."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from kafkasparkjob_operator.clock import format_time
+
+MAX_MESSAGE = 4096
+
+
+class ConditionType(StrEnum):
+    """The conditions of a job; ``True`` is the healthy value of each."""
+
+    READY = "Ready"
+    """The current attempt runs the current generation of the resource."""
+    CONFIG_VALID = "ConfigValid"
+    KAFKA_REACHABLE = "KafkaReachable"
+    STATE_VALID = "StateValid"
+    """The checkpoint document allows a start; False stops the job: StateMissing, StateCorrupt, StateForeign …"""
+    CHECKPOINT_HEALTHY = "CheckpointHealthy"
+    TRANSACTIONS_HEALTHY = "TransactionsHealthy"
+    """No transaction of the job has been open for too long; only jobs with EXACTLY_ONCE have it."""
+    FINISHED = "Finished"
+    """A bounded job has read to its end; only such jobs have it."""
+    SETTLED = "Settled"
+    """The transactions of a job that is being deleted are ended; only a job whose deletion waits for this has it."""
+
+
+class ConditionStatus(StrEnum):
+    TRUE = "True"
+    FALSE = "False"
+    UNKNOWN = "Unknown"
+
+
+def with_condition(
+    conditions: Iterable[Mapping[str, Any]],
+    kind: ConditionType,
+    status: ConditionStatus,
+    *,
+    reason: str,
+    message: str,
+    generation: int,
+    now: datetime,
+) -> list[dict[str, Any]]:
+    """The conditions with a condition set. ``lastTransitionTime`` moves only when its status changes.
+
+    Called by the status draft; the order of the list is kept, so that an unchanged condition is an unchanged list.
+    """
+    result = [dict(condition) for condition in conditions]
+    previous = next((condition for condition in result if condition.get("type") == kind), None)
+    changed = previous is None or previous.get("status") != status
+    replacement = {
+        "type": str(kind),
+        "status": str(status),
+        "observedGeneration": generation,
+        "lastTransitionTime": (
+            format_time(now) if changed or previous is None else previous.get("lastTransitionTime") or format_time(now)
+        ),
+        "reason": reason,
+        "message": message[:MAX_MESSAGE],
+    }
+    if previous is None:
+        return [*result, replacement]
+    return [replacement if condition is previous else condition for condition in result]

@@ -1,0 +1,117 @@
+"""The status of a job under construction: it starts from the last status, so untouched fields stay."""
+
+from __future__ import annotations
+
+import copy
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from kafkasparkjob_operator.observation.observation import JobResource
+from kafkasparkjob_operator.status.conditions import MAX_MESSAGE, ConditionStatus, ConditionType, with_condition
+from kafkasparkjob_operator.status.events import JobEvent
+from sparkapp.model import names
+
+
+class JobState(StrEnum):
+    """``status.state``."""
+
+    PENDING = "Pending"
+    STARTING = "Starting"
+    RUNNING = "Running"
+    RESTARTING = "Restarting"
+    RESCALING = "Rescaling"
+    SUSPENDING = "Suspending"
+    SUSPENDED = "Suspended"
+    FAILED = "Failed"
+    FINISHED = "Finished"
+    """A bounded job has read to its end; only a change of the spec starts it again."""
+    DELETING = "Deleting"
+    """The resource is being deleted, and the operator's finalizer holds it until its transactions are settled."""
+
+
+class StatusDraft:
+    """Collects status and events of a plan.
+
+    Called by the state machine, which decides; the draft only records.
+    """
+
+    def __init__(self, job: JobResource, now: datetime) -> None:
+        self._job = job
+        self._status: dict[str, Any] = copy.deepcopy(dict(job.status))
+        self._status["observedGeneration"] = job.generation
+        self.events: list[JobEvent] = []
+        self.now = now
+
+    @property
+    def previous_state(self) -> str:
+        """The state before this plan."""
+        return str(self._job.status.get("state", ""))
+
+    @property
+    def state(self) -> str:
+        return str(self._status.get("state", ""))
+
+    @property
+    def message(self) -> str:
+        return str(self._status.get("message", ""))
+
+    @property
+    def parallelism(self) -> int:
+        """Parallelism of the attempt; 0 before the first attempt."""
+        number = self._status.get("parallelism", 0)
+        return number if isinstance(number, int) else 0
+
+    def section(self, name: str) -> dict[str, Any]:
+        """An object of the status, to be read and changed in place."""
+        found = self._status.setdefault(name, {})
+        assert isinstance(found, dict)
+        return found
+
+    def replace(self, name: str, value: object) -> None:
+        self._status[name] = value
+
+    def set_state(self, state: JobState, *, reason: str, message: str, ready: bool = False) -> None:
+        """State, reason and message, and with them the Ready condition."""
+        self._status |= {"state": str(state), "reason": reason, "message": message[:MAX_MESSAGE]}
+        status = ConditionStatus.TRUE if ready else ConditionStatus.FALSE
+        self.condition(ConditionType.READY, status, reason=reason, message=message)
+
+    def set_starting(self, state: JobState, *, reason: str, message: str) -> None:
+        """:meth:`set_state` of an attempt that does not run yet; after a failure the failure's reason stays.
+
+        A loop of restarts is starting most of the time, and a person looks for its failure.
+        """
+        failure, restarts = self.section("lastFailure"), self.section("restarts")
+        cause = failure.get("reason")
+        if state is JobState.RESTARTING and restarts.get("consecutiveFailures") and restarts.get("lastReason") == cause:
+            reason = str(cause)
+            message = f"{message}; attempt {failure.get('attempt')} failed: {failure.get('message')}"
+        self.set_state(state, reason=reason, message=message)
+
+    def condition(self, kind: ConditionType, status: ConditionStatus, *, reason: str, message: str = "") -> None:
+        self._status["conditions"] = with_condition(
+            self._status.get("conditions") or (),
+            kind,
+            status,
+            reason=reason,
+            message=message,
+            generation=self._job.generation,
+            now=self.now,
+        )
+
+    def has_condition(self, kind: ConditionType) -> bool:
+        return any(condition.get("type") == kind for condition in self._status.get("conditions") or ())
+
+    def event(self, occurrence: str, reason: str, message: str, *, warning: bool = False) -> None:
+        """Adds an event; each occurrence is published once, however often the same plan is made."""
+        self.events.append(JobEvent(occurrence=occurrence, reason=reason, message=message, warning=warning))
+
+    def finish(self) -> dict[str, Any]:
+        """The status to write; empty objects are left out."""
+        # An autoscaler counts the working executors; those of a standby attempt are idle.
+        attempt = self.section("attempt").get("id")
+        labels = names.labels(self._job.identity.name, role=names.ROLE_EXECUTOR, attempt=attempt)
+        chosen = (names.LABEL_JOB, names.LABEL_ROLE, names.LABEL_ATTEMPT)
+        self._status["selector"] = ",".join(f"{key}={labels[key]}" for key in chosen if key in labels)
+        return {name: value for name, value in self._status.items() if value not in ({}, None)}

@@ -1,0 +1,1 @@
+"""Recovery: what a start checks, settles and aborts before anything is produced."""

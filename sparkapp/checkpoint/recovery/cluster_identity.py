@@ -1,0 +1,86 @@
+"""The Kafka cluster of a checkpoint: its offsets, group and transactions mean nothing on another cluster."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+
+from sparkapp.checkpoint.store import CheckpointStore
+from sparkapp.model import commands
+from sparkapp.model.checkpoint.codec import decode
+from sparkapp.model.checkpoint.document import CheckpointDocument
+from sparkapp.model.errors import ClusterChanged
+from sparkapp.model.job.spec import Job
+
+LOG = logging.getLogger(__name__)
+
+
+def refuse_other_cluster(job: Job, store: CheckpointStore, cluster_id: str) -> None:
+    """Called by the driver before it looks for topics, which another cluster may lack. Writes nothing.
+
+    :param cluster_id: of the brokers that answer; empty where it is not known.
+    :raises ClusterChanged: the checkpoint or the spec is of another cluster.
+    :raises CheckpointError: the document cannot be read.
+    """
+    text = store.read().text
+    if text is None:
+        refuse_other_than_named(job, cluster_id)
+    else:
+        on_cluster(decode(text, job_uid=job.uid), job, cluster_id)
+
+
+def refuse_other_than_named(job: Job, cluster_id: str) -> None:
+    """:raises ClusterChanged: ``spec.kafka.clusterId`` names another cluster than that of the brokers."""
+    named = job.spec.kafka.cluster_id
+    if named and cluster_id and named != cluster_id:
+        msg = (
+            f"spec.kafka.clusterId is {named}, and spec.kafka.bootstrapServers {job.spec.kafka.bootstrap_servers}"
+            f" reaches the cluster {cluster_id}"
+        )
+        raise ClusterChanged(msg, remedy=f"correct one of the two, for instance:\n{_named(job, cluster_id)}")
+
+
+def on_cluster(document: CheckpointDocument, job: Job, cluster_id: str) -> CheckpointDocument:
+    """The document for the brokers' cluster. Pure; called by recovery before the claim.
+
+    A document of an earlier release without an id gets the id. A job moves to another cluster only where its spec names
+    that cluster, and only without open committables. The new cluster cannot settle transactions of the previous
+    cluster.
+
+    :param cluster_id: empty where it is not known; then nothing is checked.
+    :raises ClusterChanged: the document or the spec is of another cluster.
+    """
+    refuse_other_than_named(job, cluster_id)
+    if not cluster_id or document.cluster_id == cluster_id:
+        return document
+    if not document.cluster_id:
+        LOG.info("the checkpoint is of Kafka cluster %s from now on", cluster_id)
+        return replace(document, cluster_id=cluster_id)
+    difference = (
+        f"checkpoint {document.checkpoint_id} is of Kafka cluster {document.cluster_id}, and"
+        f" spec.kafka.bootstrapServers {job.spec.kafka.bootstrap_servers} reaches the cluster {cluster_id}"
+    )
+    if job.spec.kafka.cluster_id != cluster_id:
+        msg = f"{difference}: its offsets mean nothing there"
+        raise ClusterChanged(msg, remedy=_REMEDY.format(move=_named(job, cluster_id), again=commands.create_again(job)))
+    if document.committables:
+        count = len(document.committables)
+        msg = f"{difference}: {count} transaction(s) of it can be settled on the previous cluster alone"
+        raise ClusterChanged(msg, remedy=_UNSETTLED.format(again=commands.create_again(job)))
+    LOG.warning("%s: the job resumes there, as spec.kafka.clusterId says", difference)
+    return replace(document, cluster_id=cluster_id, topic_ids={})
+
+
+def _named(job: Job, cluster_id: str) -> str:
+    return commands.patch(job, {"kafka": {"clusterId": cluster_id}})
+
+
+_REMEDY = (
+    "set spec.kafka.bootstrapServers to the brokers of the checkpoint's cluster\n"
+    "or, if the new cluster is a mirror with the same offsets:\n{move}\n"
+    "or start there from spec.source.startup:\n{again}"
+)
+_UNSETTLED = (
+    "set spec.kafka.bootstrapServers back, let the job run, suspend it (spec.suspend: true), then move it\n"
+    "or, if the previous cluster no longer exists, start from spec.source.startup:\n{again}"
+)

@@ -1,0 +1,266 @@
+"""Restart, in the protocol's order, before anything is produced.
+
+1. Read and validate the document, which must be of this Kafka cluster. 2. Claim it for this attempt by
+compare-and-swap. 3. Settle each committable: commit it, or prove that it was committed or lost. 4. Abort every other
+open transaction of the prefixes. 5. Decide where the splits resume: at the document's offsets, or at the earlier
+checkpoint that ``spec.restoreFrom`` names.
+The next attempt may repeat each step if this attempt dies in between.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from sparkapp.checkpoint.recovery.cluster_identity import on_cluster, refuse_other_than_named
+from sparkapp.checkpoint.recovery.document_tampering import refuse_lost_state, signs_of_edit
+from sparkapp.checkpoint.recovery.restore import Restored, go_back, restore_due
+from sparkapp.checkpoint.recovery.rolled_back import GroupMarks, refuse_older_state
+from sparkapp.checkpoint.retained import RetainedStore
+from sparkapp.checkpoint.store import CheckpointStore
+from sparkapp.model.checkpoint.codec import decode, encode
+from sparkapp.model.checkpoint.document import CheckpointDocument
+from sparkapp.model.checkpoint.split import KafkaPartitionSplit
+from sparkapp.model.errors import CheckpointConflict, StateUncertain, TransactionLost
+from sparkapp.model.job.spec import Job, LostTransactionPolicy
+from sparkapp.sink.committer import CommitOutcome, Settled
+
+LOG = logging.getLogger(__name__)
+
+_SHOWN = 5
+"""Lost ranges in a message."""
+
+
+class EngineTexts(Protocol):
+    """What only the engine can do with its part of a document; :mod:`sparkapp.spark.state.query_log` in jobs."""
+
+    def rewound(self, engine: str) -> str:
+        """Forgets what belonged to records after an earlier checkpoint.
+
+        :raises CheckpointCorrupt: not a text of this engine.
+        """
+        ...
+
+    def undone(self, document: CheckpointDocument) -> CheckpointDocument:
+        """As if the document's checkpoint, which is lost as a whole, had not been computed yet.
+
+        :raises StateUncertain: the document does not say how.
+        """
+        ...
+
+
+class TransactionControl(Protocol):
+    """What recovery needs of the sink's control plane."""
+
+    def settle(self, document: CheckpointDocument) -> Sequence[Settled]:
+        """Fences the drivers of previous attempts, then commits each committable of the document, or proves its outcome
+        with the evidence group."""
+        ...
+
+    def abort_lingering(self, document: CheckpointDocument) -> int:
+        """Aborts every open transaction of the document's prefixes; returns how many."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recovery:
+    """The state that this attempt resumes from.
+
+    :param document: claimed by this attempt, with nothing left to settle.
+    :param version: of the store, for the next write.
+    :param first_start: no attempt has fixed starting offsets yet: the offsets initializer decides.
+    :param lost: source ranges whose transactions the broker had aborted; they are read and written again.
+    :param committed: transactions that recovery found committed or committed itself.
+    :param aborted: lingering transactions that were aborted.
+    :param restored: the earlier checkpoint that this attempt restored, if any.
+    :param edited: evidence that somebody changed the document, as text for an event; empty without evidence. An edit
+        is respected: whoever edits offsets, or restores an older document, intends it.
+    """
+
+    document: CheckpointDocument
+    version: str
+    first_start: bool
+    lost: tuple[KafkaPartitionSplit, ...]
+    committed: int
+    aborted: int
+    restored: Restored | None = None
+    edited: str = ""
+
+
+def recover(
+    job: Job,
+    *,
+    store: CheckpointStore,
+    control: TransactionControl,
+    now: str,
+    retained: RetainedStore,
+    engine: EngineTexts,
+    cluster_id: str,
+    marks: GroupMarks,
+) -> Recovery:
+    """Runs the order above; called by the driver once, before the engine starts.
+
+    :param now: RFC 3339 time for the document.
+    :param retained: earlier checkpoints, for a restore, and to detect changes of the document.
+    :param cluster_id: Kafka's id of the cluster that ``control`` talks to, empty where it is not known.
+    :param marks: of the job's group, on that cluster.
+    :raises ClusterChanged: the document or the spec is of another cluster; nothing was changed.
+    :raises StateRolledBack: the job has committed more than the document knows; nothing was changed.
+    :raises CheckpointError: the document cannot be read, or is another job's; nothing was changed.
+    :raises CheckpointMissing: there is no document, although checkpoints of this job are retained.
+    :raises CheckpointConflict: a newer attempt owns the state.
+    :raises StateUncertain: a transaction of the document is neither proven committed nor lost, or a checkpoint without
+        ranges is part committed and part lost.
+    :raises TransactionLost: a transaction is proven lost, and the job is to fail then.
+    :raises CheckpointNotRetained: the checkpoint to restore is not retained. The committables are settled; nothing else
+        was changed.
+    :raises CheckpointUnusable: likewise: it cannot be read.
+    :raises RestoreRefused: likewise: operators keep state, which does not go back.
+    """
+    found = store.read()
+    prefix = job.spec.sink.transactional_id_prefix
+    edited = ""
+    if found.text is None:
+        refuse_lost_state(job, retained)
+        refuse_other_than_named(job, cluster_id)
+        latest = refuse_older_state(None, marks, job)
+        claim = CheckpointDocument(
+            job_uid=job.uid, attempt=job.attempt, checkpoint_id=0, created_at=now,
+            parallelism=job.spec.parallelism, prefix=prefix, cluster_id=cluster_id,
+            redeploy_nonce=job.spec.restore.nonce,
+        )  # fmt: skip
+    else:
+        previous = decode(found.text, job_uid=job.uid)
+        if previous.attempt >= job.attempt:
+            msg = f"attempt {previous.attempt} has claimed the checkpoint, this is attempt {job.attempt}"
+            raise CheckpointConflict(msg)
+        previous = on_cluster(previous, job, cluster_id)
+        latest = refuse_older_state(previous, marks, job)
+        engine.rewound(previous.engine)  # refuses a text that is not the engine's
+        edited = signs_of_edit(previous, retained)
+        # Parallelism stays the writer's: the committables' ranges are derived with it.
+        claim = replace(
+            previous, attempt=job.attempt, drained=False, prefix=prefix,
+            previous_prefixes=_without(prefix, previous.prefixes),
+        )  # fmt: skip
+    version = store.write(encode(claim), expected=found.version)
+    settled = control.settle(claim)
+    try:
+        splits, lost = splits_after(claim, settled)
+        if job.spec.sink.lost_transaction_policy is LostTransactionPolicy.FAIL:
+            _refuse_replay(claim, settled, lost)
+        kept = engine.undone(claim) if lost_as_a_whole(claim, settled) else claim
+    except (StateUncertain, TransactionLost):
+        # Open transactions would block read_committed readers until their time-out.
+        control.abort_lingering(claim)
+        raise
+    committed = sum(1 for transaction in settled if transaction.outcome is CommitOutcome.COMMITTED)
+    lost_committables = [
+        transaction.committable for transaction in settled if transaction.outcome is CommitOutcome.LOST
+    ]
+    document = replace(
+        kept, splits=splits, committables=(), created_at=now,
+        counters=claim.counters.plus(
+            records_out=-sum(committable.records for committable in lost_committables),
+            dead_lettered=-sum(committable.dead_letters for committable in lost_committables),
+            records_in=-sum(split.size for split in lost),
+            aborted=len(lost_committables),
+            committed=-len(lost_committables),
+        ),
+    )  # fmt: skip
+    if settled:
+        # At once: brokers forget ids and offsets after a week, and the next steps may fail for as long. After a crash
+        # before this write, the next attempt settles the same committables with the same answers.
+        version = store.write(encode(document), expected=version)
+    aborted = control.abort_lingering(claim)
+    document = replace(document, previous_prefixes=(), counters=document.counters.plus(aborted=aborted))
+    restored = None
+    served = not restore_due(document, job.spec.restore)
+    if not served and job.spec.restore.checkpoint:
+        # One write holds the offsets and the nonce: a crash neither loses the restore nor repeats it.
+        document, restored = go_back(
+            document, job.spec.restore, store=retained, engine=engine.rewound,
+            after=0 if latest is None else latest.checkpoint_id,
+        )  # fmt: skip
+    elif not served:
+        document = replace(document, redeploy_nonce=job.spec.restore.nonce)
+    if aborted or not served:
+        version = store.write(encode(document), expected=version)
+    for split in lost:
+        LOG.warning("transaction lost: %s [%d, %d) is read and written again", split.partition, split.start, split.stop)
+    return Recovery(
+        document=document, version=version, first_start=claim.checkpoint_id == 0 and not claim.splits,
+        lost=lost, committed=committed, aborted=aborted, restored=restored, edited=edited,
+    )  # fmt: skip
+
+
+def splits_after(
+    document: CheckpointDocument, settled: Sequence[Settled]
+) -> tuple[tuple[KafkaPartitionSplit, ...], tuple[KafkaPartitionSplit, ...]]:
+    """The splits to resume from, and the lost ranges, which must be read again. Pure.
+
+    Where each subtask wrote what it read, exactly the lost ranges go back to their start. Where the pipeline shuffles,
+    a transaction holds records of every split. Where a partition was cut among subtasks, its ranges are unknown. In
+    both cases the whole checkpoint goes back if all of it is proven lost.
+
+    :raises StateUncertain: neither commit nor loss of a transaction could be proven (case C07: an id may expire long
+        after its commit). Or a checkpoint without ranges is committed in part and lost in part.
+    """
+    uncertain = [transaction for transaction in settled if transaction.outcome is CommitOutcome.UNCERTAIN]
+    if uncertain:
+        shown = ", ".join(
+            f"{transaction.committable.transactional_id} ({transaction.answer.name})" for transaction in uncertain
+        )
+        msg = f"checkpoint {document.checkpoint_id}: neither committed nor lost could be proven for {shown}"
+        raise StateUncertain(msg)
+    gone = [transaction for transaction in settled if transaction.outcome is CommitOutcome.LOST]
+    if not gone:
+        return document.splits, ()
+    if not document.aligned and len(gone) < len(settled):
+        ids = ", ".join(
+            f"{transaction.committable.transactional_id} ({transaction.answer.name})" for transaction in gone
+        )
+        msg = f"checkpoint {document.checkpoint_id} is part committed; lost: {ids}"
+        raise StateUncertain(msg)
+    lost = {
+        split.partition: split
+        for split in (
+            document.splits
+            if not document.aligned
+            else (s for transaction in gone for s in transaction.committable.ranges)
+        )
+        if split.size
+    }
+    splits = tuple(
+        KafkaPartitionSplit(split.partition, split.start, split.start) if split.partition in lost else split
+        for split in document.splits
+    )
+    return splits, tuple(lost[partition] for partition in sorted(lost))
+
+
+def lost_as_a_whole(document: CheckpointDocument, settled: Sequence[Settled]) -> bool:
+    """Whether the checkpoint is to be computed again, and not only what some of its subtasks read. Pure."""
+    return not document.aligned and any(transaction.outcome is CommitOutcome.LOST for transaction in settled)
+
+
+def _refuse_replay(
+    document: CheckpointDocument, settled: Sequence[Settled], lost: Sequence[KafkaPartitionSplit]
+) -> None:
+    """:raises TransactionLost: until the policy allows a replay: the document still names the transactions."""
+    gone = [transaction for transaction in settled if transaction.outcome is CommitOutcome.LOST]
+    if not gone:
+        return
+    ids = ", ".join(f"{transaction.committable.transactional_id} ({transaction.answer.name})" for transaction in gone)
+    ranges = ", ".join(f"{split.partition} [{split.start}, {split.stop})" for split in lost[:_SHOWN])
+    more = f" and {len(lost) - _SHOWN} more" if len(lost) > _SHOWN else ""
+    msg = (
+        f"checkpoint {document.checkpoint_id}: the brokers have aborted {ids}, with"
+        f" {sum(transaction.committable.records for transaction in gone)} record(s) made of {ranges}{more}"
+    )
+    raise TransactionLost(msg)
+
+
+def _without(prefix: str, previous: Sequence[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(other for other in previous if other != prefix))

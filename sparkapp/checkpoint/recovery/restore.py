@@ -1,0 +1,178 @@
+"""Going back to an earlier checkpoint: a step of recovery, after everything of the current one is settled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from sparkapp.checkpoint.retained import RetainedStore
+from sparkapp.model.checkpoint.document import CheckpointDocument
+from sparkapp.model.checkpoint.retained import RetainedCheckpoint, checkpoint_of_key, retained, retained_key
+from sparkapp.model.checkpoint.retained_codec import decode_retained
+from sparkapp.model.checkpoint.split import KafkaPartitionSplit
+from sparkapp.model.errors import CheckpointNotRetained, CheckpointUnusable, RestoreRefused
+from sparkapp.model.job.retention import Restore
+from sparkapp.model.partition import TopicPartition, named
+
+_SHOWN = 15
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rewind:
+    """Effect of a restore on the records.
+
+    :param again: ranges that were read and written, and will be read and written again.
+    :param left_out: ranges that are not read again, because the checkpoint is older than an earlier restore. They were
+        read after the current offsets before that restore.
+    :param from_beginning: partitions that the checkpoint does not know: read from their beginning.
+    """
+
+    again: tuple[KafkaPartitionSplit, ...]
+    left_out: tuple[KafkaPartitionSplit, ...]
+    from_beginning: tuple[TopicPartition, ...]
+
+    @property
+    def records(self) -> int:
+        """Upper bound of the repeated records, without partitions that are read from their beginning."""
+        return sum(split.size for split in self.again)
+
+    def describe(self) -> str:
+        text = f"{self.records} record(s) of {len(self.again)} partition(s) are read and written again"
+        if self.from_beginning:
+            text += f", all of {named(list(self.from_beginning))} too, for the checkpoint does not know them"
+        if self.left_out:
+            size = sum(split.size for split in self.left_out)
+            text += f"; {size} record(s), written before an earlier restore, are not written again"
+        return text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Restored:
+    """What recovery went back to."""
+
+    checkpoint: RetainedCheckpoint
+    rewind: Rewind
+
+    def describe(self) -> str:
+        checkpoint = self.checkpoint
+        return (
+            f"went back to checkpoint {checkpoint.checkpoint_id} of {checkpoint.created_at}: {self.rewind.describe()}"
+        )
+
+
+def rewind_between(current: CheckpointDocument, target: RetainedCheckpoint) -> Rewind:
+    """What goes back, partition by partition. Pure; partitions that are no longer subscribed count as well."""
+    now = current.offsets
+    both = sorted(now.keys() & target.offsets.keys())
+    return Rewind(
+        again=tuple(
+            KafkaPartitionSplit(partition, target.offsets[partition], now[partition])
+            for partition in both
+            if target.offsets[partition] < now[partition]
+        ),
+        left_out=tuple(
+            KafkaPartitionSplit(partition, now[partition], target.offsets[partition])
+            for partition in both
+            if now[partition] < target.offsets[partition]
+        ),
+        from_beginning=tuple(sorted(now.keys() - target.offsets.keys())),
+    )
+
+
+def restore_due(document: CheckpointDocument, restore: Restore) -> bool:
+    """Whether the nonce is higher than the last nonce that the document served."""
+    return restore.nonce > document.redeploy_nonce
+
+
+def go_back(
+    document: CheckpointDocument,
+    restore: Restore,
+    *,
+    store: RetainedStore,
+    engine: Callable[[str], str],
+    after: int = 0,
+) -> tuple[CheckpointDocument, Restored]:
+    """The document with the earlier checkpoint's offsets and stops; the caller writes it.
+
+    The current checkpoint can always be named, retained or not: by this a person accepts a state that was restored by
+    hand. The restore is a checkpoint of its own with the next number. So no number ever has two sets of offsets,
+    neither among retained checkpoints nor in the marks on the group's offsets.
+
+    :param document: of the current checkpoint, with nothing left to settle.
+    :param engine: makes the engine's text forget what belonged to the records after the earlier checkpoint.
+    :param after: the highest number that the job has given, where the document may be older.
+    :raises CheckpointNotRetained: that checkpoint is not retained. :raises CheckpointUnusable: it cannot be read.
+    :raises RestoreRefused: operators keep state, which does not go back.
+    """
+    refuse_state(document, restore.checkpoint)
+    try:
+        target = find_retained(store, restore.checkpoint, job_uid=document.job_uid)
+    except CheckpointNotRetained:
+        if restore.checkpoint != document.checkpoint_id:
+            raise
+        target = retained(document)
+    rewound = replace(
+        document,
+        checkpoint_id=max(document.checkpoint_id, after) + 1,
+        splits=tuple(
+            KafkaPartitionSplit(partition, offset, offset) for partition, offset in sorted(target.offsets.items())
+        ),
+        topic_ids=target.topic_ids if target.cluster_id == document.cluster_id else {},
+        stops=target.stops,
+        stopping=target.stopping,
+        engine=engine(document.engine),
+        finished=False,
+        drained=False,
+        redeploy_nonce=restore.nonce,
+    )
+    return rewound, Restored(checkpoint=target, rewind=rewind_between(document, target))
+
+
+def refuse_state(document: CheckpointDocument, checkpoint_id: int) -> None:
+    """:raises RestoreRefused: operators keep state, which does not go back."""
+    if document.engine_has_state:
+        msg = (
+            f"the job cannot go back to checkpoint {checkpoint_id}: its operators keep state, of which only the newest"
+            " version is kept"
+        )
+        raise RestoreRefused(msg, remedy=_REMEDY_STATE)
+
+
+def find_retained(store: RetainedStore, checkpoint_id: int, *, job_uid: str) -> RetainedCheckpoint:
+    """A retained checkpoint.
+
+    :raises CheckpointNotRetained: it is not retained; the message lists the retained checkpoints with their times.
+    :raises CheckpointUnusable: it cannot be read.
+    """
+    texts = store.read()
+    key = retained_key(checkpoint_id)
+    if key in texts:
+        return decode_retained(texts[key], key=key, job_uid=job_uid)
+    kept = [
+        checkpoint
+        for checkpoint in retained_checkpoints(texts, job_uid=job_uid)
+        if isinstance(checkpoint, RetainedCheckpoint)
+    ]
+    shown = ", ".join(f"{checkpoint.checkpoint_id} ({checkpoint.created_at})" for checkpoint in kept[:_SHOWN])
+    more = f" and {len(kept) - _SHOWN} older" if len(kept) > _SHOWN else ""
+    msg = f"checkpoint {checkpoint_id} is not kept; " + (f"kept are {shown}{more}" if kept else "none is kept")
+    if kept:
+        raise CheckpointNotRetained(msg)
+    raise CheckpointNotRetained(msg, remedy="remove spec.restoreFrom: the job then resumes from its last checkpoint")
+
+
+def retained_checkpoints(texts: dict[str, str], *, job_uid: str) -> list[RetainedCheckpoint | CheckpointUnusable]:
+    """All retained checkpoints, newest first; an unusable checkpoint is represented by its error."""
+    found: list[RetainedCheckpoint | CheckpointUnusable] = []
+    for key in sorted(texts, key=lambda key: checkpoint_of_key(key) or 0, reverse=True):
+        try:
+            found.append(decode_retained(texts[key], key=key, job_uid=job_uid))
+        except CheckpointUnusable as error:
+            found.append(error)
+    return found
+
+
+_REMEDY_STATE = (
+    "remove spec.restoreFrom to resume from the last checkpoint. To read earlier records with empty state, create a job"
+    " with another name and source.startup.mode SPECIFIC_OFFSETS (`python -m sparkapp checkpoint show` has the offsets)"
+)

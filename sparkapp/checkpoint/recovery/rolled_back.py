@@ -1,0 +1,128 @@
+"""A state that is older than what the job has committed: recovery's check against the group's offsets (ADR 26)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Mapping, Sequence
+from typing import Protocol
+
+from sparkapp.clients.cluster_view import ClusterView
+from sparkapp.clients.group_offsets import GroupOffsetsEvidence
+from sparkapp.model import commands
+from sparkapp.model.checkpoint.commit_outcome import GroupOffset, Mark
+from sparkapp.model.checkpoint.document import CheckpointDocument
+from sparkapp.model.checkpoint.rollback import is_older, latest_commit
+from sparkapp.model.delivery_guarantee import OffsetCommitMode, effective_offset_commit_mode
+from sparkapp.model.errors import KafkaAccessError, StateRolledBack
+from sparkapp.model.job.spec import Job
+from sparkapp.model.job.startup import StartupMode
+from sparkapp.model.partition import TopicPartition
+from sparkapp.source.enumerator.subscriber import subscriber_of
+
+LOG = logging.getLogger(__name__)
+
+_IN_A_REQUEST = 500
+"""Partitions in one request: see ``clients.kafka_cluster_view``."""
+
+
+class GroupMarks(Protocol):
+    """The marks on the offsets that the job's group has committed."""
+
+    def of(self, document: CheckpointDocument | None) -> Collection[str]:
+        """Texts stored with the committed offsets, whoever wrote them; empty where they cannot be read.
+
+        :param document: whose partitions and group are meant; None where there is none yet.
+        :raises KafkaAccessError: the group could not be read, and the job's transactions need it.
+        """
+        ...
+
+
+class KafkaGroupMarks:
+    """Asks the group's coordinator; made by the driver once an attempt.
+
+    :param config: the job's consumer configuration.
+    :param cluster: has the partitions that the job reads by its spec, for a first start.
+    """
+
+    def __init__(self, job: Job, config: Mapping[str, str], cluster: ClusterView) -> None:
+        self._job = job
+        self._config = config
+        self._cluster = cluster
+
+    def of(self, document: CheckpointDocument | None) -> Collection[str]:
+        """See :meth:`GroupMarks.of`. Open transactions are not waited for: recovery has yet to end them."""
+        source = self._job.spec.source
+        mode = effective_offset_commit_mode(source.offset_commit, self._job.spec.sink.semantic)
+        if source.group_membership.subscribes or mode is OffsetCommitMode.DISABLED:
+            # The group itself decides where partitions resume, or no offset has a mark.
+            return ()
+        if document is None:
+            wanted = sorted(subscriber_of(source).partitions(self._cluster.topics()))
+        else:
+            wanted = sorted(document.offsets)
+        groups = {source.group_id, document.evidence_group if document is not None else ""} - {""}
+        try:
+            return [mark for group in sorted(groups) for mark in self._marks(group, wanted)]
+        except KafkaAccessError as error:
+            if mode is OffsetCommitMode.IN_TRANSACTION:
+                raise
+            LOG.warning("the check for a rolled back state failed: %s", error.message)
+            return ()
+
+    def _marks(self, group: str, wanted: Sequence[TopicPartition]) -> list[str]:
+        evidence = GroupOffsetsEvidence(self._config, group_id=group, stable=False)
+        found: list[GroupOffset] = []
+        for first in range(0, len(wanted), _IN_A_REQUEST):
+            found += evidence.committed(wanted[first : first + _IN_A_REQUEST]).values()
+        return [offset.metadata for offset in found]
+
+
+def refuse_older_state(document: CheckpointDocument | None, marks: GroupMarks, job: Job) -> Mark | None:
+    """Called by recovery before the claim; writes nothing.
+
+    :param document: None where the state is empty.
+    :returns: the job's latest commit, as far as the group knows it.
+    :raises StateRolledBack: the job has committed more than the document knows, and no restore is asked for.
+    """
+    latest = latest_commit(marks.of(document), job.uid)
+    if latest is None:
+        return None
+    restore = job.spec.restore
+    committed = (
+        f"checkpoint {latest.checkpoint_id} of attempt {latest.attempt} has committed offsets to group"
+        f" {job.spec.source.group_id}"
+    )
+    if document is None:
+        if job.spec.source.startup.mode is not StartupMode.GROUP_OFFSETS:
+            msg = f"the state is empty, and {committed}: records would be written again"
+            raise StateRolledBack(msg, remedy=_empty_remedy(job))
+    elif is_older(document, latest) and not (restore.checkpoint and restore.nonce > document.redeploy_nonce):
+        msg = (
+            f"the state is at checkpoint {document.checkpoint_id} of attempt {document.attempt}, and {committed}: an"
+            " earlier state was restored, and records would be written again"
+        )
+        raise StateRolledBack(msg, remedy=_remedy(document, job))
+    return latest
+
+
+def _remedy(document: CheckpointDocument, job: Job) -> str:
+    ways = [_PUT_BACK, f"{_BY_GROUP}:\n{_from_group(job)} && {commands.create_again(job)}"]
+    if document.checkpoint_id and not document.engine_has_state:
+        nonce = max(document.redeploy_nonce, job.spec.restore.nonce) + 1
+        accept = {"restoreFrom": {"checkpoint": document.checkpoint_id}, "redeployNonce": nonce}
+        ways.append(f"{_ACCEPT}:\n{commands.patch(job, accept)}")
+    return "\n".join(ways)
+
+
+def _empty_remedy(job: Job) -> str:
+    return "\n".join((_PUT_BACK, f"{_BY_GROUP}:\n{_from_group(job)}", f"{_BY_STARTUP}:\n{commands.create_again(job)}"))
+
+
+def _from_group(job: Job) -> str:
+    return commands.patch(job, {"source": {"startup": {"mode": "GROUP_OFFSETS"}}})
+
+
+_PUT_BACK = "restore the newest state"
+_BY_GROUP = "or resume from the group's offsets, exactly once unless the transform shuffles"
+_ACCEPT = "or resume from this state, and later records are written twice"
+_BY_STARTUP = "or start from spec.source.startup"

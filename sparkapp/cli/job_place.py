@@ -1,0 +1,163 @@
+"""Finds a job's checkpoints: in Kubernetes by the job's name, or on this machine by its state file."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from sparkapp.checkpoint.recovery.restore import retained_checkpoints
+from sparkapp.checkpoint.retained import FolderRetainedStore
+from sparkapp.checkpoint.store import FileStore
+from sparkapp.model.checkpoint.codec import decode
+from sparkapp.model.checkpoint.document import CheckpointDocument
+from sparkapp.model.checkpoint.retained import RetainedCheckpoint
+from sparkapp.model.errors import CheckpointCorrupt, CheckpointError, CheckpointMissing, CheckpointUnusable
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundJob:
+    """A job's present checkpoints.
+
+    :param uid: of the resource; a recreated resource has other checkpoints.
+    :param text: the current document's text; None before the first attempt claimed the state.
+    :param lost: why the text cannot be read at all.
+    :param texts: of the retained checkpoints, by key.
+    :param spec: the resource's, empty for a state file.
+    :param version: the resource's, to change it.
+    :param place: name and namespace of the resource as kubectl takes them.
+    """
+
+    uid: str
+    text: str | None
+    texts: dict[str, str]
+    spec: dict[str, Any] = field(default_factory=dict)
+    version: str = ""
+    place: str = ""
+    lost: CheckpointError | None = None
+
+    def current(self) -> CheckpointDocument:
+        """The current document.
+
+        :raises CheckpointError: there is none yet, or it is not valid.
+        """
+        if self.lost is not None:
+            raise self.lost
+        if self.text is None:
+            msg = "the job has no checkpoint yet"
+            raise CheckpointMissing(msg, remedy=f"start the job; see its conditions: kubectl describe ksj {self.place}")
+        return decode(self.text, job_uid=self.uid)
+
+    def earlier(self) -> list[RetainedCheckpoint | CheckpointUnusable]:
+        """The retained checkpoints, newest first; an error in place of an unusable checkpoint."""
+        return retained_checkpoints(self.texts, job_uid=self.uid)
+
+
+class JobPlace(Protocol):
+    """A place of checkpoints, for the ``checkpoint`` commands."""
+
+    def find(self) -> FoundJob:
+        """Reads everything.
+
+        :raises CheckpointError: there is no such job, or no answer.
+        """
+        ...
+
+    def request_restore(self, found: FoundJob, *, checkpoint: int, nonce: int) -> str:
+        """Requests a restore.
+
+        :param nonce: the new ``redeployNonce``.
+        :returns: the change, for the user.
+        :raises CheckpointError: the job has changed since :meth:`find`, or there is no answer.
+        """
+        ...
+
+
+class KubernetesPlace:
+    """The resource and its ConfigMaps, with the identity of the kubeconfig or of the pod."""
+
+    def __init__(self, *, namespace: str, job: str) -> None:
+        from sparkapp.checkpoint.kubernetes.checkpoint_stores import ConfigMapRetainedStore, ConfigMapStore
+        from sparkapp.checkpoint.kubernetes.config_map import core_api
+        from sparkapp.checkpoint.kubernetes.job_resource import JobResources
+
+        api = core_api()
+        self._job = f"{namespace}/{job}"
+        self._place = f"{job} -n {namespace}"
+        self._state = ConfigMapStore(api, namespace=namespace, job=job, deadline=10)
+        self._retained = ConfigMapRetainedStore(api, namespace=namespace, job=job, deadline=10)
+        self._resources = JobResources(namespace=namespace, job=job)
+
+    def find(self) -> FoundJob:
+        """Reads the resource and both ConfigMaps, see :meth:`JobPlace.find`."""
+        body = self._resources.read()
+        text, lost = None, None
+        try:
+            text = self._state.read().text
+        except (CheckpointMissing, CheckpointCorrupt) as error:
+            # Without a current checkpoint the retained checkpoints matter most.
+            lost = error
+        return FoundJob(
+            uid=body["metadata"]["uid"],
+            text=text,
+            lost=lost,
+            texts=self._retained.read(),
+            spec=body.get("spec") or {},
+            version=body["metadata"]["resourceVersion"],
+            place=self._place,
+        )
+
+    def request_restore(self, found: FoundJob, *, checkpoint: int, nonce: int) -> str:
+        """Patches the resource, see :meth:`JobPlace.request_restore`."""
+        patch = {"restoreFrom": {"checkpoint": checkpoint}, "redeployNonce": nonce}
+        self._resources.patch_spec(patch, expected=found.version)
+        return (
+            f"KafkaSparkJob {self._job} was patched: restoreFrom.checkpoint {checkpoint}, redeployNonce {nonce}."
+            " The job stops at a checkpoint, then restores this checkpoint (event RestoredFromCheckpoint)"
+        )
+
+
+class FilePlace:
+    """The state file of ``python -m sparkapp run --state FILE``, and its folder of retained checkpoints."""
+
+    def __init__(self, state: Path) -> None:
+        self._state = state
+
+    def find(self) -> FoundJob:
+        """Reads the state file and its folder, see :meth:`JobPlace.find`."""
+        text = FileStore(self._state).read().text
+        if text is None:
+            msg = f"state file {self._state} does not exist"
+            raise CheckpointMissing(msg, remedy="name the file that the job was started with: --state FILE")
+        return FoundJob(uid=_uid(text), text=text, texts=FolderRetainedStore.next_to(self._state).read())
+
+    def request_restore(self, found: FoundJob, *, checkpoint: int, nonce: int) -> str:
+        """Changes nothing: the user starts the attempts, so the answer has the fields to set."""
+        return (
+            f'set "restore": {{"checkpoint": {checkpoint}, "nonce": {nonce}}} in the spec of the job\'s description and'
+            " start the next attempt with it; nothing was changed"
+        )
+
+
+def _uid(text: str) -> str:
+    """The job's UID in the document: the user who names the file trusts it."""
+    try:
+        return str(json.loads(text)["jobUid"])
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        msg = f"the state file has no checkpoint document: {error!r}"
+        raise CheckpointCorrupt(msg) from error
+
+
+def place_of(*, state: Path | None, namespace: str, job: str | None) -> JobPlace:
+    """The place that the options name.
+
+    :param state: state file; it wins over the job.
+    :raises CheckpointError: neither a job nor a state file is named.
+    """
+    if state is not None:
+        return FilePlace(state)
+    if not job:
+        msg = "no job is named"
+        raise CheckpointError(msg, remedy="add --job NAME (and --namespace), or --state FILE")
+    return KubernetesPlace(namespace=namespace, job=job)

@@ -1,0 +1,139 @@
+"""Reads the options of a ``txn`` command into a connection and a checkpoint document."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from sparkapp.cli.client_file import read_properties, read_text
+from sparkapp.model.checkpoint.codec import decode
+from sparkapp.model.checkpoint.document import CheckpointDocument
+from sparkapp.model.errors import CommandRefused
+from sparkapp.model.job.spec import JobSpec
+
+DEFAULT_POOL_SIZE = 5
+CLIENT_ID = "sparkapp-txn"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """The cluster and the job that the common options name.
+
+    :param config: librdkafka properties of the cluster.
+    :param prefixes: the job's present and previous transactional id prefixes; empty for all.
+    :param document: the job's checkpoint document; None if no place is named or no document is written yet.
+    :param has_state: whether a place of the document is named. If it has no document, no transaction is final.
+    :param pool_size: ids of a subtask.
+    :param state: ``status.state`` of the resource; empty if no resource is named.
+    """
+
+    config: Mapping[str, str]
+    prefixes: tuple[str, ...]
+    document: CheckpointDocument | None
+    has_state: bool
+    pool_size: int
+    state: str = ""
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Adds the options that :func:`target_of` reads; called for each ``txn`` command."""
+    cluster = parser.add_argument_group("cluster", "Kafka brokers, by default of the job")
+    cluster.add_argument("--bootstrap", metavar="HOST:PORT", help="bootstrap brokers")
+    cluster.add_argument(
+        "--config", type=Path, metavar="FILE", help="client properties (librdkafka's names) for SASL and TLS"
+    )
+    job = parser.add_argument_group("job", "the job that owns the transactions, and its checkpoint")
+    job.add_argument("--namespace", default="default", help="of the KafkaSparkJob, by default: default")
+    job.add_argument("--job", metavar="NAME", help="name of the KafkaSparkJob, with its cluster, prefix and checkpoint")
+    job.add_argument("--state", type=Path, metavar="FILE", help="file with the checkpoint document")
+    job.add_argument("--prefix", help="transactional id prefix; ids are PREFIX-number or PREFIX-subtask.slot")
+    job.add_argument(
+        "--pool-size", type=int, metavar="N",
+        help=f"sink.producersPoolSize of a job without --job, by default {DEFAULT_POOL_SIZE}",
+    )  # fmt: skip
+
+
+def target_of(options: argparse.Namespace) -> Target:
+    """Reads the options of :func:`add_options` and the files or resources that they name.
+
+    :raises CommandRefused: they name no cluster, or a file or resource that cannot be read.
+    :raises CheckpointCorrupt: the document is not valid.
+    """
+    config = read_properties(options.config) if options.config is not None else {}
+    document, known, pool_size, state = None, [], options.pool_size, ""
+    if options.job is not None:
+        spec, uid, state = _resource(options.namespace, options.job)
+        # The user's file replaces all of the job's credentials.
+        config = {**(_cluster(spec, options) if not config else {}), **config}
+        config.setdefault("bootstrap.servers", spec.kafka.bootstrap_servers)
+        known.append(spec.sink.transactional_id_prefix)
+        pool_size = pool_size or spec.sink.producers_pool_size
+        if options.state is None:
+            document = _document_of_job(options.namespace, options.job, uid)
+    if options.state is not None:
+        document = document_of_file(options.state)
+    if options.bootstrap:
+        config["bootstrap.servers"] = options.bootstrap
+    if not config.get("bootstrap.servers"):
+        msg = "no brokers are named"
+        raise CommandRefused(msg, remedy="add --bootstrap HOST:PORT, or --namespace and --job of a KafkaSparkJob")
+    if document is not None:
+        known += document.prefixes
+    if options.prefix and known and options.prefix not in known:
+        msg = f"the job's prefix is {known[0]}: its checkpoint says nothing about {options.prefix}"
+        raise CommandRefused(msg, remedy="remove --prefix, or remove --job and --state")
+    return Target(
+        config={"client.id": CLIENT_ID, **config},
+        prefixes=(options.prefix,) if options.prefix else tuple(dict.fromkeys(known)),
+        document=document,
+        has_state=options.job is not None or options.state is not None,
+        pool_size=pool_size or DEFAULT_POOL_SIZE,
+        state=state,
+    )
+
+
+def document_of_file(path: Path) -> CheckpointDocument | None:
+    """The document of a state file of ``run --state``, or of a copy from the ConfigMap.
+
+    :raises CommandRefused: the file cannot be read.
+    :raises CheckpointCorrupt: it has no valid document.
+    """
+    text = read_text(path)
+    if not text.lstrip().startswith("{"):  # the store's counter is in the first line
+        text = text.partition("\n")[2]
+    if not text.strip():
+        return None
+    try:
+        uid = json.loads(text).get("jobUid", "")
+    except (ValueError, AttributeError):
+        uid = ""  # decode() raises the error
+    return decode(text, job_uid=str(uid))
+
+
+def _document_of_job(namespace: str, job: str, uid: str) -> CheckpointDocument | None:
+    from sparkapp.checkpoint.kubernetes.checkpoint_stores import ConfigMapStore
+    from sparkapp.checkpoint.kubernetes.config_map import core_api
+
+    text = ConfigMapStore(core_api(), namespace=namespace, job=job, deadline=10).read().text
+    return None if text is None else decode(text, job_uid=uid)
+
+
+def _resource(namespace: str, job: str) -> tuple[JobSpec, str, str]:
+    from sparkapp.checkpoint.kubernetes.job_resource import read_resource
+    from sparkapp.model.job.spec_from_resource import spec_from_resource
+
+    body = read_resource(namespace, job)
+    spec = spec_from_resource(body["spec"], namespace=namespace, name=job)
+    return spec, str(body["metadata"]["uid"]), str((body.get("status") or {}).get("state", ""))
+
+
+def _cluster(spec: JobSpec, options: argparse.Namespace) -> dict[str, str]:
+    from sparkapp.checkpoint.kubernetes.job_resource import read_secret
+    from sparkapp.model.job.client.config import cluster_config
+
+    login = spec.kafka.authentication
+    password = "" if login is None else read_secret(options.namespace, login.secret_name, login.secret_key)
+    return cluster_config(spec.kafka, password=password, client_id=CLIENT_ID)

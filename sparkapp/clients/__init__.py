@@ -1,0 +1,1 @@
+"""Raw Kafka clients: metadata, group offsets, errors, and the requests to transaction coordinators."""

@@ -1,0 +1,73 @@
+"""An admin client that survives short absences of its brokers, and a check of its credentials."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import AdminClient, ClusterMetadata
+
+from sparkapp.clients.deadline import Deadline
+from sparkapp.clients.errors import MEANING, error_for
+from sparkapp.model.errors import AuthenticationFailed
+from sparkapp.model.job.client.config import cluster_properties
+
+_LOOK_SECONDS = 3.0
+
+
+class ClusterAdmin:
+    """librdkafka's admin client, replaced once it knows no broker any more.
+
+    Where the only broker was fenced for a moment, a metadata answer has topics and no brokers. librdkafka accepts it,
+    closes its connections and finds no broker for ever (its issue 5301). A new client begins with
+    ``bootstrap.servers`` and finds the brokers.
+
+    Thread-safe as librdkafka's clients are: a caller that still asks the previous client keeps it.
+
+    :param config: librdkafka properties of the cluster.
+    :param on_error: the client's error callback, called within :meth:`poll`.
+    """
+
+    def __init__(self, config: Mapping[str, str], *, on_error: Callable[[KafkaError], object] | None = None) -> None:
+        self._config: dict[str, object] = dict(cluster_properties(config))
+        if on_error is not None:
+            self._config["error_cb"] = on_error
+        self.client = AdminClient(self._config)
+
+    def metadata(self, topic: str | None = None, *, timeout: float) -> ClusterMetadata:
+        """Metadata of one topic, or of all topics.
+
+        :param timeout: seconds; the second half is for a new client where the current client finds no broker.
+        :raises KafkaException: no answer, or a refusal.
+        """
+        names = () if topic is None else (topic,)
+        try:
+            return self.client.list_topics(*names, timeout=timeout / 2)
+        except KafkaException as failure:
+            if failure.args[0].code() != KafkaError._TRANSPORT:
+                raise
+        self.client = AdminClient(self._config)
+        return self.client.list_topics(*names, timeout=timeout / 2)
+
+    def poll(self) -> None:
+        """Serves the client's callbacks, which are called nowhere else."""
+        self.client.poll(0)
+
+
+def refused_credentials(config: Mapping[str, str], deadline: Deadline) -> Exception | None:
+    """Connects with librdkafka, which reads a broker's reason for closing a connection; None for another cause.
+
+    Called after a failed connection attempt of another client, which sees the closed connection alone.
+    """
+    if not any(name.startswith("sasl.") for name in config):
+        return None
+    errors: list[KafkaError] = []
+    admin = AdminClient({**cluster_properties(config), "error_cb": errors.append, "log_level": 0})
+    look = Deadline.after(deadline.bound(_LOOK_SECONDS), clock=deadline.clock)
+    while True:
+        admin.poll(look.bound(0.1))
+        refused = next((error for error in errors if MEANING.get(error.code()) is AuthenticationFailed), None)
+        if refused is not None:
+            return error_for(refused, f"connecting to {config['bootstrap.servers']}")
+        if look.expired:
+            return None

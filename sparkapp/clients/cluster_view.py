@@ -1,0 +1,85 @@
+"""Questions about topics and offsets of a cluster, as the enumerator asks them; the protocol and its helpers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple, Protocol
+
+from sparkapp.model.errors import TopicNotFound
+from sparkapp.model.partition import TopicPartition
+
+
+class FoundRecord(NamedTuple):
+    """A record that was found by its time: its offset, and its own time in milliseconds since 1970."""
+
+    offset: int
+    millis: int
+
+
+class ClusterView(Protocol):
+    """The questions of the enumerator and its offsets initializers; answered by :class:`KafkaClusterView`, or by a
+    fake in unit tests."""
+
+    def topics(self) -> dict[str, int]:
+        """Every topic that is not internal, with its number of partitions."""
+        ...
+
+    def existing(self, topics: Iterable[str]) -> dict[str, int]:
+        """Asks for topics by name: those that exist, with their numbers of partitions.
+
+        A listing leaves out topics that the user may not describe, and topics with an error. Only the answer to a name
+        proves that a topic does not exist.
+
+        :raises KafkaAccessError: any other answer, AuthorizationFailed among them.
+        """
+        ...
+
+    def topic_ids(self, topics: Iterable[str]) -> dict[str, str]:
+        """The first 60 bits of each topic's id, as Kafka prints them; topics without one are absent (KIP-516)."""
+        ...
+
+    def earliest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]: ...
+
+    def latest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """The end that a reader of the job's isolation level can reach."""
+        ...
+
+    def log_ends(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """The end of the log itself, records of open transactions included: no record exists behind it."""
+        ...
+
+    def records_at(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, FoundRecord]:
+        """The first record of a time or later; partitions without such a record are absent.
+
+        :param times: milliseconds since 1970, a partition.
+        """
+        ...
+
+    def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """The group's committed offsets; partitions without one are absent."""
+        ...
+
+
+def known_topics(cluster: ClusterView, named: Iterable[str]) -> dict[str, int]:
+    """Every topic that is not internal, and the existing topics of ``named``, with their numbers of partitions.
+
+    A listing lacks internal topics and topics that the user may not describe. Only a request by name proves whether
+    such a topic exists.
+
+    :raises AuthorizationFailed: one of ``named`` may not be described.
+    """
+    listed = cluster.topics()
+    unlisted = set(named) - listed.keys()
+    return {**listed, **cluster.existing(unlisted)} if unlisted else listed
+
+
+def require_topics(known: Mapping[str, int], names: Iterable[str]) -> None:
+    """Checks topics that must exist.
+
+    :param known: of :func:`known_topics`.
+    :raises TopicNotFound: naming the missing topics.
+    """
+    missing = [name for name in names if name not in known]
+    if missing:
+        msg = f"topic {', '.join(repr(name) for name in missing)} does not exist on Kafka brokers"
+        raise TopicNotFound(msg)

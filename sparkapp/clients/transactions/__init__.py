@@ -1,0 +1,1 @@
+"""Requests to transaction coordinators: EndTxn, ListTransactions, DescribeTransactions, InitProducerId."""

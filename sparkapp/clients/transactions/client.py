@@ -1,0 +1,289 @@
+"""The control plane of transactions: ends, describes, lists and fences them, without being their producer.
+
+It makes a commit independent of the process that wrote. The broker ends a transaction for any client that has
+(transactional id, producer id, producer epoch).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import TypeVar
+
+from sparkapp.clients.deadline import Deadline
+from sparkapp.clients.transactions.connection import KafkaConnection, RefusedWireError, RetriableWireError
+from sparkapp.clients.transactions.probes import Coordinators, probe_ids
+from sparkapp.clients.transactions.requests import KafkaWire
+from sparkapp.clients.transactions.states import EndTxn, TransactionDescription, TransactionListing
+from sparkapp.model.checkpoint.commit_outcome import EndTxnAnswer
+from sparkapp.model.checkpoint.naming import is_of_prefix, order_of, pattern_of
+from sparkapp.model.errors import AuthorizationFailed, KafkaAccessError, KafkaSparkJobError, KafkaUnreachable
+
+LOG = logging.getLogger(__name__)
+
+REQUEST_SECONDS = 10.0
+"""One request that has no answer by then is sent again on a new connection."""
+DESCRIBE_AT_ONCE = 500
+
+_FIRST_PAUSE = 0.005
+_LONGEST_PAUSE = 0.5
+
+_ANSWERS: Mapping[str, EndTxnAnswer] = {
+    "INVALID_TXN_STATE": EndTxnAnswer.INVALID_TXN_STATE,
+    "PRODUCER_FENCED": EndTxnAnswer.PRODUCER_FENCED,
+    # What brokers say instead to requests before version 2.
+    "INVALID_PRODUCER_EPOCH": EndTxnAnswer.PRODUCER_FENCED,
+    "INVALID_PRODUCER_ID_MAPPING": EndTxnAnswer.INVALID_PRODUCER_ID_MAPPING,
+}
+_CONCURRENT = "CONCURRENT_TRANSACTIONS"
+
+Answer = TypeVar("Answer")
+
+
+class TransactionClient:
+    """Speaks to the transaction coordinators of one cluster; thread-safe, connects on first use.
+
+    Used by the driver (committer, lingering transactions) and by every Python worker's producer pool.
+
+    :param config: librdkafka properties of the cluster: bootstrap.servers, security.*, sasl.*, client.id.
+    :param timeout: seconds for one call, all its retries included, except where a call takes its own deadline.
+    """
+
+    def __init__(self, config: Mapping[str, str], *, timeout: float = 30.0) -> None:
+        self._connection = KafkaConnection(config)
+        self._wire = KafkaWire(self._connection)
+        self._timeout = timeout
+
+    def end_txn(
+        self,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        commit: bool,
+        *,
+        deadline: Deadline | None = None,
+    ) -> EndTxnAnswer:
+        """Ends one transaction by its triple, in one attempt; who needs more asks again.
+
+        :raises AuthorizationFailed: the user may not write under this id. :raises AuthenticationFailed: credentials.
+        """
+        end = EndTxn(
+            transactional_id=transactional_id, producer_id=producer_id, producer_epoch=producer_epoch, commit=commit
+        )
+        answer = self.end_all([end], deadline=deadline)[0]
+        if isinstance(answer, KafkaSparkJobError):
+            raise answer
+        return answer
+
+    def end_all(
+        self, ends: Sequence[EndTxn], *, deadline: Deadline | None = None
+    ) -> list[EndTxnAnswer | KafkaSparkJobError]:
+        """Ends several transactions concurrently, one request each; answers in order.
+
+        An id whose request was refused (access) has its error in place of an answer, so that no other answer is lost.
+        A request whose answer did not arrive is OTHER_RETRIABLE: it may have worked.
+        """
+        used = deadline or Deadline.after(self._timeout)
+
+        async def end_transaction(end: EndTxn) -> EndTxnAnswer | KafkaSparkJobError:
+            try:
+                await self._wire.end_txn(end, _request_deadline(used))
+            except RefusedWireError as error:
+                return _answer_of(error)
+            except RetriableWireError as error:
+                LOG.info("EndTxn of %s: %s; retry", end.transactional_id, error)
+                if error.name == _CONCURRENT:
+                    return EndTxnAnswer.CONCURRENT_TRANSACTIONS
+                self._wire.forget_coordinators([end.transactional_id])
+                return EndTxnAnswer.OTHER_RETRIABLE
+            except KafkaSparkJobError as error:
+                return error
+            return EndTxnAnswer.NONE
+
+        async def every() -> list[EndTxnAnswer | KafkaSparkJobError]:
+            ids = [end.transactional_id for end in ends]
+            try:
+                # One lookup for all ids. Where it fails, each request makes its own lookup and has its own error.
+                await self._wire.coordinators(ids, _request_deadline(used))
+            except (RetriableWireError, RefusedWireError, KafkaSparkJobError) as error:
+                LOG.debug("looking the coordinators up: %s", error)
+            return await self._connection.gather(end_transaction, ends)
+
+        try:
+            return self._connection.run(used, every)
+        except KafkaUnreachable as error:
+            # Nothing was sent: the caller may retry.
+            LOG.info("EndTxn: %s", error)
+            return [EndTxnAnswer.OTHER_RETRIABLE] * len(ends)
+
+    def describe(
+        self, transactional_ids: Iterable[str], *, deadline: Deadline | None = None
+    ) -> dict[str, TransactionDescription]:
+        """What the coordinators know of each id; ids that they do not know are absent.
+
+        :raises KafkaUnreachable: no answer in time. :raises AuthorizationFailed: DESCRIBE is missing on an id.
+        """
+        ids = list(dict.fromkeys(transactional_ids))
+        used = deadline or Deadline.after(self._timeout)
+
+        async def chunk(part: Sequence[str]) -> dict[str, TransactionDescription]:
+            async def attempt() -> dict[str, TransactionDescription]:
+                limit = _request_deadline(used)
+                at = _by_coordinator(await self._wire.coordinators(part, limit))
+                parts = await self._connection.gather(
+                    lambda each: self._wire.describe(each[1], each[0], limit), at.items()
+                )
+                return {answer: description for answers in parts for answer, description in answers.items()}
+
+            return await self._retried(attempt, used, f"describing {len(part)} transactional ids", part)
+
+        async def every() -> dict[str, TransactionDescription]:
+            chunks = [ids[start : start + DESCRIBE_AT_ONCE] for start in range(0, len(ids), DESCRIBE_AT_ONCE)]
+            found: dict[str, TransactionDescription] = {}
+            for part in chunks:
+                found |= await chunk(part)
+            return found
+
+        return self._connection.run(used, every) if ids else {}
+
+    def list_transactions(self, prefix: str, *, deadline: Deadline | None = None) -> list[TransactionListing]:
+        """Every transactional id of the prefix that any coordinator knows, in any state, whatever its naming; in order.
+
+        Complete also right after a broker's start or death: the list is taken when every coordinator has loaded, and
+        again if a coordinator moved meanwhile. Kafka silently leaves out ids that the user may not describe. A user
+        that may write under an id may describe it.
+
+        :raises ListingUnsupported: the brokers do not know the request. :raises AuthorizationFailed: it is forbidden.
+        :raises KafkaUnreachable: no answer in time.
+        """
+        rows = self._list(prefix, f"listing transactions of {prefix}", deadline)
+        ours = (row for row in rows if is_of_prefix(row.transactional_id, prefix))
+        return sorted(ours, key=lambda row: order_of(row.transactional_id, prefix))
+
+    def list_all(self, *, deadline: Deadline | None = None) -> list[TransactionListing]:
+        """Every id in the cluster, sorted; for people, never for a job."""
+        rows = self._list(None, "listing transactions", deadline)
+        return sorted(rows, key=lambda row: row.transactional_id)
+
+    def coordinators(self, transactional_ids: Iterable[str], *, deadline: Deadline | None = None) -> dict[str, str]:
+        """The broker that coordinates each id, as ``number (host:port)``; for people.
+
+        :raises KafkaUnreachable: no answer in time. :raises AuthorizationFailed: DESCRIBE is missing on an id.
+        """
+        ids = list(dict.fromkeys(transactional_ids))
+        used = deadline or Deadline.after(self._timeout)
+
+        async def attempt() -> dict[str, str]:
+            nodes = await self._wire.coordinators(ids, _request_deadline(used))
+            return {transactional_id: self._connection.broker_name(node) for transactional_id, node in nodes.items()}
+
+        return self._connection.run(used, lambda: self._retried(attempt, used, "looking coordinators up", ids))
+
+    def fence_all(self, transactional_ids: Iterable[str], *, deadline: Deadline | None = None) -> None:
+        """Aborts the open transactions of the ids and increments their epochs, which fences every earlier producer.
+
+        Returns when each abort is complete. Readers are free then. The first failure is raised when all have ended.
+
+        :raises KafkaUnreachable: not complete in time. :raises AuthorizationFailed: WRITE is missing on an id.
+        """
+        ids = list(dict.fromkeys(transactional_ids))
+        used = deadline or Deadline.after(self._timeout)
+
+        async def fence(transactional_id: str) -> None:
+            async def attempt() -> None:
+                await self._wire.init_producer_id(transactional_id, _request_deadline(used))
+
+            await self._retried(attempt, used, f"fencing {transactional_id}", [transactional_id])
+
+        async def every() -> None:
+            await self._connection.gather(fence, ids)
+
+        if ids:
+            self._connection.run(used, every)
+
+    def close(self) -> None:
+        """Ends the connections; the next call would open new connections."""
+        self._connection.close()
+
+    def _list(self, prefix: str | None, what: str, deadline: Deadline | None) -> list[TransactionListing]:
+        used = deadline or Deadline.after(self._timeout)
+        pattern = None if prefix is None else pattern_of(prefix)
+
+        async def attempt() -> list[TransactionListing]:
+            limit = _request_deadline(used)
+            probes: list[str] = []
+            if prefix is not None:
+                probes = probe_ids(prefix, await self._wire.transaction_partitions(limit))
+            try:
+                before = await self._loaded(probes, limit)
+            except AuthorizationFailed:
+                # A prefix whose ids the user may not describe: none will be listed, so none is missed.
+                probes, before = [], Coordinators({}, [])
+            answers = await self._connection.gather(
+                lambda node: self._wire.list_transactions(pattern, node, limit),
+                {*self._wire.brokers(), *before.nodes.values()},
+            )
+            if await self._looked_up(probes, limit) != before:
+                raise RetriableWireError("NOT_COORDINATOR", "a coordinator has moved meanwhile")
+            return [row for rows in answers for row in rows]
+
+        return self._connection.run(used, lambda: self._retried(attempt, used, what))
+
+    async def _loaded(self, probes: Sequence[str], limit: Deadline) -> Coordinators:
+        """The coordinator of each probe, once all of them have loaded.
+
+        :raises RetriableWireError: one has not.
+        """
+        found = await self._looked_up(probes, limit)
+        at = _by_coordinator(found.nodes)
+        await self._connection.gather(lambda each: self._wire.require_loaded(each[1], each[0], limit), at.items())
+        return found
+
+    async def _looked_up(self, probes: Sequence[str], limit: Deadline) -> Coordinators:
+        self._wire.forget_coordinators(probes)
+        nodes = await self._wire.coordinators(probes, limit)
+        terms = await self._connection.gather(
+            lambda node: self._wire.transaction_leaders(node, limit), sorted(set(nodes.values()), key=str)
+        )
+        return Coordinators(nodes, terms)
+
+    async def _retried(
+        self,
+        attempt: Callable[[], Awaitable[Answer]],
+        deadline: Deadline,
+        what: str,
+        transactional_ids: Sequence[str] = (),
+    ) -> Answer:
+        pause = _FIRST_PAUSE
+        while True:
+            try:
+                return await attempt()
+            except RefusedWireError as error:
+                raise KafkaAccessError(f"{what}: {error}") from error
+            except RetriableWireError as error:
+                if deadline.expired:
+                    msg = f"{what}: not within the time allowed; the last answer was {error}"
+                    raise KafkaUnreachable(msg) from error
+                if error.name != _CONCURRENT:
+                    self._wire.forget_coordinators(transactional_ids)
+            await self._connection.sleep(deadline.bound(pause))
+            pause = min(2 * pause, _LONGEST_PAUSE)
+
+
+def _by_coordinator(nodes: Mapping[str, object]) -> dict[object, list[str]]:
+    at: dict[object, list[str]] = {}
+    for transactional_id, node in nodes.items():
+        at.setdefault(node, []).append(transactional_id)
+    return at
+
+
+def _answer_of(error: RefusedWireError) -> EndTxnAnswer:
+    answer = _ANSWERS.get(error.name)
+    if answer is None:
+        LOG.warning("EndTxn: %s is not an answer that proves anything", error)
+        return EndTxnAnswer.OTHER_FATAL
+    return answer
+
+
+def _request_deadline(deadline: Deadline) -> Deadline:
+    return Deadline.after(deadline.bound(REQUEST_SECONDS), clock=deadline.clock)

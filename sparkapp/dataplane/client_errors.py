@@ -1,0 +1,60 @@
+"""Errors that a client reported outside a call since its last success: connections, credentials, fatal states."""
+
+from __future__ import annotations
+
+from confluent_kafka import KafkaError
+
+from sparkapp.clients.errors import MEANING, OUT_OF_REACH, error_of
+from sparkapp.model.errors import (
+    AuthenticationFailed,
+    AuthorizationFailed,
+    KafkaAccessError,
+    KafkaSparkJobError,
+    TopicNotFound,
+    TransactionFenced,
+    TransactionTimeoutTooLong,
+)
+
+_AT_ONCE = (AuthenticationFailed, AuthorizationFailed, TopicNotFound, TransactionFenced, TransactionTimeoutTooLong)
+
+
+class ClientErrors:
+    """Collects errors that belong to no call; used to explain calls of the client that time out.
+
+    The plain clients add errors from confluent_kafka's ``error_cb``, the native clients from the extension's list.
+
+    :param ignored: codes that do not affect this client's work.
+    """
+
+    def __init__(self, *, ignored: frozenset[int] = frozenset()) -> None:
+        self._ignored = ignored
+        self._kept: dict[int, str] = {}
+
+    def add(self, code: int, text: str) -> None:
+        """Keeps the latest text of each code."""
+        if code not in self._ignored:
+            self._kept[code] = text
+
+    def clear(self) -> None:
+        """Drops all errors except fatal states; called after each success of the client."""
+        self._kept = {code: text for code, text in self._kept.items() if MEANING.get(code) is TransactionFenced}
+
+    def raise_final(self, doing: str) -> None:
+        """Raises an error that no retry resolves: refused credentials, a missing ACL or topic, a newer producer."""
+        for code, text in self._kept.items():
+            if MEANING.get(code) in _AT_ONCE:
+                raise error_of(code, text, doing)
+
+    def raise_fenced(self, doing: str) -> None:
+        """:raises TransactionFenced: a newer producer uses the transactional id."""
+        for code, text in self._kept.items():
+            if MEANING.get(code) is TransactionFenced:
+                raise error_of(code, text, doing)
+
+    def explain(self, doing: str, otherwise: type[KafkaSparkJobError] = KafkaAccessError) -> KafkaSparkJobError:
+        """The exception for a missed deadline: unreachable brokers if the client reported that, else ``otherwise``."""
+        for code in OUT_OF_REACH:
+            if code in self._kept:
+                return error_of(code, self._kept[code], doing)
+        last = next(reversed(self._kept), None)
+        return otherwise(f"{doing}; {self._kept[last]} ({KafkaError(last).name()})" if last is not None else doing)

@@ -1,0 +1,132 @@
+"""The interface of the data plane for source and sink, implemented by the C extension and the plain fallback.
+
+Values cross it in Arrow record batches, so that with the extension no Python runs per record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from sparkapp.model.checkpoint.split import KafkaPartitionSplit
+from sparkapp.model.partition import TopicPartition
+
+_FIELDS: list[pa.Field[Any]] = [
+    pa.field("key", pa.binary()),
+    pa.field("value", pa.binary()),
+    pa.field("topic", pa.string()),
+    pa.field("partition", pa.int32()),
+    pa.field("offset", pa.int64()),
+    pa.field("timestamp", pa.timestamp("us", tz="UTC")),
+    pa.field("timestampType", pa.int32()),
+    pa.field("headers", pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))),
+]
+SOURCE_SCHEMA = pa.schema(_FIELDS)
+"""Columns of a record, as in Spark's own Kafka source."""
+
+ALL_COLUMNS = frozenset(SOURCE_SCHEMA.names)
+
+
+class GivenUp(Exception):
+    """A call ended between two of its slices because the caller no longer wants its result."""
+
+
+def always() -> bool:
+    """Default of ``wanted``: the call is never given up."""
+    return True
+
+
+class BatchConsumer(Protocol):
+    """A consumer that reads bounded ranges; it stays open across checkpoints and keeps its prefetched records."""
+
+    def read(
+        self,
+        splits: Sequence[KafkaPartitionSplit],
+        *,
+        columns: frozenset[str] = ALL_COLUMNS,
+        max_rows: int = 65_536,
+        max_bytes: int = 16 << 20,
+        stall_timeout: float = 120.0,
+    ) -> Iterator[pa.RecordBatch]:
+        """Yields every record of the splits once, in offset order within a partition, then ends.
+
+        Each batch has :data:`SOURCE_SCHEMA`; columns that are not requested are null and cost no work. The read ends
+        exactly at each split's stop, also if the offsets before it are control records, aborted transactions or
+        compacted records. A split that continues where the last read stopped uses the prefetched records; any other
+        split seeks.
+
+        :param stall_timeout: seconds without any progress after which the read fails.
+        :raises ReadTimedOut: no progress; the message names the splits and their positions.
+        :raises OffsetsWentBackwards: the start offset is no longer, or not yet, on the broker; nothing is skipped.
+        :raises KafkaAccessError: its subclasses for authentication, authorization, unknown topic, unreachable broker.
+        """
+        ...
+
+    def close(self) -> None: ...
+
+
+class BatchProducer(Protocol):
+    """A producer of record batches; transactional if its configuration has a ``transactional.id``.
+
+    Columns of a batch; all but ``value`` are optional:
+
+    - ``value``: binary or string; null is a tombstone.
+    - ``key``: binary or string.
+    - ``headers``: as in the source; a null within the list is no header.
+    - ``topic``: string; null means the default topic.
+    - ``partition``: int32; without it, or with null, the partitioner decides.
+    - ``timestamp``: timestamp; null means now. The first millisecond of 1970 is written as the second millisecond.
+    """
+
+    def init_transactions(self, timeout: float, *, wanted: Callable[[], bool] = always) -> None:
+        """Fences previous producers of the transactional id and aborts their open transaction.
+
+        :param wanted: called before each slice; False gives the call up.
+        :raises GivenUp: the call was given up; the producer can only be closed.
+        :raises TransactionFenced: a newer producer exists.
+        :raises KafkaAccessError: see :meth:`BatchConsumer.read`.
+        """
+        ...
+
+    def begin_transaction(self) -> None: ...
+
+    def produce(self, batch: pa.RecordBatch, *, topic: str) -> None:
+        """Queues a batch in the client and waits while its queue is full; :meth:`flush` raises delivery failures."""
+        ...
+
+    def send_offsets(
+        self, offsets: Mapping[TopicPartition, int], *, group_id: str, metadata: str, timeout: float
+    ) -> None:
+        """Adds a group's next offsets to the open transaction."""
+        ...
+
+    def flush(self, timeout: float) -> int:
+        """Waits until the brokers have acknowledged every record since the last flush.
+
+        :returns: records acknowledged since the last flush.
+        :raises PreCommitFailed: records are not acknowledged, or a delivery failed. librdkafka checks this before its
+            own commit only, and here another process sends the EndTxn.
+        :raises TransactionFenced: a newer producer uses the transactional id.
+        """
+        ...
+
+    def check(self) -> None:
+        """Checks the available delivery reports without waiting; called between flushes of non-transactional producers.
+
+        :raises PreCommitFailed: a delivery failed.
+        :raises KafkaAccessError: the cause of the failed delivery; see :meth:`BatchConsumer.read`.
+        """
+        ...
+
+    def abort_transaction(self, timeout: float) -> None:
+        """Aborts the open transaction. There is no commit here: the driver commits by the committable.
+
+        :raises TransactionFenced: a newer producer uses the transactional id.
+        """
+        ...
+
+    def close(self) -> None:
+        """Closes the client at once. An open transaction stays open for the driver, which has its committable."""
+        ...

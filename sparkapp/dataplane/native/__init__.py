@@ -1,0 +1,1 @@
+"""The data plane over the C extension."""

@@ -1,0 +1,22 @@
+/* Produces the rows of an input through librdkafka. */
+#ifndef KAFKASPARK_PRODUCE_H
+#define KAFKASPARK_PRODUCE_H
+
+#include <stdint.h>
+
+#include "input.h"
+#include "rdkafka.h"
+#include "topics.h"
+
+typedef struct {
+    int64_t next; /* the first row that was not queued */
+    int code;     /* error of that row; 0: all rows are queued, or the queue stayed full for the whole wait */
+    char text[256];
+} Produced;
+
+/* Produces rows in order from `first` on. While the queue is full it waits up to `wait_millis` and serves delivery
+ * reports. librdkafka copies the records. Runs without the GIL. */
+Produced produce_rows(rd_kafka_t *rk, Topics *topics, const Input *input, Bytes default_topic, int64_t first,
+                      int wait_millis);
+
+#endif

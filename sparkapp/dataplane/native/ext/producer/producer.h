@@ -1,0 +1,40 @@
+/* The producer's object and its transactional methods. */
+#ifndef KAFKASPARK_PRODUCER_H
+#define KAFKASPARK_PRODUCER_H
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include "client.h"
+#include "input.h"
+#include "topics.h"
+
+enum { FAILURE_TEXT = 256 };
+
+typedef struct {
+    long long acknowledged;
+    long long failed;
+    int first_code;
+    char first_text[FAILURE_TEXT];
+} Deliveries;
+
+typedef struct {
+    PyObject_HEAD
+    Client client;
+    Topics topics;
+    Deliveries deliveries; /* written in poll, flush and abort only, hence by a single thread */
+    struct ArrowArray imported[INPUT_COUNT];
+} Producer;
+
+/* The transactional methods; each argument is the time to wait in milliseconds. A repeated call resumes a method that
+ * timed out. */
+PyObject *producer_init_transactions(Producer *self, PyObject *wait_millis);
+PyObject *producer_begin_transaction(Producer *self, PyObject *nothing);
+PyObject *producer_abort_transaction(Producer *self, PyObject *wait_millis);
+extern const char producer_send_offsets_doc[];
+PyObject *producer_send_offsets(Producer *self, PyObject *arguments);
+
+/* Type Producer of the extension; sparkapp.dataplane.native.producer is its only user. */
+int producer_add_type(PyObject *module);
+
+#endif

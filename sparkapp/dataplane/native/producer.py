@@ -1,0 +1,96 @@
+"""The producer over the C extension, which produces Arrow columns without Python per record."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+import pyarrow as pa
+
+from sparkapp.dataplane.native import _kafka_arrow, librdkafka
+from sparkapp.dataplane.output_batch import OutputBatch
+from sparkapp.dataplane.producer import SLICE, CheckedProducer, ClientFailure, Deliveries, Step
+from sparkapp.dataplane.settings import producer_settings
+from sparkapp.model.errors import ConfigurationError
+from sparkapp.model.partition import TopicPartition
+
+librdkafka.load()
+
+_COLUMNS = ("value", "key", "topic", "partition", "timestamp", "headers")
+"""Columns in the order of the extension's slots."""
+
+
+class NativeProducer(CheckedProducer):
+    """:class:`sparkapp.dataplane.interface.BatchProducer` over the extension.
+
+    :raises ConfigurationError: a key or value that librdkafka refuses.
+    """
+
+    def __init__(self, config: Mapping[str, str]) -> None:
+        super().__init__()
+        self._bootstrap = config.get("bootstrap.servers", "")
+        try:
+            self._client = _kafka_arrow.Producer(producer_settings(config))
+        except _kafka_arrow.BadConfiguration as refusal:
+            raise ConfigurationError(f"Kafka producer: {refusal}") from refusal
+
+    def _end(self) -> None:
+        self._client.close()
+
+    def _step(self, step: Step, seconds: float) -> None:
+        with _failures():
+            getattr(self._client, step)(_millis(seconds))
+
+    def _begin(self) -> None:
+        with _failures():
+            self._client.begin_transaction()
+
+    def _produce(self, output: OutputBatch, topic: str) -> None:
+        large = 0
+        for index, (name, slot) in enumerate(zip(_COLUMNS, self._client.slots(), strict=True)):
+            column = getattr(output, name)
+            if column is not None:
+                column._export_to_c(slot)
+                large |= (column.type in (pa.large_binary(), pa.large_string())) << index
+        row = 0
+        while row < output.rows:
+            with _failures():
+                row = self._client.produce(topic, output.rows, large, row, _millis(SLICE))
+            if row < output.rows:
+                self._not_yet(f"producing to {topic}")
+
+    def _send_offsets(
+        self, offsets: Mapping[TopicPartition, int], group_id: str, metadata: str, seconds: float
+    ) -> None:
+        positions = [(*partition, offset) for partition, offset in offsets.items()]
+        with _failures():
+            self._client.send_offsets(positions, metadata, group_id, _millis(seconds))
+
+    def _flush(self, seconds: float) -> int:
+        return self._client.flush(_millis(seconds))
+
+    def _take_throttling(self) -> int:
+        return self._client.take_statistics()[1]
+
+    def _take_deliveries(self) -> Deliveries:
+        return Deliveries(*self._client.take_deliveries())
+
+    def _rejoin(self) -> None:
+        self._client.rejoin(self._bootstrap)
+
+    def _look_at_errors(self) -> None:
+        for code, text, _ in self._client.take_errors():
+            self._errors.add(code, text)
+
+
+@contextmanager
+def _failures() -> Iterator[None]:
+    try:
+        yield
+    except _kafka_arrow.Failure as failure:
+        code, text, is_retriable = failure.args
+        raise ClientFailure(code, text, is_retriable=is_retriable) from None
+
+
+def _millis(seconds: float) -> int:
+    return max(0, int(seconds * 1000))

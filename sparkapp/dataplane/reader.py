@@ -1,0 +1,206 @@
+"""The bounded read of both consumers: the assignment, the end of a read, and its time-out."""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+from confluent_kafka import KafkaError
+
+from sparkapp.dataplane.client_errors import ClientErrors
+from sparkapp.dataplane.interface import ALL_COLUMNS
+from sparkapp.dataplane.partition_queue import Alignment, PartitionQueue, align, split_by_partition
+from sparkapp.dataplane.statistics import FetchStatistics
+from sparkapp.model.checkpoint.split import KafkaPartitionSplit
+from sparkapp.model.errors import InvalidArgument, KafkaSparkJobError, ReadTimedOut
+from sparkapp.model.partition import TopicPartition
+
+_SHOWN = 5
+_NOT_OURS = frozenset({KafkaError.GROUP_AUTHORIZATION_FAILED})
+"""A reader neither joins its group nor commits to it, but librdkafka looks up the group's coordinator anyway."""
+_ASK_AFTER = 2.0
+"""Seconds without progress after which the brokers are asked for errors of the topics."""
+_ANSWER_WITHIN = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Limits of a batch, and the requested columns."""
+
+    columns: frozenset[str]
+    max_rows: int
+    max_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Gathered:
+    """Result of one wait for records.
+
+    :param batch: None without a row.
+    :param moved: whether a partition advanced; a gap or the log's end counts, too.
+    :param left: number of partitions that are not yet at their stop.
+    """
+
+    batch: pa.RecordBatch | None
+    moved: bool
+    left: int
+
+
+class BoundedReader(ABC):
+    """Base of the consumers, for use by one thread; see :class:`sparkapp.dataplane.interface.BatchConsumer`."""
+
+    def __init__(self) -> None:
+        self._errors = ClientErrors(ignored=_NOT_OURS)
+        self._queues: dict[TopicPartition, PartitionQueue] = {}
+        self._reads = 0
+        self._is_reading = False
+        self._is_open = True
+        self._has_failed = False
+        self._statistics = FetchStatistics()
+
+    def read(
+        self,
+        splits: Sequence[KafkaPartitionSplit],
+        *,
+        columns: frozenset[str] = ALL_COLUMNS,
+        max_rows: int = 65_536,
+        max_bytes: int = 16 << 20,
+        stall_timeout: float = 120.0,
+    ) -> Iterator[pa.RecordBatch]:
+        """See :meth:`sparkapp.dataplane.interface.BatchConsumer.read`."""
+        if unknown := columns - ALL_COLUMNS:
+            msg = f"no such columns: {', '.join(sorted(unknown))}"
+            raise InvalidArgument(msg)
+        return self._read(splits, Limits(columns, max(1, max_rows), max(1, max_bytes)), stall_timeout)
+
+    def _read(
+        self, splits: Sequence[KafkaPartitionSplit], limits: Limits, stall_timeout: float
+    ) -> Iterator[pa.RecordBatch]:
+        wanted = split_by_partition(splits)
+        self._make_ready()
+        self._reads += 1
+        read = self._reads
+        self._is_reading = True
+        finished = False
+        try:
+            self._apply(align(self._queues, wanted.values()))
+            self._begin({partition: split.stop for partition, split in wanted.items()})
+            for batch in self._batches(len(wanted), limits, stall_timeout):
+                yield batch
+                if read != self._reads:
+                    msg = "another read of this consumer has begun"
+                    raise RuntimeError(msg)
+            for partition, split in wanted.items():
+                self._queues[partition].position = split.stop
+            finished = True
+            self._statistics.add(*self._take_statistics())
+        except (KafkaSparkJobError, MemoryError):
+            self._has_failed = True
+            raise
+        finally:
+            if read == self._reads:
+                self._is_reading = False
+                if not finished and not self._has_failed:
+                    self._forget()  # abandoned: the position after the last row is unknown
+
+    def _make_ready(self) -> None:
+        if not self._is_open:
+            msg = "the consumer is closed"
+            raise RuntimeError(msg)
+        if self._has_failed:
+            # The client would still report errors of deleted topics, and its partitions may have stopped.
+            self._queues.clear()
+            self._errors = ClientErrors(ignored=_NOT_OURS)
+            self._reopen()
+            self._statistics.reopened()
+            self._has_failed = False
+        elif self._is_reading:  # the last read was abandoned, and its iterator is not closed yet
+            self._forget()
+
+    def _batches(self, left: int, limits: Limits, stall_timeout: float) -> Iterator[pa.RecordBatch]:
+        """Gathers until every partition is at its stop; raises after a stall, or at an error that no retry resolves."""
+        last_progress = time.monotonic()
+        next_question = last_progress + _ASK_AFTER
+        while left:
+            gathered = self._gather(limits)
+            left = gathered.left
+            if gathered.batch is not None:
+                yield gathered.batch
+            if gathered.moved:
+                self._errors.clear()
+                last_progress = time.monotonic()
+                next_question = last_progress + _ASK_AFTER
+            elif time.monotonic() - last_progress > stall_timeout:
+                doing = f"no progress for {stall_timeout:g} s reading {self._unfinished()}"
+                raise self._errors.explain(doing, ReadTimedOut)
+            else:
+                if time.monotonic() > next_question:
+                    self._rejoin()
+                    self._ask_about_topics()
+                    next_question = time.monotonic() + _ASK_AFTER
+                self._errors.raise_final(f"reading {self._unfinished()}")
+
+    def _ask_about_topics(self) -> None:
+        # librdkafka waits for ever, without an error, if the topic of an assigned partition may not be described.
+        for topic in sorted({partition.topic for partition, _, _ in self._positions()}):
+            code = self._topic_error(topic, _ANSWER_WITHIN)
+            if code:
+                self._errors.add(code, f"topic {topic}: {KafkaError(code).str()}")
+
+    def close(self) -> None:
+        """Closes the client; nothing is committed. A repeated call does nothing."""
+        if self._is_open:
+            self._is_open = False
+            self._end()
+
+    def _forget(self) -> None:
+        if self._is_open:
+            self._apply(Alignment(drop=tuple(self._queues), add=()))
+        self._queues.clear()
+
+    def _unfinished(self) -> str:
+        where = [f"{partition} at {position} of {stop}" for partition, position, stop in self._positions()]
+        shown = ", ".join(where[:_SHOWN])
+        return shown if len(where) <= _SHOWN else f"{shown} and {len(where) - _SHOWN} more partitions"
+
+    @abstractmethod
+    def _take_statistics(self) -> tuple[str | None, int]:
+        """The newest statistics as JSON (None if unchanged), and milliseconds of throttling since the last call."""
+
+    @abstractmethod
+    def _end(self) -> None:
+        """Closes the client."""
+
+    @abstractmethod
+    def _reopen(self) -> None:
+        """Replaces the failed client by a new client."""
+
+    @abstractmethod
+    def _apply(self, change: Alignment) -> None:
+        """Unassigns partitions, then assigns others and starts fetching."""
+
+    @abstractmethod
+    def _begin(self, stops: dict[TopicPartition, int]) -> None:
+        """Starts a read of these assigned partitions."""
+
+    @abstractmethod
+    def _gather(self, limits: Limits) -> Gathered:
+        """Waits a short time for the next batch.
+
+        :raises KafkaAccessError: a partition failed with an error that librdkafka does not retry.
+        """
+
+    @abstractmethod
+    def _topic_error(self, topic: str, seconds: float) -> int:
+        """The error code of a topic's metadata, or of the failed metadata request; 0 without an error."""
+
+    @abstractmethod
+    def _rejoin(self) -> None:
+        """Adds the bootstrap brokers again if the client knows no broker."""
+
+    @abstractmethod
+    def _positions(self) -> list[tuple[TopicPartition, int, int]]:
+        """Partition, next offset and stop of each partition below its stop."""

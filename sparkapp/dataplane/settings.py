@@ -1,0 +1,102 @@
+"""Settings that the data plane adds to the given client configuration, with reasons.
+
+A key of the caller wins, unless correctness depends on the key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+PREFETCH_BYTES = 64 << 20
+"""Record bytes that a consumer may prefetch, over all its partitions."""
+MIN_PREFETCH_BYTES_A_PARTITION = 1 << 20
+FEW_PARTITIONS = 4
+"""Number of partitions that divide the prefetch, until a client has more than twice as many."""
+RESPONSE_BYTES = 1 << 20
+"""Bytes of one partition in a fetch response; a larger record batch is sent whole."""
+CLIENT_BYTES = 32 << 20
+"""Memory of a client without its records: threads and unused memory of allocators; 13 MiB were measured."""
+
+_CONSUMER_DEFAULTS: Mapping[str, str] = {
+    # librdkafka needs a group for assign(); the consumer never commits.
+    "group.id": "kafkaspark",
+    "isolation.level": "read_committed",
+    # Prefetched messages of a partition. This bounds small records, each with some 300 bytes of overhead in librdkafka;
+    # PREFETCH_BYTES bounds large records. 20,000 and 200,000 were as fast.
+    "queued.min.messages": "50000",
+    # Interval for checking a partition whose prefetch was full; the default of a second starves a fast reader.
+    "fetch.queue.backoff.ms": "5",
+    # The broker holds an empty fetch response this long, and a seek or a new partition waits behind it. A range may end
+    # in a transaction marker. Then only an empty response shows its end, and the read takes this much longer.
+    "fetch.wait.max.ms": "50",
+    "fetch.error.backoff.ms": "100",
+    # A fetch response: 1 MiB a partition. Larger responses and deeper queues were not faster.
+    "fetch.message.max.bytes": str(RESPONSE_BYTES),
+    "fetch.max.bytes": str(16 << 20),
+    "socket.receive.buffer.bytes": str(1 << 20),
+    # Time until an unknown topic is an error; the topic existed when the job started.
+    "topic.metadata.propagation.max.ms": "5000",
+    # Nobody polls between two checkpoints, for as long as the trigger says; no group rebalances because of it.
+    "max.poll.interval.ms": "86400000",
+    # Brokers close idle connections regularly.
+    "log.connection.close": "false",
+    # For the driver's metrics: a read parses the newest statistics once. Some 0.7 KB a partition.
+    "statistics.interval.ms": "10000",
+}
+_CONSUMER_MUSTS: Mapping[str, str] = {
+    # The checkpoint document decides where reading starts; a missing offset is an error, never a silent reset.
+    "auto.offset.reset": "error",
+    "enable.auto.commit": "false",
+    "enable.auto.offset.store": "false",
+    # Shows that no record is left before a stop (control records, aborted transactions, compaction).
+    "enable.partition.eof": "true",
+}
+_PRODUCER_DEFAULTS: Mapping[str, str] = {
+    # Batches fill up under load; otherwise flush() ends the wait.
+    "linger.ms": "5",
+    "batch.num.messages": "10000",
+    "batch.size": str(1 << 20),
+    # Enough for some batches in flight to each of several partitions; produce() waits while the queue is full.
+    "queue.buffering.max.messages": "200000",
+    "queue.buffering.max.kbytes": str(64 << 10),
+    "socket.send.buffer.bytes": str(1 << 20),
+    # Between pods of a cluster the CPU costs more than the network; sink.properties can change it.
+    "compression.type": "none",
+    # Time until an unknown topic is an error; the topic existed when the job started.
+    "topic.metadata.propagation.max.ms": "5000",
+    "log.connection.close": "false",
+    # The partition of a key is that of Java clients, Spark's and Flink's sinks among them.
+    "partitioner": "murmur2_random",
+    # Keeps the order within a partition and prevents duplicates by retries; a transactional id implies both.
+    "enable.idempotence": "true",
+}
+
+
+def consumer_settings(config: Mapping[str, str], *, partitions: int = 1) -> dict[str, str]:
+    """The consumer's complete configuration.
+
+    :param partitions: number of partition queues that divide :data:`PREFETCH_BYTES`.
+    """
+    share = max(MIN_PREFETCH_BYTES_A_PARTITION, PREFETCH_BYTES // max(1, partitions))
+    prefetch = {"queued.max.messages.kbytes": str(share >> 10)}
+    return {**_CONSUMER_DEFAULTS, **prefetch, **config, **_CONSUMER_MUSTS}
+
+
+def reader_bound(partitions: int, *, batch_bytes: int, record_bytes: int) -> int:
+    """Upper bound of the bytes that a consumer with default settings holds, whatever its reader does. Pure.
+
+    librdkafka fetches for a partition as long as its queue is below its share, so a response may exceed the share.
+    Shares become smaller only after the partitions have more than doubled. A batch exists up to three times: under
+    construction, in a growing buffer, and in the caller.
+
+    :param batch_bytes: size of a read's batches.
+    :param record_bytes: size of the largest record batch in the topics.
+    """
+    shared_by = max(FEW_PARTITIONS, -(-partitions // 2))
+    share = max(MIN_PREFETCH_BYTES_A_PARTITION, PREFETCH_BYTES // shared_by)
+    return CLIENT_BYTES + partitions * (share + max(RESPONSE_BYTES, record_bytes)) + 3 * (batch_bytes + record_bytes)
+
+
+def producer_settings(config: Mapping[str, str]) -> dict[str, str]:
+    """The producer's complete configuration."""
+    return {**_PRODUCER_DEFAULTS, **config}

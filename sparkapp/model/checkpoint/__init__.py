@@ -1,0 +1,1 @@
+"""The checkpoint: the document, its codec, committables, splits, names of transactions, retained checkpoints."""

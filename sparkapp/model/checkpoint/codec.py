@@ -1,0 +1,281 @@
+"""The checkpoint document as JSON text.
+
+The job's own pods may write the ConfigMap that holds it, so the text is untrusted input. It is limited in size, every
+field is checked, and it is bound to the job's UID. An unreadable document is an error, never an empty start
+(FLINK-40401, FLINK-40414 and FLINK-40587 show the alternative).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sparkapp.model.checkpoint.committable import KafkaCommittable
+from sparkapp.model.checkpoint.document import CheckpointDocument, Counters
+from sparkapp.model.checkpoint.naming import NO_SLOTS, SlotBounds, is_of_prefix, offsets_id, place_of
+from sparkapp.model.checkpoint.split import KafkaPartitionSplit, splits_by_subtask
+from sparkapp.model.encoding.strict_json import (
+    StrictReader,
+    by_topic,
+    is_offset,
+    offsets_of,
+    parse,
+    partitions_of,
+    string_of,
+    without_ids,
+)
+from sparkapp.model.errors import CheckpointCorrupt, CheckpointForeign, CheckpointTooLarge, KafkaSparkJobError
+from sparkapp.model.transactional_id import TransactionalIdHint, check_prefix
+
+FORMAT_VERSION = 1
+MAX_DOCUMENT_BYTES = 768 * 1024
+"""Three quarters of the 1 MiB that a ConfigMap holds. A larger document is neither written nor read."""
+MAX_ENGINE_BYTES = 64 * 1024
+_BELOW = 1 << 31
+"""Limit of attempt numbers and of the parallelism: both are 32-bit integers in Kubernetes and Kafka."""
+
+
+def encode(document: CheckpointDocument) -> str:
+    """The document as JSON text.
+
+    :raises CheckpointTooLarge: it exceeds :data:`MAX_DOCUMENT_BYTES`, or the engine's text exceeds
+        :data:`MAX_ENGINE_BYTES`. Nothing is written.
+    """
+    if len(document.engine) > MAX_ENGINE_BYTES:
+        msg = f"the engine's text needs {len(document.engine)} characters, the limit is {MAX_ENGINE_BYTES}"
+        remedy = "shorten settings spark.sql.streaming.* in spec.sparkConf: Spark keeps them with each micro-batch"
+        raise CheckpointTooLarge(msg, remedy=remedy)
+    splits = by_topic({split.partition: [split.start, split.stop] for split in document.splits}, ids=document.topic_ids)
+    body: dict[str, Any] = {
+        "formatVersion": FORMAT_VERSION,
+        "jobUid": document.job_uid,
+        "attempt": document.attempt,
+        "checkpointId": document.checkpoint_id,
+        "createdAt": document.created_at,
+        "parallelism": document.parallelism,
+        "transactionalIdPrefix": document.prefix,
+        "formerPrefixes": list(document.previous_prefixes),
+        "hint": {
+            "lastParallelism": document.hint.last_parallelism,
+            "nextFreeTransactionalId": document.hint.next_free_transactional_id,
+        },
+        "splits": splits,
+        "aligned": document.aligned,
+        "committables": [
+            {
+                "transactionalId": committable.transactional_id,
+                "producerId": committable.producer_id,
+                "producerEpoch": committable.producer_epoch,
+                "subtask": committable.subtask,
+                "records": committable.records,
+                **({"attempt": committable.attempt} if committable.attempt else {}),
+                **({"deadLetters": committable.dead_letters} if committable.dead_letters else {}),
+                **({"startTimeMs": committable.start_time_ms} if committable.start_time_ms else {}),
+            }
+            for committable in document.committables
+        ],
+        "witnessGroup": document.evidence_group,
+        "engine": document.engine,
+        "engineHasState": document.engine_has_state,
+        "drained": document.drained,
+        "counters": {
+            "recordsIn": document.counters.records_in,
+            "recordsOut": document.counters.records_out,
+            "recordsSkipped": document.counters.records_skipped,
+            "recordsDeadLettered": document.counters.records_dead_lettered,
+            "transactionsCommitted": document.counters.transactions_committed,
+            "transactionsAborted": document.counters.transactions_aborted,
+        },
+    }
+    if document.cluster_id:
+        body["clusterId"] = document.cluster_id
+    if document.redeploy_nonce:
+        body["redeployNonce"] = document.redeploy_nonce
+    if document.stopping:
+        # Only for bounded jobs: releases without bounded jobs can read the documents of other jobs.
+        body["bounded"] = {
+            "stopping": document.stopping,
+            "finished": document.finished,
+            "stops": by_topic(document.stops),
+        }
+    if document.slots != NO_SLOTS:
+        # Only for jobs that have had the naming SubtaskAndSlot, for the same reason.
+        body["slotIds"] = {"parallelism": document.slots.subtasks, "poolSize": document.slots.slots}
+    if document.transactional:
+        # Only before the first checkpoint; later documents have a hint or slots instead.
+        body["transactional"] = True
+    text = json.dumps(body, separators=(",", ":"), ensure_ascii=False)
+    size = len(text.encode())
+    if size > MAX_DOCUMENT_BYTES:
+        msg = f"the checkpoint document needs {size} bytes, the limit is {MAX_DOCUMENT_BYTES}"
+        raise CheckpointTooLarge(msg)
+    return text
+
+
+def decode(text: str, *, job_uid: str) -> CheckpointDocument:
+    """The document of a text, which is untrusted input.
+
+    The ranges of committables are not stored. They are derived from the splits, the parallelism and the owner formula.
+
+    :raises CheckpointCorrupt: the text is truncated, too large, not JSON or of an unknown format version. Or a field is
+        missing, unknown or of the wrong type. Or values contradict each other.
+    :raises CheckpointForeign: a job with another UID wrote it.
+    """
+    reader = parse(text, "the checkpoint document", limit=MAX_DOCUMENT_BYTES)
+    version = reader.integer("formatVersion")
+    if version != FORMAT_VERSION:
+        msg = f"the checkpoint document has format version {version}, this release reads {FORMAT_VERSION}"
+        raise CheckpointCorrupt(msg, remedy="set spec.image to the release that wrote it, or a newer release")
+    uid = reader.string("jobUid")
+    if uid != job_uid:
+        msg = f"the checkpoint document belongs to the job with UID {uid!r}, this job's is {job_uid!r}"
+        raise CheckpointForeign(msg)
+    try:
+        return _document(reader, uid)
+    except CheckpointCorrupt:
+        raise
+    except KafkaSparkJobError as error:
+        msg = f"the checkpoint document contradicts itself: {error.message}"
+        raise CheckpointCorrupt(msg) from error
+
+
+def _document(reader: StrictReader, uid: str) -> CheckpointDocument:
+    parallelism = reader.integer("parallelism", low=1, below=_BELOW)
+    checkpoint_id = reader.integer("checkpointId")
+    aligned = reader.boolean("aligned")
+    bounds, topic_ids = without_ids(reader.mapping("splits"), "splits")
+    splits = tuple(sorted(_splits(bounds)))
+    owned = splits_by_subtask(splits, parallelism) if aligned else {}
+    hint = StrictReader(reader.mapping("hint"), "hint")
+    counters = StrictReader(reader.mapping("counters"), "counters")
+    engine = reader.string("engine")
+    if len(engine) > MAX_ENGINE_BYTES:
+        msg = f"engine is larger than {MAX_ENGINE_BYTES} bytes"
+        raise CheckpointCorrupt(msg)
+    committables = tuple(
+        _committable(StrictReader(item, f"committables[{index}]"), checkpoint_id, parallelism, owned)
+        for index, item in enumerate(reader.items("committables"))
+    )
+    if aligned:
+        _check_ranges(committables)
+    if len({committable.transactional_id for committable in committables}) != len(committables):
+        msg = "two committables name the same transactional id"
+        raise CheckpointCorrupt(msg)
+    bounded = StrictReader(
+        reader.mapping_or_none("bounded") or {"stopping": "", "finished": False, "stops": {}}, "bounded"
+    )
+    reach = reader.mapping_or_none("slotIds")
+    slots = StrictReader({"parallelism": 0, "poolSize": 0} if reach is None else reach, "slotIds")
+    document = CheckpointDocument(
+        job_uid=uid,
+        attempt=reader.integer("attempt", low=1, below=_BELOW),
+        checkpoint_id=checkpoint_id,
+        created_at=reader.string("createdAt"),
+        parallelism=parallelism,
+        prefix=reader.string("transactionalIdPrefix"),
+        previous_prefixes=tuple(string_of(item, "formerPrefixes") for item in reader.items("formerPrefixes")),
+        hint=TransactionalIdHint(hint.integer("lastParallelism"), hint.integer("nextFreeTransactionalId")),
+        slots=SlotBounds(slots.integer("parallelism"), slots.integer("poolSize")),
+        transactional=reader.boolean("transactional", default=False),
+        splits=splits,
+        aligned=aligned,
+        committables=committables,
+        evidence_group=reader.string("witnessGroup"),
+        engine=engine,
+        engine_has_state=reader.boolean("engineHasState"),
+        drained=reader.boolean("drained"),
+        stops=offsets_of(bounded.mapping("stops"), "stops"),
+        stopping=bounded.string("stopping"),
+        finished=bounded.boolean("finished"),
+        cluster_id=reader.string("clusterId", default=""),
+        topic_ids=topic_ids,
+        redeploy_nonce=reader.integer("redeployNonce", default=0),
+        counters=Counters(
+            records_in=counters.integer("recordsIn"),
+            records_out=counters.integer("recordsOut"),
+            records_skipped=counters.integer("recordsSkipped", default=0),
+            records_dead_lettered=counters.integer("recordsDeadLettered", default=0),
+            transactions_committed=counters.integer("transactionsCommitted"),
+            transactions_aborted=counters.integer("transactionsAborted"),
+        ),
+    )
+    for part in (reader, hint, counters, bounded, slots):
+        part.finish()
+    _check_ids(document)
+    return document
+
+
+def _check_ranges(committables: Sequence[KafkaCommittable]) -> None:
+    """Without a shuffle, a subtask with records in its transaction has a split with records."""
+    for committable in committables:
+        if (committable.records or committable.dead_letters) and not committable.ranges:
+            msg = (
+                f"the committable {committable.transactional_id} of subtask {committable.subtask} holds records, but no"
+                " split of that subtask does"
+            )
+            raise CheckpointCorrupt(msg)
+
+
+def _check_ids(document: CheckpointDocument) -> None:
+    """A document must not make a driver commit what belongs to another job."""
+    for prefix in document.prefixes:
+        check_prefix(prefix)
+    for committable in document.committables:
+        its_prefix = next(
+            (prefix for prefix in document.prefixes if is_of_prefix(committable.transactional_id, prefix)), None
+        )
+        if its_prefix is None or committable.transactional_id == offsets_id(
+            its_prefix
+        ):  # offsets_id is the driver's, not a subtask's
+            prefixes = ", ".join(document.prefixes)
+            msg = f"the committable {committable.transactional_id} is of none of the prefixes {prefixes}"
+            raise CheckpointCorrupt(msg)
+        if committable.attempt > document.attempt:
+            msg = (
+                f"attempt {committable.attempt} wrote the committable {committable.transactional_id}, after attempt"
+                f" {document.attempt}"
+            )
+            raise CheckpointCorrupt(msg)
+        place = place_of(committable.transactional_id, its_prefix)
+        if place is not None and (place.subtask != committable.subtask or place not in document.slots):
+            msg = f"subtask {committable.subtask} has no id {committable.transactional_id}, as far as slotIds reach"
+            raise CheckpointCorrupt(msg)
+
+
+def _splits(body: Mapping[str, Any]) -> list[KafkaPartitionSplit]:
+    splits = []
+    for partition, bounds in partitions_of(body, "splits"):
+        if not isinstance(bounds, list) or len(bounds) != 2 or not all(is_offset(bound) for bound in bounds):
+            msg = f"split {partition} must be [start, stop], two offsets"
+            raise CheckpointCorrupt(msg)
+        splits.append(KafkaPartitionSplit(partition, bounds[0], bounds[1]))
+    return splits
+
+
+def _committable(
+    reader: StrictReader,
+    checkpoint_id: int,
+    parallelism: int,
+    owned: Mapping[int, tuple[KafkaPartitionSplit, ...]],
+) -> KafkaCommittable:
+    subtask = reader.integer("subtask")
+    if subtask >= parallelism:
+        msg = f"{reader.where}.subtask {subtask} is not below the parallelism {parallelism}"
+        raise CheckpointCorrupt(msg)
+    # Earlier releases wrote 1 and never read it: only EndTxn's version decides (case P12).
+    reader.integer("transactionVersion", default=1)
+    committable = KafkaCommittable(
+        transactional_id=reader.string("transactionalId"),
+        producer_id=reader.integer("producerId"),
+        producer_epoch=reader.integer("producerEpoch"),
+        checkpoint_id=checkpoint_id,
+        subtask=subtask,
+        records=reader.integer("records"),
+        attempt=reader.integer("attempt", default=0, below=_BELOW),
+        dead_letters=reader.integer("deadLetters", default=0),
+        start_time_ms=reader.integer("startTimeMs", default=0),
+        ranges=owned.get(subtask, ()),
+    )
+    reader.finish()
+    return committable

@@ -1,0 +1,120 @@
+"""The checkpoint document: small by design. After a crash it decides what is committed and where reading resumes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from sparkapp.model.checkpoint.committable import KafkaCommittable
+from sparkapp.model.checkpoint.naming import NO_SLOTS, SlotBounds
+from sparkapp.model.checkpoint.split import KafkaPartitionSplit
+from sparkapp.model.partition import TopicPartition
+from sparkapp.model.transactional_id import FIRST_HINT, TransactionalIdHint
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counters:
+    """Totals since the job's first start; they survive restarts because the document holds them."""
+
+    records_in: int = 0
+    records_out: int = 0
+    records_skipped: int = 0
+    records_dead_lettered: int = 0
+    transactions_committed: int = 0
+    transactions_aborted: int = 0
+
+    def plus(
+        self,
+        *,
+        records_in: int = 0,
+        records_out: int = 0,
+        skipped: int = 0,
+        dead_lettered: int = 0,
+        committed: int = 0,
+        aborted: int = 0,
+    ) -> Counters:
+        """The totals after another checkpoint or recovery; the counts of a lost transaction are negative.
+
+        Skipped records are in no transaction: where a lost range is read again, they count again. Edited totals may be
+        lower than a lost transaction's counts. So each total is limited to values that the next attempt can read.
+        """
+        return Counters(
+            records_in=_total(self.records_in + records_in),
+            records_out=_total(self.records_out + records_out),
+            records_skipped=_total(self.records_skipped + skipped),
+            records_dead_lettered=_total(self.records_dead_lettered + dead_lettered),
+            transactions_committed=_total(self.transactions_committed + committed),
+            transactions_aborted=_total(self.transactions_aborted + aborted),
+        )
+
+
+def _total(value: int) -> int:
+    return min(max(value, 0), (1 << 63) - 1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointDocument:
+    """A completed checkpoint; with ``checkpoint_id`` 0 the claim of a first start.
+
+    :param job_uid: UID of the resource that owns the state; another UID is refused.
+    :param attempt: number of the attempt that wrote it, from 1.
+    :param checkpoint_id: number of the last completed checkpoint; 0 before the first.
+    :param parallelism: subtasks of the attempt that wrote it.
+    :param prefix: current transactional id prefix.
+    :param previous_prefixes: prefixes of previous attempts that may still have lingering transactions.
+    :param hint: transactional id hint; the first hint if unused, or under another semantic than EXACTLY_ONCE.
+    :param slots: bounds of the ids by subtask and slot that attempts may have used. Empty if unused, or under another
+        semantic than EXACTLY_ONCE.
+    :param transactional: True where an attempt before its first checkpoint may have begun transactions that neither
+        hint nor slots cover.
+    :param splits: every known partition with the range of this checkpoint; the next checkpoint starts at ``stop``.
+    :param aligned: True where each subtask read whole partitions and wrote exactly their records: committables
+        have ranges. False with a shuffle, or where a partition was cut among subtasks.
+    :param committables: the transactions that this document makes final, committed or not yet.
+    :param evidence_group: the group whose offsets are in the committables' transactions; empty without such offsets.
+        They are the only evidence of a transaction that its coordinator no longer knows.
+    :param engine: opaque text of the engine (Spark's batch metadata), restored with the checkpoint.
+    :param engine_has_state: True where operators keep state, which changes with each checkpoint.
+    :param drained: True where the driver stopped at this checkpoint on request and left no transaction open.
+    :param stops: end offset of each partition of a bounded job, as far as it is known; empty for an unbounded job.
+    :param stopping: :attr:`Stopping.fingerprint` of the setting behind the stops; another setting fixes new stops.
+    :param finished: True where a bounded job has completed all its records.
+    :param cluster_id: id of the Kafka cluster of offsets and transactions; empty where it is not known.
+    :param topic_ids: the first 60 bits of each topic's id, as Kafka prints them; topics without a known id are absent.
+    :param redeploy_nonce: the last ``spec.redeployNonce`` that was served: each higher nonce restores once.
+    """
+
+    job_uid: str
+    attempt: int
+    checkpoint_id: int
+    created_at: str
+    parallelism: int
+    prefix: str
+    previous_prefixes: tuple[str, ...] = ()
+    hint: TransactionalIdHint = FIRST_HINT
+    slots: SlotBounds = NO_SLOTS
+    transactional: bool = False
+    splits: tuple[KafkaPartitionSplit, ...] = ()
+    aligned: bool = True
+    committables: tuple[KafkaCommittable, ...] = ()
+    evidence_group: str = ""
+    engine: str = ""
+    engine_has_state: bool = False
+    drained: bool = False
+    stops: Mapping[TopicPartition, int] = field(default_factory=dict)
+    stopping: str = ""
+    finished: bool = False
+    cluster_id: str = ""
+    topic_ids: Mapping[str, str] = field(default_factory=dict)
+    redeploy_nonce: int = 0
+    counters: Counters = field(default_factory=Counters)
+
+    @property
+    def prefixes(self) -> tuple[str, ...]:
+        """All prefixes whose transactions a restart settles or aborts, the current prefix first."""
+        return (self.prefix, *self.previous_prefixes)
+
+    @property
+    def offsets(self) -> dict[TopicPartition, int]:
+        """Next offset to read, by partition."""
+        return {split.partition: split.stop for split in self.splits}

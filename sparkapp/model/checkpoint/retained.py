@@ -1,0 +1,105 @@
+"""Retained checkpoints, which a job can restore: their content, and which of them are dropped."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import NamedTuple
+
+from sparkapp.model.checkpoint.document import CheckpointDocument
+from sparkapp.model.partition import TopicPartition
+
+_KEY = re.compile(r"checkpoint-([1-9][0-9]{0,17})\.json")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetainedCheckpoint:
+    """The retained part of a completed checkpoint: the next offset of each partition.
+
+    Its transactions are all committed, so they are left out. The engine's text is left out, too: a job whose operators
+    keep state cannot restore an earlier checkpoint.
+
+    :param created_at: RFC 3339.
+    :param orderly: True for the last checkpoint of an orderly stop.
+    :param offsets: next offset to read, by partition.
+    :param topic_ids: as in :class:`CheckpointDocument`, of topics of the cluster ``cluster_id``.
+    :param stops: end offset of each partition of a bounded job.
+    :param stopping: fingerprint of the setting behind the stops, as in :class:`CheckpointDocument`.
+    :param records_in: source offsets since the job's first start, as in the document's counters.
+    """
+
+    job_uid: str
+    attempt: int
+    checkpoint_id: int
+    created_at: str
+    orderly: bool = False
+    offsets: Mapping[TopicPartition, int] = field(default_factory=dict)
+    cluster_id: str = ""
+    topic_ids: Mapping[str, str] = field(default_factory=dict)
+    stops: Mapping[TopicPartition, int] = field(default_factory=dict)
+    stopping: str = ""
+    records_in: int = 0
+    records_out: int = 0
+
+    @property
+    def time(self) -> datetime:
+        return datetime.fromisoformat(self.created_at)
+
+
+def retained(document: CheckpointDocument) -> RetainedCheckpoint:
+    """The retained part of a document whose transactions are committed."""
+    return RetainedCheckpoint(
+        job_uid=document.job_uid,
+        attempt=document.attempt,
+        checkpoint_id=document.checkpoint_id,
+        created_at=document.created_at,
+        orderly=document.drained,
+        offsets=document.offsets,
+        cluster_id=document.cluster_id,
+        topic_ids=document.topic_ids,
+        stops=document.stops,
+        stopping=document.stopping,
+        records_in=document.counters.records_in,
+        records_out=document.counters.records_out,
+    )
+
+
+def retained_key(checkpoint_id: int) -> str:
+    """Name of the checkpoint in the ConfigMap or folder."""
+    return f"checkpoint-{checkpoint_id}.json"
+
+
+def checkpoint_of_key(key: str) -> int | None:
+    """:func:`retained_key` read back; None for any other name."""
+    match = _KEY.fullmatch(key)
+    return int(match[1]) if match else None
+
+
+class Held(NamedTuple):
+    """An entry of the ConfigMap or folder of retained checkpoints.
+
+    :param size: bytes of its text.
+    :param usable: whether it is readable and of this job.
+    """
+
+    key: str
+    size: int
+    usable: bool
+
+
+def surplus(held: Iterable[Held], *, count: int, budget: int) -> list[str]:
+    """The keys to drop so that at most ``count`` entries of at most ``budget`` bytes stay. Pure.
+
+    Unusable entries are dropped first, then the oldest.
+    """
+    waiting = sorted(held, key=lambda entry: (entry.usable, checkpoint_of_key(entry.key) or 0))
+    size = sum(entry.size for entry in waiting)
+    dropped = []
+    for index, entry in enumerate(waiting):
+        if len(waiting) - index <= count and size <= budget:
+            break
+        size -= entry.size
+        dropped.append(entry.key)
+    return dropped

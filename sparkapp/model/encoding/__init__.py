@@ -1,0 +1,1 @@
+"""Reading fields of resources, strict JSON from outside, and dataclasses as JSON."""

@@ -1,0 +1,106 @@
+"""Typed access to the camelCase fields of a resource, with errors that name the path."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Any, NoReturn, TypeVar
+
+from sparkapp.model.errors import ConfigurationError
+
+Choice = TypeVar("Choice", bound=StrEnum)
+
+
+class Fields:
+    """One object of a resource; absent objects read as empty.
+
+    :raises ConfigurationError: from every accessor, naming the path and what it takes.
+    """
+
+    def __init__(self, body: object, path: str) -> None:
+        if body is None:
+            body = {}
+        if not isinstance(body, Mapping):
+            msg = f"{path} must be an object, not {body!r}"
+            raise ConfigurationError(msg)
+        self._body: Mapping[str, Any] = body
+        self.path = path
+
+    @property
+    def empty(self) -> bool:
+        return not self._body
+
+    def has(self, name: str) -> bool:
+        """True where the object has the field, and not as null."""
+        return self._body.get(name) is not None
+
+    def child(self, name: str) -> Fields:
+        return Fields(self._body.get(name), f"{self.path}.{name}")
+
+    def string(self, name: str, default: str | None = None) -> str:
+        """A string; without a default it is required and must not be empty."""
+        value = self._body.get(name)
+        if value is None and default is not None:
+            return default
+        if not isinstance(value, str) or (default is None and not value):
+            self._refuse(name, "a string that is not empty" if default is None else "a string", value)
+        return value
+
+    def integer(self, name: str, default: int | None = None, *, low: int | None = None) -> int:
+        """A whole number; without a default it is required."""
+        value = self._body.get(name)
+        if value is None and default is not None:
+            return default
+        if type(value) is not int or (low is not None and value < low):
+            self._refuse(name, "a whole number" + (f" of at least {low}" if low is not None else ""), value)
+        return value
+
+    def boolean(self, name: str, default: bool) -> bool:
+        value = self._body.get(name)
+        if value is None:
+            return default
+        if not isinstance(value, bool):
+            self._refuse(name, "true or false", value)
+        return value
+
+    def choice(self, name: str, kind: type[Choice], default: Choice | None = None) -> Choice:
+        """A member of an enumeration; without a default it is required."""
+        value = self._body.get(name)
+        if value is None and default is not None:
+            return default
+        if not isinstance(value, str) or value not in list(kind):
+            self._refuse(name, "one of " + ", ".join(kind), value)
+        return kind(value)
+
+    def strings(self, name: str) -> list[str]:
+        value = self._body.get(name)
+        if value is None:
+            return []
+        if not isinstance(value, list | tuple) or not all(isinstance(item, str) for item in value):
+            self._refuse(name, "a list of strings", value)
+        return list(value)
+
+    def objects(self, name: str) -> list[Mapping[str, Any]]:
+        value = self._body.get(name)
+        if value is None:
+            return []
+        if not isinstance(value, list | tuple) or not all(isinstance(item, Mapping) for item in value):
+            self._refuse(name, "a list of objects", value)
+        return list(value)
+
+    def string_map(self, name: str) -> dict[str, str]:
+        value = self._body.get(name)
+        if value is None:
+            return {}
+        if not isinstance(value, Mapping) or not all(
+            isinstance(key, str) and isinstance(item, str) for key, item in value.items()
+        ):
+            self._refuse(name, "an object of strings (write numbers and booleans in quotes)", value)
+        return dict(value)
+
+    def _refuse(self, name: str, wanted: str, value: object) -> NoReturn:
+        if value is None:
+            msg = f"{self.path}.{name} is missing: it must be {wanted}"
+        else:
+            msg = f"{self.path}.{name} must be {wanted}, not {value!r}"
+        raise ConfigurationError(msg)

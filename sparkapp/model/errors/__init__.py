@@ -1,0 +1,192 @@
+"""One tree of errors; the operator shows each as a condition with a reason and a remedy.
+
+:mod:`.base`: KafkaSparkJobError, the root; InvalidArgument (also a ValueError); CommandRefused.
+
+:mod:`.configuration`: ConfigurationError, above TransformError and ReleaseMismatch; TransformFailed; RecordError.
+
+:mod:`.driver`: SparkDied, StreamStalled, ExtensionMissing; VolumeUnusable, above VolumeFull.
+
+:mod:`.kafka`: KafkaAccessError, above KafkaUnreachable, AuthenticationFailed, AuthorizationFailed, TopicNotFound,
+TransactionTimeoutTooLong, LeaderUnavailable, GroupInUse, ReadTimedOut, ListingUnsupported and UndefinedOffset.
+OffsetsWentBackwards is a KafkaAccessError, too, above TopicRecreated and OffsetsOvertaken.
+
+:mod:`.group`: GroupMembershipError, a KafkaAccessError, above GroupMemberFenced, GroupProtocolMismatch, GroupFull and
+SessionTimeoutRefused.
+
+:mod:`.schema`: SchemaError, above SchemaRegistryUnreachable, SchemaRegistryAccessDenied, SchemaRegistryUntrusted,
+SchemaNotFound and SchemaUnusable.
+
+:mod:`.checkpoint`: CheckpointError, above CheckpointConflict, CheckpointTooLarge, CheckpointCorrupt, CheckpointForeign,
+CheckpointMissing, CheckpointStoreUnavailable, CheckpointRefused, ClusterChanged, StateRolledBack, CheckpointUnusable,
+CheckpointNotRetained, RestoreRefused, QueryStateMissing and QueryStateIncompatible.
+
+:mod:`.transaction`: TransactionError, above ProducersPoolEmpty, TransactionFenced, CommitOutcomeUnknown,
+PreCommitFailed, TransactionLost and StateUncertain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from sparkapp.model.errors.base import (
+    KAFKA_REACHABLE,
+    STATE_VALID,
+    CommandRefused,
+    InvalidArgument,
+    KafkaSparkJobError,
+)
+from sparkapp.model.errors.checkpoint import (
+    CheckpointConflict,
+    CheckpointCorrupt,
+    CheckpointError,
+    CheckpointForeign,
+    CheckpointMissing,
+    CheckpointNotRetained,
+    CheckpointRefused,
+    CheckpointStoreUnavailable,
+    CheckpointTooLarge,
+    CheckpointUnusable,
+    ClusterChanged,
+    QueryStateIncompatible,
+    QueryStateMissing,
+    RestoreRefused,
+    StateRolledBack,
+)
+from sparkapp.model.errors.configuration import (
+    ConfigurationError,
+    RecordError,
+    ReleaseMismatch,
+    TransformError,
+    TransformFailed,
+)
+from sparkapp.model.errors.driver import (
+    ExtensionMissing,
+    SparkDied,
+    StreamStalled,
+    VolumeFull,
+    VolumeUnusable,
+)
+from sparkapp.model.errors.group import (
+    GroupFull,
+    GroupMemberFenced,
+    GroupMembershipError,
+    GroupProtocolMismatch,
+    SessionTimeoutRefused,
+)
+from sparkapp.model.errors.kafka import (
+    AuthenticationFailed,
+    AuthorizationFailed,
+    GroupInUse,
+    KafkaAccessError,
+    KafkaUnreachable,
+    LeaderUnavailable,
+    ListingUnsupported,
+    OffsetsOvertaken,
+    OffsetsWentBackwards,
+    ReadTimedOut,
+    TopicNotFound,
+    TopicRecreated,
+    TransactionTimeoutTooLong,
+    UndefinedOffset,
+)
+from sparkapp.model.errors.schema import (
+    SchemaError,
+    SchemaNotFound,
+    SchemaRegistryAccessDenied,
+    SchemaRegistryUnreachable,
+    SchemaRegistryUntrusted,
+    SchemaUnusable,
+)
+from sparkapp.model.errors.transaction import (
+    CommitOutcomeUnknown,
+    PreCommitFailed,
+    ProducersPoolEmpty,
+    StateUncertain,
+    TransactionError,
+    TransactionFenced,
+    TransactionLost,
+)
+
+
+def kinds_of(kind: type[KafkaSparkJobError] = KafkaSparkJobError) -> Iterator[type[KafkaSparkJobError]]:
+    """The class and all classes below it."""
+    yield kind
+    for child in kind.__subclasses__():
+        yield from kinds_of(child)
+
+
+CONDITION_BY_REASON: Mapping[str, str] = {kind.reason: kind.condition for kind in kinds_of() if kind.condition}
+"""The condition type that becomes False for an attempt's reason; other reasons show in Ready alone.
+
+Called by the operator, which knows the reason of a termination message and not its class. StateValid means that the
+stored state does not allow a start before a person acts. Errors that a retry can heal (CheckpointStoreUnavailable,
+CheckpointRefused, Superseded, VolumeFull) have no condition. Nor has a checkpoint for ``spec.restoreFrom`` that does
+not exist: the job's own state is valid.
+"""
+
+__all__ = [
+    "CONDITION_BY_REASON",
+    "KAFKA_REACHABLE",
+    "STATE_VALID",
+    "AuthenticationFailed",
+    "AuthorizationFailed",
+    "CheckpointConflict",
+    "CheckpointCorrupt",
+    "CheckpointError",
+    "CheckpointForeign",
+    "CheckpointMissing",
+    "CheckpointNotRetained",
+    "CheckpointRefused",
+    "CheckpointStoreUnavailable",
+    "CheckpointTooLarge",
+    "CheckpointUnusable",
+    "ClusterChanged",
+    "CommandRefused",
+    "CommitOutcomeUnknown",
+    "ConfigurationError",
+    "ExtensionMissing",
+    "GroupFull",
+    "GroupInUse",
+    "GroupMemberFenced",
+    "GroupMembershipError",
+    "GroupProtocolMismatch",
+    "InvalidArgument",
+    "KafkaAccessError",
+    "KafkaSparkJobError",
+    "KafkaUnreachable",
+    "LeaderUnavailable",
+    "ListingUnsupported",
+    "OffsetsOvertaken",
+    "OffsetsWentBackwards",
+    "PreCommitFailed",
+    "ProducersPoolEmpty",
+    "QueryStateIncompatible",
+    "QueryStateMissing",
+    "ReadTimedOut",
+    "RecordError",
+    "ReleaseMismatch",
+    "RestoreRefused",
+    "SchemaError",
+    "SchemaNotFound",
+    "SchemaRegistryAccessDenied",
+    "SchemaRegistryUnreachable",
+    "SchemaRegistryUntrusted",
+    "SchemaUnusable",
+    "SessionTimeoutRefused",
+    "SparkDied",
+    "StateRolledBack",
+    "StateUncertain",
+    "StreamStalled",
+    "TopicNotFound",
+    "TopicRecreated",
+    "TransactionError",
+    "TransactionFenced",
+    "TransactionLost",
+    "TransactionTimeoutTooLong",
+    "TransformError",
+    "TransformFailed",
+    "UndefinedOffset",
+    "VolumeFull",
+    "VolumeUnusable",
+    "kinds_of",
+]

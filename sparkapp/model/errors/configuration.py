@@ -1,0 +1,64 @@
+"""Errors of the resource, and of the user's code and records."""
+
+from __future__ import annotations
+
+from sparkapp.model.errors.base import KafkaSparkJobError
+
+
+class ConfigurationError(KafkaSparkJobError):
+    """A field of the resource cannot work; the message names it."""
+
+    reason = "InvalidSpec"
+    fatal = True
+    default_remedy = "correct the field: kubectl edit ksj NAME -n NAMESPACE"
+
+
+class TransformError(ConfigurationError):
+    """The user's transform does not import, cannot be planned, or returns no DataFrame."""
+
+    reason = "InvalidTransform"
+    default_remedy = (
+        "correct spec.transform (kubectl edit ksj NAME -n NAMESPACE) or the ConfigMap of its modules;"
+        " the job then restarts by itself"
+    )
+
+
+class ReleaseMismatch(ConfigurationError):
+    """The image cannot read the operator's description of the job: their releases differ too much.
+
+    The job restarts with backoff. The operator writes a new description for each attempt, so another operator release
+    heals it without a change of the resource. Another image heals it, too.
+    """
+
+    reason = "ReleaseMismatch"
+    fatal = False
+    default_remedy = (
+        "set spec.image to an image of the operator's release or a newer release."
+        " Or remove the field that the image does not know from the spec"
+    )
+
+
+class RecordError(KafkaSparkJobError):
+    """A record does not parse and ``onRecordError`` is Fail; the message names topic, partition and offset."""
+
+    reason = "RecordError"
+    fatal = True
+    default_remedy = (
+        "set spec.onRecordError to Skip or DeadLetter, or correct spec.source.format;"
+        " the job then resumes from its last checkpoint"
+    )
+
+
+class TransformFailed(KafkaSparkJobError):
+    """The user's function or query raised while it processed records; nothing of that checkpoint is visible.
+
+    The job restarts with backoff, because the cause may be a service that the function calls. The operator limits these
+    restarts even where ``restartPolicy.maxConsecutiveFailures`` is 0.
+    """
+
+    reason = "TransformFailed"
+    default_remedy = "correct spec.transform, or the ConfigMap of its modules; the job then restarts by itself"
+
+    def __init__(self, message: str, *, remedy: str | None = None, detail: str = "") -> None:
+        super().__init__(message, remedy=remedy)
+        self.detail = detail

@@ -1,0 +1,52 @@
+"""Errors of the driver's process and of its file systems."""
+
+from __future__ import annotations
+
+from sparkapp.model.errors.base import KafkaSparkJobError
+
+
+class SparkDied(KafkaSparkJobError):
+    """The driver's JVM ended by itself; the job restarts with backoff."""
+
+    reason = "SparkDied"
+    default_remedy = "raise spec.driver.memory if signal 9 ended the JVM: that is the container's memory limit"
+
+
+class StreamStalled(KafkaSparkJobError):
+    """The stream thread made no progress within the limit of its step; the driver ended itself."""
+
+    reason = "StreamStalled"
+
+
+class ExtensionMissing(KafkaSparkJobError):
+    """``KAFKASPARK_NATIVE`` is ``required``, as in the image, and the C extension of the data plane does not load."""
+
+    reason = "ExtensionMissing"
+    fatal = True
+    default_remedy = (
+        "build the image again: make images; or, at a fifth of the speed, set KAFKASPARK_NATIVE to auto in env of"
+        " spec.driver and spec.executor"
+    )
+
+
+class VolumeUnusable(KafkaSparkJobError):
+    """A file of the job could not be written; the message has the path and the system's error message.
+
+    The failed write changed nothing: the previous file still exists. The job restarts with backoff.
+    """
+
+    reason = "VolumeUnusable"
+    default_remedy = (
+        "check the volume of that path: the claim in spec.checkpoint.stateVolume.claimName, or else the node's disk;"
+        " the job then resumes by itself"
+    )
+
+
+class VolumeFull(VolumeUnusable):
+    """The volume has no free space, or the job's quota of it is used up."""
+
+    reason = "VolumeFull"
+    default_remedy = (
+        "enlarge the claim in spec.checkpoint.stateVolume.claimName (kubectl edit pvc CLAIM -n NAMESPACE),"
+        " or else free the node's disk; the job then resumes by itself"
+    )

@@ -1,0 +1,74 @@
+"""Errors of the two-phase commit."""
+
+from __future__ import annotations
+
+from sparkapp.model.errors.base import STATE_VALID, KafkaSparkJobError
+
+
+class TransactionError(KafkaSparkJobError):
+    """A step of the two-phase commit failed."""
+
+    reason = "TransactionFailed"
+
+
+class ProducersPoolEmpty(TransactionError):
+    """Every transactional id of the subtask belongs to a checkpoint that is not committed yet (cases T01, T08)."""
+
+    reason = "ProducersPoolEmpty"
+    default_remedy = "raise spec.sink.producersPoolSize"
+
+
+class TransactionFenced(TransactionError):
+    """A newer producer took over the transactional id."""
+
+    reason = "TransactionFenced"
+    default_remedy = (
+        "nothing to do if it happens once: the job restarts by itself; if it repeats, find the other job with the same"
+        " prefix: `python -m sparkapp txn list --namespace NAMESPACE --job NAME`"
+    )
+
+
+class CommitOutcomeUnknown(TransactionError):
+    """A commit was sent and no answer arrived within the deadline; recovery of the next attempt settles it."""
+
+    reason = "CommitOutcomeUnknown"
+    default_remedy = "check the brokers; the next attempt of the driver settles the transaction"
+
+
+class PreCommitFailed(TransactionError):
+    """Records remained after the flush, or a delivery report was a failure: this transaction must not be committed."""
+
+    reason = "PreCommitFailed"
+    default_remedy = "check the sink topic's brokers and its max.message.bytes; the job writes the range again"
+
+
+class TransactionLost(TransactionError):
+    """The brokers aborted a transaction of the last checkpoint, and ``sink.lostTransactionPolicy`` is Fail.
+
+    Nothing of it is visible, and nothing was written since: a later replay is exactly once, too.
+    """
+
+    reason = "TransactionLost"
+    fatal = True
+    condition = STATE_VALID
+    default_remedy = (
+        "find what delayed the commit (was the job down for longer than spec.sink.transactionTimeoutSeconds?). Then"
+        " read and write these records again: kubectl patch ksj NAME -n NAMESPACE --type merge -p"
+        ' \'{"spec":{"sink":{"lostTransactionPolicy":"Replay"}}}\'; set it back to Fail when the job runs'
+    )
+
+
+class StateUncertain(TransactionError):
+    """Neither a resume nor a replay is exactly once.
+
+    Either the end of a transaction cannot be proven, or a checkpoint that shuffles or cuts partitions is committed in
+    part and lost in part.
+    """
+
+    reason = "StateUncertain"
+    fatal = True
+    condition = STATE_VALID
+    default_remedy = (
+        "compare the sink topic with its source; then delete the job and create it again with a fitting"
+        " source.startup.mode"
+    )

@@ -1,0 +1,55 @@
+"""Client properties that are refused in ``source.properties`` and ``sink.properties``, and their replacements."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from sparkapp.model.errors import ConfigurationError
+from sparkapp.model.job.client.java_properties import instead_of_java_property
+from sparkapp.model.job.group_membership import FIELD_OF_PROPERTY
+
+_OWN = frozenset(
+    {
+        "bootstrap.servers", "group.id", "client.id", "transactional.id", "transaction.timeout.ms",
+        "enable.idempotence",
+        "enable.auto.commit", "enable.auto.offset.store", "auto.offset.reset", "isolation.level", "acks",
+        "enable.partition.eof", "max.in.flight.requests.per.connection", "plugin.library.paths",
+        "delivery.report.only.error",  # every record's report is counted before a transaction may be committed
+    }
+)  # fmt: skip
+_SECRET = frozenset(
+    {
+        "sasl.username", "sasl.password", "sasl.mechanism", "sasl.mechanisms", "security.protocol", "sasl.jaas.config",
+        "ssl.key.password", "ssl.keystore.password", "sasl.oauthbearer.client.secret", "sasl.oauthbearer.config",
+    }
+)  # fmt: skip
+DENIED_PROPERTIES = _OWN | _SECRET | FIELD_OF_PROPERTY.keys()
+"""Properties that are refused by name; :func:`refused_property` also refuses patterns of names."""
+
+
+def refused_property(name: str) -> str | None:
+    """The replacement of a refused property; None for any other name.
+
+    Refused are properties that the job sets itself, that would carry a secret, or that only Java's clients know. The
+    CRD's CEL rules repeat this except for Java's names. The driver finds other names that librdkafka does not know
+    (``dataplane.client_check``).
+    """
+    field = FIELD_OF_PROPERTY.get(name)
+    if field is not None:
+        return f"{name} cannot be set here: use source.groupMembership.{field}"
+    if name in DENIED_PROPERTIES or name.startswith("sasl.") or "password" in name or "secret" in name:
+        return f"{name} cannot be set here: use the resource's own field; credentials come from Secrets"
+    instead = instead_of_java_property(name)
+    return None if instead is None else f"{name} is a property of Java's client, not of librdkafka: {instead}"
+
+
+def check_properties(where: str, properties: Iterable[str]) -> None:
+    """Called by the rules between a job's fields, for source and sink.
+
+    :raises ConfigurationError: naming the property and its replacement.
+    """
+    for name in properties:
+        instead = refused_property(name)
+        if instead is not None:
+            msg = f"{where}: {instead}"
+            raise ConfigurationError(msg)

@@ -1,0 +1,52 @@
+"""The reaction to a record that does not parse: ``spec.onRecordError`` and ``spec.deadLetter``."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from sparkapp.model.encoding.resource import at
+from sparkapp.model.errors import ConfigurationError
+
+
+class RecordErrorPolicy(StrEnum):
+    """``spec.onRecordError``; a null key or value is no error under any policy."""
+
+    FAIL = "Fail"
+    """The attempt ends before anything of the checkpoint is committed, naming topic, partition and offset."""
+    SKIP = "Skip"
+    """The record is skipped and counted."""
+    DEAD_LETTER = "DeadLetter"
+    """The record is written to ``deadLetter.topic`` unchanged, in the transaction of its checkpoint."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordErrors:
+    """The policy; ``dead_letter_topic`` is set with DEAD_LETTER and only there."""
+
+    policy: RecordErrorPolicy = field(default=RecordErrorPolicy.FAIL, metadata=at("onRecordError"))
+    dead_letter_topic: str = field(default="", metadata=at("deadLetter.topic", required=True))
+
+
+def check_record_errors(errors: RecordErrors, *, topics: Collection[str], sink: str) -> None:
+    """Called by the rules between a job's fields, which check the topic's name, too.
+
+    :param topics: every named source topic, of ``source.topics`` or of ``source.partitions``.
+    :param sink: the sink topic.
+    :raises ConfigurationError: naming the field, with the remedy.
+    """
+    topic = errors.dead_letter_topic
+    if (errors.policy is RecordErrorPolicy.DEAD_LETTER) != bool(topic):
+        msg = "spec.deadLetter.topic: needed with onRecordError: DeadLetter, and only there"
+        remedy = "set both onRecordError: DeadLetter and deadLetter.topic, or neither"
+        raise ConfigurationError(msg, remedy=remedy)
+    if topic and topic in topics:
+        msg = f"spec.deadLetter.topic: {topic!r} is also a source topic, so the job would read its own dead letters"
+        raise ConfigurationError(msg, remedy=_ANOTHER_TOPIC)
+    if topic and topic == sink:
+        msg = f"spec.deadLetter.topic: {topic!r} is the sink topic, so its readers would get dead letters"
+        raise ConfigurationError(msg, remedy=_ANOTHER_TOPIC)
+
+
+_ANOTHER_TOPIC = "set deadLetter.topic to another topic"

@@ -1,0 +1,207 @@
+"""The rules between a job's fields, a function a section; checked by the operator and again by the driver.
+
+They repeat the CRD's CEL rules and add to them, because a cluster's CRD may be older than the operator. The operator
+evaluates no expression of a user: CEL and the driver match ``source.topicPattern``
+(:mod:`sparkapp.clients.topic_pattern`).
+"""
+
+from __future__ import annotations
+
+import re
+
+from sparkapp.model.checkpoint.naming import MAX_PARALLELISM, MAX_POOL_SIZE
+from sparkapp.model.delivery_guarantee import Semantic
+from sparkapp.model.errors import ConfigurationError, InvalidArgument
+from sparkapp.model.job.client.properties import check_properties
+from sparkapp.model.job.client.spark_options import refused_option
+from sparkapp.model.job.group_membership import check_membership
+from sparkapp.model.job.record_errors import check_record_errors
+from sparkapp.model.job.record_format import Format
+from sparkapp.model.job.registry_access import check_registry_access
+from sparkapp.model.job.retention import check_retention
+from sparkapp.model.job.spec import (
+    DataLossPolicy,
+    IsolationLevel,
+    JobSpec,
+    Source,
+    TopicFrom,
+    TransactionTimeout,
+    dead_letter_topics,
+)
+from sparkapp.model.job.startup import check_subscribed
+from sparkapp.model.transactional_id import check_prefix
+
+MAX_PORT = 65535
+_TOPIC = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}")
+_FUNCTION = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*:[A-Za-z_][A-Za-z0-9_]*")
+
+
+def check_spec(spec: JobSpec) -> None:
+    """All rules.
+
+    Called where a resource is read, and where the driver decodes its copy.
+
+    :raises ConfigurationError: naming the field, with the remedy.
+    """
+    _check_topics(spec)
+    _check_source(spec.source)
+    _check_formats(spec.source)
+    _check_transform(spec)
+    _check_sink(spec)
+    _check_exactly_once(spec)
+    _check_group_membership(spec)
+    check_retention(spec.retention, spec.restore, subscribes=spec.source.group_membership.subscribes)
+    # A start that may not list transactions tries every id that an earlier attempt can have used.
+    _require(
+        spec.parallelism <= MAX_PARALLELISM,
+        "spec.parallelism",
+        f"must be at most {MAX_PARALLELISM}, not {spec.parallelism}",
+    )
+    _require(
+        spec.metrics_port <= MAX_PORT,
+        "spec.metrics.prometheus.port",
+        f"must be at most {MAX_PORT}, not {spec.metrics_port}",
+    )
+
+
+def _check_topics(spec: JobSpec) -> None:
+    source, sink = spec.source, spec.sink
+    _require(
+        sum(map(bool, (source.topics, source.topic_pattern, source.partitions))) == 1,
+        "spec.source",
+        "set exactly one of source.topics, source.topicPattern and source.partitions",
+    )
+    named = {*source.topics, *(partition.topic for partition in source.partitions)}
+    for topic in (*sorted(named), sink.topic, *dead_letter_topics(spec)):
+        _require(
+            bool(_TOPIC.fullmatch(topic)),
+            "spec",
+            f"{topic!r} is not a topic name: use at most 249 letters, digits, '.', '_' and '-', but not '.' or '..'",
+        )
+    _require(
+        sink.topic not in named,
+        "spec.sink.topic",
+        f"{sink.topic!r} is also a source topic, so the job would read its own output forever",
+        "set sink.topic to another topic",
+    )
+    check_record_errors(spec.record_errors, topics=named, sink=sink.topic)
+
+
+def _check_source(source: Source) -> None:
+    check_subscribed(source.startup, source.stopping, topics=source.topics, partitions=source.partitions)
+    check_properties("spec.source.properties", source.properties)
+    for name in source.properties:
+        instead = refused_option(name)
+        _require(instead is None, "spec.source.properties", instead or "")
+    _require(
+        not (source.stopping.predicate and source.max_records_per_split),
+        "spec.source.maxRecordsPerSplit",
+        "a partition in several splits has no first record of which stopping.predicate is true",
+        "set source.maxRecordsPerSplit: 0, or remove source.stopping.predicate",
+    )
+
+
+def _check_formats(source: Source) -> None:
+    for side, chosen, schema in (
+        ("key", source.key_format, source.key_schema),
+        ("value", source.value_format, source.value_schema),
+    ):
+        where = f"spec.source.format.{side}Schema"
+        _require(
+            bool(schema) or not chosen.traits.needs_schema,
+            where,
+            f"needed with format {side}: {chosen}",
+            f'set {side}Schema, for instance "id BIGINT, name STRING"',
+        )
+        _require(
+            not schema or chosen.traits.needs_schema or chosen.traits.registered,
+            where,
+            f"not allowed with format {side}: {chosen}",
+            f"remove {side}Schema",
+        )
+        _require(
+            chosen is not Format.AVRO or bool(schema) or len(source.topics) == 1,
+            where,
+            f"needed with format {side}: avro and several topics",
+            f"set {side}Schema to an Avro schema that all topics can be read with",
+        )
+        _require(
+            chosen is not Format.PROTOBUF or len(source.topics) == 1,
+            "spec.source.topics",
+            f"format {side}: protobuf needs exactly one topic, whose subject in the registry gives the columns",
+        )
+    registered = source.key_format.traits.registered or source.value_format.traits.registered
+    check_registry_access(source.schema_registry, needed=registered)
+
+
+def _check_transform(spec: JobSpec) -> None:
+    transform = spec.transform
+    _require(
+        not (transform.function and transform.sql),
+        "spec.transform",
+        "set at most one of transform.python and transform.sql",
+    )
+    _require(
+        not transform.function or bool(_FUNCTION.fullmatch(transform.function)),
+        "spec.transform.python.function",
+        f"{transform.function!r} must have the form module:function, for instance enrich:transform",
+    )
+    _require(
+        spec.sink.topic_from is TopicFrom.SPEC or bool(transform.function or transform.sql),
+        "spec.sink.topicFrom",
+        "Column needs a transform, because without it the column topic is the source topic",
+        "add spec.transform, or set topicFrom: Spec",
+    )
+
+
+def _check_sink(spec: JobSpec) -> None:
+    check_properties("spec.sink.properties", spec.sink.properties)
+    _require(
+        spec.sink.producers_pool_size <= MAX_POOL_SIZE,
+        "spec.sink.producersPoolSize",
+        f"must be at most {MAX_POOL_SIZE}, not {spec.sink.producers_pool_size}",
+    )
+
+
+def _check_exactly_once(spec: JobSpec) -> None:
+    source, sink = spec.source, spec.sink
+    if sink.semantic is not Semantic.EXACTLY_ONCE:
+        return
+    _require(
+        source.isolation_level is IsolationLevel.READ_COMMITTED,
+        "spec.source.isolationLevel",
+        "EXACTLY_ONCE needs read_committed, or the job would copy records of aborted transactions",
+        "set source.isolationLevel: read_committed, or sink.semantic: AT_LEAST_ONCE",
+    )
+    _require(
+        sink.transaction_timeout_millis > spec.checkpoint_interval_seconds * 1000,
+        "spec.sink.transactionTimeoutSeconds",
+        "must exceed checkpoint.intervalSeconds, or the broker aborts a transaction before its commit",
+        f"set sink.transactionTimeoutSeconds to more than {spec.checkpoint_interval_seconds}",
+    )
+    _require(
+        sink.transaction_timeout is TransactionTimeout.SECONDS or "socket.timeout.ms" not in sink.properties,
+        "spec.sink.properties",
+        "socket.timeout.ms cannot be set with transactionTimeout: Never: librdkafka refuses both together",
+        "remove socket.timeout.ms",
+    )
+    try:
+        check_prefix(sink.transactional_id_prefix)
+    except InvalidArgument as error:
+        msg = f"spec.sink.transactionalIdPrefix: {error.message}"
+        raise ConfigurationError(msg) from error
+
+
+def _check_group_membership(spec: JobSpec) -> None:
+    source = spec.source
+    check_membership(
+        source.group_membership, semantic=spec.sink.semantic, startup=source.startup.mode.value,
+        offset_commit=source.offset_commit, state_claim=spec.state_claim, bounded=source.stopping.bounded,
+        named_partitions=bool(source.partitions), skips=source.data_loss_policy is DataLossPolicy.SKIP_TO_AVAILABLE,
+    )  # fmt: skip
+
+
+def _require(condition: bool, where: str, message: str, remedy: str | None = None) -> None:
+    if not condition:
+        msg = f"{where}: {message}"
+        raise ConfigurationError(msg, remedy=remedy)

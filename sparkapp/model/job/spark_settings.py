@@ -1,0 +1,62 @@
+"""Spark settings that would run a stage or a task twice, or replace the application's Python workers.
+
+Transactional ids belong to subtasks: a second copy of a task fences the first (ADR 23). The driver forces these
+settings and the operator refuses them in ``spec.sparkConf``. They were chosen from all configuration entries of Spark
+4.3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+FORCED: Mapping[str, str] = {
+    # A second copy of a running task.
+    "spark.speculation": "false",
+    # Executors that come and go by themselves. Spark does not count a fetch failure from an executor that is being
+    # decommissioned: it would submit the stage again whatever spark.stage.maxConsecutiveAttempts says (DAGScheduler).
+    "spark.dynamicAllocation.enabled": "false",
+    "spark.decommission.enabled": "false",
+    "spark.storage.decommission.enabled": "false",
+    "spark.excludeOnFailure.killExcludedExecutors.decommission": "false",
+    "spark.stage.ignoreDecommissionFetchFailure": "false",
+    # Spark's default. A failed task is retried when it is gone; then the attempt ends and the next attempt decides.
+    "spark.task.maxFailures": "4",
+    # Workers are forks of the application's daemon and keep their Kafka clients until the executor ends.
+    "spark.python.use.daemon": "true",
+    "spark.python.daemon.module": "sparkapp.spark.launch.worker_daemon",
+    "spark.python.worker.module": "pyspark.worker",
+    "spark.python.worker.reuse": "true",
+    "spark.python.worker.killOnIdleTimeout": "false",
+    "spark.sql.execution.pyspark.udf.killOnIdleTimeout": "false",
+    "spark.python.factory.idleWorkerMaxPoolSize": "2147483647",
+    # Its reader thread may take the input of the reused worker's next task (pyspark/worker.py).
+    "spark.python.udf.pipelined.enabled": "false",
+    # An adaptive plan runs the stages of a micro-batch in sequence and may change the number of writers.
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.adaptive.streaming.stateless.enabled": "false",
+}
+"""Settings of every session."""
+
+FORCED_EXACTLY_ONCE: Mapping[str, str] = {
+    # The tasks of a stage that is submitted again run next to those of the first try, under the same ids.
+    "spark.stage.maxConsecutiveAttempts": "1",
+    "spark.stage.maxAttempts": "1",
+    # By default Spark submits a stage again whose input was recomputed with another result. Here the fetch of a lost
+    # input has failed before that, and the attempt has ended.
+    "spark.sql.shuffle.orderIndependentChecksum.enableFullRetryOnMismatch": "false",
+    "spark.sql.shuffle.orderIndependentChecksum.enableQueryLevelRollbackOnMismatch": "false",
+}
+"""Settings of sessions that write transactions."""
+
+REFUSED_PREFIXES = (
+    "spark.speculation", "spark.dynamicAllocation.", "spark.decommission.", "spark.storage.decommission.",
+    "spark.executor.decommission.", "spark.stage.", "spark.pyspark.", "spark.executorEnv.",
+)  # fmt: skip
+"""Families of the settings above. ``spark.executorEnv.`` would pass by the reserved names of ``executor.env``."""
+
+REFUSED = FORCED.keys() | FORCED_EXACTLY_ONCE.keys() | {"spark.sql.execution.pyspark.python"}
+
+
+def is_protocols(name: str) -> bool:
+    """True where the protocol alone decides a Spark setting; called by the operator for each of ``spec.sparkConf``."""
+    return name in REFUSED or name.startswith(REFUSED_PREFIXES)

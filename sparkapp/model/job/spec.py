@@ -1,0 +1,254 @@
+"""A job as the driver runs it: the resource's spec with every default filled in, bound to one attempt.
+
+The operator reads it from the resource (``model.job.spec_from_resource``), checks it (``model.job.rules``) and renders
+it into an immutable ConfigMap (``model.job.codec``). The driver reads it back.
+
+A field's name, type, default and metadata also say where the resource has it (``model.encoding.resource``). The
+defaults are the meaning of a description that another release's operator wrote: a new field has one, and none ever
+changes. ``at(absent=...)`` is the resource's default where it differs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from sparkapp.model.checkpoint.naming import TransactionNaming
+from sparkapp.model.delivery_guarantee import OffsetCommit, Semantic
+from sparkapp.model.encoding.fields import Fields
+from sparkapp.model.encoding.resource import at
+from sparkapp.model.job.group_membership import MembershipOptions
+from sparkapp.model.job.record_errors import RecordErrors
+from sparkapp.model.job.record_format import Format
+from sparkapp.model.job.registry_access import RegistryAccess, registry_access_from
+from sparkapp.model.job.retention import Restore, Retention
+from sparkapp.model.job.startup import Startup, Stopping, partitions_from, startup_from, stopping_from
+from sparkapp.model.partition import TopicPartition
+
+
+class OutputMode(StrEnum):
+    """The output of an aggregation: final rows, or every change. Without an aggregation both are the same."""
+
+    APPEND = "append"
+    UPDATE = "update"
+
+
+class OnTopicDeleted(StrEnum):
+    """The reaction to a deleted topic or partition that the job reads."""
+
+    FAIL = "Fail"
+    IGNORE = "Ignore"
+
+
+class DataLossPolicy(StrEnum):
+    """The reaction to deleted records that the job has not read: by retention, or with a recreated topic (S40)."""
+
+    FAIL = "Fail"
+    SKIP_TO_AVAILABLE = "SkipToAvailable"
+
+
+class LostTransactionPolicy(StrEnum):
+    """The reaction of a start to a transaction of the document that is proven lost (P11, C07)."""
+
+    REPLAY = "Replay"
+    FAIL = "Fail"
+
+
+class TransactionTimeout(StrEnum):
+    """The brokers' limit for an open transaction."""
+
+    SECONDS = "Seconds"
+    """The brokers abort it after ``sink.transactionTimeoutSeconds``."""
+    NEVER = "Never"
+    """The brokers never abort it."""
+
+
+NEVER_MILLIS = 2**31 - 1
+"""The ``transaction.timeout.ms`` that transaction coordinators take for no limit (KIP-939, ``TransactionMetadata``)."""
+
+
+class Partitioner(StrEnum):
+    """The choice of a record's sink partition."""
+
+    KEY = "Key"
+    """The key's murmur2 hash, as in Java's clients, so that producers agree; any partition where there is no key."""
+    SOURCE_PARTITION = "SourcePartition"
+    """The source partition modulo the sink topic's number of partitions, which keeps the order of each partition."""
+    ROUND_ROBIN = "RoundRobin"
+    """Each partition after the other, whatever the key is."""
+
+
+class TopicFrom(StrEnum):
+    """The place of the name of a record's sink topic."""
+
+    SPEC = "Spec"
+    """``sink.topic``. A column ``topic`` of the result, as records that pass through have, is ignored."""
+    COLUMN = "Column"
+    """The result's column ``topic``, as in Spark's own Kafka sink."""
+
+
+class IsolationLevel(StrEnum):
+    READ_COMMITTED = "read_committed"
+    READ_UNCOMMITTED = "read_uncommitted"
+
+
+class AuthenticationType(StrEnum):
+    PLAIN = "plain"
+    SCRAM_SHA_256 = "scram-sha-256"
+    SCRAM_SHA_512 = "scram-sha-512"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Authentication:
+    """SASL credentials; the password is a key of a Secret, mounted, never copied."""
+
+    type: AuthenticationType = field(metadata=at(absent=AuthenticationType.SCRAM_SHA_512))
+    username: str
+    secret_name: str = field(metadata=at("passwordFrom.secretKeyRef.name"))
+    secret_key: str = field(metadata=at("passwordFrom.secretKeyRef.key"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KafkaCluster:
+    """The cluster of source and sink.
+
+    :param cluster_id: the only cluster that the job may run on, by Kafka's id; empty for the checkpoint's.
+    """
+
+    bootstrap_servers: str
+    authentication: Authentication | None = None
+    cluster_id: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """The records that are read. Exactly one of ``topics``, ``topic_pattern`` and ``partitions`` is set.
+
+    :param discovery_interval_seconds: at most 0 discovers once, at a start.
+    :param max_rate_per_partition: records a second of a partition; 0 is no limit.
+    :param max_records_per_split: a partition with more in one checkpoint is read by several subtasks; 0 is no limit.
+    :param max_drift_seconds: of record time, between partitions; 0 is no limit.
+    :param schema_registry: set with registered formats, and only there.
+    """
+
+    topics: tuple[str, ...] = ()
+    topic_pattern: str = ""
+    partitions: tuple[TopicPartition, ...] = field(default=(), metadata=at(reader=partitions_from))
+    group_id: str = field(metadata=at(absent=""))
+    startup: Startup = field(default_factory=Startup, metadata=at(reader=startup_from))
+    stopping: Stopping = field(default_factory=Stopping, metadata=at(reader=stopping_from))
+    discovery_interval_seconds: int = field(default=300, metadata=at(low=-1))
+    on_topic_deleted: OnTopicDeleted = OnTopicDeleted.FAIL
+    data_loss_policy: DataLossPolicy = DataLossPolicy.FAIL
+    offset_commit: OffsetCommit = OffsetCommit.IN_TRANSACTION
+    isolation_level: IsolationLevel = IsolationLevel.READ_COMMITTED
+    max_offsets_per_checkpoint: int = field(default=1_000_000, metadata=at(low=1))
+    max_rate_per_partition: int = field(default=0, metadata=at(low=0))
+    max_records_per_split: int = field(default=0, metadata=at(low=0))
+    max_drift_seconds: int = field(default=0, metadata=at("watermarkAlignment.maxDriftSeconds", low=0))
+    key_format: Format = field(default=Format.RAW, metadata=at("format.key"))
+    value_format: Format = field(default=Format.RAW, metadata=at("format.value"))
+    key_schema: str = field(default="", metadata=at("format.keySchema"))
+    value_schema: str = field(default="", metadata=at("format.valueSchema"))
+    schema_registry: RegistryAccess | None = field(default=None, metadata=at(reader=registry_access_from))
+    group_membership: MembershipOptions = field(default_factory=MembershipOptions)
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transform:
+    """At most one of ``function`` and ``sql``; neither passes records through.
+
+    :param function: ``module:function``, a Python function DataFrame -> DataFrame.
+    :param config_map: ConfigMap whose keys are the module files; empty means that the image has the module.
+    :param sql: a query over the view ``source``.
+    """
+
+    function: str = field(default="", metadata=at("python.function", required=True))
+    config_map: str = field(default="", metadata=at("python.configMapRef.name", required=True))
+    sql: str = field(default="", metadata=at("sql.query", required=True))
+    output_mode: OutputMode = OutputMode.APPEND
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sink:
+    """The destination of the result, and its delivery guarantee.
+
+    :param topic: of every record; with :attr:`TopicFrom.COLUMN` of none, but it has to exist all the same.
+    :param transaction_timeout_seconds: without effect where ``transaction_timeout`` is NEVER.
+    """
+
+    topic: str
+    topic_from: TopicFrom = TopicFrom.SPEC
+    partitioner: Partitioner = Partitioner.KEY
+    semantic: Semantic = Semantic.EXACTLY_ONCE
+    transactional_id_prefix: str = field(metadata=at(absent=""))
+    transaction_naming: TransactionNaming = TransactionNaming.HINT
+    lost_transaction_policy: LostTransactionPolicy = LostTransactionPolicy.REPLAY
+    producers_pool_size: int = field(default=5, metadata=at(low=2))
+    transaction_timeout: TransactionTimeout = TransactionTimeout.SECONDS
+    transaction_timeout_seconds: int = field(default=900, metadata=at(low=1))
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def transaction_timeout_millis(self) -> int:
+        """``transaction.timeout.ms`` of the job's producers."""
+        if self.transaction_timeout is TransactionTimeout.NEVER:
+            return NEVER_MILLIS
+        return self.transaction_timeout_seconds * 1000
+
+
+DEFAULT_METRICS_PORT = 8090
+MIN_METRICS_PORT = 1024
+"""Lower ports need a capability that the pods do not have."""
+
+
+def _metrics_port_from(metrics: Fields, name: str) -> int:
+    prometheus = metrics.child(name)
+    port = prometheus.integer("port", DEFAULT_METRICS_PORT, low=MIN_METRICS_PORT)
+    return port if prometheus.boolean("enabled", True) else 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobSpec:
+    """The whole job, defaults filled in.
+
+    :param state_claim: PersistentVolumeClaim for operators' state; a transform that keeps state needs one.
+    :param metrics_port: TCP port of the driver's Prometheus endpoint; 0 for none.
+    """
+
+    kafka: KafkaCluster
+    source: Source
+    transform: Transform
+    sink: Sink
+    parallelism: int = field(default=1, metadata=at(low=1))
+    checkpoint_interval_seconds: int = field(default=10, metadata=at("checkpoint.intervalSeconds", low=1))
+    retention: Retention = field(default_factory=Retention, metadata=at("checkpoint.retention"))
+    restore: Restore = field(default_factory=Restore, metadata=at("."))
+    record_errors: RecordErrors = field(default_factory=RecordErrors, metadata=at("."))
+    state_claim: str = field(default="", metadata=at("checkpoint.stateVolume.claimName", required=True))
+    metrics_port: int = field(default=0, metadata=at("metrics.prometheus", reader=_metrics_port_from))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """One attempt of a job: its resource by name, UID and generation, its number, and its spec.
+
+    :param settles_only: the job is being deleted: the attempt commits what the checkpoint document names, aborts what
+        else is open, and ends.
+    """
+
+    namespace: str
+    name: str
+    uid: str
+    generation: int
+    attempt: int
+    spec: JobSpec
+    settles_only: bool = False
+
+
+def dead_letter_topics(spec: JobSpec) -> tuple[str, ...]:
+    """The dead letter topic, if there is one."""
+    topic = spec.record_errors.dead_letter_topic
+    return (topic,) if topic else ()

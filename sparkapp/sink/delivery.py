@@ -1,0 +1,73 @@
+"""Writer and producer configuration by the job's delivery guarantee (``sink.semantic``)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from sparkapp.model.checkpoint.naming import pool_of_subtask
+from sparkapp.model.delivery_guarantee import Semantic
+from sparkapp.model.job.spec import Job, Sink, TransactionTimeout
+from sparkapp.sink.exactly_once_writer import ExactlyOnceKafkaWriter
+from sparkapp.sink.producer_pool import ProducerPool
+from sparkapp.sink.writer import FLUSH_SECONDS, KafkaWriter
+
+if TYPE_CHECKING:
+    from sparkapp.sink.router import Router
+
+REQUEST_MILLIS = 30_000
+"""Time-out of one producer request. librdkafka's default is nearly the whole transaction time-out, and its calls do not
+end before their request does. Behind a network that drops packets a task would hang for a quarter of an hour."""
+
+
+def writer_of(
+    sink: Sink,
+    *,
+    pool: ProducerPool,
+    subtask: int,
+    parallelism: int,
+    next_free: int,
+    router: Router | None = None,
+    timeout: float = FLUSH_SECONDS,
+) -> KafkaWriter:
+    """The writer of a subtask; called by the engine's write task.
+
+    :param next_free: base of this attempt's transactional ids by hint: the restored hint's next free id.
+    """
+    if sink.semantic is not Semantic.EXACTLY_ONCE:
+        return KafkaWriter(sink, pool=pool, router=router, timeout=timeout)
+    ids = pool_of_subtask(
+        sink.transaction_naming, prefix=sink.transactional_id_prefix, subtask=subtask, parallelism=parallelism,
+        pool_size=sink.producers_pool_size, next_free=next_free,
+    )  # fmt: skip
+    return ExactlyOnceKafkaWriter(sink, pool=pool, subtask=subtask, ids=ids, router=router, timeout=timeout)
+
+
+def producer_config(job: Job, shared: Mapping[str, str]) -> dict[str, str]:
+    """librdkafka properties of the job's producers, without the transactional id. Pure.
+
+    The user's properties (checked against the deny-list when the resource was read) win over the performance defaults.
+    The properties of the delivery guarantee win over the user's.
+
+    :param shared: properties of every client of the job; see :func:`sparkapp.model.job.client.config.cluster_config`.
+    """
+    sink = job.spec.sink
+    config = {**sink.properties, **shared}
+    if sink.semantic is Semantic.NONE:
+        return config
+    config |= {
+        "acks": "all",
+        "enable.idempotence": "true",
+        "max.in.flight.requests.per.connection": "5",
+    }
+    if sink.semantic is Semantic.EXACTLY_ONCE:
+        transaction_millis = sink.transaction_timeout_millis
+        config["transaction.timeout.ms"] = str(transaction_millis)
+        if sink.transaction_timeout is TransactionTimeout.NEVER:
+            # librdkafka refuses socket.timeout.ms here: it compares it with the time-out + 100 ms, which overflows. So
+            # a request has no limit of its own, and the task's waits must have a limit.
+            if "delivery.timeout.ms" not in config:  # its other name
+                config.setdefault("message.timeout.ms", str(round(FLUSH_SECONDS * 1000)))
+        else:
+            config.setdefault("socket.timeout.ms", str(min(REQUEST_MILLIS, transaction_millis)))
+    return config

@@ -1,0 +1,123 @@
+"""The writer of one subtask under EXACTLY_ONCE: records of a checkpoint into one transaction, up to its pre-commit."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from sparkapp.model.checkpoint.committable import KafkaCommittable
+from sparkapp.model.checkpoint.split import KafkaPartitionSplit
+from sparkapp.model.job.spec import Sink
+from sparkapp.sink.producer_pool import PooledProducer, ProducerPool
+from sparkapp.sink.writer import FLUSH_SECONDS, KafkaWriter
+
+if TYPE_CHECKING:
+    from sparkapp.dataplane.interface import BatchProducer
+    from sparkapp.sink.router import Router
+
+OFFSETS_SECONDS = 45.0
+"""To add the source offsets to a transaction: longer than one request, and short enough for a client that has lost the
+group's coordinator (``dataplane.producer``)."""
+
+
+class ExactlyOnceKafkaWriter(KafkaWriter):
+    """Writes the records of one subtask into transactions (Flink's ``ExactlyOnceKafkaWriter``).
+
+    :param ids: transactional ids of the subtask; see :func:`sparkapp.model.checkpoint.naming.pool_of_subtask`.
+    """
+
+    def __init__(
+        self,
+        sink: Sink,
+        *,
+        pool: ProducerPool,
+        subtask: int,
+        ids: Sequence[str],
+        router: Router | None = None,
+        timeout: float = FLUSH_SECONDS,
+    ) -> None:
+        super().__init__(sink, pool=pool, router=router, timeout=timeout)
+        self._subtask = subtask
+        self._ids = ids
+        self._transactional_id: str | None = None
+        self._entry: PooledProducer | None = None
+
+    @property
+    def transactional_id(self) -> str | None:
+        """See :attr:`KafkaWriter.transactional_id`."""
+        return self._transactional_id
+
+    def prepare(self) -> None:
+        """See :meth:`KafkaWriter.prepare`."""
+        if self._transactional_id is not None and self._entry is None:
+            self._pool.prepare(self._transactional_id)
+
+    def notify_committed(self, checkpoint_id: int) -> None:
+        """See :meth:`KafkaWriter.notify_committed`."""
+        self._pool.slots.settle(checkpoint_id)
+
+    def abort(self) -> None:
+        """Aborts the transaction and drops the producer, because an abort may change its epoch.
+
+        The next producer of the id or the next recovery ends the transaction in any case. An abort here only frees
+        readers earlier, so its failure is no error.
+        """
+        entry = self._entry
+        if entry is not None:
+            with contextlib.suppress(Exception):
+                entry.producer.abort_transaction(self._timeout)
+        self._fail()
+
+    def _take_slot(self, checkpoint_id: int) -> None:
+        self._transactional_id = self._pool.slots.take(self._ids, checkpoint_id)
+
+    def _producer(self) -> BatchProducer:
+        return self._transaction().producer
+
+    def _transaction(self) -> PooledProducer:
+        assert self._transactional_id is not None
+        if self._entry is None:
+            self._entry = self._pool.begin(self._transactional_id)
+        return self._entry
+
+    def _drop_producer(self) -> None:
+        if self._transactional_id is not None:
+            self._pool.drop(self._transactional_id)
+
+    def _pre_commit(
+        self, checkpoint_id: int, ranges: tuple[KafkaPartitionSplit, ...], group_id: str | None, metadata: str
+    ) -> KafkaCommittable | None:
+        if not self._written:
+            return None
+        entry = self._transaction()
+        inside: tuple[KafkaPartitionSplit, ...] = ()
+        if group_id is not None and ranges:
+            inside = ranges
+            entry.producer.send_offsets(
+                {split.partition: split.stop for split in ranges},
+                group_id=group_id,
+                metadata=metadata,
+                timeout=min(self._timeout, OFFSETS_SECONDS),
+            )
+        acknowledged = entry.producer.flush(self._timeout)
+        if acknowledged != self._written:
+            raise self._not_acknowledged(acknowledged)
+        found = self._pool.verify(entry)
+        self._pool.drop(entry.transactional_id)
+        return KafkaCommittable(
+            transactional_id=entry.transactional_id,
+            producer_id=entry.producer_id,
+            producer_epoch=entry.producer_epoch,
+            checkpoint_id=checkpoint_id,
+            subtask=self._subtask,
+            records=self._records,
+            dead_letters=self._dead_letters,
+            start_time_ms=max(found.start_time_ms, 0),
+            ranges=inside,
+        )
+
+    def _reset(self) -> None:
+        super()._reset()
+        self._entry = None
+        self._transactional_id = None

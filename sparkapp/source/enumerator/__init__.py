@@ -1,0 +1,1 @@
+"""The enumerator: discovers partitions and fixes the splits of each checkpoint."""

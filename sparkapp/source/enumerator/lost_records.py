@@ -1,0 +1,188 @@
+"""Records that were lost before they were read, by retention or with their topic: `dataLossPolicy` (case S40)."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Collection, Mapping
+
+from sparkapp.clients.cluster_view import ClusterView
+from sparkapp.model.errors import KafkaAccessError, OffsetsOvertaken, OffsetsWentBackwards, TopicRecreated
+from sparkapp.model.job.spec import DataLossPolicy
+from sparkapp.model.partition import TopicPartition
+from sparkapp.source.enumerator.topic_identity import TopicIdentity
+from sparkapp.source.offsets_initializer import Warn
+
+_SKIP = "set spec.source.dataLossPolicy to SkipToAvailable to resume at the first available record"
+_MOVE_GROUP = "stop the group's members and move the group with kafka-consumer-groups --reset-offsets"
+_KEEP = "raise the topic's retention.ms or retention.bytes"
+
+
+class LostRecords:
+    """Finds lost records, and the offsets behind them where the job resumes.
+
+    Used by the enumerator, from its thread.
+
+    :param warn: receives ``OffsetsSkipped`` for each moved partition.
+    :param identity: tells a recreated topic from a topic with a truncated log.
+    :param is_member: whether the job is a member of a consumer group, which one member must not move.
+    """
+
+    def __init__(
+        self,
+        cluster: ClusterView,
+        policy: DataLossPolicy,
+        warn: Warn,
+        identity: TopicIdentity,
+        *,
+        is_member: bool = False,
+    ) -> None:
+        self._cluster = cluster
+        self._identity = identity
+        self._is_member = is_member
+        self._skips = policy is DataLossPolicy.SKIP_TO_AVAILABLE
+        self._warn = warn
+
+    def skipped_at_start(self, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """New positions for restored partitions whose next record was deleted; empty under the policy Fail.
+
+        :param offsets: the next offset of each partition.
+        """
+        if not self._skips:
+            return {}
+        first = self._cluster.earliest(sorted(offsets))
+        return self._told(
+            offsets, {partition: first[partition] for partition, offset in offsets.items() if first[partition] > offset}
+        )
+
+    def skipped(
+        self,
+        offsets: Mapping[TopicPartition, int],
+        found: Mapping[TopicPartition, int],
+        stops: Mapping[TopicPartition, int],
+    ) -> dict[TopicPartition, int]:
+        """New positions for partitions whose next record was deleted; called by each plan.
+
+        Where the job skips, one request asks the brokers for the beginnings of the partitions with unread records:
+        retention may have overtaken a running job.
+
+        :param offsets: the next offset of each partition.
+        :param found: the readable end of each partition.
+        :param stops: stopping offsets of a bounded job.
+        :raises OffsetsWentBackwards: a partition ends before its offset, and the policy is Fail.
+        """
+        backwards = self._backwards(
+            {partition: start for partition, start in offsets.items() if found[partition] < start}
+        )
+        try:
+            recreated = self._recreated(backwards)
+        except TopicRecreated as error:
+            partition = min(backwards)
+            msg = f"{error.message}; {partition}: offset was changed from {offsets[partition]} to {found[partition]}"
+            raise TopicRecreated(msg) from error
+        truncated = {
+            partition
+            for partition in backwards
+            if self._identity.is_known(partition.topic) and partition.topic not in recreated
+        }
+        if not self._skips:
+            if backwards:
+                partition = min(backwards)
+                change = f"offset was changed from {offsets[partition]} to {found[partition]}"
+                why = "its log was truncated" if partition in truncated else "topic recreated, or records lost"
+                msg = f"{partition}: {change}; {why}"
+                raise OffsetsWentBackwards(msg)
+            return {}
+        waiting = {
+            partition
+            for partition, start in offsets.items()
+            if start < min(found[partition], stops.get(partition, found[partition]))
+        }
+        again = self.begun_again({partition: at for partition, at in offsets.items() if partition.topic in recreated})
+        first = self._cluster.earliest(sorted((backwards | waiting) - truncated - again.keys()))
+        overtaken = {
+            partition: offset
+            for partition, offset in first.items()
+            if partition in backwards or offset > offsets[partition]
+        }
+        ended = {partition: found[partition] for partition in truncated}
+        return again | self._resumed_at_end(offsets, ended) | self._told(offsets, overtaken)
+
+    def _recreated(self, backwards: Collection[TopicPartition]) -> frozenset[str]:
+        """The recreated topics among those whose logs end before the next offset.
+
+        :raises TopicRecreated: a topic was recreated, and the policy is Fail.
+        """
+        known = {partition.topic for partition in backwards if self._identity.is_known(partition.topic)}
+        return self._identity.recreated(known) if known else frozenset()
+
+    def _resumed_at_end(
+        self, offsets: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, int]:
+        """A truncated log is never read from its beginning: most of its records were read and written before."""
+        for partition, end in sorted(ends.items()):
+            self._warn(
+                "OffsetsSkipped",
+                f"{partition}: its log was truncated to {end}, before offset {offsets[partition]} (unclean leader"
+                f" election). The job resumes at {end}; records since the truncation are not read",
+            )
+        return dict(ends)
+
+    def begun_again(self, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """The first offset of each partition of recreated topics.
+
+        :param offsets: the next offset of each partition in the previous topic.
+        """
+        first = self._cluster.earliest(sorted(offsets)) if offsets else {}
+        for partition, offset in sorted(first.items()):
+            self._warn(
+                "TopicRecreated",
+                f"{partition}: the topic was recreated; records from offset {offsets[partition]} of the previous topic"
+                f" are lost. The job reads the new topic from its beginning, offset {offset}",
+            )
+        return first
+
+    def _backwards(self, beyond: Mapping[TopicPartition, int]) -> set[TopicPartition]:
+        """Partitions whose next offset is beyond the end of the log, among those beyond the readable end.
+
+        The others are behind an open transaction, which whoever committed the group's offset did not wait for. The job
+        reads them when the transaction has ended.
+        """
+        ends = self._cluster.log_ends(sorted(beyond)) if beyond else {}
+        return {partition for partition, start in beyond.items() if ends[partition] < start}
+
+    def explain(self, error: OffsetsWentBackwards, offsets: Mapping[TopicPartition, int]) -> OffsetsWentBackwards:
+        """Explains a reader's error: retention deleted records between the plan and the read.
+
+        :param error: of a reader, which knows one offset; the brokers are asked for the beginning of the log here.
+        :param offsets: the next offset of each partition.
+        :returns: under SkipToAvailable an error that is not fatal: the next attempt resumes at the available records.
+        """
+        message, remedy = error.message, error.remedy
+        # Without an answer of the brokers the reader's message stays.
+        with contextlib.suppress(KafkaAccessError):
+            first = self._cluster.earliest(sorted(offsets))
+            gone = sorted(partition for partition, offset in offsets.items() if first[partition] > offset)
+            if gone:
+                partition = gone[0]
+                more = f" (the same in {len(gone) - 1} more partitions)" if len(gone) > 1 else ""
+                message = (
+                    f"{partition}: records from offset {offsets[partition]} on are gone, the log begins at"
+                    f" {first[partition]}{more}"
+                )
+                remedy = f"{_MOVE_GROUP if self._is_member else _SKIP}, and {_KEEP}"
+        if self._skips:
+            return OffsetsOvertaken(message)
+        return error if message == error.message else OffsetsWentBackwards(message, remedy=remedy)
+
+    def _told(
+        self, offsets: Mapping[TopicPartition, int], available: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, int]:
+        for partition, offset in sorted(available.items()):
+            number = offset - offsets[partition]
+            skipped = f", {number} offset(s) skipped" if number > 0 else ""
+            self._warn(
+                "OffsetsSkipped",
+                f"{partition}: records from offset {offsets[partition]} on are gone (topic recreated, or retention)."
+                f" The job resumes at {offset}, the first available offset{skipped}",
+            )
+        return dict(available)

@@ -1,0 +1,45 @@
+"""Settings of the enumerator, taken from the job's source."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sparkapp.model.job.spec import DataLossPolicy, JobSpec, OnTopicDeleted
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EnumeratorOptions:
+    """Limits of the enumerator, and its policies for deleted topics and lost records.
+
+    :param discovery_interval: seconds between discoveries; at most 0 discovers once, at the start.
+    :param max_offsets: cap of one checkpoint, shared among partitions in proportion to their lag (case S39).
+    :param max_rate: records a second of one partition; 0 is no limit.
+    :param interval: seconds between checkpoints; they count for the first plan under ``max_rate``.
+    :param ends_by_record: some record in each partition ends it (``source.stopping.predicate``): bounded, also without
+        offsets to stop at.
+    :param max_drift: seconds of record time that a partition may be read ahead of any other; 0 is no limit.
+    """
+
+    discovery_interval: float
+    max_offsets: int
+    max_rate: int = 0
+    interval: float = 1.0
+    max_drift: int = 0
+    ends_by_record: bool = False
+    on_topic_deleted: OnTopicDeleted = OnTopicDeleted.FAIL
+    data_loss_policy: DataLossPolicy = DataLossPolicy.FAIL
+
+    @classmethod
+    def of(cls, spec: JobSpec) -> EnumeratorOptions:
+        """Those of a job."""
+        source = spec.source
+        return cls(
+            discovery_interval=source.discovery_interval_seconds,
+            max_offsets=source.max_offsets_per_checkpoint,
+            max_rate=source.max_rate_per_partition,
+            interval=spec.checkpoint_interval_seconds,
+            max_drift=source.max_drift_seconds,
+            ends_by_record=bool(source.stopping.predicate),
+            on_topic_deleted=source.on_topic_deleted,
+            data_loss_policy=source.data_loss_policy,
+        )

@@ -1,0 +1,95 @@
+"""Limits of a checkpoint's offsets: a cap that partitions share (case S39), and a rate of each partition."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from sparkapp.model.partition import TopicPartition
+
+
+class FairShares:
+    """Divides the cap of each checkpoint, so that no partition with a backlog starves.
+
+    Used by the enumerator, once a plan.
+
+    :param limit: offsets of one checkpoint, at least 1.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._last: TopicPartition | None = None
+
+    def of(self, backlog: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """The shares of the next checkpoint.
+
+        :param backlog: unread offsets of each partition.
+        """
+        result = shares(backlog, self._limit, after=self._last)
+        if sum(map(bool, backlog.values())) > self._limit:
+            self._last = _in_turn(backlog, self._last)[self._limit - 1]
+        return result
+
+
+class RateLimit:
+    """Limits the records of each partition in a plan; used by the enumerator.
+
+    :param rate: records a second of one partition; 0 is no limit.
+    :param interval: seconds between checkpoints, which count for the first plan.
+    """
+
+    def __init__(self, rate: int, *, interval: float, clock: Callable[[], float]) -> None:
+        self._rate = rate
+        self._interval = interval
+        self._clock = clock
+        self._planned_at: float | None = None
+
+    def limited(self, backlog: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """The backlog, cut at the rate times the seconds since the last plan, at least 1 record."""
+        now, before = self._clock(), self._planned_at
+        self._planned_at = now
+        if not self._rate:
+            return dict(backlog)
+        allowed = max(1, int(self._rate * (self._interval if before is None else now - before)))
+        return {partition: min(size, allowed) for partition, size in backlog.items()}
+
+
+def shares(
+    backlog: Mapping[TopicPartition, int], limit: int, *, after: TopicPartition | None = None
+) -> dict[TopicPartition, int]:
+    """Divides at most ``limit`` offsets among partitions in proportion to their backlog, at least one to each.
+
+    Shares are rounded down, and the remainder goes to the largest fractions first, an offset each. Without the minimum,
+    a small backlog next to large refilled backlogs would be rounded down to nothing for ever. A limit below the number
+    of partitions with a backlog serves the partitions in a round robin.
+
+    :param backlog: unread offsets of each partition.
+    :param after: the partition that the round robin served last.
+    """
+    total = sum(backlog.values())
+    if total <= limit:
+        return dict(backlog)
+    result = dict.fromkeys(backlog, 0)
+    waiting = sorted((size, partition) for partition, size in backlog.items() if size)
+    if len(waiting) >= limit:
+        return result | dict.fromkeys(_in_turn(backlog, after)[:limit], 1)
+    # A share below 1 becomes 1, and the others divide the rest. The smallest come first: once a partition has a share
+    # of at least 1, so has every partition behind it.
+    small = 0
+    while waiting[small][0] * limit < total:
+        size, partition = waiting[small]
+        result[partition] = 1
+        small, limit, total = small + 1, limit - 1, total - size
+    fractions = []
+    for size, partition in waiting[small:]:
+        result[partition], fraction = divmod(size * limit, total)
+        fractions.append((-fraction, partition))
+    for _, partition in sorted(fractions)[: limit - sum(result[partition] for _, partition in fractions)]:
+        result[partition] += 1
+    return result
+
+
+def _in_turn(backlog: Mapping[TopicPartition, int], after: TopicPartition | None) -> list[TopicPartition]:
+    """The partitions with a backlog in their order, beginning behind the partition that was served last."""
+    order = sorted(partition for partition, size in backlog.items() if size)
+    behind = [] if after is None else [partition for partition in order if partition <= after]
+    return [*order[len(behind) :], *behind]

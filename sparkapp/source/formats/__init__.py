@@ -1,0 +1,1 @@
+"""Value formats with a schema: Avro and Protobuf, with schemas from a registry."""

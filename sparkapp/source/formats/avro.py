@@ -1,0 +1,75 @@
+"""Avro records: fastavro resolves each record from its writer's schema into the reader's."""
+
+from __future__ import annotations
+
+import json
+from io import BytesIO
+from typing import Any
+
+import fastavro
+
+from sparkapp.model.errors import SchemaUnusable
+from sparkapp.source.formats.avro_types import AvroSchema, arrow_type, load, parse
+from sparkapp.source.formats.registered_records import HEAD, BadRecord, Read, RegisteredDecoder
+from sparkapp.source.formats.schema_registry import AVRO, RegisteredSchema, SchemaRegistry
+
+
+class AvroDecoder(RegisteredDecoder):
+    """See :class:`RegisteredDecoder`.
+
+    :param reader: the reader schema in JSON, which defines the columns.
+    :param where: name of the reader schema in messages.
+    :raises SchemaUnusable: the reader schema has no counterpart in columns.
+    """
+
+    def __init__(self, registry: SchemaRegistry, reader: str, *, where: str) -> None:
+        schema = load(reader, where)
+        self._reader: AvroSchema = parse(schema, where)
+        super().__init__(arrow_type(schema, where))
+        self._registry = registry
+
+    def _read_of(self, schema_id: int) -> Read:
+        writer = self._writer(self._registry.by_id(schema_id), f"schema {schema_id} of the registry")
+        reader = self._reader
+
+        def read(value: bytes) -> Any:
+            stream = BytesIO(value)
+            stream.seek(HEAD)
+            record = fastavro.schemaless_reader(stream, writer, reader)
+            left = len(value) - stream.tell()
+            if left:
+                msg = f"schema {schema_id}: {left} bytes follow the record"
+                raise BadRecord(msg)
+            return record
+
+        return read
+
+    def _writer(self, registered: RegisteredSchema, where: str, named: dict[str, Any] | None = None) -> AvroSchema:
+        if registered.kind != AVRO:
+            msg = f"{where} is of type {registered.kind}, not {AVRO}"
+            raise SchemaUnusable(msg)
+        named = {} if named is None else named
+        for reference in registered.references:
+            if reference.name not in named:
+                self._writer(self._registry.version(reference), f"{where}, reference {reference.name}", named)
+        return parse(load(registered.text, where), where, named)
+
+
+def avro_reader_schema(registry: SchemaRegistry, *, topic: str, side: str, given: str) -> str:
+    """The reader schema of an attempt: the given one, or the latest of the topic's subject.
+
+    :raises SchemaError: the registry has no schema, or a schema without a counterpart in columns.
+    """
+    text = given
+    if not given:
+        subject = f"{topic}-{side}"
+        registered = registry.latest(subject)
+        if registered.kind != AVRO:
+            msg = f"the latest schema of subject {subject!r} is of type {registered.kind}, not {AVRO}"
+            raise SchemaUnusable(msg, remedy=f"set spec.source.format.{side} to another format")
+        if registered.references:
+            msg = f"the latest schema of subject {subject!r} refers to other subjects"
+            raise SchemaUnusable(msg, remedy=f"set spec.source.format.{side}Schema to the whole schema")
+        text = registered.text
+    # Without white space, because every task receives the job's description.
+    return json.dumps(load(text, f"the reader schema of the {side}"), separators=(",", ":"))

@@ -1,0 +1,191 @@
+"""Protobuf records: the reader's message parses them, and finds its fields by number in every writer's schema.
+
+The registry compiles schemas and returns descriptors (``format=serialized``), so no compiler is needed here.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from collections.abc import Iterable
+from typing import Any, TypeAlias
+
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from google.protobuf.message import DecodeError
+
+from sparkapp.model.errors import SchemaUnusable
+from sparkapp.source.formats.protobuf_types import arrow_type, converter, well_known
+from sparkapp.source.formats.registered_records import HEAD, BadRecord, Read, RegisteredDecoder
+from sparkapp.source.formats.schema_registry import PROTOBUF, RegisteredSchema, SchemaRegistry
+
+_MAX_DEPTH = 32
+File: TypeAlias = descriptor_pb2.FileDescriptorProto
+
+
+class ProtobufDecoder(RegisteredDecoder):
+    """See :class:`RegisteredDecoder`.
+
+    :param reader: result of :func:`protobuf_reader_schema`.
+    :raises SchemaUnusable: the message has no counterpart in columns.
+    """
+
+    def __init__(self, registry: SchemaRegistry, reader: str, *, where: str) -> None:
+        self._registry = registry
+        try:
+            body = json.loads(reader)
+            self._name = str(body["message"])
+            files = [File.FromString(base64.b64decode(file)) for file in body["files"]]
+        except (ValueError, KeyError, TypeError, DecodeError) as error:
+            msg = f"{where} is invalid: {error}"
+            raise SchemaUnusable(msg) from error
+        descriptor = _pool(files, where).FindMessageTypeByName(self._name)
+        super().__init__(arrow_type(descriptor, where))
+        self._message = message_factory.GetMessageClass(descriptor)
+        self._convert = converter(descriptor)
+
+    def _read_of(self, schema_id: int) -> Read:
+        registered = self._registry.by_id(schema_id, compiled=True)
+        file = _file_of(registered, f"schema {schema_id} of the registry")
+        message, convert, wanted = self._message, self._convert, self._name
+        kinds: dict[tuple[int, ...], str] = {}
+
+        def read(value: bytes) -> Any:
+            indexes, start = message_indexes(value, HEAD)
+            name = kinds.get(indexes)
+            if name is None:
+                name = kinds[indexes] = message_name(file, indexes)
+            if name != wanted:
+                msg = f"schema {schema_id}: the message is {name}, not {wanted} as the columns"
+                raise BadRecord(msg)
+            return convert(message.FromString(value[start:]))
+
+        return read
+
+
+def protobuf_reader_schema(registry: SchemaRegistry, *, topic: str, side: str, given: str) -> str:
+    """The message that defines the columns, with its compiled files, as text.
+
+    :param given: full name of a message in the latest schema of the topic's subject; default: the first message.
+    :raises SchemaError: the registry has no schema, or the schema has no such message.
+    """
+    subject = f"{topic}-{side}"
+    where = f"the latest schema of subject {subject!r}"
+    files: dict[str, File] = {}
+    main = _collect(registry, registry.latest(subject, compiled=True), f"{subject}.proto", files, where)
+    names = list(_names(main))
+    if not names:
+        msg = f"{where} has no message"
+        raise SchemaUnusable(msg)
+    if given and given not in names:
+        msg = f"spec.source.format.{side}Schema {given!r} is not a message of {where}"
+        raise SchemaUnusable(msg, remedy=f"set it to one of {', '.join(names)}")
+    body = {
+        "message": given or names[0],
+        "files": [base64.b64encode(file.SerializeToString()).decode() for file in files.values()],
+    }
+    return json.dumps(body, separators=(",", ":"))
+
+
+def message_indexes(value: bytes, start: int) -> tuple[tuple[int, ...], int]:
+    """Indexes of the record's message in the writer's file, and the position of the message behind them.
+
+    They are zigzag varints after their number; a single zero is the first message.
+
+    :raises BadRecord: the bytes end within the indexes, or their number is invalid.
+    """
+    count, start = _varint(value, start)
+    if count == 0:
+        return (0,), start
+    if not 0 < count <= _MAX_DEPTH:
+        msg = f"{count} message indexes"
+        raise BadRecord(msg)
+    indexes = []
+    for _ in range(count):
+        index, start = _varint(value, start)
+        indexes.append(index)
+    return tuple(indexes), start
+
+
+def message_name(file: File, indexes: tuple[int, ...]) -> str:
+    """Full name of a message by its indexes.
+
+    :raises BadRecord: the file has no message there.
+    """
+    names = [file.package] if file.package else []
+    messages = file.message_type
+    for index in indexes:
+        if not 0 <= index < len(messages):
+            msg = f"the schema has no message {list(indexes)}"
+            raise BadRecord(msg)
+        names.append(messages[index].name)
+        messages = messages[index].nested_type
+    return ".".join(names)
+
+
+def _varint(value: bytes, start: int) -> tuple[int, int]:
+    shift = number = 0
+    for position in range(start, min(len(value), start + 10)):
+        number |= (value[position] & 0x7F) << shift
+        shift += 7
+        if value[position] < 0x80:
+            return (number >> 1) ^ -(number & 1), position + 1
+    msg = "it ends within its message indexes"
+    raise BadRecord(msg)
+
+
+def _file_of(registered: RegisteredSchema, where: str) -> File:
+    if registered.kind != PROTOBUF:
+        msg = f"{where} is of type {registered.kind}, not {PROTOBUF}"
+        raise SchemaUnusable(msg)
+    try:
+        return File.FromString(base64.b64decode(registered.text, validate=True))
+    except (binascii.Error, ValueError, DecodeError) as error:
+        msg = f"{where} is not a compiled descriptor"
+        raise SchemaUnusable(msg, remedy="use a registry that supports format=serialized for Protobuf") from error
+
+
+def _collect(
+    registry: SchemaRegistry, registered: RegisteredSchema, name: str, files: dict[str, File], where: str
+) -> File:
+    """Adds a file to ``files`` behind its imports, under the name by which other files import it."""
+    file = _file_of(registered, where)
+    file.name = name
+    for reference in registered.references:
+        if reference.name not in files and well_known(reference.name) is None:
+            found = registry.version(reference, compiled=True)
+            _collect(registry, found, reference.name, files, f"{where}, import {reference.name}")
+    files[name] = file
+    return file
+
+
+def _pool(files: Iterable[File], where: str) -> descriptor_pool.DescriptorPool:
+    pool = descriptor_pool.DescriptorPool()
+    added: set[str] = set()
+
+    def add(file: File) -> None:
+        for imported in file.dependency:
+            known = well_known(imported)
+            if known is not None and imported not in added:
+                add(known)
+        pool.Add(file)
+        added.add(file.name)
+
+    try:
+        for file in files:
+            add(file)
+            pool.FindFileByName(file.name)
+    except (TypeError, KeyError) as error:
+        msg = f"{where} is inconsistent: {error}"
+        raise SchemaUnusable(msg) from error
+    return pool
+
+
+def _names(file: File) -> Iterable[str]:
+    def below(prefix: str, messages: Any) -> Iterable[str]:
+        for message in messages:
+            if not message.options.map_entry:
+                yield f"{prefix}{message.name}"
+                yield from below(f"{prefix}{message.name}.", message.nested_type)
+
+    return below(f"{file.package}." if file.package else "", file.message_type)

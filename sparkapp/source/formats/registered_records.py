@@ -1,0 +1,119 @@
+"""Records in Confluent's wire format: a zero byte, the schema's id in four bytes, and the data.
+
+A batch is decoded at a time: each record by its writer's schema, and all records into a column of the reader's type.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+
+from sparkapp.model.errors import SchemaNotFound, SchemaUnusable
+
+HEAD = 5
+_MAX_ERROR = 500
+Read = Callable[[bytes], Any]
+
+
+class BadRecord(Exception):
+    """The record itself is invalid; the dead letter has the text in a single line."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(" ".join(text.split())[:_MAX_ERROR])
+
+
+class RegisteredDecoder(ABC):
+    """Decodes a side of a topic, in a Python worker; caches the writers' schemas.
+
+    :param raw_type: Arrow type of the values from :data:`Read`; times in the schema's units.
+    """
+
+    def __init__(self, raw_type: pa.DataType) -> None:
+        self._raw_type = raw_type
+        self.type = _for_spark(raw_type)
+        """Arrow type of the decoded column."""
+        self._reads: dict[int, Read] = {}
+
+    @abstractmethod
+    def _read_of(self, schema_id: int) -> Read:
+        """Creates the function that reads a record (head included) of a writer's schema; it may raise any error.
+
+        :raises SchemaNotFound: and SchemaUnusable: no record of this id can be read.
+        :raises SchemaRegistryUnreachable: the registry does not answer.
+        """
+
+    def decode(self, values: pa.Array[Any]) -> tuple[pa.Array[Any], list[str | None]]:
+        """The decoded column, and an error text for each value that failed; null stays null, without an error.
+
+        :raises SchemaRegistryUnreachable: a writer's schema could not be requested; the record may be valid.
+        """
+        # Unknown ids are requested again with the next batch, because they may be registered by then.
+        reads = dict(self._reads)
+        records: list[Any] = []
+        errors: list[str | None] = []
+        for value in values.to_pylist():
+            record, error = None, None
+            if value is not None:
+                try:
+                    record = self._read(value, reads)
+                except BadRecord as bad:
+                    error = str(bad)
+            records.append(record)
+            errors.append(error)
+        return self._column(records, errors), errors
+
+    def _read(self, value: bytes, reads: dict[int, Read]) -> Any:
+        if len(value) < HEAD or value[0] != 0:
+            msg = f"it does not begin with a zero byte and a schema id, but with {value[:HEAD].hex() or 'nothing'}"
+            raise BadRecord(msg)
+        schema_id = int.from_bytes(value[1:HEAD], "big")
+        read = reads.get(schema_id)
+        if read is None:
+            try:
+                read = self._reads[schema_id] = self._read_of(schema_id)
+            except (SchemaNotFound, SchemaUnusable) as error:
+                read = _refusing(error.message)
+            reads[schema_id] = read
+        try:
+            return read(value)
+        except BadRecord:
+            raise
+        except Exception as error:  # any error of the format's library for bytes that are not a record of the schema
+            msg = f"schema {schema_id}: {type(error).__name__}: {error}"
+            raise BadRecord(msg) from error
+
+    def _column(self, records: list[Any], errors: list[str | None]) -> pa.Array[Any]:
+        try:
+            return pa.array(records, self._raw_type).cast(self.type)
+        except (pa.ArrowException, ValueError, TypeError, OverflowError):
+            # At least one value is outside its column's range, for instance a timestamp: find it.
+            for index, record in enumerate(records):
+                try:
+                    pa.array([record], self._raw_type).cast(self.type)
+                except (pa.ArrowException, ValueError, TypeError, OverflowError) as error:
+                    records[index] = None
+                    errors[index] = str(BadRecord(f"it does not fit its column: {error}"))
+            return pa.array(records, self._raw_type).cast(self.type)
+
+
+def _refusing(text: str) -> Read:
+    def read(_: bytes) -> Any:
+        raise BadRecord(text)
+
+    return read
+
+
+def _for_spark(kind: pa.DataType) -> pa.DataType:
+    """The type with times in microseconds, as in Spark."""
+    if pa.types.is_timestamp(kind):
+        return pa.timestamp("us", kind.tz)
+    if pa.types.is_struct(kind):
+        return pa.struct([pa.field(field.name, _for_spark(field.type)) for field in kind])
+    if pa.types.is_list(kind):
+        return pa.list_(_for_spark(kind.value_type))
+    if pa.types.is_map(kind):
+        return pa.map_(kind.key_type, _for_spark(kind.item_type))
+    return kind

@@ -1,0 +1,209 @@
+"""A schema by its id, and the latest schema of a subject, over confluent_kafka's client of the registry.
+
+The client implements HTTP, TLS and the registry's interface. This module adds retries while a registry restarts, the
+meaning of error responses, and secrets that change while a job runs.
+"""
+
+from __future__ import annotations
+
+import http.client
+import ssl
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from sparkapp.model.errors import (
+    ConfigurationError,
+    SchemaError,
+    SchemaNotFound,
+    SchemaRegistryAccessDenied,
+    SchemaRegistryUnreachable,
+    SchemaRegistryUntrusted,
+    SchemaUnusable,
+)
+from sparkapp.model.job.registry_access import (
+    RegistryAccess,
+    RegistryAuthenticationType,
+    mounted_credential,
+    put_into,
+)
+
+if TYPE_CHECKING:
+    from confluent_kafka.schema_registry import Schema, SchemaReference, SchemaRegistryClient, SchemaRegistryError
+
+_PAUSE = 0.5
+AVRO, PROTOBUF = "AVRO", "PROTOBUF"
+_SHOWN = 200
+_DENIED = frozenset({http.client.UNAUTHORIZED, http.client.FORBIDDEN})
+_NOT_FOUND = (40401, 40402, 40403)
+"""The registry's codes for an unknown subject, version and schema id."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """A named type that a schema imports from another subject."""
+
+    name: str
+    subject: str
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class RegisteredSchema:
+    text: str
+    kind: str
+    references: tuple[Reference, ...]
+
+
+class SchemaRegistry:
+    """Requests schemas; keeps nothing open between two requests, so it can be used on both sides of a fork.
+
+    Each request opens a client. So secrets and certificates are as new as their mount, and only this process's memory
+    has them. The client's own caches, which would outlive a version, stay empty.
+
+    :param timeout: seconds until a request fails; a registry that restarts is retried meanwhile.
+    """
+
+    def __init__(self, access: RegistryAccess, *, timeout: float = 15.0) -> None:
+        self._access = access
+        self._url = access.url.rstrip("/")
+        self._timeout = timeout
+
+    def by_id(self, schema_id: int, *, compiled: bool = False) -> RegisteredSchema:
+        """The schema of an id in a record.
+
+        :param compiled: a Protobuf schema as its descriptor, in base64, instead of its text.
+        :raises SchemaNotFound: no such id.
+        :raises SchemaRegistryUnreachable: no answer in time.
+        :raises SchemaRegistryAccessDenied: and SchemaRegistryUntrusted, at once: a retry would not help.
+        :raises ConfigurationError: the credentials or certificates are not mounted.
+        """
+        return self._ask(lambda client: client.get_schema(schema_id, fmt=_form(compiled)), f"schema {schema_id}")
+
+    def latest(self, subject: str, *, compiled: bool = False) -> RegisteredSchema:
+        """The newest version of a subject; errors as in :meth:`by_id`."""
+        return self._ask(
+            lambda client: client.get_latest_version(subject, fmt=_form(compiled)).schema, f"subject {subject!r}"
+        )
+
+    def version(self, reference: Reference, *, compiled: bool = False) -> RegisteredSchema:
+        """The schema of a reference; errors as in :meth:`by_id`."""
+        return self._ask(
+            lambda client: client.get_version(reference.subject, reference.version, fmt=_form(compiled)).schema,
+            f"subject {reference.subject!r}, version {reference.version}",
+        )
+
+    def _ask(self, question: Callable[[SchemaRegistryClient], Schema], what: str) -> RegisteredSchema:
+        from confluent_kafka.schema_registry import SchemaRegistryError
+        from httpx2 import HTTPError, InvalidURL, TransportError
+
+        end = time.monotonic() + self._timeout
+        with self._client() as client:
+            while True:
+                try:
+                    return _schema_of(question(client))
+                except SchemaRegistryError as error:
+                    status = error.http_status_code
+                    passing = status >= http.client.INTERNAL_SERVER_ERROR or status == http.client.TOO_MANY_REQUESTS
+                    if not passing or time.monotonic() + _PAUSE >= end:
+                        # Without its cause, which has the whole response, perhaps a proxy's page.
+                        raise self._meaning(error, what) from None
+                except (HTTPError, InvalidURL) as error:
+                    self._check_trust(error)
+                    if not isinstance(error, TransportError) or time.monotonic() + _PAUSE >= end:
+                        msg = f"the schema registry {self._url} did not return {what}: {str(error) or repr(error)}"
+                        raise SchemaRegistryUnreachable(msg) from error
+                except (ValueError, KeyError, TypeError, AttributeError) as error:
+                    # The client does not validate a response before it parses it.
+                    msg = f"the schema registry {self._url} returned no valid schema for {what}: {str(error)[:_SHOWN]}"
+                    raise SchemaRegistryUnreachable(msg) from error
+                time.sleep(_PAUSE)
+
+    def _client(self) -> SchemaRegistryClient:
+        from confluent_kafka.schema_registry import SchemaRegistryClient
+
+        configuration: dict[str, Any] = {
+            # A single address: the client would treat text after a comma as another registry.
+            "url": self._url.replace(",", "%2C"),
+            "timeout": self._timeout / 3,
+            # The client would retry after every failure, certificates too, and limit retries by number, not by time.
+            "max.retries": 0,
+            "ssl.ca.location": self._trusted(),
+            **self._credentials(),
+        }
+        try:
+            return SchemaRegistryClient(configuration)
+        except OSError as error:
+            if self._access.authority is None:
+                raise
+            msg = f"the certificates of spec.source.schemaRegistry.tls.caFrom cannot be read: {error}"
+            remedy = f"in PEM, {put_into(self._access.authority)}"
+            raise ConfigurationError(msg, remedy=remedy) from error
+
+    def _credentials(self) -> dict[str, str]:
+        who, secret = self._access.authentication, mounted_credential(self._access)
+        if who is None or secret is None:
+            return {}
+        if who.type is RegistryAuthenticationType.BASIC:
+            return {"basic.auth.user.info": f"{who.username}:{secret}"}
+        return {
+            "bearer.auth.credentials.source": "STATIC_TOKEN",
+            "bearer.auth.token": secret,
+            # Selects a registry of Confluent Cloud. The client requires it; other registries ignore the header.
+            "bearer.auth.logical.cluster": "",
+        }
+
+    def _trusted(self) -> str | None:
+        """File or folder of certificates; the client's own default is a package's certificates, not the image's."""
+        if self._access.authority is not None:
+            return str(self._access.authority_file)
+        image = ssl.get_default_verify_paths()
+        return image.cafile or image.capath
+
+    def _meaning(self, error: SchemaRegistryError, what: str) -> SchemaError:
+        status, said = error.http_status_code, str(error.error_message or "")[:_SHOWN]
+        # A 404 with such a code means that the schema does not exist, so the record is invalid. Any other 404 concerns
+        # the path, perhaps a proxy's: a job must not skip records because of it.
+        if status == http.client.NOT_FOUND and error.error_code in _NOT_FOUND:
+            return SchemaNotFound(f"the schema registry {self._url} has no {what}: {said}")
+        if status == http.client.UNPROCESSABLE_ENTITY:
+            return SchemaUnusable(f"the schema registry {self._url} did not return {what} in this form: {said}")
+        if status in _DENIED:
+            return SchemaRegistryAccessDenied(f"the schema registry {self._url} denies {what}: HTTP {status} {said}")
+        if http.client.MULTIPLE_CHOICES <= status < http.client.BAD_REQUEST:
+            said = "(redirects are not followed: set url to the registry's own address)"
+        return SchemaRegistryUnreachable(f"the schema registry {self._url} did not return {what}: HTTP {status} {said}")
+
+    def _check_trust(self, error: Exception) -> None:
+        """:raises SchemaRegistryUntrusted: the registry's certificate caused the error."""
+        cause: BaseException | None = error
+        while cause is not None and not isinstance(cause, ssl.SSLCertVerificationError):
+            cause = cause.__cause__ or cause.__context__
+        if cause is not None:
+            msg = f"the certificate of the schema registry {self._url} is not trusted: {cause}"
+            raise SchemaRegistryUntrusted(msg) from error
+
+
+def _form(compiled: bool) -> str | None:
+    return "serialized" if compiled else None
+
+
+def _schema_of(found: Schema) -> RegisteredSchema:
+    """:raises ValueError: the response has no schema; the client accepts any JSON object."""
+    if found.schema_str is None:
+        msg = "it has no text"
+        raise ValueError(msg)
+    return RegisteredSchema(
+        text=found.schema_str,
+        kind=found.schema_type or AVRO,
+        references=tuple(_reference_of(reference) for reference in found.references or ()),
+    )
+
+
+def _reference_of(found: SchemaReference) -> Reference:
+    """:raises ValueError: the reference is incomplete."""
+    if found.name is None or found.subject is None or found.version is None:
+        msg = f"it has a reference without a name, a subject or a version: {found}"
+        raise ValueError(msg)
+    return Reference(found.name, found.subject, int(found.version))

@@ -1,0 +1,1 @@
+"""Group membership: a member of a consumer group whose coordinator assigns the partitions."""

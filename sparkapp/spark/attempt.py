@@ -1,0 +1,166 @@
+"""One attempt whose parts are wired: runs the engine until an orderly stop or a failure."""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import threading
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from sparkapp.checkpoint.claim import Claim
+from sparkapp.checkpoint.coordinator import CheckpointCoordinator
+from sparkapp.checkpoint.pre_committed import Completed
+from sparkapp.checkpoint.recovery.recovery import TransactionControl
+from sparkapp.checkpoint.retained import CheckpointRetainer
+from sparkapp.checkpoint.transaction_control import leave_nothing_open
+from sparkapp.model.delivery_guarantee import OffsetCommitMode
+from sparkapp.model.errors import CheckpointMissing, CheckpointRefused, StreamStalled
+from sparkapp.model.job.spec import Job
+from sparkapp.model.report import DriverState, termination_of
+from sparkapp.source.enumerator.enumerator import KafkaSourceEnumerator
+from sparkapp.source.group.membership import GroupMembership
+from sparkapp.source.offset_committer import OffsetCommitter
+from sparkapp.spark.engine.engine import MicroBatchEngine
+from sparkapp.spark.engine.faults import Faults
+from sparkapp.spark.frames.transform import Function
+from sparkapp.spark.launch.environment import DriverEnvironment
+from sparkapp.spark.reporting.announcements import Announcements
+from sparkapp.spark.reporting.liveness import Watchdog
+from sparkapp.spark.reporting.progress import Progress
+from sparkapp.spark.reporting.reporter import Reporter
+from sparkapp.spark.tasks.client_totals import summed
+
+LOG = logging.getLogger(__name__)
+
+_EXECUTORS_SECONDS = 30.0
+"""Longest wait for the first executor before the attempt reports Running. The operator reports missing pods."""
+
+
+@dataclass(kw_only=True, eq=False)
+class Attempt:
+    """Made by :class:`sparkapp.spark.wiring.Wiring` after recovery; the driver calls :meth:`run` once.
+
+    :param draining: set by the driver when a stop is asked for.
+    :param session: the Spark session that comes up.
+    :param folder: of Spark's query log.
+    :param function: the user's transform; None for SQL or no transform.
+    :param control: the job's transactions, for an attempt that cannot drain.
+    :param group_offsets: commits the group's offsets after checkpoints.
+    :param retainer: keeps earlier checkpoints; None for members of a consumer group.
+    """
+
+    job: Job
+    environment: DriverEnvironment
+    draining: threading.Event
+    session: Future[SparkSession]
+    folder: Path
+    function: Function | None
+    faults: Faults
+    claim: Claim
+    control: TransactionControl
+    enumerator: KafkaSourceEnumerator
+    coordinator: CheckpointCoordinator
+    group_offsets: OffsetCommitter | GroupMembership
+    retainer: CheckpointRetainer | None
+    reporter: Reporter
+    progress: Progress
+    announcements: Announcements
+    _engine: MicroBatchEngine | None = field(default=None, init=False)
+
+    @property
+    def finished(self) -> bool:
+        """Whether a bounded source was read to its end."""
+        return self._engine is not None and self._engine.finished
+
+    def drain(self) -> None:
+        """Stops the engine at the next completed checkpoint; before the engine has started, ``draining`` does."""
+        if self._engine is not None:
+            self._engine.drain()
+
+    def run(self) -> None:
+        """Completes checkpoint after checkpoint until the end; blocks.
+
+        :raises KafkaSparkJobError: why the attempt failed.
+        """
+        import_pandas()
+        engine = MicroBatchEngine(
+            self.job, spark=self.session.result(), enumerator=self.enumerator, coordinator=self.coordinator,
+            function=self.function, folder=self.folder, stateful_allowed=self.environment.stateful_allowed,
+            step=self.faults.step, hold=self.faults.hold, completed=self._completed,
+        )  # fmt: skip
+        self.progress.client_totals = lambda: summed(engine.clients)
+        if self.draining.is_set():
+            return
+        self._run_engine(engine)
+        self._end(engine)
+
+    def _run_engine(self, engine: MicroBatchEngine) -> None:
+        engine.start()
+        LOG.info("query started")
+        self._engine = engine
+        if self.draining.is_set():
+            engine.drain()
+        engine.await_executors(_EXECUTORS_SECONDS)
+        self.reporter.event(
+            "Running",
+            f"attempt {self.job.attempt} runs with parallelism {self.job.spec.parallelism}"
+            f" after checkpoint {self.coordinator.document.checkpoint_id}",
+        )
+        self.reporter.update(state=DriverState.RUNNING)
+        watchdog = Watchdog(engine.liveness, stalled=self._stalled, suspended=lambda: engine.lacks_executors)
+        watchdog.start()
+        try:
+            engine.await_end()
+        except Exception as error:
+            if self.draining.is_set() or isinstance(error, CheckpointMissing | CheckpointRefused):
+                leave_nothing_open(self.control, self.claim, self.coordinator.document, error)
+            raise
+        finally:
+            watchdog.close()
+
+    def _end(self, engine: MicroBatchEngine) -> None:
+        """The group's offsets and the document of an orderly stop."""
+        if self.coordinator.mode is not OffsetCommitMode.DISABLED:
+            if engine.finished:
+                self.coordinator.commit_ends()
+            self.group_offsets.drain(10)
+        self.coordinator.drained(finished=engine.finished)
+        document = self.coordinator.document
+        if self.retainer is not None:
+            self.retainer.offer(document)
+        checkpoint_id = self.progress.snapshot.checkpoint_id
+        if engine.finished:
+            self.reporter.event("Finished", f"read to its end; checkpoint {checkpoint_id} is the last")
+        else:
+            self.reporter.event("Drained", f"stopped after checkpoint {checkpoint_id}, no transaction is open")
+
+    def _completed(self, completed: Completed, seconds: float) -> None:
+        """
+        :param seconds: since the start of the checkpoint's tasks.
+        """
+        document = completed.document
+        self.environment.on_completed(completed)
+        LOG.info(
+            "checkpoint %d: %d offsets in, %d transactions, %.0f ms (write %d ms, commit %d ms)",
+            document.checkpoint_id, sum(split.size for split in document.splits), len(document.committables),
+            seconds * 1000, completed.write_millis, completed.commit_millis,
+        )  # fmt: skip
+        late_rows = self._engine.late_rows if self._engine is not None else 0
+        self.progress.completed(completed, seconds, late_rows=late_rows)
+        if self.retainer is not None:
+            self.retainer.offer(document)
+        self.announcements.bad_records(document.counters)
+
+    def _stalled(self, error: StreamStalled) -> None:
+        checkpoint_id = self.progress.snapshot.checkpoint_id
+        self.environment.give_up(termination_of(error, job=self.job, checkpoint_id=checkpoint_id))
+
+
+def import_pandas() -> None:
+    """Imports what PySpark needs when it first plans a Python stage: a second of CPU, while the JVM comes up."""
+    for name in ("pandas", "pyspark.sql.pandas.functions"):
+        importlib.import_module(name)

@@ -1,0 +1,167 @@
+"""Runs one micro-batch as one checkpoint, from its write tasks to the completed document."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+
+from sparkapp.checkpoint.coordinator import CheckpointCoordinator
+from sparkapp.checkpoint.pre_committed import Completed, PreCommitted
+from sparkapp.model.checkpoint.split import KafkaPartitionSplit, cut_at
+from sparkapp.model.errors import ConfigurationError, KafkaSparkJobError, TransformFailed
+from sparkapp.model.job.spec import Job
+from sparkapp.model.partition import TopicPartition
+from sparkapp.source.enumerator.enumerator import KafkaSourceEnumerator
+from sparkapp.spark.engine.planner import MicroBatchPlanner
+from sparkapp.spark.engine.stream_state import StreamState
+from sparkapp.spark.engine.write_stage import WriteStage
+from sparkapp.spark.failures import original_error, while_reading
+from sparkapp.spark.frames.end_of_stream import stops_found
+from sparkapp.spark.frames.query_plan import keeps_state, late_rows, next_watermark
+from sparkapp.spark.frames.record_policy import skipped_records
+from sparkapp.spark.reporting.liveness import StreamLiveness, step_seconds
+from sparkapp.spark.state import query_log
+
+LOG = logging.getLogger(__name__)
+
+
+class CheckpointRunner:
+    """The function of Spark's ``foreachBatch``; Spark's stream thread calls :meth:`run_batch` over Py4J.
+
+    :param restored: the engine's part of the restored checkpoint.
+    :param folder: of Spark's query log.
+    :param stateful_allowed: whether the folder outlives the driver, so that the transform may keep state there.
+    :param completed: called with each completed checkpoint and the seconds since the start of its tasks.
+    :ivar late_rows: rows of this attempt that the transform dropped as later than the watermark.
+    """
+
+    def __init__(
+        self,
+        job: Job,
+        *,
+        spark: SparkSession,
+        query_name: str,
+        planner: MicroBatchPlanner,
+        stream: StreamState,
+        write_stage: WriteStage,
+        enumerator: KafkaSourceEnumerator,
+        coordinator: CheckpointCoordinator,
+        restored: query_log.EngineState,
+        liveness: StreamLiveness,
+        folder: Path,
+        stateful_allowed: bool,
+        completed: Callable[[Completed, float], None],
+    ) -> None:
+        self._job = job
+        self._spark = spark
+        self._query_name = query_name
+        self._planner = planner
+        self._stream = stream
+        self._write_stage = write_stage
+        self._enumerator = enumerator
+        self._coordinator = coordinator
+        self._restored = restored
+        self._liveness = liveness
+        self._folder = folder
+        self._stateful_allowed = stateful_allowed
+        self._completed = completed
+        self._keeps_state: bool | None = None
+        self.late_rows = 0
+
+    def run_batch(self, frame: DataFrame, batch_id: int) -> None:
+        """Completes the checkpoint of a batch; nothing after the stop.
+
+        :raises RuntimeError: the checkpoint failed; :attr:`StreamState.failure` has the error.
+        """
+        with self._stream.checkpoint() as allowed:
+            if not allowed:
+                return
+            checkpoint_id = self._restored.base + batch_id + 1
+            try:
+                with self._liveness.during(f"checkpoint {checkpoint_id}", step_seconds(self._job.spec.sink)):
+                    self._run(frame, checkpoint_id, batch_id)
+            except Exception as error:
+                # Spark searches the text of what is raised here with a regular expression. On a long trace it
+                # overflows its stack, and the query ends without a reason. So a short error is raised instead.
+                LOG.exception("checkpoint %d failed", checkpoint_id)
+                ours = error if isinstance(error, KafkaSparkJobError) else original_error(error)
+                if isinstance(ours, TransformFailed):
+                    ours = while_reading(ours, self._planner.splits)
+                self._stream.fail(ours)
+                msg = f"checkpoint {checkpoint_id} failed"
+                raise RuntimeError(msg) from None
+
+    def _run(self, frame: DataFrame, checkpoint_id: int, batch_id: int) -> None:
+        if checkpoint_id <= self._coordinator.document.checkpoint_id:
+            return
+        is_stateful = self._check_state()
+        started = time.monotonic()
+        splits = self._planner.splits
+        self._coordinator.prepare(splits)
+        frame, orders, aligned = self._write_stage.orders(frame, checkpoint_id, splits, keeps_state=is_stateful)
+        results = self._write_stage.write(frame, orders, checkpoint_id)
+        if is_stateful:
+            self.late_rows += late_rows(self._spark, self._query_name)
+        stops = self._stops(splits)
+        splits = cut_at(splits, stops)
+        completed = self._coordinator.complete(
+            PreCommitted(
+                checkpoint_id=checkpoint_id,
+                splits=splits,
+                stops=stops,
+                topic_ids=self._enumerator.topic_ids,
+                aligned=aligned,
+                committables=tuple(result.committable for result in results if result.committable is not None),
+                records_out=sum(result.records for result in results),
+                records_skipped=skipped_records(self._job.spec, self._spark, self._query_name),
+                records_dead_lettered=sum(result.dead_letters for result in results),
+                engine=query_log.encode_engine(self._engine_state(batch_id, is_stateful=is_stateful)),
+                engine_has_state=is_stateful,
+            )
+        )
+        self._enumerator.complete(splits, stops)
+        self._planner.complete()
+        self._stream.complete(checkpoint_id)
+        if completed is not None:
+            self._completed(completed, time.monotonic() - started)
+
+    def _check_state(self) -> bool:
+        """Whether the transform keeps state, asked of the first batch's plan.
+
+        :raises ConfigurationError: it does, and the job has no volume.
+        """
+        if self._keeps_state is None:
+            self._keeps_state = keeps_state(self._spark, self._query_name)
+        if self._keeps_state and not self._stateful_allowed:
+            msg = "the transform keeps state (an aggregation, deduplication or join): the job has no volume for it"
+            raise ConfigurationError(
+                msg, remedy="use a transform without state, or name a volume in spec.checkpoint.stateVolume.claimName"
+            )
+        return self._keeps_state
+
+    def _stops(self, splits: tuple[KafkaPartitionSplit, ...]) -> dict[TopicPartition, int]:
+        readers = len(self._planner.assigned(splits).by_subtask)
+        stops = stops_found(self._job.spec, self._spark, self._query_name, readers)
+        for partition, stop in sorted(stops.items()):
+            LOG.info("source.stopping.predicate ends %s at offset %d", partition, stop - 1)
+        return stops
+
+    def _engine_state(self, batch_id: int, *, is_stateful: bool) -> query_log.EngineState:
+        state = query_log.EngineState(
+            plan=self._planner.plan,
+            metadata=query_log.read_metadata(self._folder, batch_id),
+            base=self._restored.base,
+        )
+        if not is_stateful:
+            return state
+        return replace(
+            state,
+            watermark=next_watermark(self._spark, self._query_name),
+            previous_watermark=query_log.watermark_before(self._folder, batch_id),
+            attempt=self._job.attempt,
+        )

@@ -1,0 +1,154 @@
+"""Runs one attempt's stream from the start of its query to an orderly stop."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from sparkapp.checkpoint.coordinator import CheckpointCoordinator
+from sparkapp.checkpoint.pre_committed import Completed
+from sparkapp.clients.deadline import Deadline
+from sparkapp.model.delivery_guarantee import Semantic
+from sparkapp.model.errors import OffsetsWentBackwards
+from sparkapp.model.job.spec import Job
+from sparkapp.model.protocol import ProtocolStep
+from sparkapp.source.enumerator.enumerator import KafkaSourceEnumerator
+from sparkapp.spark.engine.checkpoint_runner import CheckpointRunner
+from sparkapp.spark.engine.planner import MicroBatchPlanner
+from sparkapp.spark.engine.query import RunningQuery, start_query
+from sparkapp.spark.engine.stream_state import StreamState
+from sparkapp.spark.engine.write_stage import WriteStage
+from sparkapp.spark.failures import original_error
+from sparkapp.spark.frames.transform import Function
+from sparkapp.spark.launch.session import has_executors
+from sparkapp.spark.reporting.liveness import MAX_STEP_SECONDS, StreamLiveness
+from sparkapp.spark.state.query_log import restored_engine
+from sparkapp.spark.tasks.flush import flush_workers
+
+_PAUSE = 0.1
+"""Seconds between two looks at the query."""
+
+_COUNT_SECONDS = 10.0
+"""Seconds between two counts of executors."""
+
+
+class MicroBatchEngine:
+    """Runs one attempt of a job until it fails or is asked to drain.
+
+    Spark's stream thread calls the planner over its socket, then the checkpoint runner over Py4J. So the steps of two
+    checkpoints never overlap.
+
+    :param function: the user's transform; None for SQL or no transform.
+    :param folder: of Spark's query log, rebuilt by :meth:`start`; on a volume if the transform keeps state.
+    :param stateful_allowed: whether ``folder`` outlives the driver, so that the transform may keep state there.
+    :param step: hook of fault tests, called before the write tasks of a checkpoint.
+    :param hold: fault tests: seconds that writers wait before they flush the given checkpoint.
+    :param completed: called with each completed checkpoint and the seconds since the start of its tasks.
+    :ivar liveness: the stream's present step, for the driver's watchdog.
+    :ivar lacks_executors: whether no executor was registered at the last count, some seconds ago.
+    """
+
+    def __init__(
+        self,
+        job: Job,
+        *,
+        spark: SparkSession,
+        enumerator: KafkaSourceEnumerator,
+        coordinator: CheckpointCoordinator,
+        function: Function | None,
+        folder: Path,
+        stateful_allowed: bool,
+        step: Callable[[ProtocolStep, int], None],
+        hold: Callable[[int], float],
+        completed: Callable[[Completed, float], None],
+    ) -> None:
+        self._job = job
+        self._spark = spark
+        self._enumerator = enumerator
+        self._function = function
+        self._folder = folder
+        self._query_name = f"{job.namespace}.{job.name}"
+        self._checkpoint_id = coordinator.document.checkpoint_id
+        self._restored = restored_engine(coordinator.document)
+        self.liveness = StreamLiveness()
+        self.lacks_executors = False
+        self._stream = StreamState(self._checkpoint_id)
+        self._planner = MicroBatchPlanner(
+            job, stream=self._stream, enumerator=enumerator, coordinator=coordinator, restored=self._restored,
+            liveness=self.liveness,
+        )  # fmt: skip
+        self._write_stage = WriteStage(
+            job, planner=self._planner, stream=self._stream, coordinator=coordinator, step=step, hold=hold
+        )
+        self._runner = CheckpointRunner(
+            job, spark=spark, query_name=self._query_name, planner=self._planner, stream=self._stream,
+            write_stage=self._write_stage, enumerator=enumerator, coordinator=coordinator, restored=self._restored,
+            liveness=self.liveness, folder=folder, stateful_allowed=stateful_allowed, completed=completed,
+        )  # fmt: skip
+        self._running: RunningQuery | None = None
+
+    @property
+    def finished(self) -> bool:
+        """Whether the engine stopped because a bounded source was read to its end."""
+        return self._stream.stopped and self._planner.finished
+
+    @property
+    def late_rows(self) -> int:
+        """Rows of this attempt that the transform dropped as later than the watermark."""
+        return self._runner.late_rows
+
+    @property
+    def clients(self) -> Mapping[str, Mapping[str, int]]:
+        """Totals of the workers' Kafka clients, by worker."""
+        return self._write_stage.clients
+
+    def start(self) -> None:
+        """Plans the transform and starts the query; called by the attempt once.
+
+        :raises TransformError: and ConfigurationError: the transform does not plan, or a stream cannot run it.
+        """
+        self._running = start_query(
+            self._job, spark=self._spark, name=self._query_name, function=self._function, planner=self._planner,
+            run_batch=self._runner.run_batch, folder=self._folder, checkpoint_id=self._checkpoint_id,
+            restored=self._restored,
+        )  # fmt: skip
+
+    def await_executors(self, seconds: float) -> None:
+        """Blocks until an executor is registered, the query has ended or the time is over."""
+        deadline = Deadline.after(seconds)
+        while not (has_executors(self._spark) or self._stream.draining or deadline.expired):
+            if self._running is None or not self._running.query.isActive:
+                return
+            time.sleep(deadline.bound(_PAUSE))
+
+    def drain(self) -> None:
+        """Asks for a stop at the next completed checkpoint. Returns at once; a signal handler may call it."""
+        self._stream.drain()
+
+    def await_end(self) -> None:
+        """Blocks until the engine has drained; with ``semantic: NONE`` until the brokers have every record.
+
+        :raises KafkaSparkJobError: why the query failed; every other kind is wrapped in one.
+        """
+        assert self._running is not None, "started before"
+        query = self._running.query
+        count_at = time.monotonic()
+        while query.isActive:
+            if time.monotonic() >= count_at:
+                self.lacks_executors = not has_executors(self._spark)
+                count_at = time.monotonic() + _COUNT_SECONDS
+            time.sleep(_PAUSE)
+            if self._stream.draining and self._stream.stop_between_checkpoints():
+                query.stop()
+                break
+        self._running.server.close()
+        self.liveness.enter("the end of the query", MAX_STEP_SECONDS)
+        if self._stream.stopped and self._stream.failure is None:
+            if self._job.spec.sink.semantic is Semantic.NONE:
+                flush_workers(self._spark, self._job)
+            return
+        failure = self._stream.failure or original_error(query.exception())
+        raise self._enumerator.explain(failure) if isinstance(failure, OffsetsWentBackwards) else failure

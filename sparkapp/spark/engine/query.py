@@ -1,0 +1,74 @@
+"""Plans the transform and starts Spark's streaming query."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming import StreamingQuery
+
+from sparkapp.model.job.codec import encode_job
+from sparkapp.model.job.spec import Job
+from sparkapp.spark.engine.planner import MicroBatchPlanner
+from sparkapp.spark.frames.arrow_batches import limit_stream
+from sparkapp.spark.frames.query_plan import columns_used, reads_of_source
+from sparkapp.spark.frames.records import decode_records, encode_records
+from sparkapp.spark.frames.transform import Function, apply_transform, refused_by_streaming
+from sparkapp.spark.state import query_log
+from sparkapp.spark.tasks.data_source import FORMAT, KafkaSparkDataSource
+from sparkapp.spark.tasks.planner_socket import PlannerServer
+
+LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class RunningQuery:
+    """Spark's query and the server that its source asks."""
+
+    query: StreamingQuery
+    server: PlannerServer
+
+
+def start_query(
+    job: Job,
+    *,
+    spark: SparkSession,
+    name: str,
+    function: Function | None,
+    planner: MicroBatchPlanner,
+    run_batch: Callable[[DataFrame, int], None],
+    folder: Path,
+    checkpoint_id: int,
+    restored: query_log.EngineState,
+) -> RunningQuery:
+    """Source, transform, sink columns, then the query with its log rebuilt; called by the engine once.
+
+    :param name: of the query, by which batches find their own plan.
+    :param function: the user's; None for SQL or no transform.
+    :param run_batch: called with each micro-batch and its number.
+    :param folder: of Spark's query log.
+    :param checkpoint_id: the restored checkpoint; ``restored`` is the engine's part of it.
+    :raises TransformError: and ConfigurationError: the transform does not plan, or a stream cannot run it.
+    :raises VolumeFull: and VolumeUnusable: the query log cannot be written.
+    """
+    key = secrets.token_bytes(32)
+    server = PlannerServer(planner, directory=Path(tempfile.mkdtemp(prefix="planner-")), key=key)
+    spark.dataSource.register(KafkaSparkDataSource)
+    options = {"job": encode_job(job), "planner": server.address, "key": key.hex()}
+    records = decode_records(spark.readStream.format(FORMAT).options(**options).load(), job)
+    result = encode_records(apply_transform(records, job.spec.transform, function, spark), job.spec.sink)
+    planner.columns = columns_used(result, spark)
+    limit_stream(spark, planner.columns)
+    LOG.info("columns read from Kafka: %s", ", ".join(sorted(planner.columns)))
+    query_log.rebuild(
+        folder, job_uid=job.uid, checkpoint_id=checkpoint_id, engine=restored, sources=reads_of_source(result)
+    )
+    writer = result.writeStream.outputMode(job.spec.transform.output_mode.value)
+    writer = writer.foreachBatch(run_batch).option("checkpointLocation", folder.as_uri())
+    with refused_by_streaming():
+        return RunningQuery(writer.queryName(name).start(), server)

@@ -1,0 +1,122 @@
+"""The last stage of a micro-batch: one write order for each task, and the answers of all tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+from pyspark.sql import DataFrame
+
+from sparkapp.checkpoint.coordinator import CheckpointCoordinator
+from sparkapp.model.checkpoint.split import KafkaPartitionSplit
+from sparkapp.model.delivery_guarantee import OffsetCommitMode
+from sparkapp.model.errors import TransactionError
+from sparkapp.model.job.codec import encode_job
+from sparkapp.model.job.spec import Job
+from sparkapp.model.protocol import ProtocolStep
+from sparkapp.spark.engine.planner import MicroBatchPlanner
+from sparkapp.spark.engine.stream_state import StreamState
+from sparkapp.spark.frames.arrow_batches import RecordSizes, limited
+from sparkapp.spark.frames.query_plan import is_aligned, partition_count
+from sparkapp.spark.frames.record_policy import require_aligned
+from sparkapp.spark.tasks.client_totals import merge, summed
+from sparkapp.spark.tasks.flush import require_delivered
+from sparkapp.spark.tasks.write_task import RESULT_DDL, WriteOrder, WriteResult, decode_result, write_partition
+
+
+class WriteStage:
+    """Used by the checkpoint runner, in Spark's stream thread.
+
+    :param step: hook of fault tests, called before the tasks.
+    :param hold: fault tests: seconds that writers of a checkpoint wait before they flush.
+    :ivar clients: totals of the workers' Kafka clients, by worker.
+    """
+
+    def __init__(
+        self,
+        job: Job,
+        *,
+        planner: MicroBatchPlanner,
+        stream: StreamState,
+        coordinator: CheckpointCoordinator,
+        step: Callable[[ProtocolStep, int], None],
+        hold: Callable[[int], float],
+    ) -> None:
+        self._job = job
+        self._job_text = encode_job(job)
+        self._planner = planner
+        self._stream = stream
+        self._coordinator = coordinator
+        self._step = step
+        self._hold = hold
+        self._sizes = RecordSizes()
+        self.clients: dict[str, Mapping[str, int]] = {}
+
+    def orders(
+        self,
+        frame: DataFrame,
+        checkpoint_id: int,
+        splits: tuple[KafkaPartitionSplit, ...],
+        *,
+        keeps_state: bool,
+    ) -> tuple[DataFrame, list[WriteOrder], bool]:
+        """One order for each partition of the frame: its subtask and, if it writes what it reads, its source ranges.
+
+        :param keeps_state: whether the transform keeps state: a task may then write what was read long ago, even
+            without a shuffle.
+        :returns: the frame to write, its orders, and whether the document may say ``aligned``. It may not where a
+            partition is cut among tasks: two transactions cannot both hold the partition's offset.
+        :raises ConfigurationError: dead letters are wanted, and no task reads what it writes.
+        :raises TransactionError: Spark planned no task for splits with records.
+        """
+        parallelism = self._job.spec.parallelism
+        groups, is_cut = self._planner.assigned(splits)
+        order = partial(
+            WriteOrder,
+            checkpoint_id=checkpoint_id,
+            next_free=self._coordinator.next_free,
+            settled=self._stream.settled,
+            hold_seconds=self._hold(checkpoint_id),
+        )
+        if not keeps_state and is_aligned(frame, len(groups)):
+            in_transaction = self._coordinator.mode is OffsetCommitMode.IN_TRANSACTION
+            group_id = self._job.spec.source.group_id if in_transaction and not is_cut else None
+            orders = [
+                order(subtask=subtask, writes_what_it_reads=True, ranges=() if is_cut else ranges, group_id=group_id)
+                for subtask, ranges in groups.items()
+            ]
+            return frame, orders, not is_cut
+        if any(split.size for split in splits):
+            require_aligned(self._job.spec)
+        count = partition_count(frame)
+        if groups and not count:
+            msg = f"checkpoint {checkpoint_id}: Spark planned no task for the splits of {len(groups)} subtasks"
+            raise TransactionError(msg)
+        if count > parallelism:
+            # Each writer needs transactional ids of its own, and only the subtasks below the parallelism have some.
+            frame, count = frame.coalesce(parallelism), parallelism
+        orders = [order(subtask=index, writes_what_it_reads=False, ranges=(), group_id=None) for index in range(count)]
+        return frame, orders, False
+
+    def write(self, frame: DataFrame, orders: list[WriteOrder], checkpoint_id: int) -> list[WriteResult]:
+        """Runs the write tasks up to their pre-commits.
+
+        :raises TransactionError: not every task answered.
+        :raises PreCommitFailed: a record was not delivered.
+        """
+        if not orders:
+            return []
+        self._step(ProtocolStep.BEFORE_FLUSH, checkpoint_id)
+        task: Any = partial(write_partition, self._job_text, orders)
+        with limited(frame.sparkSession, self._sizes):
+            rows = frame.mapInArrow(task, RESULT_DDL).collect()
+        results = [decode_result(row.result, orders) for row in rows]
+        if sorted(result.index for result in results) != list(range(len(orders))):
+            msg = f"checkpoint {checkpoint_id}: {len(results)} answers came from {len(orders)} write tasks"
+            raise TransactionError(msg)
+        for result in results:
+            merge(self.clients, result.clients)
+        self._sizes.note(summed(self.clients))
+        require_delivered(result.failure for result in results)
+        return results

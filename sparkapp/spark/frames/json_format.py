@@ -1,0 +1,52 @@
+"""``source.format: json``: Spark's own parser, which marks what it cannot read instead of raising."""
+
+from __future__ import annotations
+
+from pyspark.errors import AnalysisException, ParseException
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as f
+from pyspark.sql.types import DataType, StringType, StructField, StructType
+
+from sparkapp.model.errors import ConfigurationError
+from sparkapp.spark.frames.record_policy import error_column
+
+_CORRUPT = "_kafkaspark_corrupt"
+_OPTIONS = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
+_SHOWN = 200
+
+
+def parse_json(records: DataFrame, side: str, schema: str) -> DataFrame:
+    """Replaces the bytes of a side by columns of its schema, and adds the side's error column.
+
+    Null stays null. Text that is not JSON, does not fit the schema, or is empty, is an error.
+
+    :param side: ``key`` or ``value``.
+    :param schema: Spark's DDL, for instance ``id BIGINT, name STRING``.
+    :raises ConfigurationError: Spark does not understand the schema.
+    """
+    kind = _type_of(records, side, schema)
+    parsed = f.col(f"_parsed_{side}")
+    wanted: DataType = kind
+    bad = parsed.isNull()
+    value = parsed
+    if isinstance(kind, StructType):
+        # Spark keeps the fields of an object that it could read. Only this column shows that it could not read others.
+        wanted = StructType([*kind.fields, StructField(_CORRUPT, StringType())])
+        bad = bad | parsed[_CORRUPT].isNotNull()
+        value = parsed.dropFields(_CORRUPT)
+    shown = schema if len(schema) <= _SHOWN else f"{schema[:_SHOWN]}…"
+    error = f.when(f.col(side).isNotNull() & bad, f.lit(f"the {side} is not JSON that fits the schema {shown!r}"))
+    return (
+        records.withColumn(f"_parsed_{side}", f.from_json(f.col(side).cast("string"), wanted, _OPTIONS))
+        .withColumn(error_column(side), error)
+        .withColumn(side, value)
+        .drop(f"_parsed_{side}")
+    )
+
+
+def _type_of(records: DataFrame, side: str, schema: str) -> DataType:
+    try:
+        return records.select(f.from_json(f.col(side).cast("string"), schema).alias(side)).schema[side].dataType
+    except (ParseException, AnalysisException) as error:
+        msg = f"spec.source.format.{side}Schema {schema!r} is not a schema: {error}"
+        raise ConfigurationError(msg) from error

@@ -1,0 +1,154 @@
+"""What Spark's plans say about the transform and about the batch under way.
+
+All of it is asked over Py4J once a query or once a batch, never for each record. Spark has no Python API for it.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from sparkapp.dataplane.interface import ALL_COLUMNS
+
+LOG = logging.getLogger(__name__)
+
+_DIRECT = "org.apache.spark.OneToOneDependency"
+_SOURCE = "DataSourceRDD"
+_STREAM = "StreamingRelationV2"
+_STATEFUL = "org.apache.spark.sql.execution.streaming.operators.stateful.StatefulOperator"
+
+
+# -- the transform's plan ---------------------------------------------------------------------------------------------
+
+
+def partition_count(frame: DataFrame) -> int:
+    """Number of tasks of the frame's last stage."""
+    return int(frame._jdf.queryExecution().toRdd().getNumPartitions())
+
+
+def is_aligned(frame: DataFrame, subtasks: int) -> bool:
+    """Whether partition i of the frame holds the records of the source's partition i and of nothing else.
+
+    Called by the write stage. Every step of the RDD's lineage must be a one-to-one dependency, down to one data source
+    with a partition for each subtask. A shuffle, union, coalesce, join or second read of the source is not aligned.
+
+    :param subtasks: how many subtasks read something.
+    """
+    rdd = frame._jdf.queryExecution().toRdd()
+    if rdd.getNumPartitions() != subtasks:
+        return False
+    while True:
+        dependencies = rdd.dependencies()
+        if dependencies.isEmpty():
+            return str(rdd.getClass().getSimpleName()) == _SOURCE and rdd.getNumPartitions() == subtasks
+        first = dependencies.head()
+        if dependencies.size() != 1 or first.getClass().getName() != _DIRECT:
+            return False
+        rdd = first.rdd()
+
+
+def columns_used(result: DataFrame, spark: SparkSession) -> frozenset[str]:
+    """The source's columns that the result depends on; readers leave the others out. Called before the query starts.
+
+    Spark optimises a streaming plan only when a batch runs. So the analysed plan is optimised here, and the references
+    of every node above the source are collected. If that fails, all columns are read: slower, never wrong.
+    """
+    try:
+        plan = spark._jsparkSession.sessionState().optimizer().execute(result._jdf.queryExecution().analyzed())
+        # A transform may read the source several times, each time with its own attributes.
+        attributes: dict[int, str] = {}
+        for leaf in _sequence(plan.collectLeaves()):
+            attributes |= _named(leaf.output())
+        used: set[int] = set()
+        stack = [plan]
+        while stack:
+            node = stack.pop()
+            children = _sequence(node.children())
+            if children:
+                used |= set(_named(node.references().toSeq()))
+                stack.extend(children)
+        if not plan.children().isEmpty():
+            return frozenset(attributes[number] for number in used if number in attributes) & ALL_COLUMNS
+    except Exception as error:  # Py4J raises many kinds, and all mean that the columns are unknown
+        LOG.info("columns in use are unknown, all columns are read: %s", error)
+    return ALL_COLUMNS
+
+
+def reads_of_source(result: DataFrame) -> int:
+    """How often the transform reads the source: more than once if it joins the source with itself, for instance."""
+    leaves = _sequence(result._jdf.queryExecution().analyzed().collectLeaves())
+    return sum(str(leaf.getClass().getSimpleName()) == _STREAM for leaf in leaves)
+
+
+# -- the batch under way ----------------------------------------------------------------------------------------------
+
+
+def observed(spark: SparkSession, query_name: str, name: str) -> dict[str, Any] | None:
+    """The metrics of an observation, asked when the batch's tasks are done; None if the batch's plan lacks it.
+
+    Spark publishes them with a query's progress, after the batch: too late for its checkpoint. The execution has them
+    before.
+    """
+    metrics = _execution(spark, query_name).observedMetrics()
+    return json.loads(metrics.apply(name).json()) if metrics.contains(name) else None
+
+
+def keeps_state(spark: SparkSession, query_name: str) -> bool:
+    """Whether the batch's plan has an operator that keeps state (an aggregation, deduplication, join …)."""
+    return next(_stateful_nodes(spark, query_name), None) is not None
+
+
+def late_rows(spark: SparkSession, query_name: str) -> int:
+    """Rows that the batch dropped as later than the watermark; asked after its tasks.
+
+    For an aggregation these are rows after the partial aggregation, as in Spark's ``numRowsDroppedByWatermark``.
+    """
+    return sum(_metric(node, "numRowsDroppedByWatermark") for node in _stateful_nodes(spark, query_name))
+
+
+def next_watermark(spark: SparkSession, query_name: str) -> int:
+    """The event-time watermark after the batch, in ms since 1970, asked when its tasks are done; 0 if there is none.
+
+    Spark does the same at the batch's end, which is too late for its checkpoint. The second time changes nothing.
+    """
+    query = _query(spark, query_name)
+    tracker = query.watermarkTracker()
+    tracker.updateWatermark(query.lastExecution().executedPlan())
+    return int(tracker.currentWatermark())
+
+
+def _metric(node: Any, name: str) -> int:
+    metrics = node.metrics()
+    return int(metrics.apply(name).value()) if metrics.contains(name) else 0
+
+
+def _stateful_nodes(spark: SparkSession, query_name: str) -> Iterator[Any]:
+    jvm: Any = spark._jvm
+    kind = jvm.java.lang.Class.forName(_STATEFUL)
+    stack = [_execution(spark, query_name).executedPlan()]
+    while stack:
+        node = stack.pop()
+        if kind.isInstance(node):
+            yield node
+        stack.extend(_sequence(node.children()))
+
+
+def _execution(spark: SparkSession, query_name: str) -> Any:
+    return _query(spark, query_name).lastExecution()
+
+
+def _query(spark: SparkSession, query_name: str) -> Any:
+    active: Any = next(query for query in spark.streams.active if query.name == query_name)
+    return active._jsq.streamingQuery()
+
+
+def _named(attributes: Any) -> dict[int, str]:
+    return {int(attribute.exprId().id()): str(attribute.name()) for attribute in _sequence(attributes)}
+
+
+def _sequence(scala: Any) -> list[Any]:
+    return [scala.apply(index) for index in range(scala.size())]

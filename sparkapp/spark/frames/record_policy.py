@@ -1,0 +1,146 @@
+"""``spec.onRecordError`` over a frame whose decoders have marked what they could not read.
+
+For each side (``key`` or ``value``) a decoder adds the decoded column and the column :func:`error_column`, with null or
+an error text. Fail raises where the transform uses the side. Skip is a filter and a count inside the JVM, and keeps
+column pruning. DeadLetter takes all columns through a Python stage, which diverts the rows that do not parse.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as f
+from pyspark.sql.types import StructType
+
+from sparkapp.dataplane.interface import SOURCE_SCHEMA
+from sparkapp.model.errors import ConfigurationError, RecordError
+from sparkapp.model.job.record_errors import RecordErrorPolicy
+from sparkapp.model.job.spec import Job, JobSpec
+from sparkapp.sink.dead_letter import ERROR, RAW_KEY, RAW_VALUE, STAGE, dead_letters
+from sparkapp.spark.frames.dead_letter_file import DeadLetterFile
+from sparkapp.spark.frames.query_plan import observed
+
+_OBSERVATION = "kafkaspark"
+_SKIPPED = "skipped"
+
+
+def error_column(side: str) -> str:
+    """The column with the error of a side in a row; null without an error."""
+    return f"_error_{side}"
+
+
+def fallible_sides(spec: JobSpec) -> tuple[str, ...]:
+    """The sides whose format can refuse a record; bytes and text take anything."""
+    chosen = {"value": spec.source.value_format, "key": spec.source.key_format}
+    return tuple(side for side, format_ in chosen.items() if format_.traits.fallible)
+
+
+def diverts(spec: JobSpec) -> bool:
+    """Whether the frame has a stage that diverts rows, so that each write task has dead letters to write."""
+    return spec.record_errors.policy is RecordErrorPolicy.DEAD_LETTER and bool(fallible_sides(spec))
+
+
+def attempt_key(job: Job) -> str:
+    """A name for the attempt's files in an executor's scratch directory."""
+    return f"{job.uid}-{job.attempt}"
+
+
+def with_raw_columns(records: DataFrame) -> DataFrame:
+    """The source's columns, and copies of key and value for :func:`apply_policy`; a copy costs nothing if unused."""
+    return records.withColumns({RAW_KEY: f.col("key"), RAW_VALUE: f.col("value")})
+
+
+def apply_policy(decoded: DataFrame, job: Job) -> DataFrame:
+    """The source's columns, decoded, without the records that did not parse.
+
+    :param decoded: a frame of :func:`with_raw_columns` after its decoders.
+    """
+    names, sides = SOURCE_SCHEMA.names, fallible_sides(job.spec)
+    if not sides:
+        return decoded.select(*names)
+    errors = [f.col(error_column(side)) for side in sides]
+    error = f.coalesce(*errors) if len(errors) > 1 else errors[0]
+    policy = job.spec.record_errors.policy
+    if policy is RecordErrorPolicy.FAIL:
+        # Filters are not pushed below an observation: without it Spark parses a record again for each condition on it.
+        decoded = decoded.observe(_OBSERVATION, f.count(f.lit(1)).alias("records"))
+        return decoded.withColumns({side: _or_raised(side) for side in sides}).select(*names)
+    if policy is RecordErrorPolicy.SKIP:
+        counted = decoded.observe(_OBSERVATION, f.count(error).alias(_SKIPPED))
+        return counted.filter(error.isNull()).select(*names)
+    stage = f.coalesce(*(f.when(f.col(error_column(side)).isNotNull(), f.lit(side)) for side in sides))
+    marked = decoded.select(*names, RAW_KEY, RAW_VALUE, stage.alias(STAGE), error.alias(ERROR))
+    schema = StructType([decoded.schema[name] for name in names])
+    task: Any = partial(divert, f"{job.namespace}.{job.name}", attempt_key(job))
+    return marked.mapInArrow(task, schema)
+
+
+def divert(job: str, attempt_key: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Passes good rows and writes the others as dead letters; runs in an executor's worker (``mapInArrow``).
+
+    :param job: namespace and name, for the letters' headers.
+    :param attempt_key: names the attempt (:func:`attempt_key`).
+    """
+    names = SOURCE_SCHEMA.names
+    with dead_letters_of_task(attempt_key).writing() as letters:
+        for batch in batches:
+            error = batch.column(ERROR)
+            if error.null_count == batch.num_rows:
+                yield batch.select(names)
+                continue
+            letters.write_batch(dead_letters(batch.filter(pc.is_valid(error)), job=job))
+            yield batch.filter(pc.is_null(error)).select(names)
+
+
+def dead_letters_of_task(attempt_key: str) -> DeadLetterFile:
+    """The file of dead letters of the Spark task that this worker runs."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    if context is None:
+        msg = "dead letters need Spark's task context"
+        raise RuntimeError(msg)
+    return DeadLetterFile(
+        attempt_key=attempt_key, partition=context.partitionId(), task_attempt=context.taskAttemptId()
+    )
+
+
+def require_aligned(spec: JobSpec) -> None:
+    """Called by the write stage for a batch whose tasks do not write what they read, before it is written.
+
+    :raises ConfigurationError: the policy is DeadLetter: no write task has the letters of what it writes.
+    """
+    if not diverts(spec):
+        return
+    msg = (
+        "spec.onRecordError: DeadLetter does not work with this transform: it has an aggregation, a join, a sort or"
+        " a repartition"
+    )
+    raise ConfigurationError(
+        msg, remedy="set spec.onRecordError: Skip, or move the operation to a second job that reads the sink topic"
+    )
+
+
+def skipped_records(spec: JobSpec, spark: SparkSession, query_name: str) -> int:
+    """Records that Skip removed from the batch under way; the checkpoint runner asks when its tasks are done."""
+    if spec.record_errors.policy is not RecordErrorPolicy.SKIP or not fallible_sides(spec):
+        return 0
+    counts = observed(spark, query_name, _OBSERVATION)
+    return 0 if counts is None else int(counts[_SKIPPED])
+
+
+def _or_raised(side: str) -> Column:
+    error = f.col(error_column(side))
+    # A worker's traceback names our errors in this form, so sparkapp.spark.failures finds it in Spark's text. Spark
+    # appends to the last line, so the error ends its line.
+    name = f"{RecordError.__module__}.{RecordError.__qualname__}: "
+    texts: Sequence[Column] = (
+        f.lit(f"{name}topic "), f.col("topic"), f.lit(", partition "), f.col("partition").cast("string"),
+        f.lit(", offset "), f.col("offset").cast("string"), f.lit(": "), error, f.lit("\n"),
+    )  # fmt: skip
+    return f.when(error.isNull(), f.col(side)).otherwise(f.raise_error(f.concat(*texts)))

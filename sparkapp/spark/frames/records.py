@@ -1,0 +1,129 @@
+"""The record that the transform reads and returns: Spark's Kafka schema, with key and value in the job's format."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as f
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    DataType,
+    IntegralType,
+    MapType,
+    StringType,
+    StructType,
+    TimestampType,
+)
+
+from sparkapp.model.errors import TransformError
+from sparkapp.model.job.record_format import Format
+from sparkapp.model.job.spec import Job, Partitioner, Sink, Source, TopicFrom
+from sparkapp.spark.frames.end_of_stream import end_at_predicate
+from sparkapp.spark.frames.json_format import parse_json
+from sparkapp.spark.frames.record_policy import apply_policy, with_raw_columns
+from sparkapp.spark.frames.registry_format import parse_registered
+
+SINK_COLUMNS = ("key", "value", "headers", "timestamp")
+"""Columns of the transform's result that the sink writes. ``value`` is required; other columns are not written.
+
+``topic`` and ``partition`` are used only if the sink's options ask for them: on records that pass through they are the
+source's.
+"""
+
+
+def decode_records(records: DataFrame, job: Job) -> DataFrame:
+    """Applies ``source.format``, ``source.stopping.predicate`` and ``onRecordError``; called before the query starts.
+
+    :param records: the columns of :data:`sparkapp.spark.tasks.data_source.SOURCE_DDL`.
+    :raises ConfigurationError: Spark does not understand a schema or the predicate.
+    """
+    source = job.spec.source
+    records = with_raw_columns(records)
+    for side, chosen, schema in (
+        ("key", source.key_format, source.key_schema),
+        ("value", source.value_format, source.value_schema),
+    ):
+        records = DECODERS[chosen](records, side, schema, source)
+    return apply_policy(end_at_predicate(records, job.spec), job)
+
+
+def _decode_raw(records: DataFrame, _side: str, _schema: str, _source: Source) -> DataFrame:
+    return records
+
+
+def _decode_string(records: DataFrame, side: str, _schema: str, _source: Source) -> DataFrame:
+    return records.withColumn(side, f.col(side).cast("string"))
+
+
+def _decode_json(records: DataFrame, side: str, schema: str, _source: Source) -> DataFrame:
+    return parse_json(records, side, schema)
+
+
+def _decode_registered(records: DataFrame, side: str, schema: str, source: Source) -> DataFrame:
+    kind = source.key_format if side == "key" else source.value_format
+    assert source.schema_registry is not None  # a rule of the job (check_registry_access)
+    return parse_registered(records, side, kind=kind, registry=source.schema_registry, schema=schema)
+
+
+DECODERS: Mapping[Format, Callable[[DataFrame, str, str, Source], DataFrame]] = {
+    Format.RAW: _decode_raw,
+    Format.STRING: _decode_string,
+    Format.JSON: _decode_json,
+    Format.AVRO: _decode_registered,
+    Format.PROTOBUF: _decode_registered,
+}
+"""The decoder of every format: takes the frame, the side, its schema, and the source.
+
+It replaces the side's column, and adds :func:`error_column` exactly if the format is fallible.
+"""
+
+
+def encode_records(result: DataFrame, sink: Sink) -> DataFrame:
+    """The sink's columns of a transform's result: text and bytes unchanged, structures as JSON, others as text.
+
+    :raises TransformError: there is no ``value``, ``headers`` has another type than the source's, or a column that
+        ``sink.topicFrom`` or ``sink.partitioner`` asks for is missing.
+    """
+    fields = {field.name: field.dataType for field in result.schema.fields}
+    if "value" not in fields:
+        msg = f"the transform's result has no column 'value': it has {', '.join(fields) or 'nothing'}"
+        raise TransformError(
+            msg, remedy="return a column 'value', for instance: SELECT key, to_json(struct(*)) AS value"
+        )
+    columns = [_encoded(name, fields[name]) for name in SINK_COLUMNS if name in fields]
+    return result.select(*columns, *_routing_columns(fields, sink))
+
+
+def _routing_columns(fields: Mapping[str, DataType], sink: Sink) -> Iterator[Column]:
+    if sink.topic_from is TopicFrom.COLUMN:
+        if not isinstance(fields.get("topic"), StringType):
+            msg = "sink.topicFrom is Column: the transform's result has no column 'topic' of strings"
+            raise TransformError(
+                msg, remedy="return the topic's name as column topic, or set spec.sink.topicFrom: Spec"
+            )
+        yield f.col("topic")
+    if sink.partitioner is Partitioner.SOURCE_PARTITION:
+        if not isinstance(fields.get("partition"), IntegralType):
+            msg = "sink.partitioner is SourcePartition: the transform's result has no integer column 'partition'"
+            raise TransformError(msg, remedy="return the source's column partition, or set spec.sink.partitioner: Key")
+        yield f.col("partition").cast("int")
+
+
+def _encoded(name: str, kind: DataType) -> Column:
+    column = f.col(name)
+    if name == "headers":
+        fields = getattr(getattr(kind, "elementType", None), "fields", [])
+        if [(field.name, field.dataType) for field in fields] != [("key", StringType()), ("value", BinaryType())]:
+            msg = f"column 'headers' must be ARRAY<STRUCT<key: STRING, value: BINARY>>, not {kind.simpleString()}"
+            raise TransformError(msg)
+        # Never null: Spark measures nulls slowly (arrow_batches). The sink writes neither nulls nor empty lists.
+        return f.coalesce(column, f.array().cast(kind)).alias(name)
+    if name == "timestamp":
+        return column if isinstance(kind, TimestampType) else column.cast("timestamp").alias(name)
+    if isinstance(kind, BinaryType | StringType):
+        return column
+    if isinstance(kind, StructType | MapType | ArrayType):
+        return f.to_json(column).alias(name)
+    return column.cast("string").alias(name)

@@ -1,0 +1,67 @@
+"""``source.format: avro`` and ``protobuf``: one Arrow function over the bytes of a side.
+
+Only that side passes through Python; Spark keeps the other columns in the JVM.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as f
+from pyspark.sql.pandas.types import from_arrow_type
+from pyspark.sql.types import StringType, StructField, StructType
+
+from sparkapp.model.job.record_format import Format
+from sparkapp.model.job.registry_access import RegistryAccess
+from sparkapp.source.formats.reader_schema import decoder_of
+from sparkapp.source.formats.registered_records import RegisteredDecoder
+from sparkapp.spark.frames.record_policy import error_column
+
+_RECORD, _ERROR = "record", "error"
+
+
+def parse_registered(
+    records: DataFrame, side: str, *, kind: Format, registry: RegistryAccess, schema: str
+) -> DataFrame:
+    """Replaces the bytes of a side by its record, and adds the side's error column.
+
+    :param side: ``key`` or ``value``.
+    :param kind: Avro or Protobuf.
+    :param schema: the reader schema, which the driver fixed for the attempt.
+    """
+    columns = from_arrow_type(decoder_of(kind, registry, schema, side).type)
+    answer = StructType([StructField(_RECORD, columns), StructField(_ERROR, StringType())])
+
+    # Spark reads these type hints, and accepts only the bare name.
+    def decode(values: pa.Array) -> pa.Array:  # type: ignore[type-arg]
+        return decoded(_decoder(kind, registry, schema, side), values, f"the {side} is not {kind}: ")
+
+    # Declared as nondeterministic, so that Spark does not copy the call into every filter and projection that uses a
+    # field of the record.
+    function: Any = f.arrow_udf(decode, answer).asNondeterministic()
+    parsed = f.col(f"_parsed_{side}")
+    return (
+        records.withColumn(f"_parsed_{side}", function(f.col(side)))
+        .withColumn(error_column(side), parsed[_ERROR])
+        .withColumn(side, parsed[_RECORD])
+        .drop(f"_parsed_{side}")
+    )
+
+
+def decoded(decoder: RegisteredDecoder, values: pa.Array[Any], prefix: str) -> pa.Array[Any]:
+    """A struct of record and error for each value; called once a batch.
+
+    :param prefix: of each error.
+    """
+    column, errors = decoder.decode(values)
+    texts = pa.array([error and prefix + error for error in errors], pa.string())
+    return pa.StructArray.from_arrays([column, texts], [_RECORD, _ERROR])
+
+
+@cache
+def _decoder(kind: Format, registry: RegistryAccess, schema: str, side: str) -> RegisteredDecoder:
+    """Cached for the worker, because a decoder keeps the writers' schemas."""
+    return decoder_of(kind, registry, schema, side)

@@ -1,0 +1,45 @@
+"""What differs between a driver in a pod and one on a developer's machine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from sparkapp.checkpoint.pre_committed import Completed
+from sparkapp.checkpoint.retained import MemoryRetainedStore, RetainedStore
+from sparkapp.checkpoint.store import CheckpointStore
+from sparkapp.model.report import Termination
+from sparkapp.spark.launch.standby import Activation
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DriverEnvironment:
+    """Stores, files and processes of one driver; made by ``sparkapp run``, by benches and by tests.
+
+    :param store: of the checkpoint document.
+    :param write_report: puts a report's text where the operator reads it; must not raise.
+    :param open_session: called once, in a thread, while recovery runs; ``close_session`` at the attempt's end.
+    :param folder: for Spark's query log; outlives the attempt if ``stateful_allowed``.
+    :param credentials: folder with the password of ``spec.kafka.authentication``.
+    :param activation: of a standby driver; None for an attempt that begins at once.
+    :param retained: store of earlier checkpoints.
+    :param give_up: ends the process at once with this termination message; called if the main thread hangs.
+    :param jvm_status: exit status of the driver's JVM; None while it runs, or if it is unknown.
+    :param on_completed: called with each completed checkpoint; for benches.
+    """
+
+    store: CheckpointStore
+    write_report: Callable[[str], None]
+    open_session: Callable[[], SparkSession]
+    close_session: Callable[[SparkSession], None]
+    folder: Path
+    stateful_allowed: bool
+    credentials: Path
+    activation: Activation | None = None
+    retained: RetainedStore = field(default_factory=MemoryRetainedStore)
+    give_up: Callable[[Termination], None] = field(default=lambda _: None)
+    jvm_status: Callable[[], int | None] = field(default=lambda: None)
+    on_completed: Callable[[Completed], None] = field(default=lambda _: None)

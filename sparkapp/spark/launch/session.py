@@ -1,0 +1,84 @@
+"""The Spark session: in a pod in client mode with executor pods, elsewhere with local threads."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from typing import Any
+
+from py4j.protocol import Py4JError
+from pyspark.sql import SparkSession
+
+from sparkapp.spark.launch.jvm import Jvm, forget_gateway
+
+LOG = logging.getLogger(__name__)
+
+
+def create_session(settings: Mapping[str, str], jvm: Jvm | None = None) -> SparkSession:
+    """Connects to the JVM, or starts one; executors and their Python come up in the background.
+
+    Called in a thread of the driver, while recovery runs.
+
+    :param settings: of :func:`sparkapp.spark.launch.settings.session_settings`.
+    :param jvm: launched with the same settings; None to let PySpark start one.
+    """
+    # Spark's planner processes take their Python from the environment alone.
+    os.environ.setdefault("PYSPARK_PYTHON", jvm.python if jvm is not None else sys.executable)
+    if jvm is not None:
+        jvm.await_gateway()
+    builder = SparkSession.builder
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    session = builder.getOrCreate()
+    forget_gateway()
+    session.sparkContext.setLogLevel("WARN")
+    tasks = int(settings["spark.default.parallelism"])
+    if not _is_local(session):
+        threading.Thread(target=load_workers, args=(session, tasks), name="load-workers", daemon=True).start()
+    LOG.info("Spark %s is up", session.version)
+    return session
+
+
+def load_workers(session: SparkSession, tasks: int) -> None:
+    """Makes each executor's Python daemon import what tasks need, seconds of CPU, while the driver plans the query.
+
+    :param tasks: that run at a time.
+    """
+    nothing = session.range(0, tasks, 1, tasks).mapInArrow(_pass_on, "id BIGINT")
+    # An error here is left to the first micro-batch, which imports the same and raises it.
+    with suppress(Exception):
+        nothing.write.format("noop").mode("overwrite").save()
+
+
+def _pass_on(batches: Iterator[Any]) -> Iterator[Any]:
+    yield from batches
+
+
+def has_executors(session: SparkSession) -> bool:
+    """Whether an executor is registered; always True for a local session."""
+    return count_executors(session) > 0
+
+
+def count_executors(session: SparkSession) -> int:
+    """Number of registered executors; 1 for a local session."""
+    if _is_local(session):
+        return 1
+    # Spark counts the driver, too.
+    return int(session.sparkContext._jsc.sc().getExecutorMemoryStatus().size()) - 1
+
+
+def _is_local(session: SparkSession) -> bool:
+    return bool(session.sparkContext.master.startswith("local["))
+
+
+def close_session(session: SparkSession) -> None:
+    """Stops the session; in a cluster its executors go with it."""
+    try:
+        session.stop()
+    except (Py4JError, OSError) as error:
+        # A JVM that has ended has nothing to stop, and the error that ended it is reported.
+        LOG.warning("Spark could not be stopped: %s", error)

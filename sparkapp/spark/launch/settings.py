@@ -1,0 +1,131 @@
+"""Every Spark setting of an attempt, computed before the heavy imports: the JVM starts with them at once.
+
+The image has an archive of loaded classes (``images/sparkapp/class_archive.py``), because most of a JVM's start is the
+loading of classes. With it driver and executors start with half the CPU. It is valid for a class path that begins with
+the archive's own. A JVM with any other class path ignores it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from sparkapp.model import names
+from sparkapp.model.delivery_guarantee import Semantic
+from sparkapp.model.job.spark_settings import FORCED, FORCED_EXACTLY_ONCE, is_protocols
+from sparkapp.model.job.spec import Job
+from sparkapp.spark.launch.preload import VARIABLE, wanted_by
+
+CLASSES_VARIABLE = "KAFKASPARK_CLASSES"
+"""Names the folder of the class archive; the image sets it."""
+
+_DRIVER_OPTIONS = "spark.driver.defaultJavaOptions"
+_EXECUTOR_OPTIONS = "spark.executor.defaultJavaOptions"
+_DRIVER_CLASS_PATH = "spark.driver.extraClassPath"
+
+_DEFAULTS = {
+    # Larger batches, fewer crossings between the JVM and Python.
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "16384",
+    # The engine limits chosen stages: sparkapp/spark/frames/arrow_batches.py.
+    "spark.sql.execution.arrow.maxBytesPerBatch": "2147483647",
+}
+
+_ALWAYS = {
+    **FORCED,
+    "spark.sql.streaming.pollingDelay": "50ms",
+    # The query log is rebuilt from the document at each start: neither checksums nor renames have to protect it.
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+    ),
+    "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
+    "spark.sql.streaming.metricsEnabled": "false",
+    "spark.sql.streaming.minBatchesToRetain": "10",
+    # Format 2 keeps names of state files in Spark's commit log, which is rebuilt from the document.
+    "spark.sql.streaming.stateStore.checkpointFormatVersion": "1",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.ui.showConsoleProgress": "false",
+}
+
+
+def session_settings(job: Job, *, directory: Path = Path(names.JOB_DIRECTORY)) -> dict[str, str]:
+    """Every Spark setting of the attempt; the protocol's own come last, so that nothing overrides them.
+
+    Called by ``sparkapp run`` before the JVM starts.
+
+    :param directory: mount of the operator's ``spark-conf.json``; without the file the session is local.
+    """
+    settings: dict[str, str] = {
+        **_DEFAULTS,
+        "spark.app.name": f"{job.namespace}.{job.name}",
+        # A shuffle ends in as many writers as there are subtasks with transactional ids.
+        "spark.sql.shuffle.partitions": str(job.spec.parallelism),
+        "spark.default.parallelism": str(job.spec.parallelism),
+    }
+    file = directory / names.SPARK_CONF_KEY
+    if file.exists():
+        address = _in_url(os.environ["KAFKASPARK_POD_IP"])
+        api_server = f"{_in_url(os.environ['KUBERNETES_SERVICE_HOST'])}:{os.environ['KUBERNETES_SERVICE_PORT']}"
+        settings |= {
+            "spark.master": f"k8s://https://{api_server}",
+            # Both: with 0.0.0.0 executors are told to connect to 0.0.0.0.
+            "spark.driver.host": address,
+            "spark.driver.bindAddress": address,
+            # By default a context waits for four fifths of its executors, up to 30 s. Planning the query needs no
+            # executor, and the first tasks wait for the first executor anyway.
+            "spark.scheduler.minRegisteredResourcesRatio": "0",
+        }
+        given = json.loads(file.read_text(encoding="utf-8"))
+        # The operator refuses settings of the protocol; an earlier release passed them on.
+        settings |= {name: value for name, value in given.items() if not is_protocols(name)}
+    else:
+        settings |= {
+            "spark.master": f"local[{job.spec.parallelism}]",
+            "spark.ui.enabled": "false",
+        }
+    code = code_directory()
+    if Path(code).is_dir():
+        settings["spark.executorEnv.PYTHONPATH"] = code
+    wanted = wanted_by(job.spec)
+    if wanted:
+        settings[f"spark.executorEnv.{VARIABLE}"] = wanted
+    exactly_once = job.spec.sink.semantic is Semantic.EXACTLY_ONCE
+    own = {**_ALWAYS, **(FORCED_EXACTLY_ONCE if exactly_once else {})}
+    return with_class_archive(settings) | own
+
+
+def _in_url(address: str) -> str:
+    """An address in Spark's form: Kubernetes has IPv6 addresses without brackets."""
+    return f"[{address}]" if ":" in address else address
+
+
+def code_directory() -> str:
+    """The folder of user modules from a ConfigMap; outside a pod ``KAFKASPARK_CODE`` names another folder."""
+    return os.environ.get("KAFKASPARK_CODE", names.CODE_DIRECTORY)
+
+
+def with_class_archive(settings: Mapping[str, str], environment: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Adds the settings that use the class archive, if there is one; the user's options follow and win.
+
+    Executors get the class path from the image's entrypoint. The driver's JVM plans and coordinates but moves no
+    records. So its quick compiler is enough, which again halves the CPU of a start.
+
+    :param environment: variables; by default the process's.
+    """
+    folder = Path((os.environ if environment is None else environment).get(CLASSES_VARIABLE, ""))
+    class_path = folder / "classpath"
+    if not folder.name or not class_path.exists():
+        return dict(settings)
+    archive = f"-XX:SharedArchiveFile={folder / 'classes.jsa'}"
+    paths = [class_path.read_text(encoding="utf-8"), settings.get(_DRIVER_CLASS_PATH, "")]
+    return {
+        **settings,
+        _DRIVER_OPTIONS: _joined(f"{archive} -XX:TieredStopAtLevel=1", settings.get(_DRIVER_OPTIONS)),
+        _EXECUTOR_OPTIONS: _joined(archive, settings.get(_EXECUTOR_OPTIONS)),
+        _DRIVER_CLASS_PATH: ":".join(filter(None, paths)),
+    }
+
+
+def _joined(ours: str, theirs: str | None) -> str:
+    return f"{ours} {theirs}" if theirs else ours

@@ -1,0 +1,1 @@
+"""Progress of an attempt: the report to the operator, events, and metrics."""

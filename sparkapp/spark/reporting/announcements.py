@@ -1,0 +1,72 @@
+"""Events on the resource about an attempt: its recovery, and records that do not parse."""
+
+from __future__ import annotations
+
+import logging
+from typing import Protocol
+
+from sparkapp.checkpoint.recovery.recovery import Recovery
+from sparkapp.model.checkpoint.document import Counters
+from sparkapp.model.job.spec import Job
+
+LOG = logging.getLogger(__name__)
+
+_SHOWN = 5
+
+
+class Events(Protocol):
+    """Receives events; the driver's reporter."""
+
+    def event(self, reason: str, message: str, *, warning: bool = False) -> None:
+        """Adds an event, see :meth:`sparkapp.spark.reporting.reporter.Reporter.event`."""
+        ...
+
+
+class Announcements:
+    """Made by the wiring once an attempt, after recovery."""
+
+    def __init__(self, job: Job, events: Events) -> None:
+        self._job = job
+        self._events = events
+        self._bad_records: int | None = None
+        """Records that did not parse before this attempt; None after the event about more of them."""
+
+    def recovery(self, recovery: Recovery) -> None:
+        """Events about aborted and lost transactions, a restored checkpoint and an edited document."""
+        counters = recovery.document.counters
+        self._bad_records = counters.records_skipped + counters.records_dead_lettered
+        if recovery.aborted:
+            self._events.event(
+                "TransactionsAborted", f"aborted {recovery.aborted} lingering transaction(s) of previous attempts"
+            )
+        if recovery.restored is not None:
+            LOG.info("%s", recovery.restored.describe())
+            self._events.event("RestoredFromCheckpoint", recovery.restored.describe())
+        elif recovery.first_start and self._job.spec.restore.checkpoint and self._job.spec.restore.nonce:
+            message = (
+                "spec.restoreFrom has no effect on the job's first start: there is no checkpoint yet."
+                " A later increase of spec.redeployNonce restores the checkpoint"
+            )
+            self._events.event("RestoreIgnored", message, warning=True)
+        if recovery.edited:
+            LOG.warning("%s", recovery.edited)
+            self._events.event("StateEdited", recovery.edited, warning=True)
+        if recovery.lost:
+            ranges = ", ".join(f"{split.partition} [{split.start}, {split.stop})" for split in recovery.lost[:_SHOWN])
+            self._events.event(
+                "TransactionsLost", "the brokers aborted pre-committed transactions: "
+                f"their source ranges are read and written again: {ranges}", warning=True,
+            )  # fmt: skip
+
+    def bad_records(self, counters: Counters) -> None:
+        """An event at the attempt's first record that does not parse; later records are counted in the status only.
+
+        :param counters: of the completed checkpoint.
+        """
+        bad = counters.records_skipped + counters.records_dead_lettered
+        if self._bad_records is not None and bad > self._bad_records:
+            self._bad_records = None
+            topic = self._job.spec.record_errors.dead_letter_topic
+            what = f"written to topic {topic}" if topic else "skipped"
+            message = f"records that do not parse are {what}: {bad} since the job's first start, see status"
+            self._events.event("RecordsDeadLettered" if topic else "RecordsSkipped", message, warning=True)

@@ -1,0 +1,143 @@
+"""Liveness by progress: ends an attempt whose stream thread makes none, with the reason StreamStalled.
+
+The JVM, Py4J or librdkafka may hang, so no call to them can be trusted to return. A thread that calls none of them
+counts the time and ends the process.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from sparkapp.clients.daemon_thread import PeriodicThread
+from sparkapp.model.delivery_guarantee import Semantic
+from sparkapp.model.errors import StreamStalled
+from sparkapp.model.job.spec import Sink, TransactionTimeout
+
+LOG = logging.getLogger(__name__)
+
+STREAM_SECONDS = 120.0
+"""Spark's stream thread asks for the next plan several times a second. No pause of a garbage collector is so long."""
+PLAN_SECONDS = 300.0
+"""Longest plan: each request to the brokers gives up after 20 s, a rebalance after its own time-outs."""
+MAX_STEP_SECONDS = 3600.0
+"""Longest checkpoint without a transaction time-out."""
+_AFTER_TIMEOUT_SECONDS = 60.0
+"""Added to the transaction time-out. The brokers abort within seconds, and the attempt ends with their reason."""
+TICK_SECONDS = 1.0
+
+
+def step_seconds(sink: Sink) -> float:
+    """Longest checkpoint in seconds: a transaction that timed out cannot be committed."""
+    if sink.semantic is not Semantic.EXACTLY_ONCE or sink.transaction_timeout is TransactionTimeout.NEVER:
+        return MAX_STEP_SECONDS
+    return sink.transaction_timeout_seconds + _AFTER_TIMEOUT_SECONDS
+
+
+class StreamLiveness:
+    """The stream's present step and how long it may take. Thread-safe.
+
+    The engine enters each step; the watchdog reads it.
+    """
+
+    def __init__(self) -> None:
+        self._step = ("the start of the query", PLAN_SECONDS)
+        self._count = 0
+
+    def enter(self, what: str, seconds: float) -> None:
+        """The stream begins a step.
+
+        :param what: the step's name, for the error.
+        :param seconds: that the step may take.
+        """
+        self._step = (what, seconds)
+        self._count += 1
+
+    @contextmanager
+    def during(self, what: str, seconds: float) -> Iterator[None]:
+        """A step of the engine; Spark's stream thread runs after it."""
+        self.enter(what, seconds)
+        try:
+            yield
+        finally:
+            self.enter("Spark's stream thread", STREAM_SECONDS)
+
+    @property
+    def step(self) -> tuple[int, str, float]:
+        """Number, name and bound in seconds of the present step."""
+        return (self._count, *self._step)
+
+
+class Watchdog:
+    """A daemon thread from the start of the query until :meth:`close`.
+
+    :param stalled: ends the attempt; called once, in the watchdog's thread.
+    :param suspended: True while the stream cannot progress for a reason that is reported elsewhere (no executor).
+    :param clock: monotonic, in seconds.
+    """
+
+    def __init__(
+        self,
+        liveness: StreamLiveness,
+        *,
+        stalled: Callable[[StreamStalled], None],
+        suspended: Callable[[], bool] = lambda: False,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._liveness = liveness
+        self._stalled = stalled
+        self._suspended = suspended
+        self._clock = clock
+        self._seen, self._seconds, self._at = -1, 0.0, clock()
+        self._thread = PeriodicThread(self._look, name="watchdog", interval=TICK_SECONDS)
+
+    def start(self) -> None:
+        """Starts the thread; called by the attempt when the query has started."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """Ends the thread; called at the end of the query."""
+        self._thread.close()
+
+    def tick(self) -> StreamStalled | None:
+        """Counts the time of the present step.
+
+        Time in which this thread did not run does not count: a frozen process cannot progress.
+
+        :returns: the error of a step that took too long; else None.
+        """
+        now = self._clock()
+        elapsed, self._at = min(now - self._at, 2 * TICK_SECONDS), now
+        count, what, bound = self._liveness.step
+        if count != self._seen or self._suspended():
+            self._seen, self._seconds = count, 0.0
+            return None
+        self._seconds += elapsed
+        if self._seconds <= bound:
+            return None
+        msg = f"the stream made no progress for {self._seconds:.0f} s: it was in {what}"
+        error = StreamStalled(msg)
+        error.detail = _stacks()
+        return error
+
+    def _look(self) -> None:
+        error = self.tick()
+        if error is not None:
+            LOG.error("%s\n%s", error.message, error.detail)
+            self._stalled(error)
+            self._thread.close()
+
+
+def _stacks() -> str:
+    """The innermost frames of all Python threads, the main thread last."""
+    names = {thread.ident: thread.name for thread in threading.enumerate()}
+    parts = []
+    for ident, frame in sys._current_frames().items():
+        lines = "".join(traceback.format_stack(frame)[-3:])
+        parts.append((ident == threading.main_thread().ident, f"thread {names.get(ident, ident)}:\n{lines}"))
+    return "".join(text for _, text in sorted(parts))

@@ -1,0 +1,57 @@
+"""Warns of an old open transaction before the brokers abort it at its time-out."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from sparkapp.model.job.spec import Sink, TransactionTimeout
+from sparkapp.sink.orphans import OpenNow
+
+WARNED_PERCENTS = (80, 50)
+"""Percentages of the time-out at which a warning is due, highest first."""
+
+
+@dataclass(frozen=True, slots=True)
+class TimeUsed:
+    """A percentage of the time-out that the oldest transaction reached.
+
+    :param percent: 50 or 80; 0 if no transaction is that old any more.
+    :param message: for the event; empty with 0.
+    """
+
+    percent: int
+    message: str = ""
+
+
+class TransactionTime:
+    """Judges each look of the orphan sweep at the open transactions, as metrics and TransactionsHealthy do.
+
+    :param now: Unix time in seconds.
+    """
+
+    def __init__(self, sink: Sink, *, now: Callable[[], float] = time.time) -> None:
+        is_limited = sink.transaction_timeout is TransactionTimeout.SECONDS
+        self._limit = sink.transaction_timeout_seconds if is_limited else None
+        self._now = now
+        self._told = 0
+
+    def reached(self, found: OpenNow | None) -> TimeUsed | None:
+        """The change since the last look; None without a change, or if the coordinators did not answer."""
+        if found is None or self._limit is None:
+            return None
+        percent = 0
+        if found.oldest_start_millis is not None:
+            used = (self._now() - found.oldest_start_millis / 1000) * 100 / self._limit
+            percent = next((share for share in WARNED_PERCENTS if used >= share), 0)
+        if percent == self._told:
+            return None
+        self._told = percent
+        if not percent:
+            return TimeUsed(0)
+        return TimeUsed(
+            percent,
+            f"the oldest open transaction used {percent} % of its time-out: the brokers abort it after {self._limit} s."
+            " Fix: raise spec.sink.transactionTimeoutSeconds, or lower spec.source.maxOffsetsPerCheckpoint",
+        )

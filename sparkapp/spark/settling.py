@@ -1,0 +1,69 @@
+"""The last attempt of a job that is being deleted: it settles the transactions of earlier attempts and ends (ADR 27).
+
+The operator starts it with ``sink.transactionTimeout: Never`` if the last driver did not end in order. Then no broker
+ends the transactions that are open. The attempt is the start of any attempt, up to the end of recovery. No Spark
+starts, no user code runs and no topic is checked: the cause of an earlier failure must not stop it.
+"""
+
+from __future__ import annotations
+
+import logging
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+
+from sparkapp.checkpoint.claim import Claim
+from sparkapp.checkpoint.recovery.recovery import recover
+from sparkapp.checkpoint.recovery.rolled_back import KafkaGroupMarks
+from sparkapp.checkpoint.retained import RetainedStore
+from sparkapp.checkpoint.store import CheckpointStore
+from sparkapp.checkpoint.transaction_control import KafkaTransactionControl
+from sparkapp.clients.kafka_cluster_view import KafkaClusterView
+from sparkapp.clients.transactions.client import TransactionClient
+from sparkapp.model.checkpoint.codec import encode
+from sparkapp.model.job.client.config import cluster_config, consumer_config, read_password
+from sparkapp.model.job.retention import Restore
+from sparkapp.model.job.spec import Job
+from sparkapp.model.report import AttemptOutcome, Termination, termination_of
+from sparkapp.spark.reporting.reporter import now
+from sparkapp.spark.state import query_log
+
+LOG = logging.getLogger(__name__)
+
+
+def settle(job: Job, *, store: CheckpointStore, retained: RetainedStore, credentials: Path) -> Termination:
+    """Commits what the checkpoint document names, aborts what else is open, and marks the document as drained.
+
+    Called by ``sparkapp.__main__`` for a job with ``settles_only``. Every error ends here as a termination message.
+
+    :param credentials: folder of the mounted password.
+    """
+    # The checkpoint to go back to is of no use to a deleted job, and might be gone.
+    job = replace(job, spec=replace(job.spec, restore=Restore()))
+    try:
+        with ExitStack() as stack:
+            password = read_password(job.spec.kafka, credentials)
+            config = consumer_config(job, password=password)
+            cluster = KafkaClusterView(config, read_committed=config["isolation.level"] == "read_committed")
+            stack.callback(cluster.close)
+            client = TransactionClient(
+                cluster_config(job.spec.kafka, password=password, client_id=f"{job.namespace}.{job.name}")
+            )
+            stack.callback(client.close)
+            claim = Claim(store, job_uid=job.uid, attempt=job.attempt)
+            recovery = recover(
+                job, store=store, control=KafkaTransactionControl(job, client, config, claim), now=now(),
+                retained=retained, engine=query_log, cluster_id=cluster.cluster_id(),
+                marks=KafkaGroupMarks(job, config, cluster),
+            )  # fmt: skip
+            # The pod may be gone before the operator reads its termination message.
+            drained = replace(recovery.document, drained=True, created_at=now())
+            store.write(encode(drained), expected=recovery.version)
+    except Exception as error:
+        LOG.exception("attempt %d could not settle the transactions", job.attempt)
+        return termination_of(error, job=job)
+    message = f"settled: {recovery.committed} transaction(s) committed, {recovery.aborted} aborted"
+    LOG.info("%s", message)
+    return Termination(
+        outcome=AttemptOutcome.DRAINED, reason="Settled", message=message, checkpoint_id=drained.checkpoint_id
+    )

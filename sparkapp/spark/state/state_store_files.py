@@ -1,0 +1,150 @@
+"""The files of query state (aggregations, deduplication, joins) on the volume, before Spark reads them.
+
+Each attempt has its own folder (ADR 25), so that a superseded driver that resumes within a batch replaces no other
+attempt's files. Spark keeps state there as ``state/<operator>/<partition>/[<store>/]<version>.<kind>``.
+
+A batch that begins with version N writes version N + 1. So the version of a checkpoint follows from its number, and
+older versions stay for a while. A batch that was never completed leaves a newer version, and the next attempt runs that
+batch over other records.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Collection, Iterator
+from pathlib import Path
+
+from sparkapp.checkpoint.volume import writing_to
+from sparkapp.model.errors import QueryStateMissing
+
+_VERSION = re.compile(r"(\d+)\.(delta|snapshot|changelog|zip)")
+_WHOLE = frozenset({"snapshot", "zip"})
+"""Kinds that need no earlier version; the other kinds are changes of an earlier version."""
+_SHOWN = 3
+
+
+_OLD_LAYOUT = ("state", "offsets", "commits", "sources", "metadata", ".metadata.crc")
+"""Entries of releases in which all attempts shared a folder."""
+
+
+def folder_of(folder: Path, attempt: int) -> Path:
+    """The folder of an attempt's query. Two drivers name a version's file alike, and Spark keeps the last."""
+    return folder / f"attempt-{attempt}"
+
+
+def prepare(folder: Path, *, attempt: int, writer: int | None, version: int, partitions: int) -> Path:
+    """Makes the attempt's folder with exactly the query state of the restored checkpoint.
+
+    Called by the wiring once, before the query starts. Files are linked if the volume can: Spark replaces files and
+    never changes them. The source folder is not changed: the next attempt needs it until the document names this
+    attempt's folder. Newer versions are left out: Spark would overwrite their changes, but would read a snapshot that a
+    dead attempt made of them.
+
+    :param folder: of all attempts' queries, on the volume.
+    :param writer: the attempt whose folder has the checkpoint's state; None for a release without such folders.
+    :param version: of the restored checkpoint's state; 0 if it has none. Files there then belong to batches that were
+        never completed, or to a previous transform.
+    :param partitions: of each operator's state; an operator without keys has a single partition.
+    :returns: the attempt's folder.
+    :raises QueryStateMissing: the version is missing or incomplete.
+    :raises VolumeFull: and VolumeUnusable: the folder is incomplete; the next attempt makes another.
+    """
+    own = folder_of(folder, attempt)
+    source = folder if writer is None else folder_of(folder, writer)
+    missing = list(_missing(source / "state", version, partitions)) if version else []
+    if missing:
+        shown = "; ".join(missing[:_SHOWN]) + (f" and {len(missing) - _SHOWN} more" if len(missing) > _SHOWN else "")
+        msg = f"version {version} of the checkpoint's query state is not in {source / 'state'}: {shown}"
+        raise QueryStateMissing(msg)
+    shutil.rmtree(own, ignore_errors=True)
+    with writing_to(folder):
+        own.mkdir(parents=True, exist_ok=True)
+        if version:
+            _link(source / "state", own / "state", version)
+    _remove_settled(folder, attempt, {source} if version else set())
+    return own
+
+
+def _link(source: Path, target: Path, version: int) -> None:
+    for file in source.rglob("*"):
+        # Hadoop keeps the checksum of NAME as .NAME.crc.
+        match = _VERSION.fullmatch(file.name.removeprefix(".").removesuffix(".crc"))
+        is_newer = match is not None and int(match[1]) > version
+        # The name of a file that was being written when the attempt died.
+        is_partial = file.name.startswith(".") and ".tmp" in file.name
+        if is_newer or is_partial or not file.is_file():
+            continue
+        copy = target / file.relative_to(source)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            copy.hardlink_to(file)
+        except OSError:
+            shutil.copyfile(file, copy)
+
+
+def _remove_settled(folder: Path, attempt: int, kept: Collection[Path]) -> None:
+    """Removes the folders of earlier attempts. A later attempt, which superseded this attempt, keeps its folder."""
+    for left in folder.glob("attempt-*"):
+        number = left.name.removeprefix("attempt-")
+        if number.isdigit() and int(number) < attempt and left not in kept:
+            shutil.rmtree(left, ignore_errors=True)
+    for name in _OLD_LAYOUT if folder not in kept else ():
+        entry = folder / name
+        if entry.is_dir():
+            shutil.rmtree(entry, ignore_errors=True)
+        else:
+            entry.unlink(missing_ok=True)
+
+
+def _missing(root: Path, version: int, partitions: int) -> Iterator[str]:
+    operators = _numbered(root)
+    if not operators:
+        yield "the folder has no query state"
+    for operator in operators:
+        found = _numbered(operator)
+        wanted = range(1 if len(found) == 1 and found[0].name == "0" else max(partitions, len(found)))
+        for number in wanted:
+            partition = operator / str(number)
+            if not partition.is_dir():
+                yield f"operator {operator.name} has no partition {number}"
+                continue
+            for store in _stores(partition):
+                if not _is_whole(store, version):
+                    versions = sorted(_versions(store))
+                    has = f"{versions[0]} to {versions[-1]}" if versions else "none"
+                    yield f"{store.relative_to(root)} has versions {has}, version {version} needs more"
+
+
+def _is_whole(store: Path, version: int) -> bool:
+    kinds = _versions(store)
+    while version > 0:
+        if kinds.get(version, frozenset()) & _WHOLE:
+            return True
+        if version not in kinds:
+            return False
+        version -= 1
+    return True
+
+
+def _versions(store: Path) -> dict[int, frozenset[str]]:
+    found: dict[int, frozenset[str]] = {}
+    for file in store.iterdir():
+        match = _VERSION.fullmatch(file.name)
+        if match and file.stat().st_size:
+            number = int(match[1])
+            found[number] = found.get(number, frozenset()) | {match[2]}
+    return found
+
+
+def _stores(partition: Path) -> list[Path]:
+    """A join has several named stores; any other operator has one store, the partition's folder itself."""
+    folders = [entry for entry in partition.iterdir() if entry.is_dir() and not entry.name.startswith("_")]
+    return sorted(folders) or [partition]
+
+
+def _numbered(folder: Path) -> list[Path]:
+    if not folder.is_dir():
+        return []
+    found = [entry for entry in folder.iterdir() if entry.is_dir() and entry.name.isdigit()]
+    return sorted(found, key=lambda entry: int(entry.name))

@@ -1,0 +1,71 @@
+"""Carries the totals of Kafka clients from all Python workers of an executor to the driver.
+
+The read stage and the write stage run in different workers. Each worker writes its totals to a file in the executor's
+scratch directory. The write task adds all of them to its answer to the driver.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import tempfile
+from collections import Counter
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from sparkapp.dataplane.statistics import TOTALS
+
+_SCRATCH = "SPARK_LOCAL_DIRS"
+
+WorkerTotals = Mapping[str, Mapping[str, int]]
+"""Totals by worker process."""
+
+
+def publish(attempt_key: str, *, scratch: Path | None = None) -> None:
+    """Writes this process's totals for :func:`collect`. Called at the end of a read or write; never fails a task.
+
+    :param attempt_key: names the attempt of the job (:func:`sparkapp.spark.frames.record_policy.attempt_key`).
+    """
+    folder = _folder(attempt_key, scratch)
+    file = folder / f"{os.getpid()}.json"
+    with suppress(OSError):
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        unfinished = file.with_suffix(".part")
+        unfinished.write_text(json.dumps(TOTALS.read()), encoding="utf-8")
+        unfinished.rename(file)
+
+
+def collect(attempt_key: str, *, scratch: Path | None = None) -> dict[str, dict[str, int]]:
+    """The totals of every worker of this executor, also of ended workers; called by the write task."""
+    found: dict[str, dict[str, int]] = {}
+    host = socket.gethostname()
+    for file in _folder(attempt_key, scratch).glob("*.json"):
+        with suppress(OSError, ValueError):
+            found[f"{host}/{file.stem}"] = json.loads(file.read_text(encoding="utf-8"))
+    return found
+
+
+def merge(known: dict[str, Mapping[str, int]], found: WorkerTotals) -> None:
+    """Adds the totals of a task; called by the write stage for each task of a checkpoint, in any order.
+
+    A task that ended early has older totals of the other workers. Totals only grow, so the greater total counts.
+    """
+    for worker, totals in found.items():
+        before = known.get(worker, {})
+        known[worker] = {name: max(count, before.get(name, 0)) for name, count in {**before, **totals}.items()}
+
+
+def summed(totals: WorkerTotals) -> Counter[str]:
+    """Each total over all workers; from any thread."""
+    result: Counter[str] = Counter()
+    for counts in list(totals.values()):
+        result.update(counts)
+    return result
+
+
+def _folder(attempt_key: str, scratch: Path | None) -> Path:
+    if scratch is None:
+        scratch = Path(os.environ.get(_SCRATCH, tempfile.gettempdir()).split(",")[0])
+    return scratch / f"kafka-clients-{attempt_key}"

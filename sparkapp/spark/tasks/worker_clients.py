@@ -1,0 +1,100 @@
+"""Kafka clients of one Python worker process, kept from micro-batch to micro-batch.
+
+A consumer's first fetch takes 60 ms to 1 s. Each transaction has its own producer, opened while records are fetched. A
+Python worker runs one task at a time, so nothing here is locked. If a session runs several jobs in sequence, a worker
+keeps only the clients of its present job.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from typing import Any
+
+from sparkapp.clients.topics import SinkTopics
+from sparkapp.clients.transactions.client import TransactionClient
+from sparkapp.dataplane.batch import open_consumer, open_producer
+from sparkapp.dataplane.interface import BatchConsumer
+from sparkapp.model.job.client.config import cluster_config, consumer_config, read_password
+from sparkapp.model.job.codec import decode_job
+from sparkapp.model.job.spec import Job, Partitioner, TopicFrom
+from sparkapp.sink.delivery import producer_config
+from sparkapp.sink.producer_pool import ProducerPool
+from sparkapp.sink.router import Router
+
+_consumers: dict[str, BatchConsumer] = {}
+_pools: dict[str, ProducerPool] = {}
+_coordinators: dict[str, TransactionClient] = {}
+_topics: dict[str, SinkTopics] = {}
+
+
+@cache
+def job_of(text: str) -> Job:
+    """The job of a task's description; parsed once in a worker."""
+    return decode_job(text)
+
+
+def consumer_for(job: Job) -> BatchConsumer:
+    """The worker's consumer of a job; opened on first use."""
+    key = _only(job)
+    if key not in _consumers:
+        _consumers[key] = open_consumer(consumer_config(job, password=read_password(job.spec.kafka)))
+    return _consumers[key]
+
+
+def drop_consumer(job: Job) -> None:
+    """Closes a consumer after a failed read; the next task opens another consumer."""
+    consumer = _consumers.pop(_key(job), None)
+    if consumer is not None:
+        consumer.close()
+
+
+def producers_for(job: Job) -> ProducerPool:
+    """The worker's producers of a job; opened on first use."""
+    key = _only(job)
+    if key not in _pools:
+        shared = cluster_config(
+            job.spec.kafka, password=read_password(job.spec.kafka), client_id=f"{job.namespace}.{job.name}-sink"
+        )
+        client = _coordinators[key] = TransactionClient(shared)
+        _pools[key] = ProducerPool(open_producer=open_producer, client=client, config=producer_config(job, shared))
+    return _pools[key]
+
+
+def opened_producers(job: Job) -> ProducerPool | None:
+    """The worker's producers of a job, if it has any."""
+    return _pools.get(_key(job))
+
+
+def router_for(job: Job, *, start: int) -> Router | None:
+    """Chooses topics and partitions for a task; None if the spec names the topic and keys choose the partition.
+
+    :param start: partition at which round robin begins.
+    """
+    sink = job.spec.sink
+    if sink.topic_from is TopicFrom.SPEC and sink.partitioner is Partitioner.KEY:
+        return None
+    key = _only(job)
+    if key not in _topics:
+        _topics[key] = SinkTopics(
+            cluster_config(
+                job.spec.kafka, password=read_password(job.spec.kafka), client_id=f"{job.namespace}.{job.name}-sink"
+            )
+        )
+    return Router(job.spec, partitions_of=_topics[key].partitions, start=start)
+
+
+def _only(job: Job) -> str:
+    """The job's key; closes the clients of any other job."""
+    key = _key(job)
+    opened: tuple[dict[str, Any], ...] = (_consumers, _pools, _coordinators)
+    for clients in opened:
+        for other in clients.keys() - {key}:
+            clients.pop(other).close()
+    for other in _topics.keys() - {key}:
+        del _topics[other]
+    return key
+
+
+def _key(job: Job) -> str:
+    return json.dumps([job.uid, job.attempt, job.spec.kafka.bootstrap_servers])

@@ -1,0 +1,164 @@
+"""The write task: writes a subtask's records of a checkpoint into one transaction, up to pre-commit."""
+
+from __future__ import annotations
+
+import json
+import time
+import traceback
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+
+import pyarrow as pa
+
+from sparkapp.model.checkpoint.commit_outcome import offset_mark
+from sparkapp.model.checkpoint.committable import KafkaCommittable
+from sparkapp.model.checkpoint.split import KafkaPartitionSplit
+from sparkapp.model.delivery_guarantee import Semantic
+from sparkapp.model.errors import KafkaSparkJobError
+
+RESULT_SCHEMA = pa.schema([pa.field("result", pa.string())])
+RESULT_DDL = "result STRING"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteOrder:
+    """The write stage's order for one task; pickled into the stage's closure.
+
+    :param next_free: base of the attempt's transactional ids by hint.
+    :param settled: the newest checkpoint whose transactions are committed: slots up to it are free again.
+    :param writes_what_it_reads: whether the task reads the source itself, without a shuffle in between. Then it also
+        writes the dead letters of the records that it read.
+    :param ranges: source ranges of the transaction. Empty after a shuffle, or if several tasks read a partition.
+    :param group_id: group whose offsets are committed in the transaction, or None.
+    :param hold_seconds: fault tests only: seconds between the last record and the flush.
+    """
+
+    checkpoint_id: int
+    subtask: int
+    next_free: int
+    settled: int
+    writes_what_it_reads: bool
+    ranges: tuple[KafkaPartitionSplit, ...]
+    group_id: str | None
+    hold_seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteResult:
+    """A task's answer to the write stage.
+
+    :param index: of the task.
+    :param records: written; ``dead_letters`` are counted apart.
+    :param committable: None without a transaction.
+    :param failure: why the pre-commit failed, as Python prints an exception; only with ``semantic: NONE``.
+    :param clients: totals of the Kafka clients of the executor's workers.
+    """
+
+    index: int
+    records: int
+    dead_letters: int
+    committable: KafkaCommittable | None
+    failure: str = ""
+    clients: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+
+
+def write_partition(
+    job_text: str, orders: Sequence[WriteOrder], batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Runs in an executor's Python worker as the last stage of the micro-batch (``DataFrame.mapInArrow``).
+
+    :param job_text: the job's JSON.
+    :param orders: for each partition of the result, in order.
+    :param batches: of the partition, with the sink's columns.
+    :raises TransformError: dead letters are wanted, and the transform did not read its input to the end.
+    :raises PreCommitFailed: and other errors of the writer. The task fails, and Spark retries it under a new epoch.
+    """
+    from pyspark import TaskContext
+
+    from sparkapp.sink.delivery import writer_of
+    from sparkapp.spark.frames.record_policy import attempt_key, dead_letters_of_task, diverts
+    from sparkapp.spark.tasks import client_totals
+    from sparkapp.spark.tasks.worker_clients import job_of, producers_for, router_for
+
+    context = TaskContext.get()
+    if context is None:
+        msg = "a write task needs Spark's task context"
+        raise RuntimeError(msg)
+    index = context.partitionId()
+    order = orders[index]
+    job = job_of(job_text)
+    writer = writer_of(
+        job.spec.sink,
+        pool=producers_for(job),
+        subtask=order.subtask,
+        parallelism=job.spec.parallelism,
+        next_free=order.next_free,
+        router=router_for(job, start=order.subtask + order.checkpoint_id),
+    )
+    writer.notify_committed(order.settled)
+    writer.begin(order.checkpoint_id)
+    if not order.ranges or any(split.size for split in order.ranges):
+        writer.prepare()
+    for batch in batches:
+        if batch.num_rows:
+            writer.write(batch)
+    if diverts(job.spec) and order.writes_what_it_reads:
+        for letters in dead_letters_of_task(attempt_key(job)).take():
+            writer.write_dead_letters(letters, topic=job.spec.record_errors.dead_letter_topic)
+    if order.hold_seconds:
+        time.sleep(order.hold_seconds)
+    committable, failure = None, ""
+    try:
+        committable = writer.pre_commit(
+            order.ranges, group_id=order.group_id, metadata=offset_mark(job.uid, job.attempt, order.checkpoint_id)
+        )
+    except KafkaSparkJobError as error:
+        if job.spec.sink.semantic is not Semantic.NONE:
+            raise
+        # No task has these records any more: a retry would succeed and hide the failure.
+        failure = printed(error)
+    client_totals.publish(attempt_key(job))
+    yield encode_result(
+        WriteResult(
+            index=index,
+            records=writer.records,
+            dead_letters=writer.dead_letters,
+            committable=committable,
+            failure=failure,
+            clients=client_totals.collect(attempt_key(job)),
+        )
+    )
+
+
+def printed(error: KafkaSparkJobError) -> str:
+    """The error's text as in a traceback; :func:`sparkapp.spark.failures.original_error` reads it."""
+    return "".join(traceback.format_exception_only(error)).strip()
+
+
+def encode_result(result: WriteResult) -> pa.RecordBatch:
+    """The answer as the single row of the task's output."""
+    committable = result.committable
+    body = {
+        "index": result.index,
+        "records": result.records,
+        "dead_letters": result.dead_letters,
+        "failure": result.failure,
+        "clients": result.clients,
+        "committable": None if committable is None else {k: v for k, v in asdict(committable).items() if k != "ranges"},
+    }
+    return pa.RecordBatch.from_pydict({"result": [json.dumps(body)]}, schema=RESULT_SCHEMA)
+
+
+def decode_result(text: str, orders: Sequence[WriteOrder]) -> WriteResult:
+    """Reads a task's answer; its committable has the ranges of the task's order."""
+    body = json.loads(text)
+    index = body["index"]
+    committable = body["committable"]
+    return WriteResult(
+        index=index,
+        records=body["records"],
+        dead_letters=body["dead_letters"],
+        failure=body["failure"],
+        clients=body["clients"],
+        committable=None if committable is None else KafkaCommittable(**committable, ranges=orders[index].ranges),
+    )

@@ -1,0 +1,255 @@
+"""Checks, recovers and connects the parts of one attempt: the order of a start."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from contextlib import ExitStack
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from sparkapp.checkpoint.claim import Claim
+from sparkapp.checkpoint.coordinator import CheckpointCoordinator
+from sparkapp.checkpoint.group_offsets import offset_committer
+from sparkapp.checkpoint.recovery.cluster_identity import refuse_other_cluster
+from sparkapp.checkpoint.recovery.recovery import Recovery, recover
+from sparkapp.checkpoint.recovery.rolled_back import KafkaGroupMarks
+from sparkapp.checkpoint.retained import CheckpointRetainer
+from sparkapp.checkpoint.transaction_control import KafkaTransactionControl
+from sparkapp.clients.kafka_cluster_view import KafkaClusterView
+from sparkapp.clients.transactions.client import TransactionClient
+from sparkapp.model.checkpoint.document import CheckpointDocument
+from sparkapp.model.delivery_guarantee import Semantic
+from sparkapp.model.job.client.config import cluster_config, group_member_config, read_password
+from sparkapp.model.job.spec import Job
+from sparkapp.model.protocol import no_hook
+from sparkapp.model.report import DriverState
+from sparkapp.sink.committer import KafkaCommitter
+from sparkapp.sink.orphans import OpenNow
+from sparkapp.sink.pre_commit_check import PreCommitCheck
+from sparkapp.source.enumerator.enumerator import KafkaSourceEnumerator, enumerator_of
+from sparkapp.source.formats.reader_schema import with_reader_schemas
+from sparkapp.source.group.member import KafkaGroupMember
+from sparkapp.source.group.membership import GroupMembership
+from sparkapp.source.offset_committer import OffsetCommitter
+from sparkapp.source.offsets_initializer import starting_initializer
+from sparkapp.spark.attempt import Attempt
+from sparkapp.spark.engine.faults import VARIABLE, Faults
+from sparkapp.spark.frames.transform import import_function
+from sparkapp.spark.launch.environment import DriverEnvironment
+from sparkapp.spark.preflight import check_kafka, checked_consumer_config
+from sparkapp.spark.reporting.announcements import Announcements
+from sparkapp.spark.reporting.lag_clock import LagClock
+from sparkapp.spark.reporting.progress import Progress
+from sparkapp.spark.reporting.reporter import Reporter, now
+from sparkapp.spark.reporting.transaction_time import TransactionTime
+from sparkapp.spark.state import query_log, state_store_files
+
+LOG = logging.getLogger(__name__)
+
+_PARTITIONS_SHOWN = 100
+
+
+class Wiring:
+    """Builds one :class:`Attempt`; made by the driver.
+
+    :param draining: set when a stop is asked for.
+    :param stack: closes clients and threads at the attempt's end.
+    """
+
+    def __init__(
+        self,
+        job: Job,
+        environment: DriverEnvironment,
+        *,
+        claim: Claim,
+        reporter: Reporter,
+        progress: Progress,
+        draining: threading.Event,
+        stack: ExitStack,
+    ) -> None:
+        self._job = job
+        self._environment = environment
+        self._claim = claim
+        self._reporter = reporter
+        self._progress = progress
+        self._draining = draining
+        self._stack = stack
+
+    def build(self, start_session: Callable[[], Future[SparkSession]]) -> Attempt:
+        """Checks brokers and code, starts Spark, recovers the job and connects the parts; produces no record.
+
+        :param start_session: called after the checks. The JVM takes seconds to come up, and recovery runs meanwhile.
+        :raises KafkaSparkJobError: why the attempt cannot start.
+        """
+        faults = Faults(self._job.attempt, os.environ.get(VARIABLE, ""))
+        password = read_password(self._job.spec.kafka, self._environment.credentials)
+        config = checked_consumer_config(self._job, password=password)
+        cluster = self._checked_cluster(config)
+        job = self._job = with_reader_schemas(self._job)
+        function = import_function(job.spec.transform)
+        LOG.info("checked brokers and code")
+        session = start_session()
+        self._serve_metrics()
+        self._reporter.update(state=DriverState.RECOVERING)
+        client = TransactionClient(
+            cluster_config(job.spec.kafka, password=password, client_id=f"{job.namespace}.{job.name}")
+        )
+        self._stack.callback(client.close)
+        control = KafkaTransactionControl(job, client, config, self._claim)
+        recovery = self._recover(control, cluster, config)
+        announcements = Announcements(job, self._reporter)
+        announcements.recovery(recovery)
+        folder = query_folder(job, self._environment, recovery.document)
+        retainer = self._retainer(recovery)
+        membership = self._membership(cluster, password)
+        enumerator = self._started_enumerator(cluster, membership, recovery)
+        group_offsets = membership if membership is not None else self._offset_committer(config)
+        coordinator = CheckpointCoordinator(
+            job, store=self._environment.store, document=recovery.document, version=recovery.version,
+            pre_commits=PreCommitCheck(client), committer=KafkaCommitter(client, None),
+            group_offsets=group_offsets, now=now, hook=faults.step if faults.armed else no_hook,
+        )  # fmt: skip
+        coordinator.begin(enumerator.unplanned(), enumerator.stops, enumerator.topic_ids)
+        self._measure_lag(enumerator, coordinator.document)
+        self._sweep_orphans(control, coordinator)
+        return Attempt(
+            job=job, environment=self._environment, draining=self._draining, session=session, folder=folder,
+            function=function, faults=faults, claim=self._claim, control=control, enumerator=enumerator,
+            coordinator=coordinator, group_offsets=group_offsets, retainer=retainer, reporter=self._reporter,
+            progress=self._progress, announcements=announcements,
+        )  # fmt: skip
+
+    def _checked_cluster(self, config: Mapping[str, str]) -> KafkaClusterView:
+        """The brokers, after the check that they are the checkpoint's and have what the job needs."""
+        cluster = KafkaClusterView(config, read_committed=config["isolation.level"] == "read_committed")
+        self._stack.callback(cluster.close)
+        refuse_other_cluster(self._job, self._environment.store, cluster.cluster_id())
+        check_kafka(self._job, cluster)
+        return cluster
+
+    def _serve_metrics(self) -> None:
+        port = self._job.spec.metrics_port
+        if not port:
+            return
+        from sparkapp.spark.reporting.metrics import MetricsEndpoint  # while the JVM comes up
+
+        try:
+            self._stack.callback(MetricsEndpoint(self._job, self._progress, port=port).close)
+        except OSError as error:
+            # The job itself needs no metrics.
+            LOG.warning("metrics cannot be served: %s", error)
+            message = (
+                f"port {port} of the driver's pod cannot be opened ({error}): set another spec.metrics.prometheus.port"
+            )
+            self._reporter.event("MetricsUnavailable", message, warning=True)
+
+    def _recover(
+        self, control: KafkaTransactionControl, cluster: KafkaClusterView, config: Mapping[str, str]
+    ) -> Recovery:
+        recovery = recover(
+            self._job, store=self._environment.store, control=control, now=now(), retained=self._environment.retained,
+            engine=query_log, cluster_id=cluster.cluster_id(), marks=KafkaGroupMarks(self._job, config, cluster),
+        )  # fmt: skip
+        LOG.info(
+            "recovered checkpoint %d: committed %d transactions of previous attempts, aborted %d",
+            recovery.document.checkpoint_id, recovery.committed, recovery.aborted,
+        )  # fmt: skip
+        self._progress.recovered(recovery)
+        return recovery
+
+    def _retainer(self, recovery: Recovery) -> CheckpointRetainer | None:
+        """Keeps earlier checkpoints; None for a member of a consumer group, whose offsets are the group's."""
+        if self._job.spec.source.group_membership.subscribes:
+            return None
+        retainer = CheckpointRetainer(
+            self._environment.retained, job_uid=self._job.uid, retention=self._job.spec.retention,
+            latest=recovery.document.checkpoint_id, tell=self._warn,
+        )  # fmt: skip
+        self._stack.callback(retainer.close)
+        return retainer
+
+    def _membership(self, cluster: KafkaClusterView, password: str) -> GroupMembership | None:
+        """The consumer group that assigns partitions to the job; None if the job reads all of them."""
+        source = self._job.spec.source
+        if not source.group_membership.subscribes:
+            return None
+        membership = GroupMembership(
+            cluster=cluster, callback=self._progress,
+            initializer=starting_initializer(source.startup, warn=self._warn),
+            tell=lambda reason, message, warning: self._reporter.event(reason, message, warning=warning),
+            changed=self._progress.rebalanced,
+        )  # fmt: skip
+        member = KafkaGroupMember(
+            group_member_config(self._job, password=password), membership=membership, options=source.group_membership
+        )
+        self._stack.callback(member.close)
+        return membership
+
+    def _started_enumerator(
+        self, cluster: KafkaClusterView, membership: GroupMembership | None, recovery: Recovery
+    ) -> KafkaSourceEnumerator:
+        enumerator = enumerator_of(self._job.spec, cluster, warn=self._warn, membership=membership)
+        restored = recovery.document
+        is_same_end = restored.stopping == self._job.spec.source.stopping.fingerprint
+        enumerator.start(
+            None if recovery.first_start else restored.offsets,
+            restored.stops if is_same_end else None,
+            restored.topic_ids,
+        )
+        return enumerator
+
+    def _offset_committer(self, config: Mapping[str, str]) -> OffsetCommitter:
+        committer = offset_committer(self._job, config, self._claim, self._progress)
+        self._stack.callback(committer.close)
+        return committer
+
+    def _measure_lag(self, enumerator: KafkaSourceEnumerator, document: CheckpointDocument) -> None:
+        starts = [f"{partition} at {offset}" for partition, offset in sorted(enumerator.offsets.items())]
+        LOG.info("reading %d partitions: %s", len(starts), ", ".join(starts[:_PARTITIONS_SHOWN]))
+        lag = LagClock(enumerator, self._progress)
+        self._progress.started(document, lambda: lag.pending)
+        lag.start()
+        self._stack.callback(lag.close)
+
+    def _sweep_orphans(self, control: KafkaTransactionControl, coordinator: CheckpointCoordinator) -> None:
+        if self._job.spec.sink.semantic is not Semantic.EXACTLY_ONCE:
+            return
+        time_used = TransactionTime(self._job.spec.sink)
+
+        def observed(found: OpenNow | None) -> None:
+            self._progress.transactions(found)
+            reached = time_used.reached(found)
+            if reached is not None:
+                self._reporter.update(transaction_time_used=reached.percent)
+                if reached.message:
+                    LOG.warning("%s", reached.message)
+                    self._warn("TransactionTimeRunsOut", reached.message)
+
+        sweep = control.orphan_sweep(lambda: coordinator.document, in_use=coordinator.ids_in_use, observed=observed)
+        sweep.start()
+        self._stack.callback(sweep.close)
+
+    def _warn(self, reason: str, message: str) -> None:
+        self._reporter.event(reason, message, warning=True)
+
+
+def query_folder(job: Job, environment: DriverEnvironment, document: CheckpointDocument) -> Path:
+    """The folder of the attempt's query, with the files of its state store.
+
+    Called after the transactions of previous attempts are settled, because readers wait for these, and before Spark
+    starts the query.
+
+    :raises QueryStateMissing: the volume does not hold the checkpoint's version.
+    """
+    if not environment.stateful_allowed:
+        return environment.folder  # the engine refuses a transform that keeps state
+    engine = query_log.restored_engine(document)
+    return state_store_files.prepare(
+        environment.folder, attempt=job.attempt, writer=engine.attempt,
+        version=document.checkpoint_id - engine.base, partitions=engine.state_partitions,
+    )  # fmt: skip

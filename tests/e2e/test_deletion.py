@@ -1,0 +1,80 @@
+"""The deletion of a crashed job whose transactions no broker ends, on the real cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from clusterjob.environment import ClusterEnvironment
+from clusterjob.kafka.reading import read_committed
+from clusterjob.kafka.transactions import open_transactions
+from localcluster.kafka.broker import Broker
+from localcluster.kafka.distribution import KafkaDistribution
+from localcluster.kafka.properties import Listener
+from localcluster.machine.ports import free_ports
+from localcluster.settings import NETWORK, Settings
+from sparkapp.model.protocol import ProtocolStep
+from tests.support.kubernetes.cluster_job import ClusterJob
+
+RECORDS = 20_000
+PER_CHECKPOINT = 2_000
+CHECKPOINT_OF_THE_FAULT = 3
+FINAL = {ProtocolStep.AFTER_FLUSH: CHECKPOINT_OF_THE_FAULT - 1, ProtocolStep.BETWEEN_COMMITS: CHECKPOINT_OF_THE_FAULT}
+"""Points of a crash, and the last checkpoint whose document is written then."""
+BACKOFF_SECONDS = 3600
+"""No attempt of the job's own follows while the test looks."""
+
+
+@pytest.fixture(scope="module")
+def patient(operator: ClusterEnvironment, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterEnvironment]:
+    """The cluster beside a broker that takes any transaction time-out; the cluster's own broker limits it."""
+    host, pods, controller = free_ports(3)
+    broker = Broker(
+        tmp_path_factory.mktemp("patient"),
+        distribution=KafkaDistribution.of(Settings.from_environment()),
+        listeners=[Listener("HOST", "127.0.0.1", host), Listener("PODS", NETWORK.node_ip, pods)],
+        controller_port=controller,
+        overrides={"transaction.max.timeout.ms": "2147483647"},
+    )
+    with broker:
+        yield replace(operator, bootstrap=broker.bootstrap, bootstrap_pods=broker.listeners[1].address)
+
+
+@pytest.fixture(scope="module")
+def crashed(patient: ClusterEnvironment) -> Iterator[dict[ProtocolStep, ClusterJob]]:
+    """One job for each point, all started at once: most of a start is waiting."""
+    sites = {}
+    for step in FINAL:
+        cluster_job = sites[step] = ClusterJob.make(patient, f"never-{step}")
+        cluster_job.load(RECORDS)
+        cluster_job.apply(
+            source={"maxOffsetsPerCheckpoint": PER_CHECKPOINT},
+            sink={"transactionTimeout": "Never"},
+            driver={
+                "env": [{"name": "KAFKASPARK_FAULT", "value": f"{step}@attempt=1,checkpoint={CHECKPOINT_OF_THE_FAULT}"}]
+            },
+            restartPolicy={"backoff": {"initialSeconds": BACKOFF_SECONDS, "maxSeconds": BACKOFF_SECONDS}},
+        )
+    yield sites
+    for cluster_job in sites.values():
+        cluster_job.close()
+
+
+@pytest.mark.parametrize("step", FINAL)
+def test_a_job_that_is_deleted_in_backoff_leaves_nothing_open(
+    step: ProtocolStep, crashed: dict[ProtocolStep, ClusterJob]
+) -> None:
+    cluster_job = crashed[step]
+    cluster_job.job.wait("in backoff", lambda status: "nextRetryTime" in status.get("restarts", {}))
+    assert open_transactions(cluster_job.environment.bootstrap, cluster_job.prefix) != []
+    cluster_job.job.delete()
+    cluster_job.assert_nothing_open()
+    found = read_committed(cluster_job.environment.bootstrap, cluster_job.sink)
+    assert len(found) == FINAL[step] * PER_CHECKPOINT
+    verdict = cluster_job.judge()
+    assert (verdict.duplicates, verdict.wrong) == (0, 0), verdict.explain()
+    reasons = [one["reason"] for one in cluster_job.kubectl.list("events")]
+    assert "TransactionsSettled" in reasons
+    assert "TransactionsLeftOpen" not in reasons

@@ -1,0 +1,136 @@
+"""The commands of docs/kafka-acls.md grant a job all that it needs: read, write, commit, and abort as in a start."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import shlex
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from confluent_kafka import Consumer, KafkaError, Producer
+from confluent_kafka import TopicPartition as ClientPartition
+from confluent_kafka.admin import AclOperation, ResourceType
+
+from sparkapp.checkpoint.claim import Claim
+from sparkapp.checkpoint.transaction_control import KafkaTransactionControl
+from sparkapp.clients.deadline import Deadline
+from sparkapp.clients.kafka_cluster_view import KafkaClusterView
+from sparkapp.dataplane.batch import open_consumer, open_producer
+from sparkapp.model.checkpoint.codec import encode
+from sparkapp.model.checkpoint.commit_outcome import offset_mark
+from sparkapp.model.delivery_guarantee import OffsetCommit, Semantic
+from sparkapp.model.job.client.config import consumer_config
+from sparkapp.model.job.record_errors import RecordErrorPolicy, RecordErrors
+from sparkapp.sink.delivery import producer_config, writer_of
+from sparkapp.sink.producer_pool import ProducerPool
+from sparkapp.spark.preflight import check_kafka
+from tests.support.fakes.memory_store import MemoryStore
+from tests.support.jobs.committing_job import CommittingJob
+from tests.support.kafka.secured_broker import Right, login, secured_broker
+
+GUIDE = Path(__file__).resolve().parents[3] / "docs/kafka-acls.md"
+REQUIRED = ("Every job", "`semantic: EXACTLY_ONCE`", "`onRecordError: DeadLetter`")
+RECORDS = 10
+
+pytestmark = [pytest.mark.broker, pytest.mark.timeout(300)]
+
+
+def rights_of(section: str) -> list[Right]:
+    """What the commands of a section grant to the user ``job``."""
+    text = GUIDE.read_text(encoding="utf-8").split(f"\n## {section}\n")[1].split("\n## ")[0]
+    found = []
+    for command in re.findall(r"^\$ (kafka-acls\.sh .*?(?<!\\))$", text, re.MULTILINE | re.DOTALL):
+        words = shlex.split(command.replace("\\\n", " "))
+        options = dict(itertools.pairwise(words))
+        assert {"--add", "--allow-principal"} <= set(words)
+        (kind,) = {"--topic", "--group", "--transactional-id"} & set(options)
+        found.append(
+            Right(
+                {"--topic": ResourceType.TOPIC, "--group": ResourceType.GROUP}.get(kind, ResourceType.TRANSACTIONAL_ID),
+                options[kind],
+                AclOperation[options["--operation"].upper()],
+                prefixed=options.get("--resource-pattern-type") == "prefixed",
+            )
+        )
+    assert found
+    return found
+
+
+def committed_values(settings: dict[str, str], topic: str) -> list[bytes | None]:
+    """Values that a ``read_committed`` reader gets of a topic with one partition."""
+    reader = {"group.id": "reader", "isolation.level": "read_committed", "enable.partition.eof": "true"}
+    consumer = Consumer({**settings, **reader})
+    consumer.assign([ClientPartition(topic, 0, 0)])
+    found: list[bytes | None] = []
+    deadline = Deadline.after(30)
+    try:
+        while not deadline.expired:
+            message = consumer.poll(deadline.bound(1.0))
+            if message is not None and message.error() is None:
+                found.append(message.value())
+            elif message is not None and message.error().code() == KafkaError._PARTITION_EOF:
+                return found
+    finally:
+        consumer.close()
+    raise AssertionError(f"{topic} was not read to its end: {found}")
+
+
+def test_the_printed_rights_suffice(tmp_path: Path) -> None:
+    rights = [right for section in REQUIRED for right in rights_of(section)]
+    with secured_broker(tmp_path, *rights, topics=["orders", "enriched", "orders-dlq"]) as broker:
+        user, admin = login("job", "j"), login("admin", "a")
+        loader = Producer({"bootstrap.servers": broker.bootstrap, **admin})
+        for number in range(RECORDS):
+            loader.produce("orders", str(number).encode())
+        assert loader.flush(30) == 0
+        attempt = CommittingJob(
+            broker.bootstrap, ["orders"], "shop.orders", offset_commit=OffsetCommit.IN_TRANSACTION,
+            semantic=Semantic.EXACTLY_ONCE, prefix="shop.orders", client=user, admin=admin,
+        )  # fmt: skip
+        spec = replace(
+            attempt.job.spec,
+            sink=replace(attempt.job.spec.sink, topic="enriched"),
+            record_errors=RecordErrors(policy=RecordErrorPolicy.DEAD_LETTER, dead_letter_topic="orders-dlq"),
+        )
+        job = replace(attempt.job, spec=spec)
+        config = {**consumer_config(job, password=""), **user}
+        cluster = KafkaClusterView(config, read_committed=True)
+        check_kafka(job, cluster)
+        cluster.close()
+        store = MemoryStore()
+        claim = Claim(store, job_uid=job.uid, attempt=job.attempt)
+        control = KafkaTransactionControl(job, attempt.transactions, config, claim)
+        document = attempt.coordinator.document
+        store.write(encode(document), expected=store.read().version)
+        control.settle(document)
+        control.abort_lingering(document)
+        attempt.start()
+        splits = attempt.plan()
+        attempt.coordinator.prepare(splits)
+
+        consumer = open_consumer(config)
+        batches = list(consumer.read(splits))
+        consumer.close()
+        assert sum(batch.num_rows for batch in batches) == RECORDS
+        shared = {"bootstrap.servers": broker.bootstrap, **user}
+        pool = ProducerPool(
+            open_producer=open_producer, client=attempt.transactions, config=producer_config(job, shared)
+        )
+        writer = writer_of(spec.sink, pool=pool, subtask=0, parallelism=1, next_free=attempt.coordinator.next_free)
+        writer.begin(1)
+        for batch in batches:
+            writer.write(batch.select(["key", "value"]))
+        writer.write_dead_letters(pa.RecordBatch.from_pydict({"value": [b"bad"]}), topic="orders-dlq")
+        committable = writer.pre_commit(splits, group_id="shop.orders", metadata=offset_mark(job.uid, job.attempt, 1))
+        assert committable is not None
+        attempt.complete(splits, (committable,))
+        pool.close()
+
+        assert sorted(attempt.committed().values()) == [RECORDS]
+        asking = {"bootstrap.servers": broker.bootstrap, **admin}
+        assert len(committed_values(asking, "enriched")) == RECORDS
+        assert committed_values(asking, "orders-dlq") == [b"bad"]
+        attempt.close()

@@ -1,0 +1,130 @@
+"""The adapter against a real API server: every answer becomes what the port promises."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kafkasparkjob_operator.identity import JobIdentity, JobKey
+from kafkasparkjob_operator.kubernetes.client import KubeCluster, load_configuration
+from kafkasparkjob_operator.kubernetes.port import ClusterError, ObjectConflict, ObjectExists, ObjectRefused
+from kafkasparkjob_operator.resources.config_maps import checkpoints_config_map, report_config_map
+from tests.support.kubernetes.api_client import ApiClient
+from tests.support.kubernetes.api_server_job import LiveJob
+from tests.support.kubernetes.operator_process import Place
+
+
+class Requests(list[tuple[str, int]]):
+    def observe(self, verb: str, status: int) -> None:
+        self.append((verb, status))
+
+
+@pytest.fixture
+def requests() -> Requests:
+    return Requests()
+
+
+@pytest.fixture
+def cluster(kubeconfig: Path, requests: Requests, monkeypatch: pytest.MonkeyPatch) -> Iterator[KubeCluster]:
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    monkeypatch.setattr("kubernetes.config.kube_config.KUBE_CONFIG_DEFAULT_LOCATION", str(kubeconfig))
+    made = KubeCluster(load_configuration(connections=2), connections=2, observe=requests.observe)
+    yield made
+    made.close()
+
+
+def config_map(place: Place, name: str = "orders") -> dict[str, Any]:
+    return without_owner(report_config_map(JobIdentity(place.namespace, name, "some-uid")))
+
+
+def without_owner(body: dict[str, Any]) -> dict[str, Any]:
+    """The cluster collects what is owned by a resource that does not exist."""
+    del body["metadata"]["ownerReferences"]
+    return body
+
+
+async def test_what_is_not_there_is_none(cluster: KubeCluster, place: Place, requests: Requests) -> None:
+    assert await cluster.get("ConfigMap", place.namespace, "nothing") is None
+    assert await cluster.get_job(JobKey(place.namespace, "nothing")) is None
+    assert requests == [("GET", 404), ("GET", 404)]
+
+
+async def test_creating_twice_and_replacing_what_has_changed(cluster: KubeCluster, place: Place) -> None:
+    made = await cluster.create(config_map(place))
+    with pytest.raises(ObjectExists):
+        await cluster.create(config_map(place))
+    changed = await cluster.replace({**made, "data": {"a": "b"}})
+    assert changed["data"] == {"a": "b"}
+    with pytest.raises(ObjectConflict):
+        await cluster.replace({**made, "data": {"a": "c"}})
+
+
+async def test_what_the_server_refuses_keeps_its_words(cluster: KubeCluster, place: Place) -> None:
+    with pytest.raises(ObjectRefused, match=r"Too long|must be no more than"):
+        await cluster.create(config_map(place, "x" * 300))
+    with pytest.raises(ClusterError, match="not found") as caught:
+        await cluster.create(config_map(Place(namespace="no-such-namespace", kubeconfig=place.kubeconfig)))
+    assert caught.value.status == 404
+
+
+async def test_deleting_minds_the_uid(cluster: KubeCluster, place: Place) -> None:
+    made = await cluster.create(config_map(place))
+    name = made["metadata"]["name"]
+    await cluster.delete("ConfigMap", place.namespace, name, uid="another-uid")
+    assert await cluster.get("ConfigMap", place.namespace, name) is not None
+    await cluster.delete("ConfigMap", place.namespace, name, uid=made["metadata"]["uid"])
+    assert await cluster.get("ConfigMap", place.namespace, name) is None
+    await cluster.delete("ConfigMap", place.namespace, name)
+
+
+async def test_lists_are_by_label(cluster: KubeCluster, place: Place, requests: Requests) -> None:
+    for name in ("orders", "returns"):
+        await cluster.create(config_map(place, name))
+    await cluster.create(without_owner(checkpoints_config_map(JobIdentity(place.namespace, "orders", "some-uid"))))
+    found = await cluster.list_config_maps(JobKey(place.namespace, "orders"))
+    assert [(one["kind"], one["metadata"]["name"]) for one in found] == [("ConfigMap", "orders-report")]
+    assert await cluster.list_pods(JobKey(place.namespace, "orders")) == []
+    assert requests[-1] == ("LIST", 200)
+
+
+async def test_a_status_is_written_at_the_version_that_was_read(
+    cluster: KubeCluster, api: ApiClient, place: Place
+) -> None:
+    job = LiveJob(api, place.namespace)
+    version = job.create()["metadata"]["resourceVersion"]
+    key = JobKey(place.namespace, job.name)
+    written = await cluster.patch_status(key, {"state": "Pending", "reason": "x"}, resource_version=version)
+    assert written is not None
+    assert written["status"]["state"] == "Pending"
+    with pytest.raises(ObjectConflict):
+        await cluster.patch_status(key, {"state": "Running"}, resource_version=version)
+    current = written["metadata"]["resourceVersion"]
+    cleared = await cluster.patch_status(key, {"reason": None}, resource_version=current)
+    assert cleared is not None
+    assert cleared["status"] == {"state": "Pending"}
+    gone = JobKey(place.namespace, "nothing")
+    assert await cluster.patch_status(gone, {"state": "x"}, resource_version="1") is None
+    assert [one["metadata"]["name"] for one in await cluster.list_jobs(place.namespace)] == [job.name]
+
+
+async def test_the_definition_is_seen_where_it_is(
+    cluster: KubeCluster, api: ApiClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert await cluster.serves_jobs()
+    monkeypatch.setattr("kafkasparkjob_operator.kubernetes.client._DISCOVERY", "/apis/streaming.kafkaspark.io/v9")
+    assert not await cluster.serves_jobs()
+    monkeypatch.setattr("kafkasparkjob_operator.kubernetes.client._DISCOVERY", "/apis/apps/v1")
+    assert not await cluster.serves_jobs()
+
+
+async def test_a_server_that_does_not_answer_is_given_up_soon(cluster: KubeCluster, requests: Requests) -> None:
+    cluster._configuration.host = "https://127.0.0.1:9"
+    began = time.monotonic()
+    with pytest.raises(ClusterError, match="no answer"):
+        await cluster.get("ConfigMap", "default", "x")
+    assert time.monotonic() - began < 60
+    assert requests == [("GET", 0)]

@@ -1,0 +1,94 @@
+"""A cluster view in memory, for the enumerator's unit tests; never used where visibility is judged."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from sparkapp.clients.cluster_view import FoundRecord
+from sparkapp.model.errors import AuthorizationFailed, TopicNotFound
+from sparkapp.model.partition import TopicPartition
+
+
+@dataclass
+class FakeCluster:
+    """Topics with a number of partitions; each partition has a log start, an end and perhaps a committed offset."""
+
+    partitions: dict[str, int] = field(default_factory=dict)
+    starts: dict[TopicPartition, int] = field(default_factory=dict)
+    ends: dict[TopicPartition, int] = field(default_factory=dict)
+    commits: dict[TopicPartition, int] = field(default_factory=dict)
+    times: dict[TopicPartition, list[int]] = field(default_factory=dict)
+    """Each record's time, from the log start on."""
+    unstable: dict[TopicPartition, int] = field(default_factory=dict)
+    """Records of open transactions, behind the end that can be read."""
+    denied: set[str] = field(default_factory=set)
+    """Topics that may not be described any more: no listing has them."""
+    unlisted: set[str] = field(default_factory=set)
+    """Topics that one listing lacks, and that are there all the same."""
+    deleted: set[str] = field(default_factory=set)
+    ids: dict[str, str] = field(default_factory=dict)
+    """Of topics; brokers of before 3.0 have none."""
+    settings: dict[int, str] = field(default_factory=dict)
+    """What each broker says of the setting that is asked for."""
+    asked_earliest: list[list[TopicPartition]] = field(default_factory=list)
+    """The partitions of each question for log starts."""
+
+    def broker_config(self, _: str) -> dict[int, str]:
+        return self.settings
+
+    def topics(self) -> dict[str, int]:
+        return {name: count for name, count in self.partitions.items() if name not in self.denied | self.unlisted}
+
+    def existing(self, topics: Iterable[str]) -> dict[str, int]:
+        """:raises AuthorizationFailed: one of them may not be described, as the brokers' answer to its name is."""
+        wanted = set(topics)
+        if wanted & self.denied:
+            msg = f"topic {', '.join(sorted(wanted & self.denied))}: TOPIC_AUTHORIZATION_FAILED"
+            raise AuthorizationFailed(msg)
+        return {name: self.partitions[name] for name in sorted(wanted) if name in self.partitions}
+
+    def topic_ids(self, topics: Iterable[str]) -> dict[str, str]:
+        return {name: self.ids[name] for name in self.existing(topics) if name in self.ids}
+
+    def earliest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        wanted = list(partitions)
+        if wanted:
+            self.asked_earliest.append(wanted)
+        return {one: self.starts.get(one, 0) for one in wanted}
+
+    def latest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """:raises TopicNotFound: one of them was deleted (:meth:`delete`), as the brokers' answer is."""
+        wanted = list(partitions)
+        gone = sorted(self.deleted & {one.topic for one in wanted})
+        if gone:
+            msg = f"listing offsets: topic {', '.join(gone)} does not exist"
+            raise TopicNotFound(msg)
+        return {one: self.ends.get(one, 0) for one in wanted}
+
+    def log_ends(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        return {one: end + self.unstable.get(one, 0) for one, end in self.latest(partitions).items()}
+
+    def delete(self, topic: str) -> None:
+        """The topic and its records are gone; a topic of that name may be made again, from offset 0."""
+        del self.partitions[topic]
+        self.deleted.add(topic)
+        for offsets in (self.starts, self.ends, self.commits):
+            for one in [one for one in offsets if one.topic == topic]:
+                del offsets[one]
+
+    def grow(self, topic: str, partitions: int) -> None:
+        """More partitions for a topic, or a new one."""
+        self.partitions[topic] = self.partitions.get(topic, 0) + partitions
+        self.deleted.discard(topic)
+
+    def records_at(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, FoundRecord]:
+        found = {}
+        for one, millis in times.items():
+            later = [(number, time) for number, time in enumerate(self.times.get(one, [])) if time >= millis]
+            if later:
+                found[one] = FoundRecord(self.starts.get(one, 0) + later[0][0], later[0][1])
+        return found
+
+    def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        return {one: self.commits[one] for one in partitions if one in self.commits}

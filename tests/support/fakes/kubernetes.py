@@ -1,0 +1,293 @@
+"""An API server in memory, with just enough of a kubelet and a garbage collector, for the operator's unit tests."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from kafkasparkjob_operator.identity import JobKey
+from kafkasparkjob_operator.kubernetes.port import ClusterError, ObjectConflict, ObjectExists, ObjectRefused
+from sparkapp.model import names
+
+Body = dict[str, Any]
+TIME = "2026-11-21T12:00:00Z"
+GONE_BY = "2026-11-21T12:02:00Z"
+"""A pod's time of deletion has its grace in it."""
+
+
+class FakeKubernetes:
+    """Implements the operator's port. Writes are counted and can be made to fail.
+
+    :ivar writes: every write that succeeded, as ``(verb, kind, name)``.
+    :ivar fail_write: number of the next write that gets no answer although it was carried out; None for no failure.
+    :ivar refuse_pods: message with which the creation of pods is refused; empty allows it.
+    :ivar refuse_finalizers: the same of changes of a job's finalizers.
+    """
+
+    def __init__(self) -> None:
+        self.objects: dict[tuple[str, str, str], Body] = {}
+        self.writes: list[tuple[str, str, str]] = []
+        self.fail_write: int | None = None
+        self.refuse_pods = ""
+        self.refuse_finalizers = ""
+        self.driver_attempts: list[int] = []
+        self._versions = itertools.count(1)
+        self._uids = itertools.count(1)
+
+    # -- what the operator calls -----------------------------------------------------------------------------------
+
+    async def get_job(self, key: JobKey) -> Body | None:
+        return await self.get(names.KIND, key.namespace, key.name)
+
+    async def list_jobs(self, namespace: str | None) -> Sequence[Body]:
+        return [one for one in self._all(names.KIND) if namespace in {None, one["metadata"]["namespace"]}]
+
+    async def list_pods(self, key: JobKey) -> Sequence[Body]:
+        return list(self._of_job("Pod", key))
+
+    async def list_config_maps(self, key: JobKey) -> Sequence[Body]:
+        return list(self._of_job("ConfigMap", key))
+
+    async def get(self, kind: str, namespace: str, name: str) -> Body | None:
+        await asyncio.sleep(0)
+        return copy.deepcopy(self.objects.get((kind, namespace, name)))
+
+    async def create(self, manifest: Mapping[str, Any]) -> Body:
+        await asyncio.sleep(0)
+        body = copy.deepcopy(dict(manifest))
+        meta = body["metadata"]
+        place = (body["kind"], meta["namespace"], meta["name"])
+        if place in self.objects:
+            msg = f"{place} exists"
+            raise ObjectExists(msg, status=409)
+        if body["kind"] == "Pod" and self.refuse_pods:
+            raise ObjectRefused(self.refuse_pods, status=403)
+        meta |= {
+            "uid": f"uid-{next(self._uids)}",
+            "resourceVersion": str(next(self._versions)),
+            "creationTimestamp": TIME,
+        }
+        if body["kind"] == "Pod":
+            body.setdefault("status", {"phase": "Pending"})
+            if meta["labels"].get(names.LABEL_ROLE) == names.ROLE_DRIVER:
+                self.driver_attempts.append(int(meta["labels"][names.LABEL_ATTEMPT]))
+        self.objects[place] = body
+        self._written("create", place)
+        return copy.deepcopy(body)
+
+    async def replace(self, manifest: Mapping[str, Any]) -> Body:
+        await asyncio.sleep(0)
+        meta = manifest["metadata"]
+        place = (manifest["kind"], meta["namespace"], meta["name"])
+        current = self.objects.get(place)
+        if current is None or current["metadata"]["resourceVersion"] != meta.get("resourceVersion"):
+            raise ObjectConflict("changed", status=409)
+        self.objects[place] = copy.deepcopy(dict(manifest))
+        self.objects[place]["metadata"]["resourceVersion"] = str(next(self._versions))
+        self._written("replace", place)
+        return copy.deepcopy(self.objects[place])
+
+    async def delete(
+        self, kind: str, namespace: str, name: str, *, uid: str | None = None, grace_seconds: int | None = None
+    ) -> None:
+        await asyncio.sleep(0)
+        place = (kind, namespace, name)
+        current = self.objects.get(place)
+        if current is None or (uid is not None and current["metadata"]["uid"] != uid):
+            return
+        if kind == "Pod" and current["status"]["phase"] == "Running":
+            if current["metadata"].setdefault("deletionTimestamp", GONE_BY) == GONE_BY:
+                current["metadata"]["resourceVersion"] = str(next(self._versions))
+        else:
+            self.remove(place)
+        self._written("delete", place)
+
+    async def patch_status(self, key: JobKey, patch: Mapping[str, Any], *, resource_version: str) -> Body | None:
+        await asyncio.sleep(0)
+        place = (names.KIND, key.namespace, key.name)
+        current = self.objects.get(place)
+        if current is None:
+            return None
+        if current["metadata"]["resourceVersion"] != resource_version:
+            raise ObjectConflict("changed", status=409)
+        current["status"] = merged(current.get("status") or {}, patch)
+        current["metadata"]["resourceVersion"] = str(next(self._versions))
+        self._written("patch", place)
+        return copy.deepcopy(current)
+
+    async def set_finalizers(self, key: JobKey, finalizers: Sequence[str], *, resource_version: str) -> Body | None:
+        await asyncio.sleep(0)
+        place = (names.KIND, key.namespace, key.name)
+        current = self.objects.get(place)
+        if current is None:
+            return None
+        if self.refuse_finalizers:
+            raise ObjectRefused(self.refuse_finalizers, status=403)
+        if current["metadata"]["resourceVersion"] != resource_version:
+            raise ObjectConflict("changed", status=409)
+        current["metadata"]["finalizers"] = [*finalizers]
+        current["metadata"]["resourceVersion"] = str(next(self._versions))
+        self._written("patch", place)
+        self._collect(key)
+        return copy.deepcopy(current)
+
+    async def annotate_pod(self, key: JobKey, pod: str, annotations: Mapping[str, str], *, uid: str) -> bool:
+        await asyncio.sleep(0)
+        place = ("Pod", key.namespace, pod)
+        current = self.objects.get(place)
+        if current is None:
+            return False
+        if current["metadata"]["uid"] != uid:
+            raise ObjectConflict("another pod", status=409)
+        current["metadata"].setdefault("annotations", {}).update(annotations)
+        current["metadata"]["resourceVersion"] = str(next(self._versions))
+        self._written("annotate", place)
+        return True
+
+    # -- what tests do ---------------------------------------------------------------------------------------------
+
+    def add_job(self, body: Body) -> None:
+        meta = body["metadata"]
+        meta |= {"uid": meta.get("uid") or f"uid-{next(self._uids)}", "generation": 1, "creationTimestamp": TIME}
+        meta["resourceVersion"] = str(next(self._versions))
+        self.objects[names.KIND, meta["namespace"], meta["name"]] = body
+
+    def edit_job(self, key: JobKey, **spec: Any) -> None:
+        body = self.job(key)
+        body["spec"] = merged(body["spec"], spec)
+        body["metadata"]["generation"] += 1
+        body["metadata"]["resourceVersion"] = str(next(self._versions))
+
+    def delete_job(self, key: JobKey, *, foreground: bool = False) -> None:
+        """A person deletes it: at once, or when its finalizers are gone."""
+        meta = self.job(key)["metadata"]
+        meta["deletionTimestamp"] = TIME
+        meta["resourceVersion"] = str(next(self._versions))
+        if foreground:
+            meta["finalizers"] = [*meta.get("finalizers", ()), "foregroundDeletion"]
+        self._collect(key)
+
+    def has_job(self, key: JobKey) -> bool:
+        return (names.KIND, key.namespace, key.name) in self.objects
+
+    def _collect(self, key: JobKey) -> None:
+        """A job that is being deleted goes with its last finalizer, and what it owns goes with it."""
+        meta = self.job(key)["metadata"]
+        if not meta.get("deletionTimestamp") or meta.get("finalizers"):
+            return
+        for place, body in list(self.objects.items()):
+            owners = body["metadata"].get("ownerReferences") or ()
+            if (place[0] == names.KIND and place[2] == key.name) or any(one["uid"] == meta["uid"] for one in owners):
+                self.remove(place)
+
+    def job(self, key: JobKey) -> Body:
+        return self.objects[names.KIND, key.namespace, key.name]
+
+    def status(self, key: JobKey) -> Body:
+        return dict(self.job(key).get("status") or {})
+
+    def condition(self, key: JobKey, kind: str) -> Body:
+        return next((one for one in self.status(key).get("conditions", ()) if one["type"] == kind), {})
+
+    def events(self, *, warning: bool | None = None) -> list[str]:
+        return [one["reason"] for one in self._all("Event") if warning is None or (one["type"] == "Warning") is warning]
+
+    def pods(self, key: JobKey, role: str | None = None) -> list[Body]:
+        return [
+            one
+            for one in self._of_job("Pod", key)
+            if role is None or one["metadata"]["labels"][names.LABEL_ROLE] == role
+        ]
+
+    def pod_runs(self, name: str, namespace: str = "team") -> None:
+        pod = self.objects["Pod", namespace, name]
+        pod["status"] = {"phase": "Running", "containerStatuses": [{"name": "driver", "state": {"running": {}}}]}
+
+    def pod_ends(
+        self, name: str, *, message: str = "", code: int = 0, reason: str = "", namespace: str = "team"
+    ) -> None:
+        """The containers end; a pod that is being deleted goes, as the kubelet lets it go."""
+        place = ("Pod", namespace, name)
+        pod = self.objects[place]
+        terminated = {"exitCode": code, "reason": reason or ("Completed" if code == 0 else "Error"), "message": message}
+        phase = "Succeeded" if code == 0 else "Failed"
+        pod["status"] = {"phase": phase, "containerStatuses": [{"name": "driver", "state": {"terminated": terminated}}]}
+
+    def kubelet(self) -> None:
+        """Pods that are being deleted and have ended are gone; executors go with their driver."""
+        for place, pod in list(self.objects.items()):
+            if place[0] == "Pod" and pod["metadata"].get("deletionTimestamp") and pod["status"]["phase"] != "Running":
+                self.remove(place)
+
+    def add_executor(self, key: JobKey, attempt: int, number: int = 1, phase: str = "Running") -> str:
+        name = f"{names.executor_pod_prefix(key.name, attempt)}-exec-{number}"
+        labels = names.labels(key.name, attempt=attempt, role=names.ROLE_EXECUTOR)
+        driver = names.driver_pod(key.name, attempt)
+        made = self.objects.get(("Pod", key.namespace, driver))
+        owner = {"kind": "Pod", "name": driver, "uid": made["metadata"]["uid"] if made else f"uid-{next(self._uids)}"}
+        self.objects["Pod", key.namespace, name] = {
+            "kind": "Pod",
+            "metadata": {
+                "name": name, "namespace": key.namespace, "labels": labels, "uid": f"uid-{next(self._uids)}",
+                "resourceVersion": str(next(self._versions)), "ownerReferences": [owner],
+            },
+            "status": {"phase": phase},
+        }  # fmt: skip
+        return name
+
+    def forge(self, key: JobKey, name: str, role: str, attempt: int, annotations: Mapping[str, str]) -> None:
+        """A pod that somebody else makes, with the job's labels, and its owner where it plays a driver."""
+        owner = {"kind": names.KIND, "name": key.name, "uid": self.job(key)["metadata"]["uid"]}
+        labels = names.labels(key.name, role=role) | {names.LABEL_ATTEMPT: str(attempt)}
+        self.objects["Pod", key.namespace, name] = {
+            "kind": "Pod",
+            "metadata": {
+                "name": name, "namespace": key.namespace, "labels": labels, "uid": f"uid-{next(self._uids)}",
+                "resourceVersion": str(next(self._versions)), "annotations": dict(annotations),
+                "creationTimestamp": TIME, "ownerReferences": [owner] if role == names.ROLE_DRIVER else [],
+            },
+            "status": {"phase": "Running"},
+        }  # fmt: skip
+
+    def set_data(self, key: JobKey, config_map: str, name: str, text: str) -> None:
+        self.objects["ConfigMap", key.namespace, config_map].setdefault("data", {})[name] = text
+
+    def remove(self, place: tuple[str, str, str]) -> None:
+        self.objects.pop(place, None)
+
+    def _written(self, verb: str, place: tuple[str, str, str]) -> None:
+        self.writes.append((verb, place[0], place[2]))
+        if self.fail_write is not None:
+            if self.fail_write <= 0:
+                self.fail_write = None
+                msg = "no answer"
+                raise ClusterError(msg)
+            self.fail_write -= 1
+
+    def _all(self, kind: str) -> Iterator[Body]:
+        return (copy.deepcopy(body) for place, body in self.objects.items() if place[0] == kind)
+
+    def _of_job(self, kind: str, key: JobKey) -> Iterator[Body]:
+        return (
+            body
+            for body in self._all(kind)
+            if body["metadata"]["namespace"] == key.namespace
+            and (body["metadata"].get("labels") or {}).get(names.LABEL_JOB) == key.name
+        )
+
+
+def merged(body: Mapping[str, Any], patch: Mapping[str, Any]) -> Body:
+    """Applies a JSON merge patch as the API server does."""
+    result = dict(body)
+    for name, value in patch.items():
+        if value is None:
+            result.pop(name, None)
+        elif isinstance(value, Mapping):
+            former = result.get(name)
+            result[name] = merged(former if isinstance(former, Mapping) else {}, value)
+        else:
+            result[name] = copy.deepcopy(value)
+    return result

@@ -1,0 +1,209 @@
+"""A job as real processes on this machine: `sparkapp run` with a checkpoint file, its own JVM and Python workers.
+
+The same program as in a pod, so a SIGKILL here is the SIGKILL there; only Kubernetes is missing.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Protocol
+
+from confluent_kafka import Producer
+
+from sparkapp.model.checkpoint.codec import decode
+from sparkapp.model.checkpoint.document import CheckpointDocument
+from sparkapp.model.job.codec import encode_job
+from sparkapp.model.job.spec import Job, JobSpec
+from sparkapp.model.report import Termination, decode_termination
+from sparkapp.spark.launch.settings import CLASSES_VARIABLE as CLASSES
+from tests.support.jobs.spark_home import unzipped_spark_home
+
+ROOT = Path(__file__).resolve().parents[3]
+START_SECONDS = 600.0
+"""A JVM, its workers and a first micro-batch take 15 s alone; a busy machine takes many times that."""
+
+
+def environment() -> dict[str, str]:
+    """This process's, with what a driver on this machine needs."""
+    return {
+        **os.environ,
+        "PYTHONPATH": str(ROOT),
+        "SPARK_HOME": str(unzipped_spark_home()),
+        CLASSES: str(Path(sys.prefix) / "kafkaspark-classes"),  # where `make test` has made it
+        # For JVMs that live for half a minute: a compiler that optimises less takes half the CPU of a start.
+        "JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    }
+
+
+class Attempt(Protocol):
+    """A driver's life: a process of its own, or a turn in the engine's host."""
+
+    def poll(self) -> int | None: ...
+
+    def wait(self, timeout: float) -> int: ...
+
+    def send_signal(self, number: int, /) -> None: ...
+
+    def kill(self) -> None: ...
+
+
+class Host(Protocol):
+    """Runs attempts that end in order, one after the other, on a Spark that is already there."""
+
+    def run(self, *, job: Path, state: Path, termination: Path, log: Path, code: Path | None) -> Attempt: ...
+
+
+@dataclass
+class LocalJob:
+    """One job over several attempts; each :meth:`start` is a new life.
+
+    :param folder: of the job's description, checkpoint file and logs.
+    :param host: where attempts run that nothing kills and that keep no operators' state.
+    :param code: where user modules are.
+    :param stateful: keep Spark's query folder from attempt to attempt.
+    """
+
+    folder: Path
+    spec: JobSpec
+    uid: str
+    host: Host
+    code: Path | None = None
+    stateful: bool = False
+    attempt: int = 0
+    process: Attempt | None = None
+
+    @property
+    def state_file(self) -> Path:
+        return self.folder / "state"
+
+    def start(self, *, parallelism: int | None = None, fault: str = "", alone: bool = False) -> None:
+        """Begins the next attempt, after the former one's processes have ended.
+
+        :param alone: in a process of its own, which may be killed and whose workers find the job's code; so is every
+            attempt with a fault.
+        """
+        assert self.process is None or self.process.poll() is not None, "the former attempt still runs"
+        self.attempt += 1
+        if parallelism is not None:
+            self.spec = replace(self.spec, parallelism=parallelism)
+        job = Job(namespace="test", name=self.uid, uid=self.uid, generation=1, attempt=self.attempt, spec=self.spec)
+        description = self.folder / f"job-{self.attempt}.json"
+        description.write_text(encode_job(job))
+        termination, log = self.folder / f"termination-{self.attempt}", self.folder / f"log-{self.attempt}"
+        if not (alone or fault or self.stateful):
+            self.process = self.host.run(
+                job=description, state=self.state_file, termination=termination, log=log, code=self.code
+            )
+            return
+        command = [sys.executable, "-m", "sparkapp", "run", "--job", str(description), "--state", str(self.state_file)]
+        if self.stateful:
+            command += ["--folder", str(self.folder / "query")]
+        variables = {
+            **environment(),
+            "KAFKASPARK_FAULT": fault,
+            "KAFKASPARK_TERMINATION_LOG": str(termination),
+            **({"KAFKASPARK_CODE": str(self.code)} if self.code else {}),
+        }
+        with log.open("wb") as output:
+            self.process = _Session(
+                command, env=variables, stdout=output, stderr=subprocess.STDOUT, start_new_session=True
+            )
+
+    def document(self) -> CheckpointDocument | None:
+        if not self.state_file.exists():
+            return None
+        return decode(self.state_file.read_text().partition("\n")[2], job_uid=self.uid)
+
+    def await_records_in(self, count: int, seconds: float = START_SECONDS) -> CheckpointDocument:
+        """Waits until completed checkpoints of this attempt cover so many source records."""
+        return self._await(lambda one: one.counters.records_in >= count, f"{count} records in", seconds)
+
+    def await_checkpoint(self, number: int, seconds: float = START_SECONDS) -> CheckpointDocument:
+        """Waits until this attempt has completed the checkpoint."""
+        return self._await(lambda one: one.checkpoint_id >= number, f"checkpoint {number}", seconds)
+
+    def _await(self, done: Callable[[CheckpointDocument], bool], what: str, seconds: float) -> CheckpointDocument:
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            document = self.document()
+            if document and document.attempt == self.attempt and done(document):
+                return document
+            assert self.process is not None
+            assert self.process.poll() is None, f"attempt {self.attempt} ended: {self.termination()}\n{self.log()}"
+            time.sleep(0.1)
+        raise AssertionError(f"no {what} within {seconds} s: {self.document()}\n{self.log()}")
+
+    def await_end(self, seconds: float = START_SECONDS) -> int:
+        """Waits for the process's own end and returns its status (negative: killed by that signal)."""
+        assert self.process is not None
+        try:
+            return self.process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"attempt {self.attempt} did not end in {seconds} s\n{self.log()}") from None
+
+    def drain(self) -> int:
+        """SIGTERM, as Kubernetes stops a pod."""
+        assert self.process is not None
+        self.process.send_signal(signal.SIGTERM)
+        return self.await_end()
+
+    def termination(self) -> Termination | None:
+        file = self.folder / f"termination-{self.attempt}"
+        return decode_termination(file.read_text()) if file.exists() else None
+
+    def log(self, lines: int = 40) -> str:
+        file = self.folder / f"log-{self.attempt}"
+        return "\n".join(file.read_text(errors="replace").splitlines()[-lines:]) if file.exists() else ""
+
+    def jvm(self) -> int:
+        """Process id of the JVM of an attempt that runs alone."""
+        assert isinstance(self.process, _Session)
+        for file in Path("/proc").glob("[0-9]*/stat"):
+            with suppress(OSError):
+                name, fields = file.read_text().split(") ", 1)
+                if name.endswith("(java") and int(fields.split()[3]) == self.process.pid:
+                    return int(name.split()[0])
+        msg = f"attempt {self.attempt} has no JVM"
+        raise AssertionError(msg)
+
+    def kill(self) -> None:
+        """Ends whatever is left: driver, JVM and workers."""
+        if self.process is not None:
+            self.process.kill()
+
+
+class _Session(subprocess.Popen[bytes]):
+    """A process and all that it started."""
+
+    def kill(self) -> None:
+        try:
+            os.killpg(self.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            return
+        self.wait(20)
+
+
+def produce(bootstrap: str, topic: str, first: int, count: int, **message: Any) -> None:
+    """Writes the numbers ``first … first+count-1`` as text, keyed so that they spread over the partitions."""
+    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 20})
+    for number in range(first, first + count):
+        body = {"key": str(number % 97), "value": str(number), **message}
+        producer.produce(topic, **body)
+        producer.poll(0)
+    assert producer.flush(30) == 0
+
+
+def produce_json(bootstrap: str, topic: str, rows: list[dict[str, Any]]) -> None:
+    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 20})
+    for row in rows:
+        producer.produce(topic, key=str(row.get("id", "")), value=json.dumps(row))
+    assert producer.flush(30) == 0

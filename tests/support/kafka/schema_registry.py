@@ -1,0 +1,167 @@
+"""A small schema registry: the reading half of Confluent's REST interface, over real HTTP, and writers for tests."""
+
+from __future__ import annotations
+
+import base64
+import json
+import ssl
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from io import BytesIO
+from typing import Any
+from urllib.parse import parse_qs, unquote
+
+import fastavro
+from google.protobuf.descriptor_pb2 import FileDescriptorProto
+
+from localcluster.kubernetes.pki import Certificate
+from sparkapp.model.job.registry_access import RegistryAccess
+
+
+@dataclass
+class RegistryServer:
+    """Schemas by id and by subject; ids begin at 1.
+
+    :param broken: answers so many requests with 503 first.
+    :param authorization: the Authorization header that it wants; by default it is open to everybody.
+    :param elsewhere: sends every request to this URL instead.
+    """
+
+    url: str = ""
+    broken: int = 0
+    authorization: str | None = None
+    elsewhere: str = ""
+    requests: list[str] = field(default_factory=list)
+    seen: list[str | None] = field(default_factory=list)
+    """The Authorization header of each request."""
+    schemas: dict[int, dict[str, Any]] = field(default_factory=dict)
+    subjects: dict[str, list[int]] = field(default_factory=dict)
+
+    @property
+    def access(self) -> RegistryAccess:
+        """How a job reaches it that shows no credentials."""
+        return RegistryAccess(url=self.url)
+
+    def register(
+        self, subject: str, schema: object, *, kind: str = "AVRO", references: Sequence[Mapping[str, Any]] = ()
+    ) -> int:
+        """Adds a version to a subject and returns the schema's id."""
+        body: dict[str, Any] = {"schema": schema if isinstance(schema, str) else json.dumps(schema)}
+        if kind != "AVRO":
+            body["schemaType"] = kind
+        if references:
+            body["references"] = list(references)
+        return self._add(subject, body)
+
+    def register_protobuf(
+        self, subject: str, file: FileDescriptorProto, *, references: Sequence[Mapping[str, Any]] = ()
+    ) -> int:
+        """Adds a compiled file, which a registry hands out with ``format=serialized``."""
+        compiled = base64.b64encode(file.SerializeToString()).decode()
+        body = {"schema": f"// {file.name}", "schemaType": "PROTOBUF", "compiled": compiled}
+        return self._add(subject, {**body, "references": list(references)})
+
+    def _add(self, subject: str, body: dict[str, Any]) -> int:
+        number = len(self.schemas) + 1
+        self.schemas[number] = body
+        self.subjects.setdefault(subject, []).append(number)
+        return number
+
+    def answer(self, path: str, authorization: str | None) -> tuple[int, dict[str, Any]]:
+        self.requests.append(path)
+        self.seen.append(authorization)
+        if self.authorization is not None and authorization != self.authorization:
+            return 401, {"error_code": 401, "message": "Unauthorized"}
+        if self.broken:
+            self.broken -= 1
+            return 503, {"error_code": 50301, "message": "starting"}
+        path, _, query = path.partition("?")
+        answer = self._found(unquote(path).strip("/").split("/"))
+        if answer[0] == 200 and parse_qs(query).get("format") == ["serialized"]:
+            body = answer[1]
+            if "compiled" not in body:
+                return 422, {"error_code": 42201, "message": "format serialized is not supported"}
+            return 200, {**body, "schema": body["compiled"]}
+        return answer
+
+    def _found(self, names: list[str]) -> tuple[int, dict[str, Any]]:
+        match names:
+            case ["schemas", "ids", number] if int(number) in self.schemas:
+                return 200, self.schemas[int(number)]
+            case ["schemas", "ids", _]:
+                return 404, {"error_code": 40403, "message": "Schema not found"}
+            case ["subjects", *name, "versions", version] if "/".join(name) in self.subjects:
+                ids = self.subjects["/".join(name)]
+                index = len(ids) if version == "latest" else int(version)
+                if index > len(ids):
+                    return 404, {"error_code": 40402, "message": "Version not found"}
+                return 200, {
+                    "subject": "/".join(name),
+                    "version": index,
+                    "id": ids[index - 1],
+                    **self.schemas[ids[index - 1]],
+                }
+            case ["subjects", *_]:
+                return 404, {"error_code": 40401, "message": "Subject not found"}
+        return 404, {"error_code": 404, "message": "HTTP 404 Not Found"}
+
+
+def basic(user: str, password: str) -> str:
+    """The header of a user with a password."""
+    return "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()
+
+
+@contextmanager
+def registry(*, authorization: str | None = None, certificate: Certificate | None = None) -> Iterator[RegistryServer]:
+    """A registry that listens until the block ends.
+
+    :param certificate: its own; with one it speaks TLS only.
+    """
+    state = RegistryServer(authorization=authorization)
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            status, body = state.answer(self.path, self.headers["Authorization"])
+            content = json.dumps(body).encode()
+            self.send_response(302 if state.elsewhere else status)
+            if state.elsewhere:
+                self.send_header("Location", state.elsewhere + self.path)
+            self.send_header("Content-Type", "application/vnd.schemaregistry.v1+json")
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    if certificate is not None:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(certificate.certificate, certificate.key)
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+    state.url = f"{'http' if certificate is None else 'https'}://127.0.0.1:{server.server_port}"
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
+    thread.start()
+    try:
+        yield state
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join(10)
+
+
+def framed(schema_id: int, schema: object, record: object) -> bytes:
+    """A record as Confluent's serializer writes it."""
+    out = BytesIO()
+    out.write(b"\x00" + schema_id.to_bytes(4, "big"))
+    fastavro.schemaless_writer(out, fastavro.parse_schema(schema, {}), record)
+    return out.getvalue()
+
+
+def framed_protobuf(schema_id: int, message: bytes, *indexes: int) -> bytes:
+    """A serialized message as Confluent's serializer frames it; without indexes it is the file's first."""
+    places = b"\x00" if not indexes else bytes(2 * number for number in (len(indexes), *indexes))
+    return b"\x00" + schema_id.to_bytes(4, "big") + places + message

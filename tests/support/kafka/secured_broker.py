@@ -1,0 +1,86 @@
+"""A throw-away broker with SASL/PLAIN and ACLs: ``admin`` may do everything, ``job`` what a test grants."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from confluent_kafka.admin import (
+    AclBinding,
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    NewTopic,
+    ResourcePatternType,
+    ResourceType,
+)
+
+from localcluster.kafka.broker import Broker
+from sparkapp.clients.deadline import Deadline
+from tests.support.kafka.topics import create_topics
+
+_LOGIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+_OVERRIDES = {
+    "listener.security.protocol.map": "HOST:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT",
+    "sasl.enabled.mechanisms": "PLAIN",
+    "sasl.mechanism.inter.broker.protocol": "PLAIN",
+    "listener.name.host.plain.sasl.jaas.config": (
+        f'{_LOGIN} username="admin" password="a" user_admin="a" user_job="j";'
+    ),
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "super.users": "User:admin;User:ANONYMOUS",
+}
+
+
+_EVERY_RIGHT = AclBindingFilter(
+    ResourceType.ANY, None, ResourcePatternType.ANY, "User:job", None, AclOperation.ANY, AclPermissionType.ANY
+)
+
+
+class Right(NamedTuple):
+    """One of the user ``job``; a prefixed one is for all names that begin so."""
+
+    kind: ResourceType
+    name: str
+    operation: AclOperation
+    prefixed: bool = False
+
+
+@contextmanager
+def secured_broker(folder: Path, *rights: Right, topics: Sequence[str] = ()) -> Iterator[Broker]:
+    """The broker, running, with these topics of one partition; its passwords are ``a`` for admin and ``j`` for job."""
+    with Broker.ephemeral(folder, overrides=_OVERRIDES) as broker:
+        create_topics(broker.bootstrap, *(NewTopic(topic, 1, 1) for topic in topics), **login("admin", "a"))
+        grant(broker.bootstrap, *rights)
+        yield broker
+
+
+def grant(bootstrap: str, *rights: Right) -> None:
+    """Gives the user ``job`` these rights; waits until the broker knows of what the controller has."""
+    if not rights:
+        return
+    admin = AdminClient({"bootstrap.servers": bootstrap, **login("admin", "a")})
+    wanted = {_binding(right) for right in rights}
+    for granted in admin.create_acls(list(wanted)).values():
+        granted.result(30)
+    deadline = Deadline.after(20)
+    while not wanted <= set(admin.describe_acls(_EVERY_RIGHT).result(20)):
+        assert not deadline.expired, "the broker does not learn of its ACLs"
+        time.sleep(deadline.bound(0.05))
+
+
+def _binding(right: Right) -> AclBinding:
+    pattern = ResourcePatternType.PREFIXED if right.prefixed else ResourcePatternType.LITERAL
+    return AclBinding(right.kind, right.name, pattern, "User:job", "*", right.operation, AclPermissionType.ALLOW)
+
+
+def login(user: str, password: str) -> dict[str, str]:
+    """A client's settings to log in."""
+    return {
+        "security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN", "sasl.username": user,
+        "sasl.password": password,
+    }  # fmt: skip

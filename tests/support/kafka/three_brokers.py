@@ -1,0 +1,168 @@
+"""Three real brokers that hold every partition together: one of them can be gone, and the others take over."""
+
+from __future__ import annotations
+
+import base64
+import shutil
+import time
+import uuid
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from confluent_kafka import ElectionType, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from localcluster.kafka.broker import Broker
+from localcluster.kafka.distribution import KafkaDistribution
+from localcluster.kafka.properties import Listener
+from localcluster.machine.ports import free_ports
+from localcluster.progress import Progress
+from localcluster.settings import Settings
+from sparkapp.clients.deadline import Deadline
+from tests.support.kafka.topics import create_topics
+
+NODES = (1, 2, 3)
+TRANSACTIONS = "__transaction_state"
+GROUPS = "__consumer_offsets"
+_HEAP = "256m"
+_SECONDS = 90.0
+_OVERRIDES: Mapping[str, str] = {
+    "default.replication.factor": "3",
+    "min.insync.replicas": "2",
+    "transaction.state.log.replication.factor": "3",
+    "transaction.state.log.min.isr": "2",
+    "offsets.topic.replication.factor": "3",
+    "share.coordinator.state.topic.replication.factor": "3",
+    "share.coordinator.state.topic.min.isr": "2",
+    # One coordinator for all transactional ids, one for all groups: killing it hits every one of a job's.
+    "transaction.state.log.num.partitions": "1",
+    "offsets.topic.num.partitions": "1",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
+}
+
+
+class Ensemble:
+    """Brokers and controllers in one, on free ports; transaction and group coordinator are different brokers at first.
+
+    :param folder: of their data and logs.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        settings = Settings.from_environment()
+        self._distribution = KafkaDistribution.of(settings)
+        self._distribution.fetch(settings, Progress())
+        self._admin: AdminClient | None = None
+        ports = free_ports(2 * len(NODES))
+        clients, controllers = ports[: len(NODES)], ports[len(NODES) :]
+        voters = ",".join(f"{node}@127.0.0.1:{port}" for node, port in zip(NODES, controllers, strict=True))
+        self._brokers = {
+            node: Broker(
+                folder / str(node),
+                distribution=self._distribution,
+                listeners=[Listener("HOST", "127.0.0.1", client)],
+                controller_port=controller,
+                overrides={**_OVERRIDES, "node.id": str(node), "controller.quorum.voters": voters},
+                heap=_HEAP,
+            )
+            for node, client, controller in zip(NODES, clients, controllers, strict=True)
+        }
+
+    @property
+    def bootstrap(self) -> str:
+        """All of them."""
+        return ",".join(broker.bootstrap for broker in self._brokers.values())
+
+    def __enter__(self) -> Self:
+        """Starts all of them, and makes Kafka's own topics, which otherwise come with their first use."""
+        try:
+            self._start()
+        except BaseException:
+            self._end()
+            raise
+        return self
+
+    def _start(self) -> None:
+        for node, broker in self._brokers.items():
+            self._format(node, broker.directory / "data")
+        self.mend()
+        self._admin = AdminClient({"bootstrap.servers": self.bootstrap})
+        compacted = {"cleanup.policy": "compact"}
+        self._make(NewTopic(TRANSACTIONS, num_partitions=1, replica_assignment=[[1, 2, 3]], config=compacted))
+        self._make(NewTopic(GROUPS, num_partitions=1, replica_assignment=[[2, 3, 1]], config=compacted))
+        self._settle()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._end()
+
+    def _end(self) -> None:
+        # A quorum that ends one by one waits for the others; nobody needs the data.
+        for broker in self._brokers.values():
+            broker.kill()
+
+    def make_topic(self, name: str, partitions: int) -> None:
+        """A topic of three copies."""
+        self._make(NewTopic(name, num_partitions=partitions, replication_factor=len(NODES)))
+
+    def coordinator(self, topic: str) -> int:
+        """The node that leads the only partition of :data:`TRANSACTIONS` or :data:`GROUPS`."""
+        deadline = Deadline.after(_SECONDS)
+        while True:
+            # A broker that has just started, or a topic that is a moment old: it is not known everywhere at once.
+            partitions = self._asked.list_topics(topic, timeout=20).topics[topic].partitions
+            if 0 in partitions and partitions[0].leader in NODES:
+                return int(partitions[0].leader)
+            assert not deadline.expired, f"{topic} has no leader"
+            time.sleep(deadline.bound(0.1))
+
+    def kill(self, node: int) -> None:
+        """Ends one as a crash does; it stays away until :meth:`mend`."""
+        self._brokers[node].kill()
+
+    def mend(self) -> None:
+        """Starts whoever is not there; returns with every copy up to date and both coordinators where they were."""
+        gone = [broker for broker in self._brokers.values() if broker.process is None]
+        with ThreadPoolExecutor(len(NODES)) as pool:
+            list(pool.map(lambda broker: broker.start(_SECONDS), gone))
+        if gone and self._admin is not None:
+            self._settle()
+
+    def _make(self, topic: NewTopic) -> None:
+        create_topics(self.bootstrap, topic)
+
+    def _settle(self) -> None:
+        deadline = Deadline.after(_SECONDS)
+        while not self._is_in_sync():
+            assert not deadline.expired, "the brokers do not catch up"
+            time.sleep(deadline.bound(0.1))
+        # Killed brokers do not get back by themselves, for minutes, what they led.
+        own = [TopicPartition(topic, 0) for topic in (TRANSACTIONS, GROUPS)]
+        self._asked.elect_leaders(ElectionType.PREFERRED, own).result(30)
+        while self.coordinator(TRANSACTIONS) == self.coordinator(GROUPS):
+            assert not deadline.expired, "one broker leads both"
+            time.sleep(deadline.bound(0.1))
+
+    @property
+    def _asked(self) -> AdminClient:
+        assert self._admin is not None, "started before"
+        return self._admin
+
+    def _is_in_sync(self) -> bool:
+        try:
+            metadata = self._asked.list_topics(timeout=5)
+        except KafkaException:
+            return False
+        partitions = [one for topic in metadata.topics.values() for one in topic.partitions.values()]
+        return len(metadata.brokers) == len(NODES) and all(len(one.isrs) == len(NODES) for one in partitions)
+
+    def _format(self, node: int, data: Path) -> None:
+        """A copy of the storage that every broker begins with, which only names another node."""
+        shutil.copytree(self._distribution.formatted_storage, data)
+        directory = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        properties = data / "meta.properties"
+        lines = [one for one in properties.read_text().splitlines() if not one.startswith(("node.id", "directory.id"))]
+        properties.write_text("\n".join([*lines, f"node.id={node}", f"directory.id={directory}", ""]))

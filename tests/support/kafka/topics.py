@@ -1,0 +1,52 @@
+"""Topics for tests, on brokers that may be out of service for a moment, as they are when the machine is busy."""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import Future
+
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from sparkapp.clients.deadline import Deadline
+
+_SECONDS = 90.0
+_REQUEST_SECONDS = 60.0
+_PASSING = frozenset(
+    {
+        KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError.REQUEST_TIMED_OUT,
+        KafkaError.NOT_CONTROLLER, KafkaError.BROKER_NOT_AVAILABLE,
+        # Fewer brokers than copies are in service, or none is.
+        KafkaError.INVALID_REPLICATION_FACTOR,
+    }
+)  # fmt: skip
+
+
+def create_topics(bootstrap: str, *topics: NewTopic, **login: str) -> None:
+    """Makes them, where they are not there yet.
+
+    Each try has a client of its own: the former one may have nobody left to ask (librdkafka's issue 5301).
+
+    :param login: librdkafka's properties of a broker that asks who it is.
+    """
+    deadline = Deadline.after(_SECONDS)
+    left = list(topics)
+    while left:
+        admin = AdminClient({"bootstrap.servers": bootstrap, **login})
+        asked = admin.create_topics(left, request_timeout=_REQUEST_SECONDS)
+        left = [one for one in left if not _is_made(asked[one.topic], deadline)]
+        if left:
+            time.sleep(0.2)
+
+
+def _is_made(answer: Future[None], deadline: Deadline) -> bool:
+    try:
+        answer.result()
+    except KafkaException as error:
+        code = error.args[0].code()
+        if code == KafkaError.TOPIC_ALREADY_EXISTS:
+            return True
+        if code not in _PASSING or deadline.expired:
+            raise
+        return False
+    return True

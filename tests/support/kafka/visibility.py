@@ -1,0 +1,75 @@
+"""What a reader sees and what is open: the end of every test of visibility, isolation or fencing."""
+
+from __future__ import annotations
+
+import time
+import uuid
+
+from confluent_kafka import Consumer, KafkaError, Message
+from confluent_kafka import TopicPartition as ClientPartition
+
+from sparkapp.clients.deadline import Deadline
+from sparkapp.clients.transactions.client import TransactionClient
+
+_BOUND_SECONDS = 120.0
+
+
+def records(bootstrap: str, topic: str, *, isolation: str = "read_committed") -> list[bytes | None]:
+    """Values of :func:`messages`."""
+    return [message.value() for message in messages(bootstrap, topic, isolation=isolation)]
+
+
+def messages(bootstrap: str, topic: str, *, isolation: str = "read_committed") -> list[Message]:
+    """Every record that a reader of the isolation level gets now, partition after partition.
+
+    Reads each partition to the end that the broker reports (under read_committed the last stable offset), so an open
+    transaction hides what is behind it, as it does for any consumer.
+    """
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": f"reader-{uuid.uuid4().hex}",
+            "isolation.level": isolation,
+            "enable.auto.commit": "false",
+            "enable.partition.eof": "true",
+            "auto.offset.reset": "earliest",
+        }
+    )
+    try:
+        partitions = consumer.list_topics(topic, timeout=_BOUND_SECONDS).topics[topic].partitions
+        consumer.assign([ClientPartition(topic, partition, 0) for partition in partitions])
+        unread = set(partitions)
+        found: dict[int, list[Message]] = {partition: [] for partition in partitions}
+        deadline = Deadline.after(_BOUND_SECONDS)
+        while unread:
+            message = consumer.poll(deadline.bound(1.0))
+            if message is None:
+                assert not deadline.expired, f"{topic}: partitions {unread} not read to their end"
+            elif message.error() is None:
+                found[message.partition()].append(message)
+            elif message.error().code() == KafkaError._PARTITION_EOF:
+                unread.discard(message.partition())
+            else:
+                raise AssertionError(message.error())
+        return [message for partition in sorted(found) for message in found[partition]]
+    finally:
+        consumer.close()
+
+
+def numbers(bootstrap: str, topic: str, **options: str) -> list[int]:
+    """:func:`records` of a topic that holds numbers as text."""
+    return [int(value or b"") for value in records(bootstrap, topic, **options)]
+
+
+def await_ended(client: TransactionClient, *prefixes: str) -> None:
+    """Waits until no transaction of the prefixes is still writing its markers, so that readers see its end."""
+    deadline = Deadline.after(_BOUND_SECONDS)
+    while any(row.state.ending for prefix in prefixes for row in client.list_transactions(prefix)):
+        assert not deadline.expired, "transactions do not end"
+        time.sleep(deadline.bound(0.01))
+
+
+def open_transactions(client: TransactionClient, *prefixes: str) -> list[str]:
+    """Ids of the open transactions of the prefixes, once none is ending."""
+    await_ended(client, *prefixes)
+    return [row.transactional_id for prefix in prefixes for row in client.list_transactions(prefix) if row.state.open]

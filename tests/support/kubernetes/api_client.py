@@ -1,0 +1,104 @@
+"""Requests to a real API server, as a person or a kubelet would make them."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import kubernetes
+import yaml
+
+Found = TypeVar("Found")
+JOBS = "/apis/streaming.kafkaspark.io/v1alpha1/namespaces/{}/kafkasparkjobs"
+REPOSITORY = Path(__file__).parents[3]
+
+
+class ApiError(Exception):
+    """The API server refused; ``message`` is what kubectl would print."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(f"{status}: {message}")
+        self.status, self.message = status, message
+
+
+class ApiClient:
+    """Plain JSON requests.
+
+    :param kubeconfig: whose server and identity are used; never a person's own.
+    """
+
+    def __init__(self, kubeconfig: Path) -> None:
+        configuration = kubernetes.client.Configuration()
+        kubernetes.config.load_kube_config(str(kubeconfig), client_configuration=configuration)
+        self._host = configuration.host
+        self._pool = kubernetes.client.rest.RESTClientObject(configuration).pool_manager
+
+    def call(
+        self, method: str, path: str, body: Any = None, *, content_type: str = "application/json", user: str = ""
+    ) -> dict[str, Any]:
+        """:param user: as whom; empty for the kubeconfig's own identity."""
+        headers = {"Content-Type": content_type} | ({"Impersonate-User": user} if user else {})
+        data = None if body is None else json.dumps(body)
+        response = self._pool.request(method, self._host + path, body=data, headers=headers, timeout=20, retries=False)
+        answer = json.loads(response.data)
+        if response.status >= 300:
+            raise ApiError(response.status, str(answer.get("message")))
+        assert isinstance(answer, dict)
+        return answer
+
+    def get(self, path: str) -> dict[str, Any] | None:
+        try:
+            return self.call("GET", path)
+        except ApiError as error:
+            if error.status == 404:
+                return None
+            raise
+
+    def items(self, path: str, selector: str = "") -> list[dict[str, Any]]:
+        return list(self.call("GET", f"{path}?labelSelector={selector}")["items"])
+
+    def merge(self, path: str, patch: dict[str, Any]) -> dict[str, Any]:
+        return self.call("PATCH", path, patch, content_type="application/merge-patch+json")
+
+    def apply(self, path: str, body: dict[str, Any], *, force: bool = True) -> dict[str, Any]:
+        """Server-side apply."""
+        return self.call(
+            "PATCH", f"{path}?fieldManager=tests&force={str(force).lower()}", body,
+            content_type="application/apply-patch+yaml",
+        )  # fmt: skip
+
+    def install_definition(self) -> None:
+        """The CustomResourceDefinition, served."""
+        path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/kafkasparkjobs.streaming.kafkaspark.io"
+        self.apply(path, yaml.safe_load((REPOSITORY / "crds/kafkasparkjobs.yaml").read_text(encoding="utf-8")))
+
+        def served() -> bool:
+            conditions = (self.get(path) or {}).get("status", {}).get("conditions") or ()
+            return any(one["type"] == "Established" and one["status"] == "True" for one in conditions)
+
+        await_that("the definition is established", served)
+        await_that("the resource is served", self._serves_jobs)
+
+    def _serves_jobs(self) -> bool:
+        try:
+            return self.get(JOBS.format("default")) is not None
+        except ApiError as error:
+            if error.status == 429:  # its storage is being set up
+                return False
+            raise
+
+
+def await_that(what: str, question: Callable[[], Found], *, seconds: float = 240, pause: float = 0.05) -> Found:
+    """Asks until the answer is true; ``pause`` is for questions that cost something themselves."""
+    deadline = time.monotonic() + seconds
+    answer = question()
+    while not answer:
+        if time.monotonic() > deadline:
+            msg = f"not within {seconds} s: {what}"
+            raise AssertionError(msg)
+        time.sleep(pause)
+        answer = question()
+    return answer

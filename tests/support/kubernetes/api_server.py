@@ -1,0 +1,107 @@
+"""A real API server of this test run's own: etcd, kube-apiserver and the garbage collector, on free ports.
+
+There is no scheduler and no kubelet: pods stay as they are created, and a test plays the kubelet by writing their
+status. That makes every story repeatable, and nothing else on the machine can interfere.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ssl
+import subprocess
+import time
+import urllib.request
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from localcluster.kubernetes.go_build import HYPERKUBE, cached, link_names
+from localcluster.kubernetes.pki import Authority, write_kubeconfig
+from localcluster.machine.ports import free_ports
+from localcluster.settings import Settings
+
+START_SECONDS = 240
+
+
+def programs(folder: Path) -> Path | None:
+    """A folder with ``etcd``, ``kube-apiserver`` …, or None where ``make cluster-up`` has not built them yet."""
+    settings = Settings.from_environment()
+    binary = cached(HYPERKUBE, settings)
+    if not binary.exists():
+        return None
+    folder.mkdir(parents=True, exist_ok=True)
+    link_names(binary, folder)
+    return folder
+
+
+@contextlib.contextmanager
+def api_server(folder: Path, bin_folder: Path) -> Iterator[Path]:
+    """Runs the three processes; gives the administrator's kubeconfig."""
+    authority = Authority(folder / "pki", folder / "openssl.log")
+    server = authority.issue("server", "/CN=kube-apiserver", ["DNS:kubernetes", "IP:127.0.0.1", "IP:10.96.0.1"])
+    admin = authority.issue("admin", "/O=system:masters/CN=admin")
+    accounts = authority.signing_key("service-accounts")
+    client, peer, port = free_ports(3)
+    kubeconfig = folder / "kubeconfig"
+    write_kubeconfig(kubeconfig, f"https://127.0.0.1:{port}", authority.pair, admin)
+    with contextlib.ExitStack() as stack:
+        _start(
+            stack, folder,
+            [
+                bin_folder / "etcd", f"--data-dir={folder / 'etcd'}", "--unsafe-no-fsync", "--log-level=error",
+                f"--listen-client-urls=http://127.0.0.1:{client}", f"--advertise-client-urls=http://127.0.0.1:{client}",
+                f"--listen-peer-urls=http://127.0.0.1:{peer}", f"--initial-cluster=default=http://127.0.0.1:{peer}",
+                f"--initial-advertise-peer-urls=http://127.0.0.1:{peer}",
+            ],
+        )  # fmt: skip
+        _start(
+            stack, folder,
+            [
+                bin_folder / "kube-apiserver", f"--etcd-servers=http://127.0.0.1:{client}", f"--secure-port={port}",
+                "--bind-address=127.0.0.1", f"--cert-dir={folder / 'pki'}", f"--tls-cert-file={server.certificate}",
+                f"--tls-private-key-file={server.key}", f"--client-ca-file={authority.pair.certificate}",
+                f"--service-account-key-file={accounts.certificate}",
+                f"--service-account-signing-key-file={accounts.key}",
+                "--service-account-issuer=https://kubernetes.default.svc", "--service-cluster-ip-range=10.96.0.0/16",
+                "--authorization-mode=RBAC", "--endpoint-reconciler-type=none", "--profiling=false",
+                # Nothing here would take the taint off a namespace's first ServiceAccount.
+                "--disable-admission-plugins=ServiceAccount",
+            ],
+        )  # fmt: skip
+        _await_ready(port, authority.pair.certificate, admin.certificate, admin.key, folder)
+        _start(
+            stack, folder,
+            [
+                bin_folder / "kube-controller-manager", f"--kubeconfig={kubeconfig}", "--leader-elect=false",
+                "--controllers=garbage-collector-controller,namespace-controller", "--secure-port=0",
+                "--profiling=false",
+            ],
+        )  # fmt: skip
+        yield kubeconfig
+
+
+def _start(stack: contextlib.ExitStack, folder: Path, command: Sequence[Path | str]) -> None:
+    log = stack.enter_context((folder / f"{Path(command[0]).name}.log").open("wb"))
+    process = subprocess.Popen([str(one) for one in command], stdout=log, stderr=log, start_new_session=True)
+
+    def stop() -> None:
+        process.terminate()
+        try:
+            process.wait(10)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait(10)
+
+    stack.callback(stop)
+
+
+def _await_ready(port: int, authority: Path, certificate: Path, key: Path, folder: Path) -> None:
+    context = ssl.create_default_context(cafile=str(authority))
+    context.load_cert_chain(certificate, key)
+    deadline = time.monotonic() + START_SECONDS
+    while time.monotonic() < deadline:
+        with contextlib.suppress(OSError):
+            if urllib.request.urlopen(f"https://127.0.0.1:{port}/readyz", context=context, timeout=2).status == 200:
+                return
+        time.sleep(0.1)
+    msg = f"the API server is not ready after {START_SECONDS} s; its logs are in {folder}"
+    raise AssertionError(msg)

@@ -1,0 +1,163 @@
+"""A job on a real API server, and a test that plays its driver and its kubelet."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sparkapp.model import names
+from sparkapp.model.checkpoint.codec import encode
+from sparkapp.model.checkpoint.document import CheckpointDocument
+from sparkapp.model.report import DriverState, Report, Termination, encode_report, encode_termination
+from tests.support.fakes.kubernetes import merged
+from tests.support.kubernetes.api_client import JOBS, ApiClient, await_that
+
+HOLD = "tests.kafkaspark.io/kubelet"
+"""Finalizer that keeps a pod until the test, as its kubelet, lets it go."""
+
+
+class LiveJob:
+    """One job."""
+
+    def __init__(self, api: ApiClient, namespace: str, name: str = "orders") -> None:
+        self.api, self.namespace, self.name = api, namespace, name
+        self.path = f"{JOBS.format(namespace)}/{name}"
+        self.pods_path = f"/api/v1/namespaces/{namespace}/pods"
+        self.config_maps_path = f"/api/v1/namespaces/{namespace}/configmaps"
+
+    def create(self, **spec: Any) -> dict[str, Any]:
+        base = {
+            "image": "kafkaspark/sparkapp:1",
+            "kafka": {"bootstrapServers": "kafka:9092"},
+            "source": {"topics": ["orders"]},
+            "sink": {"topic": "enriched"},
+            "parallelism": 2,
+        }
+        body = {
+            "apiVersion": "streaming.kafkaspark.io/v1alpha1",
+            "kind": names.KIND,
+            "metadata": {"name": self.name},
+            "spec": merged(base, spec),
+        }
+        return self.api.call("POST", JOBS.format(self.namespace), body)
+
+    @property
+    def body(self) -> dict[str, Any]:
+        return self.api.call("GET", self.path)
+
+    @property
+    def status(self) -> dict[str, Any]:
+        return dict(self.body.get("status") or {})
+
+    def edit(self, **spec: Any) -> None:
+        self.api.merge(self.path, {"spec": spec})
+
+    def condition(self, kind: str) -> dict[str, Any]:
+        return next((one for one in self.status.get("conditions", ()) if one["type"] == kind), {})
+
+    def await_state(self, state: str, *, reason: str | None = None, seconds: float = 60) -> dict[str, Any]:
+        def there() -> bool:
+            status = self.status
+            return status.get("state") == state and reason in {None, status.get("reason")}
+
+        try:
+            await_that(f"state {state} {reason or ''}", there, seconds=seconds)
+        except AssertionError as error:
+            msg = f"{error}; it is {self.status}"
+            raise AssertionError(msg) from error
+        return self.status
+
+    @property
+    def pods(self) -> list[dict[str, Any]]:
+        return self.api.items(self.pods_path, f"{names.LABEL_JOB}={self.name}")
+
+    @property
+    def events(self) -> list[tuple[str, int]]:
+        found = self.api.items(f"/api/v1/namespaces/{self.namespace}/events")
+        mine = [one for one in found if one["involvedObject"]["name"] == self.name]
+        return [
+            (one["reason"], one["count"])
+            for one in sorted(mine, key=lambda one: int(one["metadata"]["resourceVersion"]))
+        ]
+
+    def uid(self) -> str:
+        return str(self.body["metadata"]["uid"])
+
+    # -- the kubelet and the driver --------------------------------------------------------------------------------
+
+    def await_driver(self, attempt: int, *, hold: bool = True) -> dict[str, Any]:
+        """The driver's pod, once it is there; kept until :meth:`release` if it is deleted."""
+        path = f"{self.pods_path}/{names.driver_pod(self.name, attempt)}"
+        await_that(f"driver of attempt {attempt}", lambda: self.api.get(path))
+        return self.api.merge(path, {"metadata": {"finalizers": [HOLD]}}) if hold else self.api.call("GET", path)
+
+    def run(self, attempt: int, *, checkpoint: int | None = None, hold: bool = True) -> None:
+        """The driver starts, claims the state and reports that it runs."""
+        self.await_driver(attempt, hold=hold)
+        self.pod_status(attempt, "Running", {"running": {"startedAt": "2026-11-21T12:00:00Z"}})
+        self.checkpoint(attempt, attempt * 10 if checkpoint is None else checkpoint)
+        self.report(attempt, checkpoint_id=attempt * 10 if checkpoint is None else checkpoint)
+        self.await_state("Running")
+
+    def report(self, attempt: int, state: DriverState = DriverState.RUNNING, **fields: Any) -> None:
+        report = Report(
+            job_uid=self.uid(), attempt=attempt, state=state, updated_at="2026-11-21T12:00:00Z",
+            checkpoint_time="2026-11-21T12:00:00Z", **fields,
+        )  # fmt: skip
+        path = f"{self.config_maps_path}/{names.report_config_map(self.name)}"
+        self.api.merge(path, {"data": {names.REPORT_KEY: encode_report(report)}})
+
+    def checkpoint(self, attempt: int, checkpoint: int, *, drained: bool = False) -> None:
+        document = CheckpointDocument(
+            job_uid=self.uid(), attempt=attempt, checkpoint_id=checkpoint, created_at="2026-11-21T12:00:00Z",
+            parallelism=2, prefix="x", drained=drained,
+        )  # fmt: skip
+        path = f"{self.config_maps_path}/{names.state_config_map(self.name)}"
+        self.api.merge(path, {"data": {names.CHECKPOINT_KEY: encode(document)}})
+
+    def ends(self, attempt: int, termination: Termination | None, *, code: int = 1, reason: str = "Error") -> None:
+        message = "" if termination is None else encode_termination(termination)
+        terminated = {
+            "exitCode": code, "reason": reason, "message": message,
+            "startedAt": "2026-11-21T12:00:00Z", "finishedAt": "2026-11-21T12:01:00Z",
+        }  # fmt: skip
+        self.pod_status(attempt, "Succeeded" if code == 0 else "Failed", {"terminated": terminated})
+
+    def release(self, attempt: int) -> None:
+        """The kubelet is done with the driver's pod."""
+        path = f"{self.pods_path}/{names.driver_pod(self.name, attempt)}"
+        self.api.merge(path, {"metadata": {"finalizers": None}})
+
+    def await_deletion(self, attempt: int) -> None:
+        """The operator has asked the driver to stop."""
+        path = f"{self.pods_path}/{names.driver_pod(self.name, attempt)}"
+        await_that(
+            f"driver of attempt {attempt} is being deleted",
+            lambda: "deletionTimestamp" in self.api.call("GET", path)["metadata"],
+        )
+
+    def pod_status(self, attempt: int, phase: str, state: dict[str, Any]) -> None:
+        path = f"{self.pods_path}/{names.driver_pod(self.name, attempt)}/status"
+        container = {
+            "name": names.DRIVER_CONTAINER, "ready": phase == "Running", "restartCount": 0, "image": "x", "imageID": "",
+            "state": state,
+        }  # fmt: skip
+        self.api.merge(path, {"status": {"phase": phase, "containerStatuses": [container]}})
+
+    def add_executor(self, attempt: int, number: int = 1) -> str:
+        """What Spark would create from the template of the attempt, owned by the driver."""
+        import yaml
+
+        driver = self.api.call("GET", f"{self.pods_path}/{names.driver_pod(self.name, attempt)}")
+        record = self.api.call("GET", f"{self.config_maps_path}/{names.attempt_config_map(self.name, attempt)}")
+        pod = yaml.safe_load(record["data"][names.EXECUTOR_POD_TEMPLATE_KEY])
+        name = f"{names.executor_pod_prefix(self.name, attempt)}-exec-{number}"
+        owner = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "name": driver["metadata"]["name"],
+            "uid": driver["metadata"]["uid"],
+        }
+        pod["metadata"] |= {"name": name, "ownerReferences": [{**owner, "controller": True}]}
+        pod["spec"]["containers"][0]["image"] = "x"
+        self.api.call("POST", self.pods_path, pod)
+        return name

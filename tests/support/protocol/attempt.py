@@ -1,0 +1,435 @@
+"""One attempt of a job without Spark: driver and tasks as the engine wires them, that can be killed or frozen anywhere.
+
+Everything that touches a broker is the real code: recovery, enumerator, readers, writers, coordinator, committer.
+Killed means that nothing more is said to anybody; frozen, that the process stands still (a long pause, a paused
+machine) and may go on later, when another attempt has long taken over.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sparkapp.checkpoint.claim import Claim
+from sparkapp.checkpoint.coordinator import CheckpointCoordinator
+from sparkapp.checkpoint.group_offsets import offset_committer
+from sparkapp.checkpoint.pre_committed import PreCommitted
+from sparkapp.checkpoint.recovery.recovery import Recovery, recover
+from sparkapp.checkpoint.recovery.rolled_back import KafkaGroupMarks
+from sparkapp.checkpoint.retained import CheckpointRetainer, MemoryRetainedStore, RetainedStore
+from sparkapp.checkpoint.store import CheckpointStore
+from sparkapp.checkpoint.transaction_control import KafkaTransactionControl, leave_nothing_open
+from sparkapp.clients.deadline import Deadline
+from sparkapp.clients.kafka_cluster_view import KafkaClusterView
+from sparkapp.clients.topics import SinkTopics
+from sparkapp.clients.transactions.client import TransactionClient
+from sparkapp.dataplane.batch import open_consumer, open_producer
+from sparkapp.model.checkpoint.commit_outcome import offset_mark
+from sparkapp.model.checkpoint.split import KafkaPartitionSplit, splits_by_subtask
+from sparkapp.model.delivery_guarantee import OffsetCommitMode
+from sparkapp.model.errors import CheckpointMissing, CheckpointRefused, KafkaSparkJobError
+from sparkapp.model.job.client.config import consumer_config
+from sparkapp.model.job.retention import Retention
+from sparkapp.model.job.spec import Job
+from sparkapp.model.protocol import ProtocolStep, no_hook
+from sparkapp.sink.committer import KafkaCommitter
+from sparkapp.sink.delivery import producer_config, writer_of
+from sparkapp.sink.lingering import walked_ids
+from sparkapp.sink.pre_commit_check import PreCommitCheck
+from sparkapp.sink.producer_pool import ProducerPool
+from sparkapp.sink.router import Router
+from sparkapp.sink.writer import KafkaWriter
+from sparkapp.source.enumerator.enumerator import enumerator_of
+from sparkapp.spark.state import query_log
+from tests.support.fakes.memory_store import MemoryStore
+from tests.support.jobs.commit_counter import CommitCounter
+from tests.support.protocol.moments import (
+    DriverMoment,
+    End,
+    Killed,
+    Loss,
+    Moment,
+    Place,
+    Stop,
+    TaskMoment,
+    TasksLost,
+)
+from tests.support.protocol.tasks import Groups, Names, Task, Worker, Written, run_task, run_task_to, unwatched
+from tests.support.protocol.watched import WatchedClient, WatchedControl, WatchedGroup, WatchedStore
+
+_THAWED_SECONDS = 120
+_MOST_CHECKPOINTS = 50
+WORKERS = 2
+"""Worker processes of a life, all of one executor; Spark gives a subtask to any of them."""
+
+
+class SharedStore(MemoryStore):
+    """The job's ConfigMap: one at a time, whoever comes too late is refused."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._lock = threading.Lock()
+
+    def write(self, text: str, *, expected: str, deadline: Deadline | None = None) -> str:
+        with self._lock:
+            return super().write(text, expected=expected, deadline=deadline)
+
+
+@dataclass
+class Life:
+    """Made for one attempt; :meth:`start`, then :meth:`checkpoint` again and again, each in a thread of the life's own.
+
+    :param retained: where completed checkpoints are kept to go back to.
+    :param keep: what the transform lets through, by the number in a record's value.
+    :param now: gives RFC 3339 times.
+    :param aligned: False for a pipeline that shuffles, as far as the sink can tell: no source ranges are in its
+        transactions, and its documents say so.
+    :param workers: how many of its worker processes get tasks; with one a producer goes on from checkpoint to
+        checkpoint, with more it may be another one's turn, which takes its id over.
+    :param stepwise: commits go one after the other, so that a life can end between two of them.
+    :param executors: another way to the brokers, for what runs in executors: readers and writers.
+    :param patience: seconds that a task waits for the brokers before it fails.
+    :param topics: of the numbers that are let through, where the result names topics; None: all go to the sink's.
+    """
+
+    job: Job
+    store: CheckpointStore
+    keep: Callable[[pa.Array], pa.Array]
+    dice: random.Random
+    now: Callable[[], str]
+    retained: RetainedStore = field(default_factory=MemoryRetainedStore)
+    aligned: bool = True
+    workers: int = WORKERS
+    stepwise: bool = True
+    executors: str = ""
+    patience: float = 30.0
+    topics: Callable[[pa.Array], pa.Array] | None = None
+    failure: KafkaSparkJobError | None = None
+    recovery: Recovery | None = None
+    names: Names = field(default_factory=Names)
+    _stop: Stop | None = None
+    _retainer: CheckpointRetainer | None = None
+    _thread: threading.Thread | None = None
+    _error: BaseException | None = None
+    _frozen: threading.Event = field(default_factory=threading.Event)
+    _thawed: threading.Event = field(default_factory=threading.Event)
+
+    def __post_init__(self) -> None:
+        job = self.job
+        self._store = WatchedStore(self.store, self._passed)
+        self._claim = Claim(self.store, job_uid=job.uid, attempt=job.attempt)
+        self._config = consumer_config(job, password="")
+        self._shared = {"bootstrap.servers": job.spec.kafka.bootstrap_servers, "client.id": f"life-{job.attempt}"}
+        self._cluster = KafkaClusterView(self._config, read_committed=True)
+        self._client = WatchedClient(self._shared)
+        self._client.passed = self._passed
+        self._group_offsets = offset_committer(job, self._config, self._claim, CommitCounter())
+        way = {"bootstrap.servers": self.executors} if self.executors else {}
+        shared = {**self._shared, **way}
+        self._executors_client = TransactionClient(shared, timeout=self.patience)
+        self._readers_config, self._writers_config = {**self._config, **way}, producer_config(job, shared)
+        self._workers = [self._worker() for _ in range(WORKERS)]
+        self._latest_worker = 0
+        self._coordinated = self._ended = self._killed = False
+        """Whether it has come to its first checkpoint, has stopped in order, was killed as it stood still."""
+
+    def _worker(self) -> Worker:
+        pool = ProducerPool(
+            open_producer=open_producer, client=self._executors_client, config=self._writers_config,
+            timeout=self.patience,
+        )  # fmt: skip
+        return Worker(open_consumer(self._readers_config), pool)
+
+    @property
+    def frozen(self) -> bool:
+        return self._frozen.is_set()
+
+    @property
+    def killed(self) -> bool:
+        """By the end of the last act."""
+        return isinstance(self._error, Killed)
+
+    @property
+    def lag(self) -> int:
+        self._enumerator.look()
+        return sum((self._enumerator.pending or {}).values())
+
+    def start(self, stop: Stop | None = None) -> None:
+        """Recovery and everything else up to the first checkpoint."""
+        self._act(self._start, stop)
+
+    def checkpoint(self, stop: Stop | None = None, *, retry: bool = False, abreast: bool = False) -> None:
+        """Plans, reads, writes and completes one checkpoint; nothing where nothing is new.
+
+        :param retry: a task's first try ends after its pre-commit, as its worker dies, and is tried in another one.
+        :param abreast: every task is at the :class:`TaskMoment` where something happens, each in a worker of its own;
+            otherwise the last one is, and the others are done.
+        """
+        self._act(lambda: self._checkpoint(retry, abreast), stop)
+
+    def drain(self, stop: Stop | None = None) -> None:
+        """An orderly stop after the last checkpoint."""
+        self._act(self._drain, stop)
+
+    def thaw(self, *, draining: bool = False) -> None:
+        """A frozen life goes on from where it stood as the real driver does: to the end of what it did, then from
+        checkpoint to checkpoint until one is refused or nothing is left to read, then it stops.
+
+        :param draining: it was asked to stop while it stood still, so no further checkpoint begins.
+        """
+        assert self._thread is not None
+        self._frozen.clear()
+        self._thawed.set()
+        self._thread.join(_THAWED_SECONDS)
+        assert not self._thread.is_alive(), "a life that went on does not end"
+        self._thawed.clear()
+        self._raise_defects()
+        checkpoints = 0
+        while not (draining or self._ended or self.failure) and self.lag:
+            checkpoints += 1
+            assert checkpoints < _MOST_CHECKPOINTS, "a life that went on is never refused"
+            self.checkpoint()
+        if not (self._ended or self.failure):
+            self._act(self._stop_when_idle if self._coordinated else lambda: None, None)
+        failure = self.failure
+        if self._coordinated and (
+            (failure and draining) or isinstance(failure, CheckpointMissing | CheckpointRefused)
+        ):  # what the driver does with an error that its engine ends with
+            leave_nothing_open(self._control, self._claim, self._coordinator.document, failure)
+        self.close()
+
+    def kill(self) -> None:
+        """A frozen life ends where it stands."""
+        assert self._thread is not None
+        self._killed = True
+        self._thawed.set()
+        self._thread.join(_THAWED_SECONDS)
+        self.close()
+
+    def close(self) -> None:
+        """Ends the clients without a word about transactions."""
+        if self._retainer is not None:
+            self._retainer.close()
+        for worker in self._workers:
+            worker.end()
+        for one in (self._group_offsets, self._executors_client, self._client, self._cluster):
+            one.close()
+
+    def _act(self, what: Callable[[], None], stop: Stop | None) -> None:
+        assert self.failure is None
+        self._stop, self._error = stop, None
+        self._store.writes = 0
+
+        def run() -> None:
+            try:
+                what()
+            except BaseException as error:
+                self._error = error
+
+        self._thread = threading.Thread(target=run, name=f"life-{self.job.attempt}")
+        self._thread.start()
+        while self._thread.is_alive() and not self._frozen.is_set():
+            self._thread.join(0.002)
+        if not self._frozen.is_set():
+            self._raise_defects()
+
+    def _raise_defects(self) -> None:
+        """An error of the tree ends an attempt; anything else is a defect."""
+        if isinstance(self._error, KafkaSparkJobError):
+            self.failure = self._error
+        elif self._error is not None and not isinstance(self._error, Killed):
+            raise self._error
+
+    def _passed(self, place: Place) -> None:
+        if self._stop is None or self._stop[0] != place:
+            return
+        what, self._stop = self._stop[1], None
+        end = what if isinstance(what, End) else what()
+        if isinstance(end, Loss):
+            self._lose(end)
+            if isinstance(place, TaskMoment):
+                raise TasksLost
+            return
+        if end is End.KILL:
+            raise Killed
+        if end is not None:
+            self._frozen.set()
+        if end is End.FREEZE:
+            self._thawed.wait()
+            if self._killed:
+                raise Killed
+
+    def _lose(self, what: Loss) -> None:
+        for number in range(WORKERS) if what is Loss.EXECUTOR else [self._latest_worker]:
+            self._workers[number].end()
+            self._workers[number] = self._worker()
+
+    def _step(self, step: ProtocolStep, _: int) -> None:
+        self._passed(Moment(step.value))
+
+    def _start(self) -> None:
+        job = self.job
+        control = KafkaTransactionControl(job, self._client, self._config, self._claim)
+        self._control = WatchedControl(control, self._passed)
+        self.recovery = recovery = recover(
+            job, store=self._store, control=self._control, now=self.now(), retained=self.retained, engine=query_log,
+            cluster_id=self._cluster.cluster_id(), marks=KafkaGroupMarks(job, self._config, self._cluster),
+        )  # fmt: skip
+        self._retainer = CheckpointRetainer(
+            self.retained, job_uid=job.uid, retention=Retention(), latest=recovery.document.checkpoint_id,
+            tell=lambda *event: None,
+        )  # fmt: skip
+        self._enumerator = enumerator_of(job.spec, self._cluster, warn=lambda *_: None)
+        self._enumerator.start(
+            None if recovery.first_start else recovery.document.offsets, topic_ids=recovery.document.topic_ids
+        )
+        self._coordinator = CheckpointCoordinator(
+            job, store=self._store, document=recovery.document, version=recovery.version,
+            pre_commits=PreCommitCheck(self._client), committer=KafkaCommitter(self._client, None),
+            group_offsets=WatchedGroup(self._group_offsets, self._passed), now=self.now,
+            hook=self._step if self.stepwise else no_hook,
+        )  # fmt: skip
+        self._coordinator.begin(self._enumerator.unplanned(), topic_ids=self._enumerator.topic_ids)
+        self._coordinated = True
+        self._passed(Moment.AFTER_BEGIN)
+        self._settled = recovery.document.checkpoint_id
+
+    def _checkpoint(self, retry: bool, abreast: bool) -> None:
+        splits = self._enumerator.plan()
+        if not any(split.size for split in splits):
+            self._coordinator.forget_settled()
+            return
+        checkpoint_id = self._coordinator.document.checkpoint_id + 1
+        self._passed(DriverMoment.BEFORE_PREPARE)
+        self._coordinator.prepare(splits)
+        groups = splits_by_subtask(splits, self.job.spec.parallelism)
+        if abreast:
+            written = self._tasks_abreast(groups, checkpoint_id)
+        else:
+            written = self._tasks_in_turn(groups, checkpoint_id, retry)
+        committables = tuple(one.committable for one in written if one.committable is not None)
+        self._coordinator.complete(
+            PreCommitted(
+                checkpoint_id=checkpoint_id, splits=splits, aligned=self.aligned, committables=committables,
+                topic_ids=self._enumerator.topic_ids,
+                records_out=sum(one.records for one in written),
+                records_dead_lettered=sum(one.dead_letters for one in written),
+            )
+        )  # fmt: skip
+        self._enumerator.complete(splits)
+        self._settled = checkpoint_id
+        self._offer()
+
+    def _stop_when_idle(self) -> None:
+        self._coordinator.forget_settled()
+        self._drain()
+
+    def _drain(self) -> None:
+        for worker in self._workers:
+            worker.pool.flush_plain(self.patience)
+        self._passed(DriverMoment.BEFORE_DRAIN)
+        self._coordinator.drained()
+        self._passed(DriverMoment.AFTER_DRAIN)
+        self._ended = True
+        self._offer()
+
+    def _offer(self) -> None:
+        assert self._retainer is not None
+        self._retainer.offer(self._coordinator.document)
+
+    def _tasks_in_turn(self, groups: Groups, checkpoint_id: int, retry: bool) -> list[Written]:
+        """Something may happen to the last one."""
+        written: list[Written] = []
+        for subtask, ranges in groups.items():
+            worker = self.dice.randrange(self.workers)
+            if retry:
+                run_task(self._task(worker, subtask, ranges, checkpoint_id), unwatched)
+                worker = (worker + 1) % WORKERS
+            is_last = len(written) == len(groups) - 1
+            self._latest_worker = worker
+            if is_last:
+                self._passed(Moment.BEFORE_FLUSH)
+            try:
+                task = self._task(worker, subtask, ranges, checkpoint_id)
+                written.append(run_task(task, self._passed if is_last else unwatched))
+            except TasksLost:
+                again = self._task((worker + 1) % WORKERS, subtask, ranges, checkpoint_id)
+                written.append(run_task(again, unwatched))
+        return written
+
+    def _tasks_abreast(self, groups: Groups, checkpoint_id: int) -> list[Written]:
+        """Something happens to all of them at once: they have come equally far then."""
+        assert len(groups) <= WORKERS, "a worker has one task at a time"
+        assert self._stop is not None
+        moment = self._stop[0]
+        assert isinstance(moment, TaskMoment)
+
+        def begin() -> list[Task]:
+            numbered = enumerate(groups.items())
+            return [self._task(worker, subtask, ranges, checkpoint_id) for worker, (subtask, ranges) in numbered]
+
+        tasks = begin()
+        reached = [run_task_to(task, moment) for task in tasks]
+        assert None in reached, f"no task comes to {moment}"
+        try:
+            self._passed(moment)
+        except TasksLost:
+            return [run_task(task, unwatched) for task in begin()]
+        return [run_task(task, unwatched) if one is None else one for task, one in zip(tasks, reached, strict=True)]
+
+    def _names_in_reach(self) -> list[str]:
+        """Where a restart would look that may not list transactions: by the document that is written now."""
+        document, spec = self._coordinator.document, self.job.spec
+        return walked_ids(
+            document.prefix, hint=document.hint, slots=document.slots, parallelism=spec.parallelism,
+            pool_size=spec.sink.producers_pool_size,
+        )  # fmt: skip
+
+    def _task(self, worker: int, subtask: int, ranges: tuple[KafkaPartitionSplit, ...], checkpoint_id: int) -> Task:
+        spec = self.job.spec
+        process = self._workers[worker]
+        writer = writer_of(
+            spec.sink, pool=process.pool, subtask=subtask, parallelism=spec.parallelism,
+            next_free=self._coordinator.next_free, timeout=self.patience, router=self._router(),
+        )  # fmt: skip
+        writer.notify_committed(self._settled)
+        writer.begin(checkpoint_id)
+        if writer.transactional_id is not None:
+            self.names.note(subtask, writer.transactional_id, self._names_in_reach())
+        if any(split.size for split in ranges):
+            writer.prepare()
+        yield TaskMoment.BEGUN
+        for number, batch in enumerate(process.reader.read(ranges, stall_timeout=self.patience)):
+            if number == 0:
+                yield TaskMoment.READ
+            self._write(writer, batch.column("value"))
+        yield TaskMoment.PRODUCED
+        metadata = offset_mark(self.job.uid, self.job.attempt, checkpoint_id)
+        inside = self.aligned and self._coordinator.mode is OffsetCommitMode.IN_TRANSACTION
+        committable = writer.pre_commit(
+            ranges if self.aligned else (), group_id=spec.source.group_id if inside else None, metadata=metadata
+        )
+        return Written(committable, writer.records, writer.dead_letters)
+
+    def _router(self) -> Router | None:
+        if self.topics is None:
+            return None
+        return Router(self.job.spec, partitions_of=SinkTopics(self._shared).partitions)
+
+    def _write(self, writer: KafkaWriter, values: pa.Array) -> None:
+        """What the transform lets through to its topics; the rest is gone, or a dead letter where the job has these."""
+        letters = self.job.spec.record_errors.dead_letter_topic
+        numbers = pc.cast(pc.cast(values, pa.string()), pa.int64())
+        good = self.keep(numbers)
+        kept = values.filter(good)
+        if len(kept):
+            topics = {} if self.topics is None else {"topic": self.topics(numbers.filter(good))}
+            writer.write(pa.RecordBatch.from_pydict({"value": kept, **topics}))
+        bad = values.filter(pc.invert(good))
+        if letters and len(bad):
+            writer.write_dead_letters(pa.RecordBatch.from_pydict({"value": bad}), topic=letters)

@@ -1,0 +1,468 @@
+"""A job's story over many lives, and its oracle: what a reader of committed records sees in the end.
+
+Driven by tests that choose the steps, by a hypothesis state machine and by the soak, which throws dice.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from typing import TypeVar
+
+import pyarrow as pa
+from confluent_kafka import KafkaException, Producer
+from confluent_kafka.admin import AdminClient
+
+from sparkapp.checkpoint.recovery.recovery import Recovery
+from sparkapp.checkpoint.retained import MemoryRetainedStore, RetainedStore
+from sparkapp.checkpoint.store import CheckpointStore
+from sparkapp.clients.deadline import Deadline
+from sparkapp.clients.transactions.client import TransactionClient
+from sparkapp.model.checkpoint.codec import decode
+from sparkapp.model.checkpoint.document import CheckpointDocument
+from sparkapp.model.checkpoint.naming import TransactionNaming, offsets_id
+from sparkapp.model.checkpoint.retained import RetainedCheckpoint
+from sparkapp.model.checkpoint.retained_codec import decode_retained
+from sparkapp.model.checkpoint.split import KafkaPartitionSplit
+from sparkapp.model.delivery_guarantee import Semantic
+from sparkapp.model.errors import KafkaSparkJobError
+from sparkapp.model.job.record_errors import RecordErrorPolicy, RecordErrors
+from sparkapp.model.job.retention import Restore
+from sparkapp.model.job.spec import (
+    DataLossPolicy,
+    Job,
+    JobSpec,
+    KafkaCluster,
+    LostTransactionPolicy,
+    Sink,
+    Source,
+    TopicFrom,
+    TransactionTimeout,
+    Transform,
+)
+from sparkapp.model.job.startup import Startup, StartupMode
+from tests.support.kafka import visibility
+from tests.support.protocol.attempt import WORKERS, Life, SharedStore
+from tests.support.protocol.moments import End, Stop
+from tests.support.protocol.tasks import Names
+
+UID = "uid-of-the-story"
+_MODULUS = 5
+_LIVES = 20
+_TRIES = 10
+Answer = TypeVar("Answer")
+
+
+def patiently(ask: Callable[[], Answer]) -> Answer:
+    """The answer to a question of the test's own, asked again while the broker is away."""
+    for _ in range(_TRIES):
+        try:
+            return ask()
+        except (KafkaSparkJobError, KafkaException, AssertionError, TimeoutError):
+            time.sleep(1)
+    return ask()
+
+
+@dataclass
+class Story:
+    """One job.
+
+    :param source: topic of the records, ``sink`` where they go, both made by the caller.
+    :param prefix: transactional id prefix and consumer group of the job alone.
+    :param timeout: seconds until the broker aborts a transaction; a short one is one more fault.
+    :param never: the broker aborts none, whatever the seconds.
+    :param naming: of the transactional ids, at first.
+    :param aligned: False for a pipeline that shuffles; see :class:`Life`.
+    :param workers: of each life that get tasks; see :class:`Life`.
+    :param lost_policy: from the next attempt on.
+    :param per_checkpoint: most records of one checkpoint.
+    :param store: the job's document; its checkpoints are kept in ``retained``.
+    :param restore: what the job's resource asks for, from the next attempt on.
+    :param data_loss: the source's policy, from the next attempt on.
+    :param cluster_id: that the job's resource names, from the next attempt on.
+    :param executors: the way to the brokers that the next attempt's executors have; empty: the driver's.
+    :param odd: topic of the odd numbers, by the result's column ``topic``; empty: all are in ``sink``.
+    :param letters: topic of the dead letters, which are what the transform leaves out otherwise.
+    :param patience: seconds that a task waits for the brokers before it fails, from the next attempt on.
+    :param properties: of the sink, from the next attempt on.
+    """
+
+    bootstrap: str
+    source: str
+    sink: str
+    prefix: str
+    client: TransactionClient
+    timeout: int = 60
+    never: bool = False
+    partitions: int = 3
+    semantic: Semantic = Semantic.EXACTLY_ONCE
+    naming: TransactionNaming = TransactionNaming.HINT
+    aligned: bool = True
+    workers: int = WORKERS
+    lost_policy: LostTransactionPolicy = LostTransactionPolicy.REPLAY
+    per_checkpoint: int = 40
+    dice: random.Random = field(default_factory=lambda: random.Random(0))
+    store: CheckpointStore = field(default_factory=SharedStore)
+    retained: RetainedStore = field(default_factory=MemoryRetainedStore)
+    restore: Restore = field(default_factory=Restore)
+    cluster_id: str = ""
+    data_loss: DataLossPolicy = DataLossPolicy.FAIL
+    uid: str = UID
+    startup: StartupMode = StartupMode.EARLIEST
+    executors: str = ""
+    odd: str = ""
+    letters: str = ""
+    patience: float = 30.0
+    properties: dict[str, str] = field(default_factory=dict)
+    recovery: Recovery | None = None
+    """Of the newest life that has got so far."""
+    failure: KafkaSparkJobError | None = None
+    """What the newest life ended with, if with an error."""
+    failures: list[KafkaSparkJobError] = field(default_factory=list)
+    """Of every life that ended with an error, those that went on too late left out."""
+    told: list[str] = field(default_factory=list)
+    """What happened, for a person who reads a failure."""
+    lost: list[int] = field(default_factory=list)
+    """What readers do not see in the end."""
+
+    def __post_init__(self) -> None:
+        self._time = datetime(2026, 11, 21, 8, tzinfo=UTC)
+        self._attempt = 0
+        self._produced = 0
+        self._silent: set[int] = set()
+        self._partitions: dict[int, list[int]] = defaultdict(list)
+        self._again: Counter[int] = Counter()
+        self._prefix = self.prefix
+        self._prefixes = [self.prefix]
+        self._life: Life | None = None
+        self._frozen: list[Life] = []
+        self._names: list[tuple[int, Names]] = []
+        self._thawed = self._superseded = False
+        self._producer = Producer({"bootstrap.servers": self.bootstrap, "linger.ms": 1, "enable.idempotence": True})
+
+    @property
+    def running(self) -> bool:
+        return self._life is not None
+
+    @property
+    def frozen(self) -> int:
+        return len(self._frozen)
+
+    @property
+    def attempts(self) -> int:
+        """How many there have been."""
+        return self._attempt
+
+    def produce(self, count: int, *, silent: Collection[int] = ()) -> None:
+        """The next numbers, one after the other round the partitions; a big step leaves some without news.
+
+        :param silent: partitions of which the transform leaves out every one of these.
+        """
+        for number in range(self._produced, self._produced + count):
+            partition = number // 3 % self.partitions
+            if partition in silent:
+                self._silent.add(number)
+            self._partitions[partition].append(number)
+            self._producer.produce(self.source, str(number), partition=partition)
+        assert self._producer.flush(30) == 0
+        self._produced += count
+
+    def start(self, parallelism: int, pool_size: int = 2, stop: Stop | None = None, *, stepwise: bool = True) -> None:
+        """The next attempt, whatever became of the former one."""
+        self.kill()
+        self._attempt += 1
+        self._thawed = False
+        life = Life(
+            self._job(parallelism, pool_size), self.store, self._keep, random.Random(self.dice.random()), self._now,
+            retained=self.retained, aligned=self.aligned, workers=self.workers, stepwise=stepwise,
+            executors=self.executors, patience=self.patience, topics=self._topics if self.odd else None,
+        )  # fmt: skip
+        self._names.append((self._attempt, life.names))
+        self._tell(f"start P={parallelism} pool={pool_size} naming={self.naming}", stop)
+        life.start(stop)
+        self.recovery = life.recovery or self.recovery
+        self._after(life, ended=_ends(stop))
+
+    def checkpoint(self, stop: Stop | None = None, *, retry: bool = False, abreast: bool = False) -> None:
+        """One checkpoint of the running life; with an end the life ends there, with an incident it may go on.
+
+        See :meth:`tests.support.protocol.attempt.Life.checkpoint`.
+        """
+        assert self._life is not None
+        self._tell(f"checkpoint{' with a task tried twice' if retry else ''}", stop)
+        self._life.checkpoint(stop, retry=retry, abreast=abreast)
+        self._after(self._life, ended=_ends(stop))
+
+    def drain(self, stop: Stop | None = None) -> None:
+        """An orderly stop of the running life."""
+        assert self._life is not None
+        self._tell("stops in order", stop)
+        self._life.drain(stop)
+        self._after(self._life, ended=True)
+
+    def run(self, checkpoints: int = 100, parallelism: int = 2) -> None:
+        """A life of so many checkpoints, or of as many as there is something to read for, and an orderly stop."""
+        self.start(parallelism)
+        while self._life is not None and checkpoints and self._life.lag:
+            self.checkpoint()
+            checkpoints -= 1
+        if self._life is not None:
+            self.drain()
+
+    def kill(self) -> None:
+        """The running life ends between two checkpoints."""
+        if self._life is not None:
+            self._life.close()
+            self._life = None
+
+    def last_attempt(self) -> Job:
+        """The attempt that a deleted job has after a crash: the running life ends, and nobody starts this one yet."""
+        self.kill()
+        self._attempt += 1
+        self._tell("is deleted", None)
+        return replace(self._job(1, 2), settles_only=True)
+
+    def thaw(self, *, draining: bool = False) -> Life:
+        """The life that has been frozen longest goes on, in the middle of what it did, until it is refused or through.
+
+        :param draining: see :meth:`tests.support.protocol.attempt.Life.thaw`.
+        """
+        self._thawed = self._superseded = True
+        life = self._frozen.pop(0)
+        self._tell(f"attempt {life.job.attempt} goes on{', asked to stop' if draining else ''}", None)
+        life.thaw(draining=draining)
+        end = "in order" if life.failure is None else f"with {type(life.failure).__name__}: {life.failure}"
+        self.told.append(f"  attempt {life.job.attempt} ended {end}")
+        return life
+
+    @property
+    def document(self) -> CheckpointDocument:
+        """As it is written now."""
+        text = self.store.read().text
+        assert text is not None
+        return decode(text, job_uid=self.uid)
+
+    @property
+    def kept(self) -> dict[int, RetainedCheckpoint]:
+        """The checkpoints to go back to."""
+        found = (decode_retained(text, key=key, job_uid=self.uid) for key, text in self.retained.read().items())
+        return {one.checkpoint_id: one for one in found}
+
+    def fence(self) -> None:
+        """Somebody takes the document's transactional ids over: what was open is lost, and no answer decides."""
+        self.client.fence_all([one.transactional_id for one in self.document.committables])
+
+    def forget_group_offsets(self) -> None:
+        """What the brokers do with the offsets of a group that nobody has committed to for long."""
+        admin = AdminClient({"bootstrap.servers": self.bootstrap})
+        admin.delete_consumer_groups([self.prefix])[self.prefix].result(30)
+
+    def create_again(self, startup: StartupMode) -> None:
+        """A person deletes the resource, and with it all that it owns, and creates it again under the same name."""
+        self.kill()
+        self._tell(f"created again with {startup}", None)
+        self.store, self.retained = SharedStore(), MemoryRetainedStore()
+        self.uid, self.startup, self._attempt = f"{self.uid}-again", startup, 0
+
+    def expect_again(self, splits: Iterable[KafkaPartitionSplit]) -> None:
+        """Readers will see what was read of these ranges once more than otherwise."""
+        for split in splits:
+            assert split.partition.topic == self.source
+            self._again.update(self._partitions[split.partition.partition][split.start : split.stop])
+
+    def written_of(self, splits: Iterable[KafkaPartitionSplit]) -> list[int]:
+        """The numbers that the transform makes of these ranges."""
+        numbers = [
+            number
+            for split in splits
+            for number in self._partitions[split.partition.partition][split.start : split.stop]
+        ]
+        return sorted(filter(self._is_kept, numbers))
+
+    def change_prefix(self) -> None:
+        """From the next attempt on."""
+        self._prefix = f"{self.prefix}.{self._attempt}"
+        self._prefixes = list(dict.fromkeys((*self._prefixes, self._prefix)))
+        self._tell("prefix changes", None)
+
+    def change_naming(self) -> None:
+        """From the next attempt on."""
+        self.naming = next(one for one in TransactionNaming if one is not self.naming)
+        self._tell(f"naming changes to {self.naming}", None)
+
+    def change_semantic(self, semantic: Semantic) -> None:
+        """From the next attempt on."""
+        self.semantic = semantic
+        self._tell(f"semantic changes to {semantic}", None)
+
+    def expire(self) -> None:
+        """Time passes until the broker has aborted whatever is open."""
+        self._tell("transactions expire", None)
+        deadline = Deadline.after(self.timeout + 30)
+        while self.open_transactions():
+            assert not deadline.expired, "the broker does not end transactions that are too old"
+            time.sleep(deadline.bound(0.1))
+
+    def finish(self, parallelism: int = 2) -> int:
+        """Runs to the end of the source and holds the result against what was produced.
+
+        :returns: how many records are there more than once; 0 where the semantic is EXACTLY_ONCE. With NONE some may be
+            in ``lost``.
+        """
+        self._read_all(parallelism)
+        while self._frozen:
+            self.thaw()
+        if self._thawed:
+            # What a superseded life began is open until the broker's time-out, or until somebody starts.
+            self.kill()
+            self._read_all(parallelism)
+        self.kill()
+        if self._superseded:
+            self._abort_by_hand()
+        # What is committed is visible once its markers are written.
+        still_open = self.open_transactions()
+        found = self._found()
+        every = Counter(range(self._produced)) + self._again
+        expected = Counter({(self._topic(number), number): every[number] for number in every if self._topic(number)})
+        lost, more = expected - found, found - expected
+        self.lost = sorted(number for _, number in lost.elements())
+        assert self.semantic is Semantic.NONE or not lost, f"lost {self.lost[:20]}: {self.told}"
+        assert self.semantic is not Semantic.EXACTLY_ONCE or not more, (
+            f"more than once {sorted(more)[:20]}: {self.told}"
+        )
+        assert still_open == [], f"open {still_open}: {self.told}"
+        self._judge_names()
+        return more.total()
+
+    def _found(self) -> Counter[tuple[str, int]]:
+        found: Counter[tuple[str, int]] = Counter()
+        for topic in filter(None, (self.sink, self.odd, self.letters)):
+            numbers = patiently(lambda topic=topic: visibility.numbers(self.bootstrap, topic))
+            found.update((topic, number) for number in numbers)
+        return found
+
+    def _topic(self, number: int) -> str:
+        """Where a number belongs; empty where it is left out."""
+        if not self._is_kept(number):
+            return self.letters
+        return self.odd if self.odd and number % 2 else self.sink
+
+    def _is_kept(self, number: int) -> bool:
+        """The transform: one number of five is left out, so that a subtask may have read and yet produced nothing."""
+        return number % _MODULUS != 0 and number not in self._silent
+
+    def _keep(self, numbers: pa.Array) -> pa.Array:
+        return pa.array([self._is_kept(number) for number in numbers.to_pylist()], pa.bool_())
+
+    def _topics(self, numbers: pa.Array) -> pa.Array:
+        """The column ``topic`` of numbers that are let through."""
+        return pa.array([self._topic(number) for number in numbers.to_pylist()], pa.string())
+
+    def _judge_names(self) -> None:
+        """No two subtasks of a life have shared a transactional id, and a restart would have looked at every one.
+
+        Two attempts may share some,
+        one after the other or where the previous one is frozen (``docs/internals/exactly-once.md``).
+        """
+        for attempt, names in self._names:
+            assert not names.shared, f"attempt {attempt} has {names.shared} in several subtasks: {self.told}"
+            assert not names.beyond, f"attempt {attempt} has {names.beyond} where nobody looks: {self.told}"
+        noted = {name for _, names in self._names for of_one in names.by_subtask.values() for name in of_one}
+        noted |= {offsets_id(prefix) for prefix in self._prefixes}
+        known = patiently(lambda: _known(self.client, self._prefixes))
+        assert known <= noted, f"nobody has written under {known - noted}: {self.told}"
+
+    def _abort_by_hand(self) -> None:
+        """Under a prefix that the job has left nobody looks any more: it may be another job's by now.
+
+        What a superseded life began there is open until the broker's time-out, or until a person ends it.
+        """
+        left = [one for one in self.open_transactions() if not self._is_current(one)]
+        if left:
+            self._tell(f"a person aborts {left}", None)
+            patiently(lambda: self.client.fence_all(left))
+
+    def open_transactions(self) -> list[str]:
+        """Ids that are open now, of the job's prefix and those it had."""
+        return patiently(lambda: visibility.open_transactions(self.client, *self._prefixes))
+
+    def _is_current(self, transactional_id: str) -> bool:
+        return transactional_id.rpartition("-")[0] == self._prefix
+
+    def _read_all(self, parallelism: int) -> None:
+        lives = 0
+        while (life := self._life) is None or patiently(lambda life=life: life.lag):
+            if life is None:
+                lives += 1
+                assert lives <= _LIVES, f"no life gets through: {self.told}"
+                self.start(parallelism)
+            else:
+                self.checkpoint()
+
+    def close(self) -> None:
+        self.kill()
+        while self._frozen:
+            self._frozen.pop().kill()
+
+    def _after(self, life: Life, *, ended: bool) -> None:
+        self._life = life
+        self.failure = life.failure
+        if life.failure is not None:
+            self.failures.append(life.failure)
+            self.told.append(f"  ended by {type(life.failure).__name__}: {life.failure}")
+            self.kill()
+        elif life.frozen:
+            self._frozen.append(life)
+            self._life = None
+        elif ended or life.killed:
+            self.kill()
+
+    def jump(self, by: timedelta) -> None:
+        """The clock of the job's nodes is set forward or back."""
+        self._time += by
+        self._tell(f"the clock jumps by {by}", None)
+
+    def _now(self) -> str:
+        """A minute later each time, so that every checkpoint is kept."""
+        self._time += timedelta(minutes=1)
+        return self._time.isoformat()
+
+    def _tell(self, what: str, stop: Stop | None) -> None:
+        then = "" if stop is None else f", {stop[1] if isinstance(stop[1], End) else 'something'} at {stop[0]}"
+        self.told.append(f"{self._attempt}: {what}{then}")
+
+    def _job(self, parallelism: int, pool_size: int) -> Job:
+        spec = JobSpec(
+            kafka=KafkaCluster(bootstrap_servers=self.bootstrap, cluster_id=self.cluster_id),
+            source=Source(
+                topics=(self.source,), group_id=self.prefix, startup=Startup(mode=self.startup),
+                max_offsets_per_checkpoint=self.per_checkpoint, data_loss_policy=self.data_loss,
+            ),
+            transform=Transform(),
+            record_errors=RecordErrors(
+                policy=RecordErrorPolicy.DEAD_LETTER if self.letters else RecordErrorPolicy.FAIL,
+                dead_letter_topic=self.letters,
+            ),
+            sink=Sink(
+                topic=self.sink, topic_from=TopicFrom.COLUMN if self.odd else TopicFrom.SPEC,
+                semantic=self.semantic, transactional_id_prefix=self._prefix,
+                transaction_naming=self.naming, lost_transaction_policy=self.lost_policy, producers_pool_size=pool_size,
+                transaction_timeout=TransactionTimeout.NEVER if self.never else TransactionTimeout.SECONDS,
+                transaction_timeout_seconds=self.timeout, properties=self.properties,
+            ),
+            parallelism=parallelism,
+            restore=self.restore,
+        )  # fmt: skip
+        return Job(namespace="ns", name="story", uid=self.uid, generation=1, attempt=self._attempt, spec=spec)
+
+
+def _known(client: TransactionClient, prefixes: Iterable[str]) -> set[str]:
+    return {row.transactional_id for prefix in prefixes for row in client.list_transactions(prefix)}
+
+
+def _ends(stop: Stop | None) -> bool:
+    return stop is not None and isinstance(stop[1], End)

@@ -1,0 +1,68 @@
+"""The queue: each job once in it, one worker a job, pauses that grow."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from kafkasparkjob_operator.controller.work_queue import LAST_RETRY_SECONDS, WorkQueue
+from kafkasparkjob_operator.identity import JobKey
+
+A, B = JobKey("team", "a"), JobKey("team", "b")
+
+
+async def test_adding_twice_is_one_look() -> None:
+    queue = WorkQueue()
+    queue.add(A)
+    queue.add(A)
+    queue.add(B)
+    assert len(queue) == 2
+    assert [await queue.take(), await queue.take()] == [A, B]
+    assert len(queue) == 0
+
+
+async def test_a_job_that_changes_while_it_is_looked_at_is_looked_at_again_afterwards() -> None:
+    queue = WorkQueue()
+    queue.add(A)
+    assert await queue.take() == A
+    queue.add(A)
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(queue.take(), 0.01)  # not to a second worker
+    queue.done(A)
+    assert await queue.take() == A
+
+
+async def test_failures_pause_longer_each_time_and_success_ends_the_row() -> None:
+    queue = WorkQueue()
+    assert [queue.failed(A) for _ in range(4)] == [0.5, 1, 2, 4]
+    for _ in range(20):
+        longest = queue.failed(A)
+    assert longest == LAST_RETRY_SECONDS
+    queue.succeeded(A)
+    assert queue.failed(A) == 0.5
+
+
+async def test_of_two_wishes_the_sooner_counts() -> None:
+    queue = WorkQueue()
+    queue.add_after(A, 3600)
+    queue.add_after(A, 0.001)
+    queue.add_after(A, 3600)
+    assert await asyncio.wait_for(queue.take(), 1) == A
+
+
+async def test_a_forgotten_job_does_not_come_back() -> None:
+    queue = WorkQueue()
+    queue.add_after(A, 0.001)
+    queue.forget(A)
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(queue.take(), 0.02)
+
+
+async def test_the_slowest_worker_is_known() -> None:
+    queue = WorkQueue()
+    assert queue.longest_active_seconds() == 0.0
+    queue.add(A)
+    await queue.take()
+    await asyncio.sleep(0.01)
+    assert queue.longest_active_seconds() >= 0.01

@@ -1,0 +1,107 @@
+"""A changed ConfigMap of the user's modules rolls the job, also one that has failed."""
+
+from __future__ import annotations
+
+import pytest
+
+from kafkasparkjob_operator.controller.watches.code_watch import CodeWatch
+from tests.support.kubernetes.operator_fixture import DRAINED, FAILED, FATAL, KEY, OperatorFixture
+
+PYTHON = {"python": {"function": "enrich:transform", "configMapRef": {"name": "modules"}}}
+
+
+def put_code(operator_fixture: OperatorFixture, text: str) -> None:
+    operator_fixture.kubernetes.objects["ConfigMap", "team", "modules"] = {
+        "kind": "ConfigMap",
+        "metadata": {"namespace": "team", "name": "modules", "uid": "m", "resourceVersion": "1"},
+        "data": {"enrich.py": text},
+    }
+
+
+async def found_by_the_watch(operator_fixture: OperatorFixture) -> None:
+    await CodeWatch(operator_fixture.kubernetes, operator_fixture.cache, operator_fixture.queue).look(KEY)
+    assert len(operator_fixture.queue) == 1
+    await operator_fixture.reconciler.reconcile(KEY)
+
+
+@pytest.fixture
+async def operator_fixture() -> OperatorFixture:
+    operator_fixture = OperatorFixture(transform=PYTHON)
+    put_code(operator_fixture, "one")
+    await operator_fixture.run()
+    assert operator_fixture.status["attempt"]["codeDigest"]
+    return operator_fixture
+
+
+async def test_a_changed_module_drains_the_attempt_and_the_next_one_starts_with_it(
+    operator_fixture: OperatorFixture,
+) -> None:
+    put_code(operator_fixture, "two")
+    await found_by_the_watch(operator_fixture)
+    assert (operator_fixture.status["state"], operator_fixture.status["reason"]) == ("Restarting", "CodeChanged")
+    assert "deletionTimestamp" in operator_fixture.kubernetes.objects["Pod", "team", "orders-1-driver"]["metadata"]
+    operator_fixture.driver_ends(1, DRAINED)
+    await operator_fixture.settle()
+    assert operator_fixture.drivers == ["orders-2-driver"]
+    assert "CodeChanged" in operator_fixture.kubernetes.events()
+    await operator_fixture.run(2)
+    assert operator_fixture.drivers == ["orders-2-driver"], "once"
+
+
+async def test_a_job_that_its_code_has_failed_starts_again_when_the_code_is_corrected(
+    operator_fixture: OperatorFixture,
+) -> None:
+    operator_fixture.driver_ends(1, FATAL)
+    await operator_fixture.settle()
+    operator_fixture.wait(3600)
+    await operator_fixture.settle()
+    assert operator_fixture.status["state"] == "Failed"
+    put_code(operator_fixture, "two")
+    await operator_fixture.settle()
+    assert operator_fixture.drivers == ["orders-2-driver"]
+    assert operator_fixture.status["restarts"]["consecutiveFailures"] == 0
+
+
+async def test_a_job_whose_config_map_was_created_later_starts_again_when_the_code_is_corrected() -> None:
+    operator_fixture = OperatorFixture(transform=PYTHON)
+    await operator_fixture.settle()
+    put_code(operator_fixture, "one")
+    operator_fixture.kubernetes.pod_runs("orders-1-driver")
+    operator_fixture.driver_ends(1, FATAL)
+    await operator_fixture.settle()
+    assert operator_fixture.status["state"] == "Failed"
+    put_code(operator_fixture, "two")
+    await found_by_the_watch(operator_fixture)
+    await operator_fixture.settle()
+    assert operator_fixture.drivers == ["orders-2-driver"]
+
+
+async def test_corrected_code_does_not_wait_for_the_backoff(operator_fixture: OperatorFixture) -> None:
+    operator_fixture.driver_ends(1, FAILED)
+    await operator_fixture.look()
+    assert operator_fixture.status["restarts"]["nextRetryTime"]
+    put_code(operator_fixture, "two")
+    await operator_fixture.settle()
+    assert operator_fixture.drivers == ["orders-2-driver"]
+
+
+async def test_a_config_map_that_is_gone_stops_nothing(operator_fixture: OperatorFixture) -> None:
+    del operator_fixture.kubernetes.objects["ConfigMap", "team", "modules"]
+    await operator_fixture.settle()
+    assert operator_fixture.ready["reason"] == "Running"
+
+
+async def test_a_standby_with_the_modules_of_before_gets_no_turn() -> None:
+    operator_fixture = OperatorFixture(transform=PYTHON, restartPolicy={"successor": "Standby"})
+    put_code(operator_fixture, "one")
+    await operator_fixture.run()
+    operator_fixture.wait(60)
+    await operator_fixture.settle()
+    assert operator_fixture.drivers == ["orders-1-driver", "orders-2-driver"]
+    operator_fixture.kubernetes.pod_runs("orders-2-driver")
+    put_code(operator_fixture, "two")
+    await operator_fixture.settle()
+    operator_fixture.driver_ends(1, DRAINED)
+    operator_fixture.driver_ends(2, DRAINED)
+    await operator_fixture.settle()
+    assert operator_fixture.drivers == ["orders-3-driver"]

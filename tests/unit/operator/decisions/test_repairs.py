@@ -1,0 +1,80 @@
+"""A Failed or Finished job and changes of its resource: parallelism alone starts nothing, everything else does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.support.kubernetes.operator_fixture import FATAL, FINISHED, KEY, OperatorFixture
+
+
+@pytest.fixture(params=["Failed", "Finished", "RestartLimitReached"])
+async def operator_fixture(request: pytest.FixtureRequest) -> OperatorFixture:
+    """A job at rest."""
+    operator_fixture = OperatorFixture(
+        source={"topics": ["orders"], "stopping": {"mode": "LATEST"}}, restartPolicy={"maxConsecutiveFailures": 1}
+    )
+    await operator_fixture.run()
+    await end(operator_fixture, request.param)
+    await operator_fixture.settle()
+    assert operator_fixture.status["state"] == ("Finished" if request.param == "Finished" else "Failed")
+    return operator_fixture
+
+
+async def end(operator_fixture: OperatorFixture, how: str) -> None:
+    if how == "Finished":
+        operator_fixture.checkpoint(1, 10, drained=True, finished=True)
+        operator_fixture.driver_ends(1, FINISHED)
+    else:
+        operator_fixture.driver_ends(1, FATAL if how == "Failed" else None, code=137)
+
+
+async def test_a_scale_starts_nothing_and_the_status_tells(operator_fixture: OperatorFixture) -> None:
+    before = operator_fixture.status
+    for parallelism in (5, 3):
+        operator_fixture.kubernetes.edit_job(KEY, parallelism=parallelism)
+        await operator_fixture.settle()
+        operator_fixture.wait(3600)
+        operator_fixture.restart_operator()
+        await operator_fixture.settle()
+    assert operator_fixture.kubernetes.driver_attempts == [1]
+    assert (operator_fixture.status["state"], operator_fixture.status["reason"]) == (before["state"], before["reason"])
+    told = "a change of spec.parallelism alone does not start it"
+    assert operator_fixture.status["message"].count(told) == 1
+    assert operator_fixture.status["observedGeneration"] == 3
+    assert "ScaleIgnored" in operator_fixture.kubernetes.events()
+
+
+@pytest.mark.parametrize(
+    "change", [{"restartNonce": 1}, {"sink": {"topic": "other"}}, {"redeployNonce": 1}, {"image": "x:2"}]
+)
+async def test_any_other_change_starts_it_with_that_parallelism(
+    operator_fixture: OperatorFixture, change: dict[str, Any]
+) -> None:
+    operator_fixture.kubernetes.edit_job(KEY, parallelism=5)
+    await operator_fixture.settle()
+    operator_fixture.kubernetes.edit_job(KEY, **change)
+    await operator_fixture.settle()
+    assert operator_fixture.kubernetes.driver_attempts == [1, 2]
+    assert operator_fixture.status["parallelism"] == 5
+
+
+async def test_it_starts_after_a_suspension_too(operator_fixture: OperatorFixture) -> None:
+    for change in ({"suspend": True}, {"suspend": False}):
+        operator_fixture.kubernetes.edit_job(KEY, **change)
+        await operator_fixture.settle()
+    assert operator_fixture.kubernetes.driver_attempts == [1, 2]
+
+
+@pytest.mark.parametrize(("how", "seen"), [("Failed", False), ("Finished", False), ("Finished", True)])
+async def test_a_scale_just_before_the_end_changes_nothing_of_it(how: str, seen: bool) -> None:
+    operator_fixture = OperatorFixture(source={"topics": ["orders"], "stopping": {"mode": "LATEST"}})
+    await operator_fixture.run()
+    operator_fixture.kubernetes.edit_job(KEY, parallelism=5)
+    if seen:
+        await operator_fixture.look()
+    await end(operator_fixture, how)
+    await operator_fixture.settle()
+    assert operator_fixture.status["state"] == how
+    assert operator_fixture.kubernetes.driver_attempts == [1]

@@ -1,0 +1,273 @@
+"""The next attempt beside the present one: when it is made, when it has its turn, and when it is done without."""
+
+from __future__ import annotations
+
+import pytest
+
+from kafkasparkjob_operator.decisions.attempts import AWAIT_CLAIMANT
+from kafkasparkjob_operator.decisions.standby import (
+    PREPARE_SECONDS,
+    STANDBY_AFTER_SECONDS,
+    STANDBY_AGAIN_SECONDS,
+)
+from sparkapp.model import names
+from sparkapp.model.report import DriverState
+from tests.support.kubernetes.operator_fixture import DRAINED, FAILED, FATAL, KEY, OperatorFixture
+
+BEFORE_STOP = {"restartPolicy": {"successor": "BeforeStop"}}
+STANDBY = {"restartPolicy": {"successor": "Standby"}}
+
+
+def turn_of(operator_fixture: OperatorFixture, attempt: int) -> str:
+    pod = operator_fixture.kubernetes.objects["Pod", KEY.namespace, names.driver_pod(KEY.name, attempt)]
+    return str((pod["metadata"].get("annotations") or {}).get(names.ANNOTATION_TURN, ""))
+
+
+def is_being_deleted(operator_fixture: OperatorFixture, attempt: int) -> bool:
+    pod = operator_fixture.kubernetes.objects["Pod", KEY.namespace, names.driver_pod(KEY.name, attempt)]
+    return "deletionTimestamp" in pod["metadata"]
+
+
+def prepared(operator_fixture: OperatorFixture, attempt: int) -> None:
+    """The successor's driver has come up, with an executor, and says so."""
+    operator_fixture.kubernetes.pod_runs(names.driver_pod(KEY.name, attempt))
+    operator_fixture.kubernetes.add_executor(KEY, attempt)
+    operator_fixture.kubernetes.set_data(KEY, names.report_config_map(KEY.name), names.PREPARED_KEY, str(attempt))
+
+
+async def after_the_kubelet(operator_fixture: OperatorFixture) -> None:
+    """Seconds later, too: the ConfigMap of a successor that is gone could be that of one whose pod is about to come."""
+    operator_fixture.kubernetes.kubelet()
+    operator_fixture.wait(AWAIT_CLAIMANT)
+    await operator_fixture.settle()
+
+
+@pytest.fixture
+async def rescaling() -> OperatorFixture:
+    """Attempt 1 runs, attempt 2 comes up beside it."""
+    operator_fixture = OperatorFixture(**BEFORE_STOP)
+    await operator_fixture.run()
+    operator_fixture.kubernetes.edit_job(KEY, parallelism=3)
+    await operator_fixture.settle()
+    assert operator_fixture.drivers == ["orders-1-driver", "orders-2-driver"]
+    return operator_fixture
+
+
+@pytest.fixture
+async def standing_by() -> OperatorFixture:
+    """Attempt 1 runs, attempt 2 stands by."""
+    operator_fixture = OperatorFixture(**STANDBY)
+    await operator_fixture.run()
+    assert operator_fixture.drivers == ["orders-1-driver"], "catching up comes first"
+    operator_fixture.wait(STANDBY_AFTER_SECONDS)
+    await operator_fixture.settle()
+    assert operator_fixture.drivers == ["orders-1-driver", "orders-2-driver"]
+    prepared(operator_fixture, 2)
+    await operator_fixture.settle()
+    return operator_fixture
+
+
+async def test_the_running_attempt_goes_on_until_its_successor_is_prepared(rescaling: OperatorFixture) -> None:
+    operator_fixture = rescaling
+    assert (turn_of(operator_fixture, 1), turn_of(operator_fixture, 2)) == ("", "awaited")
+    assert (operator_fixture.status["state"], operator_fixture.status["reason"]) == ("Rescaling", "PreparingSuccessor")
+    assert not is_being_deleted(operator_fixture, 1)
+    assert operator_fixture.status["attempt"]["id"] == 1
+    prepared(operator_fixture, 2)
+    await operator_fixture.settle()
+    assert is_being_deleted(operator_fixture, 1)
+    assert operator_fixture.status["attempt"]["stopReason"] == "Rescale"
+    assert turn_of(operator_fixture, 2) == "awaited", "the former attempt still drains"
+
+
+async def test_the_turn_is_given_when_every_pod_of_the_former_attempt_is_gone(rescaling: OperatorFixture) -> None:
+    operator_fixture = rescaling
+    executor = operator_fixture.kubernetes.add_executor(KEY, 1)
+    prepared(operator_fixture, 2)
+    await operator_fixture.settle()
+    operator_fixture.checkpoint(1, 11, drained=True)
+    operator_fixture.driver_ends(1, DRAINED)
+    await after_the_kubelet(operator_fixture)
+    assert turn_of(operator_fixture, 2) == "awaited", f"{executor} is still there"
+    operator_fixture.kubernetes.pod_ends(executor)
+    await after_the_kubelet(operator_fixture)
+    assert turn_of(operator_fixture, 2) == "given"
+    attempt = operator_fixture.status["attempt"]
+    assert (attempt["id"], attempt["startReason"], attempt["generation"]) == (2, "Rescaled", 2)
+    assert attempt["driverPodUID"]
+    assert operator_fixture.status["parallelism"] == 3
+    operator_fixture.report(2, checkpoint_id=12)
+    await operator_fixture.settle()
+    assert (operator_fixture.status["state"], operator_fixture.ready["status"]) == ("Running", "True")
+    assert operator_fixture.kubernetes.driver_attempts == [1, 2]
+
+
+async def test_a_lost_answer_to_the_turn_changes_nothing(rescaling: OperatorFixture) -> None:
+    """The operator dies between the turn and the status: the driver that has its turn is adopted."""
+    operator_fixture = rescaling
+    prepared(operator_fixture, 2)
+    await operator_fixture.settle()
+    operator_fixture.driver_ends(1, DRAINED)
+    operator_fixture.kubernetes.kubelet()
+    await operator_fixture.kubernetes.annotate_pod(
+        KEY, "orders-2-driver", {names.ANNOTATION_TURN: names.TURN_GIVEN},
+        uid=operator_fixture.kubernetes.objects["Pod", KEY.namespace, "orders-2-driver"]["metadata"]["uid"],
+    )  # fmt: skip
+    operator_fixture.restart_operator()
+    await operator_fixture.settle()
+    assert operator_fixture.drivers == ["orders-2-driver"]
+    assert operator_fixture.status["attempt"]["id"] == 2
+
+
+@pytest.mark.parametrize("waits", [True, False])
+async def test_a_successor_that_does_not_come_up_is_not_waited_for(rescaling: OperatorFixture, waits: bool) -> None:
+    operator_fixture = rescaling
+    if waits:
+        unschedulable = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no room"}
+        pod = operator_fixture.kubernetes.objects["Pod", KEY.namespace, "orders-2-driver"]
+        pod["status"] = {"phase": "Pending", "conditions": [unschedulable]}
+        operator_fixture.wait(11)
+    else:
+        operator_fixture.wait(PREPARE_SECONDS + 1)
+    await operator_fixture.settle()
+    assert is_being_deleted(operator_fixture, 1)
+    operator_fixture.driver_ends(1, DRAINED)
+    await operator_fixture.settle()
+    assert turn_of(operator_fixture, 2) == "given", "there is room for it now"
+
+
+async def test_a_successor_that_fails_is_done_without(rescaling: OperatorFixture) -> None:
+    operator_fixture = rescaling
+    operator_fixture.driver_ends(2, FATAL)
+    await operator_fixture.settle()
+    assert is_being_deleted(operator_fixture, 1)
+    operator_fixture.driver_ends(1, DRAINED)
+    await after_the_kubelet(operator_fixture)
+    assert operator_fixture.drivers == ["orders-3-driver"]
+    assert turn_of(operator_fixture, 3) == ""
+
+
+async def test_a_refused_successor_is_done_without(rescaling: OperatorFixture) -> None:
+    operator_fixture = OperatorFixture(**BEFORE_STOP)
+    await operator_fixture.run()
+    operator_fixture.kubernetes.refuse_pods = "exceeded quota: pods"
+    operator_fixture.kubernetes.edit_job(KEY, parallelism=3)
+    await operator_fixture.settle()
+    assert operator_fixture.kubernetes.events(warning=True) == ["SuccessorRefused"]
+    assert is_being_deleted(operator_fixture, 1)
+    operator_fixture.kubernetes.refuse_pods = ""
+    operator_fixture.driver_ends(1, DRAINED)
+    await operator_fixture.settle()
+    assert operator_fixture.drivers == ["orders-2-driver"]
+    assert operator_fixture.status["parallelism"] == 3
+
+
+async def test_another_edit_replaces_the_successor(rescaling: OperatorFixture) -> None:
+    operator_fixture = rescaling
+    prepared(operator_fixture, 2)
+    operator_fixture.kubernetes.edit_job(KEY, parallelism=4)
+    await operator_fixture.settle()
+    assert is_being_deleted(operator_fixture, 2)
+    assert not is_being_deleted(operator_fixture, 1)
+    operator_fixture.driver_ends(2, DRAINED)
+    for pod in operator_fixture.kubernetes.pods(KEY, names.ROLE_EXECUTOR):
+        operator_fixture.kubernetes.pod_ends(pod["metadata"]["name"])
+    await after_the_kubelet(operator_fixture)
+    assert operator_fixture.drivers == ["orders-1-driver", "orders-3-driver"]
+
+
+async def test_an_edit_that_is_taken_back_leaves_the_attempt_alone(rescaling: OperatorFixture) -> None:
+    operator_fixture = rescaling
+    operator_fixture.kubernetes.edit_job(KEY, parallelism=2)
+    await operator_fixture.settle()
+    assert operator_fixture.drivers == ["orders-1-driver"]
+    assert (operator_fixture.status["state"], operator_fixture.ready["status"]) == ("Running", "True")
+
+
+async def test_suspension_takes_the_successor_too(rescaling: OperatorFixture) -> None:
+    operator_fixture = rescaling
+    operator_fixture.kubernetes.edit_job(KEY, suspend=True)
+    await operator_fixture.settle()
+    operator_fixture.driver_ends(1, DRAINED)
+    await operator_fixture.settle()
+    assert operator_fixture.drivers == []
+    assert operator_fixture.status["state"] == "Suspended"
+
+
+async def test_what_runs_dies_while_its_successor_comes_up(rescaling: OperatorFixture) -> None:
+    operator_fixture = rescaling
+    operator_fixture.driver_ends(1, code=137)
+    await operator_fixture.settle()
+    operator_fixture.wait(1)
+    await operator_fixture.settle()
+    assert operator_fixture.drivers == ["orders-2-driver"]
+    assert turn_of(operator_fixture, 2) == "given"
+    assert operator_fixture.status["restarts"]["total"] == 1
+    assert operator_fixture.status["restarts"]["consecutiveFailures"] == 0, "what failed was of the former generation"
+
+
+async def test_the_standby_takes_the_place_of_a_dead_attempt(standing_by: OperatorFixture) -> None:
+    operator_fixture = standing_by
+    assert (operator_fixture.status["state"], operator_fixture.ready["status"]) == ("Running", "True")
+    operator_fixture.driver_ends(1, code=137)
+    await operator_fixture.settle()
+    assert turn_of(operator_fixture, 2) == "awaited", "the backoff holds for it, too"
+    operator_fixture.wait(1)
+    await operator_fixture.settle()
+    assert operator_fixture.drivers == ["orders-2-driver"]
+    assert turn_of(operator_fixture, 2) == "given"
+    assert operator_fixture.status["attempt"]["startReason"] == "Restarted"
+    operator_fixture.report(2, checkpoint_id=12)
+    operator_fixture.wait(STANDBY_AFTER_SECONDS)
+    await operator_fixture.settle()
+    assert operator_fixture.drivers == ["orders-2-driver", "orders-3-driver"], "another one stands by"
+
+
+async def test_no_standby_before_the_attempt_runs() -> None:
+    operator_fixture = OperatorFixture(**STANDBY)
+    await operator_fixture.settle()
+    operator_fixture.kubernetes.pod_runs("orders-1-driver")
+    operator_fixture.report(1, DriverState.RECOVERING)
+    operator_fixture.wait(STANDBY_AFTER_SECONDS)
+    await operator_fixture.settle()
+    assert operator_fixture.drivers == ["orders-1-driver"]
+
+
+async def test_a_standby_that_ends_is_brought_up_again_later(standing_by: OperatorFixture) -> None:
+    operator_fixture = standing_by
+    operator_fixture.driver_ends(2, FAILED)
+    await operator_fixture.settle()
+    assert operator_fixture.drivers == ["orders-1-driver", "orders-2-driver"], "kept for kubectl logs"
+    for pod in operator_fixture.kubernetes.pods(KEY, names.ROLE_EXECUTOR):
+        operator_fixture.kubernetes.pod_ends(pod["metadata"]["name"])
+    operator_fixture.wait(STANDBY_AGAIN_SECONDS + 1)
+    await operator_fixture.settle()
+    assert operator_fixture.drivers == ["orders-1-driver", "orders-3-driver"]
+
+
+async def test_a_standby_for_nobody_goes(standing_by: OperatorFixture) -> None:
+    """The job may not be started again before a person acts."""
+    operator_fixture = standing_by
+    operator_fixture.driver_ends(1, FATAL)
+    await operator_fixture.settle()
+    assert operator_fixture.status["state"] == "Failed"
+    assert is_being_deleted(operator_fixture, 2)
+
+
+async def test_a_job_with_a_state_volume_has_no_successor() -> None:
+    operator_fixture = OperatorFixture(**STANDBY, checkpoint={"stateVolume": {"claimName": "state"}})
+    await operator_fixture.run()
+    operator_fixture.kubernetes.edit_job(KEY, parallelism=3)
+    await operator_fixture.settle()
+    assert operator_fixture.drivers == ["orders-1-driver"]
+    assert is_being_deleted(operator_fixture, 1)
+
+
+async def test_the_status_may_be_lost_at_any_time(standing_by: OperatorFixture) -> None:
+    operator_fixture = standing_by
+    operator_fixture.kubernetes.job(KEY)["status"] = {}
+    operator_fixture.restart_operator()
+    await operator_fixture.settle()
+    assert operator_fixture.drivers == ["orders-1-driver", "orders-2-driver"]
+    assert operator_fixture.status["attempt"]["id"] == 1
+    assert turn_of(operator_fixture, 2) == "awaited"

@@ -1,0 +1,132 @@
+"""The CustomResourceDefinition is the one source of the fields of ``spec``: the code reads the same ones, as it says.
+
+The test records what the operator reads of many specs: names, types, defaults, enums and minimums. A field in only one
+of the two is an error, in either direction.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+import yaml
+
+from kafkasparkjob_operator.workload import desired_from_resource
+from sparkapp.model.encoding.fields import Fields
+from sparkapp.model.job.record_format import Format
+from tests.support.fakes.kubernetes import merged
+
+REPOSITORY = Path(__file__).parents[3]
+CORPUS = REPOSITORY / "tests/integration/kubeapi/corpus"
+DEFINITION = yaml.safe_load((REPOSITORY / "crds/kafkasparkjobs.yaml").read_text(encoding="utf-8"))
+SPEC = DEFINITION["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
+
+PASSED_ON = re.compile(r"spec\.(driver|executor)\.env\[\]\.(value|valueFrom)\b")
+"""The operator copies these to the pod as they are."""
+READ_BY_HAND = {"spec.source.partitions[].partitions"}
+BY_MODE = {"spec.source.startup.onMissingOffset"}
+"""Another field decides the default."""
+TYPES = {
+    "string": "string", "choice": "string", "integer": "integer", "boolean": "boolean", "strings": "array",
+    "objects": "array", "string_map": "object",
+}  # fmt: skip
+
+
+class Read(NamedTuple):
+    """One call of an accessor of :class:`Fields`."""
+
+    accessor: str
+    default: Any
+    choices: frozenset[str] | None
+    low: int | None
+
+
+@pytest.fixture(scope="module")
+def reads() -> dict[str, set[Read]]:
+    """What the operator reads of every valid spec of the corpus, by the field's path."""
+    found: dict[str, set[Read]] = defaultdict(set)
+    with pytest.MonkeyPatch.context() as patch:
+        for accessor in TYPES:
+            patch.setattr(Fields, accessor, recorded(accessor, found))
+        base = yaml.safe_load((CORPUS / "base.yaml").read_text(encoding="utf-8"))
+        for case in yaml.safe_load((CORPUS / "valid.yaml").read_text(encoding="utf-8")):
+            manifest = merged(base, case["patch"])
+            name = manifest["metadata"]["name"]
+            desired_from_resource(manifest["spec"], namespace="default", name=name, default_image="sparkapp")
+    return found
+
+
+def recorded(accessor: str, found: dict[str, set[Read]]) -> Any:
+    original = getattr(Fields, accessor)
+
+    def call(self: Fields, name: str, *positional: Any, **keywords: Any) -> Any:
+        choices = frozenset(positional[0]) if accessor == "choice" else None
+        default = keywords.get("default", next(iter(positional[choices is not None :]), None))
+        path = re.sub(r"\[\d+\]", "[]", f"{self.path}.{name}")
+        found[path].add(Read(accessor, default, choices, keywords.get("low")))
+        return original(self, name, *positional, **keywords)
+
+    return call
+
+
+def fields_of(schema: dict[str, Any], path: str) -> Iterator[tuple[str, dict[str, Any], bool]]:
+    """Every field that has a value of its own: path, schema, and whether the object that has it requires it."""
+    for name, field in schema["properties"].items():
+        inner = f"{path}.{name}"
+        if "properties" in field:
+            yield from fields_of(field, inner)
+            continue
+        yield inner, field, name in schema.get("required", ())
+        if "properties" in field.get("items", {}):
+            yield from fields_of(field["items"], f"{inner}[]")
+
+
+FIELDS = [one for one in fields_of(SPEC, "spec") if not PASSED_ON.match(one[0]) and one[0] not in READ_BY_HAND]
+
+
+@pytest.mark.parametrize(("path", "schema", "required"), FIELDS, ids=[path for path, _, _ in FIELDS])
+def test_the_code_reads_the_field_as_the_definition_says(
+    reads: dict[str, set[Read]], path: str, schema: dict[str, Any], required: bool
+) -> None:
+    assert reads[path], "no code reads it, or no spec of the corpus valid.yaml reaches it"
+    assert {TYPES[read.accessor] for read in reads[path]} == {schema["type"]}
+    assert {read.choices for read in reads[path]} == {frozenset(schema["enum"]) if "enum" in schema else None}
+    if schema["type"] == "integer":
+        assert {read.low for read in reads[path]} == {minimum(schema)}
+    defaults = {read.default for read in reads[path]}
+    if "default" in schema:
+        assert defaults == {schema["default"]}
+    elif path not in BY_MODE:
+        assert defaults <= {None, "", 0}
+    assert not required or None in defaults
+
+
+def minimum(schema: dict[str, Any]) -> int | None:
+    """By the schema, or by a rule like ``self >= 1``, whose message is better than the API server's own."""
+    if "minimum" in schema:
+        return int(schema["minimum"])
+    rules = (re.fullmatch(r"self >= (-?\d+)", rule["rule"]) for rule in schema.get("x-kubernetes-validations", ()))
+    return next((int(match[1]) for match in rules if match), None)
+
+
+def test_the_definition_has_every_field_that_the_code_reads(reads: dict[str, set[Read]]) -> None:
+    assert set(reads) <= {path for path, _, _ in fields_of(SPEC, "spec")}
+
+
+def formats_of_rule(field: dict[str, Any], start: str) -> set[str]:
+    """The formats that a CEL rule quotes."""
+    (rule,) = (found["rule"] for found in field["x-kubernetes-validations"] if found["rule"].startswith(start))
+    return set(re.findall(r"'(\w+)'", rule))
+
+
+def test_the_definitions_rules_of_formats_agree_with_their_traits() -> None:
+    source = SPEC["properties"]["source"]
+    registered = {kind.value for kind in Format if kind.traits.registered}
+    with_schema = registered | {kind.value for kind in Format if kind.traits.needs_schema}
+    assert formats_of_rule(source, "(self.format.key in ") == registered
+    for side in ("key", "value"):
+        assert formats_of_rule(source["properties"]["format"], f"self.{side} in ") == with_schema

@@ -1,0 +1,84 @@
+"""Whose cluster a document is of: what recovery takes it for, and the commands that a refusal offers."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from sparkapp.checkpoint.recovery.cluster_identity import on_cluster, refuse_other_cluster
+from sparkapp.model.checkpoint.codec import decode, encode
+from sparkapp.model.checkpoint.committable import KafkaCommittable
+from sparkapp.model.checkpoint.document import CheckpointDocument
+from sparkapp.model.errors import ClusterChanged
+from sparkapp.model.job.spec import Job, JobSpec, KafkaCluster, Sink, Source, Transform
+from tests.support.fakes.memory_store import MemoryStore
+
+DOCUMENT = CheckpointDocument(
+    job_uid="uid", attempt=3, checkpoint_id=40, created_at="2026-11-21T09:00:00Z", parallelism=2, prefix="p",
+    cluster_id="OLD",
+)  # fmt: skip
+OPEN = KafkaCommittable(
+    transactional_id="p-1", producer_id=1, producer_epoch=0, checkpoint_id=40, subtask=0,
+    records=0,
+)  # fmt: skip
+
+
+def job(cluster_id: str = "") -> Job:
+    spec = JobSpec(
+        kafka=KafkaCluster(bootstrap_servers="b:1", cluster_id=cluster_id), transform=Transform(),
+        source=Source(topics=("in",), group_id="g"), sink=Sink(topic="out", transactional_id_prefix="p"),
+    )  # fmt: skip
+    return Job(namespace="shop", name="orders", uid="uid", generation=1, attempt=4, spec=spec)
+
+
+def patch_of(remedy: str) -> dict[str, Any]:
+    """What the first command of the remedy would merge into the resource."""
+    words = shlex.split(next(line for line in remedy.splitlines() if line.startswith("kubectl patch")))
+    assert words[:7] == ["kubectl", "patch", "ksj", "orders", "-n", "shop", "--type"]
+    spec = json.loads(words[words.index("-p") + 1])["spec"]
+    assert isinstance(spec, dict)
+    return spec
+
+
+def test_the_id_is_kept_and_documents_of_earlier_releases_have_none() -> None:
+    assert decode(encode(DOCUMENT), job_uid="uid") == DOCUMENT
+    assert "clusterId" not in encode(replace(DOCUMENT, cluster_id=""))
+
+
+@pytest.mark.parametrize("named", ["", "OLD"])
+def test_the_same_cluster_changes_nothing(named: str) -> None:
+    assert on_cluster(DOCUMENT, job(named), "OLD") is DOCUMENT
+
+
+def test_a_first_start_on_this_release_records_the_cluster() -> None:
+    assert on_cluster(replace(DOCUMENT, cluster_id=""), job(), "NEW") == replace(DOCUMENT, cluster_id="NEW")
+
+
+def test_brokers_that_tell_no_id_are_not_judged() -> None:
+    assert on_cluster(DOCUMENT, job("OTHER"), "") is DOCUMENT
+
+
+def test_another_cluster_is_refused_by_both_ids_and_the_remedy_moves_the_job() -> None:
+    with pytest.raises(
+        ClusterChanged, match=r"checkpoint 40 is of Kafka cluster OLD.* reaches the cluster NEW"
+    ) as caught:
+        on_cluster(DOCUMENT, job(), "NEW")
+    named = patch_of(caught.value.remedy)["kafka"]["clusterId"]
+    assert on_cluster(DOCUMENT, job(named), "NEW") == replace(DOCUMENT, cluster_id="NEW")
+    assert "kubectl get ksj orders -n shop -o yaml | kubectl replace --force -f -" in caught.value.remedy
+
+
+def test_transactions_of_the_former_cluster_are_settled_there() -> None:
+    with pytest.raises(ClusterChanged, match="1 transaction"):
+        on_cluster(replace(DOCUMENT, committables=(OPEN,)), job("NEW"), "NEW")
+
+
+@pytest.mark.parametrize("store", [MemoryStore(), MemoryStore(encode(DOCUMENT))])
+def test_a_spec_that_names_a_cluster_runs_on_no_other(store: MemoryStore) -> None:
+    with pytest.raises(ClusterChanged, match=r"spec\.kafka\.clusterId is THIRD") as caught:
+        refuse_other_cluster(job("THIRD"), store, "OLD")
+    refuse_other_cluster(job(patch_of(caught.value.remedy)["kafka"]["clusterId"]), store, "OLD")

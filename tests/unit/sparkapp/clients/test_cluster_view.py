@@ -1,0 +1,161 @@
+"""What the driver makes of librdkafka's answers; the fault matrix has them from brokers that die."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from confluent_kafka import OFFSET_INVALID, KafkaError, KafkaException, Uuid
+
+from sparkapp.clients.kafka_cluster_view import KafkaClusterView
+from sparkapp.clients.leaders import KnownLeaders
+from sparkapp.model.errors import KafkaAccessError, LeaderUnavailable
+from sparkapp.model.partition import TopicPartition
+
+PARTITION = TopicPartition("in", 0)
+
+
+@pytest.fixture
+def view() -> Iterator[KafkaClusterView]:
+    made = KafkaClusterView({"bootstrap.servers": "127.0.0.1:1", "group.id": "g"}, read_committed=True, timeout=0.5)
+    yield made
+    made.close()
+
+
+class Admin:
+    """Answers with these offsets, one after the other; the last one for ever.
+
+    :param failure: of the first request.
+    :param leaders: of :data:`PARTITION` in each metadata answer, one after the other; the last one for ever.
+    """
+
+    def __init__(
+        self, offsets: Sequence[int], *, failure: KafkaError | None = None, leaders: Sequence[int] = (1,)
+    ) -> None:
+        self.failure = failure
+        self.fails_for_ever = False
+        self.offsets = list(offsets)
+        self.leaders = list(leaders)
+        self.asked: list[str] = []
+
+    @property
+    def client(self) -> Admin:
+        return self
+
+    def metadata(self, topic: str | None = None, *, timeout: float) -> SimpleNamespace:
+        self.asked.append("metadata")
+        leader = self.leaders.pop(0) if len(self.leaders) > 1 else self.leaders[0]
+        described = SimpleNamespace(error=None, partitions={PARTITION.partition: SimpleNamespace(leader=leader)})
+        return SimpleNamespace(cluster_id="c", brokers={1: "broker"}, topics={PARTITION.topic: described})
+
+    def list_offsets(self, wanted: dict[Any, Any], **_: Any) -> dict[Any, Future[Any]]:
+        self.asked.append("offsets")
+        failure, self.failure = self.failure, self.failure if self.fails_for_ever else None
+        if failure is not None:
+            raise KafkaException(failure)
+        offset = self.offsets.pop(0) if len(self.offsets) > 1 else self.offsets[0]
+        answers = {}
+        for one in wanted:
+            answers[one] = Future[Any]()
+            answers[one].set_result(SimpleNamespace(offset=offset, timestamp=-1))
+        return answers
+
+    def poll(self) -> None:
+        """Nothing to tell."""
+
+
+def answered_by(view: KafkaClusterView, admin: Admin) -> Admin:
+    view._admin = admin  # type: ignore[assignment]
+    view._leaders = KnownLeaders(admin, {})  # type: ignore[arg-type]
+    return admin
+
+
+def test_a_leader_that_died_before_it_answered_is_asked_again(view: KafkaClusterView) -> None:
+    """Taken for an offset, it would be one that went back: the topic recreated, and the job stopped for good."""
+    admin = answered_by(view, Admin([OFFSET_INVALID, 21]))
+    assert view.latest([PARTITION]) == {PARTITION: 21}
+    assert admin.asked == ["metadata", "offsets"] * 2, "librdkafka would ask the same leader again"
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        KafkaError._TIMED_OUT, KafkaError.FENCED_LEADER_EPOCH, KafkaError._NOENT, KafkaError.OFFSET_NOT_AVAILABLE,
+        KafkaError.KAFKA_STORAGE_ERROR, KafkaError.REPLICA_NOT_AVAILABLE,
+    ],
+)  # fmt: skip
+def test_a_leader_that_died_or_moved_is_looked_for(view: KafkaClusterView, code: int) -> None:
+    admin = answered_by(view, Admin([21], failure=KafkaError(code)))
+    assert view.latest([PARTITION]) == {PARTITION: 21}
+    assert admin.asked == ["metadata", "offsets"] * 2
+
+
+def test_C10_a_leader_that_does_not_know_its_end_for_long_is_named(view: KafkaClusterView) -> None:
+    """After an election, until its followers have told how far they are; without followers in sync, for ever."""
+    admin = Admin([21], failure=KafkaError(KafkaError.OFFSET_NOT_AVAILABLE))
+    admin.fails_for_ever = True
+    answered_by(view, admin)
+    with pytest.raises(LeaderUnavailable, match="OFFSET_NOT_AVAILABLE") as caught:
+        view.latest([PARTITION])
+    assert "--under-min-isr-partitions" in caught.value.remedy
+    assert admin.asked.count("offsets") > 1
+
+
+def test_a_leader_that_never_answers_is_no_offset(view: KafkaClusterView) -> None:
+    answered_by(view, Admin([OFFSET_INVALID]))
+    with pytest.raises(KafkaAccessError, match="in-0 has no answer"):
+        view.latest([PARTITION])
+
+
+def test_no_offset_is_asked_for_before_a_leader_is_known(view: KafkaClusterView) -> None:
+    """librdkafka frees the operation twice where its cache changes while it looks for a leader that it lacks."""
+    admin = answered_by(view, Admin([21], leaders=[-1, 7, 1]))
+    assert view.latest([PARTITION]) == {PARTITION: 21}
+    assert admin.asked == ["metadata"] * 3 + ["offsets"]
+    assert view.latest([PARTITION]) == {PARTITION: 21}
+    assert admin.asked[4:] == ["offsets"], "the leader is known"
+    with pytest.raises(KafkaAccessError, match="in-9 has no leader"):
+        view.latest([PARTITION, TopicPartition("in", 9)])
+    assert "offsets" not in admin.asked[5:]
+
+
+def test_a_listing_of_topics_tells_the_leaders(view: KafkaClusterView) -> None:
+    admin = answered_by(view, Admin([21]))
+    assert view.topics() == {"in": 1}
+    assert view.earliest([PARTITION]) == {PARTITION: 21}
+    assert admin.asked == ["metadata", "offsets"]
+
+
+def test_a_leader_is_looked_for_again_before_librdkafka_forgets_it(view: KafkaClusterView) -> None:
+    admin = answered_by(view, Admin([21]))
+    view._leaders = KnownLeaders(admin, {"metadata.max.age.ms": "0"})  # type: ignore[arg-type]
+    with pytest.raises(KafkaAccessError, match="no leader"):
+        view.latest([PARTITION])
+
+
+def test_another_client_has_to_learn_the_leaders_itself(view: KafkaClusterView) -> None:
+    first, second = Admin([21]), Admin([22])
+    admin = SimpleNamespace(client=first, metadata=first.metadata)
+    answered_by(view, admin)  # type: ignore[arg-type]
+    assert view.latest([PARTITION]) == {PARTITION: 21}
+    admin.client, admin.metadata = second, second.metadata
+    assert view.latest([PARTITION]) == {PARTITION: 22}
+    assert (first.asked, second.asked) == (["metadata", "offsets"],) * 2
+
+
+def test_topic_ids_are_told_in_kafkas_letters_and_only_where_there_is_one(view: KafkaClusterView) -> None:
+    ids = {"odd": Uuid(-(1 << 58) - 1, -1), "old": Uuid(0, 0)}
+    assert str(ids["odd"]).startswith("+////"), "the client's base64"
+
+    def describe(wanted: Any, **_: Any) -> dict[str, Future[Any]]:
+        answers: dict[str, Future[Any]] = {}
+        for name, one in ids.items():
+            answers[name] = Future()
+            answers[name].set_result(SimpleNamespace(topic_id=one, partitions=[]))
+        return answers
+
+    view._admin = SimpleNamespace(client=SimpleNamespace(describe_topics=describe))  # type: ignore[assignment]
+    assert view.topic_ids(ids) == {"odd": "-_________"}

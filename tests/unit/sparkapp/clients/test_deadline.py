@@ -1,0 +1,34 @@
+"""Deadlines, on a clock of the test's own."""
+
+from __future__ import annotations
+
+import pytest
+
+from sparkapp.clients.deadline import Deadline
+from sparkapp.model.errors import InvalidArgument
+
+
+class Clock:
+    now = 100.0
+
+    def __call__(self):
+        return self.now
+
+
+def test_a_deadline_runs_down_and_stays_expired():
+    clock = Clock()
+    deadline = Deadline.after(10, clock=clock)
+    assert (deadline.remaining, deadline.expired, deadline.bound(3)) == (10, False, 3)
+    clock.now += 8
+    assert (deadline.remaining, deadline.expired, deadline.bound(3)) == (2, False, 2)
+    clock.now += 8
+    assert (deadline.remaining, deadline.expired, deadline.bound(3)) == (0, True, 0)
+
+
+def test_no_time_at_all_is_expired_at_once():
+    assert Deadline.after(0, clock=Clock()).expired
+
+
+def test_a_deadline_in_the_past_is_refused():
+    with pytest.raises(InvalidArgument):
+        Deadline.after(-1)

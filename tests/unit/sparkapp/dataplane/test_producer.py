@@ -1,0 +1,124 @@
+"""How long each call of a client may take, and what its failures mean: no client, only its answers."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+
+import pytest
+from confluent_kafka import KafkaError
+
+from sparkapp.dataplane import producer as checked_producer
+from sparkapp.dataplane.interface import GivenUp
+from sparkapp.dataplane.output_batch import OutputBatch
+from sparkapp.dataplane.producer import CheckedProducer, ClientFailure, Deliveries, Step
+from sparkapp.model.errors import AuthorizationFailed, KafkaSparkJobError, KafkaUnreachable, TransactionError
+from sparkapp.model.partition import TopicPartition
+
+SECONDS = 0.3
+
+
+class Answers(CheckedProducer):
+    """Answers what it was told to, a call after the other; then every call succeeds."""
+
+    def __init__(self, *answers: ClientFailure) -> None:
+        super().__init__()
+        self.answers = list(answers)
+        self.given: list[float] = []
+        self.ended = False
+        self.rejoined = 0
+
+    def _answer(self, seconds: float) -> None:
+        self.given.append(seconds)
+        if self.answers:
+            raise self.answers.pop(0)
+
+    def _step(self, step: Step, seconds: float) -> None:
+        self._answer(seconds)
+
+    def _send_offsets(
+        self, offsets: Mapping[TopicPartition, int], group_id: str, metadata: str, seconds: float
+    ) -> None:
+        self._answer(seconds)
+
+    def _look_at_errors(self) -> None: ...
+
+    def _rejoin(self) -> None:
+        self.rejoined += 1
+
+    def _end(self) -> None:
+        self.ended = True
+
+    def _begin(self) -> None: ...
+
+    def _produce(self, output: OutputBatch, topic: str) -> None: ...
+
+    def _flush(self, seconds: float) -> int:
+        return 0
+
+    def _take_deliveries(self) -> Deliveries:
+        return Deliveries(0, 0)
+
+
+def send(producer: CheckedProducer, timeout: float = SECONDS) -> None:
+    producer.send_offsets({TopicPartition("in", 0): 1}, group_id="g", metadata="", timeout=timeout)
+
+
+def test_offsets_are_sent_with_all_their_time_at_once() -> None:
+    """librdkafka gives the transaction up at the end of that time: a coordinator that is slower than a slice is not
+    slower than it may be."""
+    producer = Answers()
+    send(producer, timeout=45)
+    assert producer.given == [pytest.approx(45, abs=1)]
+
+
+def test_other_calls_go_on_where_a_slice_ended() -> None:
+    producer = Answers(*[ClientFailure(KafkaError._TIMED_OUT, "slice")] * 3)
+    producer.init_transactions(45)
+    assert producer.given == [checked_producer.SLICE] * 4
+
+
+def test_a_call_that_is_not_wanted_any_more_ends_between_two_slices() -> None:
+    producer = Answers(*[ClientFailure(KafkaError._TIMED_OUT, "slice")] * 3)
+    with pytest.raises(GivenUp):
+        producer.init_transactions(45, wanted=lambda: len(producer.given) < 2)
+    assert producer.given == [checked_producer.SLICE] * 2
+
+
+def test_an_answer_to_come_again_is_heeded_with_the_time_that_is_left() -> None:
+    producer = Answers(ClientFailure(KafkaError.REQUEST_TIMED_OUT, "again", is_retriable=True))
+    send(producer, timeout=45)
+    assert len(producer.given) == 2
+    assert producer.given[1] < producer.given[0]
+
+
+@pytest.mark.parametrize(
+    ("code", "error"),
+    [
+        (KafkaError._TIMED_OUT, KafkaUnreachable),
+        (KafkaError.COORDINATOR_LOAD_IN_PROGRESS, KafkaUnreachable),
+        (KafkaError.NOT_COORDINATOR, KafkaUnreachable),
+        (KafkaError.GROUP_AUTHORIZATION_FAILED, AuthorizationFailed),
+        (KafkaError._STATE, TransactionError),
+    ],
+)
+def test_what_the_end_of_its_time_means(code: int, error: type[KafkaSparkJobError]) -> None:
+    producer = Answers(ClientFailure(code, "the end"))
+    with pytest.raises(error, match="offsets of group g"):
+        send(producer)
+    assert len(producer.given) == 1
+
+
+class Stuck(Answers):
+    def _send_offsets(
+        self, offsets: Mapping[TopicPartition, int], group_id: str, metadata: str, seconds: float
+    ) -> None:
+        threading.Event().wait()
+
+
+def test_a_client_that_does_not_come_back_is_left_to_itself() -> None:
+    producer = Stuck()
+    with pytest.raises(KafkaUnreachable, match=r"no answer from the client for 0\.3 s"):
+        send(producer)
+    producer.close()
+    assert not producer.ended, "ending it under its call would end the process"

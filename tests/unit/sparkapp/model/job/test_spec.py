@@ -1,0 +1,331 @@
+"""A job's spec: defaults, rules between fields, and the trip from the resource to the driver."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from sparkapp.model.checkpoint.naming import TransactionNaming
+from sparkapp.model.delivery_guarantee import OffsetCommit, Semantic
+from sparkapp.model.errors import ConfigurationError
+from sparkapp.model.job.codec import decode_job, encode_job
+from sparkapp.model.job.record_format import Format
+from sparkapp.model.job.registry_access import RegistryAccess, SecretKey
+from sparkapp.model.job.spec import AuthenticationType, IsolationLevel, Job, LostTransactionPolicy
+from sparkapp.model.job.spec_from_resource import spec_from_resource
+from sparkapp.model.job.startup import ResetStrategy, StartupMode
+
+SMALLEST = {"kafka": {"bootstrapServers": "b:9092"}, "source": {"topics": ["in"]}, "sink": {"topic": "out"}}
+FULL = {
+    "kafka": {
+        "bootstrapServers": "a:1,b:2",
+        "authentication": {
+            "type": "scram-sha-256",
+            "username": "user",
+            "passwordFrom": {"secretKeyRef": {"name": "kafka", "key": "password"}},
+        },
+    },
+    "source": {
+        "topicPattern": "in-.*",
+        "groupId": "group",
+        "startup": {"mode": "LATEST", "onMissingOffset": "NONE"},
+        "discoveryIntervalSeconds": -1,
+        "offsetCommit": "OnCheckpoint",
+        "maxOffsetsPerCheckpoint": 5,
+        "maxRecordsPerSplit": 2,
+        "format": {"key": "string", "value": "json", "valueSchema": "id BIGINT"},
+        "properties": {"fetch.min.bytes": "1"},
+    },
+    "transform": {"python": {"function": "enrich:transform", "configMapRef": {"name": "code"}}},
+    "sink": {
+        "topic": "out",
+        "topicFrom": "Column",
+        "partitioner": "SourcePartition",
+        "semantic": "EXACTLY_ONCE",
+        "transactionalIdPrefix": "my-prefix",
+        "transactionNaming": "SubtaskAndSlot",
+        "lostTransactionPolicy": "Fail",
+        "producersPoolSize": 3,
+        "transactionTimeoutSeconds": 60,
+        "properties": {"compression.type": "zstd"},
+    },
+    "parallelism": 4,
+    "checkpoint": {"intervalSeconds": 2},
+}
+
+
+def spec(*, base=SMALLEST, **sections):
+    """The smallest spec with sections merged in, one level deep."""
+    merged = json.loads(json.dumps(base))
+    for name, values in sections.items():
+        merged[name] = {**merged.get(name, {}), **values} if isinstance(values, dict) else values
+    return merged
+
+
+def specific(topic):
+    """A choice of offsets for partition 0 of this topic."""
+    return {"mode": "SPECIFIC_OFFSETS", "specificOffsets": [{"topic": topic, "partition": 0, "offset": 1}]}
+
+
+def parsed(value):
+    return spec_from_resource(value, namespace="shop", name="orders")
+
+
+def test_defaults():
+    found = parsed(SMALLEST)
+    assert found.source.group_id == "shop.orders"
+    assert found.source.startup.mode is StartupMode.GROUP_OFFSETS
+    assert found.source.startup.on_missing is ResetStrategy.EARLIEST
+    assert found.source.offset_commit is OffsetCommit.IN_TRANSACTION
+    assert found.source.isolation_level is IsolationLevel.READ_COMMITTED
+    assert found.source.discovery_interval_seconds == 300
+    assert found.source.max_records_per_split == 0, "whole partitions"
+    assert found.sink.semantic is Semantic.EXACTLY_ONCE
+    assert found.sink.transactional_id_prefix == "shop.orders"
+    assert found.sink.transaction_naming is TransactionNaming.HINT
+    assert found.sink.lost_transaction_policy is LostTransactionPolicy.REPLAY
+    assert found.sink.producers_pool_size == 5
+    assert found.sink.transaction_timeout_seconds == 900
+    assert (found.parallelism, found.checkpoint_interval_seconds, found.metrics_port) == (1, 10, 8090)
+
+
+@pytest.mark.parametrize(
+    ("prometheus", "port"),
+    [({}, 8090), ({"port": 9404}, 9404), ({"enabled": True}, 8090), ({"enabled": False}, 0)],
+)
+def test_the_metrics_port_is_open_unless_it_is_switched_off(prometheus, port):
+    assert parsed(spec(metrics={"prometheus": prometheus})).metrics_port == port
+
+
+def test_a_job_description_that_was_written_before_there_were_metrics_opens_no_port():
+    body = json.loads(encode_job(Job(namespace="n", name="j", uid="u", generation=1, attempt=1, spec=parsed(SMALLEST))))
+    del body["spec"]["metrics_port"]
+    assert decode_job(json.dumps(body)).spec.metrics_port == 0
+
+
+def test_every_field():
+    found = parsed(FULL)
+    assert found.source.schema_registry is None
+    assert found.kafka.authentication.type is AuthenticationType.SCRAM_SHA_256
+    assert found.source.topic_pattern == "in-.*"
+    assert found.source.max_records_per_split == 2
+    assert found.source.value_format is Format.JSON
+    assert found.transform.function == "enrich:transform"
+    assert found.sink.transaction_naming is TransactionNaming.SUBTASK_AND_SLOT
+    assert found.sink.lost_transaction_policy is LostTransactionPolicy.FAIL
+    assert found.sink.properties == {"compression.type": "zstd"}
+    assert (found.parallelism, found.checkpoint_interval_seconds) == (4, 2)
+
+
+def test_a_partition_in_pieces_has_no_end_record():
+    source = {"stopping": {"predicate": "value = 'END'"}, "maxRecordsPerSplit": 10}
+    with pytest.raises(ConfigurationError, match="in several splits") as caught:
+        parsed(spec(source=source))
+    assert caught.value.remedy == "set source.maxRecordsPerSplit: 0, or remove source.stopping.predicate"
+    assert parsed(spec(source={**source, "maxRecordsPerSplit": 0})).source.stopping.bounded
+
+
+@pytest.mark.parametrize("value", [SMALLEST, FULL], ids=["smallest", "full"])
+def test_the_driver_reads_back_what_the_operator_wrote(value):
+    job = Job(namespace="shop", name="orders", uid="uid", generation=3, attempt=2, spec=parsed(value))
+    assert decode_job(encode_job(job)) == job
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[]", "null", '{"spec":{}}', '{"spec":null}', "{", '{"spec":{"kafka":7}}'])
+def test_a_job_description_of_another_release_is_refused(text):
+    with pytest.raises(ConfigurationError, match="not one of this release"):
+        decode_job(text)
+
+
+@pytest.mark.parametrize("schema", [{}, {"valueSchema": '{"type": "string"}'}], ids=["latest", "given"])
+def test_avro_takes_the_registrys_schema_or_the_given_one(schema):
+    value = spec(source={"format": {"value": "avro", **schema}, "schemaRegistry": {"url": "https://r/sub"}})
+    job = Job(namespace="shop", name="orders", uid="uid", generation=3, attempt=2, spec=parsed(value))
+    assert job.spec.source.schema_registry == RegistryAccess(url="https://r/sub")
+    assert decode_job(encode_job(job)) == job
+
+
+BASIC = {"username": "orders", "passwordFrom": {"secretKeyRef": {"name": "registry-user", "key": "pw"}}}
+BEARER = {"type": "bearer", "tokenFrom": {"secretKeyRef": {"name": "registry-token", "key": "t"}}}
+CA = {"caFrom": {"secretKeyRef": {"name": "registry-ca", "key": "ca.pem"}}}
+
+
+def registered(**access):
+    return spec(source={"format": {"value": "avro"}, "schemaRegistry": {"url": "https://r", **access}})
+
+
+@pytest.mark.parametrize(
+    ("access", "files"),
+    [
+        ({}, ()),
+        ({"authentication": BASIC}, ((SecretKey(name="registry-user", key="pw"), "credential"),)),
+        (
+            {"authentication": BEARER, "tls": CA},
+            (
+                (SecretKey(name="registry-token", key="t"), "credential"),
+                (SecretKey(name="registry-ca", key="ca.pem"), "ca.crt"),
+            ),
+        ),
+    ],
+    ids=["open", "basic", "bearer and a private authority"],
+)
+def test_a_registry_that_wants_to_know_who_asks(access, files):
+    job = Job(namespace="shop", name="orders", uid="uid", generation=3, attempt=2, spec=parsed(registered(**access)))
+    found = job.spec.source.schema_registry
+    assert found.files == files
+    assert found.directory == "/etc/kafkaspark/schema-registry"
+    assert decode_job(encode_job(job)) == job
+
+
+@pytest.mark.parametrize(
+    ("access", "message"),
+    [
+        ({"authentication": {"username": "u"}}, "authentication.passwordFrom.secretKeyRef.name is missing"),
+        ({"authentication": {**BASIC, "username": ""}}, "authentication.username must be"),
+        ({"authentication": {**BASIC, "username": "a:b"}}, "has no ':' in its name"),
+        ({"authentication": {**BASIC, "type": "bearer"}}, "tokenFrom with type: bearer"),
+        ({"authentication": {**BEARER, "type": "basic"}}, "username and passwordFrom with type: basic"),
+        ({"authentication": {**BEARER, "username": "u"}}, "tokenFrom with type: bearer"),
+        ({"authentication": {**BASIC, "type": "digest"}}, "one of basic, bearer"),
+        ({"tls": {"caFrom": {}}}, "tls.caFrom.secretKeyRef.name is missing"),
+        ({"tls": CA, "url": "http://r"}, "schemaRegistry.tls: needs a url that begins with https://"),
+    ],
+)
+def test_what_a_registry_cannot_be_reached_with(access, message):
+    with pytest.raises(ConfigurationError) as caught:
+        parsed(registered(**access))
+    assert message in caught.value.message
+
+
+def test_the_drivers_copy_is_checked_again():
+    body = json.loads(encode_job(Job(namespace="n", name="j", uid="u", generation=1, attempt=1, spec=parsed(SMALLEST))))
+    body["spec"]["sink"]["topic"] = "in"
+    with pytest.raises(ConfigurationError, match="read its own output forever"):
+        decode_job(json.dumps(body))
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ({}, "bootstrapServers"),
+        (spec(kafka={"bootstrapServers": ""}), "bootstrapServers"),
+        (spec(kafka={"bootstrapServers": 7}), "bootstrapServers"),
+        (spec(sink={"topic": ""}), "spec.sink.topic"),
+        (spec(sink={"topic": "a b"}), "not a topic name"),
+        (spec(sink={"topic": "x" * 250}), "not a topic name"),
+        (spec(source={"topics": ["in", ".."]}), "'..' is not a topic name"),
+        (spec(sink={"topic": "."}), "'.' is not a topic name"),
+        (
+            spec(source={"topics": [], "partitions": [{"topic": ".", "partitions": [0]}]}),
+            "'.' is not a topic name",
+        ),
+        (
+            spec(source={"startup": specific("other")}),
+            "spec.source.startup.specificOffsets: topic 'other' is not in source.topics; remove",
+        ),
+        (
+            spec(source={"topics": [], "partitions": [{"topic": "in", "partitions": [1]}], "stopping": specific("in")}),
+            "spec.source.stopping.specificOffsets: partition in-0 is not in source.partitions; remove",
+        ),
+        (spec(source={"topics": []}), "exactly one of source.topics"),
+        (spec(source={"topicPattern": "in.*"}), "exactly one of source.topics"),
+        (spec(source={"topics": ["in", "out"]}), "read its own output forever"),
+        (spec(source={"topics": "in"}), "a list of strings"),
+        (spec(source={"properties": {"group.id": "x"}}), "group.id cannot be set here"),
+        (spec(sink={"properties": {"acks": "1"}}), "acks cannot be set here"),
+        (spec(sink={"properties": {"delivery.report.only.error": "true"}}), "delivery.report.only.error cannot be set"),
+        (spec(sink={"properties": {"sasl.kerberos.keytab": "x"}}), "credentials come from Secrets"),
+        (spec(source={"properties": {"session.timeout.ms": "1"}}), "groupMembership.sessionTimeoutSeconds"),
+        (spec(sink={"topicFrom": "Column"}), "spec.sink.topicFrom: Column needs a transform"),
+        (spec(sink={"partitioner": "Sticky"}), "spec.sink.partitioner"),
+        (spec(sink={"properties": {"ssl.keystore.password": "x"}}), "password cannot be set here"),
+        (spec(sink={"properties": {"some.password.of.mine": "x"}}), "cannot be set here"),
+        (spec(sink={"properties": {"linger.ms": 5}}), "in quotes"),
+        (
+            spec(metrics={"prometheus": {"port": 80}}),
+            "prometheus.port must be a whole number of at least 1024, not 80",
+        ),
+        (
+            spec(metrics={"prometheus": {"port": 65536}}),
+            "prometheus.port: must be at most 65535, not 65536",
+        ),
+        (spec(metrics={"prometheus": {"port": 80, "enabled": False}}), "spec.metrics.prometheus.port"),
+        (spec(metrics={"prometheus": {"enabled": "no"}}), "spec.metrics.prometheus.enabled must be true or false"),
+        (spec(transform={"python": {"function": "a:b"}, "sql": {"query": "select 1"}}), "at most one of transform"),
+        (spec(transform={"python": {"function": "no_colon"}}), "module:function"),
+        (spec(source={"format": {"value": "json"}}), "valueSchema: needed with format value: json"),
+        (spec(source={"format": {"keySchema": "id INT"}}), "keySchema: not allowed with format key: raw"),
+        (spec(source={"format": {"value": "xml"}}), "one of raw, string, json, avro, protobuf"),
+        (
+            spec(source={"format": {"value": "avro"}}),
+            "spec.source.schemaRegistry.url: needed with formats avro and protobuf",
+        ),
+        (spec(source={"schemaRegistry": {"url": "http://r:8081"}}), "and only there"),
+        (spec(source={"format": {"value": "avro"}, "schemaRegistry": {"url": "http://u:p@r"}}), "without user"),
+        (spec(source={"format": {"value": "avro"}, "schemaRegistry": {"url": "r:8081"}}), "must be http://host:port"),
+        (
+            spec(source={"topics": ["a", "b"], "format": {"key": "avro"}, "schemaRegistry": {"url": "http://r"}}),
+            "spec.source.format.keySchema: needed with format key: avro and several topics",
+        ),
+        (
+            spec(
+                source={
+                    "topics": ["a", "b"],
+                    "format": {"value": "protobuf", "valueSchema": "a.B"},
+                    "schemaRegistry": {"url": "http://r"},
+                }
+            ),
+            "needs exactly one topic",
+        ),
+        (spec(source={"isolationLevel": "read_uncommitted"}), "EXACTLY_ONCE needs read_committed"),
+        (spec(sink={"transactionTimeoutSeconds": 10}), "must exceed checkpoint.intervalSeconds"),
+        (spec(sink={"transactionalIdPrefix": "a b"}), "transactionalIdPrefix"),
+        (spec(sink={"transactionalIdPrefix": "x" * 250}), "transactionalIdPrefix"),
+        (spec(sink={"producersPoolSize": 1}), "at least 2"),
+        (spec(sink={"producersPoolSize": 101}), "spec.sink.producersPoolSize: must be at most 100"),
+        (spec(parallelism=1025), "spec.parallelism: must be at most 1024"),
+        (
+            spec(sink={"transactionNaming": "POOLING"}),
+            "transactionNaming must be one of Hint, SubtaskAndSlot",
+        ),
+        (spec(sink={"lostTransactionPolicy": "Warn"}), "lostTransactionPolicy must be one of Replay, Fail"),
+        (spec(sink={"producersPoolSize": "5"}), "whole number"),
+        (spec(sink={"producersPoolSize": True}), "whole number"),
+        (spec(sink={"semantic": "EXACTLY"}), "one of NONE, AT_LEAST_ONCE, EXACTLY_ONCE"),
+        (spec(parallelism=0), "at least 1"),
+        (spec(checkpoint={"intervalSeconds": 0}), "at least 1"),
+        (spec(kafka={"authentication": {"type": "plain"}}), "username"),
+        (spec(kafka={"authentication": {"type": "kerberos", "username": "u"}}), "one of plain"),
+        (spec(source=None) | {"source": 7}, "spec.source must be an object"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_spec_that_cannot_work_says_which_field_and_why(value, message):
+    with pytest.raises(ConfigurationError) as caught:
+        parsed(value)
+    assert message in f"{caught.value.message}; {caught.value.remedy}"
+    assert caught.value.remedy
+    assert caught.value.fatal
+
+
+def test_topic_names_of_dots_and_more_are_names():
+    assert parsed(spec(source={"topics": ["...", ".a", "a."]})).source.topics == ("...", ".a", "a.")
+
+
+def test_specific_offsets_of_a_pattern_are_not_judged_before_its_topics_are_known():
+    found = parsed(spec(source={"topics": [], "topicPattern": "in.*", "startup": specific("other")}))
+    assert found.source.startup.specific_offsets[0].topic == "other"
+
+
+@pytest.mark.parametrize("length", [1, 249])
+def test_a_transactional_id_prefix_of_the_greatest_length_is_one(length):
+    assert parsed(spec(sink={"transactionalIdPrefix": "x" * length})).sink.transactional_id_prefix == "x" * length
+
+
+@pytest.mark.parametrize("semantic", ["AT_LEAST_ONCE", "NONE"])
+def test_rules_of_exactly_once_do_not_bind_the_others(semantic):
+    found = parsed(
+        spec(source={"isolationLevel": "read_uncommitted"}, sink={"semantic": semantic, "transactionTimeoutSeconds": 1})
+    )
+    assert found.sink.semantic.value == semantic

@@ -1,0 +1,125 @@
+"""Startup and stopping choices as a user writes them."""
+
+from __future__ import annotations
+
+import pytest
+
+from sparkapp.model.encoding.description import decode_part, encode_part
+from sparkapp.model.encoding.fields import Fields
+from sparkapp.model.errors import ConfigurationError
+from sparkapp.model.job.startup import (
+    PartitionOffset,
+    ResetStrategy,
+    Startup,
+    StartupMode,
+    Stopping,
+    StoppingMode,
+    partitions_from,
+    startup_from,
+    stopping_from,
+)
+from sparkapp.model.partition import TopicPartition
+
+NAMED = [{"topic": "a", "partition": 0, "offset": 42}, {"topic": "a", "partition": 1, "offset": 0}]
+
+
+def startup(**body):
+    return startup_from(Fields({"startup": body}, "spec.source"), "startup")
+
+
+def stopping(**body):
+    return stopping_from(Fields({"stopping": body}, "spec.source"), "stopping")
+
+
+def test_group_offsets_are_the_default_and_missing_ones_begin_earliest():
+    assert (startup().mode, startup().on_missing) == (StartupMode.GROUP_OFFSETS, ResetStrategy.EARLIEST)
+
+
+def test_a_timestamp_that_nothing_follows_means_latest_unless_the_strategy_says_otherwise():
+    assert startup(mode="TIMESTAMP", timestampMillis=5).on_missing is ResetStrategy.LATEST
+    chosen = startup(mode="TIMESTAMP", timestampMillis=5, onMissingOffset="NONE")
+    assert (chosen.on_missing, chosen.timestamp_millis) == (ResetStrategy.NONE, 5)
+
+
+def test_specific_offsets_keep_their_order_and_zero_is_an_offset():
+    assert startup(mode="SPECIFIC_OFFSETS", specificOffsets=NAMED).specific_offsets == (
+        PartitionOffset("a", 0, 42), PartitionOffset("a", 1, 0),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ({"mode": "TIMESTAMP"}, "startup.timestampMillis: needed with startup.mode TIMESTAMP"),
+        ({"mode": "LATEST", "timestampMillis": 1}, "startup.timestampMillis: needed with startup.mode TIMESTAMP, and"),
+        ({"mode": "TIMESTAMP", "timestampMillis": -1}, "timestampMillis must be a whole number of at least 0"),
+        ({"mode": "SPECIFIC_OFFSETS"}, "startup.specificOffsets: needed with startup.mode SPECIFIC_OFFSETS"),
+        ({"specificOffsets": NAMED}, "startup.specificOffsets: needed with startup.mode SPECIFIC_OFFSETS, and only"),
+        (
+            {"mode": "SPECIFIC_OFFSETS", "specificOffsets": [NAMED[0], NAMED[0]]},
+            "a partition has two offsets",
+        ),
+        ({"mode": "SPECIFIC_OFFSETS", "specificOffsets": [{"topic": "a", "offset": 1}]}, r"\[0\].partition is missing"),
+        ({"mode": "SPECIFIC_OFFSETS", "specificOffsets": [{"topic": "a", "partition": 1}]}, r"\[0\].offset is missing"),
+        ({"mode": "EARLIEST_OFFSET"}, "must be one of GROUP_OFFSETS, EARLIEST, LATEST, TIMESTAMP, SPECIFIC_OFFSETS"),
+    ],
+)
+def test_what_cannot_work_is_refused_with_the_field(body, message):
+    with pytest.raises(ConfigurationError, match=message):
+        startup(**body)
+
+
+def test_a_job_is_unbounded_by_default_and_bounded_by_every_other_mode():
+    assert not stopping().bounded
+    assert stopping(mode="LATEST").bounded
+    assert stopping(predicate="value = 'END'").bounded
+    with pytest.raises(ConfigurationError, match=r"stopping\.timestampMillis: needed with stopping\.mode TIMESTAMP"):
+        stopping(mode="TIMESTAMP")
+    with pytest.raises(ConfigurationError, match="must be one of UNBOUNDED"):
+        stopping(mode="EARLIEST")
+
+
+def test_a_fingerprint_tells_choices_apart_and_an_unbounded_job_has_none():
+    texts = [
+        stopping(mode="LATEST").fingerprint,
+        stopping(mode="TIMESTAMP", timestampMillis=1).fingerprint,
+        stopping(mode="TIMESTAMP", timestampMillis=2).fingerprint,
+        stopping(mode="SPECIFIC_OFFSETS", specificOffsets=NAMED).fingerprint,
+    ]
+    assert len(set(texts)) == len(texts)
+    assert stopping().fingerprint == ""
+    assert stopping(mode="LATEST").fingerprint == texts[0]
+    assert stopping(predicate="offset > 5").fingerprint != stopping(predicate="offset > 6").fingerprint
+    assert stopping(mode="LATEST", predicate="true").fingerprint != texts[0]
+    assert "predicate" not in texts[0], "as in the documents of releases that knew none"
+
+
+def test_what_the_operator_writes_the_driver_reads():
+    begin = startup(mode="SPECIFIC_OFFSETS", specificOffsets=NAMED)
+    end = stopping(mode="TIMESTAMP", timestampMillis=7, predicate="value = 'END'")
+    assert decode_part(Startup, encode_part(begin), "startup") == begin
+    assert decode_part(Stopping, encode_part(end), "stopping") == end
+    assert end.mode is StoppingMode.TIMESTAMP
+
+
+def test_partitions_are_a_list_of_topics_with_numbers():
+    fields = Fields({"partitions": [{"topic": "a", "partitions": [2, 0]}, {"topic": "b", "partitions": [1]}]}, "source")
+    assert partitions_from(fields, "partitions") == (
+        TopicPartition("a", 2), TopicPartition("a", 0), TopicPartition("b", 1),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("entries", "message"),
+    [
+        ([{"topic": "a"}], r"partitions\[0\].partitions must be a list of partition numbers"),
+        ([{"topic": "a", "partitions": []}], "must be a list of partition numbers"),
+        ([{"topic": "a", "partitions": ["0"]}], "must be a list of partition numbers"),
+        ([{"topic": "a", "partitions": [-1]}], "must be a list of partition numbers"),
+        ([{"partitions": [1]}], r"partitions\[0\].topic is missing"),
+        ([{"topic": "a", "partitions": [1]}, {"topic": "a", "partitions": [1]}], "partition a-1 is named twice"),
+    ],
+)
+def test_partitions_that_cannot_be_are_refused(entries, message):
+    with pytest.raises(ConfigurationError, match=message):
+        partitions_from(Fields({"partitions": entries}, "source"), "partitions")

@@ -1,0 +1,79 @@
+"""Partitions are kept together in record time, and something is always left to read."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sparkapp.model.partition import TopicPartition
+from sparkapp.source.enumerator.watermark_alignment import WatermarkAlignment
+from tests.support.fakes.cluster_view import FakeCluster
+
+A0, A1, A2 = (TopicPartition("a", number) for number in range(3))
+
+
+def cluster(**times: list[int]) -> FakeCluster:
+    by_partition = {TopicPartition("a", int(name[1:])): found for name, found in times.items()}
+    return FakeCluster(
+        {"a": 3}, {}, {partition: len(found) for partition, found in by_partition.items()}, {}, by_partition
+    )
+
+
+def test_a_fast_partition_waits_for_a_slow_one() -> None:
+    view = cluster(p0=[100, 200, 300, 400], p1=[100, 110, 120, 130])
+    alignment = WatermarkAlignment(view, 50)
+    assert alignment.cut({A0: 0, A1: 0}, view.ends) == {A0: 1, A1: 4}
+    # Partition 1 is idle now, and holds nobody back.
+    assert alignment.cut({A0: 1, A1: 4}, view.ends) == {A0: 2, A1: 4}
+    view.times[A1] += [290, 500]
+    view.ends[A1] = 6
+    assert alignment.cut({A0: 2, A1: 4}, view.ends) == {A0: 3, A1: 5}
+
+
+def test_a_gap_in_time_is_jumped() -> None:
+    view = cluster(p0=[100, 10_000_000], p1=[10_000_040])
+    alignment = WatermarkAlignment(view, 50)
+    assert alignment.cut({A0: 0, A1: 0}, view.ends) == {A0: 1, A1: 0}
+    assert alignment.cut({A0: 1, A1: 0}, view.ends) == {A0: 2, A1: 1}
+
+
+def test_a_restart_in_the_middle_finds_the_time_of_the_next_record() -> None:
+    view = cluster(p0=list(range(0, 10_000, 10)), p1=list(range(5000, 6000)))
+    alignment = WatermarkAlignment(view, 20)
+    assert alignment.cut({A0: 510, A1: 0}, view.ends) == {A0: 510, A1: 21}, "5000 is the earliest, 5100 is too far"
+    assert alignment.cut({A0: 510, A1: 21}, view.ends) == {A0: 510, A1: 42}
+
+
+def test_records_without_a_time_and_without_order_do_not_stop_the_job() -> None:
+    view = cluster(p0=[], p1=[900, 100, 200, 950])
+    view.ends[A0] = 7
+    alignment = WatermarkAlignment(view, 10)
+    assert alignment.cut({A0: 0, A1: 0}, view.ends)[A0] == 7
+    offsets = {A0: 7, A1: 0}
+    for _ in range(10):
+        offsets = alignment.cut(offsets, view.ends)
+    assert offsets == view.ends
+
+
+@given(
+    st.lists(st.lists(st.integers(0, 3000), max_size=30), min_size=1, max_size=3),
+    st.integers(0, 500),
+    st.booleans(),
+)
+def test_the_drift_is_kept_and_everything_is_read(times: list[list[int]], drift: int, ordered: bool) -> None:
+    logs = {TopicPartition("a", number): sorted(log) if ordered else log for number, log in enumerate(times)}
+    view = FakeCluster({"a": 3}, {}, {partition: len(log) for partition, log in logs.items()}, {}, logs)
+    alignment = WatermarkAlignment(view, drift)
+    offsets = dict.fromkeys(logs, 0)
+    for _ in range(200):
+        if offsets == view.ends:
+            break
+        unread = [log[offsets[each]] for each, log in logs.items() if offsets[each] < len(log)]
+        ends = alignment.cut(offsets, view.ends)
+        assert any(ends[each] > offsets[each] for each in logs), "there is always something to read"
+        assert all(offsets[each] <= ends[each] <= view.ends[each] for each in logs)
+        if ordered:
+            read = [time for each, log in logs.items() for time in log[offsets[each] : ends[each]]]
+            assert max(read) <= min(unread) + drift
+        offsets = ends
+    assert offsets == view.ends

@@ -1,0 +1,76 @@
+"""Which jobs divert, and what the diverting stage does to a batch; Spark itself is in tests/integration/engine."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from unittest.mock import patch
+
+import pyarrow as pa
+import pytest
+
+from sparkapp.dataplane.interface import SOURCE_SCHEMA
+from sparkapp.model.errors import ConfigurationError
+from sparkapp.model.job.record_errors import RecordErrorPolicy, RecordErrors
+from sparkapp.model.job.record_format import Format
+from sparkapp.model.job.spec import JobSpec, KafkaCluster, Sink, Source, Transform
+from sparkapp.sink.dead_letter import ERROR, RAW_KEY, RAW_VALUE, STAGE
+from sparkapp.spark.frames import record_policy
+from sparkapp.spark.frames.dead_letter_file import DeadLetterFile
+from sparkapp.spark.frames.record_policy import divert, diverts, fallible_sides, require_aligned
+
+SPEC = JobSpec(
+    kafka=KafkaCluster(bootstrap_servers="b:1"),
+    source=Source(topics=("in",), group_id="g", value_format=Format.JSON, value_schema="n INT"),
+    transform=Transform(),
+    sink=Sink(topic="out", transactional_id_prefix="p"),
+    record_errors=RecordErrors(policy=RecordErrorPolicy.DEAD_LETTER, dead_letter_topic="dlq"),
+)
+
+
+def test_only_formats_that_can_refuse_a_record_have_a_policy() -> None:
+    assert fallible_sides(SPEC) == ("value",)
+    assert diverts(SPEC)
+    text = replace(SPEC, source=replace(SPEC.source, value_format=Format.STRING, value_schema=""))
+    assert fallible_sides(text) == ()
+    assert not diverts(text)
+    require_aligned(text)
+
+
+def test_dead_letters_with_a_shuffle_are_refused_with_what_to_do() -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        require_aligned(SPEC)
+    assert "onRecordError: Skip" in caught.value.remedy
+    require_aligned(replace(SPEC, record_errors=RecordErrors(policy=RecordErrorPolicy.SKIP)))
+
+
+def rows(*errors: str | None) -> pa.RecordBatch:
+    fields = [*SOURCE_SCHEMA, pa.field(RAW_KEY, pa.binary()), pa.field(RAW_VALUE, pa.binary())]
+    fields += [pa.field(STAGE, pa.string()), pa.field(ERROR, pa.string())]
+    return pa.RecordBatch.from_pylist(
+        [
+            {"value": b"parsed", "topic": "in", "partition": 0, "offset": offset, RAW_VALUE: b"raw %d" % offset,
+             STAGE: error and "value", ERROR: error}
+            for offset, error in enumerate(errors)
+        ],
+        schema=pa.schema(fields),
+    )  # fmt: skip
+
+
+def test_bad_rows_leave_and_good_rows_stay_in_order(tmp_path: Path) -> None:
+    file = DeadLetterFile(attempt_key="l", partition=0, task_attempt=0, scratch=tmp_path)
+    with patch.object(record_policy, "dead_letters_of_task", return_value=file):
+        out = list(divert("ns.job", "l", iter([rows(None, "bad", None), rows(), rows(None), rows("x", "y")])))
+    assert [found.schema.names for found in out] == [SOURCE_SCHEMA.names] * 4
+    assert [found.column("offset").to_pylist() for found in out] == [[0, 2], [], [0], []]
+    letters = [value for letter in file.take() for value in letter.column("value").to_pylist()]
+    assert letters == [b"raw 1", b"raw 0", b"raw 1"]
+
+
+def test_the_stage_that_is_not_read_to_its_end_hands_nothing_over(tmp_path: Path) -> None:
+    file = DeadLetterFile(attempt_key="l", partition=0, task_attempt=0, scratch=tmp_path)
+    with patch.object(record_policy, "dead_letters_of_task", return_value=file):
+        stage = divert("ns.job", "l", iter([rows("bad"), rows(None)]))
+        next(stage)
+        stage.close()
+    assert not any(path.is_file() for path in tmp_path.rglob("*"))

@@ -1,0 +1,123 @@
+"""Settings of a session: what the job decides, what people may override, and what nothing overrides."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from sparkapp.model import names
+from sparkapp.model.delivery_guarantee import Semantic
+from sparkapp.model.job.record_format import Format
+from sparkapp.model.job.spark_settings import FORCED, FORCED_EXACTLY_ONCE
+from sparkapp.model.job.spec import Job, JobSpec, KafkaCluster, Sink, Source, Transform
+from sparkapp.spark.launch.settings import session_settings
+
+JOB = Job(
+    namespace="ns", name="job", uid="u", generation=1, attempt=1,
+    spec=JobSpec(
+        kafka=KafkaCluster(bootstrap_servers="none:1"), source=Source(topics=("in",), group_id="g"),
+        transform=Transform(), sink=Sink(topic="out", transactional_id_prefix="p"), parallelism=3,
+    ),
+)  # fmt: skip
+PRELOAD = "spark.executorEnv.KAFKASPARK_PRELOAD"
+RATIO = "spark.scheduler.minRegisteredResourcesRatio"
+
+
+def reading(key: Format, value: Format) -> Job:
+    source = replace(JOB.spec.source, key_format=key, value_format=value)
+    return replace(JOB, spec=replace(JOB.spec, source=source))
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "expected"),
+    [
+        (Format.STRING, Format.AVRO, "sparkapp.source.formats.avro"),
+        (Format.PROTOBUF, Format.PROTOBUF, "sparkapp.source.formats.protobuf"),
+        (Format.PROTOBUF, Format.AVRO, "sparkapp.source.formats.avro sparkapp.source.formats.protobuf"),
+        (Format.RAW, Format.JSON, None),
+    ],
+)
+def test_workers_import_the_parsers_of_the_jobs_formats(key: Format, value: Format, expected: str | None) -> None:
+    assert session_settings(reading(key, value), directory=Path("/nowhere")).get(PRELOAD) == expected
+
+
+@pytest.mark.parametrize("wanted", ["", "pandas"])
+def test_a_worker_has_nothing_left_to_import_when_it_makes_arrow_values(wanted: str) -> None:
+    """pyarrow looks for pandas then; in each worker that would be seconds of CPU before the first checkpoint."""
+    program = """
+import sys
+import pyarrow as pa
+from sparkapp.spark.launch.preload import preload_workers
+preload_workers()
+before = set(sys.modules)
+pa.scalar(1), pa.array(["one"]), pa.RecordBatch.from_pydict({"result": ["{}"]})
+print("pandas" in sys.modules, *set(sys.modules) - before)
+"""
+    environment = {**os.environ, "KAFKASPARK_PRELOAD": wanted}
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, env=environment)
+    assert done.stdout.split() == [str(bool(wanted))]
+
+
+def test_workers_of_a_python_function_have_pandas() -> None:
+    job = replace(JOB, spec=replace(JOB.spec, transform=Transform(function="code:transform")))
+    assert session_settings(job, directory=Path("/nowhere"))[PRELOAD] == "pandas"
+
+
+def test_a_job_without_registered_formats_imports_no_parser() -> None:
+    program = (
+        "import sys, sparkapp.source.formats.reader_schema; print(*{'fastavro', 'google.protobuf'} & set(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == []
+
+
+def test_planning_waits_for_no_executor_unless_the_job_asks_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("KAFKASPARK_POD_IP", "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"):
+        monkeypatch.setenv(name, "1")
+    file = tmp_path / names.SPARK_CONF_KEY
+    file.write_text(json.dumps({"spark.speculation": "true"}))
+    settings = session_settings(JOB, directory=tmp_path)
+    assert settings[RATIO] == "0"
+    assert settings["spark.speculation"] == "false", "the protocol's own settings win"
+
+    file.write_text(json.dumps({RATIO: "1"}))
+    assert session_settings(JOB, directory=tmp_path)[RATIO] == "1"
+
+
+@pytest.mark.parametrize(
+    ("address", "written"), [("10.1.2.3", "10.1.2.3"), ("fd00:96::1", "[fd00:96::1]"), ("node.example", "node.example")]
+)
+def test_addresses_of_both_families_are_written_as_spark_reads_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, address: str, written: str
+) -> None:
+    monkeypatch.setenv("KAFKASPARK_POD_IP", address)
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", address)
+    monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")
+    (tmp_path / names.SPARK_CONF_KEY).write_text("{}")
+    settings = session_settings(JOB, directory=tmp_path)
+    assert settings["spark.master"] == f"k8s://https://{written}:443"
+    assert settings["spark.driver.host"] == settings["spark.driver.bindAddress"] == written
+
+
+@pytest.mark.parametrize("semantic", [Semantic.EXACTLY_ONCE, Semantic.AT_LEAST_ONCE])
+def test_C9_no_retry_of_a_stage_writes_next_to_the_first_try_under_the_same_ids(
+    semantic: Semantic, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("KAFKASPARK_POD_IP", "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"):
+        monkeypatch.setenv(name, "1")
+    hostile = dict.fromkeys([*FORCED, *FORCED_EXACTLY_ONCE, "spark.sql.execution.pyspark.python"], "hostile")
+    (tmp_path / names.SPARK_CONF_KEY).write_text(json.dumps(hostile))
+    job = replace(JOB, spec=replace(JOB.spec, sink=replace(JOB.spec.sink, semantic=semantic)))
+    settings = session_settings(job, directory=tmp_path)
+    assert "hostile" not in settings.values()
+    forced = FORCED | FORCED_EXACTLY_ONCE if semantic is Semantic.EXACTLY_ONCE else FORCED
+    assert settings | forced == settings
+    assert ("spark.stage.maxConsecutiveAttempts" in settings) is (semantic is Semantic.EXACTLY_ONCE)

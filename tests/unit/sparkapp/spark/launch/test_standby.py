@@ -1,0 +1,89 @@
+"""A standby driver: what it waits for, and what ends the wait."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from sparkapp.spark.launch import standby as module
+from sparkapp.spark.launch.standby import await_activation
+
+
+@dataclass
+class Activation:
+    """Activates after some waits."""
+
+    after: int
+    announced: int = 0
+    waits: int = 0
+    on_wait: Callable[[], None] = field(default=lambda: None)
+
+    def announce(self) -> None:
+        self.announced += 1
+
+    def wait(self, seconds: float) -> bool:
+        assert seconds > 0
+        self.waits += 1
+        self.on_wait()
+        return self.waits >= self.after
+
+
+@pytest.fixture
+def loaded(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Executors are there, and what they load is noted."""
+    calls: list[int] = []
+    monkeypatch.setattr(module, "has_executors", lambda _: True)
+    monkeypatch.setattr(module, "load_workers", lambda _, tasks: calls.append(tasks))
+    return calls
+
+
+def spark() -> Any:
+    return object()
+
+
+def test_prepared_it_says_so_and_waits(loaded: list[int]) -> None:
+    activation = Activation(after=3)
+    assert await_activation(activation, spark(), tasks=2, stopped=lambda: False)
+    assert (loaded, activation.announced, activation.waits) == ([2], 1, 3)
+
+
+def test_an_activation_before_the_executors_is_taken(monkeypatch: pytest.MonkeyPatch, loaded: list[int]) -> None:
+    monkeypatch.setattr(module, "has_executors", lambda _: False)
+    activation = Activation(after=2)
+    assert await_activation(activation, spark(), tasks=2, stopped=lambda: False)
+    assert (loaded, activation.announced) == ([], 0)
+
+
+def test_without_executors_it_says_so_after_a_while(monkeypatch: pytest.MonkeyPatch, loaded: list[int]) -> None:
+    """There may be no room for them as long as the present attempt has its own."""
+    monkeypatch.setattr(module, "has_executors", lambda _: False)
+    monkeypatch.setattr(module, "_EXECUTORS_SECONDS", 0.0)
+    activation = Activation(after=1)
+    assert await_activation(activation, spark(), tasks=2, stopped=lambda: False)
+    assert (loaded, activation.announced) == ([], 1), "loading would wait for them for ever"
+
+
+def test_a_stop_ends_the_wait(loaded: list[int]) -> None:
+    stops: list[bool] = []
+    activation = Activation(after=100, on_wait=lambda: stops.append(True))
+    assert not await_activation(activation, spark(), tasks=2, stopped=lambda: bool(stops))
+    assert activation.waits == 1
+
+
+def test_a_stop_ends_the_loading_of_workers_that_never_come(monkeypatch: pytest.MonkeyPatch, loaded: list[int]) -> None:
+    """The operator deletes the executors with the attempt, and Spark asks for others."""
+    stopped, released = threading.Event(), threading.Event()
+
+    def load(_: object, tasks: int) -> None:
+        stopped.set()
+        released.wait(60)
+
+    monkeypatch.setattr(module, "load_workers", load)
+    activation = Activation(after=100)
+    assert not await_activation(activation, spark(), tasks=2, stopped=stopped.is_set)
+    assert activation.announced == 0
+    released.set()

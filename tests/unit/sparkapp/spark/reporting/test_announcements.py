@@ -1,0 +1,49 @@
+"""The driver's events on the resource about its recovery."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from sparkapp.checkpoint.recovery.recovery import Recovery
+from sparkapp.model.checkpoint.document import CheckpointDocument
+from sparkapp.model.checkpoint.split import KafkaPartitionSplit
+from sparkapp.model.job.spec import Job, JobSpec, KafkaCluster, Sink, Source, Transform
+from sparkapp.model.partition import TopicPartition
+from sparkapp.spark.reporting.announcements import Announcements
+
+DOCUMENT = CheckpointDocument(job_uid="uid", attempt=2, checkpoint_id=7, created_at="", parallelism=1, prefix="p")
+LOST = KafkaPartitionSplit(TopicPartition("in", 0), 3, 9)
+
+
+class Events(list[tuple[str, str, bool]]):
+    def event(self, reason: str, message: str, *, warning: bool = False) -> None:
+        self.append((reason, message, warning))
+
+
+@pytest.mark.parametrize(
+    ("found", "event"),
+    [
+        ({}, None),
+        ({"aborted": 2}, ("TransactionsAborted", "aborted 2 lingering transaction(s) of previous attempts", False)),
+        ({"edited": "offsets were edited: in-0 9 -> 3"}, ("StateEdited", "offsets were edited: in-0 9 -> 3", True)),
+        (
+            {"lost": (LOST,)},
+            (
+                "TransactionsLost", "the brokers aborted pre-committed transactions: their source ranges are read"
+                " and written again: in-0 [3, 9)", True,
+            ),
+        ),
+    ],
+)  # fmt: skip
+def test_events(found: dict[str, Any], event: tuple[str, str, bool] | None) -> None:
+    spec = JobSpec(
+        kafka=KafkaCluster(bootstrap_servers="b:1"), source=Source(topics=("in",), group_id="g"),
+        transform=Transform(), sink=Sink(topic="out", transactional_id_prefix="p"),
+    )  # fmt: skip
+    job = Job(namespace="n", name="job", uid="uid", generation=1, attempt=2, spec=spec)
+    values: dict[str, Any] = {"lost": (), "committed": 0, "aborted": 0, **found}
+    events = Events()
+    Announcements(job, events).recovery(Recovery(document=DOCUMENT, version="1", first_start=False, **values))
+    assert events == ([] if event is None else [event])

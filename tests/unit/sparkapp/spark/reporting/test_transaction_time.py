@@ -1,0 +1,34 @@
+"""Open transactions and their time: people are warned at half and at 80 %, by the look that the metrics have, too."""
+
+from __future__ import annotations
+
+from sparkapp.model.job.spec import Sink, TransactionTimeout
+from sparkapp.sink.orphans import OpenNow
+from sparkapp.spark.reporting.transaction_time import TransactionTime
+
+
+def sink(**fields: object) -> Sink:
+    return Sink(topic="t", transactional_id_prefix="p", transaction_timeout_seconds=100, **fields)  # type: ignore[arg-type]
+
+
+def test_half_and_eighty_percent_are_told_once_each_and_taken_back_at_the_end() -> None:
+    now = [1000.0]
+    time = TransactionTime(sink(), now=lambda: now[0])
+    assert time.reached(OpenNow(count=0, oldest_start_millis=None)) is None
+    told = []
+    for second in range(0, 100, 10):
+        now[0] = 1000.0 + second
+        reached = time.reached(OpenNow(count=2, oldest_start_millis=1_000_000))
+        if reached is not None:
+            told.append((second, reached.percent))
+            assert "after 100 s" in reached.message
+    assert told == [(50, 50), (80, 80)]
+    assert time.reached(None) is None, "no answer of the coordinators is no news"
+    reached = time.reached(OpenNow(count=0, oldest_start_millis=None))
+    assert reached is not None
+    assert (reached.percent, reached.message) == (0, "")
+
+
+def test_what_has_no_time_out_runs_out_of_none() -> None:
+    time = TransactionTime(sink(transaction_timeout=TransactionTimeout.NEVER), now=lambda: 9e9)
+    assert time.reached(OpenNow(count=1, oldest_start_millis=0)) is None

@@ -1,0 +1,208 @@
+"""Query state on the volume: exactly the checkpoint's version is left for Spark, or the job stops and says why."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from sparkapp.model.checkpoint.document import CheckpointDocument
+from sparkapp.model.errors import QueryStateIncompatible, QueryStateMissing
+from sparkapp.model.job.spec import Job, JobSpec, KafkaCluster, Sink, Source, Transform
+from sparkapp.spark.failures import original_error
+from sparkapp.spark.launch.environment import DriverEnvironment
+from sparkapp.spark.state.query_log import EngineState, encode_engine
+from sparkapp.spark.state.state_store_files import prepare
+from sparkapp.spark.wiring import query_folder
+from tests.support.fakes.memory_store import MemoryStore
+
+STORES = ("0/0", "0/1", "1/0/left-keyToNumValues", "1/0/right-keyToNumValues", "1/1/left-keyToNumValues")
+
+
+def put(folder: Path, *files: str, stores: tuple[str, ...] = STORES, text: str = "x") -> None:
+    for store in stores:
+        (folder / "state" / store / "_metadata").mkdir(parents=True, exist_ok=True)
+        for file in files:
+            (folder / "state" / store / file).write_text(text)
+
+
+def names(folder: Path, store: str = STORES[0]) -> list[str]:
+    return sorted(entry.name for entry in (folder / "state" / store).iterdir() if entry.is_file())
+
+
+def ready(folder: Path, *, version: int, partitions: int) -> Path:
+    """Attempt 3 resumes from the files of attempt 1; attempt 2 completed nothing."""
+    return prepare(folder, attempt=3, writer=1, version=version, partitions=partitions)
+
+
+def test_an_attempt_gets_the_checkpoints_versions_and_none_that_is_newer(tmp_path: Path) -> None:
+    previous = tmp_path / "attempt-1"
+    put(
+        previous, "1.delta", "2.delta", ".2.delta.crc", "2.snapshot", "3.delta", "4.delta", ".4.delta.crc", "4.snapshot"
+    )
+    put(previous, ".5.delta.ab12.tmp", "..5.delta.ab12.tmp.crc")
+    (previous / "state/0/_metadata").mkdir()
+    (previous / "state/0/_metadata/metadata").write_text("of the operator")
+    own = ready(tmp_path, version=3, partitions=2)
+    assert own == tmp_path / "attempt-3"
+    for store in STORES:
+        assert names(own, store) == [".2.delta.crc", "1.delta", "2.delta", "2.snapshot", "3.delta"], store
+    assert (own / "state/0/_metadata/metadata").read_text() == "of the operator"
+    assert "4.delta" in names(previous), "the document names it until this attempt has completed a checkpoint"
+
+
+@pytest.mark.parametrize("links", [True, False])
+def test_A3_a_superseded_driver_replaces_no_file_of_its_successor(
+    links: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It resumes in a batch: Spark writes a temporary file, and renames it over whatever has the version's name."""
+    if not links:
+        monkeypatch.setattr(Path, "hardlink_to", lambda *_: (_ for _ in ()).throw(OSError("no links here")))
+    superseded = tmp_path / "attempt-1"
+    put(superseded, "1.delta", "2.delta", text="before")
+    own = ready(tmp_path, version=2, partitions=2)
+    put(own, "3.delta", text="of attempt 3")
+    for name in ("2.delta", "3.delta"):
+        put(superseded, ".tmp", text="of attempt 1")
+        for store in STORES:
+            (superseded / "state" / store / ".tmp").replace(superseded / "state" / store / name)
+    assert {(own / "state" / store / "2.delta").read_text() for store in STORES} == {"before"}
+    assert {(own / "state" / store / "3.delta").read_text() for store in STORES} == {"of attempt 3"}
+    again = prepare(tmp_path, attempt=4, writer=3, version=3, partitions=2)
+    assert {(again / "state" / store / "3.delta").read_text() for store in STORES} == {"of attempt 3"}
+
+
+def test_folders_that_no_document_can_name_are_removed(tmp_path: Path) -> None:
+    for attempt in (1, 2, 3, 5):
+        put(tmp_path / f"attempt-{attempt}", "1.delta")
+    put(tmp_path, "1.delta")
+    (tmp_path / "metadata").write_text("of a previous layout")
+    prepare(tmp_path, attempt=4, writer=2, version=1, partitions=2)
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["attempt-2", "attempt-4", "attempt-5"], (
+        "attempt 5 superseded this attempt"
+    )
+
+
+def test_state_of_a_release_that_had_one_folder_is_taken_over(tmp_path: Path) -> None:
+    put(tmp_path, "1.delta", "2.delta")
+    own = prepare(tmp_path, attempt=4, writer=None, version=1, partitions=2)
+    assert names(own) == ["1.delta"]
+    assert names(tmp_path) == ["1.delta", "2.delta"], "needed until the document names a folder"
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        pytest.param(["1.delta", "2.delta", "3.delta"], id="from-the-beginning"),
+        pytest.param(["2.snapshot", "3.delta"], id="older-ones-cleaned-up"),
+        pytest.param(["3.snapshot"], id="a-snapshot-alone"),
+        pytest.param(["2.zip", "3.changelog"], id="rocksdb-changes"),
+        pytest.param(["3.zip"], id="rocksdb"),
+    ],
+)
+def test_a_version_that_can_be_put_together_is_found(tmp_path: Path, files: list[str]) -> None:
+    put(tmp_path / "attempt-1", *files)
+    assert names(ready(tmp_path, version=3, partitions=2)) == sorted(files)
+
+
+def test_one_partition_is_enough_where_an_operator_has_no_keys(tmp_path: Path) -> None:
+    put(tmp_path / "attempt-1", "1.delta", stores=("0/0",))
+    ready(tmp_path, version=1, partitions=2)
+
+
+@pytest.mark.parametrize(
+    ("files", "words"),
+    [
+        ([], "has versions none"),
+        (["1.delta", "2.delta"], "has versions 1 to 2, version 3 needs more"),
+        (["1.delta", "3.delta"], "has versions 1 to 3, version 3 needs more"),
+        (["4.delta", "5.snapshot"], "has versions 4 to 5, version 3 needs more"),
+        (["2.delta", "3.delta"], "has versions 2 to 3, version 3 needs more"),
+    ],
+)
+def test_a_version_that_is_not_whole_stops_the_job_and_nothing_is_removed(
+    tmp_path: Path, files: list[str], words: str
+) -> None:
+    previous = tmp_path / "attempt-1"
+    put(previous, "3.snapshot")
+    (previous / "state/0/1/3.snapshot").unlink()
+    put(previous, *files, stores=("0/1",))
+    with pytest.raises(QueryStateMissing, match=f"0/1 {words}") as caught:
+        ready(tmp_path, version=3, partitions=2)
+    assert "another name" in caught.value.remedy
+    assert names(previous, "0/1") == sorted(files)
+
+
+def test_an_empty_file_is_no_version(tmp_path: Path) -> None:
+    """A node that lost power may leave one: files of state are not forced to the disk."""
+    put(tmp_path / "attempt-1", "1.delta")
+    put(tmp_path / "attempt-1", "1.delta", stores=("0/1",), text="")
+    with pytest.raises(QueryStateMissing, match="0/1 has versions none"):
+        ready(tmp_path, version=1, partitions=2)
+
+
+def test_an_empty_volume_and_a_lost_partition_stop_the_job(tmp_path: Path) -> None:
+    with pytest.raises(QueryStateMissing, match="the folder has no query state"):
+        ready(tmp_path, version=3, partitions=2)
+    put(tmp_path / "attempt-1", "3.snapshot")
+    with pytest.raises(QueryStateMissing, match="operator 0 has no partition 2"):
+        ready(tmp_path, version=3, partitions=3)
+
+
+def test_state_of_no_checkpoint_is_removed(tmp_path: Path) -> None:
+    """The first batch died before its checkpoint, or the transform of the last checkpoint kept no state any more."""
+    for previous in (tmp_path, tmp_path / "attempt-1"):
+        put(previous, "1.delta")
+    assert list(ready(tmp_path, version=0, partitions=0).iterdir()) == []
+    assert list(tmp_path.iterdir()) == [tmp_path / "attempt-3"]
+
+
+@pytest.mark.parametrize(("has_state", "refused"), [(True, True), (False, False)])
+def test_the_attempt_prepares_the_version_of_its_document(tmp_path: Path, *, has_state: bool, refused: bool) -> None:
+    metadata = json.dumps({"conf": {"spark.sql.shuffle.partitions": "2"}})
+    document = CheckpointDocument(
+        job_uid="uid", attempt=1, checkpoint_id=12, created_at="", parallelism=1, prefix="p",
+        engine=encode_engine(EngineState(5, metadata, base=9, attempt=1)), engine_has_state=has_state,
+    )  # fmt: skip
+    spec = JobSpec(
+        kafka=KafkaCluster(bootstrap_servers="b:1"), source=Source(topics=("in",), group_id="g"),
+        transform=Transform(), sink=Sink(topic="out", transactional_id_prefix="p"),
+    )  # fmt: skip
+    around = DriverEnvironment(
+        store=MemoryStore(), write_report=lambda _: None, open_session=pytest.fail, close_session=lambda _: None,
+        folder=tmp_path, stateful_allowed=True, credentials=tmp_path,
+    )  # fmt: skip
+    job = Job(namespace="n", name="job", uid="uid", generation=1, attempt=2, spec=spec)
+    previous = tmp_path / "attempt-1"
+    put(previous, "2.snapshot", "3.delta", "4.delta")
+    own = query_folder(job, around, document)
+    assert own == tmp_path / "attempt-2"
+    assert (own / "state").exists() is has_state
+    if has_state:
+        assert names(own) == ["2.snapshot", "3.delta"]
+        (previous / "state/0/1/3.delta").unlink()
+    if refused:
+        with pytest.raises(QueryStateMissing, match="version 3"):
+            query_folder(job, around, document)
+
+
+@pytest.mark.parametrize(
+    ("condition", "error"),
+    [
+        ("STREAMING_STATEFUL_OPERATOR_MISSING_STATE_DIRECTORY", QueryStateMissing),
+        ("CANNOT_LOAD_STATE_STORE.CANNOT_READ_DELTA_FILE_NOT_EXISTS", QueryStateMissing),
+        ("STREAMING_STATEFUL_OPERATOR_NOT_MATCH_IN_STATE_METADATA", QueryStateIncompatible),
+        ("STATE_STORE_KEY_SCHEMA_NOT_COMPATIBLE", QueryStateIncompatible),
+        ("STATE_STORE_VALUE_ROW_FORMAT_VALIDATION_FAILURE", QueryStateIncompatible),
+    ],
+)
+def test_sparks_own_refusal_of_state_is_final(condition: str, error: type[QueryStateMissing]) -> None:
+    found = original_error(f"Job aborted due to stage failure: Task 0\n  x.Y: [{condition}] Cannot do it.\n  at a.b")
+    assert type(found) is error
+    assert found.message == f"[{condition}] Cannot do it."
+    assert found.fatal
+
+
+def test_an_accident_of_the_state_store_is_not_final() -> None:
+    assert not original_error("x.Y: [CANNOT_LOAD_STATE_STORE.UNCATEGORIZED] The disk was slow.").fatal

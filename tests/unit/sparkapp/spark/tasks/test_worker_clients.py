@@ -1,0 +1,50 @@
+"""Whose clients a Python worker keeps."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from sparkapp.model.job.spec import Job, JobSpec, KafkaCluster, Sink, Source, Transform
+from sparkapp.spark.tasks import worker_clients
+from sparkapp.spark.tasks.worker_clients import consumer_for, opened_producers, producers_for
+
+JOB = Job(
+    namespace="ns", name="job", uid="uid", generation=1, attempt=1,
+    spec=JobSpec(
+        kafka=KafkaCluster(bootstrap_servers="a:1"), source=Source(topics=("in",), group_id="g"),
+        transform=Transform(), sink=Sink(topic="out", transactional_id_prefix="p"),
+    ),
+)  # fmt: skip
+
+
+class Client:
+    def __init__(self, *_: Any, **__: Any) -> None:
+        self.closed = False
+
+    def close(self) -> None:
+        self.closed = True
+
+
+@pytest.fixture(autouse=True)
+def _stand_ins(monkeypatch: pytest.MonkeyPatch) -> None:
+    for clients in ("_consumers", "_pools", "_coordinators", "_topics"):
+        monkeypatch.setattr(worker_clients, clients, {})
+    for kind in ("open_consumer", "ProducerPool", "TransactionClient"):
+        monkeypatch.setattr(worker_clients, kind, Client)
+
+
+def test_clients_live_from_task_to_task() -> None:
+    assert consumer_for(JOB) is consumer_for(JOB)
+    assert producers_for(JOB) is producers_for(JOB) is opened_producers(JOB)
+
+
+def test_another_job_finds_the_clients_of_the_previous_job_closed() -> None:
+    opened: list[Any] = [consumer_for(JOB), producers_for(JOB), *worker_clients._coordinators.values()]
+    other = replace(JOB, attempt=2)
+    kept = consumer_for(other)
+    assert [client.closed for client in opened] == [True, True, True]
+    assert opened_producers(JOB) is None
+    assert consumer_for(other) is kept
