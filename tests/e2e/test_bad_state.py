@@ -88,8 +88,9 @@ def test_spoilt_state_stops_the_job_and_restored_state_lets_it_go_on(
 
 def test_restored_state_goes_on_exactly_once(suspended: ClusterJob) -> None:
     records = suspended.load(RECORDS)
+    before = suspended.job.attempt
     suspended.change(suspend=False)
-    suspended.job.wait_ready(attempt_above=suspended.job.attempt)
+    suspended.job.wait_ready(attempt_above=before)
     suspended.assert_exactly_once(records)
     suspended.job.delete(wait=False)
 

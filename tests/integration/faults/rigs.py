@@ -178,7 +178,7 @@ class DiskRig(Rig):
         failure = story.failure
         assert isinstance(failure, VolumeFull), failure
         assert str(self._volume.folder) in failure.message
-        assert "room" in failure.remedy
+        assert "enlarge the claim" in failure.remedy
         assert not failure.fatal
         self._volume.free()
 
