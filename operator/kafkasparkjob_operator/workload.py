@@ -15,6 +15,7 @@ from typing import Any
 from sparkapp.model.encoding.fields import Fields
 from sparkapp.model.encoding.resource import at, read_part
 from sparkapp.model.errors import ConfigurationError
+from sparkapp.model.job.client.secret_names import carries_secret, names_secret
 from sparkapp.model.job.spark_settings import is_protocols
 from sparkapp.model.job.spec import JobSpec
 from sparkapp.model.job.spec_from_resource import spec_from_resource
@@ -34,7 +35,10 @@ DENIED_SPARK_SETTINGS = frozenset(
 MIN_HEAP_MEBIBYTES = 512
 """Spark refuses heaps under 450 MiB, and the JVM counts a little less than its setting."""
 
-_SECRET_WORDS = ("password", "secret", "token")
+_INSTEAD_OF_A_VALUE = (
+    "put it into a Secret, and name its key in driver.env and executor.env with valueFrom.secretKeyRef. Rename it if it"
+    " is no credential"
+)
 _RESERVED_ENV = ("KAFKASPARK_", "SPARK_", "PYSPARK_", "KUBERNETES_")
 _FREE_ENV = frozenset({"KAFKASPARK_LOG_LEVEL", "KAFKASPARK_FAULT"})
 """Variables of the driver that the user may set: the log level, and faults for tests."""
@@ -200,6 +204,9 @@ def _pod_resources(fields: Fields, *, cores: int) -> PodResources:
         if _reserved(name):
             msg = f"{fields.path}.env: {name!r} is set by the operator"
             raise ConfigurationError(msg, remedy="give the variable another name")
+        if "value" in variable and (names_secret(name) or carries_secret(str(variable["value"]))):
+            msg = f"{fields.path}.env: the value of {name} looks like a credential"
+            raise ConfigurationError(msg, remedy=_INSTEAD_OF_A_VALUE)
     return PodResources(
         cores=fields.integer("cores", cores, low=1), core_request=core_request, memory=memory, env=tuple(env)
     )
@@ -229,7 +236,7 @@ def _spark_conf(root: Fields) -> dict[str, str]:
                 f"spec.sparkConf: remove {name}: Spark could run a stage or a task twice, or replace the Python workers"
             )
             raise ConfigurationError(msg)
-        if any(word in name for word in _SECRET_WORDS):
-            msg = f"spec.sparkConf: {name} looks like a credential: use env with valueFrom.secretKeyRef"
-            raise ConfigurationError(msg)
+        if names_secret(name) or carries_secret(settings[name]):
+            msg = f"spec.sparkConf: {name} looks like a credential"
+            raise ConfigurationError(msg, remedy=_INSTEAD_OF_A_VALUE)
     return settings

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from kafkasparkjob_operator.status.status import JobState
 from kafkasparkjob_operator.workload import DENIED_SPARK_PREFIXES, DENIED_SPARK_SETTINGS, desired_from_resource
 from sparkapp.model import names
 from sparkapp.model.job.client.properties import DENIED_PROPERTIES
+from sparkapp.model.job.client.secret_names import REFERENCE_NAME, SECRET_NAME
 from sparkapp.model.job.client.spark_options import FIELD_OF_OPTION
 
 REPOSITORY = Path(__file__).parents[3]
@@ -62,8 +64,22 @@ def test_the_definition_and_the_code_deny_the_same() -> None:
     for name in (*DENIED_SPARK_PREFIXES, *DENIED_SPARK_SETTINGS):
         assert f"'{name}'" in text, name
     for name in (*DENIED_PROPERTIES, *FIELD_OF_OPTION):
-        covered = name.startswith("sasl.") or name == "security.protocol" or "password" in name or "secret" in name
-        assert covered or f"'{name}'" in text, name
+        assert f"'{name}'" in text, name
+
+
+def test_the_definition_and_the_code_know_a_secret_by_the_same_names() -> None:
+    rules = [rule["rule"] for rule in _rules(SCHEMA) if "jaas" in rule["rule"]]
+    assert len(rules) == 5, "properties of source and sink, variables of driver and executor, sparkConf"
+    for rule in rules:
+        assert f".matches('{SECRET_NAME.pattern}')" in rule
+        assert f".matches('{REFERENCE_NAME.pattern}')" in rule
+
+
+def _rules(schema: Any) -> Iterator[dict[str, str]]:
+    if isinstance(schema, dict):
+        yield from schema.get("x-kubernetes-validations", ())
+        for inner in schema.values():
+            yield from _rules(inner)
 
 
 def test_the_definition_names_the_words_that_the_code_uses() -> None:

@@ -68,6 +68,18 @@ def test_the_container_has_room_beside_the_heap(memory: str, container: int) -> 
         ({"sparkConf": {"spark.master": "local"}}, "the operator sets"),
         ({"driver": {"env": [{"name": "PYSPARK_PYTHON", "value": "/x"}]}}, "spec.driver.env"),
         ({"sparkConf": {"spark.hadoop.fs.s3a.secret.key": "x"}}, "looks like a credential"),
+        ({"sparkConf": {"spark.ssl.keyStorePassword": "hunter2"}}, "valueFrom.secretKeyRef"),
+        ({"sparkConf": {"spark.hadoop.FS.S3A.SESSION.TOKEN": "hunter2"}}, "looks like a credential"),
+        (
+            {"sparkConf": {"spark.driver.extraJavaOptions": "-Djavax.net.ssl.keyStorePassword=hunter2"}},
+            "spark.driver.extraJavaOptions looks like a credential",
+        ),
+        ({"driver": {"env": [{"name": "kafka_Password", "value": "hunter2"}]}}, "valueFrom.secretKeyRef"),
+        ({"executor": {"env": [{"name": "API_KEY", "value": "hunter2"}]}}, "the value of API_KEY looks like"),
+        (
+            {"executor": {"env": [{"name": "PROXY", "value": "http://me:hunter2@proxy:3128"}]}},
+            "the value of PROXY looks like",
+        ),
         ({"sparkConf": {"not.spark": "x"}}, "the operator sets"),
         ({"sparkConf": {"spark.sql.shuffle.partitions": 5}}, "write numbers and booleans in quotes"),
     ],
@@ -76,6 +88,12 @@ def test_refusals(spec: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
         wanted(**spec)
     assert message in f"{caught.value.message}; {caught.value.remedy}"
+    assert "hunter2" not in f"{caught.value.message}; {caught.value.remedy}"
+
+
+def test_a_variable_of_a_secrets_key_may_have_a_secrets_name() -> None:
+    reference = {"name": "KAFKA_PASSWORD", "valueFrom": {"secretKeyRef": {"name": "shop", "key": "password"}}}
+    assert wanted(driver={"env": [reference]}).workload.driver.env == (reference,)
 
 
 def test_what_concerns_the_application_and_what_does_not() -> None:

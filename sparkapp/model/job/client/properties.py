@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from sparkapp.model.errors import ConfigurationError
 from sparkapp.model.job.client.java_properties import instead_of_java_property
+from sparkapp.model.job.client.secret_names import names_secret
 from sparkapp.model.job.group_membership import FIELD_OF_PROPERTY
 
 _OWN = frozenset(
@@ -17,13 +18,7 @@ _OWN = frozenset(
         "delivery.report.only.error",  # every record's report is counted before a transaction may be committed
     }
 )  # fmt: skip
-_SECRET = frozenset(
-    {
-        "sasl.username", "sasl.password", "sasl.mechanism", "sasl.mechanisms", "security.protocol", "sasl.jaas.config",
-        "ssl.key.password", "ssl.keystore.password", "sasl.oauthbearer.client.secret", "sasl.oauthbearer.config",
-    }
-)  # fmt: skip
-DENIED_PROPERTIES = _OWN | _SECRET | FIELD_OF_PROPERTY.keys()
+DENIED_PROPERTIES = _OWN | FIELD_OF_PROPERTY.keys()
 """Properties that are refused by name; :func:`refused_property` also refuses patterns of names."""
 
 
@@ -37,8 +32,10 @@ def refused_property(name: str) -> str | None:
     field = FIELD_OF_PROPERTY.get(name)
     if field is not None:
         return f"{name} cannot be set here: use source.groupMembership.{field}"
-    if name in DENIED_PROPERTIES or name.startswith("sasl.") or "password" in name or "secret" in name:
-        return f"{name} cannot be set here: use the resource's own field; credentials come from Secrets"
+    if names_secret(name) or name.lower() == "security.protocol" or name.lower().startswith("sasl."):
+        return f"{name} cannot be set here: credentials come from a Secret, by spec.kafka.authentication"
+    if name in DENIED_PROPERTIES:
+        return f"{name} cannot be set here: use the resource's own field"
     instead = instead_of_java_property(name)
     return None if instead is None else f"{name} is a property of Java's client, not of librdkafka: {instead}"
 

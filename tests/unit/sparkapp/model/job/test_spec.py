@@ -235,7 +235,7 @@ def test_the_drivers_copy_is_checked_again():
         (spec(source={"properties": {"group.id": "x"}}), "group.id cannot be set here"),
         (spec(sink={"properties": {"acks": "1"}}), "acks cannot be set here"),
         (spec(sink={"properties": {"delivery.report.only.error": "true"}}), "delivery.report.only.error cannot be set"),
-        (spec(sink={"properties": {"sasl.kerberos.keytab": "x"}}), "credentials come from Secrets"),
+        (spec(sink={"properties": {"sasl.kerberos.keytab": "x"}}), "credentials come from a Secret"),
         (spec(source={"properties": {"session.timeout.ms": "1"}}), "groupMembership.sessionTimeoutSeconds"),
         (spec(sink={"topicFrom": "Column"}), "spec.sink.topicFrom: Column needs a transform"),
         (spec(sink={"partitioner": "Sticky"}), "spec.sink.partitioner"),
