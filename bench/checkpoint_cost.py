@@ -1,4 +1,4 @@
-"""The cost of exactly once: EXACTLY_ONCE against AT_LEAST_ONCE, at a checkpoint each second, in paired runs.
+"""The cost of exactly once: ExactlyOnce against AtLeastOnce, at a checkpoint each second, in paired runs.
 
     PYTHONPATH=dev python -m bench.checkpoint_cost                  # a temporary broker
     python -m bench.checkpoint_cost --bootstrap host:9092 --pairs 10 --output json
@@ -21,7 +21,7 @@ from bench.broker import broker_at
 from bench.spread import PairedRatio, Spread, alternating
 from bench.topic_copy import Run, TopicCopy
 from sparkapp.dataplane.batch import implementation
-from sparkapp.model.delivery_guarantee import Semantic
+from sparkapp.model.delivery_guarantee import DeliveryGuarantee
 
 GOAL = 0.97
 OVERRIDES = {
@@ -30,7 +30,7 @@ OVERRIDES = {
     "broker.session.timeout.ms": "60000",
 }
 """Properties of the broker."""
-A, B = Semantic.EXACTLY_ONCE, Semantic.AT_LEAST_ONCE
+A, B = DeliveryGuarantee.EXACTLY_ONCE, DeliveryGuarantee.AT_LEAST_ONCE
 
 
 def main() -> int:
@@ -58,22 +58,25 @@ def main() -> int:
 def measure(copy: TopicCopy, options: argparse.Namespace) -> tuple[int, list[tuple[Run, Run]]]:
     """Runs A and B alternately.
 
-    :returns: the records of a checkpoint, and the runs of EXACTLY_ONCE and AT_LEAST_ONCE, pair by pair.
+    :returns: the records of a checkpoint, and the runs of ExactlyOnce and AtLeastOnce, pair by pair.
     """
     source = copy.topic()
     copy.load(source)
     spark = copy.session()
     try:
         # With a fifth of the records in a checkpoint four checkpoints remain to measure. The slower guarantee decides.
-        first = [copy.run(spark, source, semantic, batch=max(1, copy.records // 5)) for semantic in (B, A)]
+        first = [
+            copy.run(spark, source, delivery_guarantee, batch=max(1, copy.records // 5))
+            for delivery_guarantee in (B, A)
+        ]
         batch = batch_of(min(run.warm for run in first), options.interval, copy.records)
         tell(options, f"{batch:,} records a checkpoint; batch path: {implementation()}")
-        runs: list[tuple[Semantic, Run]] = []
+        runs: list[tuple[DeliveryGuarantee, Run]] = []
         for number, is_a in enumerate(alternating(options.pairs), 1):
-            semantic = A if is_a else B
-            run = copy.run(spark, source, semantic, batch=batch)
-            runs.append((semantic, run))
-            tell(options, f"run {number:2}  {semantic.value:14} warm {run.warm:>10,.0f}/s")
+            delivery_guarantee = A if is_a else B
+            run = copy.run(spark, source, delivery_guarantee, batch=batch)
+            runs.append((delivery_guarantee, run))
+            tell(options, f"run {number:2}  {delivery_guarantee.value:14} warm {run.warm:>10,.0f}/s")
     finally:
         spark.stop()
     return batch, paired(runs)
@@ -84,8 +87,8 @@ def batch_of(rate: float, interval: float, records: int) -> int:
     return max(1, min(round(rate * interval), records // 3))
 
 
-def paired(runs: Sequence[tuple[Semantic, Run]]) -> list[tuple[Run, Run]]:
-    """Neighbours as (EXACTLY_ONCE, AT_LEAST_ONCE), whichever came first."""
+def paired(runs: Sequence[tuple[DeliveryGuarantee, Run]]) -> list[tuple[Run, Run]]:
+    """Neighbours as (ExactlyOnce, AtLeastOnce), whichever came first."""
     return [
         (first[1], second[1]) if first[0] is A else (second[1], first[1])
         for first, second in zip(runs[::2], runs[1::2], strict=True)
@@ -127,7 +130,7 @@ def report(batch: int, runs: Sequence[tuple[Run, Run]], options: argparse.Namesp
                 f"its commits {commit.p50:.0f} ms (p95 {commit.p95:.0f})"
             )
     print(
-        f"EXACTLY_ONCE / AT_LEAST_ONCE: {ratio.mean:.3f} ± {ratio.error:.3f} (standard error, {len(ratio.ratios)} "
+        f"ExactlyOnce / AtLeastOnce: {ratio.mean:.3f} ± {ratio.error:.3f} (standard error, {len(ratio.ratios)} "
         f"pairs; median {ratio.median:.3f}, {min(ratio.ratios):.3f} to {max(ratio.ratios):.3f}); goal: {GOAL} or more"
     )
 

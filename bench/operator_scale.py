@@ -98,7 +98,7 @@ def _latencies(api: ApiClient, count: int) -> list[float]:
     pods = {
         pod["metadata"]["labels"]["kafkaspark.io/job"]: pod for pod in api.items(f"/api/v1/namespaces/{NAMESPACE}/pods")
     }
-    jobs = api.items(f"/apis/streaming.kafkaspark.io/v1alpha1/namespaces/{NAMESPACE}/kafkasparkjobs")
+    jobs = api.items(f"/apis/streaming.kafkaspark.io/v1beta1/namespaces/{NAMESPACE}/kafkasparkjobs")
     assert len(jobs) == count
     result = []
     for job in jobs:
@@ -111,7 +111,7 @@ def _latencies(api: ApiClient, count: int) -> list[float]:
 
 
 def _versions(api: ApiClient) -> set[str]:
-    paths = ("/api/v1/namespaces/{}/pods", "/apis/streaming.kafkaspark.io/v1alpha1/namespaces/{}/kafkasparkjobs")
+    paths = ("/api/v1/namespaces/{}/pods", "/apis/streaming.kafkaspark.io/v1beta1/namespaces/{}/kafkasparkjobs")
     return {
         f"{item['metadata']['uid']} {item['metadata']['resourceVersion']}"
         for path in paths

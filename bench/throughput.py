@@ -25,7 +25,7 @@ from pyspark.sql import SparkSession
 from bench.broker import broker_at
 from bench.topic_copy import Run, TopicCopy
 from sparkapp.dataplane.batch import implementation
-from sparkapp.model.delivery_guarantee import Semantic
+from sparkapp.model.delivery_guarantee import DeliveryGuarantee
 
 CONNECTOR = {  # the newest of Spark's connector that the registries hold; it runs on PySpark 4.3
     "org.apache.spark:spark-sql-kafka-0-10_2.13": "4.2.0",
@@ -44,7 +44,7 @@ def main() -> int:
     parser.add_argument("--parallelism", type=int, default=2)
     parser.add_argument("--batch", type=int, default=600_000, help="records of a micro-batch")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--only", nargs="*", help="contestants by name: NONE AT_LEAST_ONCE EXACTLY_ONCE native")
+    parser.add_argument("--only", nargs="*", help="contestants by name: None AtLeastOnce ExactlyOnce native")
     options = parser.parse_args()
     jars = connector_jars()
     with broker_at(None, overrides={"log.retention.ms": "-1"}) as bootstrap:
@@ -73,8 +73,8 @@ class Bench:
         self.copy.load(source)
         spark = self.copy.session(**{"spark.jars": ",".join(map(str, self.jars))})
         contestants: dict[str, Callable[[], Run]] = {
-            semantic.value: (lambda semantic=semantic: self.copy.run(spark, source, semantic, batch=o.batch))  # type: ignore[misc]
-            for semantic in Semantic
+            guarantee.value: (lambda guarantee=guarantee: self.copy.run(spark, source, guarantee, batch=o.batch))  # type: ignore[misc]
+            for guarantee in DeliveryGuarantee
         }
         contestants["native"] = lambda: self.native(spark, source)
         if o.only:
@@ -101,7 +101,7 @@ class Bench:
         base = median("native", "warm") if "native" in results else None
         print(f"\n{'contestant':16}{'guarantee':16}{'whole k/s':>10}{'warm k/s':>10}{'warm / native':>15}")
         for name in results:
-            guarantee = "AT_LEAST_ONCE" if name == "native" else name
+            guarantee = "AtLeastOnce" if name == "native" else name
             label = "Spark connector" if name == "native" else "ours"
             ratio = f"{median(name, 'warm') / base:.2f}" if base else "-"
             whole, warm = median(name, "whole") / 1000, median(name, "warm") / 1000

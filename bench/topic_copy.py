@@ -21,7 +21,7 @@ from sparkapp.checkpoint.pre_committed import Completed
 from sparkapp.clients.kafka_cluster_view import KafkaClusterView
 from sparkapp.dataplane.batch import open_consumer, open_producer
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
-from sparkapp.model.delivery_guarantee import Semantic
+from sparkapp.model.delivery_guarantee import DeliveryGuarantee
 from sparkapp.model.job.spec import Job, JobSpec, KafkaCluster, Sink, Source, Transform
 from sparkapp.model.job.startup import Startup, StartupMode
 from sparkapp.model.partition import TopicPartition
@@ -97,12 +97,12 @@ class TopicCopy:
     def session(self, **settings: str) -> SparkSession:
         """The session of all runs, with the settings of a job."""
         return create_session(
-            session_settings(self._job("none", "none", Semantic.NONE, batch=1), directory=Path("/nowhere"))
+            session_settings(self._job("none", "none", DeliveryGuarantee.NONE, batch=1), directory=Path("/nowhere"))
             | {"spark.driver.memory": "2g"}
             | settings
         )
 
-    def run(self, spark: SparkSession, source: str, semantic: Semantic, *, batch: int) -> Run:
+    def run(self, spark: SparkSession, source: str, delivery_guarantee: DeliveryGuarantee, *, batch: int) -> Run:
         """Copies the source topic once with the engine, and counts the records that readers find.
 
         :param batch: records of a micro-batch, which is a checkpoint. With a larger backlog there is no pause.
@@ -120,7 +120,7 @@ class TopicCopy:
                 driver.drain()
 
         driver = Driver(
-            self._job(source, sink, semantic, batch=batch),
+            self._job(source, sink, delivery_guarantee, batch=batch),
             DriverEnvironment(
                 store=MemoryStore(), write_report=lambda _: None,
                 open_session=lambda: spark, close_session=lambda _: None,
@@ -131,8 +131,8 @@ class TopicCopy:
         started = time.monotonic()
         termination = driver.run()
         if termination.outcome is not AttemptOutcome.DRAINED:
-            sys.exit(f"{semantic}: {termination}")
-        self.check(sink, semantic.value)
+            sys.exit(f"{delivery_guarantee}: {termination}")
+        self.check(sink, delivery_guarantee.value)
         return Run(started, tuple(ends), tuple(records), tuple(completed))
 
     def check(self, sink: str, name: str) -> None:
@@ -149,7 +149,7 @@ class TopicCopy:
             sys.exit(f"{name}: {found:,} records in the sink, not {self.records:,}")
         drop_topic(self.bootstrap, sink)
 
-    def _job(self, source: str, sink: str, semantic: Semantic, *, batch: int) -> Job:
+    def _job(self, source: str, sink: str, delivery_guarantee: DeliveryGuarantee, *, batch: int) -> Job:
         name = uuid.uuid4().hex[:8]
         return Job(
             namespace="bench", name=name, uid=name, generation=1, attempt=1,
@@ -162,7 +162,7 @@ class TopicCopy:
                     max_offsets_per_checkpoint=batch,
                 ),
                 transform=Transform(),
-                sink=Sink(topic=sink, semantic=semantic, transactional_id_prefix=f"bench.{name}"),
+                sink=Sink(topic=sink, delivery_guarantee=delivery_guarantee, transactional_id_prefix=f"bench.{name}"),
                 parallelism=self.parallelism,
                 checkpoint_interval_seconds=1,
             ),

@@ -133,7 +133,7 @@ class DesiredJob:
         return self._application(both_default) == other._application(both_default)
 
     def _application(self, any_image: bool) -> tuple[object, ...]:
-        # The checkpoint to restore has no effect by itself: a change of redeployNonce has.
+        # The checkpoint to restore has no effect by itself: a change of the nonce has.
         spec = replace(self.spec, restore=replace(self.spec.restore, checkpoint=0))
         workload = replace(self.workload, image="" if any_image else self.workload.image, default_image=False)
         return spec, workload, self.restart_nonce

@@ -18,7 +18,7 @@ from sparkapp.model.checkpoint.committable import KafkaCommittable
 from sparkapp.model.checkpoint.document import CheckpointDocument
 from sparkapp.model.checkpoint.naming import NO_SLOTS, TransactionNaming, is_first_start, pool_of_subtask
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
-from sparkapp.model.delivery_guarantee import OffsetCommitMode, Semantic
+from sparkapp.model.delivery_guarantee import DeliveryGuarantee, OffsetCommitMode
 from sparkapp.model.errors import TransactionFenced
 from sparkapp.model.job.spec import Job
 from sparkapp.model.partition import TopicPartition
@@ -83,7 +83,7 @@ class CheckpointCoordinator:
         self._hook = hook
         sink, parallelism = job.spec.sink, job.spec.parallelism
         self._hint, self._slots = document.hint, document.slots
-        if sink.semantic is not Semantic.EXACTLY_ONCE:
+        if sink.delivery_guarantee is not DeliveryGuarantee.EXACTLY_ONCE:
             # Recovery has settled or aborted all open transactions of previous attempts (H16, T10).
             self._hint, self._slots = FIRST_HINT, NO_SLOTS
         elif sink.transaction_naming is TransactionNaming.HINT:
@@ -134,14 +134,14 @@ class CheckpointCoordinator:
     ) -> None:
         """Writes the offsets that this attempt starts from, and its transactional ids, before anything is read.
 
-        So a LATEST or group start that dies before its first checkpoint starts again at the same offsets. A restored
+        So a Latest or group start that dies before its first checkpoint starts again at the same offsets. A restored
         partition that no longer matches is forgotten once, here. The next attempt knows every id that this attempt may
         use: by the slots, or by ``transactional`` where it begins with the first hint.
 
         :param stops: stopping offset of each partition of a bounded job; fixed from now on.
         :param topic_ids: ids of the splits' topics.
         """
-        transactional = self._job.spec.sink.semantic is Semantic.EXACTLY_ONCE
+        transactional = self._job.spec.sink.delivery_guarantee is DeliveryGuarantee.EXACTLY_ONCE
         hint = self._document.hint if transactional else self._hint
         self._write(
             replace(

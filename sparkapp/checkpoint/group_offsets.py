@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from sparkapp.checkpoint.claim import Claim
 from sparkapp.model.checkpoint.offset_commit import OffsetSender
-from sparkapp.model.delivery_guarantee import Semantic
+from sparkapp.model.delivery_guarantee import DeliveryGuarantee
 from sparkapp.model.job.spec import Job
 from sparkapp.sink.offset_transactions import OffsetTransactions
 from sparkapp.source.offset_committer import OffsetCommitCallback, OffsetCommitter
@@ -16,12 +16,12 @@ from sparkapp.source.plain_offsets import PlainOffsets
 def offset_committer(
     job: Job, config: Mapping[str, str], claim: Claim, callback: OffsetCommitCallback
 ) -> OffsetCommitter:
-    """Under EXACTLY_ONCE no offset moves without a fence; otherwise the user may have no right to transactions.
+    """Under ExactlyOnce no offset moves without a fence; otherwise the user may have no right to transactions.
 
     :param config: the job's consumer configuration, with the cluster's properties.
     """
     sink, sender = job.spec.sink, None
-    if sink.semantic is Semantic.EXACTLY_ONCE:
+    if sink.delivery_guarantee is DeliveryGuarantee.EXACTLY_ONCE:
         sender = OffsetTransactions(
             config, prefix=sink.transactional_id_prefix, group_id=job.spec.source.group_id, require_claim=claim.require
         )

@@ -43,7 +43,7 @@ class GroupProgress:
         self._job = job
         self._group_offsets = group_offsets
         self._clock = clock
-        self.mode = effective_offset_commit_mode(job.spec.source.offset_commit, job.spec.sink.semantic)
+        self.mode = effective_offset_commit_mode(job.spec.source.offset_commit, job.spec.sink.delivery_guarantee)
         self._placed: set[TopicPartition] = set()
         self._kept = set(document.offsets) if document.checkpoint_id else set()
         """Partitions whose offsets the group has from this job."""

@@ -13,7 +13,7 @@ from sparkapp.clients.group_offsets import GroupOffsetsEvidence
 from sparkapp.clients.transactions.client import TransactionClient
 from sparkapp.model.checkpoint.document import CheckpointDocument
 from sparkapp.model.checkpoint.naming import is_first_start, offsets_id
-from sparkapp.model.delivery_guarantee import Semantic
+from sparkapp.model.delivery_guarantee import DeliveryGuarantee
 from sparkapp.model.errors import (
     CheckpointConflict,
     CheckpointStoreUnavailable,
@@ -104,7 +104,7 @@ class KafkaTransactionControl:
     def _may_have_transactions(self, document: CheckpointDocument) -> bool:
         """A job without transactions may have no permission to list them."""
         unused = is_first_start(document.hint, document.slots) and not document.transactional
-        return self._job.spec.sink.semantic is Semantic.EXACTLY_ONCE or not unused
+        return self._job.spec.sink.delivery_guarantee is DeliveryGuarantee.EXACTLY_ONCE or not unused
 
 
 def leave_nothing_open(

@@ -191,7 +191,7 @@ def _restore(options: argparse.Namespace, place: JobPlace) -> int:
     if not options.yes:
         say("nothing was changed; add --yes to restore\n")
         return 0
-    nonce = 1 + max(current.redeploy_nonce, int(found.spec.get("redeployNonce") or 0))
+    nonce = 1 + max(current.redeploy_nonce, int((found.spec.get("restore") or {}).get("nonce") or 0))
     say(place.request_restore(found, checkpoint=target.checkpoint_id, nonce=nonce) + "\n")
     return 0
 

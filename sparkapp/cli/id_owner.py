@@ -34,7 +34,7 @@ def owner_of(transactional_id: str, document: CheckpointDocument, *, pool_size: 
     ``{L, N}``, ids from N on belong to the attempt that starts from the hint. The ``L * pool`` ids below N belong to
     the attempt that first ran with L subtasks and wrote the hint.
 
-    :param pool_size: ``sink.producersPoolSize``, which the document does not hold.
+    :param pool_size: ``sink.transactions.producersPoolSize``, which the document does not hold.
     """
     prefix = next((known for known in document.prefixes if is_of_prefix(transactional_id, known)), None)
     if prefix is None:

@@ -67,7 +67,7 @@ class JobPlace(Protocol):
     def request_restore(self, found: FoundJob, *, checkpoint: int, nonce: int) -> str:
         """Requests a restore.
 
-        :param nonce: the new ``redeployNonce``.
+        :param nonce: the new ``restore.nonce``.
         :returns: the change, for the user.
         :raises CheckpointError: the job has changed since :meth:`find`, or there is no answer.
         """
@@ -110,10 +110,10 @@ class KubernetesPlace:
 
     def request_restore(self, found: FoundJob, *, checkpoint: int, nonce: int) -> str:
         """Patches the resource, see :meth:`JobPlace.request_restore`."""
-        patch = {"restoreFrom": {"checkpoint": checkpoint}, "redeployNonce": nonce}
+        patch = {"restore": {"checkpoint": checkpoint, "nonce": nonce}}
         self._resources.patch_spec(patch, expected=found.version)
         return (
-            f"KafkaSparkJob {self._job} was patched: restoreFrom.checkpoint {checkpoint}, redeployNonce {nonce}."
+            f"KafkaSparkJob {self._job} was patched: restore.checkpoint {checkpoint}, restore.nonce {nonce}."
             " The job stops at a checkpoint, then restores this checkpoint (event RestoredFromCheckpoint)"
         )
 

@@ -52,7 +52,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     job.add_argument("--prefix", help="transactional id prefix; ids are PREFIX-number or PREFIX-subtask.slot")
     job.add_argument(
         "--pool-size", type=int, metavar="N",
-        help=f"sink.producersPoolSize of a job without --job, by default {DEFAULT_POOL_SIZE}",
+        help=f"sink.transactions.producersPoolSize of a job without --job, by default {DEFAULT_POOL_SIZE}",
     )  # fmt: skip
 
 

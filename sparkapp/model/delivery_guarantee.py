@@ -5,17 +5,17 @@ from __future__ import annotations
 from enum import StrEnum
 
 
-class Semantic(StrEnum):
+class DeliveryGuarantee(StrEnum):
     """What the sink promises (seed 002).
 
-    NONE: nothing is awaited but at an orderly end. AT_LEAST_ONCE: every record is acknowledged before the checkpoint is
+    None: nothing is awaited but at an orderly end. AtLeastOnce: every record is acknowledged before the checkpoint is
     written.
-    EXACTLY_ONCE: records of a checkpoint become visible together, once, when it is complete.
+    ExactlyOnce: records of a checkpoint become visible together, once, when it is complete.
     """
 
-    NONE = "NONE"
-    AT_LEAST_ONCE = "AT_LEAST_ONCE"
-    EXACTLY_ONCE = "EXACTLY_ONCE"
+    NONE = "None"
+    AT_LEAST_ONCE = "AtLeastOnce"
+    EXACTLY_ONCE = "ExactlyOnce"
 
 
 class OffsetCommit(StrEnum):
@@ -44,9 +44,9 @@ def offset_commit_mode(
     return OffsetCommitMode.KAFKA_PERIODIC if enable_auto_commit else OffsetCommitMode.DISABLED
 
 
-def effective_offset_commit_mode(choice: OffsetCommit, semantic: Semantic) -> OffsetCommitMode:
+def effective_offset_commit_mode(choice: OffsetCommit, delivery_guarantee: DeliveryGuarantee) -> OffsetCommitMode:
     """The mode of a job, which always takes checkpoints: KAFKA_PERIODIC is therefore never chosen here."""
-    if choice is OffsetCommit.IN_TRANSACTION and semantic is Semantic.EXACTLY_ONCE:
+    if choice is OffsetCommit.IN_TRANSACTION and delivery_guarantee is DeliveryGuarantee.EXACTLY_ONCE:
         return OffsetCommitMode.IN_TRANSACTION
     return offset_commit_mode(
         enable_auto_commit=False,

@@ -6,7 +6,7 @@ An attempt's number is part of its pods' names, so attempts of a job cannot be c
 from __future__ import annotations
 
 GROUP = "streaming.kafkaspark.io"
-VERSION = "v1alpha1"
+VERSION = "v1beta1"
 KIND = "KafkaSparkJob"
 PLURAL = "kafkasparkjobs"
 
@@ -94,7 +94,7 @@ def default_group_id(namespace: str, job: str) -> str:
 
 def default_transactional_id_prefix(namespace: str, job: str) -> str:
     """Stable over delete and re-create, so that a successor fences its predecessor; ``namespace.name`` is unique in a
-    cluster. Two Kubernetes clusters on one Kafka must set ``sink.transactionalIdPrefix``."""
+    cluster. Two Kubernetes clusters on one Kafka must set ``sink.transactions.idPrefix``."""
     return f"{namespace}.{job}"
 
 

@@ -1,4 +1,4 @@
-"""Writer and producer configuration by the job's delivery guarantee (``sink.semantic``)."""
+"""Writer and producer configuration by the job's delivery guarantee (``sink.deliveryGuarantee``)."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from sparkapp.model.checkpoint.naming import pool_of_subtask
-from sparkapp.model.delivery_guarantee import Semantic
-from sparkapp.model.job.spec import Job, Sink, TransactionTimeout
+from sparkapp.model.delivery_guarantee import DeliveryGuarantee
+from sparkapp.model.job.spec import Job, Sink
 from sparkapp.sink.exactly_once_writer import ExactlyOnceKafkaWriter
 from sparkapp.sink.producer_pool import ProducerPool
 from sparkapp.sink.writer import FLUSH_SECONDS, KafkaWriter
@@ -34,7 +34,7 @@ def writer_of(
 
     :param next_free: base of this attempt's transactional ids by hint: the restored hint's next free id.
     """
-    if sink.semantic is not Semantic.EXACTLY_ONCE:
+    if sink.delivery_guarantee is not DeliveryGuarantee.EXACTLY_ONCE:
         return KafkaWriter(sink, pool=pool, router=router, timeout=timeout)
     ids = pool_of_subtask(
         sink.transaction_naming, prefix=sink.transactional_id_prefix, subtask=subtask, parallelism=parallelism,
@@ -53,17 +53,17 @@ def producer_config(job: Job, shared: Mapping[str, str]) -> dict[str, str]:
     """
     sink = job.spec.sink
     config = {**sink.properties, **shared}
-    if sink.semantic is Semantic.NONE:
+    if sink.delivery_guarantee is DeliveryGuarantee.NONE:
         return config
     config |= {
         "acks": "all",
         "enable.idempotence": "true",
         "max.in.flight.requests.per.connection": "5",
     }
-    if sink.semantic is Semantic.EXACTLY_ONCE:
+    if sink.delivery_guarantee is DeliveryGuarantee.EXACTLY_ONCE:
         transaction_millis = sink.transaction_timeout_millis
         config["transaction.timeout.ms"] = str(transaction_millis)
-        if sink.transaction_timeout is TransactionTimeout.NEVER:
+        if not sink.transactions_expire:
             # librdkafka refuses socket.timeout.ms here: it compares it with the time-out + 100 ms, which overflows. So
             # a request has no limit of its own, and the task's waits must have a limit.
             if "delivery.timeout.ms" not in config:  # its other name

@@ -1,4 +1,4 @@
-"""The writer of one subtask under EXACTLY_ONCE: records of a checkpoint into one transaction, up to its pre-commit."""
+"""The writer of one subtask under ExactlyOnce: records of a checkpoint into one transaction, up to its pre-commit."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Orphans: open transactions of a job's prefix that no running checkpoint writes, while the job runs.
 
 A superseded attempt that still runs, or a late request, can open a transaction after recovery has aborted all others.
-With ``sink.transactionTimeout: Never`` no time-out ends it, and readers wait behind it.
+With ``sink.transactions.timeoutSeconds: 0`` no time-out ends it, and readers wait behind it.
 """
 
 from __future__ import annotations

@@ -116,5 +116,5 @@ class PreCommitCheck:
 
 _REMEDY = (
     "nothing, the job writes the checkpoint again; where this repeats, a checkpoint takes longer than"
-    " spec.sink.transactionTimeoutSeconds: raise it, or lower spec.source.maxOffsetsPerCheckpoint"
+    " spec.sink.transactions.timeoutSeconds: raise it, or lower spec.source.limits.maxOffsetsPerCheckpoint"
 )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from sparkapp.model.checkpoint.committable import KafkaCommittable
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
-from sparkapp.model.delivery_guarantee import Semantic
+from sparkapp.model.delivery_guarantee import DeliveryGuarantee
 from sparkapp.model.errors import InvalidArgument, PreCommitFailed
 from sparkapp.model.job.spec import Sink
 from sparkapp.sink.producer_pool import ProducerPool
@@ -25,7 +25,7 @@ FLUSH_SECONDS = 120.0
 
 
 class KafkaWriter:
-    """Writes the records of one subtask without transactions (AT_LEAST_ONCE, NONE).
+    """Writes the records of one subtask without transactions (AtLeastOnce, None).
 
     Made for a task, or kept over checkpoints, as the engine likes.
 
@@ -94,8 +94,8 @@ class KafkaWriter:
     ) -> KafkaCommittable | None:
         """The first phase: everything written is acknowledged when this returns.
 
-        EXACTLY_ONCE: source offsets into the transaction, flush, every delivery report a success; the transaction stays
-        open. AT_LEAST_ONCE: flush and reports. NONE: a check of the reports that are there, mostly of earlier
+        ExactlyOnce: source offsets into the transaction, flush, every delivery report a success; the transaction stays
+        open. AtLeastOnce: flush and reports. None: a check of the reports that are there, mostly of earlier
         checkpoints. Flink's ``preCommit`` ends with ``checkErroneous`` for every guarantee, too.
 
         :param ranges: the source ranges of the records; their ends go into the transaction as the group's offsets.
@@ -104,7 +104,7 @@ class KafkaWriter:
         :param metadata: text stored with each offset.
         :returns: the driver's committable, or None without a transaction; a prepared producer of it can fence nothing
             after that.
-        :raises PreCommitFailed: a record is not acknowledged (NONE: a record was refused).
+        :raises PreCommitFailed: a record is not acknowledged (None: a record was refused).
         :raises TransactionFenced: a newer producer of the id.
         """
         checkpoint_id = self._checkpoint_id
@@ -148,7 +148,7 @@ class KafkaWriter:
     def _pre_commit(
         self, checkpoint_id: int, ranges: tuple[KafkaPartitionSplit, ...], group_id: str | None, metadata: str
     ) -> KafkaCommittable | None:
-        if self._sink.semantic is Semantic.NONE:
+        if self._sink.delivery_guarantee is DeliveryGuarantee.NONE:
             self._pool.check_plain()
         elif self._written:
             acknowledged = self._producer().flush(self._timeout)

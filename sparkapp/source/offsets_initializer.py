@@ -45,7 +45,7 @@ class CommittedOffsetsInitializer:
 
     It decides, too, where the log does not hold the offset (retention, a recreated topic), as Kafka's
     ``auto.offset.reset`` does. Without a strategy the offset stays as it is (case S16), and
-    ``source.dataLossPolicy`` decides about the lost records.
+    ``source.onDataLoss`` decides about the lost records.
 
     :param warn: receives an event about offsets outside the log.
     """
@@ -57,7 +57,7 @@ class CommittedOffsetsInitializer:
     def offsets(self, partitions: Iterable[TopicPartition], cluster: ClusterView) -> dict[TopicPartition, int]:
         wanted = list(partitions)
         found = cluster.committed(wanted)
-        if self._on_missing is not ResetStrategy.NONE:
+        if self._on_missing is not ResetStrategy.FAIL:
             outside = outside_the_log(found, cluster)
             if outside:
                 shown = _shown(outside)
@@ -68,7 +68,7 @@ class CommittedOffsetsInitializer:
 
 
 class TimestampOffsetsInitializer:
-    """The first record at or after a time; the reset strategy decides where there is none (LATEST, says seed 000)."""
+    """The first record at or after a time; the reset strategy decides where there is none (Latest, says seed 000)."""
 
     def __init__(self, timestamp_millis: int, on_missing: ResetStrategy = ResetStrategy.LATEST) -> None:
         self._timestamp_millis = timestamp_millis
@@ -94,7 +94,7 @@ class SpecificOffsetsInitializer:
         self, specific: Mapping[TopicPartition, int], on_missing: ResetStrategy, *, warn: Warn = no_warning
     ) -> None:
         if not specific:
-            msg = "startup.mode SPECIFIC_OFFSETS was chosen, but no specific offsets were specified"
+            msg = "startup.mode SpecificOffsets was chosen, but no specific offsets were specified"
             raise UndefinedOffset(msg, remedy="name them in spec.source.startup.specificOffsets")
         self._specific = dict(specific)
         self._on_missing = on_missing
@@ -159,12 +159,12 @@ def reset(
 ) -> dict[TopicPartition, int]:
     """Offsets for partitions that have none.
 
-    :raises UndefinedOffset: under strategy NONE, naming them.
+    :raises UndefinedOffset: under strategy FAIL, naming them.
     """
     wanted = sorted(missing)
     if not wanted:
         return {}
-    if strategy is ResetStrategy.NONE:
+    if strategy is ResetStrategy.FAIL:
         msg = f"{why} for partition {named(wanted)}"
         raise UndefinedOffset(msg)
     return cluster.earliest(wanted) if strategy is ResetStrategy.EARLIEST else cluster.latest(wanted)
@@ -196,7 +196,7 @@ def stopping_initializer(stopping: Stopping) -> OffsetsInitializer | None:
         case StoppingMode.LATEST:
             return LatestOffsetsInitializer()
         case StoppingMode.GROUP_OFFSETS:
-            return CommittedOffsetsInitializer(ResetStrategy.NONE)
+            return CommittedOffsetsInitializer(ResetStrategy.FAIL)
         case StoppingMode.TIMESTAMP:
             return TimestampOffsetsInitializer(stopping.timestamp_millis or 0)
         case StoppingMode.SPECIFIC_OFFSETS:

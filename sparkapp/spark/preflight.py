@@ -11,10 +11,10 @@ from sparkapp.clients.kafka_cluster_view import KafkaClusterView
 from sparkapp.clients.topic_pattern import check_no_loop
 from sparkapp.dataplane.batch import implementation
 from sparkapp.dataplane.client_check import check_consumer, check_producer
-from sparkapp.model.delivery_guarantee import Semantic
+from sparkapp.model.delivery_guarantee import DeliveryGuarantee
 from sparkapp.model.errors import TopicNotFound, TransactionTimeoutTooLong
 from sparkapp.model.job.client.config import cluster_config, consumer_config
-from sparkapp.model.job.spec import Job, OnTopicDeleted, TransactionTimeout, dead_letter_topics
+from sparkapp.model.job.spec import Job, OnTopicDeleted, dead_letter_topics
 from sparkapp.sink.delivery import producer_config
 from sparkapp.source.enumerator.subscriber import require, subscriber_of
 
@@ -40,7 +40,7 @@ def checked_consumer_config(job: Job, *, password: str) -> dict[str, str]:
     check_consumer(consumer, source.properties)
     shared = cluster_config(job.spec.kafka, password=password, client_id=f"{job.namespace}.{job.name}-check")
     config = producer_config(job, shared)
-    if sink.semantic is Semantic.EXACTLY_ONCE:
+    if sink.delivery_guarantee is DeliveryGuarantee.EXACTLY_ONCE:
         config["transactional.id"] = sink.transactional_id_prefix
     check_producer(config, sink.properties)
     return consumer
@@ -66,7 +66,7 @@ def check_kafka(job: Job, cluster: KafkaClusterView) -> None:
             if deadline.expired:
                 raise
         time.sleep(_PAUSE)
-    if job.spec.sink.semantic is not Semantic.EXACTLY_ONCE:
+    if job.spec.sink.delivery_guarantee is not DeliveryGuarantee.EXACTLY_ONCE:
         return
     values = cluster.broker_config(_MAX_TIMEOUT).values()
     allowed = min((int(value) for value in values if value.isdigit()), default=None)
@@ -76,18 +76,18 @@ def check_kafka(job: Job, cluster: KafkaClusterView) -> None:
 
 
 def _too_long(job: Job, wanted: int, allowed: int) -> TransactionTimeoutTooLong:
-    if job.spec.sink.transaction_timeout is TransactionTimeout.NEVER:
-        msg = f"spec.sink.transactionTimeout: Never needs {_MAX_TIMEOUT}={wanted} on every broker: it is {allowed}"
+    if not job.spec.sink.transactions_expire:
+        msg = f"spec.sink.transactions.timeoutSeconds 0 needs {_MAX_TIMEOUT}={wanted} on every broker: it is {allowed}"
         return TransactionTimeoutTooLong(
             msg,
             remedy=f"add {_MAX_TIMEOUT}={wanted} to server.properties of every broker and restart them one by one,"
             f" or: kubectl patch ksj {job.name} -n {job.namespace} --type merge"
-            """ -p '{"spec":{"sink":{"transactionTimeout":"Seconds"}}}'""",
+            f""" -p '{{"spec":{{"sink":{{"transactions":{{"timeoutSeconds":{allowed // 1000}}}}}}}}}'""",
         )
-    msg = f"spec.sink.transactionTimeoutSeconds {wanted // 1000} is beyond the broker's {_MAX_TIMEOUT} = {allowed} ms"
+    msg = f"spec.sink.transactions.timeoutSeconds {wanted // 1000} is beyond the broker's {_MAX_TIMEOUT} = {allowed} ms"
     return TransactionTimeoutTooLong(
         msg,
-        remedy=f"set spec.sink.transactionTimeoutSeconds to at most {allowed // 1000},"
+        remedy=f"set spec.sink.transactions.timeoutSeconds to at most {allowed // 1000},"
         f" or raise the broker's {_MAX_TIMEOUT}",
     )
 

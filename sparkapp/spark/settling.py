@@ -1,7 +1,7 @@
 """The last attempt of a job that is being deleted: it settles the transactions of earlier attempts and ends (ADR 27).
 
-The operator starts it with ``sink.transactionTimeout: Never`` if the last driver did not end in order. Then no broker
-ends the transactions that are open. The attempt is the start of any attempt, up to the end of recovery. No Spark
+The operator starts it with ``sink.transactions.timeoutSeconds: 0`` if the last driver did not end in order. Then no
+broker ends the transactions that are open. The attempt is the start of any attempt, up to the end of recovery. No Spark
 starts, no user code runs and no topic is checked: the cause of an earlier failure must not stop it.
 """
 

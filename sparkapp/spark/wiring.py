@@ -23,7 +23,7 @@ from sparkapp.checkpoint.transaction_control import KafkaTransactionControl
 from sparkapp.clients.kafka_cluster_view import KafkaClusterView
 from sparkapp.clients.transactions.client import TransactionClient
 from sparkapp.model.checkpoint.document import CheckpointDocument
-from sparkapp.model.delivery_guarantee import Semantic
+from sparkapp.model.delivery_guarantee import DeliveryGuarantee
 from sparkapp.model.job.client.config import cluster_config, group_member_config, read_password
 from sparkapp.model.job.spec import Job
 from sparkapp.model.protocol import no_hook
@@ -217,7 +217,7 @@ class Wiring:
         self._stack.callback(lag.close)
 
     def _sweep_orphans(self, control: KafkaTransactionControl, coordinator: CheckpointCoordinator) -> None:
-        if self._job.spec.sink.semantic is not Semantic.EXACTLY_ONCE:
+        if self._job.spec.sink.delivery_guarantee is not DeliveryGuarantee.EXACTLY_ONCE:
             return
         time_used = TransactionTime(self._job.spec.sink)
 

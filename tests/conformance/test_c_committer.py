@@ -362,7 +362,7 @@ def test_C03_superseded_before_its_commit_is_found_lost(harness, topic_scope, ra
 
 @pytest.mark.parametrize("committed", [True, False])
 def test_C03_a_group_that_was_ahead_of_the_job_proves_nothing_by_its_offsets(harness, topic_scope, ranges, committed):
-    """EARLIEST with a group of old: its offsets lie beyond the transaction's whether that was committed or not."""
+    """Earliest with a group of old: its offsets lie beyond the transaction's whether that was committed or not."""
     consumer = Consumer({"bootstrap.servers": topic_scope.bootstrap, "group.id": topic_scope.prefix})
     ahead = [ClientPartition(*one.partition, 500) for one in ranges]
     consumer.commit(offsets=ahead, asynchronous=False)

@@ -18,7 +18,7 @@ from sparkapp.model.checkpoint.commit_outcome import EndTxnAnswer
 from sparkapp.model.checkpoint.committable import KafkaCommittable
 from sparkapp.model.checkpoint.document import CheckpointDocument
 from sparkapp.model.checkpoint.naming import NO_SLOTS
-from sparkapp.model.delivery_guarantee import Semantic
+from sparkapp.model.delivery_guarantee import DeliveryGuarantee
 from sparkapp.model.errors import CheckpointCorrupt, InvalidArgument
 from sparkapp.model.job.spec import Job, JobSpec, KafkaCluster, Sink, Source, Transform
 from sparkapp.model.transactional_id import (
@@ -62,13 +62,19 @@ class Transactions:
 
 
 def attempt(
-    store: CheckpointStore, *, number: int = 1, parallelism: int = 4, semantic: Semantic = Semantic.EXACTLY_ONCE
+    store: CheckpointStore,
+    *,
+    number: int = 1,
+    parallelism: int = 4,
+    delivery_guarantee: DeliveryGuarantee = DeliveryGuarantee.EXACTLY_ONCE,
 ) -> CheckpointCoordinator:
     """One attempt of a job as the driver starts it: recovery, then the coordinator, which has begun."""
     spec = JobSpec(
         kafka=KafkaCluster(bootstrap_servers="b:1"), source=Source(topics=("in",), group_id="g"),
         transform=Transform(), parallelism=parallelism,
-        sink=Sink(topic="out", transactional_id_prefix="p", semantic=semantic, producers_pool_size=5),
+        sink=Sink(
+            topic="out", transactional_id_prefix="p", delivery_guarantee=delivery_guarantee, producers_pool_size=5
+        ),
     )  # fmt: skip
     job = Job(namespace="ns", name="j", uid="uid", generation=1, attempt=number, spec=spec)
     sink = Transactions()
@@ -230,16 +236,16 @@ def test_H15_no_subtask_but_the_driver_writes_a_hint(subtask):
         assert not any("hint" in one for one in body["committables"])
 
 
-@pytest.mark.parametrize("semantic", [Semantic.AT_LEAST_ONCE, Semantic.NONE])
-def test_H16_other_semantics_write_no_hint(semantic):
+@pytest.mark.parametrize("delivery_guarantee", [DeliveryGuarantee.AT_LEAST_ONCE, DeliveryGuarantee.NONE])
+def test_H16_other_semantics_write_no_hint(delivery_guarantee):
     store = MemoryStore()
-    coordinator = attempt(store, semantic=semantic)
+    coordinator = attempt(store, delivery_guarantee=delivery_guarantee)
     complete(coordinator)
     assert (written(store).hint, written(store).slots) == (FIRST_HINT, NO_SLOTS)
     assert not written(store).transactional
     complete(attempt(store, number=2))
     assert written(store).hint == TransactionalIdHint(4, 20)
-    complete(attempt(store, number=3, semantic=semantic))
+    complete(attempt(store, number=3, delivery_guarantee=delivery_guarantee))
     assert (written(store).hint, written(store).slots) == (FIRST_HINT, NO_SLOTS), "the restored hint is forgotten"
 
 

@@ -16,7 +16,7 @@ from sparkapp.clients.topic_pattern import TopicPattern
 from sparkapp.dataplane.batch import open_consumer
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit, splits_by_subtask
 from sparkapp.model.errors import OffsetsWentBackwards, TopicRecreated
-from sparkapp.model.job.spec import DataLossPolicy, OnTopicDeleted
+from sparkapp.model.job.spec import OnDataLoss, OnTopicDeleted
 from sparkapp.model.partition import TopicPartition
 from sparkapp.source.enumerator.discovery import PartitionChange
 from sparkapp.source.enumerator.subscriber import TopicListSubscriber, TopicPatternSubscriber
@@ -255,9 +255,9 @@ def test_S39_a_cap_is_shared_in_proportion_and_never_exceeded(source_fixture: So
     assert set(one.offsets.values()) == {RECORDS}
 
 
-@pytest.mark.parametrize("policy", DataLossPolicy)
+@pytest.mark.parametrize("policy", OnDataLoss)
 def test_S40_a_topic_made_anew_with_fewer_records(
-    source_fixture: SourceFixture, unique: str, policy: DataLossPolicy
+    source_fixture: SourceFixture, unique: str, policy: OnDataLoss
 ) -> None:
     name = f"anew-{unique[-8:]}"
     source_fixture.create(**{name: 1})
@@ -269,7 +269,7 @@ def test_S40_a_topic_made_anew_with_fewer_records(
     source_fixture.delete(name)
     source_fixture.create(**{name: 1})
     source_fixture.fill(name, 300)
-    if policy is DataLossPolicy.FAIL:
+    if policy is OnDataLoss.FAIL:
         with pytest.raises(TopicRecreated, match="offset was changed from 500 to 300") as caught:
             one.plan()
         assert caught.value.fatal
@@ -285,7 +285,7 @@ def test_S40_retention_between_a_plan_and_its_read_heals_at_the_next_attempt(
     name = f"short-{unique[-8:]}"
     source_fixture.create(**{name: 1})
     source_fixture.fill(name, 10)
-    one = source_fixture.enumerator(subscriber=TopicListSubscriber((name,)), lost=DataLossPolicy.SKIP_TO_AVAILABLE)
+    one = source_fixture.enumerator(subscriber=TopicListSubscriber((name,)), lost=OnDataLoss.SKIP_TO_AVAILABLE)
     one.start(None)
     splits = one.plan()
     source_fixture.cut(name, 6)
@@ -296,7 +296,7 @@ def test_S40_retention_between_a_plan_and_its_read_heals_at_the_next_attempt(
     told = one.explain(caught.value)
     assert not told.fatal
     assert told.message == f"{name}-0: records from offset 0 on are gone, the log begins at 6"
-    again = source_fixture.enumerator(subscriber=TopicListSubscriber((name,)), lost=DataLossPolicy.SKIP_TO_AVAILABLE)
+    again = source_fixture.enumerator(subscriber=TopicListSubscriber((name,)), lost=OnDataLoss.SKIP_TO_AVAILABLE)
     again.start(dict(one.offsets))
     assert [reason for reason, _ in source_fixture.warnings] == ["OffsetsSkipped"]
     assert sum(batch.num_rows for batch in reader.read(again.plan(), stall_timeout=20)) == 4

@@ -15,7 +15,7 @@ from confluent_kafka.admin import (
 )
 
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit, cut_at
-from sparkapp.model.delivery_guarantee import OffsetCommit, Semantic
+from sparkapp.model.delivery_guarantee import DeliveryGuarantee, OffsetCommit
 from sparkapp.model.errors import GroupInUse
 from sparkapp.model.job.spec_from_resource import spec_from_resource
 from sparkapp.model.job.startup import ResetStrategy
@@ -104,10 +104,12 @@ def test_S37_before_a_checkpoint_is_complete_nothing_is_committed(
     assert job.commits == (1, 0)
 
 
-@pytest.mark.parametrize("semantic", [Semantic.AT_LEAST_ONCE, Semantic.EXACTLY_ONCE])
-def test_S37_disabled_commits_nothing(jobs: Jobs, broker: str, topic: str, unique: str, semantic: Semantic) -> None:
+@pytest.mark.parametrize("delivery_guarantee", [DeliveryGuarantee.AT_LEAST_ONCE, DeliveryGuarantee.EXACTLY_ONCE])
+def test_S37_disabled_commits_nothing(
+    jobs: Jobs, broker: str, topic: str, unique: str, delivery_guarantee: DeliveryGuarantee
+) -> None:
     fill(broker, TopicPartition(topic, 0), 7)
-    job = jobs(broker, [topic], unique, offset_commit=OffsetCommit.DISABLED, semantic=semantic)
+    job = jobs(broker, [topic], unique, offset_commit=OffsetCommit.DISABLED, delivery_guarantee=delivery_guarantee)
     job.start()
     job.checkpoint()
     assert job.commits == (0, 0)
@@ -121,8 +123,8 @@ def test_S37_an_offset_behind_a_partitions_end_is_put_right_after_the_transactio
     partition = TopicPartition(topic, 0)
     fill(broker, partition, 10)
     job = jobs(
-        broker, [topic], unique, offset_commit=OffsetCommit.IN_TRANSACTION, semantic=Semantic.EXACTLY_ONCE,
-        prefix=unique,
+        broker, [topic], unique, offset_commit=OffsetCommit.IN_TRANSACTION,
+        delivery_guarantee=DeliveryGuarantee.EXACTLY_ONCE, prefix=unique,
     )  # fmt: skip
     job.start()
     splits = job.plan()
@@ -146,8 +148,8 @@ def test_S37_offsets_within_transactions_move_with_the_records(
     fill(broker, written, 7)
     fill(broker, filtered, 3)
     job = jobs(
-        broker, [topic], unique, offset_commit=OffsetCommit.IN_TRANSACTION, semantic=Semantic.EXACTLY_ONCE,
-        prefix=unique,
+        broker, [topic], unique, offset_commit=OffsetCommit.IN_TRANSACTION,
+        delivery_guarantee=DeliveryGuarantee.EXACTLY_ONCE, prefix=unique,
     )  # fmt: skip
     job.start()
     splits = job.plan()
@@ -197,8 +199,8 @@ def test_S29_without_a_group_of_its_own_a_job_commits_under_its_names(
     assert job.commits == (1, 0)
     assert job.group_id == f"shop.{unique}"
     assert job.committed() == {TopicPartition(topic, 0): 7}
-    begun = CommittedOffsetsInitializer(ResetStrategy.NONE).offsets([TopicPartition(topic, 0)], job.cluster)
-    assert begun == {TopicPartition(topic, 0): 7}, "GROUP_OFFSETS finds them without a groupId"
+    begun = CommittedOffsetsInitializer(ResetStrategy.FAIL).offsets([TopicPartition(topic, 0)], job.cluster)
+    assert begun == {TopicPartition(topic, 0): 7}, "GroupOffsets finds them without a groupId"
 
 
 # -- refusals, on a broker with rights ------------------------------------------------------------------------------

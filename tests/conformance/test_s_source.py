@@ -51,10 +51,11 @@ def test_S13_a_member_of_a_group_is_seen_with_the_jobs_name(
     source_fixture: SourceFixture, topic: str, unique: str
 ) -> None:
     resource = {
-        "kafka": {"bootstrapServers": source_fixture.bootstrap}, "sink": {"topic": "out", "semantic": "AT_LEAST_ONCE"},
+        "kafka": {"bootstrapServers": source_fixture.bootstrap},
+        "sink": {"topic": "out", "deliveryGuarantee": "AtLeastOnce"},
         "source": {
             "topics": [topic], "groupId": unique, "groupMembership": {"mode": "Subscribe"},
-            "startup": {"mode": "GROUP_OFFSETS"},
+            "startup": {"mode": "GroupOffsets"},
         },
     }  # fmt: skip
     spec = spec_from_resource(resource, namespace="shop", name="orders")
@@ -96,7 +97,7 @@ def test_S15_latest_is_a_real_end_offset(source_fixture: SourceFixture) -> None:
 
 
 def test_S16_committed_offsets(source_fixture: SourceFixture) -> None:
-    found = CommittedOffsetsInitializer(ResetStrategy.NONE).offsets(
+    found = CommittedOffsetsInitializer(ResetStrategy.FAIL).offsets(
         source_fixture.partitions(source_fixture.topic), source_fixture.view
     )
     assert found == {one: one.partition + 2 for one in source_fixture.partitions(source_fixture.topic)}
@@ -235,7 +236,7 @@ def test_S19_specific_offsets_then_the_group_then_the_strategy(source_fixture: S
 
 def test_S20_no_specific_offsets(source_fixture: SourceFixture) -> None:
     with pytest.raises(UndefinedOffset, match="no specific offsets were specified"):
-        SpecificOffsetsInitializer({}, ResetStrategy.NONE)
+        SpecificOffsetsInitializer({}, ResetStrategy.FAIL)
 
 
 def test_S21_subscribers(source_fixture: SourceFixture) -> None:
@@ -276,7 +277,7 @@ def test_S22_an_unknown_topic_and_an_unknown_partition_are_named(source_fixture:
 
 def test_S23_no_commit_and_no_strategy(source_fixture: SourceFixture) -> None:
     one = source_fixture.enumerator(
-        CommittedOffsetsInitializer(ResetStrategy.NONE), subscriber=TopicListSubscriber((source_fixture.pattern_topic,))
+        CommittedOffsetsInitializer(ResetStrategy.FAIL), subscriber=TopicListSubscriber((source_fixture.pattern_topic,))
     )
     with pytest.raises(UndefinedOffset, match="Undefined offset with no reset policy for partition"):
         one.start(None)

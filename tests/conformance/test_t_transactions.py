@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sparkapp.model.delivery_guarantee import Semantic
+from sparkapp.model.delivery_guarantee import DeliveryGuarantee
 from sparkapp.model.errors import KafkaSparkJobError, ProducersPoolEmpty, TransactionFenced
 from sparkapp.model.job.spec_from_resource import spec_from_resource
 from sparkapp.sink.committer import CommitOutcome
@@ -179,7 +179,7 @@ def test_T08_run_out_of_producers_in_the_pool(harness, topic_scope):
 
 
 def test_T09_migrate_from_at_least_once_to_exactly_once(harness, topic_scope):
-    first = harness(semantic=Semantic.AT_LEAST_ONCE).open()
+    first = harness(delivery_guarantee=DeliveryGuarantee.AT_LEAST_ONCE).open()
     first.write(42)
     first.snapshot(0)
     first.write(43)
@@ -208,7 +208,7 @@ def test_T10_migrate_from_exactly_once_to_at_least_once(harness, topic_scope):
     first.notify(0)
     state = first.snapshot(1)
     first.write(44)
-    second = harness(semantic=Semantic.AT_LEAST_ONCE).restore(state)
+    second = harness(delivery_guarantee=DeliveryGuarantee.AT_LEAST_ONCE).restore(state)
     assert [one.outcome for one in second.settled] == [CommitOutcome.COMMITTED]
     assert len(second.aborted) == 1, "44 is in no checkpoint"
     second.write(45)
@@ -239,16 +239,16 @@ def test_T12_customized_transactional_id_prefix(harness, topic_scope):
     writer.notify(0)
 
 
-@pytest.mark.parametrize("semantic", list(Semantic))
-def test_T14_resources_are_cleaned_up(harness, semantic, topic_scope):
+@pytest.mark.parametrize("delivery_guarantee", list(DeliveryGuarantee))
+def test_T14_resources_are_cleaned_up(harness, delivery_guarantee, topic_scope):
     before = client_threads()
-    writer = harness(semantic=semantic).open()
+    writer = harness(delivery_guarantee=delivery_guarantee).open()
     for label in range(2):
         writer.write(label)
         assert client_threads().total() > before.total(), "the writer has clients of its own"
         writer.snapshot(label)
         writer.notify(label)
-    assert writer.pool.live == (0 if semantic is Semantic.EXACTLY_ONCE else 1)
+    assert writer.pool.live == (0 if delivery_guarantee is DeliveryGuarantee.EXACTLY_ONCE else 1)
     writer.close()
     assert writer.pool.live == 0
     assert topic_scope.open_transactions() == []

@@ -9,7 +9,7 @@ from sparkapp.clients.deadline import Deadline
 from sparkapp.clients.group_offsets import GroupOffsetsEvidence
 from sparkapp.model.checkpoint.commit_outcome import GroupOffset, offset_mark
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
-from sparkapp.model.delivery_guarantee import Semantic
+from sparkapp.model.delivery_guarantee import DeliveryGuarantee
 from sparkapp.model.errors import (
     InvalidArgument,
     KafkaSparkJobError,
@@ -346,7 +346,7 @@ def test_offsets_move_with_the_transaction_or_not_at_all(harness, topic_scope, m
 
 
 def test_at_least_once_awaits_every_acknowledgement(harness, topic_scope):
-    writer = harness(semantic=Semantic.AT_LEAST_ONCE).open()
+    writer = harness(delivery_guarantee=DeliveryGuarantee.AT_LEAST_ONCE).open()
     writer.write(*range(100))
     assert writer.snapshot(1).pending == ()
     assert topic_scope.numbers() == list(range(100)), "acknowledged, so visible, when the pre-commit returns"
@@ -355,7 +355,7 @@ def test_at_least_once_awaits_every_acknowledgement(harness, topic_scope):
 
 def test_at_least_once_fails_where_a_record_is_not_acknowledged(harness, make_topic):
     narrow = make_topic(max_message_bytes="200")
-    writer = harness(topic=narrow, semantic=Semantic.AT_LEAST_ONCE).open()
+    writer = harness(topic=narrow, delivery_guarantee=DeliveryGuarantee.AT_LEAST_ONCE).open()
     writer.write("x" * 1000)
     with pytest.raises(PreCommitFailed):
         writer.snapshot(1)
@@ -373,9 +373,9 @@ def test_exactly_once_fails_where_a_record_is_not_acknowledged(harness, topic_sc
 
 
 def test_none_awaits_nothing_and_fails_once_a_report_tells_of_a_lost_record(harness, make_topic):
-    """``checkErroneous()`` is the last word of Flink's ``preCommit`` with every semantic (seed 002)."""
+    """``checkErroneous()`` is the last word of Flink's ``preCommit`` with every delivery guarantee (seed 002)."""
     narrow = make_topic(max_message_bytes="200")
-    writer = harness(topic=narrow, semantic=Semantic.NONE, properties={"linger.ms": "300"}).open()
+    writer = harness(topic=narrow, delivery_guarantee=DeliveryGuarantee.NONE, properties={"linger.ms": "300"}).open()
     writer.write("x" * 1000)
     assert writer.snapshot(1).pending == ()
     assert writer.writer.records == 1
@@ -393,7 +393,7 @@ def test_none_awaits_nothing_and_fails_once_a_report_tells_of_a_lost_record(harn
 
 
 def test_none_keeps_records_that_are_not_sent_until_somebody_flushes(harness, topic_scope):
-    writer = harness(semantic=Semantic.NONE, properties={"linger.ms": "60000"}).open()
+    writer = harness(delivery_guarantee=DeliveryGuarantee.NONE, properties={"linger.ms": "60000"}).open()
     writer.write(1, 2)
     writer.snapshot(1)
     assert topic_scope.numbers() == []
@@ -406,7 +406,7 @@ def test_none_keeps_records_that_are_not_sent_until_somebody_flushes(harness, to
 
 
 def test_none_fails_at_an_orderly_end_where_a_record_is_refused(harness, make_topic):
-    writer = harness(topic=make_topic(max_message_bytes="200"), semantic=Semantic.NONE).open()
+    writer = harness(topic=make_topic(max_message_bytes="200"), delivery_guarantee=DeliveryGuarantee.NONE).open()
     writer.write("x" * 1000)
     writer.snapshot(1)
     with pytest.raises(PreCommitFailed):

@@ -59,8 +59,8 @@ CASES = {
         }}},
     ),
     "transaction-timeout-too-long": Bad(
-        reason="TransactionTimeoutTooLong", tells=("spec.sink.transactionTimeoutSeconds", "at most 900"),
-        condition="KafkaReachable", spec={"sink": {"transactionTimeoutSeconds": 901}}, fatal=True,
+        reason="TransactionTimeoutTooLong", tells=("spec.sink.transactions.timeoutSeconds", "at most 900"),
+        condition="KafkaReachable", spec={"sink": {"transactions": {"timeoutSeconds": 901}}}, fatal=True,
     ),
     "transform-does-not-import": Bad(
         reason="InvalidTransform", tells=("ModuleNotFoundError", "nowhere", "spec.transform"),

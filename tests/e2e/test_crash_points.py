@@ -29,7 +29,7 @@ def crashing(make_cluster_job: MakeClusterJob) -> Iterator[dict[ProtocolStep, Cl
         cluster_job.load(RECORDS)
         fault = f"{step}@attempt=1,checkpoint={CHECKPOINT_OF_THE_FAULT}"
         cluster_job.apply(
-            source={"maxOffsetsPerCheckpoint": PER_CHECKPOINT},
+            source={"limits": {"maxOffsetsPerCheckpoint": PER_CHECKPOINT}},
             driver={"env": [{"name": "KAFKASPARK_FAULT", "value": fault}]},
         )
     return sites

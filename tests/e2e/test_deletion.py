@@ -50,8 +50,8 @@ def crashed(patient: ClusterEnvironment) -> Iterator[dict[ProtocolStep, ClusterJ
         cluster_job = sites[step] = ClusterJob.make(patient, f"never-{step}")
         cluster_job.load(RECORDS)
         cluster_job.apply(
-            source={"maxOffsetsPerCheckpoint": PER_CHECKPOINT},
-            sink={"transactionTimeout": "Never"},
+            source={"limits": {"maxOffsetsPerCheckpoint": PER_CHECKPOINT}},
+            sink={"transactions": {"timeoutSeconds": 0}},
             driver={
                 "env": [{"name": "KAFKASPARK_FAULT", "value": f"{step}@attempt=1,checkpoint={CHECKPOINT_OF_THE_FAULT}"}]
             },

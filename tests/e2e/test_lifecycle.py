@@ -130,7 +130,7 @@ def test_delete_leaves_nothing_behind(cluster_job: ClusterJob) -> None:
     assert left == []
 
     # A job of the same name is a new one: it begins where the group's offsets are, and takes over nothing else.
-    cluster_job.apply(source={"startup": {"mode": "GROUP_OFFSETS"}})
+    cluster_job.apply(source={"startup": {"mode": "GroupOffsets"}})
     cluster_job.job.wait_ready()
     cluster_job.job.wait("lag 0", lambda status: status.get("source", {}).get("lagRecords", -1) == 0)
     verdict = cluster_job.judge()

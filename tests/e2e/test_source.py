@@ -15,7 +15,7 @@ BATCH = 3_000
 def test_a_bounded_job_finishes_at_the_ends_of_its_start(make_cluster_job: MakeClusterJob) -> None:
     cluster_job = make_cluster_job("bounded")
     cluster_job.load(BATCH)
-    cluster_job.apply(source={"stopping": {"mode": "LATEST"}})
+    cluster_job.apply(source={"stopping": {"mode": "Latest"}})
     cluster_job.kubectl.run(
         "wait", "--for=condition=Finished", f"{KIND}/{NAME}", f"--timeout={PATIENCE:.0f}s", seconds=PATIENCE + 10
     )
@@ -28,7 +28,7 @@ def test_a_bounded_job_finishes_at_the_ends_of_its_start(make_cluster_job: MakeC
     cluster_job.assert_nothing_open()
 
     cluster_job.load(BATCH)
-    cluster_job.change(source={"stopping": {"mode": "UNBOUNDED"}})
+    cluster_job.change(source={"stopping": {"mode": "Unbounded"}})
     cluster_job.job.wait_ready(attempt_above=1)
     cluster_job.assert_exactly_once(2 * BATCH)
 
@@ -77,7 +77,7 @@ def test_a_job_goes_back_to_a_named_earlier_checkpoint(make_cluster_job: MakeClu
     )
     again = 2 * BATCH - sum(named.offsets.values())
     assert again >= BATCH
-    cluster_job.change(restoreFrom={"checkpoint": named.checkpoint_id}, redeployNonce=1)
+    cluster_job.change(restore={"checkpoint": named.checkpoint_id, "nonce": 1})
     cluster_job.job.wait_ready(attempt_above=1)
     cluster_job.job.kill_driver()
     cluster_job.job.wait_ready(attempt_above=2)

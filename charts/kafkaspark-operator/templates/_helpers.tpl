@@ -84,7 +84,7 @@ capabilities: {drop: [ALL]}
 
 {{/* The operator's rights in a namespace. It may grant no more than it has, so they include the driver's rights. */}}
 {{- define "kafkaspark.rules" -}}
-# patch only for the finalizer of jobs with sink.transactionTimeout Never.
+# patch only for the finalizer of jobs with sink.transactions.timeoutSeconds: 0.
 - apiGroups: [streaming.kafkaspark.io]
   resources: [kafkasparkjobs]
   verbs: [get, list, watch, patch]

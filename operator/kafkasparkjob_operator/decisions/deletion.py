@@ -1,8 +1,8 @@
 """The deletion of a job whose open transactions no broker ends: they are settled before the resource is removed.
 
-Under ``sink.transactionTimeout: Never`` the resource has the operator's finalizer. A deletion stops the driver, as a
-suspension does. Where the last attempt did not end in order, another attempt runs its recovery and ends. The finalizer
-is removed after that, or when the time limit has passed (ADR 27).
+Under ``sink.transactions.timeoutSeconds: 0`` the resource has the operator's finalizer. A deletion stops the driver, as
+a suspension does. Where the last attempt did not end in order, another attempt runs its recovery and ends. The
+finalizer is removed after that, or when the time limit has passed (ADR 27).
 """
 
 from __future__ import annotations
@@ -44,9 +44,8 @@ from kafkasparkjob_operator.status.reasons import StopReason
 from kafkasparkjob_operator.status.status import JobState, StatusDraft
 from kafkasparkjob_operator.workload import DesiredJob, desired_from_resource
 from sparkapp.model import names
-from sparkapp.model.delivery_guarantee import Semantic
+from sparkapp.model.delivery_guarantee import DeliveryGuarantee
 from sparkapp.model.errors import ConfigurationError
-from sparkapp.model.job.spec import TransactionTimeout
 from sparkapp.model.report import DriverState, Report
 
 DELETION_SECONDS = 300.0
@@ -76,7 +75,7 @@ def hold_change(
     if desired is None:
         return ()
     sink, attempt = desired.spec.sink, draft.section("attempt")
-    if sink.semantic is Semantic.EXACTLY_ONCE and sink.transaction_timeout is TransactionTimeout.NEVER:
+    if sink.delivery_guarantee is DeliveryGuarantee.EXACTLY_ONCE and not sink.transactions_expire:
         return () if job.held else (HoldResource(),)
     recovered = (
         report is not None

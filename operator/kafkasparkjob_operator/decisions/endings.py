@@ -10,9 +10,9 @@ from kafkasparkjob_operator.observation.pod_view import PodView
 from kafkasparkjob_operator.status.reasons import StopReason
 from sparkapp.model import commands, names, report
 from sparkapp.model.checkpoint.document import CheckpointDocument
-from sparkapp.model.delivery_guarantee import Semantic
+from sparkapp.model.delivery_guarantee import DeliveryGuarantee
 from sparkapp.model.errors import TransformFailed
-from sparkapp.model.job.spec import Sink, TransactionTimeout
+from sparkapp.model.job.spec import Sink
 
 EVENTS = "kubectl get events -n NAMESPACE --field-selector involvedObject.name=POD"
 """The command for the events of the driver's pod, which Kubernetes keeps for an hour after the pod is gone."""
@@ -68,11 +68,13 @@ def left_by(outcome: str, *, attempt: int, job: JobKey, sink: Sink | None) -> st
     if not outcome or outcome in ORDERLY:
         return ""
     text = f"attempt {attempt} did not drain in order ({outcome})"
-    if sink is not None and sink.semantic is not Semantic.EXACTLY_ONCE:
+    if sink is not None and sink.delivery_guarantee is not DeliveryGuarantee.EXACTLY_ONCE:
         return f"{text}: the next attempt writes the records since its last checkpoint again"
-    never = sink is not None and sink.transaction_timeout is TransactionTimeout.NEVER
+    never = sink is not None and not sink.transactions_expire
     until = (
-        "a person ends it (sink.transactionTimeout: Never)" if never else "sink.transactionTimeoutSeconds has passed"
+        "a person ends it (sink.transactions.timeoutSeconds: 0)"
+        if never
+        else "sink.transactions.timeoutSeconds has passed"
     )
     return (
         f"{text}: an open transaction may hold back read_committed readers until {until}. The next attempt settles it."

@@ -23,7 +23,7 @@ class ConditionType(StrEnum):
     """The checkpoint document allows a start; False stops the job: StateMissing, StateCorrupt, StateForeign …"""
     CHECKPOINT_HEALTHY = "CheckpointHealthy"
     TRANSACTIONS_HEALTHY = "TransactionsHealthy"
-    """No transaction of the job has been open for too long; only jobs with EXACTLY_ONCE have it."""
+    """No transaction of the job has been open for too long; only jobs with ExactlyOnce have it."""
     FINISHED = "Finished"
     """A bounded job has read to its end; only such jobs have it."""
     SETTLED = "Settled"

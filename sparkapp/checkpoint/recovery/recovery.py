@@ -3,7 +3,7 @@
 1. Read and validate the document, which must be of this Kafka cluster. 2. Claim it for this attempt by
 compare-and-swap. 3. Settle each committable: commit it, or prove that it was committed or lost. 4. Abort every other
 open transaction of the prefixes. 5. Decide where the splits resume: at the document's offsets, or at the earlier
-checkpoint that ``spec.restoreFrom`` names.
+checkpoint that ``spec.restore`` names.
 The next attempt may repeat each step if this attempt dies in between.
 """
 
@@ -24,7 +24,7 @@ from sparkapp.model.checkpoint.codec import decode, encode
 from sparkapp.model.checkpoint.document import CheckpointDocument
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
 from sparkapp.model.errors import CheckpointConflict, StateUncertain, TransactionLost
-from sparkapp.model.job.spec import Job, LostTransactionPolicy
+from sparkapp.model.job.spec import Job, OnTransactionLost
 from sparkapp.sink.committer import CommitOutcome, Settled
 
 LOG = logging.getLogger(__name__)
@@ -149,7 +149,7 @@ def recover(
     settled = control.settle(claim)
     try:
         splits, lost = splits_after(claim, settled)
-        if job.spec.sink.lost_transaction_policy is LostTransactionPolicy.FAIL:
+        if job.spec.sink.on_transaction_lost is OnTransactionLost.FAIL:
             _refuse_replay(claim, settled, lost)
         kept = engine.undone(claim) if lost_as_a_whole(claim, settled) else claim
     except (StateUncertain, TransactionLost):

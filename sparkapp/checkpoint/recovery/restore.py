@@ -158,7 +158,9 @@ def find_retained(store: RetainedStore, checkpoint_id: int, *, job_uid: str) -> 
     msg = f"checkpoint {checkpoint_id} is not kept; " + (f"kept are {shown}{more}" if kept else "none is kept")
     if kept:
         raise CheckpointNotRetained(msg)
-    raise CheckpointNotRetained(msg, remedy="remove spec.restoreFrom: the job then resumes from its last checkpoint")
+    raise CheckpointNotRetained(
+        msg, remedy="remove spec.restore.checkpoint: the job then resumes from its last checkpoint"
+    )
 
 
 def retained_checkpoints(texts: dict[str, str], *, job_uid: str) -> list[RetainedCheckpoint | CheckpointUnusable]:
@@ -173,6 +175,7 @@ def retained_checkpoints(texts: dict[str, str], *, job_uid: str) -> list[Retaine
 
 
 _REMEDY_STATE = (
-    "remove spec.restoreFrom to resume from the last checkpoint. To read earlier records with empty state, create a job"
-    " with another name and source.startup.mode SPECIFIC_OFFSETS (`python -m sparkapp checkpoint show` has the offsets)"
+    "remove spec.restore.checkpoint to resume from the last checkpoint. To read earlier records with empty state,"
+    " create a job with another name and source.startup.mode SpecificOffsets (`python -m sparkapp checkpoint show` has"
+    " the offsets)"
 )

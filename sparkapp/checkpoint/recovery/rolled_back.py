@@ -52,7 +52,7 @@ class KafkaGroupMarks:
     def of(self, document: CheckpointDocument | None) -> Collection[str]:
         """See :meth:`GroupMarks.of`. Open transactions are not waited for: recovery has yet to end them."""
         source = self._job.spec.source
-        mode = effective_offset_commit_mode(source.offset_commit, self._job.spec.sink.semantic)
+        mode = effective_offset_commit_mode(source.offset_commit, self._job.spec.sink.delivery_guarantee)
         if source.group_membership.subscribes or mode is OffsetCommitMode.DISABLED:
             # The group itself decides where partitions resume, or no offset has a mark.
             return ()
@@ -109,7 +109,7 @@ def _remedy(document: CheckpointDocument, job: Job) -> str:
     ways = [_PUT_BACK, f"{_BY_GROUP}:\n{_from_group(job)} && {commands.create_again(job)}"]
     if document.checkpoint_id and not document.engine_has_state:
         nonce = max(document.redeploy_nonce, job.spec.restore.nonce) + 1
-        accept = {"restoreFrom": {"checkpoint": document.checkpoint_id}, "redeployNonce": nonce}
+        accept = {"restore": {"checkpoint": document.checkpoint_id, "nonce": nonce}}
         ways.append(f"{_ACCEPT}:\n{commands.patch(job, accept)}")
     return "\n".join(ways)
 
@@ -119,7 +119,7 @@ def _empty_remedy(job: Job) -> str:
 
 
 def _from_group(job: Job) -> str:
-    return commands.patch(job, {"source": {"startup": {"mode": "GROUP_OFFSETS"}}})
+    return commands.patch(job, {"source": {"startup": {"mode": "GroupOffsets"}}})
 
 
 _PUT_BACK = "restore the newest state"

@@ -116,7 +116,7 @@ def offset_mark(job_uid: str, attempt: int, checkpoint_id: int) -> str:
     """The text that a job stores with each offset that it commits, inside and outside transactions.
 
     An offset alone proves nothing: another client may move the group. The group may also be ahead of the job's start:
-    EARLIEST with an old group, or a recreated topic.
+    Earliest with an old group, or a recreated topic.
     """
     return f"{job_uid}/{attempt}/{checkpoint_id}"
 

@@ -62,9 +62,9 @@ class CheckpointDocument:
     :param parallelism: subtasks of the attempt that wrote it.
     :param prefix: current transactional id prefix.
     :param previous_prefixes: prefixes of previous attempts that may still have lingering transactions.
-    :param hint: transactional id hint; the first hint if unused, or under another semantic than EXACTLY_ONCE.
-    :param slots: bounds of the ids by subtask and slot that attempts may have used. Empty if unused, or under another
-        semantic than EXACTLY_ONCE.
+    :param hint: transactional id hint; the first hint if unused, or if the delivery guarantee is not ExactlyOnce.
+    :param slots: bounds of the ids by subtask and slot that attempts may have used. Empty if unused, or if the delivery
+        guarantee is not ExactlyOnce.
     :param transactional: True where an attempt before its first checkpoint may have begun transactions that neither
         hint nor slots cover.
     :param splits: every known partition with the range of this checkpoint; the next checkpoint starts at ``stop``.
@@ -81,7 +81,7 @@ class CheckpointDocument:
     :param finished: True where a bounded job has completed all its records.
     :param cluster_id: id of the Kafka cluster of offsets and transactions; empty where it is not known.
     :param topic_ids: the first 60 bits of each topic's id, as Kafka prints them; topics without a known id are absent.
-    :param redeploy_nonce: the last ``spec.redeployNonce`` that was served: each higher nonce restores once.
+    :param redeploy_nonce: the last ``spec.restore.nonce`` that was served: each higher nonce restores once.
     """
 
     job_uid: str

@@ -26,7 +26,7 @@ _SLOT_TAIL = re.compile(r"(0|[1-9][0-9]{0,8})\.(0|[1-9][0-9]{0,8})")
 
 
 class TransactionNaming(StrEnum):
-    """How a job's transactional ids are made (``sink.transactionNaming``)."""
+    """How a job's transactional ids are made (``sink.transactions.naming``)."""
 
     HINT = "Hint"
     """Numbers from the checkpoint's hint, which increase when the job is scaled up, as in FlinkKafkaProducer."""
@@ -50,7 +50,7 @@ class SlotBounds:
     """Bounds of the ids of SUBTASK_AND_SLOT that any attempt of a job may have used.
 
     An attempt extends the bounds in the checkpoint document before it writes under its ids. Bounds never shrink
-    under EXACTLY_ONCE: they cover superseded attempts with a larger pool, too.
+    under ExactlyOnce: they cover superseded attempts with a larger pool, too.
 
     :param subtasks: the highest parallelism, 0 where no attempt had this naming.
     :param slots: the largest pool size, likewise.

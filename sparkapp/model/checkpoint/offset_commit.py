@@ -24,7 +24,7 @@ class Refusal(NamedTuple):
 class OffsetSender(Protocol):
     """Commits offsets in the caller's thread; used by the offset committer, one commit at a time.
 
-    ``sink.offset_transactions`` under EXACTLY_ONCE, ``source.plain_offsets`` otherwise.
+    ``sink.offset_transactions`` under ExactlyOnce, ``source.plain_offsets`` otherwise.
     """
 
     def send(self, offsets: Mapping[TopicPartition, int], mark: str) -> Mapping[TopicPartition, Refusal]:

@@ -79,7 +79,7 @@ def assign(splits: Iterable[KafkaPartitionSplit], parallelism: int, max_records:
     equal size: as few as the limit allows, at most one per subtask. The pieces are assigned to the subtasks with the
     fewest records. Only tasks have pieces: the document and the enumerator hold a single range per partition.
 
-    :param max_records: ``source.maxRecordsPerSplit``; 0 cuts nothing.
+    :param max_records: ``source.limits.maxRecordsPerSplit``; 0 cuts nothing.
     """
     non_empty = [split for split in splits if split.size]
     large = [split for split in non_empty if max_records and split.size > max_records and parallelism > 1]

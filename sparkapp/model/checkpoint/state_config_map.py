@@ -42,8 +42,8 @@ def way_back(namespace: str, job: str) -> str:
     """
     return (
         f"restore ConfigMap {names.state_config_map(job)} from a backup. Without a backup, delete the job and create it"
-        " again with source.startup.mode GROUP_OFFSETS: it resumes from its group's offsets, exactly once unless the"
-        " transform shuffles. Or use SPECIFIC_OFFSETS with the offsets of an earlier checkpoint: all later records are"
+        " again with source.startup.mode GroupOffsets: it resumes from its group's offsets, exactly once unless the"
+        " transform shuffles. Or use SpecificOffsets with the offsets of an earlier checkpoint: all later records are"
         f" then written again. While ConfigMap {names.checkpoints_config_map(job)} exists,"
         f" `python -m sparkapp checkpoint list --namespace {namespace} --job {job}` lists them and `checkpoint show ID`"
         " with the same arguments has the offsets"

@@ -21,25 +21,18 @@ class UnknownPart(ValueError):
     """A field, or a choice of a field, that this release does not have; the message names it."""
 
 
-def encode_part(part: object, *, always: Mapping[type, frozenset[str]] | None = None) -> Any:
+def encode_part(part: object) -> Any:
     """A value for ``json.dumps``, of a dataclass that holds dataclasses, tuples, mappings and plain values.
 
     Called by :mod:`sparkapp.model.job.codec`.
-
-    :param always: names of fields that are written even where they have their default, by dataclass.
     """
     if is_dataclass(part):
-        needed = (always or {}).get(type(part), frozenset())
         values = ((field, getattr(part, field.name)) for field in fields(part))
-        return {
-            field.name: encode_part(value, always=always)
-            for field, value in values
-            if field.name in needed or value != _default(field)
-        }
+        return {field.name: encode_part(value) for field, value in values if value != _default(field)}
     if isinstance(part, tuple):
-        return [encode_part(item, always=always) for item in part]
+        return [encode_part(item) for item in part]
     if isinstance(part, Mapping):
-        return {name: encode_part(item, always=always) for name, item in part.items()}
+        return {name: encode_part(item) for name, item in part.items()}
     return part.value if isinstance(part, StrEnum) else part
 
 

@@ -120,7 +120,7 @@ CONDITION_BY_REASON: Mapping[str, str] = {kind.reason: kind.condition for kind i
 
 Called by the operator, which knows the reason of a termination message and not its class. StateValid means that the
 stored state does not allow a start before a person acts. Errors that a retry can heal (CheckpointStoreUnavailable,
-CheckpointRefused, Superseded, VolumeFull) have no condition. Nor has a checkpoint for ``spec.restoreFrom`` that does
+CheckpointRefused, Superseded, VolumeFull) have no condition. Nor has a checkpoint for ``spec.restore`` that does
 not exist: the job's own state is valid.
 """
 

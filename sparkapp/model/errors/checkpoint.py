@@ -41,7 +41,7 @@ class CheckpointCorrupt(CheckpointError):
     condition = STATE_VALID
     default_remedy = (
         "correct the document, or restore it from a backup. Without a backup, delete the job and create it again with"
-        " source.startup.mode GROUP_OFFSETS (exactly once unless the transform shuffles). Or use SPECIFIC_OFFSETS with"
+        " source.startup.mode GroupOffsets (exactly once unless the transform shuffles). Or use SpecificOffsets with"
         f" the offsets of an earlier checkpoint, which you note before: {LIST_CHECKPOINTS} lists them,"
         " `checkpoint show ID` with the same arguments has the offsets"
     )
@@ -77,7 +77,7 @@ class StateRolledBack(CheckpointError):
     reason = "StateRolledBack"
     fatal = True
     condition = STATE_VALID
-    default_remedy = "restore the newest state, or set spec.restoreFrom to accept records that are written twice"
+    default_remedy = "restore the newest state, or set spec.restore to accept records that are written twice"
 
 
 class CheckpointMissing(CheckpointError):
@@ -115,19 +115,19 @@ class CheckpointUnusable(CheckpointError):
     reason = "CheckpointUnusable"
     fatal = True
     default_remedy = (
-        "set spec.restoreFrom.checkpoint to a checkpoint that `python -m sparkapp checkpoint verify --namespace"
-        " NAMESPACE --job NAME` accepts, or remove spec.restoreFrom to resume from the last checkpoint"
+        "set spec.restore.checkpoint to a checkpoint that `python -m sparkapp checkpoint verify --namespace"
+        " NAMESPACE --job NAME` accepts, or remove spec.restore.checkpoint to resume from the last checkpoint"
     )
 
 
 class CheckpointNotRetained(CheckpointError):
-    """``spec.restoreFrom`` names a checkpoint that is not retained; the message lists the retained checkpoints."""
+    """``spec.restore`` names a checkpoint that is not retained; the message lists the retained checkpoints."""
 
     reason = "CheckpointNotRetained"
     fatal = True
     default_remedy = (
-        "set spec.restoreFrom.checkpoint to a retained checkpoint, or remove spec.restoreFrom to resume from the last"
-        " checkpoint"
+        "set spec.restore.checkpoint to a retained checkpoint, or remove spec.restore.checkpoint to resume from the"
+        " last checkpoint"
     )
 
 
@@ -136,7 +136,7 @@ class RestoreRefused(CheckpointError):
 
     reason = "RestoreRefused"
     fatal = True
-    default_remedy = "remove spec.restoreFrom: the job then resumes from its last checkpoint"
+    default_remedy = "remove spec.restore.checkpoint: the job then resumes from its last checkpoint"
 
 
 class QueryStateMissing(CheckpointError):
@@ -147,7 +147,7 @@ class QueryStateMissing(CheckpointError):
     condition = STATE_VALID
     default_remedy = (
         f"restore the volume of spec.checkpoint.stateVolume, then restart the job: {RESTART}. Without a backup, create"
-        " a job with another name, which starts with empty state, and source.startup.mode SPECIFIC_OFFSETS"
+        " a job with another name, which starts with empty state, and source.startup.mode SpecificOffsets"
         f" ({SHOW_CHECKPOINT} has the offsets). If the transform no longer keeps state, remove"
         " spec.checkpoint.stateVolume"
     )
@@ -162,6 +162,6 @@ class QueryStateIncompatible(CheckpointError):
     default_remedy = (
         "revert the change of the transform (other operators, keys or columns under an aggregation, deduplication or"
         " join). Or create a job with another name, which starts with empty state, and source.startup.mode"
-        f" SPECIFIC_OFFSETS ({SHOW_CHECKPOINT} has the offsets). If the transform no longer keeps state, remove"
+        f" SpecificOffsets ({SHOW_CHECKPOINT} has the offsets). If the transform no longer keeps state, remove"
         " spec.checkpoint.stateVolume"
     )

@@ -45,11 +45,11 @@ class TopicNotFound(KafkaAccessError):
 
 
 class TransactionTimeoutTooLong(KafkaAccessError):
-    """``sink.transactionTimeoutSeconds`` exceeds the broker's ``transaction.max.timeout.ms``."""
+    """``sink.transactions.timeoutSeconds`` exceeds the broker's ``transaction.max.timeout.ms``."""
 
     reason = "TransactionTimeoutTooLong"
     fatal = True
-    default_remedy = "lower spec.sink.transactionTimeoutSeconds, or raise transaction.max.timeout.ms on the brokers"
+    default_remedy = "lower spec.sink.transactions.timeoutSeconds, or raise transaction.max.timeout.ms on the brokers"
 
 
 class LeaderUnavailable(KafkaAccessError):
@@ -88,12 +88,12 @@ class ListingUnsupported(KafkaAccessError):
 
 
 class UndefinedOffset(KafkaAccessError):
-    """The group has no committed offset and ``onMissingOffset`` is NONE (case S23)."""
+    """The group has no committed offset and ``onMissingOffset`` is Fail (case S23)."""
 
     reason = "UndefinedOffset"
     fatal = True
     condition = None
-    default_remedy = "set spec.source.startup.onMissingOffset to EARLIEST or LATEST, or commit offsets for the group"
+    default_remedy = "set spec.source.startup.onMissingOffset to Earliest or Latest, or commit offsets for the group"
 
 
 class OffsetsWentBackwards(KafkaAccessError):
@@ -104,7 +104,7 @@ class OffsetsWentBackwards(KafkaAccessError):
     condition = None
     default_remedy = (
         "check whether the topic was recreated, or whether retention deleted unread records."
-        " Then set spec.source.dataLossPolicy to SkipToAvailable to resume at the first available record,"
+        " Then set spec.source.onDataLoss to SkipToAvailable to resume at the first available record,"
         " or create a job with a new name to start from spec.source.startup"
     )
 
@@ -116,12 +116,12 @@ class TopicRecreated(OffsetsWentBackwards):
     fatal = True
     default_remedy = (
         "to read the new topic from its beginning: kubectl patch ksj NAME -n NAMESPACE --type merge -p"
-        ' \'{"spec":{"source":{"dataLossPolicy":"SkipToAvailable"}}}\''
+        ' \'{"spec":{"source":{"onDataLoss":"SkipToAvailable"}}}\''
     )
 
 
 class OffsetsOvertaken(OffsetsWentBackwards):
-    """Retention deleted records between a plan and its read, under ``dataLossPolicy: SkipToAvailable``.
+    """Retention deleted records between a plan and its read, under ``onDataLoss: SkipToAvailable``.
 
     The next attempt skips them.
     """

@@ -15,7 +15,7 @@ class ProducersPoolEmpty(TransactionError):
     """Every transactional id of the subtask belongs to a checkpoint that is not committed yet (cases T01, T08)."""
 
     reason = "ProducersPoolEmpty"
-    default_remedy = "raise spec.sink.producersPoolSize"
+    default_remedy = "raise spec.sink.transactions.producersPoolSize"
 
 
 class TransactionFenced(TransactionError):
@@ -43,7 +43,7 @@ class PreCommitFailed(TransactionError):
 
 
 class TransactionLost(TransactionError):
-    """The brokers aborted a transaction of the last checkpoint, and ``sink.lostTransactionPolicy`` is Fail.
+    """The brokers aborted a transaction of the last checkpoint, and ``sink.onTransactionLost`` is Fail.
 
     Nothing of it is visible, and nothing was written since: a later replay is exactly once, too.
     """
@@ -52,9 +52,9 @@ class TransactionLost(TransactionError):
     fatal = True
     condition = STATE_VALID
     default_remedy = (
-        "find what delayed the commit (was the job down for longer than spec.sink.transactionTimeoutSeconds?). Then"
+        "find what delayed the commit (was the job down for longer than spec.sink.transactions.timeoutSeconds?). Then"
         " read and write these records again: kubectl patch ksj NAME -n NAMESPACE --type merge -p"
-        ' \'{"spec":{"sink":{"lostTransactionPolicy":"Replay"}}}\'; set it back to Fail when the job runs'
+        ' \'{"spec":{"sink":{"onTransactionLost":"Replay"}}}\'; set it back to Fail when the job runs'
     )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from sparkapp.model.delivery_guarantee import OffsetCommit, Semantic
+from sparkapp.model.delivery_guarantee import DeliveryGuarantee, OffsetCommit
 from sparkapp.model.encoding.resource import at
 from sparkapp.model.errors import ConfigurationError
 
@@ -77,7 +77,7 @@ class MembershipOptions:
 def check_membership(
     options: MembershipOptions,
     *,
-    semantic: Semantic,
+    delivery_guarantee: DeliveryGuarantee,
     startup: str,
     offset_commit: OffsetCommit,
     state_claim: str,
@@ -91,7 +91,7 @@ def check_membership(
     :param state_claim: the volume of operators' state, or empty.
     :param bounded: whether ``source.stopping`` ends the job.
     :param named_partitions: whether ``source.partitions`` names what is read.
-    :param skips: whether ``source.dataLossPolicy`` is SkipToAvailable.
+    :param skips: whether ``source.onDataLoss`` is SkipToAvailable.
     :raises ConfigurationError: naming the field, with the remedy.
     """
     _require(
@@ -115,16 +115,16 @@ def check_membership(
         )
         return
     _require(
-        semantic is not Semantic.EXACTLY_ONCE,
+        delivery_guarantee is not DeliveryGuarantee.EXACTLY_ONCE,
         "mode",
         "Subscribe cannot be exactly once, because a rebalance may move a partition during a transaction",
-        "set mode: Assign, or sink.semantic: AT_LEAST_ONCE",
+        "set mode: Assign, or sink.deliveryGuarantee: AtLeastOnce",
     )
     _require(
-        startup == "GROUP_OFFSETS",
+        startup == "GroupOffsets",
         "mode",
         "Subscribe reads from the group's offsets only",
-        "set source.startup.mode: GROUP_OFFSETS; startup.onMissingOffset is for partitions without a committed offset",
+        "set source.startup.mode: GroupOffsets; startup.onMissingOffset is for partitions without a committed offset",
     )
     _require(
         offset_commit is not OffsetCommit.DISABLED,
@@ -142,7 +142,7 @@ def check_membership(
         not bounded,
         "mode",
         "Subscribe cannot be bounded, because other members may read the remaining records",
-        "set source.stopping.mode: UNBOUNDED and remove its predicate, or set mode: Assign",
+        "set source.stopping.mode: Unbounded and remove its predicate, or set mode: Assign",
     )
     _require(
         not named_partitions,
@@ -154,7 +154,7 @@ def check_membership(
         not skips,
         "mode",
         "Subscribe cannot skip deleted records for the whole group",
-        "set source.dataLossPolicy: Fail; kafka-consumer-groups --reset-offsets moves the group",
+        "set source.onDataLoss: Fail; kafka-consumer-groups --reset-offsets moves the group",
     )
     _require(
         not options.group_instance_id or bool(_INSTANCE_ID.fullmatch(options.group_instance_id)),

@@ -10,7 +10,7 @@ from sparkapp.model.encoding.resource import at
 from sparkapp.model.errors import ConfigurationError
 
 
-class RecordErrorPolicy(StrEnum):
+class OnRecordError(StrEnum):
     """``spec.onRecordError``; a null key or value is no error under any policy."""
 
     FAIL = "Fail"
@@ -25,7 +25,7 @@ class RecordErrorPolicy(StrEnum):
 class RecordErrors:
     """The policy; ``dead_letter_topic`` is set with DEAD_LETTER and only there."""
 
-    policy: RecordErrorPolicy = field(default=RecordErrorPolicy.FAIL, metadata=at("onRecordError"))
+    policy: OnRecordError = field(default=OnRecordError.FAIL, metadata=at("onRecordError"))
     dead_letter_topic: str = field(default="", metadata=at("deadLetter.topic", required=True))
 
 
@@ -37,7 +37,7 @@ def check_record_errors(errors: RecordErrors, *, topics: Collection[str], sink: 
     :raises ConfigurationError: naming the field, with the remedy.
     """
     topic = errors.dead_letter_topic
-    if (errors.policy is RecordErrorPolicy.DEAD_LETTER) != bool(topic):
+    if (errors.policy is OnRecordError.DEAD_LETTER) != bool(topic):
         msg = "spec.deadLetter.topic: needed with onRecordError: DeadLetter, and only there"
         remedy = "set both onRecordError: DeadLetter and deadLetter.topic, or neither"
         raise ConfigurationError(msg, remedy=remedy)

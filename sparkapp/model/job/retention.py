@@ -25,14 +25,14 @@ class Retention:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Restore:
-    """``spec.restoreFrom`` and ``spec.redeployNonce``.
+    """``spec.restore``.
 
     :param checkpoint: number of the checkpoint to restore; 0 for none.
     :param nonce: each new value restores the checkpoint once.
     """
 
-    checkpoint: int = field(default=0, metadata=at("restoreFrom.checkpoint", low=1, required=True))
-    nonce: int = field(default=0, metadata=at("redeployNonce", low=0))
+    checkpoint: int = field(default=0, metadata=at(low=1))
+    nonce: int = field(default=0, metadata=at(low=0))
 
 
 def check_retention(retention: Retention, restore: Restore, *, subscribes: bool) -> None:
@@ -52,7 +52,8 @@ def check_retention(retention: Retention, restore: Restore, *, subscribes: bool)
         raise ConfigurationError(msg)
     if restore.checkpoint and subscribes:
         msg = (
-            "spec.restoreFrom: has no effect with source.groupMembership.mode Subscribe, whose offsets are the group's"
+            "spec.restore.checkpoint: has no effect with source.groupMembership.mode Subscribe, whose offsets are the"
+            " group's"
         )
-        remedy = "remove restoreFrom, stop the group's members, and run kafka-consumer-groups --reset-offsets"
+        remedy = "remove restore.checkpoint, stop the group's members, and run kafka-consumer-groups --reset-offsets"
         raise ConfigurationError(msg, remedy=remedy)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 
 from sparkapp.model.checkpoint.naming import MAX_PARALLELISM, MAX_POOL_SIZE
-from sparkapp.model.delivery_guarantee import Semantic
+from sparkapp.model.delivery_guarantee import DeliveryGuarantee
 from sparkapp.model.errors import ConfigurationError, InvalidArgument
 from sparkapp.model.job.client.properties import check_properties
 from sparkapp.model.job.client.spark_options import refused_option
@@ -20,12 +20,11 @@ from sparkapp.model.job.record_format import Format
 from sparkapp.model.job.registry_access import check_registry_access
 from sparkapp.model.job.retention import check_retention
 from sparkapp.model.job.spec import (
-    DataLossPolicy,
     IsolationLevel,
     JobSpec,
+    OnDataLoss,
     Source,
     TopicFrom,
-    TransactionTimeout,
     dead_letter_topics,
 )
 from sparkapp.model.job.startup import check_subscribed
@@ -95,9 +94,9 @@ def _check_source(source: Source) -> None:
         _require(instead is None, "spec.source.properties", instead or "")
     _require(
         not (source.stopping.predicate and source.max_records_per_split),
-        "spec.source.maxRecordsPerSplit",
+        "spec.source.limits.maxRecordsPerSplit",
         "a partition in several splits has no first record of which stopping.predicate is true",
-        "set source.maxRecordsPerSplit: 0, or remove source.stopping.predicate",
+        "set source.limits.maxRecordsPerSplit: 0, or remove source.stopping.predicate",
     )
 
 
@@ -158,46 +157,46 @@ def _check_sink(spec: JobSpec) -> None:
     check_properties("spec.sink.properties", spec.sink.properties)
     _require(
         spec.sink.producers_pool_size <= MAX_POOL_SIZE,
-        "spec.sink.producersPoolSize",
+        "spec.sink.transactions.producersPoolSize",
         f"must be at most {MAX_POOL_SIZE}, not {spec.sink.producers_pool_size}",
     )
 
 
 def _check_exactly_once(spec: JobSpec) -> None:
     source, sink = spec.source, spec.sink
-    if sink.semantic is not Semantic.EXACTLY_ONCE:
+    if sink.delivery_guarantee is not DeliveryGuarantee.EXACTLY_ONCE:
         return
     _require(
         source.isolation_level is IsolationLevel.READ_COMMITTED,
         "spec.source.isolationLevel",
-        "EXACTLY_ONCE needs read_committed, or the job would copy records of aborted transactions",
-        "set source.isolationLevel: read_committed, or sink.semantic: AT_LEAST_ONCE",
+        "ExactlyOnce needs read_committed, or the job would copy records of aborted transactions",
+        "set source.isolationLevel: read_committed, or sink.deliveryGuarantee: AtLeastOnce",
     )
     _require(
         sink.transaction_timeout_millis > spec.checkpoint_interval_seconds * 1000,
-        "spec.sink.transactionTimeoutSeconds",
+        "spec.sink.transactions.timeoutSeconds",
         "must exceed checkpoint.intervalSeconds, or the broker aborts a transaction before its commit",
-        f"set sink.transactionTimeoutSeconds to more than {spec.checkpoint_interval_seconds}",
+        f"set sink.transactions.timeoutSeconds to more than {spec.checkpoint_interval_seconds}",
     )
     _require(
-        sink.transaction_timeout is TransactionTimeout.SECONDS or "socket.timeout.ms" not in sink.properties,
+        sink.transactions_expire or "socket.timeout.ms" not in sink.properties,
         "spec.sink.properties",
-        "socket.timeout.ms cannot be set with transactionTimeout: Never: librdkafka refuses both together",
+        "socket.timeout.ms cannot be set with transactions.timeoutSeconds: 0: librdkafka refuses both together",
         "remove socket.timeout.ms",
     )
     try:
         check_prefix(sink.transactional_id_prefix)
     except InvalidArgument as error:
-        msg = f"spec.sink.transactionalIdPrefix: {error.message}"
+        msg = f"spec.sink.transactions.idPrefix: {error.message}"
         raise ConfigurationError(msg) from error
 
 
 def _check_group_membership(spec: JobSpec) -> None:
     source = spec.source
     check_membership(
-        source.group_membership, semantic=spec.sink.semantic, startup=source.startup.mode.value,
+        source.group_membership, delivery_guarantee=spec.sink.delivery_guarantee, startup=source.startup.mode.value,
         offset_commit=source.offset_commit, state_claim=spec.state_claim, bounded=source.stopping.bounded,
-        named_partitions=bool(source.partitions), skips=source.data_loss_policy is DataLossPolicy.SKIP_TO_AVAILABLE,
+        named_partitions=bool(source.partitions), skips=source.on_data_loss is OnDataLoss.SKIP_TO_AVAILABLE,
     )  # fmt: skip
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from sparkapp.model.checkpoint.naming import TransactionNaming
-from sparkapp.model.delivery_guarantee import OffsetCommit, Semantic
+from sparkapp.model.delivery_guarantee import DeliveryGuarantee, OffsetCommit
 from sparkapp.model.encoding.fields import Fields
 from sparkapp.model.encoding.resource import at
 from sparkapp.model.job.group_membership import MembershipOptions
@@ -41,27 +41,18 @@ class OnTopicDeleted(StrEnum):
     IGNORE = "Ignore"
 
 
-class DataLossPolicy(StrEnum):
+class OnDataLoss(StrEnum):
     """The reaction to deleted records that the job has not read: by retention, or with a recreated topic (S40)."""
 
     FAIL = "Fail"
     SKIP_TO_AVAILABLE = "SkipToAvailable"
 
 
-class LostTransactionPolicy(StrEnum):
+class OnTransactionLost(StrEnum):
     """The reaction of a start to a transaction of the document that is proven lost (P11, C07)."""
 
     REPLAY = "Replay"
     FAIL = "Fail"
-
-
-class TransactionTimeout(StrEnum):
-    """The brokers' limit for an open transaction."""
-
-    SECONDS = "Seconds"
-    """The brokers abort it after ``sink.transactionTimeoutSeconds``."""
-    NEVER = "Never"
-    """The brokers never abort it."""
 
 
 NEVER_MILLIS = 2**31 - 1
@@ -140,12 +131,12 @@ class Source:
     stopping: Stopping = field(default_factory=Stopping, metadata=at(reader=stopping_from))
     discovery_interval_seconds: int = field(default=300, metadata=at(low=-1))
     on_topic_deleted: OnTopicDeleted = OnTopicDeleted.FAIL
-    data_loss_policy: DataLossPolicy = DataLossPolicy.FAIL
+    on_data_loss: OnDataLoss = OnDataLoss.FAIL
     offset_commit: OffsetCommit = OffsetCommit.IN_TRANSACTION
     isolation_level: IsolationLevel = IsolationLevel.READ_COMMITTED
-    max_offsets_per_checkpoint: int = field(default=1_000_000, metadata=at(low=1))
-    max_rate_per_partition: int = field(default=0, metadata=at(low=0))
-    max_records_per_split: int = field(default=0, metadata=at(low=0))
+    max_offsets_per_checkpoint: int = field(default=1_000_000, metadata=at("limits.maxOffsetsPerCheckpoint", low=1))
+    max_rate_per_partition: int = field(default=0, metadata=at("limits.maxRatePerPartition", low=0))
+    max_records_per_split: int = field(default=0, metadata=at("limits.maxRecordsPerSplit", low=0))
     max_drift_seconds: int = field(default=0, metadata=at("watermarkAlignment.maxDriftSeconds", low=0))
     key_format: Format = field(default=Format.RAW, metadata=at("format.key"))
     value_format: Format = field(default=Format.RAW, metadata=at("format.value"))
@@ -176,27 +167,29 @@ class Sink:
     """The destination of the result, and its delivery guarantee.
 
     :param topic: of every record; with :attr:`TopicFrom.COLUMN` of none, but it has to exist all the same.
-    :param transaction_timeout_seconds: without effect where ``transaction_timeout`` is NEVER.
+    :param transaction_timeout_seconds: age at which brokers abort an open transaction; 0 for never.
     """
 
     topic: str
     topic_from: TopicFrom = TopicFrom.SPEC
     partitioner: Partitioner = Partitioner.KEY
-    semantic: Semantic = Semantic.EXACTLY_ONCE
-    transactional_id_prefix: str = field(metadata=at(absent=""))
-    transaction_naming: TransactionNaming = TransactionNaming.HINT
-    lost_transaction_policy: LostTransactionPolicy = LostTransactionPolicy.REPLAY
-    producers_pool_size: int = field(default=5, metadata=at(low=2))
-    transaction_timeout: TransactionTimeout = TransactionTimeout.SECONDS
-    transaction_timeout_seconds: int = field(default=900, metadata=at(low=1))
+    delivery_guarantee: DeliveryGuarantee = DeliveryGuarantee.EXACTLY_ONCE
+    transactional_id_prefix: str = field(metadata=at("transactions.idPrefix", absent=""))
+    transaction_naming: TransactionNaming = field(default=TransactionNaming.HINT, metadata=at("transactions.naming"))
+    on_transaction_lost: OnTransactionLost = OnTransactionLost.REPLAY
+    producers_pool_size: int = field(default=5, metadata=at("transactions.producersPoolSize", low=2))
+    transaction_timeout_seconds: int = field(default=900, metadata=at("transactions.timeoutSeconds", low=0))
     properties: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def transactions_expire(self) -> bool:
+        """False where brokers never abort an open transaction of the job."""
+        return self.transaction_timeout_seconds > 0
 
     @property
     def transaction_timeout_millis(self) -> int:
         """``transaction.timeout.ms`` of the job's producers."""
-        if self.transaction_timeout is TransactionTimeout.NEVER:
-            return NEVER_MILLIS
-        return self.transaction_timeout_seconds * 1000
+        return self.transaction_timeout_seconds * 1000 if self.transactions_expire else NEVER_MILLIS
 
 
 DEFAULT_METRICS_PORT = 8090
@@ -225,7 +218,7 @@ class JobSpec:
     parallelism: int = field(default=1, metadata=at(low=1))
     checkpoint_interval_seconds: int = field(default=10, metadata=at("checkpoint.intervalSeconds", low=1))
     retention: Retention = field(default_factory=Retention, metadata=at("checkpoint.retention"))
-    restore: Restore = field(default_factory=Restore, metadata=at("."))
+    restore: Restore = field(default_factory=Restore)
     record_errors: RecordErrors = field(default_factory=RecordErrors, metadata=at("."))
     state_claim: str = field(default="", metadata=at("checkpoint.stateVolume.claimName", required=True))
     metrics_port: int = field(default=0, metadata=at("metrics.prometheus", reader=_metrics_port_from))

@@ -20,29 +20,29 @@ MAX_OFFSET = (1 << 63) - 1
 class StartupMode(StrEnum):
     """The first offsets of a job without a checkpoint, as in Flink's ``OffsetsInitializer``."""
 
-    GROUP_OFFSETS = "GROUP_OFFSETS"
-    EARLIEST = "EARLIEST"
-    LATEST = "LATEST"
-    TIMESTAMP = "TIMESTAMP"
-    SPECIFIC_OFFSETS = "SPECIFIC_OFFSETS"
+    GROUP_OFFSETS = "GroupOffsets"
+    EARLIEST = "Earliest"
+    LATEST = "Latest"
+    TIMESTAMP = "Timestamp"
+    SPECIFIC_OFFSETS = "SpecificOffsets"
 
 
 class StoppingMode(StrEnum):
     """The last offsets of a bounded job, fixed on its first start and kept in the checkpoint."""
 
-    UNBOUNDED = "UNBOUNDED"
-    LATEST = "LATEST"
-    GROUP_OFFSETS = "GROUP_OFFSETS"
-    TIMESTAMP = "TIMESTAMP"
-    SPECIFIC_OFFSETS = "SPECIFIC_OFFSETS"
+    UNBOUNDED = "Unbounded"
+    LATEST = "Latest"
+    GROUP_OFFSETS = "GroupOffsets"
+    TIMESTAMP = "Timestamp"
+    SPECIFIC_OFFSETS = "SpecificOffsets"
 
 
 class ResetStrategy(StrEnum):
     """The offset of a partition for which the startup mode finds none, as in ``OffsetResetStrategy``."""
 
-    NONE = "NONE"
-    EARLIEST = "EARLIEST"
-    LATEST = "LATEST"
+    FAIL = "Fail"
+    EARLIEST = "Earliest"
+    LATEST = "Latest"
 
 
 class PartitionOffset(NamedTuple):
@@ -76,8 +76,8 @@ class Startup:
 
     :param on_missing: for a partition without a committed offset, without a record at or after the timestamp, or with
         a specific offset outside the log.
-    :param timestamp_millis: milliseconds since 1970, with TIMESTAMP.
-    :param specific_offsets: with SPECIFIC_OFFSETS; partitions without an entry start at the group's offsets.
+    :param timestamp_millis: milliseconds since 1970, with Timestamp.
+    :param specific_offsets: with SpecificOffsets; partitions without an entry start at the group's offsets.
     """
 
     mode: StartupMode = StartupMode.GROUP_OFFSETS
@@ -115,7 +115,7 @@ class Stopping:
 def startup_from(source: Fields, name: str) -> Startup:
     """Reads ``source.startup``; called by ``encoding.resource``.
 
-    Without ``onMissingOffset`` a timestamp beyond the log's end means LATEST, as in ``TimestampOffsetsInitializer``.
+    Without ``onMissingOffset`` a timestamp beyond the log's end means Latest, as in ``TimestampOffsetsInitializer``.
 
     :raises ConfigurationError: naming the field.
     """
@@ -187,12 +187,12 @@ def _check(
     name: str, mode: StartupMode | StoppingMode, timestamp: int | None, offsets: Sequence[PartitionOffset]
 ) -> None:
     where = f"spec.source.{name}"
-    if (mode.value == "TIMESTAMP") != (timestamp is not None):
-        msg = f"{where}.timestampMillis: needed with {name}.mode TIMESTAMP, and only there"
+    if (mode.value == "Timestamp") != (timestamp is not None):
+        msg = f"{where}.timestampMillis: needed with {name}.mode Timestamp, and only there"
         remedy = f"set {name}.timestampMillis to milliseconds since 1970, or another mode and no timestampMillis"
         raise ConfigurationError(msg, remedy=remedy)
-    if (mode.value == "SPECIFIC_OFFSETS") != bool(offsets):
-        msg = f"{where}.specificOffsets: needed with {name}.mode SPECIFIC_OFFSETS, and only there"
+    if (mode.value == "SpecificOffsets") != bool(offsets):
+        msg = f"{where}.specificOffsets: needed with {name}.mode SpecificOffsets, and only there"
         remedy = (
             f"set {name}.specificOffsets, for instance [{{topic: orders, partition: 0, offset: 42}}],"
             " or another mode and no specificOffsets"

@@ -78,7 +78,7 @@ class PartitionDiscovery:
     def deleted(self, unlisted: Iterable[TopicPartition]) -> list[TopicPartition]:
         """Partitions that do not exist any more, among those that a listing of all topics lacks.
 
-        The enumerator forgets them, and they begin EARLIEST when they come back. So the brokers are asked by name.
+        The enumerator forgets them, and they begin Earliest when they come back. So the brokers are asked by name.
 
         :raises KafkaAccessError: the brokers give another answer than that it does not exist.
         """

@@ -58,10 +58,8 @@ class KafkaSourceEnumerator:
         self._discovered_at = clock()
         self._shares = FairShares(options.max_offsets)
         self._rate = RateLimit(options.max_rate, interval=options.interval, clock=clock)
-        self._identity = TopicIdentity(cluster, options.data_loss_policy)
-        self._lost = LostRecords(
-            cluster, options.data_loss_policy, warn, self._identity, is_member=membership is not None
-        )
+        self._identity = TopicIdentity(cluster, options.on_data_loss)
+        self._lost = LostRecords(cluster, options.on_data_loss, warn, self._identity, is_member=membership is not None)
         self._alignment = WatermarkAlignment(cluster, options.max_drift * 1000) if options.max_drift else None
 
     @property
@@ -121,9 +119,9 @@ class KafkaSourceEnumerator:
         """Discovers partitions and places each of them.
 
         :param restored: offsets of the restored checkpoint, or None on a first start. Restored partitions resume there.
-            Partitions that no longer match the subscription are dropped with a warning. All others begin EARLIEST
+            Partitions that no longer match the subscription are dropped with a warning. All others begin Earliest
             (Flink's KafkaSourceEnumerator): records that arrived while the job was down must not be lost.
-        :param stops: stopping offsets of the restored checkpoint, so that LATEST keeps its first meaning. With them a
+        :param stops: stopping offsets of the restored checkpoint, so that Latest keeps its first meaning. With them a
             bounded source reads no partition that the cluster has added since. None where the job has another end now,
             or never had an end.
         :param topic_ids: of the restored checkpoint.
@@ -155,7 +153,7 @@ class KafkaSourceEnumerator:
             positions.stops |= self._stopping.offsets(unknown, self._cluster)
 
     def discover_if_due(self) -> PartitionChange | None:
-        """Discovers new partitions once the interval has passed; new partitions always begin EARLIEST."""
+        """Discovers new partitions once the interval has passed; new partitions always begin Earliest."""
         if self.no_more_new_partition_splits or self._clock() - self._discovered_at < self._options.discovery_interval:
             return None
         return self._discover()

@@ -1,4 +1,4 @@
-"""Records that were lost before they were read, by retention or with their topic: `dataLossPolicy` (case S40)."""
+"""Records that were lost before they were read, by retention or with their topic: `onDataLoss` (case S40)."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Collection, Mapping
 
 from sparkapp.clients.cluster_view import ClusterView
 from sparkapp.model.errors import KafkaAccessError, OffsetsOvertaken, OffsetsWentBackwards, TopicRecreated
-from sparkapp.model.job.spec import DataLossPolicy
+from sparkapp.model.job.spec import OnDataLoss
 from sparkapp.model.partition import TopicPartition
 from sparkapp.source.enumerator.topic_identity import TopicIdentity
 from sparkapp.source.offsets_initializer import Warn
 
-_SKIP = "set spec.source.dataLossPolicy to SkipToAvailable to resume at the first available record"
+_SKIP = "set spec.source.onDataLoss to SkipToAvailable to resume at the first available record"
 _MOVE_GROUP = "stop the group's members and move the group with kafka-consumer-groups --reset-offsets"
 _KEEP = "raise the topic's retention.ms or retention.bytes"
 
@@ -30,7 +30,7 @@ class LostRecords:
     def __init__(
         self,
         cluster: ClusterView,
-        policy: DataLossPolicy,
+        policy: OnDataLoss,
         warn: Warn,
         identity: TopicIdentity,
         *,
@@ -39,7 +39,7 @@ class LostRecords:
         self._cluster = cluster
         self._identity = identity
         self._is_member = is_member
-        self._skips = policy is DataLossPolicy.SKIP_TO_AVAILABLE
+        self._skips = policy is OnDataLoss.SKIP_TO_AVAILABLE
         self._warn = warn
 
     def skipped_at_start(self, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sparkapp.model.job.spec import DataLossPolicy, JobSpec, OnTopicDeleted
+from sparkapp.model.job.spec import JobSpec, OnDataLoss, OnTopicDeleted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +27,7 @@ class EnumeratorOptions:
     max_drift: int = 0
     ends_by_record: bool = False
     on_topic_deleted: OnTopicDeleted = OnTopicDeleted.FAIL
-    data_loss_policy: DataLossPolicy = DataLossPolicy.FAIL
+    on_data_loss: OnDataLoss = OnDataLoss.FAIL
 
     @classmethod
     def of(cls, spec: JobSpec) -> EnumeratorOptions:
@@ -41,5 +41,5 @@ class EnumeratorOptions:
             max_drift=source.max_drift_seconds,
             ends_by_record=bool(source.stopping.predicate),
             on_topic_deleted=source.on_topic_deleted,
-            data_loss_policy=source.data_loss_policy,
+            on_data_loss=source.on_data_loss,
         )

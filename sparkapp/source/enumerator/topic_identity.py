@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 
 from sparkapp.clients.cluster_view import ClusterView
 from sparkapp.model.errors import TopicRecreated
-from sparkapp.model.job.spec import DataLossPolicy
+from sparkapp.model.job.spec import OnDataLoss
 
 LOG = logging.getLogger(__name__)
 
@@ -20,9 +20,9 @@ class TopicIdentity:
     :param policy: whether a recreated topic ends the attempt.
     """
 
-    def __init__(self, cluster: ClusterView, policy: DataLossPolicy) -> None:
+    def __init__(self, cluster: ClusterView, policy: OnDataLoss) -> None:
         self._cluster = cluster
-        self._fails = policy is DataLossPolicy.FAIL
+        self._fails = policy is OnDataLoss.FAIL
         self._known: dict[str, str] = {}
         self._told = False
 

@@ -146,7 +146,7 @@ class GroupMembership:
         """Starting offsets of newly assigned partitions.
 
         Offsets that the group did not have are committed at once. Else the next owner could place the partition
-        elsewhere, and LATEST would skip the records in between.
+        elsewhere, and Latest would skip the records in between.
         """
         if not new:
             return {}

@@ -15,7 +15,7 @@ Tell = Callable[[str, str, bool], None]
 class GroupStarts:
     """Places partitions at the group's offsets, else at the checkpoint's, else as on a first start.
 
-    Partitions that were added later begin EARLIEST (Flink's KafkaSourceEnumerator). Used by the membership, in the
+    Partitions that were added later begin Earliest (Flink's KafkaSourceEnumerator). Used by the membership, in the
     engine's thread.
 
     The group's offsets win: the previous owner of the partition has committed further, or a person has moved the group.

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from sparkapp.checkpoint.coordinator import CheckpointCoordinator
 from sparkapp.checkpoint.pre_committed import Completed
 from sparkapp.clients.deadline import Deadline
-from sparkapp.model.delivery_guarantee import Semantic
+from sparkapp.model.delivery_guarantee import DeliveryGuarantee
 from sparkapp.model.errors import OffsetsWentBackwards
 from sparkapp.model.job.spec import Job
 from sparkapp.model.protocol import ProtocolStep
@@ -129,7 +129,7 @@ class MicroBatchEngine:
         self._stream.drain()
 
     def await_end(self) -> None:
-        """Blocks until the engine has drained; with ``semantic: NONE`` until the brokers have every record.
+        """Blocks until the engine has drained; with ``deliveryGuarantee: None`` until the brokers have every record.
 
         :raises KafkaSparkJobError: why the query failed; every other kind is wrapped in one.
         """
@@ -147,7 +147,7 @@ class MicroBatchEngine:
         self._running.server.close()
         self.liveness.enter("the end of the query", MAX_STEP_SECONDS)
         if self._stream.stopped and self._stream.failure is None:
-            if self._job.spec.sink.semantic is Semantic.NONE:
+            if self._job.spec.sink.delivery_guarantee is DeliveryGuarantee.NONE:
                 flush_workers(self._spark, self._job)
             return
         failure = self._stream.failure or original_error(query.exception())

@@ -19,7 +19,7 @@ from pyspark.sql.types import StructType
 
 from sparkapp.dataplane.interface import SOURCE_SCHEMA
 from sparkapp.model.errors import ConfigurationError, RecordError
-from sparkapp.model.job.record_errors import RecordErrorPolicy
+from sparkapp.model.job.record_errors import OnRecordError
 from sparkapp.model.job.spec import Job, JobSpec
 from sparkapp.sink.dead_letter import ERROR, RAW_KEY, RAW_VALUE, STAGE, dead_letters
 from sparkapp.spark.frames.dead_letter_file import DeadLetterFile
@@ -42,7 +42,7 @@ def fallible_sides(spec: JobSpec) -> tuple[str, ...]:
 
 def diverts(spec: JobSpec) -> bool:
     """Whether the frame has a stage that diverts rows, so that each write task has dead letters to write."""
-    return spec.record_errors.policy is RecordErrorPolicy.DEAD_LETTER and bool(fallible_sides(spec))
+    return spec.record_errors.policy is OnRecordError.DEAD_LETTER and bool(fallible_sides(spec))
 
 
 def attempt_key(job: Job) -> str:
@@ -66,11 +66,11 @@ def apply_policy(decoded: DataFrame, job: Job) -> DataFrame:
     errors = [f.col(error_column(side)) for side in sides]
     error = f.coalesce(*errors) if len(errors) > 1 else errors[0]
     policy = job.spec.record_errors.policy
-    if policy is RecordErrorPolicy.FAIL:
+    if policy is OnRecordError.FAIL:
         # Filters are not pushed below an observation: without it Spark parses a record again for each condition on it.
         decoded = decoded.observe(_OBSERVATION, f.count(f.lit(1)).alias("records"))
         return decoded.withColumns({side: _or_raised(side) for side in sides}).select(*names)
-    if policy is RecordErrorPolicy.SKIP:
+    if policy is OnRecordError.SKIP:
         counted = decoded.observe(_OBSERVATION, f.count(error).alias(_SKIPPED))
         return counted.filter(error.isNull()).select(*names)
     stage = f.coalesce(*(f.when(f.col(error_column(side)).isNotNull(), f.lit(side)) for side in sides))
@@ -128,7 +128,7 @@ def require_aligned(spec: JobSpec) -> None:
 
 def skipped_records(spec: JobSpec, spark: SparkSession, query_name: str) -> int:
     """Records that Skip removed from the batch under way; the checkpoint runner asks when its tasks are done."""
-    if spec.record_errors.policy is not RecordErrorPolicy.SKIP or not fallible_sides(spec):
+    if spec.record_errors.policy is not OnRecordError.SKIP or not fallible_sides(spec):
         return 0
     counts = observed(spark, query_name, _OBSERVATION)
     return 0 if counts is None else int(counts[_SKIPPED])

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from sparkapp.model import names
-from sparkapp.model.delivery_guarantee import Semantic
+from sparkapp.model.delivery_guarantee import DeliveryGuarantee
 from sparkapp.model.job.spark_settings import FORCED, FORCED_EXACTLY_ONCE, is_protocols
 from sparkapp.model.job.spec import Job
 from sparkapp.spark.launch.preload import VARIABLE, wanted_by
@@ -90,7 +90,7 @@ def session_settings(job: Job, *, directory: Path = Path(names.JOB_DIRECTORY)) -
     wanted = wanted_by(job.spec)
     if wanted:
         settings[f"spark.executorEnv.{VARIABLE}"] = wanted
-    exactly_once = job.spec.sink.semantic is Semantic.EXACTLY_ONCE
+    exactly_once = job.spec.sink.delivery_guarantee is DeliveryGuarantee.EXACTLY_ONCE
     own = {**_ALWAYS, **(FORCED_EXACTLY_ONCE if exactly_once else {})}
     return with_class_archive(settings) | own
 

@@ -44,8 +44,8 @@ class Announcements:
             self._events.event("RestoredFromCheckpoint", recovery.restored.describe())
         elif recovery.first_start and self._job.spec.restore.checkpoint and self._job.spec.restore.nonce:
             message = (
-                "spec.restoreFrom has no effect on the job's first start: there is no checkpoint yet."
-                " A later increase of spec.redeployNonce restores the checkpoint"
+                "spec.restore has no effect on the job's first start: there is no checkpoint yet."
+                " A later increase of spec.restore.nonce restores the checkpoint"
             )
             self._events.event("RestoreIgnored", message, warning=True)
         if recovery.edited:

@@ -15,9 +15,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from sparkapp.clients.daemon_thread import PeriodicThread
-from sparkapp.model.delivery_guarantee import Semantic
+from sparkapp.model.delivery_guarantee import DeliveryGuarantee
 from sparkapp.model.errors import StreamStalled
-from sparkapp.model.job.spec import Sink, TransactionTimeout
+from sparkapp.model.job.spec import Sink
 
 LOG = logging.getLogger(__name__)
 
@@ -34,7 +34,7 @@ TICK_SECONDS = 1.0
 
 def step_seconds(sink: Sink) -> float:
     """Longest checkpoint in seconds: a transaction that timed out cannot be committed."""
-    if sink.semantic is not Semantic.EXACTLY_ONCE or sink.transaction_timeout is TransactionTimeout.NEVER:
+    if sink.delivery_guarantee is not DeliveryGuarantee.EXACTLY_ONCE or not sink.transactions_expire:
         return MAX_STEP_SECONDS
     return sink.transaction_timeout_seconds + _AFTER_TIMEOUT_SECONDS
 

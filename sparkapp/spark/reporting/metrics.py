@@ -71,7 +71,7 @@ class DriverCollector(Collector):
             "job_name": job.name,
             "attempt": str(job.attempt),
             "parallelism": str(job.spec.parallelism),
-            "semantic": str(job.spec.sink.semantic),
+            "delivery_guarantee": str(job.spec.sink.delivery_guarantee),
         }
         info = GaugeMetricFamily(
             "kafkaspark_driver_info", "The job and attempt of this driver; always 1.", labels=list(labels)

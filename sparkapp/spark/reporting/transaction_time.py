@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from sparkapp.model.job.spec import Sink, TransactionTimeout
+from sparkapp.model.job.spec import Sink
 from sparkapp.sink.orphans import OpenNow
 
 WARNED_PERCENTS = (80, 50)
@@ -32,14 +32,13 @@ class TransactionTime:
     """
 
     def __init__(self, sink: Sink, *, now: Callable[[], float] = time.time) -> None:
-        is_limited = sink.transaction_timeout is TransactionTimeout.SECONDS
-        self._limit = sink.transaction_timeout_seconds if is_limited else None
+        self._limit = sink.transaction_timeout_seconds
         self._now = now
         self._told = 0
 
     def reached(self, found: OpenNow | None) -> TimeUsed | None:
         """The change since the last look; None without a change, or if the coordinators did not answer."""
-        if found is None or self._limit is None:
+        if found is None or not self._limit:
             return None
         percent = 0
         if found.oldest_start_millis is not None:
@@ -53,5 +52,5 @@ class TransactionTime:
         return TimeUsed(
             percent,
             f"the oldest open transaction used {percent} % of its time-out: the brokers abort it after {self._limit} s."
-            " Fix: raise spec.sink.transactionTimeoutSeconds, or lower spec.source.maxOffsetsPerCheckpoint",
+            " Fix: raise spec.sink.transactions.timeoutSeconds, or lower spec.source.limits.maxOffsetsPerCheckpoint",
         )

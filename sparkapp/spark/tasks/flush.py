@@ -1,7 +1,7 @@
-"""Flushes NONE producers in all Python workers at shutdown and surfaces late delivery failures.
+"""Flushes producers without a guarantee in all Python workers at shutdown and surfaces late delivery failures.
 
-With ``sink.semantic: NONE`` no checkpoint waits for its records. So a worker's client may still have some when the last
-checkpoint is complete. An orderly stop sends them, as Flink's ``KafkaSink`` does when it closes its producer.
+With ``sink.deliveryGuarantee: None`` no checkpoint waits for its records. So a worker's client may still have some when
+the last checkpoint is complete. An orderly stop sends them, as Flink's ``KafkaSink`` does when it closes its producer.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ _FLUSH_SECONDS = 30.0
 _OVERLAP_SECONDS = 0.2
 """A task keeps its worker busy for this long, so that the other tasks of its round run in other workers."""
 _REMEDY = (
-    "check the brokers of the sink topic, the rights on it and its max.message.bytes. With sink.semantic: NONE refused"
-    " records are not written again"
+    "check the brokers of the sink topic, the rights on it and its max.message.bytes. With sink.deliveryGuarantee: None"
+    " refused records are not written again"
 )
 
 

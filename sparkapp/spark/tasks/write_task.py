@@ -13,7 +13,7 @@ import pyarrow as pa
 from sparkapp.model.checkpoint.commit_outcome import offset_mark
 from sparkapp.model.checkpoint.committable import KafkaCommittable
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
-from sparkapp.model.delivery_guarantee import Semantic
+from sparkapp.model.delivery_guarantee import DeliveryGuarantee
 from sparkapp.model.errors import KafkaSparkJobError
 
 RESULT_SCHEMA = pa.schema([pa.field("result", pa.string())])
@@ -50,7 +50,7 @@ class WriteResult:
     :param index: of the task.
     :param records: written; ``dead_letters`` are counted apart.
     :param committable: None without a transaction.
-    :param failure: why the pre-commit failed, as Python prints an exception; only with ``semantic: NONE``.
+    :param failure: why the pre-commit failed, as Python prints an exception; only with ``deliveryGuarantee: None``.
     :param clients: totals of the Kafka clients of the executor's workers.
     """
 
@@ -113,7 +113,7 @@ def write_partition(
             order.ranges, group_id=order.group_id, metadata=offset_mark(job.uid, job.attempt, order.checkpoint_id)
         )
     except KafkaSparkJobError as error:
-        if job.spec.sink.semantic is not Semantic.NONE:
+        if job.spec.sink.delivery_guarantee is not DeliveryGuarantee.NONE:
             raise
         # No task has these records any more: a retry would succeed and hide the failure.
         failure = printed(error)

@@ -14,7 +14,7 @@ from sparkapp.clients.deadline import Deadline
 from sparkapp.clients.kafka_cluster_view import KafkaClusterView
 from sparkapp.clients.transactions.client import TransactionClient
 from sparkapp.model.job.retention import Restore
-from sparkapp.model.job.spec import DataLossPolicy
+from sparkapp.model.job.spec import OnDataLoss
 from tests.support.kafka import visibility
 from tests.support.kafka.topics import create_topics
 from tests.support.protocol.story import Story
@@ -64,21 +64,21 @@ def test_the_job_stops_and_reads_the_new_topic_from_its_beginning_where_a_person
     assert job.source in job.failure.message
     assert written(job) == before
     assert job.document.offsets == old
-    job.data_loss = DataLossPolicy.SKIP_TO_AVAILABLE
+    job.data_loss = OnDataLoss.SKIP_TO_AVAILABLE
     job.run()
     assert job.failure is None
     assert written(job) == sorted(before + NEW)
-    job.data_loss = DataLossPolicy.FAIL
+    job.data_loss = OnDataLoss.FAIL
     job.run()
     assert job.failure is None, "the new topic is the checkpoint's by now"
     assert written(job) == sorted(before + NEW)
 
 
 def test_a_checkpoint_of_the_former_topic_is_not_gone_back_to(job: Story) -> None:
-    job.data_loss = DataLossPolicy.SKIP_TO_AVAILABLE
+    job.data_loss = OnDataLoss.SKIP_TO_AVAILABLE
     job.run()
     after = written(job)
-    job.data_loss, job.restore = DataLossPolicy.FAIL, Restore(checkpoint=1, nonce=1)
+    job.data_loss, job.restore = OnDataLoss.FAIL, Restore(checkpoint=1, nonce=1)
     job.start(2)
     assert job.failure is not None
     assert job.failure.reason == "TopicRecreated"

@@ -11,7 +11,7 @@ import pytest
 
 from sparkapp.checkpoint.retained import MemoryRetainedStore
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
-from sparkapp.model.delivery_guarantee import Semantic
+from sparkapp.model.delivery_guarantee import DeliveryGuarantee
 from sparkapp.model.job.retention import Restore
 from sparkapp.model.job.startup import StartupMode
 from sparkapp.model.partition import TopicPartition
@@ -45,11 +45,17 @@ def commands_of(job: Story) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize(
-    ("semantic", "aligned"),
-    [(Semantic.EXACTLY_ONCE, True), (Semantic.EXACTLY_ONCE, False), (Semantic.AT_LEAST_ONCE, True)],
+    ("delivery_guarantee", "aligned"),
+    [
+        (DeliveryGuarantee.EXACTLY_ONCE, True),
+        (DeliveryGuarantee.EXACTLY_ONCE, False),
+        (DeliveryGuarantee.AT_LEAST_ONCE, True),
+    ],
 )
-def test_an_earlier_state_is_refused_until_a_person_accepts_it(job: Story, semantic: Semantic, aligned: bool) -> None:
-    job.semantic, job.aligned = semantic, aligned
+def test_an_earlier_state_is_refused_until_a_person_accepts_it(
+    job: Story, delivery_guarantee: DeliveryGuarantee, aligned: bool
+) -> None:
+    job.delivery_guarantee, job.aligned = delivery_guarantee, aligned
     job.run(2)
     earlier = snapshot(job)
     job.run(3)
@@ -60,7 +66,7 @@ def test_an_earlier_state_is_refused_until_a_person_accepts_it(job: Story, seman
     assert (job.failure.reason, job.failure.fatal) == ("StateRolledBack", True)
     assert job.store.read().text == earlier[0], "nothing is claimed"
     wanted = commands_of(job)[-1]
-    job.restore = Restore(checkpoint=wanted["restoreFrom"]["checkpoint"], nonce=wanted["redeployNonce"])
+    job.restore = Restore(checkpoint=wanted["restore"]["checkpoint"], nonce=wanted["restore"]["nonce"])
     job.expect_again(between(earlier[2], later))
     job.run(1)
     assert job.failure is None
@@ -81,7 +87,7 @@ def test_the_groups_offsets_are_the_way_on_without_a_record_twice(job: Story, mo
     job.start(2)
     assert job.failure is not None
     assert job.failure.reason == "StateRolledBack"
-    assert commands_of(job)[0] == {"source": {"startup": {"mode": "GROUP_OFFSETS"}}}
+    assert commands_of(job)[0] == {"source": {"startup": {"mode": "GroupOffsets"}}}
     job.create_again(StartupMode.GROUP_OFFSETS)
     job.start(3)
     job.finish(3)

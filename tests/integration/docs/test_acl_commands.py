@@ -21,9 +21,9 @@ from sparkapp.clients.kafka_cluster_view import KafkaClusterView
 from sparkapp.dataplane.batch import open_consumer, open_producer
 from sparkapp.model.checkpoint.codec import encode
 from sparkapp.model.checkpoint.commit_outcome import offset_mark
-from sparkapp.model.delivery_guarantee import OffsetCommit, Semantic
+from sparkapp.model.delivery_guarantee import DeliveryGuarantee, OffsetCommit
 from sparkapp.model.job.client.config import consumer_config
-from sparkapp.model.job.record_errors import RecordErrorPolicy, RecordErrors
+from sparkapp.model.job.record_errors import OnRecordError, RecordErrors
 from sparkapp.sink.delivery import producer_config, writer_of
 from sparkapp.sink.producer_pool import ProducerPool
 from sparkapp.spark.preflight import check_kafka
@@ -32,7 +32,7 @@ from tests.support.jobs.committing_job import CommittingJob
 from tests.support.kafka.secured_broker import Right, login, secured_broker
 
 GUIDE = Path(__file__).resolve().parents[3] / "docs/kafka-acls.md"
-REQUIRED = ("Every job", "`semantic: EXACTLY_ONCE`", "`onRecordError: DeadLetter`")
+REQUIRED = ("Every job", "`deliveryGuarantee: ExactlyOnce`", "`onRecordError: DeadLetter`")
 RECORDS = 10
 
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(300)]
@@ -88,12 +88,12 @@ def test_the_printed_rights_suffice(tmp_path: Path) -> None:
         assert loader.flush(30) == 0
         attempt = CommittingJob(
             broker.bootstrap, ["orders"], "shop.orders", offset_commit=OffsetCommit.IN_TRANSACTION,
-            semantic=Semantic.EXACTLY_ONCE, prefix="shop.orders", client=user, admin=admin,
+            delivery_guarantee=DeliveryGuarantee.EXACTLY_ONCE, prefix="shop.orders", client=user, admin=admin,
         )  # fmt: skip
         spec = replace(
             attempt.job.spec,
             sink=replace(attempt.job.spec.sink, topic="enriched"),
-            record_errors=RecordErrors(policy=RecordErrorPolicy.DEAD_LETTER, dead_letter_topic="orders-dlq"),
+            record_errors=RecordErrors(policy=OnRecordError.DEAD_LETTER, dead_letter_topic="orders-dlq"),
         )
         job = replace(attempt.job, spec=spec)
         config = {**consumer_config(job, password=""), **user}

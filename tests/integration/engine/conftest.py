@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from sparkapp.model.delivery_guarantee import Semantic
-from sparkapp.model.job.record_errors import RecordErrorPolicy, RecordErrors
+from sparkapp.model.delivery_guarantee import DeliveryGuarantee
+from sparkapp.model.job.record_errors import OnRecordError, RecordErrors
 from sparkapp.model.job.spec import JobSpec, KafkaCluster, Sink, Source, Transform
 from sparkapp.model.job.startup import Startup, StartupMode
 from sparkapp.model.partition import TopicPartition
@@ -35,7 +35,7 @@ def local_job(
     def make(
         *,
         partitions: int = 4,
-        semantic: Semantic = Semantic.EXACTLY_ONCE,
+        delivery_guarantee: DeliveryGuarantee = DeliveryGuarantee.EXACTLY_ONCE,
         transform: Transform | None = None,
         parallelism: int = 2,
         interval: int = 1,
@@ -43,7 +43,7 @@ def local_job(
         pool_size: int = 3,
         code: Path | None = None,
         stateful: bool = False,
-        on_record_error: RecordErrorPolicy = RecordErrorPolicy.FAIL,
+        on_record_error: OnRecordError = OnRecordError.FAIL,
         only: tuple[TopicPartition, ...] = (),
         **source: object,
     ) -> LocalJob:
@@ -57,7 +57,7 @@ def local_job(
             transform=transform or Transform(),
             sink=Sink(
                 topic=make_topic(partitions, "out"),
-                semantic=semantic,
+                delivery_guarantee=delivery_guarantee,
                 transactional_id_prefix=unique,
                 producers_pool_size=pool_size,
                 transaction_timeout_seconds=120,
@@ -66,7 +66,7 @@ def local_job(
             checkpoint_interval_seconds=interval,
             record_errors=RecordErrors(
                 policy=on_record_error,
-                dead_letter_topic=make_topic(2, "dlq") if on_record_error is RecordErrorPolicy.DEAD_LETTER else "",
+                dead_letter_topic=make_topic(2, "dlq") if on_record_error is OnRecordError.DEAD_LETTER else "",
             ),
         )
         made.append(LocalJob(folder=tmp_path, spec=spec, uid=unique, host=engine_host, code=code, stateful=stateful))

@@ -1,4 +1,4 @@
-"""``source.maxRecordsPerSplit``: several subtasks read one partition, and every record is still there once."""
+"""``source.limits.maxRecordsPerSplit``: several subtasks read one partition, and every record is still there once."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import Producer
 
 from sparkapp.clients.transactions.client import TransactionClient
-from sparkapp.model.job.record_errors import RecordErrorPolicy
+from sparkapp.model.job.record_errors import OnRecordError
 from sparkapp.model.job.record_format import Format
 from sparkapp.model.job.spec import Transform
 from sparkapp.model.partition import TopicPartition
@@ -24,7 +24,7 @@ def test_a_cut_partition_is_written_once_with_its_dead_letters_across_a_crash(
 ) -> None:
     job = local_job(
         partitions=1, parallelism=3, max_offsets=2000, max_records_per_split=500,
-        on_record_error=RecordErrorPolicy.DEAD_LETTER, value_format=Format.JSON, value_schema="n BIGINT",
+        on_record_error=OnRecordError.DEAD_LETTER, value_format=Format.JSON, value_schema="n BIGINT",
         transform=Transform(sql="SELECT key, CAST(value.n AS STRING) AS value FROM source"),
     )  # fmt: skip
     topic = job.spec.source.topics[0]

@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import Consumer
 
 from sparkapp.clients.deadline import Deadline
-from sparkapp.model.delivery_guarantee import Semantic
+from sparkapp.model.delivery_guarantee import DeliveryGuarantee
 from sparkapp.model.job.group_membership import MembershipMode, MembershipOptions
 from sparkapp.model.job.startup import Startup
 from tests.integration.engine.conftest import LocalJobs
@@ -53,7 +53,7 @@ def test_a_job_shares_with_a_plain_consumer_and_goes_on_where_the_group_stands(
     local_job: LocalJobs, broker: str
 ) -> None:
     job = local_job(
-        semantic=Semantic.AT_LEAST_ONCE, startup=Startup(),
+        delivery_guarantee=DeliveryGuarantee.AT_LEAST_ONCE, startup=Startup(),
         group_membership=MembershipOptions(
             mode=MembershipMode.SUBSCRIBE, session_timeout_seconds=10, heartbeat_interval_seconds=1,
             max_poll_interval_seconds=60,

@@ -18,8 +18,8 @@ from google.protobuf.descriptor_pb2 import FileDescriptorProto
 from localcluster.kubernetes.pki import Authority
 from sparkapp.clients.transactions.client import TransactionClient
 from sparkapp.model.checkpoint.naming import offsets_id
-from sparkapp.model.delivery_guarantee import Semantic
-from sparkapp.model.job.record_errors import RecordErrorPolicy
+from sparkapp.model.delivery_guarantee import DeliveryGuarantee
+from sparkapp.model.job.record_errors import OnRecordError
 from sparkapp.model.job.record_format import Format
 from sparkapp.model.job.registry_access import (
     CA_FILE,
@@ -36,7 +36,7 @@ from tests.support.kafka.schema_registry import basic, framed, framed_protobuf, 
 
 pytestmark = pytest.mark.spark
 
-DEAD_LETTER, SKIP = RecordErrorPolicy.DEAD_LETTER, RecordErrorPolicy.SKIP
+DEAD_LETTER, SKIP = OnRecordError.DEAD_LETTER, OnRecordError.SKIP
 JSON = {"value_format": Format.JSON, "value_schema": "n BIGINT, s STRING"}
 PASSWORD = "registry-pa55word"
 NUMBERS = Transform(sql="SELECT key, CAST(value.n AS STRING) AS value FROM source")
@@ -108,9 +108,13 @@ def test_skip_works_with_a_shuffle(local_job: LocalJobs, broker: str) -> None:
     assert counters.records_skipped == len(bad)
 
 
-@pytest.mark.parametrize("semantic", [Semantic.EXACTLY_ONCE, Semantic.AT_LEAST_ONCE])
-def test_dead_letters_are_the_records_as_they_were(semantic: Semantic, local_job: LocalJobs, broker: str) -> None:
-    job = local_job(transform=NUMBERS, on_record_error=DEAD_LETTER, semantic=semantic, max_offsets=400, **JSON)
+@pytest.mark.parametrize("delivery_guarantee", [DeliveryGuarantee.EXACTLY_ONCE, DeliveryGuarantee.AT_LEAST_ONCE])
+def test_dead_letters_are_the_records_as_they_were(
+    delivery_guarantee: DeliveryGuarantee, local_job: LocalJobs, broker: str
+) -> None:
+    job = local_job(
+        transform=NUMBERS, on_record_error=DEAD_LETTER, delivery_guarantee=delivery_guarantee, max_offsets=400, **JSON
+    )
     source = job.spec.source.topics[0]
     bad = write(broker, source, 0, 1000, bad_every=7)
     null = Producer({"bootstrap.servers": broker})

@@ -1,4 +1,4 @@
-"""``sink.semantic: NONE`` through the whole engine: what an orderly end sends, and what becomes of refused records."""
+"""``sink.deliveryGuarantee: None`` in the engine: what an orderly end sends, and what becomes of refused records."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from sparkapp.clients.deadline import Deadline
 from sparkapp.clients.transactions.client import TransactionClient
-from sparkapp.model.delivery_guarantee import Semantic
+from sparkapp.model.delivery_guarantee import DeliveryGuarantee
 from tests.integration.engine.conftest import LocalJobs
 from tests.support.jobs.local_job import START_SECONDS, produce
 from tests.support.kafka import visibility
@@ -22,7 +22,7 @@ FIRST, SECOND = 400, 300
 
 def test_none_sends_everything_at_an_orderly_end(local_job: LocalJobs, broker: str, client: TransactionClient) -> None:
     """The clients would keep the records for four minutes; those of two checkpoints are in several workers."""
-    job = local_job(semantic=Semantic.NONE, parallelism=3)
+    job = local_job(delivery_guarantee=DeliveryGuarantee.NONE, parallelism=3)
     job.spec = replace(job.spec, sink=replace(job.spec.sink, properties={"linger.ms": "240000"}))
     produce(broker, job.spec.source.topics[0], 0, FIRST)
     job.start()
@@ -40,7 +40,7 @@ def test_none_sends_everything_at_an_orderly_end(local_job: LocalJobs, broker: s
 def test_none_ends_the_attempt_once_a_record_was_refused(
     local_job: LocalJobs, broker: str, make_topic: Callable[..., str]
 ) -> None:
-    job = local_job(semantic=Semantic.NONE)
+    job = local_job(delivery_guarantee=DeliveryGuarantee.NONE)
     narrow = make_topic(2, "narrow", max_message_bytes="200")
     job.spec = replace(job.spec, sink=replace(job.spec.sink, topic=narrow))
     source = job.spec.source.topics[0]

@@ -11,7 +11,7 @@ from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AdminClient, NewPartitions
 
 from sparkapp.clients.transactions.client import TransactionClient
-from sparkapp.model.job.spec import DataLossPolicy
+from sparkapp.model.job.spec import OnDataLoss
 from sparkapp.model.job.startup import PartitionOffset, Startup, StartupMode, Stopping, StoppingMode
 from sparkapp.model.partition import TopicPartition
 from sparkapp.model.report import AttemptOutcome
@@ -83,7 +83,7 @@ def test_S40_retention_that_overtakes_a_running_job_costs_what_it_took_and_nothi
 ) -> None:
     job = local_job(
         partitions=1, stopping=Stopping(mode=StoppingMode.LATEST), max_rate_per_partition=100,
-        data_loss_policy=DataLossPolicy.SKIP_TO_AVAILABLE,
+        on_data_loss=OnDataLoss.SKIP_TO_AVAILABLE,
     )  # fmt: skip
     topic = job.spec.source.topics[0]
     produce(broker, topic, 0, 3000)
@@ -125,9 +125,9 @@ def test_S40_retention_that_overtakes_a_stopped_job_is_told_with_both_offsets_un
     read = document.offsets[TopicPartition(topic, 0)]
     assert (termination.reason, termination.fatal) == ("OffsetsWentBackwards", True)
     assert termination.message == f"{topic}-0: records from offset {read} on are gone, the log begins at 2800"
-    assert "dataLossPolicy" in termination.remedy
+    assert "onDataLoss" in termination.remedy
     assert sorted(visibility.numbers(broker, job.spec.sink.topic)) == list(range(read))
-    job.spec = replace(job.spec, source=replace(job.spec.source, data_loss_policy=DataLossPolicy.SKIP_TO_AVAILABLE))
+    job.spec = replace(job.spec, source=replace(job.spec.source, on_data_loss=OnDataLoss.SKIP_TO_AVAILABLE))
     job.start()
     assert job.await_end() == 0
     assert sorted(visibility.numbers(broker, job.spec.sink.topic)) == [*range(read), *range(2800, 3000)]

@@ -15,7 +15,7 @@ from confluent_kafka import Producer
 from sparkapp.clients.transactions.client import TransactionClient
 from sparkapp.clients.transactions.states import EndTxn
 from sparkapp.model.checkpoint.commit_outcome import EndTxnAnswer
-from sparkapp.model.job.record_errors import RecordErrorPolicy
+from sparkapp.model.job.record_errors import OnRecordError
 from sparkapp.model.job.record_format import Format
 from sparkapp.model.job.spec import Transform
 from tests.integration.engine.conftest import LocalJobs
@@ -126,7 +126,7 @@ def stateful_job(
     (tmp_path / "code" / "stateful.py").write_text(_MODULE)
     job = local_job(
         topics=tuple(topics.values()), transform=Transform(function="stateful:pipelines"), code=tmp_path / "code",
-        stateful=True, max_offsets=300, on_record_error=RecordErrorPolicy.SKIP,
+        stateful=True, max_offsets=300, on_record_error=OnRecordError.SKIP,
         value_format=Format.JSON, value_schema="id BIGINT, k STRING, ms BIGINT, copy INT",
     )  # fmt: skip
     events, closing = list(input_events()), closing_events()

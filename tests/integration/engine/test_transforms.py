@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka import Producer
 
 from sparkapp.clients.transactions.client import TransactionClient
-from sparkapp.model.delivery_guarantee import Semantic
+from sparkapp.model.delivery_guarantee import DeliveryGuarantee
 from sparkapp.model.job.record_format import Format
 from sparkapp.model.job.spec import OutputMode, Transform
 from tests.integration.engine.conftest import LocalJobs
@@ -86,7 +86,7 @@ def test_sql_with_a_shuffle_is_exactly_once_without_offsets_in_the_transactions(
 def test_at_least_once_writes_everything_without_transactions(
     local_job: LocalJobs, broker: str, client: TransactionClient
 ) -> None:
-    job = local_job(semantic=Semantic.AT_LEAST_ONCE)
+    job = local_job(delivery_guarantee=DeliveryGuarantee.AT_LEAST_ONCE)
     produce(broker, job.spec.source.topics[0], 0, 1000)
     job.start()
     document = job.await_records_in(1000)

@@ -35,7 +35,7 @@ def job(api: ApiClient, place: Place) -> LiveJob:
 
 @pytest.fixture
 def checkpoint(job: LiveJob) -> Callable[..., CheckpointDocument]:
-    uid = job.create(redeployNonce=3)["metadata"]["uid"]
+    uid = job.create(restore={"nonce": 3})["metadata"]["uid"]
     identity = JobIdentity(job.namespace, job.name, uid)
     for manifest in (state_config_map(identity), checkpoints_config_map(identity)):
         job.api.call("POST", job.config_maps_path, manifest)
@@ -97,9 +97,9 @@ def test_the_commands_find_the_job_and_change_it_only_when_told_to(
     assert main(["checkpoint", "verify", *named]) == 0
     assert main(["checkpoint", "restore", "2", *named]) == 0
     assert "50 record(s) of 1 partition(s) are read and written again" in capsys.readouterr().out
-    assert "restoreFrom" not in job.body["spec"]
+    assert job.body["spec"]["restore"] == {"nonce": 3}
     assert main(["checkpoint", "restore", "2", *named, "--yes"]) == 0
-    assert (job.body["spec"]["restoreFrom"], job.body["spec"]["redeployNonce"]) == ({"checkpoint": 2}, 4)
+    assert job.body["spec"]["restore"] == {"checkpoint": 2, "nonce": 4}
     assert main(["checkpoint", "list", "--namespace", job.namespace, "--job", "nobody"]) == 1
     assert "answered 404" in capsys.readouterr().err
 
@@ -134,5 +134,5 @@ def test_a_job_that_has_changed_meanwhile_is_not_patched(
     version = job.body["metadata"]["resourceVersion"]
     job.edit(parallelism=3)
     with pytest.raises(CheckpointConflict, match="was changed meanwhile"):
-        JobResources(namespace=job.namespace, job=job.name).patch_spec({"redeployNonce": 4}, expected=version)
-    assert job.body["spec"]["redeployNonce"] == 3
+        JobResources(namespace=job.namespace, job=job.name).patch_spec({"restore": {"nonce": 4}}, expected=version)
+    assert job.body["spec"]["restore"] == {"nonce": 3}

@@ -95,12 +95,12 @@ def test_defaults_fill_in_everything_that_has_one(api: ApiClient) -> None:
     spec = create(api, BASE)["spec"]
     assert spec["parallelism"] == 1
     assert spec["checkpoint"] == {"intervalSeconds": 10, "retention": {"intervalSeconds": 60, "count": 10}}
-    assert spec["redeployNonce"] == 0
-    assert spec["sink"]["semantic"] == "EXACTLY_ONCE"
-    assert spec["sink"]["transactionNaming"] == "Hint"
-    assert spec["sink"]["lostTransactionPolicy"] == "Replay"
-    assert spec["source"]["startup"] == {"mode": "GROUP_OFFSETS"}
-    assert spec["source"]["stopping"] == {"mode": "UNBOUNDED"}
+    assert spec["restore"] == {"nonce": 0}
+    assert spec["sink"]["deliveryGuarantee"] == "ExactlyOnce"
+    assert spec["sink"]["transactions"] == {"naming": "Hint", "producersPoolSize": 5, "timeoutSeconds": 900}
+    assert spec["sink"]["onTransactionLost"] == "Replay"
+    assert spec["source"]["startup"] == {"mode": "GroupOffsets"}
+    assert spec["source"]["stopping"] == {"mode": "Unbounded"}
     assert spec["source"]["groupMembership"] == {
         "mode": "Assign", "assignor": "range", "sessionTimeoutSeconds": 45, "heartbeatIntervalSeconds": 3,
         "maxPollIntervalSeconds": 300,
@@ -128,4 +128,4 @@ def test_the_table_has_the_columns_that_people_look_for(api: ApiClient) -> None:
     version = definition["spec"]["versions"][0]
     columns = [one["name"] for one in version["additionalPrinterColumns"] if not one.get("priority")]
     assert columns == ["Ready", "State", "Reason", "Parallelism", "Checkpoint", "Lag", "Restarts", "Age"]
-    assert api.get("/apis/streaming.kafkaspark.io/v1alpha1") is not None
+    assert api.get("/apis/streaming.kafkaspark.io/v1beta1") is not None

@@ -198,12 +198,12 @@ def test_an_invalid_change_leaves_the_job_running(job: LiveJob) -> None:
     job.run(1)
     offsets = [{"topic": "another", "partition": 0, "offset": 7}]
     # CEL does not compare the two lists, the operator does.
-    job.edit(source={"startup": {"mode": "SPECIFIC_OFFSETS", "specificOffsets": offsets}})
+    job.edit(source={"startup": {"mode": "SpecificOffsets", "specificOffsets": offsets}})
     await_that("the condition says so", lambda: job.condition("ConfigValid").get("status") == "False")
     assert "topic 'another' is not in source.topics" in job.condition("ConfigValid")["message"]
     assert job.status["state"] == "Running"
     assert job.condition("Ready")["status"] == "False"
-    job.edit(source={"startup": {"mode": "GROUP_OFFSETS", "specificOffsets": None}})
+    job.edit(source={"startup": {"mode": "GroupOffsets", "specificOffsets": None}})
     await_that("it is ready again", lambda: job.condition("Ready")["status"] == "True")
     assert len(job.pods) == 1
 
@@ -294,7 +294,7 @@ def _past(time: str) -> bool:
 
 def test_a_crashed_job_without_a_time_out_is_deleted_when_its_transactions_are_settled(job: LiveJob) -> None:
     """With the chart's rights, the API server's own finalizers, and a status as its definition lets it through."""
-    job.create(sink={"transactionTimeout": "Never"}, restartPolicy={"backoff": {"initialSeconds": 300}})
+    job.create(sink={"transactions": {"timeoutSeconds": 0}}, restartPolicy={"backoff": {"initialSeconds": 300}})
     job.run(1, hold=False)
     assert job.body["metadata"]["finalizers"] == [FINALIZER]
     job.ends(1, FAILED)
@@ -314,7 +314,7 @@ def test_a_crashed_job_without_a_time_out_is_deleted_when_its_transactions_are_s
 
 
 def test_a_deletion_without_a_state_to_settle_by_does_not_wait(job: LiveJob) -> None:
-    job.create(sink={"transactionTimeout": "Never"}, restartPolicy={"backoff": {"initialSeconds": 300}})
+    job.create(sink={"transactions": {"timeoutSeconds": 0}}, restartPolicy={"backoff": {"initialSeconds": 300}})
     job.run(1, hold=False)
     job.ends(1, FAILED)
     job.await_state("Restarting", reason="KafkaUnreachable")

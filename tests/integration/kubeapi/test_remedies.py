@@ -31,7 +31,7 @@ Type = Callable[[str], None]
 @pytest.fixture
 def job(api: ApiClient, place: Place) -> LiveJob:
     made = LiveJob(api, place.namespace)
-    made.create(redeployNonce=3)
+    made.create(restore={"nonce": 3})
     return made
 
 
@@ -110,7 +110,7 @@ def test_an_earlier_state_is_accepted_by_its_command_or_left_for_the_groups_offs
 
 def test_an_empty_state_is_left_for_the_groups_offsets(job: LiveJob, type_it: Type) -> None:
     type_it(f"kubectl patch ksj {job.name} -n {job.namespace} --type merge -p"
-            """ '{"spec":{"source":{"startup":{"mode":"EARLIEST"}}}}'""")  # fmt: skip
+            """ '{"spec":{"source":{"startup":{"mode":"Earliest"}}}}'""")  # fmt: skip
     marks = Marked(job.body["metadata"]["uid"])
     by_group, _ = commands(lambda: refuse_older_state(None, marks, as_driver(job)))
     type_it(by_group)

@@ -248,8 +248,8 @@ def test_a_state_that_is_gone_names_the_way_back(state_fixture: StateFixture, na
     assert "restore ConfigMap orders-state from a backup" in remedy
     assert "ConfigMap orders-checkpoints exists" in remedy
     assert f"`python -m sparkapp checkpoint list --namespace {state_fixture.namespace} --job orders`" in remedy
-    assert "source.startup.mode GROUP_OFFSETS" in remedy
-    assert "SPECIFIC_OFFSETS" in remedy
+    assert "source.startup.mode GroupOffsets" in remedy
+    assert "SpecificOffsets" in remedy
 
 
 def test_with_nothing_kept_an_empty_state_is_a_first_start(state_fixture: StateFixture) -> None:

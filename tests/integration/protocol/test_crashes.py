@@ -8,9 +8,9 @@ import itertools
 import pytest
 
 from sparkapp.clients.deadline import Deadline
-from sparkapp.model.delivery_guarantee import Semantic
+from sparkapp.model.delivery_guarantee import DeliveryGuarantee
 from sparkapp.model.errors import TransactionLost
-from sparkapp.model.job.spec import LostTransactionPolicy
+from sparkapp.model.job.spec import OnTransactionLost
 from tests.integration.protocol.conftest import Stories
 from tests.support.kafka import visibility
 from tests.support.protocol.moments import OF_A_CHECKPOINT, OF_A_START, End, Moment, TaskMoment
@@ -76,7 +76,7 @@ def test_C07_P11_a_job_that_is_to_fail_when_a_transaction_was_lost(
     moment: Moment, aligned: bool, story: Stories
 ) -> None:
     """It stops with nothing written and nothing open, as often as it is started, and may replay later all the same."""
-    job = story(timeout=5, aligned=aligned, lost_policy=LostTransactionPolicy.FAIL)
+    job = story(timeout=5, aligned=aligned, lost_policy=OnTransactionLost.FAIL)
     job.produce(60)
     job.start(2)
     job.checkpoint((moment, End.KILL))
@@ -86,9 +86,9 @@ def test_C07_P11_a_job_that_is_to_fail_when_a_transaction_was_lost(
             job.start(parallelism)
             assert isinstance(job.failure, TransactionLost), job.failure
             assert all(one.transactional_id in job.failure.message for one in job.document.committables)
-            assert '"lostTransactionPolicy":"Replay"' in job.failure.remedy
+            assert '"onTransactionLost":"Replay"' in job.failure.remedy
             assert visibility.numbers(job.bootstrap, job.sink) == []
-        job.lost_policy = LostTransactionPolicy.REPLAY
+        job.lost_policy = OnTransactionLost.REPLAY
     job.start(3)
     assert job.failure is None
     job.produce(30)
@@ -127,7 +127,7 @@ def test_I04_killed_in_the_first_checkpoint_and_scaled_in(story: Stories) -> Non
 
 @pytest.mark.parametrize("moment", OF_A_CHECKPOINT)
 def test_I10_at_least_once_loses_nothing_and_repeats_what_no_document_has(moment: Moment, story: Stories) -> None:
-    job = story(semantic=Semantic.AT_LEAST_ONCE)
+    job = story(delivery_guarantee=DeliveryGuarantee.AT_LEAST_ONCE)
     job.produce(60)
     job.start(FROM)
     job.checkpoint((moment, End.KILL))
@@ -138,7 +138,7 @@ def test_I10_at_least_once_loses_nothing_and_repeats_what_no_document_has(moment
 def test_none_loses_the_unsent_records_of_complete_checkpoints_and_no_others(story: Stories) -> None:
     """Seed 002: with a long linger a restart loses what former checkpoints had not sent yet. What no checkpoint has is
     read again."""
-    job = story(semantic=Semantic.NONE, properties={"linger.ms": "60000"})
+    job = story(delivery_guarantee=DeliveryGuarantee.NONE, properties={"linger.ms": "60000"})
     job.produce(90)
     job.start(FROM)
     job.checkpoint()
@@ -151,7 +151,7 @@ def test_none_loses_the_unsent_records_of_complete_checkpoints_and_no_others(sto
 
 
 def test_none_repeats_what_was_sent_since_the_last_checkpoint(story: Stories) -> None:
-    job = story(semantic=Semantic.NONE)
+    job = story(delivery_guarantee=DeliveryGuarantee.NONE)
     job.produce(90)
     job.start(FROM)
     job.checkpoint()

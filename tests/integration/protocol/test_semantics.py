@@ -1,5 +1,5 @@
-"""Another semantic from one life to the next: what the former life left is settled by its own rules, whatever the new
-one's are."""
+"""Another delivery guarantee from one life to the next: what the former life left is settled by its own rules,
+whatever the new one's are."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from collections.abc import Callable
 import pytest
 
 from sparkapp.model.checkpoint.naming import NO_SLOTS, TransactionNaming
-from sparkapp.model.delivery_guarantee import Semantic
+from sparkapp.model.delivery_guarantee import DeliveryGuarantee
 from sparkapp.model.transactional_id import FIRST_HINT
 from tests.integration.protocol.conftest import Stories
 from tests.support.jobs.sink_harness import Harness
 from tests.support.kafka import visibility
 from tests.support.protocol.moments import OF_A_CHECKPOINT, OF_A_START, End, Moment
 
-EXACTLY, AT_LEAST = Semantic.EXACTLY_ONCE, Semantic.AT_LEAST_ONCE
+EXACTLY, AT_LEAST = DeliveryGuarantee.EXACTLY_ONCE, DeliveryGuarantee.AT_LEAST_ONCE
 _UNWRITTEN = {Moment.BEFORE_FLUSH, Moment.AFTER_FLUSH}
 """No document has what was written by then."""
 
@@ -51,7 +51,7 @@ def test_T10_a_life_that_ends_while_it_recovers_from_the_other_semantic(moment: 
 
 @pytest.mark.parametrize("moment", OF_A_CHECKPOINT)
 def test_T09_from_at_least_once_to_exactly_once(moment: Moment, story: Stories) -> None:
-    job = story(semantic=AT_LEAST)
+    job = story(delivery_guarantee=AT_LEAST)
     job.produce(60)
     job.start(2)
     job.checkpoint()
@@ -87,12 +87,12 @@ def test_T09_T10_there_and_back_with_ids_of_before(story: Stories) -> None:
     assert job.finish(3) == 0
 
 
-@pytest.mark.parametrize("semantic", [AT_LEAST, Semantic.NONE])
+@pytest.mark.parametrize("delivery_guarantee", [AT_LEAST, DeliveryGuarantee.NONE])
 def test_a_job_that_never_had_transactions_does_not_look_for_them(
-    semantic: Semantic, story: Stories, harness: Callable[..., Harness]
+    delivery_guarantee: DeliveryGuarantee, story: Stories, harness: Callable[..., Harness]
 ) -> None:
     """It may have no right to, and another job may have them under a prefix that it does not use."""
-    job = story(semantic=semantic)
+    job = story(delivery_guarantee=delivery_guarantee)
     job.produce(60)
     job.start(2)
     job.checkpoint()

@@ -128,7 +128,7 @@ def test_a_group_that_may_not_be_joined_is_said_at_once(secured, password, kind,
     settings = {**config(secured, "job", password), "group.id": "g"}
     cluster = KafkaClusterView(settings, read_committed=True)
     membership = GroupMembership(
-        cluster=cluster, initializer=CommittedOffsetsInitializer(ResetStrategy.NONE),
+        cluster=cluster, initializer=CommittedOffsetsInitializer(ResetStrategy.FAIL),
         tell=lambda *_: None, changed=lambda _: None, callback=CommitCounter(),
     )  # fmt: skip
     membership.start(None, [TopicPartition("in", 0)])

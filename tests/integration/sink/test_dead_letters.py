@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pyarrow as pa
 
-from sparkapp.model.delivery_guarantee import Semantic
+from sparkapp.model.delivery_guarantee import DeliveryGuarantee
 from sparkapp.sink.dead_letter import LETTER_SCHEMA
 from tests.support.jobs.sink_harness import Harness
 from tests.support.kafka import visibility
@@ -69,7 +69,7 @@ def test_without_transactions_letters_are_awaited_too(
     broker: str, harness: Callable[..., Harness], make_topic: Callable[..., str]
 ) -> None:
     dlq = make_topic(1, "dlq")
-    one = harness(semantic=Semantic.AT_LEAST_ONCE).open()
+    one = harness(delivery_guarantee=DeliveryGuarantee.AT_LEAST_ONCE).open()
     one.writer.begin(1)
     one.writer.write_dead_letters(letters(b"a"), topic=dlq)
     assert one.writer.pre_commit((), group_id=None) is None

@@ -1,4 +1,4 @@
-"""``sink.transactionTimeout: Never``: open transactions that only the job ends, on a broker that allows it."""
+"""``sink.transactions.timeoutSeconds: 0``: open transactions that only the job ends, on a broker that allows it."""
 
 from __future__ import annotations
 

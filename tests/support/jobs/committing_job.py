@@ -21,7 +21,7 @@ from sparkapp.clients.transactions.client import TransactionClient
 from sparkapp.model.checkpoint.committable import KafkaCommittable
 from sparkapp.model.checkpoint.document import CheckpointDocument
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
-from sparkapp.model.delivery_guarantee import OffsetCommit, Semantic
+from sparkapp.model.delivery_guarantee import DeliveryGuarantee, OffsetCommit
 from sparkapp.model.job.client.config import consumer_config
 from sparkapp.model.job.spec import Job, JobSpec, KafkaCluster, Sink, Source, Transform
 from sparkapp.model.job.startup import Startup, StartupMode
@@ -45,7 +45,7 @@ class CommittingJob:
     topics: Sequence[str]
     group_id: str
     offset_commit: OffsetCommit = OffsetCommit.ON_CHECKPOINT
-    semantic: Semantic = Semantic.AT_LEAST_ONCE
+    delivery_guarantee: DeliveryGuarantee = DeliveryGuarantee.AT_LEAST_ONCE
     max_offsets: int = 1_000_000
     prefix: str = "p"
     client: Mapping[str, str] = field(default_factory=dict)
@@ -63,7 +63,7 @@ class CommittingJob:
                 max_offsets_per_checkpoint=self.max_offsets,
             ),
             transform=Transform(),
-            sink=Sink(topic="out", semantic=self.semantic, transactional_id_prefix=self.prefix),
+            sink=Sink(topic="out", delivery_guarantee=self.delivery_guarantee, transactional_id_prefix=self.prefix),
         )
         self.job = Job(namespace="test", name="job", uid="uid", generation=1, attempt=1, spec=spec)
         config = {**consumer_config(self.job, password=""), **self.client}

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from sparkapp.clients.kafka_cluster_view import KafkaClusterView
 from sparkapp.dataplane.batch import open_consumer
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
-from sparkapp.model.delivery_guarantee import Semantic
+from sparkapp.model.delivery_guarantee import DeliveryGuarantee
 from sparkapp.model.errors import KafkaSparkJobError
 from sparkapp.model.job.client.config import consumer_config, group_member_config
 from sparkapp.model.job.group_membership import Assignor, MembershipMode, MembershipOptions
@@ -66,7 +66,9 @@ class GroupJob:
             group_membership=self.options,
             max_offsets_per_checkpoint=self.max_offsets,
         )
-        sink = Sink(topic="nowhere", semantic=Semantic.AT_LEAST_ONCE, transactional_id_prefix=self.group)
+        sink = Sink(
+            topic="nowhere", delivery_guarantee=DeliveryGuarantee.AT_LEAST_ONCE, transactional_id_prefix=self.group
+        )
         spec = JobSpec(
             kafka=KafkaCluster(bootstrap_servers=self.bootstrap), source=source, transform=Transform(), sink=sink
         )

@@ -25,8 +25,8 @@ from sparkapp.model.checkpoint.committable import KafkaCommittable
 from sparkapp.model.checkpoint.document import CheckpointDocument
 from sparkapp.model.checkpoint.naming import NO_SLOTS, SlotBounds, TransactionNaming
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
-from sparkapp.model.delivery_guarantee import Semantic
-from sparkapp.model.job.spec import Job, JobSpec, KafkaCluster, Sink, Source, TransactionTimeout, Transform
+from sparkapp.model.delivery_guarantee import DeliveryGuarantee
+from sparkapp.model.job.spec import Job, JobSpec, KafkaCluster, Sink, Source, Transform
 from sparkapp.model.partition import TopicPartition
 from sparkapp.model.transactional_id import FIRST_HINT, TransactionalIdHint
 from sparkapp.sink.committer import KafkaCommitter, Settled
@@ -90,7 +90,7 @@ class Harness:
     parallelism: int = 1
     pool_size: int = 5
     naming: TransactionNaming = TransactionNaming.HINT
-    semantic: Semantic = Semantic.EXACTLY_ONCE
+    delivery_guarantee: DeliveryGuarantee = DeliveryGuarantee.EXACTLY_ONCE
     group_id: str | None = None
     transaction_timeout: int = 60
     never: bool = False
@@ -103,12 +103,11 @@ class Harness:
     def __post_init__(self) -> None:
         sink = Sink(
             topic=self.topic,
-            semantic=self.semantic,
+            delivery_guarantee=self.delivery_guarantee,
             transactional_id_prefix=self.prefix,
             transaction_naming=self.naming,
             producers_pool_size=self.pool_size,
-            transaction_timeout=TransactionTimeout.NEVER if self.never else TransactionTimeout.SECONDS,
-            transaction_timeout_seconds=self.transaction_timeout,
+            transaction_timeout_seconds=0 if self.never else self.transaction_timeout,
             properties=self.properties,
         )
         spec = JobSpec(

@@ -13,7 +13,7 @@ from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from sparkapp.clients.cluster_view import ClusterView, FoundRecord
 from sparkapp.clients.kafka_cluster_view import KafkaClusterView
-from sparkapp.model.job.spec import DataLossPolicy, OnTopicDeleted
+from sparkapp.model.job.spec import OnDataLoss, OnTopicDeleted
 from sparkapp.model.partition import TopicPartition
 from sparkapp.source.enumerator.enumerator import KafkaSourceEnumerator
 from sparkapp.source.enumerator.options import EnumeratorOptions
@@ -90,7 +90,7 @@ class SourceFixture:
         max_offsets: int = 10**6,
         max_rate: int = 0,
         deleted: OnTopicDeleted = OnTopicDeleted.FAIL,
-        lost: DataLossPolicy = DataLossPolicy.FAIL,
+        lost: OnDataLoss = OnDataLoss.FAIL,
         clock: Callable[[], float] = lambda: 0.0,
     ) -> KafkaSourceEnumerator:
         """One of the fixture's ``topic`` from the beginning, where nothing else is said."""
@@ -102,7 +102,7 @@ class SourceFixture:
             stopping=stopping,
             options=EnumeratorOptions(
                 discovery_interval=interval, max_offsets=max_offsets, max_rate=max_rate, on_topic_deleted=deleted,
-                data_loss_policy=lost,
+                on_data_loss=lost,
             ),
             warn=lambda reason, message: self.warnings.append((reason, message)),
             clock=clock,

@@ -12,7 +12,7 @@ import kubernetes
 import yaml
 
 Found = TypeVar("Found")
-JOBS = "/apis/streaming.kafkaspark.io/v1alpha1/namespaces/{}/kafkasparkjobs"
+JOBS = "/apis/streaming.kafkaspark.io/v1beta1/namespaces/{}/kafkasparkjobs"
 REPOSITORY = Path(__file__).parents[3]
 
 

@@ -33,7 +33,7 @@ class LiveJob:
             "parallelism": 2,
         }
         body = {
-            "apiVersion": "streaming.kafkaspark.io/v1alpha1",
+            "apiVersion": "streaming.kafkaspark.io/v1beta1",
             "kind": names.KIND,
             "metadata": {"name": self.name},
             "spec": merged(base, spec),

@@ -74,7 +74,7 @@ class ClusterJob:
             "checkpoint": {"intervalSeconds": 1},
             "restartPolicy": {"backoff": {"initialSeconds": 1, "maxSeconds": 60, "multiplier": 2}},
             "kafka": {"bootstrapServers": self.environment.bootstrap_pods},
-            "source": {"topics": [self.source], "startup": {"mode": "EARLIEST"}},
+            "source": {"topics": [self.source], "startup": {"mode": "Earliest"}},
             "sink": {"topic": self.sink},
             # One executor with a core for each of two subtasks; heaps as small as Spark takes them.
             "driver": {"memory": "512m"},

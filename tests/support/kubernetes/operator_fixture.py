@@ -35,7 +35,7 @@ NOON = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 def job_body(**spec: Any) -> dict[str, Any]:
     """A resource as the API server would hand it out, defaults left to the operator."""
     return {
-        "apiVersion": "streaming.kafkaspark.io/v1alpha1",
+        "apiVersion": "streaming.kafkaspark.io/v1beta1",
         "kind": names.KIND,
         "metadata": {"namespace": KEY.namespace, "name": KEY.name, "uid": "job-uid"},
         "spec": {
@@ -127,7 +127,7 @@ class OperatorFixture:
         document = CheckpointDocument(
             job_uid=uid, attempt=attempt, checkpoint_id=checkpoint_id, created_at="2026-11-21T12:00:00Z",
             parallelism=2, prefix="team.orders", drained=drained,
-            stopping="LATEST" if finished else "", finished=finished,
+            stopping="Latest" if finished else "", finished=finished,
         )  # fmt: skip
         self.kubernetes.set_data(KEY, names.state_config_map(KEY.name), names.CHECKPOINT_KEY, encode(document))
 

@@ -28,20 +28,19 @@ from sparkapp.model.checkpoint.naming import TransactionNaming, offsets_id
 from sparkapp.model.checkpoint.retained import RetainedCheckpoint
 from sparkapp.model.checkpoint.retained_codec import decode_retained
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
-from sparkapp.model.delivery_guarantee import Semantic
+from sparkapp.model.delivery_guarantee import DeliveryGuarantee
 from sparkapp.model.errors import KafkaSparkJobError
-from sparkapp.model.job.record_errors import RecordErrorPolicy, RecordErrors
+from sparkapp.model.job.record_errors import OnRecordError, RecordErrors
 from sparkapp.model.job.retention import Restore
 from sparkapp.model.job.spec import (
-    DataLossPolicy,
     Job,
     JobSpec,
     KafkaCluster,
-    LostTransactionPolicy,
+    OnDataLoss,
+    OnTransactionLost,
     Sink,
     Source,
     TopicFrom,
-    TransactionTimeout,
     Transform,
 )
 from sparkapp.model.job.startup import Startup, StartupMode
@@ -99,18 +98,18 @@ class Story:
     timeout: int = 60
     never: bool = False
     partitions: int = 3
-    semantic: Semantic = Semantic.EXACTLY_ONCE
+    delivery_guarantee: DeliveryGuarantee = DeliveryGuarantee.EXACTLY_ONCE
     naming: TransactionNaming = TransactionNaming.HINT
     aligned: bool = True
     workers: int = WORKERS
-    lost_policy: LostTransactionPolicy = LostTransactionPolicy.REPLAY
+    lost_policy: OnTransactionLost = OnTransactionLost.REPLAY
     per_checkpoint: int = 40
     dice: random.Random = field(default_factory=lambda: random.Random(0))
     store: CheckpointStore = field(default_factory=SharedStore)
     retained: RetainedStore = field(default_factory=MemoryRetainedStore)
     restore: Restore = field(default_factory=Restore)
     cluster_id: str = ""
-    data_loss: DataLossPolicy = DataLossPolicy.FAIL
+    data_loss: OnDataLoss = OnDataLoss.FAIL
     uid: str = UID
     startup: StartupMode = StartupMode.EARLIEST
     executors: str = ""
@@ -294,10 +293,10 @@ class Story:
         self.naming = next(one for one in TransactionNaming if one is not self.naming)
         self._tell(f"naming changes to {self.naming}", None)
 
-    def change_semantic(self, semantic: Semantic) -> None:
+    def change_semantic(self, delivery_guarantee: DeliveryGuarantee) -> None:
         """From the next attempt on."""
-        self.semantic = semantic
-        self._tell(f"semantic changes to {semantic}", None)
+        self.delivery_guarantee = delivery_guarantee
+        self._tell(f"the delivery guarantee changes to {delivery_guarantee}", None)
 
     def expire(self) -> None:
         """Time passes until the broker has aborted whatever is open."""
@@ -310,8 +309,7 @@ class Story:
     def finish(self, parallelism: int = 2) -> int:
         """Runs to the end of the source and holds the result against what was produced.
 
-        :returns: how many records are there more than once; 0 where the semantic is EXACTLY_ONCE. With NONE some may be
-            in ``lost``.
+        :returns: how many records are there more than once; 0 under ExactlyOnce. With None some may be in ``lost``.
         """
         self._read_all(parallelism)
         while self._frozen:
@@ -330,8 +328,8 @@ class Story:
         expected = Counter({(self._topic(number), number): every[number] for number in every if self._topic(number)})
         lost, more = expected - found, found - expected
         self.lost = sorted(number for _, number in lost.elements())
-        assert self.semantic is Semantic.NONE or not lost, f"lost {self.lost[:20]}: {self.told}"
-        assert self.semantic is not Semantic.EXACTLY_ONCE or not more, (
+        assert self.delivery_guarantee is DeliveryGuarantee.NONE or not lost, f"lost {self.lost[:20]}: {self.told}"
+        assert self.delivery_guarantee is not DeliveryGuarantee.EXACTLY_ONCE or not more, (
             f"more than once {sorted(more)[:20]}: {self.told}"
         )
         assert still_open == [], f"open {still_open}: {self.told}"
@@ -440,19 +438,18 @@ class Story:
             kafka=KafkaCluster(bootstrap_servers=self.bootstrap, cluster_id=self.cluster_id),
             source=Source(
                 topics=(self.source,), group_id=self.prefix, startup=Startup(mode=self.startup),
-                max_offsets_per_checkpoint=self.per_checkpoint, data_loss_policy=self.data_loss,
+                max_offsets_per_checkpoint=self.per_checkpoint, on_data_loss=self.data_loss,
             ),
             transform=Transform(),
             record_errors=RecordErrors(
-                policy=RecordErrorPolicy.DEAD_LETTER if self.letters else RecordErrorPolicy.FAIL,
+                policy=OnRecordError.DEAD_LETTER if self.letters else OnRecordError.FAIL,
                 dead_letter_topic=self.letters,
             ),
             sink=Sink(
                 topic=self.sink, topic_from=TopicFrom.COLUMN if self.odd else TopicFrom.SPEC,
-                semantic=self.semantic, transactional_id_prefix=self._prefix,
-                transaction_naming=self.naming, lost_transaction_policy=self.lost_policy, producers_pool_size=pool_size,
-                transaction_timeout=TransactionTimeout.NEVER if self.never else TransactionTimeout.SECONDS,
-                transaction_timeout_seconds=self.timeout, properties=self.properties,
+                delivery_guarantee=self.delivery_guarantee, transactional_id_prefix=self._prefix,
+                transaction_naming=self.naming, on_transaction_lost=self.lost_policy, producers_pool_size=pool_size,
+                transaction_timeout_seconds=0 if self.never else self.timeout, properties=self.properties,
             ),
             parallelism=parallelism,
             restore=self.restore,

@@ -48,16 +48,15 @@ def test_the_container_has_room_beside_the_heap(memory: str, container: int) -> 
         ({"executor": {"instances": 0}}, "spec.executor.instances"),
         ({"executor": {"cores": "2"}}, "spec.executor.cores"),
         ({"suspend": "yes"}, "spec.suspend"),
-        ({"restoreFrom": {"checkpoint": 0}}, "spec.restoreFrom.checkpoint"),
-        ({"restoreFrom": {"chekpoint": 3}}, "spec.restoreFrom.checkpoint is missing"),
-        ({"redeployNonce": -1}, "spec.redeployNonce"),
+        ({"restore": {"checkpoint": 0}}, "spec.restore.checkpoint"),
+        ({"restore": {"nonce": -1}}, "spec.restore.nonce"),
         ({"checkpoint": {"retention": {"count": 51}}}, "spec.checkpoint.retention.count: must be at most 50"),
         ({"checkpoint": {"retention": {"intervalSeconds": 0}}}, "spec.checkpoint.retention.intervalSeconds"),
         ({"checkpoint": {"retention": {"intervalSeconds": 86401}}}, "at most 86400"),
         (
             {
-                "restoreFrom": {"checkpoint": 3},
-                "sink": {"topic": "out", "semantic": "AT_LEAST_ONCE"},
+                "restore": {"checkpoint": 3},
+                "sink": {"topic": "out", "deliveryGuarantee": "AtLeastOnce"},
                 "source": {"topics": ["in"], "offsetCommit": "OnCheckpoint", "groupMembership": {"mode": "Subscribe"}},
             },
             "kafka-consumer-groups --reset-offsets",
@@ -99,11 +98,11 @@ def test_a_variable_of_a_secrets_key_may_have_a_secrets_name() -> None:
 def test_what_concerns_the_application_and_what_does_not() -> None:
     first = wanted()
     assert first.same_application(wanted(suspend=True, restartPolicy={"maxConsecutiveFailures": 9}))
-    assert first.same_application(wanted(restoreFrom={"checkpoint": 3})), "has an effect with the nonce alone"
+    assert first.same_application(wanted(restore={"checkpoint": 3})), "has an effect with the nonce alone"
     assert not first.same_application(wanted(checkpoint={"retention": {"count": 3}}))
     for change in (
         {"restartNonce": 1},
-        {"redeployNonce": 1},
+        {"restore": {"nonce": 1}},
         {"parallelism": 3},
         {"image": "x"},
         {"executor": {"memory": "2g"}},

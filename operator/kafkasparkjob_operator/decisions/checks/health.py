@@ -10,7 +10,7 @@ from kafkasparkjob_operator.identity import JobKey
 from kafkasparkjob_operator.status.conditions import ConditionStatus, ConditionType
 from kafkasparkjob_operator.status.status import StatusDraft
 from kafkasparkjob_operator.workload import DesiredJob
-from sparkapp.model.delivery_guarantee import Semantic
+from sparkapp.model.delivery_guarantee import DeliveryGuarantee
 from sparkapp.model.report import Report
 
 _INTERVAL_SECONDS = 10
@@ -40,7 +40,7 @@ def judge_transactions(
     Jobs without transactions do not have the condition. Parameters and result as for :func:`judge_health`.
     """
     kind = ConditionType.TRANSACTIONS_HEALTHY
-    if desired is None or desired.spec.sink.semantic is not Semantic.EXACTLY_ONCE:
+    if desired is None or desired.spec.sink.delivery_guarantee is not DeliveryGuarantee.EXACTLY_ONCE:
         return None
     if report is None or not report.transactions_known:
         for name in ("open", "oldestOpenTime"):
@@ -52,7 +52,7 @@ def judge_transactions(
     limit = timedelta(seconds=max(MIN_STALL_SECONDS, STALL_INTERVALS * desired.spec.checkpoint_interval_seconds))
     left = None if began is None else (began + limit - draft.now).total_seconds()
     used = report.transaction_time_used
-    runs_out = f"the oldest transaction has used {used} % of spec.sink.transactionTimeoutSeconds" if used else ""
+    runs_out = f"the oldest transaction has used {used} % of spec.sink.transactions.timeoutSeconds" if used else ""
     if left is None or left > 0:
         reason = "TransactionTimeRunsOut" if used else "NoneOverdue"
         draft.condition(kind, ConditionStatus.TRUE, reason=reason, message=runs_out)

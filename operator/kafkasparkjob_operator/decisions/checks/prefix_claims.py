@@ -9,7 +9,7 @@ from typing import Any
 from kafkasparkjob_operator.identity import JobKey
 from sparkapp.model import names
 
-EXACTLY_ONCE = "EXACTLY_ONCE"
+EXACTLY_ONCE = "ExactlyOnce"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +33,11 @@ def claim_of(body: Mapping[str, Any]) -> Claim | None:
     sink, kafka = spec.get("sink"), spec.get("kafka")
     if not isinstance(sink, Mapping) or not isinstance(kafka, Mapping):
         return None
-    if sink.get("semantic", EXACTLY_ONCE) != EXACTLY_ONCE:
+    if sink.get("deliveryGuarantee", EXACTLY_ONCE) != EXACTLY_ONCE:
         return None
-    prefix = sink.get("transactionalIdPrefix") or names.default_transactional_id_prefix(meta["namespace"], meta["name"])
+    transactions = sink.get("transactions")
+    named = transactions.get("idPrefix") if isinstance(transactions, Mapping) else ""
+    prefix = named or names.default_transactional_id_prefix(meta["namespace"], meta["name"])
     return Claim(
         prefix=str(prefix),
         brokers=frozenset(str(kafka.get("bootstrapServers", "")).split(",")),

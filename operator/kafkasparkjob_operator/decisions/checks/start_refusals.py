@@ -54,7 +54,7 @@ def prefix_in_use(draft: StatusDraft, rival: JobKey | None, desired: DesiredJob)
         return None
     message = (
         f"transactional id prefix {desired.spec.sink.transactional_id_prefix!r} is in use by job {rival};"
-        " delete either job, and create it again with another spec.sink.transactionalIdPrefix"
+        " delete either job, and create it again with another spec.sink.transactions.idPrefix"
     )
     draft.set_state(JobState.FAILED, reason="PrefixInUse", message=message)
     draft.event(f"prefix/{rival}", "PrefixInUse", message, warning=True)

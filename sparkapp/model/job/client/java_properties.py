@@ -28,10 +28,10 @@ _RESOURCE_FIELD: Mapping[str, str] = {
     "commit.offsets.on.checkpoint": "set source.offsetCommit",
     "key.deserializer": "set source.format.key",
     "key.serializer": "cast the column key in the transform",
-    "max.poll.records": "set source.maxOffsetsPerCheckpoint",
+    "max.poll.records": "set source.limits.maxOffsetsPerCheckpoint",
     "partition.discovery.interval.ms": "set source.discoveryIntervalSeconds",
     "partitioner.class": "set sink.partitioner",
-    "transaction.two.phase.commit.enable": "set sink.semantic",
+    "transaction.two.phase.commit.enable": "set sink.deliveryGuarantee",
     "value.deserializer": "set source.format.value",
     "value.serializer": "cast the column value in the transform",
 }

@@ -20,7 +20,7 @@ from sparkapp.model.job.codec import decode_job
 from sparkapp.model.report import AttemptOutcome, DriverState, Termination
 from tests.support.kubernetes.operator_fixture import DRAINED, FAILED, FATAL, KEY, OperatorFixture
 
-NEVER = {"sink": {"topic": "enriched", "transactionTimeout": "Never"}}
+NEVER = {"sink": {"topic": "enriched", "transactions": {"timeoutSeconds": 0}}}
 SETTLED = Termination(
     outcome=AttemptOutcome.DRAINED, reason="Settled", message="1 committed, 2 aborted", checkpoint_id=10
 )
@@ -67,7 +67,9 @@ async def test_a_resource_is_held_before_its_first_attempt(operator_fixture: Ope
 
 
 @pytest.mark.parametrize(
-    "sink", [{}, {"transactionTimeout": "Never", "semantic": "AT_LEAST_ONCE"}], ids=["seconds", "at-least-once"]
+    "sink",
+    [{}, {"transactions": {"timeoutSeconds": 0}, "deliveryGuarantee": "AtLeastOnce"}],
+    ids=["seconds", "at-least-once"],
 )
 async def test_a_job_whose_transactions_end_by_themselves_is_not_held(sink: dict[str, str]) -> None:
     operator_fixture = OperatorFixture(sink={"topic": "enriched", **sink})
@@ -109,7 +111,7 @@ async def test_a_change_to_seconds_lets_go_when_an_attempt_has_settled_what_neve
     operator_fixture: OperatorFixture,
 ) -> None:
     await crashed(operator_fixture)
-    operator_fixture.kubernetes.edit_job(KEY, sink={"topic": "enriched", "transactionTimeout": "Seconds"})
+    operator_fixture.kubernetes.edit_job(KEY, sink={"topic": "enriched", "transactions": {"timeoutSeconds": 900}})
     operator_fixture.wait(5)
     await operator_fixture.settle()
     assert finalizers(operator_fixture) == [FINALIZER]

@@ -10,7 +10,7 @@ from tests.support.kubernetes.operator_fixture import FINISHED, KEY, OperatorFix
 @pytest.fixture
 async def operator_fixture() -> OperatorFixture:
     """A job whose driver has just finished."""
-    operator_fixture = OperatorFixture(source={"topics": ["orders"], "stopping": {"mode": "LATEST"}})
+    operator_fixture = OperatorFixture(source={"topics": ["orders"], "stopping": {"mode": "Latest"}})
     await operator_fixture.run()
     operator_fixture.checkpoint(1, 10, drained=True, finished=True)
     operator_fixture.driver_ends(1, FINISHED)
@@ -30,7 +30,7 @@ async def test_it_is_told_by_state_and_condition_and_the_driver_stays_for_its_lo
 
 
 async def test_it_is_finished_when_its_executors_are_gone_and_never_restarting() -> None:
-    operator_fixture = OperatorFixture(source={"topics": ["orders"], "stopping": {"mode": "LATEST"}})
+    operator_fixture = OperatorFixture(source={"topics": ["orders"], "stopping": {"mode": "Latest"}})
     await operator_fixture.run()
     executor = operator_fixture.kubernetes.add_executor(KEY, 1)
     await operator_fixture.settle()
@@ -78,7 +78,7 @@ async def test_a_deleted_pod_does_not_start_it_again(operator_fixture: OperatorF
 
 
 async def test_the_state_tells_it_where_the_driver_left_no_last_word() -> None:
-    operator_fixture = OperatorFixture(source={"topics": ["orders"], "stopping": {"mode": "LATEST"}})
+    operator_fixture = OperatorFixture(source={"topics": ["orders"], "stopping": {"mode": "Latest"}})
     await operator_fixture.run()
     operator_fixture.checkpoint(1, 10, drained=True, finished=True)
     operator_fixture.kubernetes.remove(("Pod", "team", "orders-1-driver"))

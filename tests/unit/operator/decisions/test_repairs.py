@@ -13,7 +13,7 @@ from tests.support.kubernetes.operator_fixture import FATAL, FINISHED, KEY, Oper
 async def operator_fixture(request: pytest.FixtureRequest) -> OperatorFixture:
     """A job at rest."""
     operator_fixture = OperatorFixture(
-        source={"topics": ["orders"], "stopping": {"mode": "LATEST"}}, restartPolicy={"maxConsecutiveFailures": 1}
+        source={"topics": ["orders"], "stopping": {"mode": "Latest"}}, restartPolicy={"maxConsecutiveFailures": 1}
     )
     await operator_fixture.run()
     await end(operator_fixture, request.param)
@@ -47,7 +47,7 @@ async def test_a_scale_starts_nothing_and_the_status_tells(operator_fixture: Ope
 
 
 @pytest.mark.parametrize(
-    "change", [{"restartNonce": 1}, {"sink": {"topic": "other"}}, {"redeployNonce": 1}, {"image": "x:2"}]
+    "change", [{"restartNonce": 1}, {"sink": {"topic": "other"}}, {"restore": {"nonce": 1}}, {"image": "x:2"}]
 )
 async def test_any_other_change_starts_it_with_that_parallelism(
     operator_fixture: OperatorFixture, change: dict[str, Any]
@@ -69,7 +69,7 @@ async def test_it_starts_after_a_suspension_too(operator_fixture: OperatorFixtur
 
 @pytest.mark.parametrize(("how", "seen"), [("Failed", False), ("Finished", False), ("Finished", True)])
 async def test_a_scale_just_before_the_end_changes_nothing_of_it(how: str, seen: bool) -> None:
-    operator_fixture = OperatorFixture(source={"topics": ["orders"], "stopping": {"mode": "LATEST"}})
+    operator_fixture = OperatorFixture(source={"topics": ["orders"], "stopping": {"mode": "Latest"}})
     await operator_fixture.run()
     operator_fixture.kubernetes.edit_job(KEY, parallelism=5)
     if seen:

@@ -198,10 +198,10 @@ async def test_a_fatal_failure_is_not_repeated_until_the_resource_changes(operat
 
 async def test_a_restore_is_asked_for_by_the_nonce_alone(operator_fixture: OperatorFixture) -> None:
     await operator_fixture.run(1)
-    operator_fixture.kubernetes.edit_job(KEY, restoreFrom={"checkpoint": 7})
+    operator_fixture.kubernetes.edit_job(KEY, restore={"checkpoint": 7})
     await operator_fixture.settle()
     assert operator_fixture.drivers == ["orders-1-driver"], "naming a checkpoint has no effect of its own"
-    operator_fixture.kubernetes.edit_job(KEY, redeployNonce=1)
+    operator_fixture.kubernetes.edit_job(KEY, restore={"checkpoint": 7, "nonce": 1})
     await operator_fixture.settle()
     assert (operator_fixture.status["state"], operator_fixture.status["attempt"]["stopReason"]) == (
         "Restarting",
@@ -443,18 +443,18 @@ async def test_suspend_drains_and_resume_goes_on_with_the_next_attempt(operator_
 @pytest.mark.parametrize(
     ("limit", "until"),
     [
-        ("Seconds", "sink.transactionTimeoutSeconds has passed"),
-        ("Never", "a person ends it (sink.transactionTimeout: Never)"),
+        (900, "sink.transactions.timeoutSeconds has passed"),
+        (0, "a person ends it (sink.transactions.timeoutSeconds: 0)"),
     ],
 )
 @pytest.mark.parametrize(
     ("words", "told"), [(None, "Killed"), (FAILED, "Failed")], ids=["killed in the drain", "failed in the drain"]
 )
 async def test_a_suspended_job_whose_drain_was_not_orderly_says_what_may_be_left_open(
-    operator_fixture: OperatorFixture, words: Termination | None, told: str, limit: str, until: str
+    operator_fixture: OperatorFixture, words: Termination | None, told: str, limit: int, until: str
 ) -> None:
     await operator_fixture.run(1)
-    operator_fixture.kubernetes.edit_job(KEY, suspend=True, sink={"transactionTimeout": limit})
+    operator_fixture.kubernetes.edit_job(KEY, suspend=True, sink={"transactions": {"timeoutSeconds": limit}})
     await operator_fixture.settle()
     operator_fixture.driver_ends(1, words, code=137)
     for _ in range(3):
@@ -483,17 +483,19 @@ async def test_a_job_that_is_suspended_while_it_waits_after_a_failure_says_so_to
     assert "txn list" in operator_fixture.status["message"]
 
 
-@pytest.mark.parametrize("semantic", ["EXACTLY_ONCE", "AT_LEAST_ONCE"])
-async def test_an_orderly_drain_leaves_nothing_to_say_and_without_transactions_none_is_open(semantic: str) -> None:
-    operator_fixture = OperatorFixture(sink={"topic": "enriched", "semantic": semantic})
+@pytest.mark.parametrize("delivery_guarantee", ["ExactlyOnce", "AtLeastOnce"])
+async def test_an_orderly_drain_leaves_nothing_to_say_and_without_transactions_none_is_open(
+    delivery_guarantee: str,
+) -> None:
+    operator_fixture = OperatorFixture(sink={"topic": "enriched", "deliveryGuarantee": delivery_guarantee})
     await operator_fixture.run(1)
     operator_fixture.kubernetes.edit_job(KEY, suspend=True)
     await operator_fixture.settle()
-    operator_fixture.driver_ends(1, DRAINED if semantic == "EXACTLY_ONCE" else None, code=137)
+    operator_fixture.driver_ends(1, DRAINED if delivery_guarantee == "ExactlyOnce" else None, code=137)
     await operator_fixture.settle()
     assert operator_fixture.status["state"] == "Suspended"
     assert "transaction" not in operator_fixture.status["message"]
-    assert ("did not drain" in operator_fixture.status["message"]) is (semantic == "AT_LEAST_ONCE")
+    assert ("did not drain" in operator_fixture.status["message"]) is (delivery_guarantee == "AtLeastOnce")
 
 
 async def test_a_job_created_suspended_starts_nothing() -> None:

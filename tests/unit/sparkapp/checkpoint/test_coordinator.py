@@ -17,7 +17,7 @@ from sparkapp.model.checkpoint.committable import KafkaCommittable
 from sparkapp.model.checkpoint.document import CheckpointDocument
 from sparkapp.model.checkpoint.naming import NO_SLOTS, SlotBounds, TransactionNaming
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
-from sparkapp.model.delivery_guarantee import OffsetCommit, Semantic
+from sparkapp.model.delivery_guarantee import DeliveryGuarantee, OffsetCommit
 from sparkapp.model.errors import CheckpointConflict, KafkaUnreachable, TransactionFenced
 from sparkapp.model.job.group_membership import MembershipMode, MembershipOptions
 from sparkapp.model.job.spec import Job, JobSpec, KafkaCluster, Sink, Source, Transform
@@ -143,19 +143,24 @@ def test_ends_are_committed_once_and_only_where_records_end_partitions() -> None
 
 
 @pytest.mark.parametrize(
-    ("naming", "semantic", "slots", "hint"),
+    ("naming", "delivery_guarantee", "slots", "hint"),
     [
-        (TransactionNaming.SUBTASK_AND_SLOT, Semantic.EXACTLY_ONCE, SlotBounds(4, 5), TransactionalIdHint(2, 10)),
-        (TransactionNaming.HINT, Semantic.EXACTLY_ONCE, SlotBounds(2, 5), TransactionalIdHint(4, 22)),
+        (
+            TransactionNaming.SUBTASK_AND_SLOT,
+            DeliveryGuarantee.EXACTLY_ONCE,
+            SlotBounds(4, 5),
+            TransactionalIdHint(2, 10),
+        ),
+        (TransactionNaming.HINT, DeliveryGuarantee.EXACTLY_ONCE, SlotBounds(2, 5), TransactionalIdHint(4, 22)),
         # H16, T10: recovery has looked for all that they named.
-        (TransactionNaming.SUBTASK_AND_SLOT, Semantic.AT_LEAST_ONCE, NO_SLOTS, FIRST_HINT),
-        (TransactionNaming.HINT, Semantic.NONE, NO_SLOTS, FIRST_HINT),
+        (TransactionNaming.SUBTASK_AND_SLOT, DeliveryGuarantee.AT_LEAST_ONCE, NO_SLOTS, FIRST_HINT),
+        (TransactionNaming.HINT, DeliveryGuarantee.NONE, NO_SLOTS, FIRST_HINT),
     ],
 )
 def test_a_life_tells_of_the_ids_of_its_own_naming_and_keeps_what_is_told_of_the_other(
-    naming: TransactionNaming, semantic: Semantic, slots: SlotBounds, hint: TransactionalIdHint
+    naming: TransactionNaming, delivery_guarantee: DeliveryGuarantee, slots: SlotBounds, hint: TransactionalIdHint
 ) -> None:
-    sink = replace(SPEC.sink, transaction_naming=naming, semantic=semantic, producers_pool_size=3)
+    sink = replace(SPEC.sink, transaction_naming=naming, delivery_guarantee=delivery_guarantee, producers_pool_size=3)
     restored = replace(DOCUMENT, hint=TransactionalIdHint(2, 10), slots=SlotBounds(2, 5))
     one = coordinator(Group(), replace(SPEC, sink=sink, parallelism=4), restored)
     one.begin(SPLITS)
@@ -171,18 +176,18 @@ def test_a_life_tells_of_the_ids_of_its_own_naming_and_keeps_what_is_told_of_the
 
 
 @pytest.mark.parametrize(
-    ("naming", "semantic", "word"),
+    ("naming", "delivery_guarantee", "word"),
     [
-        (TransactionNaming.HINT, Semantic.EXACTLY_ONCE, True),
-        (TransactionNaming.SUBTASK_AND_SLOT, Semantic.EXACTLY_ONCE, False),
-        (TransactionNaming.HINT, Semantic.AT_LEAST_ONCE, False),
+        (TransactionNaming.HINT, DeliveryGuarantee.EXACTLY_ONCE, True),
+        (TransactionNaming.SUBTASK_AND_SLOT, DeliveryGuarantee.EXACTLY_ONCE, False),
+        (TransactionNaming.HINT, DeliveryGuarantee.AT_LEAST_ONCE, False),
     ],
 )
 def test_T10_a_life_that_has_no_checkpoint_yet_leaves_word_that_it_may_have_transactions(
-    naming: TransactionNaming, semantic: Semantic, word: bool
+    naming: TransactionNaming, delivery_guarantee: DeliveryGuarantee, word: bool
 ) -> None:
-    """By the first hint alone a life of another semantic would take it for one that never had any."""
-    sink = replace(SPEC.sink, transaction_naming=naming, semantic=semantic)
+    """By the first hint alone a life of another guarantee would take it for one that never had any."""
+    sink = replace(SPEC.sink, transaction_naming=naming, delivery_guarantee=delivery_guarantee)
     one = coordinator(Group(), replace(SPEC, sink=sink))
     one.begin(SPLITS)
     assert one.document.transactional is word
@@ -338,7 +343,7 @@ def test_D14_a_group_that_is_not_the_jobs_to_keep_is_left_alone(kept: Source) ->
     """Disabled: nobody asked for offsets. Subscribe: Kafka keeps the offsets of a group that has members (KIP-211)."""
     group, transactions = Group(), patient()
     document = replace(DOCUMENT, checkpoint_id=7, splits=BOTH)
-    sink = replace(SPEC.sink, semantic=Semantic.AT_LEAST_ONCE)
+    sink = replace(SPEC.sink, delivery_guarantee=DeliveryGuarantee.AT_LEAST_ONCE)
     one = coordinator(group, replace(SPEC, source=kept, sink=sink), document, transactions=transactions)
     transactions.now = HOUR + 1
     one.renew()

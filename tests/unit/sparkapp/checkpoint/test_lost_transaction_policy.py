@@ -14,7 +14,7 @@ from sparkapp.model.checkpoint.committable import KafkaCommittable
 from sparkapp.model.checkpoint.document import CheckpointDocument
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit, splits_by_subtask
 from sparkapp.model.errors import TransactionLost
-from sparkapp.model.job.spec import Job, JobSpec, KafkaCluster, LostTransactionPolicy, Sink, Source, Transform
+from sparkapp.model.job.spec import Job, JobSpec, KafkaCluster, OnTransactionLost, Sink, Source, Transform
 from sparkapp.model.partition import TopicPartition
 from sparkapp.sink.committer import CommitOutcome, Settled
 from sparkapp.spark.state import query_log
@@ -51,8 +51,8 @@ class Control:
         return 0
 
 
-def start(store: MemoryStore, control: Control, policy: LostTransactionPolicy, attempt: int = 4) -> Recovery:
-    sink = Sink(topic="out", transactional_id_prefix="p", lost_transaction_policy=policy)
+def start(store: MemoryStore, control: Control, policy: OnTransactionLost, attempt: int = 4) -> Recovery:
+    sink = Sink(topic="out", transactional_id_prefix="p", on_transaction_lost=policy)
     spec = JobSpec(
         kafka=KafkaCluster(bootstrap_servers="b:1"), source=Source(topics=("in",), group_id="g"), transform=Transform(),
         sink=sink,
@@ -68,26 +68,26 @@ def test_C07_fail_stops_before_anything_is_written_and_says_what_was_lost() -> N
     store, control = MemoryStore(encode(DOCUMENT)), Control(CommitOutcome.COMMITTED, CommitOutcome.LOST)
     gone = DOCUMENT.committables[1]
     with pytest.raises(TransactionLost) as caught:
-        start(store, control, LostTransactionPolicy.FAIL)
+        start(store, control, OnTransactionLost.FAIL)
     first = gone.ranges[0]
     assert f"checkpoint 7: the brokers have aborted {gone.transactional_id} (PRODUCER_FENCED), with 9 record(s)" in (
         caught.value.message
     )
     assert f"{first.partition} [{first.start}, {first.stop})" in caught.value.message
     assert (caught.value.fatal, caught.value.reason) == (True, "TransactionLost")
-    assert '"lostTransactionPolicy":"Replay"' in caught.value.remedy
+    assert '"onTransactionLost":"Replay"' in caught.value.remedy
     assert control.aborted == 1, "readers do not wait for a job that stops"
     kept = decode(store.read().text or "", job_uid="uid")
     assert (kept.splits, kept.committables) == (SPLITS, DOCUMENT.committables), "a later start may replay"
-    assert start(store, control, LostTransactionPolicy.REPLAY, attempt=5).lost == gone.ranges
+    assert start(store, control, OnTransactionLost.REPLAY, attempt=5).lost == gone.ranges
 
 
 def test_C07_replay_is_the_default() -> None:
-    assert Sink(topic="out", transactional_id_prefix="p").lost_transaction_policy is LostTransactionPolicy.REPLAY
-    recovery = start(MemoryStore(encode(DOCUMENT)), Control(*2 * [CommitOutcome.LOST]), LostTransactionPolicy.REPLAY)
+    assert Sink(topic="out", transactional_id_prefix="p").on_transaction_lost is OnTransactionLost.REPLAY
+    recovery = start(MemoryStore(encode(DOCUMENT)), Control(*2 * [CommitOutcome.LOST]), OnTransactionLost.REPLAY)
     assert recovery.lost == SPLITS
 
 
 def test_where_nothing_was_lost_there_is_nothing_to_stop_for() -> None:
-    recovery = start(MemoryStore(encode(DOCUMENT)), Control(*2 * [CommitOutcome.COMMITTED]), LostTransactionPolicy.FAIL)
+    recovery = start(MemoryStore(encode(DOCUMENT)), Control(*2 * [CommitOutcome.COMMITTED]), OnTransactionLost.FAIL)
     assert (recovery.lost, recovery.committed) == ((), 2)

@@ -102,11 +102,11 @@ def test_show_tells_the_offsets_of_an_earlier_one_whatever_became_of_the_current
     status, _, err = run("show")
     assert status == 1
     assert "StateCorrupt: document.attempt" in err
-    assert "SPECIFIC_OFFSETS" in err
+    assert "SpecificOffsets" in err
 
 
 def test_show_tells_the_stops_of_a_bounded_job(run, state):
-    bounded = replace(EARLIER[0], stopping="LATEST", stops={TopicPartition("in", 0): 500})
+    bounded = replace(EARLIER[0], stopping="Latest", stops={TopicPartition("in", 0): 500})
     FolderRetainedStore.next_to(state).change({retained_key(12): encode_retained(retained(bounded))}, [])
     assert [row["stop"] for row in json.loads(run("show", "12", "-o", "json")[1])] == [500, None]
 
@@ -161,7 +161,7 @@ def test_a_restore_is_refused_where_operators_keep_state(run, state):
     status, _, err = run("restore", "12", "--yes")
     assert status == 1
     assert "RestoreRefused" in err
-    assert "SPECIFIC_OFFSETS" in err
+    assert "SpecificOffsets" in err
 
 
 class Kubernetes(JobPlace):
@@ -182,7 +182,7 @@ class Kubernetes(JobPlace):
 
 @pytest.mark.parametrize(("nonce", "next_one"), [(0, 5), (4, 5), (9, 10)])
 def test_the_nonce_grows_beyond_what_was_asked_for_and_what_was_served(monkeypatch, capsys, nonce, next_one):
-    place = Kubernetes(redeployNonce=nonce)
+    place = Kubernetes(restore={"nonce": nonce})
     monkeypatch.setattr(checkpoints, "place_of", lambda **_: place)
     assert main(["checkpoint", "restore", "12", "--job", "orders"]) == 0
     assert place.asked == []

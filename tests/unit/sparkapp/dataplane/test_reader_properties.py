@@ -18,7 +18,7 @@ def job() -> Job:
     body = {
         "kafka": {"bootstrapServers": "127.0.0.1:1"},
         "source": {"topics": ["in"], "properties": PROPERTIES, "groupMembership": {"mode": "Subscribe"}},
-        "sink": {"topic": "out", "semantic": "AT_LEAST_ONCE"},
+        "sink": {"topic": "out", "deliveryGuarantee": "AtLeastOnce"},
     }
     spec = spec_from_resource(body, namespace="shop", name="orders")
     return Job(namespace="shop", name="orders", uid="uid", generation=1, attempt=1, spec=spec)

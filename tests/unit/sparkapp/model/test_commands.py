@@ -36,7 +36,7 @@ def test_a_recreated_topics_command_patches_the_job_that_failed() -> None:
     told = termination_of(TopicRecreated("topic 'orders' was deleted and created again"), job=JOB)
     command = shlex.split(told.remedy.partition("beginning: ")[2])
     assert command[:6] == ["kubectl", "patch", "ksj", "orders-enrich", "-n", "shop"]
-    assert json.loads(command[-1]) == {"spec": {"source": {"dataLossPolicy": "SkipToAvailable"}}}
+    assert json.loads(command[-1]) == {"spec": {"source": {"onDataLoss": "SkipToAvailable"}}}
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from sparkapp.model.delivery_guarantee import (
+    DeliveryGuarantee,
     OffsetCommit,
     OffsetCommitMode,
-    Semantic,
     effective_offset_commit_mode,
     offset_commit_mode,
 )
@@ -39,19 +39,19 @@ def test_S37_the_decision_table_of_seed_000(
 
 
 @pytest.mark.parametrize(
-    ("choice", "semantic", "mode"),
+    ("choice", "delivery_guarantee", "mode"),
     [
-        (OffsetCommit.IN_TRANSACTION, Semantic.EXACTLY_ONCE, IN_TRANSACTION),
-        (OffsetCommit.IN_TRANSACTION, Semantic.AT_LEAST_ONCE, ON_CHECKPOINTS),
-        (OffsetCommit.IN_TRANSACTION, Semantic.NONE, ON_CHECKPOINTS),
-        (OffsetCommit.ON_CHECKPOINT, Semantic.EXACTLY_ONCE, ON_CHECKPOINTS),
-        (OffsetCommit.ON_CHECKPOINT, Semantic.AT_LEAST_ONCE, ON_CHECKPOINTS),
-        (OffsetCommit.DISABLED, Semantic.EXACTLY_ONCE, DISABLED),
-        (OffsetCommit.DISABLED, Semantic.AT_LEAST_ONCE, DISABLED),
-        (OffsetCommit.DISABLED, Semantic.NONE, DISABLED),
+        (OffsetCommit.IN_TRANSACTION, DeliveryGuarantee.EXACTLY_ONCE, IN_TRANSACTION),
+        (OffsetCommit.IN_TRANSACTION, DeliveryGuarantee.AT_LEAST_ONCE, ON_CHECKPOINTS),
+        (OffsetCommit.IN_TRANSACTION, DeliveryGuarantee.NONE, ON_CHECKPOINTS),
+        (OffsetCommit.ON_CHECKPOINT, DeliveryGuarantee.EXACTLY_ONCE, ON_CHECKPOINTS),
+        (OffsetCommit.ON_CHECKPOINT, DeliveryGuarantee.AT_LEAST_ONCE, ON_CHECKPOINTS),
+        (OffsetCommit.DISABLED, DeliveryGuarantee.EXACTLY_ONCE, DISABLED),
+        (OffsetCommit.DISABLED, DeliveryGuarantee.AT_LEAST_ONCE, DISABLED),
+        (OffsetCommit.DISABLED, DeliveryGuarantee.NONE, DISABLED),
     ],
 )
 def test_S37_a_jobs_mode_follows_its_choice_and_its_semantic(
-    choice: OffsetCommit, semantic: Semantic, mode: OffsetCommitMode
+    choice: OffsetCommit, delivery_guarantee: DeliveryGuarantee, mode: OffsetCommitMode
 ) -> None:
-    assert effective_offset_commit_mode(choice, semantic) is mode
+    assert effective_offset_commit_mode(choice, delivery_guarantee) is mode

@@ -61,7 +61,7 @@ def test_one_that_is_not_open_or_not_its_writers_is_enough(found: TransactionDes
     with pytest.raises(TransactionFenced, match=r"checkpoint 4: p-1 was pre-committed with producer 7 epoch 3") as told:
         asking(Client(p_1=found), at=1.0).require(COMMITTABLES, began=0.0)
     assert not told.value.fatal
-    assert "transactionTimeoutSeconds" in told.value.remedy
+    assert "transactions.timeoutSeconds" in told.value.remedy
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_C8_a_transaction_that_may_end_during_write_and_commit_is_in_no_document
     client = Client(p_1=replace(OPEN, timeout_ms=timeout * 1000), **dict.fromkeys(("p_0", "p_2"), LASTING))
     with pytest.raises(TransactionFenced, match=rf"checkpoint 4: p-1 is open for up to .* of its {timeout} s") as told:
         asking(client, at=100 + age).require(COMMITTABLES, began=100.0)
-    assert "transactionTimeoutSeconds" in told.value.remedy
+    assert "transactions.timeoutSeconds" in told.value.remedy
 
 
 @pytest.mark.parametrize("ahead", [-7200, -0.5, 0, 0.5, 7200])

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparkapp.model.errors import TopicNotFound, TransformError
-from sparkapp.model.job.record_errors import RecordErrorPolicy, RecordErrors
+from sparkapp.model.job.record_errors import OnRecordError, RecordErrors
 from sparkapp.model.job.spec import JobSpec, KafkaCluster, Partitioner, Sink, Source, TopicFrom, Transform
 from sparkapp.sink.router import Router
 
@@ -21,7 +21,7 @@ SPEC = JobSpec(
     source=Source(topics=("read",), group_id="g"),
     transform=Transform(sql="SELECT * FROM source"),
     sink=Sink(topic="out", transactional_id_prefix="p"),
-    record_errors=RecordErrors(policy=RecordErrorPolicy.DEAD_LETTER, dead_letter_topic="letters"),
+    record_errors=RecordErrors(policy=OnRecordError.DEAD_LETTER, dead_letter_topic="letters"),
 )
 
 

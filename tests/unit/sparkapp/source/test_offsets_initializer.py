@@ -26,7 +26,7 @@ def cluster() -> FakeCluster:
 
 def test_a_timestamp_finds_the_first_record_of_that_time_or_later() -> None:
     found = TimestampOffsetsInitializer(10).offsets([A0, A1, A2], cluster())
-    assert found == {A0: 4, A1: 20, A2: 0}, "LATEST where no record is that late, S18: 0 for an empty partition"
+    assert found == {A0: 4, A1: 20, A2: 0}, "Latest where no record is that late, S18: 0 for an empty partition"
 
 
 @pytest.mark.parametrize(("strategy", "offset"), [(ResetStrategy.EARLIEST, 0), (ResetStrategy.LATEST, 20)])
@@ -36,19 +36,19 @@ def test_a_timestamp_after_the_end_follows_the_strategy(strategy: ResetStrategy,
 
 def test_a_timestamp_after_the_end_without_a_strategy_names_the_partition() -> None:
     with pytest.raises(UndefinedOffset, match="no record at or after timestamp 10 and no reset policy for partition a"):
-        TimestampOffsetsInitializer(10, ResetStrategy.NONE).offsets([A1], cluster())
+        TimestampOffsetsInitializer(10, ResetStrategy.FAIL).offsets([A1], cluster())
 
 
 def test_S20_specific_offsets_without_any_are_refused() -> None:
     with pytest.raises(UndefinedOffset, match="no specific offsets were specified"):
-        SpecificOffsetsInitializer({}, ResetStrategy.NONE)
+        SpecificOffsetsInitializer({}, ResetStrategy.FAIL)
 
 
 def test_partitions_without_an_entry_begin_at_the_group_offsets_then_by_the_strategy() -> None:
     one = SpecificOffsetsInitializer({A0: 5}, ResetStrategy.LATEST)
     assert one.offsets([A0, A1, A2], cluster()) == {A0: 5, A1: 9, A2: 0}
     with pytest.raises(UndefinedOffset, match="Undefined offset with no reset policy for partition a-2"):
-        SpecificOffsetsInitializer({A0: 5}, ResetStrategy.NONE).offsets([A0, A2], cluster())
+        SpecificOffsetsInitializer({A0: 5}, ResetStrategy.FAIL).offsets([A0, A2], cluster())
 
 
 def test_the_ends_of_the_log_are_offsets_and_beyond_them_the_strategy_decides_and_says_so() -> None:
@@ -59,11 +59,11 @@ def test_the_ends_of_the_log_are_offsets_and_beyond_them_the_strategy_decides_an
     assert one.offsets([A0, A1], cluster()) == {A0: 3, A1: 0}
     assert heard[0][0] == "OffsetOutOfRange"
     assert "a-0 at 2 (the log holds 3 to 10), a-1 at 21 (the log holds 0 to 20)" in heard[0][1]
-    assert SpecificOffsetsInitializer({A0: 3, A1: 20}, ResetStrategy.NONE).offsets([A0, A1], cluster()) == {
+    assert SpecificOffsetsInitializer({A0: 3, A1: 20}, ResetStrategy.FAIL).offsets([A0, A1], cluster()) == {
         A0: 3, A1: 20,
     }  # fmt: skip
     with pytest.raises(UndefinedOffset, match="a-0 at 2"):
-        SpecificOffsetsInitializer({A0: 2}, ResetStrategy.NONE).offsets([A0], cluster())
+        SpecificOffsetsInitializer({A0: 2}, ResetStrategy.FAIL).offsets([A0], cluster())
 
 
 @pytest.mark.parametrize(
@@ -90,11 +90,11 @@ def test_a_committed_offset_outside_the_log_follows_the_strategy_and_says_so(
 def test_S16_a_committed_offset_outside_the_log_is_kept_without_a_strategy() -> None:
     view = cluster()
     view.commits = {A0: 2, A1: 21}
-    assert CommittedOffsetsInitializer(ResetStrategy.NONE).offsets([A0, A1], view) == {A0: 2, A1: 21}
+    assert CommittedOffsetsInitializer(ResetStrategy.FAIL).offsets([A0, A1], view) == {A0: 2, A1: 21}
 
 
 def test_an_offset_behind_an_open_transaction_is_in_the_log() -> None:
-    """Whoever committed it did not wait for the transaction's end; EARLIEST would repeat the whole log."""
+    """Whoever committed it did not wait for the transaction's end; Earliest would repeat the whole log."""
     view = cluster()
     view.commits, view.unstable = {A1: 25}, {A1: 5}
     assert CommittedOffsetsInitializer(ResetStrategy.EARLIEST).offsets([A1], view) == {A1: 25}

@@ -26,8 +26,12 @@ def rival(first: dict[str, Any], second: dict[str, Any]) -> JobKey | None:
     return claims.older_claimant(KEY)
 
 
-def sink(prefix: str, semantic: str = "EXACTLY_ONCE") -> dict[str, str]:
-    return {"topic": "t", "transactionalIdPrefix": prefix, "semantic": semantic}
+def sink(prefix: str, delivery_guarantee: str = "ExactlyOnce", naming: str = "Hint") -> dict[str, Any]:
+    return {
+        "topic": "t",
+        "transactions": {"idPrefix": prefix, "naming": naming},
+        "deliveryGuarantee": delivery_guarantee,
+    }
 
 
 @pytest.mark.parametrize(
@@ -38,18 +42,18 @@ def sink(prefix: str, semantic: str = "EXACTLY_ONCE") -> dict[str, str]:
         (body(KEY, sink=sink("p")), body(OTHER, "2026-11-21T13:00:00Z", sink=sink("p")), None),
         # Nor does another naming make the prefix another one: a start looks for both.
         (
-            body(KEY, sink=sink("p") | {"transactionNaming": "SubtaskAndSlot"}),
+            body(KEY, sink=sink("p", naming="SubtaskAndSlot")),
             body(OTHER, "2026-11-21T11:00:00Z", sink=sink("p")),
             OTHER,
         ),
         # Another one's default is a prefix as any other.
         (body(KEY, sink=sink("team.other")), body(OTHER, "2026-11-21T11:00:00Z"), OTHER),
         (body(KEY, sink=sink("p")), body(OTHER, "2026-11-21T11:00:00Z", sink=sink("p-1")), None),
-        (body(KEY, sink=sink("p")), body(OTHER, "2026-11-21T11:00:00Z", sink=sink("p", "AT_LEAST_ONCE")), None),
+        (body(KEY, sink=sink("p")), body(OTHER, "2026-11-21T11:00:00Z", sink=sink("p", "AtLeastOnce")), None),
         # Two sinks without transactions need no prefix of their own.
         (
-            body(KEY, sink=sink("p", "AT_LEAST_ONCE")),
-            body(OTHER, "2026-11-21T11:00:00Z", sink=sink("p", "AT_LEAST_ONCE")),
+            body(KEY, sink=sink("p", "AtLeastOnce")),
+            body(OTHER, "2026-11-21T11:00:00Z", sink=sink("p", "AtLeastOnce")),
             None,
         ),
         (

@@ -36,7 +36,7 @@ def at(**offsets):
 CURRENT = CheckpointDocument(
     job_uid="uid", attempt=3, checkpoint_id=40, created_at="2026-11-21T09:00:00Z", parallelism=2, prefix="p",
     hint=TransactionalIdHint(2, 20), splits=at(one=100, two=50, new=7), engine=encode_engine(EngineState(3)),
-    drained=True, finished=True, stops={ONE: 900}, stopping="LATEST", redeploy_nonce=4,
+    drained=True, finished=True, stops={ONE: 900}, stopping="Latest", redeploy_nonce=4,
 )  # fmt: skip
 EARLIER = replace(
     CURRENT, checkpoint_id=12, created_at="2026-11-21T08:00:00Z", splits=at(one=60, two=50), stops={ONE: 500}
@@ -125,7 +125,7 @@ def test_operators_that_keep_state_do_not_go_back():
     store = MemoryStore(encode(replace(CURRENT, engine_has_state=True)))
     with pytest.raises(RestoreRefused, match="operators keep state") as caught:
         attempt(store, 4, Restore(checkpoint=12, nonce=5))
-    assert "SPECIFIC_OFFSETS" in caught.value.remedy
+    assert "SpecificOffsets" in caught.value.remedy
     assert caught.value.fatal
     assert stored(store).offsets == CURRENT.offsets
     assert attempt(store, 5, Restore(nonce=5)).restored is None, "the remedy"
@@ -193,7 +193,7 @@ def test_a_state_that_was_put_back_is_refused_where_nobody_asks_for_a_restore(re
     ) as caught:
         attempt(store, 6, restore, marks=LATER)
     assert store.read().text == encode(CURRENT)
-    assert '{"spec":{"restoreFrom":{"checkpoint":40},"redeployNonce":' in caught.value.remedy
+    assert '{"spec":{"restore":{"checkpoint":40,"nonce":' in caught.value.remedy
 
 
 def test_a_restore_accepts_it_and_its_number_is_beyond_every_mark():
@@ -212,5 +212,5 @@ def test_an_empty_state_of_a_job_that_has_committed_is_refused():
 def test_operators_state_cannot_be_accepted_by_a_restore():
     with pytest.raises(StateRolledBack) as caught:
         attempt(MemoryStore(encode(replace(CURRENT, engine_has_state=True))), 6, Restore(), marks=LATER)
-    assert "restoreFrom" not in caught.value.remedy
-    assert "GROUP_OFFSETS" in caught.value.remedy
+    assert '"restore"' not in caught.value.remedy
+    assert "GroupOffsets" in caught.value.remedy

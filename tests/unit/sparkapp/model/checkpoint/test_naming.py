@@ -116,7 +116,7 @@ def test_bounds_that_cannot_be(wrong: tuple[int, int]) -> None:
 def test_the_limits_are_the_resources() -> None:
     definition = yaml.safe_load(DEFINITION.read_text(encoding="utf-8"))
     spec = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]
-    sink = spec["sink"]["properties"]
+    transactions = spec["sink"]["properties"]["transactions"]["properties"]
     assert spec["parallelism"]["maximum"] == MAX_PARALLELISM
-    assert sink["producersPoolSize"]["maximum"] == MAX_POOL_SIZE
-    assert sink["transactionNaming"]["enum"] == list(TransactionNaming)
+    assert transactions["producersPoolSize"]["maximum"] == MAX_POOL_SIZE
+    assert transactions["naming"]["enum"] == list(TransactionNaming)

@@ -17,7 +17,7 @@ from sparkapp.model.partition import TopicPartition
 ORDERS = TopicPartition("orders", 0)
 ONE = RetainedCheckpoint(
     job_uid="uid", attempt=4, checkpoint_id=17, created_at="2026-11-21T08:00:00Z", orderly=True,
-    offsets={ORDERS: 20, TopicPartition("täglich", 7): 0}, stops={ORDERS: 30}, stopping="LATEST", records_in=9,
+    offsets={ORDERS: 20, TopicPartition("täglich", 7): 0}, stops={ORDERS: 30}, stopping="Latest", records_in=9,
     records_out=8,
 )  # fmt: skip
 KEY = "checkpoint-17.json"
@@ -62,7 +62,7 @@ def test_what_is_kept_of_a_document():
         ({"offsets": []}, "offsets must be an object"),
         ({"recordsIn": 1 << 63}, "recordsIn"),
         ({"extra": 1}, "unknown fields: extra"),
-        ({"bounded": {"stopping": "LATEST", "stops": {}, "x": 1}}, "bounded has unknown fields"),
+        ({"bounded": {"stopping": "Latest", "stops": {}, "x": 1}}, "bounded has unknown fields"),
     ],
 )
 def test_refusals_name_the_checkpoint(changes, match):

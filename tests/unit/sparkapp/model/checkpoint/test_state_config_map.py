@@ -36,6 +36,6 @@ def test_anything_else_is_refused_with_what_to_do(data, binary, words):
 def test_the_way_back_is_to_be_typed_as_it_stands():
     text = way_back("shop", "orders")
     assert "ConfigMap orders-checkpoints" in text
-    assert "source.startup.mode GROUP_OFFSETS" in text
+    assert "source.startup.mode GroupOffsets" in text
     assert len(text) < MAX_MESSAGE - 200, "a condition's and an event's message has to hold what happened, too"
     assert "`python -m sparkapp checkpoint list --namespace shop --job orders`" in text

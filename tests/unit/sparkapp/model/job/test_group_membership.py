@@ -15,12 +15,12 @@ from sparkapp.model.job.spec_from_resource import spec_from_resource
 
 
 def parsed(
-    membership: dict[str, Any] | None = None, *, semantic: str = "AT_LEAST_ONCE", claim: str = "", **source: Any
+    membership: dict[str, Any] | None = None, *, delivery_guarantee: str = "AtLeastOnce", claim: str = "", **source: Any
 ) -> JobSpec:
     body = {
         "kafka": {"bootstrapServers": "b:9092"},
         "source": {"topics": ["in"], **source, **({} if membership is None else {"groupMembership": membership})},
-        "sink": {"topic": "out", "semantic": semantic},
+        "sink": {"topic": "out", "deliveryGuarantee": delivery_guarantee},
         "checkpoint": {"stateVolume": {"claimName": claim}} if claim else {},
     }
     return spec_from_resource(body, namespace="shop", name="orders")
@@ -37,7 +37,7 @@ FULL = {
 
 
 def test_by_default_nobody_joins() -> None:
-    options = parsed(semantic="EXACTLY_ONCE").source.group_membership
+    options = parsed(delivery_guarantee="ExactlyOnce").source.group_membership
     assert options == MembershipOptions()
     assert not options.subscribes
     assert "group.instance.id" not in consumer_config(job(parsed()), password="")
@@ -85,18 +85,22 @@ def test_a_property_with_a_field_of_its_own_is_refused_by_that_fields_name(name:
 @pytest.mark.parametrize(
     ("membership", "others", "message"),
     [
-        ({"mode": "Subscribe"}, {"semantic": "EXACTLY_ONCE"}, "set mode: Assign, or sink.semantic: AT_LEAST_ONCE"),
-        ({"mode": "Subscribe"}, {"startup": {"mode": "EARLIEST"}}, "set source.startup.mode: GROUP_OFFSETS"),
+        (
+            {"mode": "Subscribe"},
+            {"delivery_guarantee": "ExactlyOnce"},
+            "set mode: Assign, or sink.deliveryGuarantee: AtLeastOnce",
+        ),
+        ({"mode": "Subscribe"}, {"startup": {"mode": "Earliest"}}, "set source.startup.mode: GroupOffsets"),
         ({"mode": "Subscribe"}, {"offsetCommit": "Disabled"}, "set source.offsetCommit: OnCheckpoint"),
         ({"mode": "Subscribe"}, {"claim": "state"}, "remove checkpoint.stateVolume"),
-        ({"mode": "Subscribe"}, {"stopping": {"mode": "LATEST"}}, "set source.stopping.mode: UNBOUNDED"),
-        ({"mode": "Subscribe"}, {"stopping": {"predicate": "true"}}, "UNBOUNDED and remove its predicate"),
+        ({"mode": "Subscribe"}, {"stopping": {"mode": "Latest"}}, "set source.stopping.mode: Unbounded"),
+        ({"mode": "Subscribe"}, {"stopping": {"predicate": "true"}}, "Unbounded and remove its predicate"),
         (
             {"mode": "Subscribe"},
             {"topics": [], "partitions": [{"topic": "in", "partitions": [0]}]},
             "name source.topics instead",
         ),
-        ({"mode": "Subscribe"}, {"dataLossPolicy": "SkipToAvailable"}, "set source.dataLossPolicy: Fail"),
+        ({"mode": "Subscribe"}, {"onDataLoss": "SkipToAvailable"}, "set source.onDataLoss: Fail"),
         ({"mode": "subscribe"}, {}, "one of Assign, Subscribe"),
         ({"mode": "Subscribe", "assignor": "sticky"}, {}, "one of range, roundrobin, cooperative-sticky"),
         ({"mode": "Subscribe", "groupInstanceId": "a b"}, {}, "groupInstanceId: 'a b' must consist of"),

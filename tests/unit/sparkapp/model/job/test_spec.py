@@ -7,12 +7,12 @@ import json
 import pytest
 
 from sparkapp.model.checkpoint.naming import TransactionNaming
-from sparkapp.model.delivery_guarantee import OffsetCommit, Semantic
+from sparkapp.model.delivery_guarantee import DeliveryGuarantee, OffsetCommit
 from sparkapp.model.errors import ConfigurationError
-from sparkapp.model.job.codec import decode_job, encode_job
+from sparkapp.model.job.codec import FORMAT, decode_job, encode_job
 from sparkapp.model.job.record_format import Format
 from sparkapp.model.job.registry_access import RegistryAccess, SecretKey
-from sparkapp.model.job.spec import AuthenticationType, IsolationLevel, Job, LostTransactionPolicy
+from sparkapp.model.job.spec import AuthenticationType, IsolationLevel, Job, OnTransactionLost
 from sparkapp.model.job.spec_from_resource import spec_from_resource
 from sparkapp.model.job.startup import ResetStrategy, StartupMode
 
@@ -29,11 +29,10 @@ FULL = {
     "source": {
         "topicPattern": "in-.*",
         "groupId": "group",
-        "startup": {"mode": "LATEST", "onMissingOffset": "NONE"},
+        "startup": {"mode": "Latest", "onMissingOffset": "Fail"},
         "discoveryIntervalSeconds": -1,
         "offsetCommit": "OnCheckpoint",
-        "maxOffsetsPerCheckpoint": 5,
-        "maxRecordsPerSplit": 2,
+        "limits": {"maxOffsetsPerCheckpoint": 5, "maxRecordsPerSplit": 2},
         "format": {"key": "string", "value": "json", "valueSchema": "id BIGINT"},
         "properties": {"fetch.min.bytes": "1"},
     },
@@ -42,12 +41,14 @@ FULL = {
         "topic": "out",
         "topicFrom": "Column",
         "partitioner": "SourcePartition",
-        "semantic": "EXACTLY_ONCE",
-        "transactionalIdPrefix": "my-prefix",
-        "transactionNaming": "SubtaskAndSlot",
-        "lostTransactionPolicy": "Fail",
-        "producersPoolSize": 3,
-        "transactionTimeoutSeconds": 60,
+        "deliveryGuarantee": "ExactlyOnce",
+        "onTransactionLost": "Fail",
+        "transactions": {
+            "idPrefix": "my-prefix",
+            "naming": "SubtaskAndSlot",
+            "producersPoolSize": 3,
+            "timeoutSeconds": 60,
+        },
         "properties": {"compression.type": "zstd"},
     },
     "parallelism": 4,
@@ -65,7 +66,7 @@ def spec(*, base=SMALLEST, **sections):
 
 def specific(topic):
     """A choice of offsets for partition 0 of this topic."""
-    return {"mode": "SPECIFIC_OFFSETS", "specificOffsets": [{"topic": topic, "partition": 0, "offset": 1}]}
+    return {"mode": "SpecificOffsets", "specificOffsets": [{"topic": topic, "partition": 0, "offset": 1}]}
 
 
 def parsed(value):
@@ -81,10 +82,10 @@ def test_defaults():
     assert found.source.isolation_level is IsolationLevel.READ_COMMITTED
     assert found.source.discovery_interval_seconds == 300
     assert found.source.max_records_per_split == 0, "whole partitions"
-    assert found.sink.semantic is Semantic.EXACTLY_ONCE
+    assert found.sink.delivery_guarantee is DeliveryGuarantee.EXACTLY_ONCE
     assert found.sink.transactional_id_prefix == "shop.orders"
     assert found.sink.transaction_naming is TransactionNaming.HINT
-    assert found.sink.lost_transaction_policy is LostTransactionPolicy.REPLAY
+    assert found.sink.on_transaction_lost is OnTransactionLost.REPLAY
     assert found.sink.producers_pool_size == 5
     assert found.sink.transaction_timeout_seconds == 900
     assert (found.parallelism, found.checkpoint_interval_seconds, found.metrics_port) == (1, 10, 8090)
@@ -113,17 +114,17 @@ def test_every_field():
     assert found.source.value_format is Format.JSON
     assert found.transform.function == "enrich:transform"
     assert found.sink.transaction_naming is TransactionNaming.SUBTASK_AND_SLOT
-    assert found.sink.lost_transaction_policy is LostTransactionPolicy.FAIL
+    assert found.sink.on_transaction_lost is OnTransactionLost.FAIL
     assert found.sink.properties == {"compression.type": "zstd"}
     assert (found.parallelism, found.checkpoint_interval_seconds) == (4, 2)
 
 
 def test_a_partition_in_pieces_has_no_end_record():
-    source = {"stopping": {"predicate": "value = 'END'"}, "maxRecordsPerSplit": 10}
+    source = {"stopping": {"predicate": "value = 'END'"}, "limits": {"maxRecordsPerSplit": 10}}
     with pytest.raises(ConfigurationError, match="in several splits") as caught:
         parsed(spec(source=source))
-    assert caught.value.remedy == "set source.maxRecordsPerSplit: 0, or remove source.stopping.predicate"
-    assert parsed(spec(source={**source, "maxRecordsPerSplit": 0})).source.stopping.bounded
+    assert caught.value.remedy == "set source.limits.maxRecordsPerSplit: 0, or remove source.stopping.predicate"
+    assert parsed(spec(source={**source, "limits": {"maxRecordsPerSplit": 0}})).source.stopping.bounded
 
 
 @pytest.mark.parametrize("value", [SMALLEST, FULL], ids=["smallest", "full"])
@@ -132,7 +133,10 @@ def test_the_driver_reads_back_what_the_operator_wrote(value):
     assert decode_job(encode_job(job)) == job
 
 
-@pytest.mark.parametrize("text", ["", "{}", "[]", "null", '{"spec":{}}', '{"spec":null}', "{", '{"spec":{"kafka":7}}'])
+DAMAGED = [f'{{"format_version":{FORMAT}{rest}}}' for rest in ("", ',"spec":{}', ',"spec":null', ',"spec":{"kafka":7}')]
+
+
+@pytest.mark.parametrize("text", ["", "[]", "null", "{", *DAMAGED])
 def test_a_job_description_of_another_release_is_refused(text):
     with pytest.raises(ConfigurationError, match="not one of this release"):
         decode_job(text)
@@ -278,21 +282,24 @@ def test_the_drivers_copy_is_checked_again():
             ),
             "needs exactly one topic",
         ),
-        (spec(source={"isolationLevel": "read_uncommitted"}), "EXACTLY_ONCE needs read_committed"),
-        (spec(sink={"transactionTimeoutSeconds": 10}), "must exceed checkpoint.intervalSeconds"),
-        (spec(sink={"transactionalIdPrefix": "a b"}), "transactionalIdPrefix"),
-        (spec(sink={"transactionalIdPrefix": "x" * 250}), "transactionalIdPrefix"),
-        (spec(sink={"producersPoolSize": 1}), "at least 2"),
-        (spec(sink={"producersPoolSize": 101}), "spec.sink.producersPoolSize: must be at most 100"),
+        (spec(source={"isolationLevel": "read_uncommitted"}), "ExactlyOnce needs read_committed"),
+        (spec(sink={"transactions": {"timeoutSeconds": 10}}), "must exceed checkpoint.intervalSeconds"),
+        (spec(sink={"transactions": {"idPrefix": "a b"}}), "transactions.idPrefix"),
+        (spec(sink={"transactions": {"idPrefix": "x" * 250}}), "transactions.idPrefix"),
+        (spec(sink={"transactions": {"producersPoolSize": 1}}), "at least 2"),
+        (
+            spec(sink={"transactions": {"producersPoolSize": 101}}),
+            "spec.sink.transactions.producersPoolSize: must be at most 100",
+        ),
         (spec(parallelism=1025), "spec.parallelism: must be at most 1024"),
         (
-            spec(sink={"transactionNaming": "POOLING"}),
-            "transactionNaming must be one of Hint, SubtaskAndSlot",
+            spec(sink={"transactions": {"naming": "POOLING"}}),
+            "transactions.naming must be one of Hint, SubtaskAndSlot",
         ),
-        (spec(sink={"lostTransactionPolicy": "Warn"}), "lostTransactionPolicy must be one of Replay, Fail"),
-        (spec(sink={"producersPoolSize": "5"}), "whole number"),
-        (spec(sink={"producersPoolSize": True}), "whole number"),
-        (spec(sink={"semantic": "EXACTLY"}), "one of NONE, AT_LEAST_ONCE, EXACTLY_ONCE"),
+        (spec(sink={"onTransactionLost": "Warn"}), "onTransactionLost must be one of Replay, Fail"),
+        (spec(sink={"transactions": {"producersPoolSize": "5"}}), "whole number"),
+        (spec(sink={"transactions": {"producersPoolSize": True}}), "whole number"),
+        (spec(sink={"deliveryGuarantee": "EXACTLY"}), "one of None, AtLeastOnce, ExactlyOnce"),
         (spec(parallelism=0), "at least 1"),
         (spec(checkpoint={"intervalSeconds": 0}), "at least 1"),
         (spec(kafka={"authentication": {"type": "plain"}}), "username"),
@@ -320,12 +327,15 @@ def test_specific_offsets_of_a_pattern_are_not_judged_before_its_topics_are_know
 
 @pytest.mark.parametrize("length", [1, 249])
 def test_a_transactional_id_prefix_of_the_greatest_length_is_one(length):
-    assert parsed(spec(sink={"transactionalIdPrefix": "x" * length})).sink.transactional_id_prefix == "x" * length
+    assert parsed(spec(sink={"transactions": {"idPrefix": "x" * length}})).sink.transactional_id_prefix == "x" * length
 
 
-@pytest.mark.parametrize("semantic", ["AT_LEAST_ONCE", "NONE"])
-def test_rules_of_exactly_once_do_not_bind_the_others(semantic):
+@pytest.mark.parametrize("delivery_guarantee", ["AtLeastOnce", "None"])
+def test_rules_of_exactly_once_do_not_bind_the_others(delivery_guarantee):
     found = parsed(
-        spec(source={"isolationLevel": "read_uncommitted"}, sink={"semantic": semantic, "transactionTimeoutSeconds": 1})
+        spec(
+            source={"isolationLevel": "read_uncommitted"},
+            sink={"deliveryGuarantee": delivery_guarantee, "transactions": {"timeoutSeconds": 1}},
+        )
     )
-    assert found.sink.semantic.value == semantic
+    assert found.sink.delivery_guarantee.value == delivery_guarantee

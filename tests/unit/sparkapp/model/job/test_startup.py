@@ -36,13 +36,13 @@ def test_group_offsets_are_the_default_and_missing_ones_begin_earliest():
 
 
 def test_a_timestamp_that_nothing_follows_means_latest_unless_the_strategy_says_otherwise():
-    assert startup(mode="TIMESTAMP", timestampMillis=5).on_missing is ResetStrategy.LATEST
-    chosen = startup(mode="TIMESTAMP", timestampMillis=5, onMissingOffset="NONE")
-    assert (chosen.on_missing, chosen.timestamp_millis) == (ResetStrategy.NONE, 5)
+    assert startup(mode="Timestamp", timestampMillis=5).on_missing is ResetStrategy.LATEST
+    chosen = startup(mode="Timestamp", timestampMillis=5, onMissingOffset="Fail")
+    assert (chosen.on_missing, chosen.timestamp_millis) == (ResetStrategy.FAIL, 5)
 
 
 def test_specific_offsets_keep_their_order_and_zero_is_an_offset():
-    assert startup(mode="SPECIFIC_OFFSETS", specificOffsets=NAMED).specific_offsets == (
+    assert startup(mode="SpecificOffsets", specificOffsets=NAMED).specific_offsets == (
         PartitionOffset("a", 0, 42), PartitionOffset("a", 1, 0),
     )  # fmt: skip
 
@@ -50,18 +50,18 @@ def test_specific_offsets_keep_their_order_and_zero_is_an_offset():
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        ({"mode": "TIMESTAMP"}, "startup.timestampMillis: needed with startup.mode TIMESTAMP"),
-        ({"mode": "LATEST", "timestampMillis": 1}, "startup.timestampMillis: needed with startup.mode TIMESTAMP, and"),
-        ({"mode": "TIMESTAMP", "timestampMillis": -1}, "timestampMillis must be a whole number of at least 0"),
-        ({"mode": "SPECIFIC_OFFSETS"}, "startup.specificOffsets: needed with startup.mode SPECIFIC_OFFSETS"),
-        ({"specificOffsets": NAMED}, "startup.specificOffsets: needed with startup.mode SPECIFIC_OFFSETS, and only"),
+        ({"mode": "Timestamp"}, "startup.timestampMillis: needed with startup.mode Timestamp"),
+        ({"mode": "Latest", "timestampMillis": 1}, "startup.timestampMillis: needed with startup.mode Timestamp, and"),
+        ({"mode": "Timestamp", "timestampMillis": -1}, "timestampMillis must be a whole number of at least 0"),
+        ({"mode": "SpecificOffsets"}, "startup.specificOffsets: needed with startup.mode SpecificOffsets"),
+        ({"specificOffsets": NAMED}, "startup.specificOffsets: needed with startup.mode SpecificOffsets, and only"),
         (
-            {"mode": "SPECIFIC_OFFSETS", "specificOffsets": [NAMED[0], NAMED[0]]},
+            {"mode": "SpecificOffsets", "specificOffsets": [NAMED[0], NAMED[0]]},
             "a partition has two offsets",
         ),
-        ({"mode": "SPECIFIC_OFFSETS", "specificOffsets": [{"topic": "a", "offset": 1}]}, r"\[0\].partition is missing"),
-        ({"mode": "SPECIFIC_OFFSETS", "specificOffsets": [{"topic": "a", "partition": 1}]}, r"\[0\].offset is missing"),
-        ({"mode": "EARLIEST_OFFSET"}, "must be one of GROUP_OFFSETS, EARLIEST, LATEST, TIMESTAMP, SPECIFIC_OFFSETS"),
+        ({"mode": "SpecificOffsets", "specificOffsets": [{"topic": "a", "offset": 1}]}, r"\[0\].partition is missing"),
+        ({"mode": "SpecificOffsets", "specificOffsets": [{"topic": "a", "partition": 1}]}, r"\[0\].offset is missing"),
+        ({"mode": "EARLIEST_OFFSET"}, "must be one of GroupOffsets, Earliest, Latest, Timestamp, SpecificOffsets"),
     ],
 )
 def test_what_cannot_work_is_refused_with_the_field(body, message):
@@ -71,32 +71,32 @@ def test_what_cannot_work_is_refused_with_the_field(body, message):
 
 def test_a_job_is_unbounded_by_default_and_bounded_by_every_other_mode():
     assert not stopping().bounded
-    assert stopping(mode="LATEST").bounded
+    assert stopping(mode="Latest").bounded
     assert stopping(predicate="value = 'END'").bounded
-    with pytest.raises(ConfigurationError, match=r"stopping\.timestampMillis: needed with stopping\.mode TIMESTAMP"):
-        stopping(mode="TIMESTAMP")
-    with pytest.raises(ConfigurationError, match="must be one of UNBOUNDED"):
-        stopping(mode="EARLIEST")
+    with pytest.raises(ConfigurationError, match=r"stopping\.timestampMillis: needed with stopping\.mode Timestamp"):
+        stopping(mode="Timestamp")
+    with pytest.raises(ConfigurationError, match="must be one of Unbounded"):
+        stopping(mode="Earliest")
 
 
 def test_a_fingerprint_tells_choices_apart_and_an_unbounded_job_has_none():
     texts = [
-        stopping(mode="LATEST").fingerprint,
-        stopping(mode="TIMESTAMP", timestampMillis=1).fingerprint,
-        stopping(mode="TIMESTAMP", timestampMillis=2).fingerprint,
-        stopping(mode="SPECIFIC_OFFSETS", specificOffsets=NAMED).fingerprint,
+        stopping(mode="Latest").fingerprint,
+        stopping(mode="Timestamp", timestampMillis=1).fingerprint,
+        stopping(mode="Timestamp", timestampMillis=2).fingerprint,
+        stopping(mode="SpecificOffsets", specificOffsets=NAMED).fingerprint,
     ]
     assert len(set(texts)) == len(texts)
     assert stopping().fingerprint == ""
-    assert stopping(mode="LATEST").fingerprint == texts[0]
+    assert stopping(mode="Latest").fingerprint == texts[0]
     assert stopping(predicate="offset > 5").fingerprint != stopping(predicate="offset > 6").fingerprint
-    assert stopping(mode="LATEST", predicate="true").fingerprint != texts[0]
+    assert stopping(mode="Latest", predicate="true").fingerprint != texts[0]
     assert "predicate" not in texts[0], "as in the documents of releases that knew none"
 
 
 def test_what_the_operator_writes_the_driver_reads():
-    begin = startup(mode="SPECIFIC_OFFSETS", specificOffsets=NAMED)
-    end = stopping(mode="TIMESTAMP", timestampMillis=7, predicate="value = 'END'")
+    begin = startup(mode="SpecificOffsets", specificOffsets=NAMED)
+    end = stopping(mode="Timestamp", timestampMillis=7, predicate="value = 'END'")
     assert decode_part(Startup, encode_part(begin), "startup") == begin
     assert decode_part(Stopping, encode_part(end), "stopping") == end
     assert end.mode is StoppingMode.TIMESTAMP

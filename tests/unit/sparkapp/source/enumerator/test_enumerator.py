@@ -13,7 +13,7 @@ from sparkapp.model.errors import (
     TopicRecreated,
     UndefinedOffset,
 )
-from sparkapp.model.job.spec import DataLossPolicy, OnTopicDeleted
+from sparkapp.model.job.spec import OnDataLoss, OnTopicDeleted
 from sparkapp.model.job.startup import ResetStrategy
 from sparkapp.model.partition import TopicPartition
 from sparkapp.source.enumerator.discovery import PartitionChange
@@ -51,7 +51,7 @@ def enumerator(
     max_rate: int = 0,
     ends_by_record: bool = False,
     deleted: OnTopicDeleted = OnTopicDeleted.FAIL,
-    lost: DataLossPolicy = DataLossPolicy.FAIL,
+    lost: OnDataLoss = OnDataLoss.FAIL,
     clock: list[float] | None = None,
     warnings: list[tuple[str, str]] | None = None,
 ) -> KafkaSourceEnumerator:
@@ -69,7 +69,7 @@ def enumerator(
             ends_by_record=ends_by_record,
             interval=10,
             on_topic_deleted=deleted,
-            data_loss_policy=lost,
+            on_data_loss=lost,
         ),
         warn=lambda reason, message: heard.append((reason, message)),
         clock=lambda: time[0],
@@ -100,7 +100,7 @@ def test_S24_group_offsets_with_reset_strategy_for_the_rest() -> None:
 
 
 def test_S23_group_offsets_without_a_reset_strategy_name_the_partition() -> None:
-    source = enumerator(cluster(), initializer=CommittedOffsetsInitializer(ResetStrategy.NONE))
+    source = enumerator(cluster(), initializer=CommittedOffsetsInitializer(ResetStrategy.FAIL))
     with pytest.raises(UndefinedOffset, match="Undefined offset with no reset policy for partition a-1"):
         source.start(None)
 
@@ -450,7 +450,7 @@ def test_S04_S30_a_topic_that_is_gone_is_no_reason_to_look_for_new_partitions(bo
 def test_S40_offsets_that_went_backwards_go_on_at_what_is_there_where_the_job_says_so() -> None:
     heard: list[tuple[str, str]] = []
     view = cluster()
-    source = enumerator(view, warnings=heard, lost=DataLossPolicy.SKIP_TO_AVAILABLE)
+    source = enumerator(view, warnings=heard, lost=OnDataLoss.SKIP_TO_AVAILABLE)
     source.start({A0: 500, A1: 0})
     assert [(split.start, split.stop) for split in source.plan()] == [(3, 10), (0, 20)]
     assert heard[0][0] == "OffsetsSkipped"
@@ -459,7 +459,7 @@ def test_S40_offsets_that_went_backwards_go_on_at_what_is_there_where_the_job_sa
 
 def test_records_that_retention_took_are_skipped_at_a_restart_where_the_job_says_so() -> None:
     heard: list[tuple[str, str]] = []
-    source = enumerator(cluster(), warnings=heard, lost=DataLossPolicy.SKIP_TO_AVAILABLE)
+    source = enumerator(cluster(), warnings=heard, lost=OnDataLoss.SKIP_TO_AVAILABLE)
     source.start({A0: 1, A1: 4})
     assert source.offsets == {A0: 3, A1: 4}
     assert [reason for reason, _ in heard] == ["OffsetsSkipped"]
@@ -468,7 +468,7 @@ def test_records_that_retention_took_are_skipped_at_a_restart_where_the_job_says
 def test_records_that_retention_took_from_a_running_job_are_skipped_where_the_job_says_so() -> None:
     heard: list[tuple[str, str]] = []
     view = cluster()
-    source = enumerator(view, warnings=heard, lost=DataLossPolicy.SKIP_TO_AVAILABLE, max_offsets=10)
+    source = enumerator(view, warnings=heard, lost=OnDataLoss.SKIP_TO_AVAILABLE, max_offsets=10)
     source.start(None)
     source.complete(source.plan())
     before = dict(source.offsets)
@@ -485,7 +485,7 @@ def test_records_that_retention_took_from_a_running_job_are_skipped_where_the_jo
 
 def test_a_partition_that_retention_emptied_is_skipped_to_its_end() -> None:
     view = cluster()
-    source = enumerator(view, lost=DataLossPolicy.SKIP_TO_AVAILABLE)
+    source = enumerator(view, lost=OnDataLoss.SKIP_TO_AVAILABLE)
     source.start(None)
     view.starts[A1] = 20
     assert [(split.start, split.stop) for split in source.plan()] == [(3, 10), (20, 20)]
@@ -493,7 +493,7 @@ def test_a_partition_that_retention_emptied_is_skipped_to_its_end() -> None:
 
 
 def test_the_beginnings_of_logs_are_asked_for_only_where_the_job_skips_and_something_waits() -> None:
-    for policy, asked in ((DataLossPolicy.FAIL, []), (DataLossPolicy.SKIP_TO_AVAILABLE, [[A1]])):
+    for policy, asked in ((OnDataLoss.FAIL, []), (OnDataLoss.SKIP_TO_AVAILABLE, [[A1]])):
         view = cluster()
         source = enumerator(view, lost=policy, initializer=LatestOffsetsInitializer())
         source.start(None)
@@ -507,8 +507,8 @@ def test_a_start_below_the_log_is_skipped_by_the_first_plan() -> None:
     heard: list[tuple[str, str]] = []
     view = cluster()
     source = enumerator(
-        view, initializer=CommittedOffsetsInitializer(ResetStrategy.NONE), warnings=heard,
-        lost=DataLossPolicy.SKIP_TO_AVAILABLE,
+        view, initializer=CommittedOffsetsInitializer(ResetStrategy.FAIL), warnings=heard,
+        lost=OnDataLoss.SKIP_TO_AVAILABLE,
     )  # fmt: skip
     view.commits = {A0: 7, A1: 4}
     source.start(None)
@@ -517,8 +517,8 @@ def test_a_start_below_the_log_is_skipped_by_the_first_plan() -> None:
     assert [reason for reason, _ in heard] == ["OffsetsSkipped", "OffsetsSkipped"]
 
 
-@pytest.mark.parametrize("policy", DataLossPolicy)
-def test_an_offset_behind_an_open_transaction_waits_for_its_end(policy: DataLossPolicy) -> None:
+@pytest.mark.parametrize("policy", OnDataLoss)
+def test_an_offset_behind_an_open_transaction_waits_for_its_end(policy: OnDataLoss) -> None:
     """A group that another consumer has moved past an open transaction: nothing went backwards, nothing is lost."""
     view = cluster()
     view.commits, view.unstable = {A0: 7, A1: 24}, {A1: 6}
@@ -534,8 +534,8 @@ def test_an_offset_behind_an_open_transaction_waits_for_its_end(policy: DataLoss
     assert heard == []
 
 
-@pytest.mark.parametrize("policy", DataLossPolicy)
-def test_what_a_reader_did_not_find_is_told_with_both_offsets(policy: DataLossPolicy) -> None:
+@pytest.mark.parametrize("policy", OnDataLoss)
+def test_what_a_reader_did_not_find_is_told_with_both_offsets(policy: OnDataLoss) -> None:
     """Retention between the plan and the read: the next attempt skips, or a person has to say so."""
     view = cluster()
     source = enumerator(view, lost=policy)
@@ -545,16 +545,16 @@ def test_what_a_reader_did_not_find_is_told_with_both_offsets(policy: DataLossPo
     told = source.explain(OffsetsWentBackwards("reading a-1 at 0 of 20: out of range"))
     assert "a-1: records from offset 0 on are gone, the log begins at 8" in told.message
     assert told.reason == "OffsetsWentBackwards"
-    assert told.fatal is (policy is DataLossPolicy.FAIL)
-    if policy is DataLossPolicy.FAIL:
-        assert "dataLossPolicy" in told.remedy
+    assert told.fatal is (policy is OnDataLoss.FAIL)
+    if policy is OnDataLoss.FAIL:
+        assert "onDataLoss" in told.remedy
 
 
 def test_a_member_of_a_group_is_told_how_to_move_the_group() -> None:
     """``SkipToAvailable`` is refused there: it would skip for the whole group."""
     view = cluster()
-    identity = TopicIdentity(view, DataLossPolicy.FAIL)
-    lost = LostRecords(view, DataLossPolicy.FAIL, no_warning, identity, is_member=True)
+    identity = TopicIdentity(view, OnDataLoss.FAIL)
+    lost = LostRecords(view, OnDataLoss.FAIL, no_warning, identity, is_member=True)
     told = lost.explain(OffsetsWentBackwards("reading a-0 at 1 of 10: out of range"), {A0: 1})
     assert told.message == "a-0: records from offset 1 on are gone, the log begins at 3"
     assert "kafka-consumer-groups --reset-offsets" in told.remedy
@@ -566,7 +566,7 @@ def test_a_reader_that_found_an_offset_beyond_the_log_is_believed() -> None:
     source.start(None)
     error = OffsetsWentBackwards("reading a-1 at 50 of 60: out of range")
     assert source.explain(error) is error
-    passing = enumerator(cluster(), lost=DataLossPolicy.SKIP_TO_AVAILABLE)
+    passing = enumerator(cluster(), lost=OnDataLoss.SKIP_TO_AVAILABLE)
     passing.start(None)
     told = passing.explain(error)
     assert (told.message, told.fatal) == (error.message, False)
@@ -652,7 +652,7 @@ def test_a_recreated_topic_is_read_from_its_beginning_where_the_job_skips(stoppi
     heard: list[tuple[str, str]] = []
     view = cluster()
     view.ids = NEW
-    source = enumerator(view, lost=DataLossPolicy.SKIP_TO_AVAILABLE, stopping=stopping, warnings=heard)
+    source = enumerator(view, lost=OnDataLoss.SKIP_TO_AVAILABLE, stopping=stopping, warnings=heard)
     source.start({A0: 5, A1: 6}, {A0: 7, A1: 7} if stopping else None, topic_ids=OLD)
     assert source.offsets == {A0: 3, A1: 0}
     assert source.stops == ({A0: 10, A1: 20} if stopping else {}), "the previous topic's ends mean nothing"
@@ -663,15 +663,15 @@ def test_a_recreated_topic_is_read_from_its_beginning_where_the_job_skips(stoppi
     assert again.offsets == source.offsets
 
 
-@pytest.mark.parametrize("policy", DataLossPolicy)
-def test_a_discovery_notices_a_recreated_topic(policy: DataLossPolicy) -> None:
+@pytest.mark.parametrize("policy", OnDataLoss)
+def test_a_discovery_notices_a_recreated_topic(policy: OnDataLoss) -> None:
     clock, view = [0.0], cluster()
     view.ids = dict(OLD)
     source = enumerator(view, interval=30, clock=clock, lost=policy)
     source.start(None)
     source.complete(source.plan())
     clock[0], view.ids = 31.0, NEW
-    if policy is DataLossPolicy.FAIL:
+    if policy is OnDataLoss.FAIL:
         with pytest.raises(TopicRecreated):
             source.discover_if_due()
         assert source.topic_ids == OLD, "the checkpoint keeps the topic ids of its offsets"
@@ -680,14 +680,14 @@ def test_a_discovery_notices_a_recreated_topic(policy: DataLossPolicy) -> None:
         assert source.offsets == {A0: 3, A1: 0}
 
 
-@pytest.mark.parametrize("policy", DataLossPolicy)
-def test_a_recreated_topic_that_is_still_shorter_is_known_by_its_id_at_once(policy: DataLossPolicy) -> None:
+@pytest.mark.parametrize("policy", OnDataLoss)
+def test_a_recreated_topic_that_is_still_shorter_is_known_by_its_id_at_once(policy: OnDataLoss) -> None:
     view = cluster()
     view.ids = dict(OLD)
     source = enumerator(view, lost=policy)
     source.start({A0: 9, A1: 20})
     view.ids, view.starts, view.ends = NEW, {}, {A0: 4, A1: 30}
-    if policy is DataLossPolicy.FAIL:
+    if policy is OnDataLoss.FAIL:
         with pytest.raises(TopicRecreated):
             source.plan()
     else:
@@ -713,7 +713,7 @@ def test_a_truncated_log_is_not_read_from_its_beginning() -> None:
     heard: list[tuple[str, str]] = []
     view = cluster()
     view.ids = OLD
-    source = enumerator(view, lost=DataLossPolicy.SKIP_TO_AVAILABLE, warnings=heard)
+    source = enumerator(view, lost=OnDataLoss.SKIP_TO_AVAILABLE, warnings=heard)
     source.start({A0: 10, A1: 25}, topic_ids=OLD)
     assert [(split.start, split.stop) for split in source.plan()] == [(10, 10), (20, 20)]
     assert [reason for reason, _ in heard] == ["OffsetsSkipped"]

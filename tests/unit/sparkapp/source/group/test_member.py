@@ -96,7 +96,7 @@ class Setting:
         self.events: list[str] = []
         self.membership = GroupMembership(
             cluster=FakeCluster({"a": 2}, ends={A0: 10, A1: 10}, commits={A0: 0, A1: 0}),
-            initializer=CommittedOffsetsInitializer(ResetStrategy.NONE), callback=self.commits,
+            initializer=CommittedOffsetsInitializer(ResetStrategy.FAIL), callback=self.commits,
             tell=lambda reason, *_: self.events.append(reason), changed=lambda _: None,
         )  # fmt: skip
         self.membership.start(None, [A0, A1])

@@ -19,7 +19,7 @@ from sparkapp.source.offsets_initializer import CommittedOffsetsInitializer
 from tests.support.fakes.cluster_view import FakeCluster
 from tests.support.jobs.commit_counter import CommitCounter
 
-NO_RESET = CommittedOffsetsInitializer(ResetStrategy.NONE)
+NO_RESET = CommittedOffsetsInitializer(ResetStrategy.FAIL)
 A0, A1, A2 = (TopicPartition("a", number) for number in range(3))
 
 
@@ -76,7 +76,7 @@ def test_assigned_partitions_go_on_where_the_group_stands_and_missing_offsets_ar
 
 
 def test_the_groups_offset_beats_the_checkpoints_which_beats_the_reset_strategy() -> None:
-    group = membership(cluster(), restored={A0: 9, A1: 11}, on_missing=ResetStrategy.NONE)
+    group = membership(cluster(), restored={A0: 9, A1: 11}, on_missing=ResetStrategy.FAIL)
     group.assigned([A0, A1])
     assert group.take() == {A0: 7, A1: 11}
 
@@ -90,7 +90,7 @@ def test_partitions_that_came_later_begin_earliest_whatever_the_strategy() -> No
 
 
 def test_S23_without_a_strategy_a_missing_offset_is_named_and_nothing_stays_under_way() -> None:
-    group = membership(cluster(), on_missing=ResetStrategy.NONE)
+    group = membership(cluster(), on_missing=ResetStrategy.FAIL)
     group.assigned([A1])
     with pytest.raises(UndefinedOffset, match="a-1"):
         group.take()
@@ -228,7 +228,7 @@ def test_an_offset_outside_the_log_falls_under_the_reset_strategy_and_says_so(
 def test_without_a_strategy_an_offset_beyond_the_log_ends_the_attempt() -> None:
     view = cluster()
     view.commits[A1] = 25
-    group = membership(view, on_missing=ResetStrategy.NONE)
+    group = membership(view, on_missing=ResetStrategy.FAIL)
     enumerator = KafkaSourceEnumerator(
         cluster=view, subscriber=TopicListSubscriber(("a",)), starting=NO_RESET,
         options=EnumeratorOptions(discovery_interval=0, max_offsets=10), warn=lambda *_: None, membership=group,

@@ -11,7 +11,7 @@ import pytest
 
 from sparkapp.dataplane.interface import SOURCE_SCHEMA
 from sparkapp.model.errors import ConfigurationError
-from sparkapp.model.job.record_errors import RecordErrorPolicy, RecordErrors
+from sparkapp.model.job.record_errors import OnRecordError, RecordErrors
 from sparkapp.model.job.record_format import Format
 from sparkapp.model.job.spec import JobSpec, KafkaCluster, Sink, Source, Transform
 from sparkapp.sink.dead_letter import ERROR, RAW_KEY, RAW_VALUE, STAGE
@@ -24,7 +24,7 @@ SPEC = JobSpec(
     source=Source(topics=("in",), group_id="g", value_format=Format.JSON, value_schema="n INT"),
     transform=Transform(),
     sink=Sink(topic="out", transactional_id_prefix="p"),
-    record_errors=RecordErrors(policy=RecordErrorPolicy.DEAD_LETTER, dead_letter_topic="dlq"),
+    record_errors=RecordErrors(policy=OnRecordError.DEAD_LETTER, dead_letter_topic="dlq"),
 )
 
 
@@ -41,7 +41,7 @@ def test_dead_letters_with_a_shuffle_are_refused_with_what_to_do() -> None:
     with pytest.raises(ConfigurationError) as caught:
         require_aligned(SPEC)
     assert "onRecordError: Skip" in caught.value.remedy
-    require_aligned(replace(SPEC, record_errors=RecordErrors(policy=RecordErrorPolicy.SKIP)))
+    require_aligned(replace(SPEC, record_errors=RecordErrors(policy=OnRecordError.SKIP)))
 
 
 def rows(*errors: str | None) -> pa.RecordBatch:

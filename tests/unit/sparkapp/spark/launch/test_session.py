@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from sparkapp.model import names
-from sparkapp.model.delivery_guarantee import Semantic
+from sparkapp.model.delivery_guarantee import DeliveryGuarantee
 from sparkapp.model.job.record_format import Format
 from sparkapp.model.job.spark_settings import FORCED, FORCED_EXACTLY_ONCE
 from sparkapp.model.job.spec import Job, JobSpec, KafkaCluster, Sink, Source, Transform
@@ -107,17 +107,17 @@ def test_addresses_of_both_families_are_written_as_spark_reads_them(
     assert settings["spark.driver.host"] == settings["spark.driver.bindAddress"] == written
 
 
-@pytest.mark.parametrize("semantic", [Semantic.EXACTLY_ONCE, Semantic.AT_LEAST_ONCE])
+@pytest.mark.parametrize("delivery_guarantee", [DeliveryGuarantee.EXACTLY_ONCE, DeliveryGuarantee.AT_LEAST_ONCE])
 def test_C9_no_retry_of_a_stage_writes_next_to_the_first_try_under_the_same_ids(
-    semantic: Semantic, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    delivery_guarantee: DeliveryGuarantee, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("KAFKASPARK_POD_IP", "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"):
         monkeypatch.setenv(name, "1")
     hostile = dict.fromkeys([*FORCED, *FORCED_EXACTLY_ONCE, "spark.sql.execution.pyspark.python"], "hostile")
     (tmp_path / names.SPARK_CONF_KEY).write_text(json.dumps(hostile))
-    job = replace(JOB, spec=replace(JOB.spec, sink=replace(JOB.spec.sink, semantic=semantic)))
+    job = replace(JOB, spec=replace(JOB.spec, sink=replace(JOB.spec.sink, delivery_guarantee=delivery_guarantee)))
     settings = session_settings(job, directory=tmp_path)
     assert "hostile" not in settings.values()
-    forced = FORCED | FORCED_EXACTLY_ONCE if semantic is Semantic.EXACTLY_ONCE else FORCED
+    forced = FORCED | FORCED_EXACTLY_ONCE if delivery_guarantee is DeliveryGuarantee.EXACTLY_ONCE else FORCED
     assert settings | forced == settings
-    assert ("spark.stage.maxConsecutiveAttempts" in settings) is (semantic is Semantic.EXACTLY_ONCE)
+    assert ("spark.stage.maxConsecutiveAttempts" in settings) is (delivery_guarantee is DeliveryGuarantee.EXACTLY_ONCE)

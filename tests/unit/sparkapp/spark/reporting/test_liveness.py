@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from sparkapp.model.delivery_guarantee import Semantic
+from sparkapp.model.delivery_guarantee import DeliveryGuarantee
 from sparkapp.model.errors import KafkaUnreachable, StreamStalled
 from sparkapp.model.job.spec import Sink
 from sparkapp.model.partition import TopicPartition
@@ -142,7 +142,10 @@ def test_a_stream_that_waits_for_executors_does_not_stand_still(now: list[float]
 def test_a_checkpoint_may_take_as_long_as_its_transactions() -> None:
     sink = Sink(topic="t", transactional_id_prefix="p", transaction_timeout_seconds=120)
     assert step_seconds(sink) == 180
-    assert step_seconds(Sink(topic="t", semantic=Semantic.NONE, transactional_id_prefix="p")) == MAX_STEP_SECONDS
+    assert (
+        step_seconds(Sink(topic="t", delivery_guarantee=DeliveryGuarantee.NONE, transactional_id_prefix="p"))
+        == MAX_STEP_SECONDS
+    )
 
 
 def test_the_report_says_what_is_unknown() -> None:

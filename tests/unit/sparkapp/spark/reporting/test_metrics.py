@@ -88,8 +88,8 @@ def told() -> tuple[Progress, dict[str, object]]:
 def test_before_anything_is_read_nothing_is_claimed() -> None:
     progress, _ = told()
     found = samples(progress)
-    info = "kafkaspark_driver_info,attempt=3,job_name=orders,job_namespace=team,parallelism=1,semantic=EXACTLY_ONCE"
-    assert found[info] == 1
+    labels = "attempt=3,delivery_guarantee=ExactlyOnce,job_name=orders,job_namespace=team,parallelism=1"
+    assert found[f"kafkaspark_driver_info,{labels}"] == 1
     assert found["kafkaspark_checkpoints_completed_total"] == 0
     absent = ("pending", "lag", "watermark", "duration", "size", "timestamp", "current_offset", "committed_offset")
     assert not [name for name in found if any(word in name for word in absent)]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from sparkapp.model.job.spec import Sink, TransactionTimeout
+from sparkapp.model.job.spec import Sink
 from sparkapp.sink.orphans import OpenNow
 from sparkapp.spark.reporting.transaction_time import TransactionTime
 
 
-def sink(**fields: object) -> Sink:
-    return Sink(topic="t", transactional_id_prefix="p", transaction_timeout_seconds=100, **fields)  # type: ignore[arg-type]
+def sink(seconds: int = 100) -> Sink:
+    return Sink(topic="t", transactional_id_prefix="p", transaction_timeout_seconds=seconds)
 
 
 def test_half_and_eighty_percent_are_told_once_each_and_taken_back_at_the_end() -> None:
@@ -30,5 +30,5 @@ def test_half_and_eighty_percent_are_told_once_each_and_taken_back_at_the_end() 
 
 
 def test_what_has_no_time_out_runs_out_of_none() -> None:
-    time = TransactionTime(sink(transaction_timeout=TransactionTimeout.NEVER), now=lambda: 9e9)
+    time = TransactionTime(sink(0), now=lambda: 9e9)
     assert time.reached(OpenNow(count=1, oldest_start_millis=0)) is None

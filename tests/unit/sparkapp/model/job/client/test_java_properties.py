@@ -28,7 +28,7 @@ def known(name: str) -> bool:
 @pytest.mark.parametrize(
     ("name", "instead"),
     [
-        ("max.poll.records", "set source.maxOffsetsPerCheckpoint"),
+        ("max.poll.records", "set source.limits.maxOffsetsPerCheckpoint"),
         ("fetch.max.wait.ms", "write fetch.wait.max.ms"),
         ("ssl.truststore.location", "write ssl.ca.location"),
         ("key.serializer", "cast the column key in the transform"),

@@ -33,12 +33,12 @@ def test_S38_none_of_the_three_ways_to_name_a_start_wins_over_another() -> None:
     options = ("startingTimestamp", "startingOffsetsByTimestamp", "startingOffsets")
     for name in options:
         with pytest.raises(ConfigurationError, match=f"{name} is an option"):
-            parsed(startup={"mode": "EARLIEST"}, properties={name: "1"})
+            parsed(startup={"mode": "Earliest"}, properties={name: "1"})
     offsets = [{"topic": "in", "partition": 0, "offset": 1}]
     with pytest.raises(ConfigurationError, match="timestampMillis"):
-        parsed(startup={"mode": "SPECIFIC_OFFSETS", "timestampMillis": 1, "specificOffsets": offsets})
+        parsed(startup={"mode": "SpecificOffsets", "timestampMillis": 1, "specificOffsets": offsets})
     with pytest.raises(ConfigurationError, match="specificOffsets"):
-        parsed(startup={"mode": "TIMESTAMP", "timestampMillis": 1, "specificOffsets": offsets})
+        parsed(startup={"mode": "Timestamp", "timestampMillis": 1, "specificOffsets": offsets})
 
 
 @pytest.mark.parametrize("field", ["startup", "stopping"])
@@ -47,7 +47,7 @@ def test_S38_there_are_no_numbers_for_earliest_and_latest(field: str) -> None:
     for marker in (-1, -2):
         with pytest.raises(ConfigurationError, match=f"{field}.specificOffsets"):
             parsed(**{
-                field: {"mode": "SPECIFIC_OFFSETS",
+                field: {"mode": "SpecificOffsets",
                         "specificOffsets": [{"topic": "in", "partition": 0, "offset": marker}]}
             })  # fmt: skip
 
