@@ -45,7 +45,7 @@ class _Operator:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.cache = Cache()
-        self.queue = WorkQueue()
+        self.queue = WorkQueue(share=_share(settings))
         self.boundary = WatchBoundary(WATCHED, settings.watch_namespaces, self._watch_refused)
         self.metrics = OperatorMetrics(self.cache, exports_jobs=lambda: self.leadership.leading)
         self.cluster = KubeCluster(
@@ -153,6 +153,13 @@ class _Operator:
 
         task.add_done_callback(ended)
         return task
+
+
+def _share(settings: Settings) -> int | None:
+    """Workers that a namespace may have: some stay free for the others, where there are others."""
+    if len(settings.watch_namespaces) == 1:
+        return None
+    return max(1, settings.workers - max(1, settings.workers // 4))
 
 
 async def _take_signals(stop: asyncio.Event, *, kopf_runs: asyncio.Event) -> None:

@@ -14,6 +14,7 @@ from kafkasparkjob_operator.observation.observation import (
     Observation,
     job_resource,
     prepared_of,
+    report_body,
     report_of,
 )
 from kafkasparkjob_operator.observation.pod_view import PodView
@@ -173,10 +174,11 @@ class Cache:
         self._keep_report(key, body)
 
     def _keep_report(self, key: JobKey, body: Mapping[str, Any]) -> None:
-        data = body.get("data") or {}
-        if self._text(key) != data.get(names.REPORT_KEY) or key not in self._changed:
+        """Stores the report in limited size: a ConfigMap may have 1 MiB, and a tenant many of them."""
+        kept = report_body(body)
+        if self._text(key) != kept["data"][names.REPORT_KEY] or key not in self._changed:
             self._changed[key] = self._clock()
-        self._reports[key] = {"data": data}
+        self._reports[key] = kept
 
     def _text(self, key: JobKey) -> object:
         return self._reports.get(key, {}).get("data", {}).get(names.REPORT_KEY)
@@ -186,7 +188,7 @@ class Cache:
 
         :param found: a report of a live look, which may be newer than the cached report.
         """
-        if found is not None and (found.get("data") or {}).get(names.REPORT_KEY) != self._text(key):
+        if found is not None and report_body(found)["data"][names.REPORT_KEY] != self._text(key):
             return 0.0
         return self._clock() - self._changed.get(key, self._clock())
 
@@ -221,7 +223,7 @@ class Cache:
             report=self.report(key, job.identity),
             report_age=self.report_age(key),
             code=self._code.get(key, ""),
-            prepared=prepared_of(self._reports.get(key)),
+            prepared=prepared_of(self._reports.get(key), job.identity),
             claims=self._attempts.get(key, {}),
         )
 

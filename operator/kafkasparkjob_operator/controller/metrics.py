@@ -45,6 +45,9 @@ class OperatorMetrics:
             ["code"],
             registry=self.registry,
         )
+        self.events_throttled = Counter(
+            "kafkaspark_operator_events_throttled", "Events beyond the bucket of their job.", registry=self.registry
+        )
         self.leader = Gauge("kafkaspark_operator_leader", "1 while this process leads.", registry=self.registry)
         self.watch_refused = Gauge(
             "kafkaspark_operator_watch_refused",

@@ -15,6 +15,7 @@ from kafkasparkjob_operator.controller.cache import Cache
 from kafkasparkjob_operator.controller.event_recorder import EventRecorder
 from kafkasparkjob_operator.controller.execute import Executor, ObjectAwaitsCollection, PodNameTaken
 from kafkasparkjob_operator.controller.hold import Hold
+from kafkasparkjob_operator.controller.live_look import look_at
 from kafkasparkjob_operator.controller.metrics import OperatorMetrics
 from kafkasparkjob_operator.controller.refusals import failed_start, refused_standby, refused_start, taken_name
 from kafkasparkjob_operator.controller.watches.code_watch import digest_of
@@ -43,7 +44,6 @@ from kafkasparkjob_operator.kubernetes.port import (
 )
 from kafkasparkjob_operator.observation.observation import JobResource, Observation, job_resource, live_observation
 from kafkasparkjob_operator.status.events import JobEvent
-from sparkapp.model import names
 
 LOG = logging.getLogger(__name__)
 
@@ -86,7 +86,9 @@ class Reconciler:
         self._plan = decide
         self._now = now
         self._executor = Executor(cluster, may_act)
-        self._recorder = EventRecorder(self._executor.guard, dropped=metrics.observe_dropped_event, now=now)
+        self._recorder = EventRecorder(
+            self._executor.guard, dropped=metrics.observe_dropped_event, throttled=metrics.events_throttled.inc, now=now
+        )
         self._hold = Hold(self._executor, self._recorder, cache)
         self._looked_at: dict[JobKey, float] = {}
         self._written_at: dict[JobKey, float] = {}
@@ -168,26 +170,18 @@ class Reconciler:
 
     async def _look(self, key: JobKey) -> Observation | None:
         changes = self._cache.changes(key)
-        body = await self._cluster.get_job(key)
-        if body is None:
+        found = await look_at(self._cluster, key)
+        if found is None:
             return None
-        # This order never misses a pod of the status, or the ConfigMap of a pod.
-        pods = await self._cluster.list_pods(key)
-        config_maps = await self._cluster.list_config_maps(key)
-        state = names.state_config_map(key.name)
-        if all(config_map["metadata"]["name"] != state for config_map in config_maps):
-            # A ConfigMap that the operator did not create has no labels, so it is read by its name.
-            found = await self._cluster.get("ConfigMap", key.namespace, state)
-            config_maps = [*config_maps, *([found] if found is not None else [])]
-        code = await digest_of(self._cluster, job_resource(body))
-        named = names.report_config_map(key.name)
-        report = next((found for found in config_maps if found["metadata"]["name"] == named), None)
+        job = job_resource(found.body)
+        code = await digest_of(self._cluster, job)
         observation = live_observation(
-            body, pods, config_maps, code=code, report_age=self._cache.report_age(key, report),
-            ended_driver=self._cache.ended_driver(key, job_resource(body).driver_uid),
+            found.body, found.pods, found.config_maps, code=code,
+            report_age=self._cache.report_age(key, found.report),
+            ended_driver=self._cache.ended_driver(key, job.driver_uid),
         )  # fmt: skip
         self._cache.put_code(key, code)
-        if self._cache.put_look(body, observation.pods, report, since=changes, claims=observation.claims):
+        if self._cache.put_look(found.body, observation.pods, found.report, since=changes, claims=observation.claims):
             self._looked_at[key] = time.monotonic()
         else:
             # The watch has already queued the newer event; the next look is live.

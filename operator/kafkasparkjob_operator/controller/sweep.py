@@ -47,16 +47,16 @@ class Sweep:
 
     async def _list(self, namespace: str | None) -> set[JobKey] | None:
         """The jobs of a namespace, or of all; None where the list failed: other namespaces are still swept."""
+        keys: set[JobKey] = set()
         try:
-            bodies = await self._cluster.list_jobs(namespace)
+            async for page in self._cluster.list_jobs(namespace):
+                for body in page:
+                    meta = body["metadata"]
+                    key = JobKey(meta["namespace"], meta["name"])
+                    keys.add(key)
+                    if not self._cache.version(key):
+                        self._cache.put_job(body)
         except ClusterError as error:
             LOG.warning("listing the jobs of %s failed: %s", namespace or "all namespaces", error.message)
             return None
-        keys: set[JobKey] = set()
-        for body in bodies:
-            meta = body["metadata"]
-            key = JobKey(meta["namespace"], meta["name"])
-            keys.add(key)
-            if not self._cache.version(key):
-                self._cache.put_job(body)
         return keys

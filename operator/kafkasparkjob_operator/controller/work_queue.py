@@ -1,8 +1,13 @@
-"""The queue of jobs to reconcile: each at most once, each with at most one worker, failures with backoff."""
+"""The queue of jobs to reconcile: each at most once, each with at most one worker, failures with backoff.
+
+The namespaces take turns, and a namespace has a limited number of workers. So the jobs of a tenant wait for jobs of
+their own namespace, and for one job of each other namespace.
+"""
 
 from __future__ import annotations
 
 import asyncio
+from collections import Counter, deque
 
 from kafkasparkjob_operator.identity import JobKey
 
@@ -14,12 +19,19 @@ class WorkQueue:
     """Level-triggered: adding a key means "reconcile again", however often it is added.
 
     Called by the handlers (:meth:`add`) and the reconciler's workers (the rest), all in one event loop.
+
+    :param share: workers that a namespace may have at a time; None for no limit.
     """
 
-    def __init__(self) -> None:
-        self._ready: asyncio.Queue[JobKey] = asyncio.Queue()
+    def __init__(self, *, share: int | None = None) -> None:
+        self._share = share
+        self._ready: dict[str, deque[JobKey]] = {}
+        self._turns: deque[str] = deque()
+        self._waiters: deque[asyncio.Future[None]] = deque()
         self._dirty: set[JobKey] = set()
         self._active: dict[JobKey, float] = {}
+        self._taken: dict[JobKey, float] = {}
+        self._workers: Counter[str] = Counter()
         self._timers: dict[JobKey, asyncio.TimerHandle] = {}
         self._failures: dict[JobKey, int] = {}
 
@@ -32,7 +44,7 @@ class WorkQueue:
             return
         self._dirty.add(key)
         if key not in self._active:
-            self._ready.put_nowait(key)
+            self._put(key)
 
     def add_after(self, key: JobKey, seconds: float) -> None:
         """Queues the job after a delay; the shorter of two delays counts."""
@@ -48,22 +60,77 @@ class WorkQueue:
             timer.cancel()
         self._timers[key] = loop.call_at(when, self._fire, key)
 
+    def add_paced(self, key: JobKey, seconds: float) -> None:
+        """Queues the job, at least this time after a worker last took it; for events that may come in floods."""
+        taken = self._taken.get(key)
+        self.add_after(key, 0 if taken is None else taken + seconds - asyncio.get_running_loop().time())
+
     def _fire(self, key: JobKey) -> None:
         self._timers.pop(key, None)
         self.add(key)
 
     async def take(self) -> JobKey:
-        """The next job; no other worker gets it before :meth:`done`."""
-        key = await self._ready.get()
+        """The next job of the namespace whose turn it is; no other worker gets it before :meth:`done`."""
+        while (key := self._next()) is None:
+            await self._changed()
         self._dirty.discard(key)
-        self._active[key] = asyncio.get_running_loop().time()
+        self._active[key] = self._taken[key] = asyncio.get_running_loop().time()
+        self._workers[key.namespace] += 1
         return key
 
     def done(self, key: JobKey) -> None:
         """The worker has finished with the job."""
-        self._active.pop(key, None)
+        if self._active.pop(key, None) is not None:
+            self._workers[key.namespace] -= 1
+            if not self._workers[key.namespace]:
+                del self._workers[key.namespace]
         if key in self._dirty:
-            self._ready.put_nowait(key)
+            self._put(key)
+        self._wake()
+
+    def _put(self, key: JobKey) -> None:
+        waiting = self._ready.get(key.namespace)
+        if waiting is None:
+            waiting = self._ready[key.namespace] = deque()
+            self._turns.append(key.namespace)
+        waiting.append(key)
+        self._wake()
+
+    def _next(self) -> JobKey | None:
+        for _ in range(len(self._turns)):
+            namespace = self._turns.popleft()
+            if self._share is not None and self._workers[namespace] >= self._share:
+                self._turns.append(namespace)
+                continue
+            waiting = self._ready[namespace]
+            key = waiting.popleft()
+            if waiting:
+                self._turns.append(namespace)
+            else:
+                del self._ready[namespace]
+            return key
+        return None
+
+    async def _changed(self) -> None:
+        """Returns when a job was queued, or a worker has become free."""
+        waiter = asyncio.get_running_loop().create_future()
+        self._waiters.append(waiter)
+        try:
+            await waiter
+        except asyncio.CancelledError:
+            if waiter.done() and not waiter.cancelled():
+                self._wake()  # this worker ends, and another worker takes the job
+            raise
+        finally:
+            if waiter in self._waiters:
+                self._waiters.remove(waiter)
+
+    def _wake(self) -> None:
+        while self._waiters:
+            waiter = self._waiters.popleft()
+            if not waiter.done():
+                waiter.set_result(None)
+                return
 
     def failed(self, key: JobKey) -> float:
         """Queues the job after a pause that doubles with every consecutive failure.
@@ -83,6 +150,7 @@ class WorkQueue:
     def forget(self, key: JobKey) -> None:
         """The job is gone."""
         self._failures.pop(key, None)
+        self._taken.pop(key, None)
         timer = self._timers.pop(key, None)
         if timer is not None:
             timer.cancel()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
@@ -29,6 +30,12 @@ TRANSFORM_FAILURES = 6
 """Consecutive failures, where ``maxConsecutiveFailures`` is 0: the same record fails again. A Job's backoffLimit."""
 QUICK_END_SECONDS = 60
 """After an attempt that drained unasked within this time, the next attempt starts after a pause, not in a loop."""
+
+START_PERIOD_SECONDS = 10
+"""Attempts that end by themselves start no more often, whatever the policy says: the kubelet's first pause of a
+container in a crash loop. Each start creates a pod and some ten requests, which other jobs wait for."""
+QUICK_RESTARTS = 3
+"""Restarts of a job to which that does not apply, so that a single failure costs no time."""
 
 
 def record_ending(draft: StatusDraft, observation: Observation, live: Live, driver: PodView | None) -> None:
@@ -103,7 +110,7 @@ def note_stability(draft: StatusDraft, spec: Mapping[str, Any]) -> float | None:
 def _drained_unasked(draft: StatusDraft, observation: Observation, number: int) -> None:
     restarts = draft.section("restarts")
     policy = restart_policy_of(observation.job.spec)
-    delay = policy.initial_seconds if _age_seconds(draft) < QUICK_END_SECONDS else 0
+    delay = _floor(draft, policy.initial_seconds if _age_seconds(draft) < QUICK_END_SECONDS else 0)
     restarts["total"] = restarts.get("total", 0) + 1
     restarts["lastReason"] = "Drained"
     restarts["nextRetryTime"] = format_time(draft.now + timedelta(seconds=delay))
@@ -147,7 +154,7 @@ def _failed(draft: StatusDraft, observation: Observation, live: Live, ending: En
         draft.event(f"limit/{number}", "RestartLimitReached", message, warning=True)
         draft.set_state(JobState.FAILED, reason="RestartLimitReached", message=message)
     else:
-        delay = backoff_seconds(policy, failures)
+        delay = _floor(draft, backoff_seconds(policy, failures))
         restarts["total"] = restarts.get("total", 0) + 1
         restarts["nextRetryTime"] = format_time(draft.now + timedelta(seconds=delay))
         message = f"attempt {number} failed: {ending.text}; the next attempt starts in {delay} s"
@@ -172,6 +179,17 @@ def _age_seconds(draft: StatusDraft) -> float:
     """Seconds since the start of the attempt."""
     started = parse_time(draft.section("attempt").get("startedAt"))
     return (draft.now - started).total_seconds() if started is not None else 0.0
+
+
+def _floor(draft: StatusDraft, delay: int) -> int:
+    """The delay, or what is missing until :data:`START_PERIOD_SECONDS` since the start of the attempt that ended.
+
+    A crash loop is no faster under a policy without a pause, or with a short ``resetAfterSeconds``.
+    """
+    if draft.section("restarts").get("total", 0) < QUICK_RESTARTS:
+        return delay
+    missing = math.ceil(START_PERIOD_SECONDS - max(0.0, _age_seconds(draft)))
+    return max(delay, missing)
 
 
 def backoff_seconds(policy: RestartPolicy, failures: int) -> int:

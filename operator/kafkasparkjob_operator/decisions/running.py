@@ -46,7 +46,7 @@ def relay_events(draft: StatusDraft, report: Report) -> None:
     for event in report.events:
         if event.sequence > seen:
             occurrence = f"report/{report.attempt}/{event.sequence}"
-            draft.event(occurrence, event.reason, event.message, warning=event.type == "Warning")
+            draft.event(occurrence, event.reason, event.message, warning=event.type == "Warning", reported=True)
             seen = event.sequence
     if recorded and seen:
         attempt["eventSequence"] = seen

@@ -26,6 +26,7 @@ from kafkasparkjob_operator.decisions.plan import (
     WithdrawClaim,
 )
 from kafkasparkjob_operator.decisions.repairs import SCALE
+from kafkasparkjob_operator.decisions.restarts import START_PERIOD_SECONDS
 from kafkasparkjob_operator.observation.observation import AttemptRecord, Live, Observation
 from kafkasparkjob_operator.observation.pod_view import PodView
 from kafkasparkjob_operator.observation.state_view import StateKind
@@ -175,7 +176,8 @@ def _held_back(draft: StatusDraft, policy: RestartPolicy, *, generation: int) ->
     retry = parse_time(draft.section("restarts").get("nextRetryTime"))
     if tried and retry is not None:
         left = (retry - draft.now).total_seconds()
-        if 0 < left <= max(policy.initial_seconds, policy.max_seconds):
+        # A longer time is a jump of the clock.
+        if 0 < left <= max(policy.initial_seconds, policy.max_seconds, START_PERIOD_SECONDS):
             return Decision(look_again_after=left)
     return None
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from urllib.parse import urlencode
@@ -16,7 +16,7 @@ from urllib.parse import urlencode
 import kubernetes
 import urllib3
 
-from kafkasparkjob_operator.identity import ROLE_CHECKPOINTS, JobKey
+from kafkasparkjob_operator.identity import ROLE_ATTEMPT, JobKey
 from kafkasparkjob_operator.kubernetes.port import (
     Body,
     ClusterError,
@@ -37,6 +37,8 @@ POD_SECONDS = 35.0
 names the webhook. A leader that begins meanwhile deletes the attempt's ConfigMap, without which the pod cannot run."""
 READ_SECONDS = 10.0
 LIST_SECONDS = 30.0
+PAGE_ITEMS = 250
+"""Objects of an answer to a list."""
 
 _PATHS = {
     "Pod": "/api/v1/namespaces/{namespace}/pods",
@@ -56,6 +58,8 @@ _WEBHOOK = "failed calling webhook"
 """Text of an answer with status 500 where a webhook with ``failurePolicy: Fail`` is down; nothing was created then."""
 _NOT_SENT = -1
 _LONGEST_TEXT = 256
+_JSON = "application/json"
+_METADATA_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 _MERGE_PATCH = "application/merge-patch+json"
 
 
@@ -112,17 +116,15 @@ class KubeCluster:
     async def get_job(self, key: JobKey) -> Body | None:
         return await self.get(names.KIND, key.namespace, key.name)
 
-    async def list_jobs(self, namespace: str | None) -> Sequence[Body]:
-        path = _ALL_JOBS if namespace is None else _PATHS[names.KIND].format(namespace=namespace)
-        return await self._list(path, "")
+    def list_jobs(self, namespace: str | None) -> AsyncIterator[Sequence[Body]]:
+        return self._pages(_ALL_JOBS if namespace is None else _PATHS[names.KIND].format(namespace=namespace), "")
 
     async def list_pods(self, key: JobKey) -> Sequence[Body]:
         return await self._list(_PATHS["Pod"].format(namespace=key.namespace), f"{names.LABEL_JOB}={key.name}")
 
-    async def list_config_maps(self, key: JobKey) -> Sequence[Body]:
-        # Retained checkpoints are large, and no decision depends on them.
-        selector = f"{names.LABEL_JOB}={key.name},{names.LABEL_ROLE}!={ROLE_CHECKPOINTS}"
-        return await self._list(_PATHS["ConfigMap"].format(namespace=key.namespace), selector)
+    async def list_attempts(self, key: JobKey) -> Sequence[Body]:
+        selector = f"{names.LABEL_JOB}={key.name},{names.LABEL_ROLE}={ROLE_ATTEMPT}"
+        return await self._list(_PATHS["ConfigMap"].format(namespace=key.namespace), selector, accept=_METADATA_ONLY)
 
     async def get(self, kind: str, namespace: str, name: str) -> Body | None:
         try:
@@ -189,11 +191,20 @@ class KubeCluster:
             raise
         return True
 
-    async def _list(self, path: str, selector: str) -> Sequence[Body]:
-        query = [("labelSelector", selector)] if selector else []
-        answer = await self._call("GET", path, query=query, read_seconds=LIST_SECONDS, verb="LIST")
-        kind = str(answer.get("kind", "")).removesuffix("List")
-        return [{"kind": kind, **item} for item in answer.get("items") or ()]
+    async def _list(self, path: str, selector: str, *, accept: str = _JSON) -> Sequence[Body]:
+        return [item async for page in self._pages(path, selector, accept=accept) for item in page]
+
+    async def _pages(self, path: str, selector: str, *, accept: str = _JSON) -> AsyncIterator[Sequence[Body]]:
+        query = [("limit", str(PAGE_ITEMS)), *([("labelSelector", selector)] if selector else [])]
+        more = ""
+        while True:
+            asked = [*query, ("continue", more)] if more else query
+            answer = await self._call("GET", path, query=asked, read_seconds=LIST_SECONDS, verb="LIST", accept=accept)
+            kind = str(answer.get("kind", "")).removesuffix("List")
+            yield [{"kind": kind, **item} for item in answer.get("items") or ()]
+            more = (answer.get("metadata") or {}).get("continue") or ""
+            if not more:
+                return
 
     async def _call(
         self,
@@ -202,9 +213,10 @@ class KubeCluster:
         *,
         body: Body | None = None,
         query: Sequence[tuple[str, str]] = (),
-        content_type: str = "application/json",
+        content_type: str = _JSON,
         read_seconds: float | None = None,
         verb: str = "",
+        accept: str = _JSON,
     ) -> dict[str, Any]:
         url = f"{path}?{urlencode(query)}" if query else path
 
@@ -214,7 +226,7 @@ class KubeCluster:
             if method != "GET" and not self._may_act():
                 msg = f"{method} {url}: not sent: another process leads"
                 raise NotLeading(msg)
-            return self._request(method, url, body, content_type, seconds)
+            return self._request(method, url, body, {"Accept": accept, "Content-Type": content_type}, seconds)
 
         status = 0
         try:
@@ -231,8 +243,10 @@ class KubeCluster:
             if status != _NOT_SENT:
                 self._observe(verb or method, status)
 
-    def _request(self, method: str, url: str, body: Body | None, content_type: str, seconds: float) -> dict[str, Any]:
-        headers = {"Accept": "application/json", "Content-Type": content_type, "User-Agent": names.MANAGED_BY}
+    def _request(
+        self, method: str, url: str, body: Body | None, types: Mapping[str, str], seconds: float
+    ) -> dict[str, Any]:
+        headers = {**types, "User-Agent": names.MANAGED_BY}
         token = self._configuration.auth_settings().get("BearerToken")
         if token is not None:
             headers["Authorization"] = token["value"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from kafkasparkjob_operator.identity import JobKey
@@ -57,11 +57,15 @@ class Cluster(Protocol):
 
     async def get_job(self, key: JobKey) -> Body | None: ...
 
-    async def list_jobs(self, namespace: str | None) -> Sequence[Body]: ...
+    def list_jobs(self, namespace: str | None) -> AsyncIterator[Sequence[Body]]:
+        """The jobs of a namespace, or of all, in pages, so that a list of any length fits into memory."""
+        ...
 
     async def list_pods(self, key: JobKey) -> Sequence[Body]: ...
 
-    async def list_config_maps(self, key: JobKey) -> Sequence[Body]: ...
+    async def list_attempts(self, key: JobKey) -> Sequence[Body]:
+        """The ConfigMaps with the labels of the job's attempts, without their data."""
+        ...
 
     async def get(self, kind: str, namespace: str, name: str) -> Body | None: ...
 

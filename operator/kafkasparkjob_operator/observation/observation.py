@@ -9,15 +9,18 @@ from datetime import datetime
 from typing import Any
 
 from kafkasparkjob_operator.clock import parse_time
-from kafkasparkjob_operator.identity import FINALIZER, ROLE_ATTEMPT, ROLE_REPORT, JobIdentity, JobKey, owner_uid
+from kafkasparkjob_operator.identity import FINALIZER, ROLE_ATTEMPT, JobIdentity, JobKey, owner_uid
 from kafkasparkjob_operator.observation.pod_view import PodView, number_of, pod_view
 from kafkasparkjob_operator.observation.state_view import StateView, state_view
 from kafkasparkjob_operator.resources.config_maps import DEFAULT_IMAGE_KEY, RESOURCE_SPEC_KEY, SETTLES_KEY
 from sparkapp.model import names
-from sparkapp.model.report import Report, decode_report
+from sparkapp.model.report import MAX_REPORT_BYTES, Report, decode_report
 
 NUMBERS_AHEAD = 100_000
 """The most by which an attempt's number may exceed status and state document; each failed start takes a number."""
+
+MAX_UID = 64
+"""Characters of a UID that are kept; Kubernetes' own have 36."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,16 +130,37 @@ def job_key(body: Mapping[str, Any]) -> JobKey | None:
     return JobKey(meta["namespace"], name) if name else None
 
 
+def report_body(body: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What the cache keeps of a report's ConfigMap: owner, report and prepared attempt, each of limited size.
+
+    A report that is too large becomes empty, which is as unreadable. Every other key of the ConfigMap is left out.
+    """
+    data = body.get("data") or {}
+    text, prepared = (str(data.get(name) or "") for name in (names.REPORT_KEY, names.PREPARED_KEY))
+    return {
+        "metadata": {"ownerReferences": [{"kind": names.KIND, "uid": owner_uid(body)[:MAX_UID]}]},
+        "data": {
+            names.REPORT_KEY: text if len(text.encode()) <= MAX_REPORT_BYTES else "",
+            names.PREPARED_KEY: prepared[:MAX_UID],
+        },
+    }
+
+
 def report_of(body: Mapping[str, Any] | None, job: JobIdentity) -> Report | None:
-    """The driver's report, untrusted; None where this job has no readable report."""
-    if body is None:
+    """The driver's report, untrusted; None where this job has no readable report.
+
+    The ConfigMap has to be owned by this incarnation of the resource; its name was compared before.
+    """
+    if body is None or owner_uid(body) != job.uid:
         return None
     return decode_report((body.get("data") or {}).get(names.REPORT_KEY) or "", job_uid=job.uid)
 
 
-def prepared_of(body: Mapping[str, Any] | None) -> int:
+def prepared_of(body: Mapping[str, Any] | None, job: JobIdentity) -> int:
     """The attempt whose standby driver reports that it is prepared, 0 for none; as untrusted as the report."""
-    return number_of(((body or {}).get("data") or {}).get(names.PREPARED_KEY) or "")
+    if body is None or owner_uid(body) != job.uid:
+        return 0
+    return number_of((body.get("data") or {}).get(names.PREPARED_KEY) or "")
 
 
 def live_observation(
@@ -151,8 +175,7 @@ def live_observation(
     """Builds the observation from a live look at the API server."""
     job = job_resource(body)
     by_name = {config_map["metadata"]["name"]: config_map for config_map in config_maps}
-    found = by_name.get(names.report_config_map(job.identity.name))
-    report = found if found is not None and _role(found) == ROLE_REPORT else None
+    report = by_name.get(names.report_config_map(job.identity.name))
     state = state_view(by_name.get(names.state_config_map(job.identity.name)), job.identity)
     labelled = {name: attempt_record(body) for name, body in by_name.items() if _role(body) == ROLE_ATTEMPT}
     known = max(recorded_number(job), state.document.attempt if state.document is not None else 0)
@@ -169,7 +192,7 @@ def live_observation(
         report=report_of(report, job.identity),
         report_age=report_age if report is not None else 0.0,
         code=code,
-        prepared=prepared_of(report),
+        prepared=prepared_of(report, job.identity),
         ended_driver=ended_driver,
         claims={record.attempt: record.uid for record in records.values() if record.owner_uid == job.identity.uid},
         live=Live(

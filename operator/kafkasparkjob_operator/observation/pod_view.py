@@ -14,6 +14,10 @@ from sparkapp.model import names
 
 FINISHED_PHASES = frozenset({"Succeeded", "Failed"})
 _MAX_DIGITS = 9
+_MAX_NAME = 253
+"""Characters of a name or UID in a reference or an annotation, which the API server does not limit."""
+_MAX_TEXT = 8192
+"""Characters of a message; a termination message of the kubelet has at most 4096 bytes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,9 +98,9 @@ def pod_view(body: Mapping[str, Any]) -> PodView | None:
         role=role,
         phase=status.get("phase") or "Pending",
         owner_uid=owner_uid(body),
-        driver_name=str(driver.get("name", "")),
-        driver_uid=str(driver.get("uid", "")),
-        claim_uid=str(annotations.get(ANNOTATION_CLAIM, "")),
+        driver_name=str(driver.get("name", ""))[:_MAX_NAME],
+        driver_uid=str(driver.get("uid", ""))[:_MAX_NAME],
+        claim_uid=str(annotations.get(ANNOTATION_CLAIM, ""))[:_MAX_NAME],
         generation=number_of(annotations.get(ANNOTATION_GENERATION, "")),
         awaits_activation=annotations.get(names.ANNOTATION_TURN) == names.TURN_AWAITED,
         created=parse_time(meta.get("creationTimestamp")),
@@ -108,11 +112,11 @@ def pod_view(body: Mapping[str, Any]) -> PodView | None:
         ready=not ("running" in state and _condition(status, "Ready") == "False"),
         # The reason of the pod (Evicted, NodeLost, Terminated) says more than the container's exit code.
         stopped_reason=status.get("reason") or terminated.get("reason") or "",
-        stopped_message=status.get("message") or "",
+        stopped_message=(status.get("message") or "")[:_MAX_TEXT],
         exit_code=terminated.get("exitCode"),
-        termination_message=terminated.get("message") or "",
+        termination_message=(terminated.get("message") or "")[:_MAX_TEXT],
         waiting_reason=waiting_reason,
-        waiting_message=waiting_message,
+        waiting_message=waiting_message[:_MAX_TEXT],
     )
 
 

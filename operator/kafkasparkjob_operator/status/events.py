@@ -24,12 +24,14 @@ class JobEvent:
     """An event of a job.
 
     :param occurrence: identifies the event within the resource; publishing it again changes nothing.
+    :param reported: the driver reports it; job code may have forged it.
     """
 
     occurrence: str
     reason: str
     message: str
     warning: bool = False
+    reported: bool = False
 
 
 class Published:
@@ -59,14 +61,19 @@ class Published:
         self._names.pop(key, None)
 
 
-def event_manifest(event: JobEvent, job: JobIdentity, *, resource_version: str, now: datetime) -> dict[str, Any]:
-    """The event's manifest; its name is a function of the occurrence, so a repetition is a duplicate."""
+def event_name(event: JobEvent, job: JobIdentity) -> str:
+    """The event's name, a function of the occurrence, so that a repetition is a duplicate."""
     digest = hashlib.sha256(f"{job.uid}/{event.occurrence}/{event.reason}".encode()).hexdigest()[:16]
+    return f"{job.name}.{digest}"
+
+
+def event_manifest(event: JobEvent, job: JobIdentity, *, resource_version: str, now: datetime) -> dict[str, Any]:
+    """The event's manifest."""
     time = format_time(now)
     return {
         "apiVersion": "v1",
         "kind": "Event",
-        "metadata": {"name": f"{job.name}.{digest}", "namespace": job.namespace},
+        "metadata": {"name": event_name(event, job), "namespace": job.namespace},
         "involvedObject": {
             "apiVersion": API_VERSION,
             "kind": names.KIND,

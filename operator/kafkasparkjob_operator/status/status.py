@@ -103,9 +103,13 @@ class StatusDraft:
     def has_condition(self, kind: ConditionType) -> bool:
         return any(condition.get("type") == kind for condition in self._status.get("conditions") or ())
 
-    def event(self, occurrence: str, reason: str, message: str, *, warning: bool = False) -> None:
+    def event(
+        self, occurrence: str, reason: str, message: str, *, warning: bool = False, reported: bool = False
+    ) -> None:
         """Adds an event; each occurrence is published once, however often the same plan is made."""
-        self.events.append(JobEvent(occurrence=occurrence, reason=reason, message=message, warning=warning))
+        self.events.append(
+            JobEvent(occurrence=occurrence, reason=reason, message=message, warning=warning, reported=reported)
+        )
 
     def finish(self) -> dict[str, Any]:
         """The status to write; empty objects are left out."""

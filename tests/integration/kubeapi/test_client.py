@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
-from kafkasparkjob_operator.identity import JobIdentity, JobKey
-from kafkasparkjob_operator.kubernetes.client import KubeCluster, load_configuration
+from kafkasparkjob_operator.identity import ROLE_ATTEMPT, JobIdentity, JobKey
+from kafkasparkjob_operator.kubernetes.client import PAGE_ITEMS, KubeCluster, load_configuration
 from kafkasparkjob_operator.kubernetes.port import ClusterError, ObjectConflict, ObjectExists, ObjectRefused
-from kafkasparkjob_operator.resources.config_maps import checkpoints_config_map, report_config_map
+from kafkasparkjob_operator.resources.config_maps import report_config_map
+from sparkapp.model import names
 from tests.support.kubernetes.api_client import ApiClient
 from tests.support.kubernetes.api_server_job import LiveJob
 from tests.support.kubernetes.operator_process import Place
@@ -84,10 +85,19 @@ async def test_deleting_minds_the_uid(cluster: KubeCluster, place: Place) -> Non
 async def test_lists_are_by_label(cluster: KubeCluster, place: Place, requests: Requests) -> None:
     for name in ("orders", "returns"):
         await cluster.create(config_map(place, name))
-    await cluster.create(without_owner(checkpoints_config_map(JobIdentity(place.namespace, "orders", "some-uid"))))
-    found = await cluster.list_config_maps(JobKey(place.namespace, "orders"))
-    assert [(one["kind"], one["metadata"]["name"]) for one in found] == [("ConfigMap", "orders-report")]
-    assert await cluster.list_pods(JobKey(place.namespace, "orders")) == []
+    key = JobKey(place.namespace, "orders")
+    assert await cluster.list_attempts(key) == []
+    attempts = [names.attempt_config_map("orders", number) for number in range(1, PAGE_ITEMS + 6)]
+    for number, name in enumerate(attempts, start=1):
+        labels = names.labels("orders", attempt=number, role=ROLE_ATTEMPT)
+        body = {"metadata": {"name": name, "namespace": place.namespace, "labels": labels}, "data": {"junk": "x"}}
+        await cluster.create({"apiVersion": "v1", "kind": "ConfigMap", **body})
+    requests.clear()
+    found = await cluster.list_attempts(key)
+    assert {one["metadata"]["name"] for one in found} == set(attempts)
+    assert not any("data" in one for one in found), "the metadata alone"
+    assert requests == [("LIST", 200)] * 2, "two pages"
+    assert await cluster.list_pods(key) == []
     assert requests[-1] == ("LIST", 200)
 
 
@@ -108,7 +118,8 @@ async def test_a_status_is_written_at_the_version_that_was_read(
     assert cleared["status"] == {"state": "Pending"}
     gone = JobKey(place.namespace, "nothing")
     assert await cluster.patch_status(gone, {"state": "x"}, resource_version="1") is None
-    assert [one["metadata"]["name"] for one in await cluster.list_jobs(place.namespace)] == [job.name]
+    pages = [page async for page in cluster.list_jobs(place.namespace)]
+    assert [[one["metadata"]["name"] for one in page] for page in pages] == [[job.name]]
 
 
 async def test_the_definition_is_seen_where_it_is(

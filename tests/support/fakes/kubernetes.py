@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import copy
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from typing import Any
 
-from kafkasparkjob_operator.identity import JobKey
+from kafkasparkjob_operator.identity import ROLE_ATTEMPT, JobKey
 from kafkasparkjob_operator.kubernetes.port import ClusterError, ObjectConflict, ObjectExists, ObjectRefused
 from sparkapp.model import names
 
@@ -42,14 +42,21 @@ class FakeKubernetes:
     async def get_job(self, key: JobKey) -> Body | None:
         return await self.get(names.KIND, key.namespace, key.name)
 
-    async def list_jobs(self, namespace: str | None) -> Sequence[Body]:
-        return [one for one in self._all(names.KIND) if namespace in {None, one["metadata"]["namespace"]}]
+    async def list_jobs(self, namespace: str | None) -> AsyncIterator[Sequence[Body]]:
+        """A page for each job."""
+        for one in self._all(names.KIND):
+            if namespace in {None, one["metadata"]["namespace"]}:
+                yield [one]
 
     async def list_pods(self, key: JobKey) -> Sequence[Body]:
         return list(self._of_job("Pod", key))
 
-    async def list_config_maps(self, key: JobKey) -> Sequence[Body]:
-        return list(self._of_job("ConfigMap", key))
+    async def list_attempts(self, key: JobKey) -> Sequence[Body]:
+        return [
+            {"kind": "PartialObjectMetadata", "metadata": one["metadata"]}
+            for one in self._of_job("ConfigMap", key)
+            if one["metadata"]["labels"].get(names.LABEL_ROLE) == ROLE_ATTEMPT
+        ]
 
     async def get(self, kind: str, namespace: str, name: str) -> Body | None:
         await asyncio.sleep(0)

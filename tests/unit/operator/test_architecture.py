@@ -25,6 +25,7 @@ IMPURE = {
     "controller.reconcile",
     "controller.execute",
     "controller.hold",
+    "controller.live_look",
     "controller.sweep",
     "controller.watches.kopf_watch_patch",
     "controller.watches.code_watch",

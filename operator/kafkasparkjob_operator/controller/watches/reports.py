@@ -9,6 +9,10 @@ import kopf
 from kafkasparkjob_operator.controller.cache import Cache
 from kafkasparkjob_operator.controller.work_queue import WorkQueue
 from kafkasparkjob_operator.observation.observation import job_key
+from sparkapp.model import names
+
+REPORT_SECONDS = 0.5
+"""A job whose reports come faster is reconciled twice a second. Its driver may be hostile."""
 
 
 def register_reports(registry: kopf.OperatorRegistry, cache: Cache, queue: WorkQueue) -> None:
@@ -18,10 +22,10 @@ def register_reports(registry: kopf.OperatorRegistry, cache: Cache, queue: WorkQ
     async def report_event(*, event: Any, **_: Any) -> None:
         body = event["object"]
         key = job_key(body)
-        if key is None:
-            return
+        if key is None or body["metadata"]["name"] != names.report_config_map(key.name):
+            return  # anybody may write the labels
         if event["type"] == "DELETED":
             cache.drop_report(key)
         else:
             cache.put_report(key, body)
-        queue.add(key)
+        queue.add_paced(key, REPORT_SECONDS)

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from kafkasparkjob_operator.controller.cache import Cache
 from kafkasparkjob_operator.controller.metrics import OperatorMetrics
-from tests.support.kubernetes.operator_fixture import job_body
+from kafkasparkjob_operator.identity import JobIdentity
+from sparkapp.model import names
+from sparkapp.model.report import DriverState, Report, encode_report
+from tests.support.kubernetes.operator_fixture import KEY, job_body
 
 
 def test_the_cache_gives_back_what_decides_and_nothing_else() -> None:
@@ -38,3 +43,35 @@ def test_metrics_of_a_deleted_job_are_gone() -> None:
     assert 'kafkaspark_job_ready{job="orders",namespace="team"} 1.0' in text
     cache.drop_job(key)
     assert "orders" not in metrics.render().decode()
+
+
+def report_body(text: str, *, uid: str = "job-uid", **data: str) -> dict[str, Any]:
+    owner = {"kind": names.KIND, "uid": uid}
+    return {"metadata": {"ownerReferences": [owner]}, "data": {names.REPORT_KEY: text, **data}}
+
+
+def written(cache: Cache) -> str:
+    """Everything that the cache keeps of reports."""
+    return repr(cache._reports)
+
+
+def test_a_report_of_a_mebibyte_is_not_kept() -> None:
+    cache = Cache()
+    cache.put_report(KEY, report_body("x" * (1 << 20)))
+    assert len(written(cache)) < 1000
+    cache.put_report(KEY, report_body("{}", junk="x" * (1 << 20)))
+    assert len(written(cache)) < 1000
+    cache.put_report(KEY, report_body("\u20ac" * 60_000))
+    assert len(written(cache)) < 1000, "180 KB of UTF-8"
+
+
+def test_a_report_counts_where_the_resource_owns_its_config_map() -> None:
+    text = encode_report(
+        Report(job_uid="job-uid", attempt=1, state=DriverState.RUNNING, updated_at="2026-11-21T12:00:00Z")
+    )
+    identity = JobIdentity(*KEY, "job-uid")
+    cache = Cache()
+    cache.put_report(KEY, report_body(text))
+    assert cache.report(KEY, identity) is not None
+    cache.put_report(KEY, report_body(text, uid="another-uid"))
+    assert cache.report(KEY, identity) is None

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
+import threading
 
 import aiohttp
 import pytest
@@ -62,3 +64,47 @@ async def test_a_port_that_is_taken_is_an_error() -> None:
         other.listen()
         with pytest.raises(OSError, match="in use"):
             await serve(other.getsockname()[1])
+
+
+class SlowMetrics:
+    """Counts how often it is rendered, and where; ends when the test says so."""
+
+    def __init__(self) -> None:
+        self.threads: list[threading.Thread] = []
+        self.may_end = threading.Event()
+
+    def render(self) -> bytes:
+        self.threads.append(threading.current_thread())
+        assert self.may_end.wait(10)
+        return f"{len(self.threads)}".encode()
+
+
+async def test_a_hundred_scrapes_render_once_and_not_in_the_event_loop() -> None:
+    metrics = SlowMetrics()
+    page = probes.MetricsPage(metrics.render)
+    scrapes = [asyncio.ensure_future(page.text()) for _ in range(100)]
+    await asyncio.sleep(0.01)  # the loop still runs
+    scrapes[0].cancel()
+    metrics.may_end.set()
+    assert set(await asyncio.gather(*scrapes[1:])) == {b"1"}
+    assert await page.text() == b"1"
+    assert threading.main_thread() not in metrics.threads
+
+
+async def test_a_later_scrape_renders_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(probes, "RENDER_SECONDS", 0.0)
+    metrics = SlowMetrics()
+    metrics.may_end.set()
+    page = probes.MetricsPage(metrics.render)
+    assert [await page.text(), await page.text()] == [b"1", b"2"]
+
+
+async def test_a_failed_rendering_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken() -> bytes:
+        raise ValueError("broken")
+
+    monkeypatch.setattr(probes, "RENDER_SECONDS", 0.0)
+    page = probes.MetricsPage(broken)
+    for _ in range(2):
+        with pytest.raises(ValueError, match="broken"):
+            await page.text()

@@ -41,7 +41,7 @@ class Reads:
 
     def __init__(self, operator_fixture: OperatorFixture, monkeypatch: pytest.MonkeyPatch) -> None:
         self.count = 0
-        for name in ("get_job", "list_pods", "list_config_maps", "get"):
+        for name in ("get_job", "list_pods", "list_attempts", "get"):
             monkeypatch.setattr(
                 operator_fixture.kubernetes, name, self._counted(getattr(operator_fixture.kubernetes, name))
             )

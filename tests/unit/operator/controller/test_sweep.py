@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 import pytest
@@ -21,10 +21,11 @@ class PartlyClosed(FakeKubernetes):
 
     closed = "team-a"
 
-    async def list_jobs(self, namespace: str | None) -> Sequence[dict[str, Any]]:
+    async def list_jobs(self, namespace: str | None) -> AsyncIterator[Sequence[dict[str, Any]]]:
         if namespace == self.closed:
             raise ObjectRefused(f"cannot list in {namespace}", status=403)
-        return await super().list_jobs(namespace)
+        async for page in super().list_jobs(namespace):
+            yield page
 
 
 def job(namespace: str, name: str) -> dict[str, Any]:

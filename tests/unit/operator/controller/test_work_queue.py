@@ -66,3 +66,40 @@ async def test_the_slowest_worker_is_known() -> None:
     await queue.take()
     await asyncio.sleep(0.01)
     assert queue.longest_active_seconds() >= 0.01
+
+
+async def test_a_job_of_another_namespace_waits_for_one_job_and_not_for_five_thousand() -> None:
+    queue = WorkQueue()
+    for number in range(5000):
+        queue.add(JobKey("noisy", f"job-{number}"))
+    queue.add(JobKey("quiet", "orders"))
+    queue.add(JobKey("third", "orders"))
+    first = [await queue.take() for _ in range(6)]
+    assert [key.namespace for key in first] == ["noisy", "quiet", "third", "noisy", "noisy", "noisy"]
+    assert [key.name for key in first if key.namespace == "noisy"] == [f"job-{number}" for number in range(4)]
+
+
+async def test_a_namespace_of_slow_jobs_leaves_workers_to_the_others() -> None:
+    queue = WorkQueue(share=2)
+    for number in range(4):
+        queue.add(JobKey("noisy", f"job-{number}"))
+    slow = [await queue.take(), await queue.take()]
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(queue.take(), 0.01)
+    waiting = asyncio.ensure_future(queue.take())
+    await asyncio.sleep(0)
+    queue.add(JobKey("quiet", "orders"))
+    assert await asyncio.wait_for(waiting, 1) == JobKey("quiet", "orders")
+    waiting = asyncio.ensure_future(queue.take())
+    await asyncio.sleep(0)
+    queue.done(slow[0])
+    assert await asyncio.wait_for(waiting, 1) == JobKey("noisy", "job-2")
+
+
+async def test_a_worker_that_ends_leaves_its_job_to_another_worker() -> None:
+    queue = WorkQueue()
+    first, second = asyncio.ensure_future(queue.take()), asyncio.ensure_future(queue.take())
+    await asyncio.sleep(0)
+    queue.add(A)
+    first.cancel()
+    assert await asyncio.wait_for(second, 1) == A

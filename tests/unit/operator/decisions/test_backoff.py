@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from kafkasparkjob_operator.decisions.restarts import backoff_seconds
 from kafkasparkjob_operator.workload import RestartPolicy
+from tests.support.kubernetes.operator_fixture import FAILED, OperatorFixture
 
 
 @pytest.mark.parametrize(
@@ -30,3 +31,29 @@ def test_backoff(policy: RestartPolicy, pauses: list[int]) -> None:
 def test_backoff_stays_within_its_bounds(failures: int, initial: int, highest: int, by: int) -> None:
     policy = RestartPolicy(initial_seconds=initial, max_seconds=highest, multiplier=by)
     assert 0 <= backoff_seconds(policy, failures) <= highest
+
+
+async def test_a_crash_loop_without_a_pause_starts_an_attempt_every_ten_seconds() -> None:
+    """Every attempt fails after a second, which its policy calls stable, so that no failure is consecutive."""
+    operator_fixture = OperatorFixture(
+        restartPolicy={"backoff": {"initialSeconds": 0, "maxSeconds": 1, "multiplier": 1}, "resetAfterSeconds": 1}
+    )
+    for _ in range(120):
+        await operator_fixture.settle()
+        started = operator_fixture.kubernetes.driver_attempts
+        if f"orders-{started[-1]}-driver" in operator_fixture.drivers:
+            operator_fixture.wait(1)
+            operator_fixture.driver_ends(started[-1], FAILED)
+        else:
+            operator_fixture.wait(1)
+    # 120 turns take 120 s at least; three restarts are free.
+    assert 10 <= len(operator_fixture.kubernetes.driver_attempts) <= 3 + 2 + 130 // 10
+
+
+async def test_a_single_failure_waits_as_its_policy_says() -> None:
+    operator_fixture = OperatorFixture(restartPolicy={"backoff": {"initialSeconds": 0}})
+    for attempt in (1, 2, 3):
+        await operator_fixture.run(attempt)
+        operator_fixture.driver_ends(attempt, FAILED)
+        await operator_fixture.settle()
+    assert operator_fixture.kubernetes.driver_attempts[:4] == [1, 2, 3, 4]

@@ -282,6 +282,7 @@ async def test_a_change_of_the_resource_gives_all_tries_again_and_the_first_paus
 
     async def fail(attempt: int) -> None:
         await operator_fixture.run(attempt)
+        operator_fixture.wait(10)  # longer than the floor under every pause
         operator_fixture.driver_ends(attempt, FAILED)
         await operator_fixture.settle()
 

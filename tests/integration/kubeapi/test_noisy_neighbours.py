@@ -1,0 +1,131 @@
+"""A tenant floods the operator; a job of another tenant starts meanwhile, and the operator stays within its limits."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import uuid
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from sparkapp.model import names
+from sparkapp.model.report import DriverState, Report, ReportEvent, encode_report
+from tests.support.kubernetes.api_client import REPOSITORY, ApiClient, await_that
+from tests.support.kubernetes.api_server_job import LiveJob
+from tests.support.kubernetes.operator_process import OperatorProcess
+
+TIME = "2026-11-21T12:00:00Z"
+RESOURCES = 60
+BUCKET = 25
+"""Events of a driver that are published at once (client-go's burst)."""
+
+
+@pytest.fixture
+def tenants(api: ApiClient) -> tuple[str, str]:
+    """Two namespaces: of a noisy and of a quiet tenant."""
+    found = (f"noisy-{uuid.uuid4().hex[:6]}", f"quiet-{uuid.uuid4().hex[:6]}")
+    for name in found:
+        api.call("POST", "/api/v1/namespaces", {"metadata": {"name": name}})
+    return found
+
+
+@pytest.fixture
+def operator(kubeconfig: Path, tmp_path: Path, tenants: tuple[str, str]) -> Iterator[OperatorProcess]:
+    settings = {"watch_namespaces": ",".join(tenants)}
+    made = OperatorProcess(kubeconfig, tenants[1], tmp_path / "operator.log", settings)
+    made.await_leading()
+    yield made
+    made.stop()
+    assert "Traceback" not in made.log, made.log
+
+
+@contextmanager
+def repeated(act: Callable[[], Any], pool: ThreadPoolExecutor) -> Iterator[list[None]]:
+    """Acts without a pause until the end of the block; yields a list that grows with each act."""
+    acts, stop = list[None](), threading.Event()
+
+    def run() -> None:
+        while not stop.is_set():
+            act()
+            acts.append(None)
+
+    running = pool.submit(run)
+    try:
+        yield acts
+    finally:
+        stop.set()
+        running.result(60)
+
+
+def hostile_report(job: LiveJob, uid: str, first: int) -> str:
+    events = tuple(
+        ReportEvent(sequence=number, type="Warning", reason="PartitionAdded", message="flood", time=TIME)
+        for number in range(first, first + 20)
+    )
+    return encode_report(
+        Report(job_uid=uid, attempt=1, state=DriverState.RUNNING, updated_at=TIME, checkpoint_id=first, events=events)
+    )
+
+
+def metric(operator: OperatorProcess, name: str) -> float:
+    lines = operator.read("/metrics").splitlines()
+    return next((float(line.split()[-1]) for line in lines if line.startswith(f"{name} ")), 0.0)
+
+
+def test_a_flood_of_one_tenant_leaves_the_others_and_the_operator_alone(
+    api: ApiClient, operator: OperatorProcess, tenants: tuple[str, str]
+) -> None:
+    noisy, quiet = tenants
+    flooding = LiveJob(api, noisy, "flooding")
+    flooding.create()
+    flooding.run(1, hold=False)
+    large = LiveJob(api, noisy, "large")
+    large.create()
+    large.run(1, hold=False)
+    uid, sequence = flooding.uid(), itertools.count(1, 20)
+    path = f"{flooding.config_maps_path}/{names.report_config_map('{}')}"
+
+    def flood() -> None:
+        text = hostile_report(flooding, uid, next(sequence))
+        api.merge(path.format("flooding"), {"data": {names.REPORT_KEY: text}})
+
+    def write_a_mebibyte() -> None:
+        api.merge(path.format("large"), {"data": {names.REPORT_KEY: f"{next(sequence):07}" * 130_000}})
+
+    def create_many() -> None:
+        name = f"many-{len(created)}"
+        if len(created) < RESOURCES:
+            LiveJob(api, noisy, name).create()
+            created.append(name)
+        operator.read("/metrics")
+
+    created: list[str] = []
+    with ThreadPoolExecutor(3) as pool, ExitStack() as floods:
+        reports = floods.enter_context(repeated(flood, pool))
+        mebibytes = floods.enter_context(repeated(write_a_mebibyte, pool))
+        floods.enter_context(repeated(create_many, pool))
+        await_that("the flood is on", lambda: len(reports) > 50 and len(mebibytes) > 5)
+        for number in range(3):
+            job = LiveJob(api, quiet, f"orders-{number}")
+            job.create()
+            job.run(1, hold=False)
+        before = len(reports)
+        await_that("the flood has outlasted the starts", lambda: len(reports) > before + 50)
+        await_that("all resources are there", lambda: len(created) == RESOURCES, seconds=120)
+    await_that("the dropped events are counted", lambda: metric(operator, "kafkaspark_operator_events_throttled_total"))
+    events = flooding.events
+    assert [reason for reason, _ in events].count("EventsThrottled") == 1
+    assert [reason for reason, _ in events].count("PartitionAdded") <= BUCKET + 1
+    lease = api.call("GET", f"/apis/coordination.k8s.io/v1/namespaces/{quiet}/leases/kafkaspark-operator")
+    assert lease["spec"]["leaseTransitions"] == 0
+    assert "lost the lease" not in operator.log
+    values = yaml.safe_load((REPOSITORY / "charts/kafkaspark-operator/values.yaml").read_text(encoding="utf-8"))
+    limit = values["resources"]["limits"]["memory"]
+    assert limit.endswith("Mi")
+    assert metric(operator, "process_resident_memory_bytes") < int(limit.removesuffix("Mi")) * 2**20
