@@ -125,7 +125,7 @@ def _round(
         sink=Sink(topic="out", transactional_id_prefix="p"),
     )  # fmt: skip
     job = Job(namespace="bench", name="enumerator", uid="u", generation=1, attempt=1, spec=spec)
-    cluster = KafkaClusterView(consumer_config(job, password=""), read_committed=True)
+    cluster = KafkaClusterView(consumer_config(job, security={}), read_committed=True)
     view = TimedView(cluster)
     enumerator = enumerator_of(spec, view, warn=lambda *_: None)
     profile = cProfile.Profile()

@@ -10,6 +10,7 @@ from typing import Any
 
 from sparkapp.checkpoint.recovery.restore import Rewind, find_retained, refuse_state, rewind_between
 from sparkapp.checkpoint.retained import MemoryRetainedStore
+from sparkapp.cli.client_file import add_allow_insecure
 from sparkapp.cli.job_place import FoundJob, JobPlace, place_of
 from sparkapp.cli.log_ranges import client_properties, log_problems
 from sparkapp.cli.table import Output, render
@@ -57,6 +58,7 @@ def add_commands(commands: Any) -> None:
                 metavar="FILE",
                 help="client properties of the brokers, name=value lines",
             )
+            add_allow_insecure(command)
         if name == "restore":
             command.add_argument("--yes", action="store_true", help="restore; without it nothing changes")
         command.set_defaults(answer=_answering(answer))
@@ -237,7 +239,7 @@ def _look_at_logs(options: argparse.Namespace) -> Look:
             msg = "--command-config has no effect: no brokers are named"
             raise ConfigurationError(msg, remedy="add --bootstrap HOST:PORT")
         return lambda _: ()
-    properties = client_properties(options.bootstrap, options.command_config)
+    properties = client_properties(options.bootstrap, options.command_config, allow_insecure=options.allow_insecure)
     return lambda offsets: log_problems(offsets, properties)
 
 

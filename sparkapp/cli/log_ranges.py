@@ -9,13 +9,13 @@ from sparkapp.cli.client_file import read_properties
 from sparkapp.model.partition import TopicPartition
 
 
-def client_properties(bootstrap: str, file: Path | None) -> dict[str, str]:
+def client_properties(bootstrap: str, file: Path | None, *, allow_insecure: bool) -> dict[str, str]:
     """librdkafka properties for a request to the brokers.
 
-    :param file: see :func:`sparkapp.cli.client_file.read_properties`.
+    :param file: and ``allow_insecure``: see :func:`sparkapp.cli.client_file.read_properties`.
     :raises CommandRefused: the file cannot be read, or a line has no effect.
     """
-    properties = {} if file is None else read_properties(file)
+    properties = {} if file is None else read_properties(file, allow_insecure=allow_insecure)
     # A consumer must name a group. It does not join this group and commits nothing.
     return {**properties, "bootstrap.servers": bootstrap, "group.id": "kafkaspark-checkpoint-verify"}
 

@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from sparkapp.cli.client_file import read_properties, read_text
+from sparkapp.cli.client_file import add_allow_insecure, read_properties, read_text
+from sparkapp.cli.job_secrets import job_security
 from sparkapp.model.checkpoint.codec import decode
 from sparkapp.model.checkpoint.document import CheckpointDocument
 from sparkapp.model.errors import CommandRefused
@@ -45,6 +46,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     cluster.add_argument(
         "--config", type=Path, metavar="FILE", help="client properties (librdkafka's names) for SASL and TLS"
     )
+    add_allow_insecure(cluster)
     job = parser.add_argument_group("job", "the job that owns the transactions, and its checkpoint")
     job.add_argument("--namespace", default="default", help="of the KafkaSparkJob, by default: default")
     job.add_argument("--job", metavar="NAME", help="name of the KafkaSparkJob, with its cluster, prefix and checkpoint")
@@ -62,7 +64,9 @@ def target_of(options: argparse.Namespace) -> Target:
     :raises CommandRefused: they name no cluster, or a file or resource that cannot be read.
     :raises CheckpointCorrupt: the document is not valid.
     """
-    config = read_properties(options.config) if options.config is not None else {}
+    config = {}
+    if options.config is not None:
+        config = read_properties(options.config, allow_insecure=options.allow_insecure)
     document, known, pool_size, state = None, [], options.pool_size, ""
     if options.job is not None:
         spec, uid, state = _resource(options.namespace, options.job)
@@ -131,9 +135,6 @@ def _resource(namespace: str, job: str) -> tuple[JobSpec, str, str]:
 
 
 def _cluster(spec: JobSpec, options: argparse.Namespace) -> dict[str, str]:
-    from sparkapp.checkpoint.kubernetes.job_resource import read_secret
     from sparkapp.model.job.client.config import cluster_config
 
-    login = spec.kafka.authentication
-    password = "" if login is None else read_secret(options.namespace, login.secret_name, login.secret_key)
-    return cluster_config(spec.kafka, password=password, client_id=CLIENT_ID)
+    return cluster_config(spec.kafka, security=job_security(spec.kafka, options.namespace), client_id=CLIENT_ID)

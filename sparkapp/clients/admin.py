@@ -9,6 +9,8 @@ from confluent_kafka.admin import AdminClient, ClusterMetadata
 
 from sparkapp.clients.deadline import Deadline
 from sparkapp.clients.errors import MEANING, error_for
+from sparkapp.clients.security.oauth_token import with_token_callback
+from sparkapp.clients.security.tls_diagnosis import tls_problem
 from sparkapp.model.errors import AuthenticationFailed
 from sparkapp.model.job.client.config import cluster_properties
 
@@ -29,7 +31,7 @@ class ClusterAdmin:
     """
 
     def __init__(self, config: Mapping[str, str], *, on_error: Callable[[KafkaError], object] | None = None) -> None:
-        self._config: dict[str, object] = dict(cluster_properties(config))
+        self._config = with_token_callback(cluster_properties(config))
         if on_error is not None:
             self._config["error_cb"] = on_error
         self.client = AdminClient(self._config)
@@ -54,15 +56,19 @@ class ClusterAdmin:
         self.client.poll(0)
 
 
-def refused_credentials(config: Mapping[str, str], deadline: Deadline) -> Exception | None:
-    """Connects with librdkafka, which reads a broker's reason for closing a connection; None for another cause.
+def refused_access(config: Mapping[str, str], deadline: Deadline) -> Exception | None:
+    """TLS that fails or credentials that are refused; None for another cause.
 
-    Called after a failed connection attempt of another client, which sees the closed connection alone.
+    Called after a failed connection attempt of another client, which sees the closed connection alone. librdkafka reads
+    a broker's reason for refusing credentials.
     """
+    problem = tls_problem(config, deadline)
+    if problem is not None:
+        return problem
     if not any(name.startswith("sasl.") for name in config):
         return None
     errors: list[KafkaError] = []
-    admin = AdminClient({**cluster_properties(config), "error_cb": errors.append, "log_level": 0})
+    admin = AdminClient({**with_token_callback(cluster_properties(config)), "error_cb": errors.append, "log_level": 0})
     look = Deadline.after(deadline.bound(_LOOK_SECONDS), clock=deadline.clock)
     while True:
         admin.poll(look.bound(0.1))

@@ -24,6 +24,7 @@ from sparkapp.model.errors import (
     OffsetsWentBackwards,
     PreCommitFailed,
     SessionTimeoutRefused,
+    TlsFailed,
     TopicNotFound,
     TransactionFenced,
     TransactionTimeoutTooLong,
@@ -90,6 +91,9 @@ _REMEDIES: Mapping[int, str] = {
 }
 """Remedies of codes that the default remedy of their exception does not solve."""
 
+_UNTRUSTED = "certificate verify failed"
+"""The part of librdkafka's text for ``_SSL`` that a broker's restart does not explain."""
+
 RETRIED = frozenset(
     {
         KafkaError._ALL_BROKERS_DOWN,
@@ -130,6 +134,6 @@ def error_for(error: KafkaError, doing: str) -> KafkaSparkJobError:
 def error_of(code: int, text: str, doing: str) -> KafkaSparkJobError:
     """:func:`error_for` for librdkafka's number and text."""
     error = KafkaError(code)
-    return MEANING.get(code, KafkaAccessError)(
-        f"{doing}: {text or error.str()} ({error.name()})", remedy=_REMEDIES.get(code)
-    )
+    refused = code == KafkaError._SSL and _UNTRUSTED in text
+    kind = TlsFailed if refused else MEANING.get(code, KafkaAccessError)
+    return kind(f"{doing}: {text or error.str()} ({error.name()})", remedy=_REMEDIES.get(code))

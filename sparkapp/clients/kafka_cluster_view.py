@@ -15,9 +15,12 @@ from confluent_kafka.admin import ConfigResource, OffsetSpec, ResourceType
 
 from sparkapp.clients.admin import ClusterAdmin
 from sparkapp.clients.cluster_view import FoundRecord
+from sparkapp.clients.deadline import Deadline
 from sparkapp.clients.errors import COORDINATOR_MOVES, LEADER_MOVES, error_for
 from sparkapp.clients.leaders import KnownLeaders
-from sparkapp.model.errors import KafkaAccessError, KafkaUnreachable
+from sparkapp.clients.security.oauth_token import with_token_callback
+from sparkapp.clients.security.tls_diagnosis import tls_problem
+from sparkapp.model.errors import KafkaAccessError, KafkaUnreachable, TlsFailed
 from sparkapp.model.partition import TopicPartition
 
 LOG = logging.getLogger(__name__)
@@ -33,6 +36,8 @@ _NO_ANSWER = frozenset(
     {KafkaError._TIMED_OUT, KafkaError.REQUEST_TIMED_OUT, KafkaError._TRANSPORT, KafkaError._NOENT}
 )
 _PASSING = COORDINATOR_MOVES | LEADER_MOVES | {KafkaError.UNSTABLE_OFFSET_COMMIT}
+_TLS_SECONDS = 6.0
+"""For the look why TLS fails."""
 _IN_A_REQUEST = 500
 """Partitions in one request. librdkafka searches the request's list for each answer: 10,000 partitions in one
 ListOffsets take more than two seconds, in twenty requests a sixth of that. Two kinds of offsets at once were no
@@ -56,11 +61,12 @@ class KafkaClusterView:
     """
 
     def __init__(self, config: Mapping[str, str], *, read_committed: bool, timeout: float = 20.0) -> None:
+        self._config = dict(config)
         self._timeout = timeout
         self._errors: deque[Any] = deque(maxlen=20)
         self._admin = ClusterAdmin(config, on_error=self._errors.append)
         self._leaders = KnownLeaders(self._admin, config)
-        self._group_config = {**config, "error_cb": self._errors.append}
+        self._group_config = {**with_token_callback(config), "error_cb": self._errors.append}
         self._brokers: tuple[int, ...] = ()
         self._cluster_id: str | None = None
         self._isolation = IsolationLevel.READ_COMMITTED if read_committed else IsolationLevel.READ_UNCOMMITTED
@@ -243,12 +249,13 @@ class KafkaClusterView:
     def _translated(self, error: KafkaException, what: str) -> KafkaAccessError:
         """A time-out hides its cause: the error callback has it (authentication, DNS …)."""
         translated = error_for(error.args[0], what)
-        if isinstance(translated, KafkaUnreachable):
+        if isinstance(translated, KafkaUnreachable | TlsFailed):
             self._admin.poll()
             for heard in self._errors:
                 better = error_for(heard, what)
-                if type(better) not in (KafkaUnreachable, KafkaAccessError):
+                if type(better) not in (KafkaUnreachable, KafkaAccessError, TlsFailed):
                     return better if isinstance(better, KafkaAccessError) else translated
+            return tls_problem(self._config, Deadline.after(_TLS_SECONDS)) or translated
         return translated if isinstance(translated, KafkaAccessError) else KafkaAccessError(str(translated))
 
 

@@ -8,6 +8,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as ClientPartition
 
 from sparkapp.clients.errors import COORDINATOR_MOVES, GROUP_IN_USE, error_for
+from sparkapp.clients.security.oauth_token import with_token_callback
 from sparkapp.model.checkpoint.offset_commit import Refusal
 from sparkapp.model.errors import KafkaSparkJobError
 from sparkapp.model.partition import TopicPartition
@@ -30,7 +31,7 @@ class PlainOffsets:
     """
 
     def __init__(self, config: Mapping[str, str], require_claim: Callable[[], None]) -> None:
-        self._config = dict(config)
+        self._config = with_token_callback(config)
         self._require_claim = require_claim
         self._consumer = Consumer(self._config)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Mapping
 
 from sparkapp.clients.cluster_view import known_topics, require_topics
 from sparkapp.clients.deadline import Deadline
@@ -26,7 +27,7 @@ _YOUNG_SECONDS = 3.0
 _PAUSE = 0.2
 
 
-def checked_consumer_config(job: Job, *, password: str) -> dict[str, str]:
+def checked_consumer_config(job: Job, *, security: Mapping[str, str]) -> dict[str, str]:
     """The configuration of the job's consumer, after librdkafka accepted it and the producers' configuration.
 
     Needs no broker; called by the wiring first of all.
@@ -36,9 +37,9 @@ def checked_consumer_config(job: Job, *, password: str) -> dict[str, str]:
     """
     LOG.info("batch path: %s", implementation())
     source, sink = job.spec.source, job.spec.sink
-    consumer = consumer_config(job, password=password)
+    consumer = consumer_config(job, security=security)
     check_consumer(consumer, source.properties)
-    shared = cluster_config(job.spec.kafka, password=password, client_id=f"{job.namespace}.{job.name}-check")
+    shared = cluster_config(job.spec.kafka, security=security, client_id=f"{job.namespace}.{job.name}-check")
     config = producer_config(job, shared)
     if sink.delivery_guarantee is DeliveryGuarantee.EXACTLY_ONCE:
         config["transactional.id"] = sink.transactional_id_prefix

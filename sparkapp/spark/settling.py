@@ -21,7 +21,8 @@ from sparkapp.checkpoint.transaction_control import KafkaTransactionControl
 from sparkapp.clients.kafka_cluster_view import KafkaClusterView
 from sparkapp.clients.transactions.client import TransactionClient
 from sparkapp.model.checkpoint.codec import encode
-from sparkapp.model.job.client.config import cluster_config, consumer_config, read_password
+from sparkapp.model.job.client.config import cluster_config, consumer_config
+from sparkapp.model.job.client.security_properties import read_security
 from sparkapp.model.job.retention import Restore
 from sparkapp.model.job.spec import Job
 from sparkapp.model.report import AttemptOutcome, Termination, termination_of
@@ -36,18 +37,18 @@ def settle(job: Job, *, store: CheckpointStore, retained: RetainedStore, credent
 
     Called by ``sparkapp.__main__`` for a job with ``settles_only``. Every error ends here as a termination message.
 
-    :param credentials: folder of the mounted password.
+    :param credentials: folder of the mounted credentials.
     """
     # The checkpoint to go back to is of no use to a deleted job, and might be gone.
     job = replace(job, spec=replace(job.spec, restore=Restore()))
     try:
         with ExitStack() as stack:
-            password = read_password(job.spec.kafka, credentials)
-            config = consumer_config(job, password=password)
+            security = read_security(job.spec.kafka, credentials)
+            config = consumer_config(job, security=security)
             cluster = KafkaClusterView(config, read_committed=config["isolation.level"] == "read_committed")
             stack.callback(cluster.close)
             client = TransactionClient(
-                cluster_config(job.spec.kafka, password=password, client_id=f"{job.namespace}.{job.name}")
+                cluster_config(job.spec.kafka, security=security, client_id=f"{job.namespace}.{job.name}")
             )
             stack.callback(client.close)
             claim = Claim(store, job_uid=job.uid, attempt=job.attempt)

@@ -24,7 +24,8 @@ from sparkapp.clients.kafka_cluster_view import KafkaClusterView
 from sparkapp.clients.transactions.client import TransactionClient
 from sparkapp.model.checkpoint.document import CheckpointDocument
 from sparkapp.model.delivery_guarantee import DeliveryGuarantee
-from sparkapp.model.job.client.config import cluster_config, group_member_config, read_password
+from sparkapp.model.job.client.config import cluster_config, group_member_config
+from sparkapp.model.job.client.security_properties import read_security
 from sparkapp.model.job.spec import Job
 from sparkapp.model.protocol import no_hook
 from sparkapp.model.report import DriverState
@@ -87,8 +88,8 @@ class Wiring:
         :raises KafkaSparkJobError: why the attempt cannot start.
         """
         faults = Faults(self._job.attempt, os.environ.get(VARIABLE, ""))
-        password = read_password(self._job.spec.kafka, self._environment.credentials)
-        config = checked_consumer_config(self._job, password=password)
+        security = read_security(self._job.spec.kafka, self._environment.credentials)
+        config = checked_consumer_config(self._job, security=security)
         cluster = self._checked_cluster(config)
         job = self._job = with_reader_schemas(self._job)
         function = import_function(job.spec.transform)
@@ -97,7 +98,7 @@ class Wiring:
         self._serve_metrics()
         self._reporter.update(state=DriverState.RECOVERING)
         client = TransactionClient(
-            cluster_config(job.spec.kafka, password=password, client_id=f"{job.namespace}.{job.name}")
+            cluster_config(job.spec.kafka, security=security, client_id=f"{job.namespace}.{job.name}")
         )
         self._stack.callback(client.close)
         control = KafkaTransactionControl(job, client, config, self._claim)
@@ -106,7 +107,7 @@ class Wiring:
         announcements.recovery(recovery)
         folder = query_folder(job, self._environment, recovery.document)
         retainer = self._retainer(recovery)
-        membership = self._membership(cluster, password)
+        membership = self._membership(cluster, security)
         enumerator = self._started_enumerator(cluster, membership, recovery)
         group_offsets = membership if membership is not None else self._offset_committer(config)
         coordinator = CheckpointCoordinator(
@@ -173,7 +174,7 @@ class Wiring:
         self._stack.callback(retainer.close)
         return retainer
 
-    def _membership(self, cluster: KafkaClusterView, password: str) -> GroupMembership | None:
+    def _membership(self, cluster: KafkaClusterView, security: Mapping[str, str]) -> GroupMembership | None:
         """The consumer group that assigns partitions to the job; None if the job reads all of them."""
         source = self._job.spec.source
         if not source.group_membership.subscribes:
@@ -185,7 +186,7 @@ class Wiring:
             changed=self._progress.rebalanced,
         )  # fmt: skip
         member = KafkaGroupMember(
-            group_member_config(self._job, password=password), membership=membership, options=source.group_membership
+            group_member_config(self._job, security=security), membership=membership, options=source.group_membership
         )
         self._stack.callback(member.close)
         return membership

@@ -55,7 +55,8 @@ CASES = {
     "wrong-password": Bad(
         reason="AuthenticationFailed", tells=("spec.kafka.authentication",), condition="KafkaReachable",
         spec={"kafka": {"bootstrapServers": "SASL", "authentication": {
-            "type": "plain", "username": USER, "passwordFrom": {"secretKeyRef": {"name": "kafka", "key": "wrong"}},
+            "type": "plain", "username": USER, "passwordSecret": {"secretName": "kafka", "password": "wrong"},
+            "allowInsecure": True,
         }}},
     ),
     "transaction-timeout-too-long": Bad(
@@ -173,7 +174,8 @@ def test_right_credentials_work(make_cluster_job: MakeClusterJob, sasl_broker: S
         }
     )  # fmt: skip
     authentication = {
-        "type": "plain", "username": USER, "passwordFrom": {"secretKeyRef": {"name": "kafka", "key": "right"}},
+        "type": "plain", "username": USER, "passwordSecret": {"secretName": "kafka", "password": "right"},
+        "allowInsecure": True,
     }  # fmt: skip
     cluster_job.apply(kafka={"bootstrapServers": sasl_broker.bootstrap_pods, "authentication": authentication})
     cluster_job.job.wait_ready()

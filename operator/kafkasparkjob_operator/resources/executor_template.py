@@ -22,11 +22,15 @@ GRACE_SECONDS = 5
 def executor_pod_template(job: JobIdentity, desired: DesiredJob, *, attempt: int) -> dict[str, Any]:
     """No token of a service account, no root, no writable image; Spark adds image, command, size and owner."""
     volumes, mounts = volumes_and_mounts(desired)
+    authentication = desired.spec.kafka.authentication
+    # Only for the brokers' token: the kubelet writes it for the pod's account, and driver and executors are one user.
+    own_token = authentication is not None and authentication.service_account_token is not None
     return {
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {"labels": names.labels(job.name, attempt=attempt, role=names.ROLE_EXECUTOR)},
         "spec": {
+            **({"serviceAccountName": names.service_account(job.name)} if own_token else {}),
             "automountServiceAccountToken": False,
             "enableServiceLinks": False,
             "terminationGracePeriodSeconds": GRACE_SECONDS,

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from kafkasparkjob_operator.workload import DesiredJob, PodResources
 from sparkapp.model import names
-from sparkapp.model.job.client.config import PASSWORD_FILE
+from sparkapp.model.job.access.mounts import TOKEN_FILE, secret_folders
+from sparkapp.model.job.access.mounts import USER as USER_FOLDER
 
 USER = 10001
 """The image's user; no root, in any pod."""
@@ -57,19 +58,10 @@ def volumes_and_mounts(desired: DesiredJob) -> tuple[list[dict[str, Any]], list[
     if desired.spec.state_claim:
         volumes.append({"name": "state", "persistentVolumeClaim": {"claimName": desired.spec.state_claim}})
         mounts.append({"name": "state", "mountPath": names.STATE_DIRECTORY})
-    authentication = desired.spec.kafka.authentication
-    if authentication is not None:
-        volumes.append(
-            {
-                "name": "credentials",
-                "secret": {
-                    "secretName": authentication.secret_name,
-                    "defaultMode": _CREDENTIALS_MODE,
-                    "items": [{"key": authentication.secret_key, "path": PASSWORD_FILE}],
-                },
-            }
-        )
-        mounts.append({"name": "credentials", "mountPath": names.CREDENTIALS_DIRECTORY, "readOnly": True})
+    for volume, folder in _kafka_volumes(desired):
+        volumes.append(volume)
+        path = f"{names.CREDENTIALS_DIRECTORY}/{folder}"
+        mounts.append({"name": volume["name"], "mountPath": path, "readOnly": True})
     registry = desired.spec.source.schema_registry
     if registry is not None and registry.files:
         sources = [
@@ -79,6 +71,21 @@ def volumes_and_mounts(desired: DesiredJob) -> tuple[list[dict[str, Any]], list[
         volumes.append({"name": "schema-registry", "projected": {"defaultMode": _CREDENTIALS_MODE, "sources": sources}})
         mounts.append({"name": "schema-registry", "mountPath": registry.directory, "readOnly": True})
     return volumes, mounts
+
+
+def _kafka_volumes(desired: DesiredJob) -> Iterator[tuple[dict[str, Any], str]]:
+    """Volumes of ``spec.kafka``, each with its folder below :data:`names.CREDENTIALS_DIRECTORY`."""
+    kafka = desired.spec.kafka
+    for folder, secret_name, items in secret_folders(kafka.tls, kafka.authentication):
+        secret: dict[str, Any] = {"secretName": secret_name, "defaultMode": _CREDENTIALS_MODE}
+        if items:
+            secret["items"] = [{"key": key, "path": path} for key, path in items]
+        yield {"name": f"kafka-{folder}", "secret": secret}, folder
+    token = kafka.authentication and kafka.authentication.service_account_token
+    if token:
+        source = {"path": TOKEN_FILE, "audience": token.audience, "expirationSeconds": token.expiration_seconds}
+        projected = {"defaultMode": _CREDENTIALS_MODE, "sources": [{"serviceAccountToken": source}]}
+        yield {"name": f"kafka-{USER_FOLDER}", "projected": projected}, USER_FOLDER
 
 
 def environment(pod: PodResources) -> list[Mapping[str, Any]]:

@@ -24,8 +24,8 @@ def read_resource(namespace: str, job: str) -> dict[str, Any]:
     return JobResources(namespace=namespace, job=job).read()
 
 
-def read_secret(namespace: str, name: str, key: str) -> str:
-    """One key of a Secret, as text.
+def read_secret(namespace: str, name: str) -> dict[str, bytes]:
+    """The keys of a Secret, with their values.
 
     :raises CommandRefused: it does not exist, or the caller may not read it.
     """
@@ -35,11 +35,7 @@ def read_secret(namespace: str, name: str, key: str) -> str:
     except (ApiException, urllib3.exceptions.HTTPError) as error:
         msg = f"Secret {namespace}/{name} cannot be read: {getattr(error, 'reason', None) or error}"
         raise CommandRefused(msg, remedy="give the credentials with --config FILE") from error
-    encoded = (body.data or {}).get(key)
-    if encoded is None:
-        msg = f"Secret {namespace}/{name} has no key {key!r}"
-        raise CommandRefused(msg, remedy="give the credentials with --config FILE")
-    return base64.b64decode(encoded).decode()
+    return {key: base64.b64decode(value) for key, value in (body.data or {}).items()}
 
 
 class JobResources:

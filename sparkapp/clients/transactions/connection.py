@@ -1,4 +1,5 @@
-"""Connections to the brokers for requests of our own making; with :mod:`kafka_wire` the only importer of kafka-python.
+"""Connections to the brokers for requests of our own making; with :mod:`requests` and :mod:`wire_security` the only
+importer of kafka-python.
 
 One event loop on a thread of its own, one connection a broker, any number of requests in flight.
 """
@@ -14,8 +15,9 @@ import kafka.errors as wire_errors
 from kafka.net.manager import KafkaConnectionManager
 from kafka.net.selector import NetworkSelector
 
-from sparkapp.clients.admin import refused_credentials
+from sparkapp.clients.admin import refused_access
 from sparkapp.clients.deadline import Deadline
+from sparkapp.clients.transactions.wire_security import security_options
 from sparkapp.model.errors import AuthenticationFailed, AuthorizationFailed, KafkaAccessError, KafkaUnreachable
 
 _OPTIONS: Mapping[str, str] = {
@@ -26,10 +28,6 @@ _OPTIONS: Mapping[str, str] = {
     "sasl.mechanisms": "sasl_mechanism",
     "sasl.username": "sasl_plain_username",
     "sasl.password": "sasl_plain_password",
-    "ssl.ca.location": "ssl_cafile",
-    "ssl.certificate.location": "ssl_certfile",
-    "ssl.key.location": "ssl_keyfile",
-    "ssl.key.password": "ssl_password",
 }
 _FIXED: Mapping[str, Any] = {
     # A request beyond the limit is refused instead of queued, and we pipeline.
@@ -70,13 +68,14 @@ class RefusedWireError(Exception):
 
 
 def wire_config(config: Mapping[str, str]) -> dict[str, Any]:
-    """kafka-python's names for librdkafka's properties; those that mean nothing here are left out."""
+    """kafka-python's names for librdkafka's properties; those that mean nothing here are left out.
+
+    TLS and tokens are not plain text: :mod:`wire_security` adds them.
+    """
     translated: dict[str, Any] = {_OPTIONS[name]: value for name, value in config.items() if name in _OPTIONS}
     translated["bootstrap_servers"] = [server.strip() for server in config["bootstrap.servers"].split(",")]
     if "security_protocol" in translated:
         translated["security_protocol"] = translated["security_protocol"].upper()
-    if config.get("ssl.endpoint.identification.algorithm") == "none":
-        translated["ssl_check_hostname"] = False
     return {**translated, **_FIXED}
 
 
@@ -185,8 +184,9 @@ class KafkaConnection:
     def _connected(self, deadline: Deadline) -> Any:
         with self._lock:
             if self._manager is None:
-                net = NetworkSelector(**self._config)
-                manager = KafkaConnectionManager(net, **self._config)
+                options = {**self._config, **security_options(self._given)}
+                net = NetworkSelector(**options)
+                manager = KafkaConnectionManager(net, **options)
                 net.start()
                 try:
                     self._bootstrap(manager, deadline)
@@ -207,7 +207,7 @@ class KafkaConnection:
                 if not isinstance(problem, RetriableWireError):
                     raise problem from error
                 # A broker ends a connection that it refuses, and this client sees only the end.
-                refused = refused_credentials(self._given, deadline)
+                refused = refused_access(self._given, deadline)
                 if refused is not None:
                     raise refused from error
                 if deadline.expired:

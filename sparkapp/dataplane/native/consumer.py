@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from sparkapp.clients.errors import RETRIED, error_of
+from sparkapp.clients.security.oauth_token import token_source
 from sparkapp.dataplane.interface import SOURCE_SCHEMA
 from sparkapp.dataplane.native import _kafka_arrow, librdkafka
 from sparkapp.dataplane.partition_queue import Alignment
@@ -45,7 +46,8 @@ class NativeConsumer(BoundedReader):
 
     def _opened(self) -> _kafka_arrow.Consumer:
         try:
-            return _kafka_arrow.Consumer(consumer_settings(self._config, partitions=self._prefetching_partitions))
+            settings = consumer_settings(self._config, partitions=self._prefetching_partitions)
+            return _kafka_arrow.Consumer(settings, *token_source(settings))
         except _kafka_arrow.BadConfiguration as refusal:
             raise ConfigurationError(f"Kafka consumer: {refusal}") from refusal
 

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 import pyarrow as pa
 
+from sparkapp.clients.security.oauth_token import token_source
 from sparkapp.dataplane.native import _kafka_arrow, librdkafka
 from sparkapp.dataplane.output_batch import OutputBatch
 from sparkapp.dataplane.producer import SLICE, CheckedProducer, ClientFailure, Deliveries, Step
@@ -30,7 +31,8 @@ class NativeProducer(CheckedProducer):
         super().__init__()
         self._bootstrap = config.get("bootstrap.servers", "")
         try:
-            self._client = _kafka_arrow.Producer(producer_settings(config))
+            settings = producer_settings(config)
+            self._client = _kafka_arrow.Producer(settings, *token_source(settings))
         except _kafka_arrow.BadConfiguration as refusal:
             raise ConfigurationError(f"Kafka producer: {refusal}") from refusal
 

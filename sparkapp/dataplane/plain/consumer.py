@@ -11,6 +11,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as Position
 
 from sparkapp.clients.errors import RETRIED, error_for
+from sparkapp.clients.security.oauth_token import with_token_callback
 from sparkapp.dataplane.partition_queue import Alignment
 from sparkapp.dataplane.plain.columns import batch_of
 from sparkapp.dataplane.reader import BoundedReader, Gathered, Limits
@@ -60,7 +61,7 @@ class PlainConsumer(BoundedReader):
 
     def __init__(self, config: Mapping[str, str]) -> None:
         super().__init__()
-        self._settings: dict[str, object] = {**consumer_settings(config)}
+        self._settings = with_token_callback(consumer_settings(config))
         self._newest: str | None = None
         self._throttled = 0
         self._settings["stats_cb"] = self._keep_statistics

@@ -10,6 +10,7 @@ import pyarrow as pa
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer
 from confluent_kafka import TopicPartition as Position
 
+from sparkapp.clients.security.oauth_token import with_token_callback
 from sparkapp.dataplane.output_batch import OutputBatch
 from sparkapp.dataplane.producer import CheckedProducer, ClientFailure, Deliveries, Step
 from sparkapp.dataplane.settings import producer_settings
@@ -28,7 +29,7 @@ class PlainProducer(CheckedProducer):
 
     def __init__(self, config: Mapping[str, str]) -> None:
         super().__init__()
-        settings: dict[str, object] = {**producer_settings(config)}
+        settings = with_token_callback(producer_settings(config))
         settings["error_cb"] = lambda error: self._errors.add(error.code(), error.str())
         self._throttled = 0
         settings["throttle_cb"] = self._count_throttling

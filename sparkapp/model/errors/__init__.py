@@ -6,9 +6,9 @@
 
 :mod:`.driver`: SparkDied, StreamStalled, ExtensionMissing; VolumeUnusable, above VolumeFull.
 
-:mod:`.kafka`: KafkaAccessError, above KafkaUnreachable, AuthenticationFailed, AuthorizationFailed, TopicNotFound,
-TransactionTimeoutTooLong, LeaderUnavailable, GroupInUse, ReadTimedOut, ListingUnsupported and UndefinedOffset.
-OffsetsWentBackwards is a KafkaAccessError, too, above TopicRecreated and OffsetsOvertaken.
+:mod:`.kafka`: KafkaAccessError, above KafkaUnreachable, TlsFailed, AuthenticationFailed, AuthorizationFailed,
+TopicNotFound, TransactionTimeoutTooLong, LeaderUnavailable, GroupInUse, ReadTimedOut, ListingUnsupported and
+UndefinedOffset. OffsetsWentBackwards is a KafkaAccessError, too, above TopicRecreated and OffsetsOvertaken.
 
 :mod:`.group`: GroupMembershipError, a KafkaAccessError, above GroupMemberFenced, GroupProtocolMismatch, GroupFull and
 SessionTimeoutRefused.
@@ -84,6 +84,7 @@ from sparkapp.model.errors.kafka import (
     OffsetsOvertaken,
     OffsetsWentBackwards,
     ReadTimedOut,
+    TlsFailed,
     TopicNotFound,
     TopicRecreated,
     TransactionTimeoutTooLong,
@@ -177,6 +178,7 @@ __all__ = [
     "StateRolledBack",
     "StateUncertain",
     "StreamStalled",
+    "TlsFailed",
     "TopicNotFound",
     "TopicRecreated",
     "TransactionError",

@@ -28,6 +28,16 @@ class AuthenticationFailed(KafkaAccessError):
     default_remedy = "check the username and the password's Secret in spec.kafka.authentication"
 
 
+class TlsFailed(KafkaAccessError):
+    """TLS with a broker failed: its certificate, its host name, the job's certificate, or a listener without TLS."""
+
+    reason = "TlsFailed"
+    default_remedy = (
+        "check spec.kafka.tls.trustedCertificates, and that the broker's certificate is valid for the host name in"
+        " spec.kafka.bootstrapServers: openssl s_client -connect BROKERS -showcerts"
+    )
+
+
 class AuthorizationFailed(KafkaAccessError):
     """The broker accepts the user, but an ACL is missing."""
 

@@ -12,12 +12,13 @@ import re
 from sparkapp.model.checkpoint.naming import MAX_PARALLELISM, MAX_POOL_SIZE
 from sparkapp.model.delivery_guarantee import DeliveryGuarantee
 from sparkapp.model.errors import ConfigurationError, InvalidArgument
+from sparkapp.model.job.access.registry_access import check_registry_access
+from sparkapp.model.job.access.security import check_security
 from sparkapp.model.job.client.properties import check_properties
 from sparkapp.model.job.client.spark_options import refused_option
 from sparkapp.model.job.group_membership import check_membership
 from sparkapp.model.job.record_errors import check_record_errors
 from sparkapp.model.job.record_format import Format
-from sparkapp.model.job.registry_access import check_registry_access
 from sparkapp.model.job.retention import check_retention
 from sparkapp.model.job.spec import (
     IsolationLevel,
@@ -42,6 +43,7 @@ def check_spec(spec: JobSpec) -> None:
 
     :raises ConfigurationError: naming the field, with the remedy.
     """
+    check_security(spec.kafka.tls, spec.kafka.authentication)
     _check_topics(spec)
     _check_source(spec.source)
     _check_formats(spec.source)

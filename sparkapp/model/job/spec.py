@@ -18,10 +18,11 @@ from sparkapp.model.checkpoint.naming import TransactionNaming
 from sparkapp.model.delivery_guarantee import DeliveryGuarantee, OffsetCommit
 from sparkapp.model.encoding.fields import Fields
 from sparkapp.model.encoding.resource import at
+from sparkapp.model.job.access.registry_access import RegistryAccess, registry_access_from
+from sparkapp.model.job.access.security import Authentication, Tls, tls_from
 from sparkapp.model.job.group_membership import MembershipOptions
 from sparkapp.model.job.record_errors import RecordErrors
 from sparkapp.model.job.record_format import Format
-from sparkapp.model.job.registry_access import RegistryAccess, registry_access_from
 from sparkapp.model.job.retention import Restore, Retention
 from sparkapp.model.job.startup import Startup, Stopping, partitions_from, startup_from, stopping_from
 from sparkapp.model.partition import TopicPartition
@@ -84,22 +85,6 @@ class IsolationLevel(StrEnum):
     READ_UNCOMMITTED = "read_uncommitted"
 
 
-class AuthenticationType(StrEnum):
-    PLAIN = "plain"
-    SCRAM_SHA_256 = "scram-sha-256"
-    SCRAM_SHA_512 = "scram-sha-512"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Authentication:
-    """SASL credentials; the password is a key of a Secret, mounted, never copied."""
-
-    type: AuthenticationType = field(metadata=at(absent=AuthenticationType.SCRAM_SHA_512))
-    username: str
-    secret_name: str = field(metadata=at("passwordFrom.secretKeyRef.name"))
-    secret_key: str = field(metadata=at("passwordFrom.secretKeyRef.key"))
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KafkaCluster:
     """The cluster of source and sink.
@@ -108,6 +93,7 @@ class KafkaCluster:
     """
 
     bootstrap_servers: str
+    tls: Tls | None = field(default=None, metadata=at(reader=tls_from))
     authentication: Authentication | None = None
     cluster_id: str = ""
 

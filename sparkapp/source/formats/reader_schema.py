@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from sparkapp.model.job.access.registry_access import RegistryAccess
 from sparkapp.model.job.record_format import Format
-from sparkapp.model.job.registry_access import RegistryAccess
 from sparkapp.model.job.spec import Job, Source
 from sparkapp.source.formats.registered_records import RegisteredDecoder
 from sparkapp.source.formats.schema_registry import SchemaRegistry

@@ -22,7 +22,7 @@ from sparkapp.model.errors import (
     SchemaRegistryUntrusted,
     SchemaUnusable,
 )
-from sparkapp.model.job.registry_access import (
+from sparkapp.model.job.access.registry_access import (
     RegistryAccess,
     RegistryAuthenticationType,
     mounted_credential,

@@ -16,6 +16,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as ClientPartition
 
 from sparkapp.clients.errors import error_for
+from sparkapp.clients.security.oauth_token import with_token_callback
 from sparkapp.model.errors import KafkaAccessError, KafkaSparkJobError, KafkaUnreachable
 from sparkapp.model.job.group_membership import MembershipOptions
 from sparkapp.model.partition import TopicPartition
@@ -56,7 +57,7 @@ class KafkaGroupMember:
         self._finish = options.finish_seconds if finish_seconds is None else finish_seconds
         self._topics: frozenset[str] = frozenset()
         self._looked = self._met_broker = time.monotonic()
-        self._consumer = open_consumer({**config, "error_cb": self._on_error})
+        self._consumer = open_consumer({**with_token_callback(config), "error_cb": self._on_error})
         self._thread = threading.Thread(target=self._run, name="group-member", daemon=True)
         self._thread.start()
 

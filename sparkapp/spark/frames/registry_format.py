@@ -14,8 +14,8 @@ from pyspark.sql import functions as f
 from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import StringType, StructField, StructType
 
+from sparkapp.model.job.access.registry_access import RegistryAccess
 from sparkapp.model.job.record_format import Format
-from sparkapp.model.job.registry_access import RegistryAccess
 from sparkapp.source.formats.reader_schema import decoder_of
 from sparkapp.source.formats.registered_records import RegisteredDecoder
 from sparkapp.spark.frames.record_policy import error_column

@@ -23,7 +23,7 @@ class DriverEnvironment:
     :param write_report: puts a report's text where the operator reads it; must not raise.
     :param open_session: called once, in a thread, while recovery runs; ``close_session`` at the attempt's end.
     :param folder: for Spark's query log; outlives the attempt if ``stateful_allowed``.
-    :param credentials: folder with the password of ``spec.kafka.authentication``.
+    :param credentials: folder with the mounted credentials and certificates of ``spec.kafka``.
     :param activation: of a standby driver; None for an attempt that begins at once.
     :param retained: store of earlier checkpoints.
     :param give_up: ends the process at once with this termination message; called if the main thread hangs.

@@ -15,7 +15,8 @@ from sparkapp.clients.topics import SinkTopics
 from sparkapp.clients.transactions.client import TransactionClient
 from sparkapp.dataplane.batch import open_consumer, open_producer
 from sparkapp.dataplane.interface import BatchConsumer
-from sparkapp.model.job.client.config import cluster_config, consumer_config, read_password
+from sparkapp.model.job.client.config import cluster_config, consumer_config
+from sparkapp.model.job.client.security_properties import read_security
 from sparkapp.model.job.codec import decode_job
 from sparkapp.model.job.spec import Job, Partitioner, TopicFrom
 from sparkapp.sink.delivery import producer_config
@@ -38,7 +39,7 @@ def consumer_for(job: Job) -> BatchConsumer:
     """The worker's consumer of a job; opened on first use."""
     key = _only(job)
     if key not in _consumers:
-        _consumers[key] = open_consumer(consumer_config(job, password=read_password(job.spec.kafka)))
+        _consumers[key] = open_consumer(consumer_config(job, security=read_security(job.spec.kafka)))
     return _consumers[key]
 
 
@@ -54,7 +55,7 @@ def producers_for(job: Job) -> ProducerPool:
     key = _only(job)
     if key not in _pools:
         shared = cluster_config(
-            job.spec.kafka, password=read_password(job.spec.kafka), client_id=f"{job.namespace}.{job.name}-sink"
+            job.spec.kafka, security=read_security(job.spec.kafka), client_id=f"{job.namespace}.{job.name}-sink"
         )
         client = _coordinators[key] = TransactionClient(shared)
         _pools[key] = ProducerPool(open_producer=open_producer, client=client, config=producer_config(job, shared))
@@ -78,7 +79,7 @@ def router_for(job: Job, *, start: int) -> Router | None:
     if key not in _topics:
         _topics[key] = SinkTopics(
             cluster_config(
-                job.spec.kafka, password=read_password(job.spec.kafka), client_id=f"{job.namespace}.{job.name}-sink"
+                job.spec.kafka, security=read_security(job.spec.kafka), client_id=f"{job.namespace}.{job.name}-sink"
             )
         )
     return Router(job.spec, partitions_of=_topics[key].partitions, start=start)

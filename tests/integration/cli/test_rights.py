@@ -40,7 +40,7 @@ def txn(secured, tmp_path, capsys):
         lines = [f"{name}={value}" for name, value in login("job", password).items()]
         path.write_text("\n".join(["# as kafka-acls.sh --command-config takes it", *lines]), encoding="utf-8")
         capsys.readouterr()
-        status = main(["txn", *map(str, arguments), "--bootstrap", secured, "--config", str(path)])
+        status = main(["txn", *map(str, arguments), "--bootstrap", secured, "--config", str(path), "--allow-insecure"])
         return (status, *capsys.readouterr())
 
     return run

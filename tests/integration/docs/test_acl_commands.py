@@ -96,7 +96,7 @@ def test_the_printed_rights_suffice(tmp_path: Path) -> None:
             record_errors=RecordErrors(policy=OnRecordError.DEAD_LETTER, dead_letter_topic="orders-dlq"),
         )
         job = replace(attempt.job, spec=spec)
-        config = {**consumer_config(job, password=""), **user}
+        config = {**consumer_config(job, security={}), **user}
         cluster = KafkaClusterView(config, read_committed=True)
         check_kafka(job, cluster)
         cluster.close()

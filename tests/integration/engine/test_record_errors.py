@@ -19,15 +19,15 @@ from localcluster.kubernetes.pki import Authority
 from sparkapp.clients.transactions.client import TransactionClient
 from sparkapp.model.checkpoint.naming import offsets_id
 from sparkapp.model.delivery_guarantee import DeliveryGuarantee
-from sparkapp.model.job.record_errors import OnRecordError
-from sparkapp.model.job.record_format import Format
-from sparkapp.model.job.registry_access import (
+from sparkapp.model.job.access.registry_access import (
     CA_FILE,
     CREDENTIAL_FILE,
     RegistryAccess,
     RegistryAuthentication,
     SecretKey,
 )
+from sparkapp.model.job.record_errors import OnRecordError
+from sparkapp.model.job.record_format import Format
 from sparkapp.model.job.spec import Transform
 from tests.integration.engine.conftest import LocalJobs
 from tests.support.jobs.local_job import LocalJob

@@ -66,7 +66,7 @@ class CommittingJob:
             sink=Sink(topic="out", delivery_guarantee=self.delivery_guarantee, transactional_id_prefix=self.prefix),
         )
         self.job = Job(namespace="test", name="job", uid="uid", generation=1, attempt=1, spec=spec)
-        config = {**consumer_config(self.job, password=""), **self.client}
+        config = {**consumer_config(self.job, security={}), **self.client}
         self.progress = Progress(lambda **fields: self.report.update(fields))
         self.cluster = KafkaClusterView(config, read_committed=True)
         self.enumerator = enumerator_of(spec, self.cluster, warn=lambda *_: None)

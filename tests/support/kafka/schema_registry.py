@@ -18,7 +18,7 @@ import fastavro
 from google.protobuf.descriptor_pb2 import FileDescriptorProto
 
 from localcluster.kubernetes.pki import Certificate
-from sparkapp.model.job.registry_access import RegistryAccess
+from sparkapp.model.job.access.registry_access import RegistryAccess
 
 
 @dataclass

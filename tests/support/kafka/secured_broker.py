@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -59,16 +59,19 @@ def secured_broker(folder: Path, *rights: Right, topics: Sequence[str] = ()) -> 
         yield broker
 
 
-def grant(bootstrap: str, *rights: Right) -> None:
-    """Gives the user ``job`` these rights; waits until the broker knows of what the controller has."""
+def grant(bootstrap: str, *rights: Right, admin: Mapping[str, str] | None = None) -> None:
+    """Gives the user ``job`` these rights; waits until the broker knows of what the controller has.
+
+    :param admin: properties of an administrator; by default those of ``admin`` here.
+    """
     if not rights:
         return
-    admin = AdminClient({"bootstrap.servers": bootstrap, **login("admin", "a")})
+    client = AdminClient({"bootstrap.servers": bootstrap, **(login("admin", "a") if admin is None else admin)})
     wanted = {_binding(right) for right in rights}
-    for granted in admin.create_acls(list(wanted)).values():
+    for granted in client.create_acls(list(wanted)).values():
         granted.result(30)
     deadline = Deadline.after(20)
-    while not wanted <= set(admin.describe_acls(_EVERY_RIGHT).result(20)):
+    while not wanted <= set(client.describe_acls(_EVERY_RIGHT).result(20)):
         assert not deadline.expired, "the broker does not learn of its ACLs"
         time.sleep(deadline.bound(0.05))
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -33,7 +33,7 @@ from sparkapp.model.checkpoint.commit_outcome import offset_mark
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit, splits_by_subtask
 from sparkapp.model.delivery_guarantee import OffsetCommitMode
 from sparkapp.model.errors import CheckpointMissing, CheckpointRefused, KafkaSparkJobError
-from sparkapp.model.job.client.config import consumer_config
+from sparkapp.model.job.client.config import cluster_config, consumer_config
 from sparkapp.model.job.retention import Retention
 from sparkapp.model.job.spec import Job
 from sparkapp.model.protocol import ProtocolStep, no_hook
@@ -81,7 +81,7 @@ class SharedStore(MemoryStore):
 
 
 @dataclass
-class AttemptRun:
+class Life:
     """Made for one attempt; :meth:`start`, then :meth:`checkpoint` again and again, each in a thread of the life's own.
 
     :param retained: where completed checkpoints are kept to go back to.
@@ -93,6 +93,7 @@ class AttemptRun:
         checkpoint, with more it may be another one's turn, which takes its id over.
     :param stepwise: commits go one after the other, so that a life can end between two of them.
     :param executors: another way to the brokers, for what runs in executors: readers and writers.
+    :param security: of TLS and authentication, the properties of every client.
     :param patience: seconds that a task waits for the brokers before it fails.
     :param topics: of the numbers that are let through, where the result names topics; None: all go to the sink's.
     """
@@ -107,6 +108,7 @@ class AttemptRun:
     workers: int = WORKERS
     stepwise: bool = True
     executors: str = ""
+    security: Mapping[str, str] = field(default_factory=dict)
     patience: float = 30.0
     topics: Callable[[pa.Array], pa.Array] | None = None
     failure: KafkaSparkJobError | None = None
@@ -123,8 +125,8 @@ class AttemptRun:
         job = self.job
         self._store = WatchedStore(self.store, self._passed)
         self._claim = Claim(self.store, job_uid=job.uid, attempt=job.attempt)
-        self._config = consumer_config(job, password="")
-        self._shared = {"bootstrap.servers": job.spec.kafka.bootstrap_servers, "client.id": f"life-{job.attempt}"}
+        self._config = consumer_config(job, security=self.security)
+        self._shared = cluster_config(job.spec.kafka, security=self.security, client_id=f"life-{job.attempt}")
         self._cluster = KafkaClusterView(self._config, read_committed=True)
         self._client = WatchedClient(self._shared)
         self._client.passed = self._passed

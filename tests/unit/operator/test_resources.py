@@ -35,7 +35,17 @@ FULL: dict[str, Any] = {
     "imagePullSecrets": [{"name": "registry"}],
     "kafka": {
         "bootstrapServers": "kafka:9092",
-        "authentication": {"username": "orders", "passwordFrom": {"secretKeyRef": {"name": "kafka-user", "key": "pw"}}},
+        "tls": {
+            "trustedCertificates": [
+                {"secretName": "kafka-cluster-ca-cert", "certificate": "ca.crt"},
+                {"secretName": "more-authorities", "pattern": "*.crt"},
+            ]
+        },
+        "authentication": {
+            "type": "scram-sha-512",
+            "username": "orders",
+            "passwordSecret": {"secretName": "kafka-user", "password": "pw"},
+        },
     },
     "source": {
         "topics": ["in"],
@@ -157,6 +167,19 @@ def test_the_registrys_secrets_are_files_of_driver_and_executors_alike() -> None
         assert {"name": "schema-registry", "mountPath": path, "readOnly": True} in mounts
 
 
+def test_a_token_of_the_service_account_is_the_same_users_in_driver_and_executors() -> None:
+    authentication = {"type": "oauth", "serviceAccountToken": {"audience": "kafka", "expirationSeconds": 900}}
+    desired = wanted({"kafka": {"bootstrapServers": "b:1", "tls": {}, "authentication": authentication}})
+    token = {"path": "token", "audience": "kafka", "expirationSeconds": 900}
+    template = executor_pod_template(JOB, desired, attempt=1)
+    for pod in (driver_pod(JOB, desired, claim_uid="claim", attempt=1), template):
+        assert pod["spec"]["serviceAccountName"] == names.service_account("orders")
+        (volume,) = (found for found in pod["spec"]["volumes"] if found["name"] == "kafka-user")
+        assert volume["projected"] == {"defaultMode": 0o440, "sources": [{"serviceAccountToken": token}]}
+    assert template["spec"]["automountServiceAccountToken"] is False
+    assert "serviceAccountName" not in executor_pod_template(JOB, wanted(FULL), attempt=1)["spec"]
+
+
 def test_a_registry_without_secrets_mounts_nothing() -> None:
     source = {"topics": ["in"], "format": {"value": "avro"}, "schemaRegistry": {"url": "http://registry:8081"}}
     for pod in (
@@ -179,18 +202,18 @@ def test_names_fit_a_label_for_the_longest_job() -> None:
     assert len(names.driver_pod(job, 99_999_999)) <= 63
 
 
-def test_only_a_standby_driver_awaits_its_activation() -> None:
+def test_only_a_driver_beside_another_one_awaits_its_turn() -> None:
     plain = wanted({"metrics": {"prometheus": {"enabled": False}}})
     alone = driver_pod(JOB, plain, claim_uid="claim", attempt=2)
-    standby = driver_pod(JOB, plain, claim_uid="claim", attempt=2, standby_for=7)
+    beside = driver_pod(JOB, plain, claim_uid="claim", attempt=2, standby_for=7)
     variable = {"name": names.AWAITS_TURN_VARIABLE, "value": "true"}
     assert variable not in alone["spec"]["containers"][0]["env"]
-    assert variable in standby["spec"]["containers"][0]["env"]
+    assert variable in beside["spec"]["containers"][0]["env"]
     assert set(alone["metadata"]["annotations"]) == {ANNOTATION_CLAIM}
-    assert standby["metadata"]["annotations"] == {
+    assert beside["metadata"]["annotations"] == {
         "kafkaspark.io/turn": "awaited", "kafkaspark.io/generation": "7", ANNOTATION_CLAIM: "claim",
     }  # fmt: skip
-    view = pod_view({**standby, "metadata": {**standby["metadata"], "uid": "u"}})
+    view = pod_view({**beside, "metadata": {**beside["metadata"], "uid": "u"}})
     assert view is not None
     assert (view.awaits_activation, view.generation, view.attempt) == (True, 7, 2)
 

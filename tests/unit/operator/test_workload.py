@@ -34,7 +34,7 @@ def test_executors_follow_the_parallelism(parallelism: int, executor: dict[str, 
 
 
 @pytest.mark.parametrize(("memory", "container"), [("512m", 896), ("1g", 1433), ("2g", 2867)])
-def test_the_container_has_room_next_to_the_heap(memory: str, container: int) -> None:
+def test_the_container_has_room_beside_the_heap(memory: str, container: int) -> None:
     assert memory_mebibytes(wanted(driver={"memory": memory}).workload.driver) == container
 
 

@@ -1,8 +1,9 @@
 """Properties of Kafka's Java clients, and of Flink's connector, that do nothing in librdkafka, with their counterparts.
 
 Sources: ``ConsumerConfig``, ``ProducerConfig``, ``SslConfigs`` and ``CommonClientConfigs`` of Kafka 4.3,
-``KafkaSourceOptions`` of Flink's connector, and CONFIGURATION.md of librdkafka. Names that both clients
-know are absent, except ``max.poll.records``, which librdkafka has for share consumers alone.
+``KafkaSourceOptions`` of Flink's connector, and CONFIGURATION.md of librdkafka. TLS is absent, because it has a
+field of its own. So are names that both clients know, except ``max.poll.records``, which librdkafka has for share
+consumers alone.
 """
 
 from __future__ import annotations
@@ -18,9 +19,6 @@ LIBRDKAFKA_NAME: Mapping[str, str] = {
     "max.request.size": "message.max.bytes",
     "receive.buffer.bytes": "socket.receive.buffer.bytes",
     "send.buffer.bytes": "socket.send.buffer.bytes",
-    "ssl.keystore.certificate.chain": "ssl.certificate.pem",
-    "ssl.truststore.certificates": "ssl.ca.pem",
-    "ssl.truststore.location": "ssl.ca.location",
 }
 """The same setting under another name. Units differ for buffer.memory (bytes there, KiB here)."""
 
@@ -44,9 +42,7 @@ _WITHOUT_COUNTERPART = frozenset(
         "metrics.recording.level", "metrics.sample.window.ms", "partitioner.adaptive.partitioning.enable",
         "partitioner.availability.timeout.ms", "partitioner.ignore.keys", "register.consumer.metrics",
         "register.producer.metrics", "security.providers",
-        "socket.connection.setup.timeout.max.ms", "ssl.enabled.protocols", "ssl.engine.factory.class",
-        "ssl.keymanager.algorithm", "ssl.keystore.type", "ssl.protocol", "ssl.secure.random.implementation",
-        "ssl.trustmanager.algorithm", "ssl.truststore.type",
+        "socket.connection.setup.timeout.max.ms",
     }
 )  # fmt: skip
 

@@ -18,6 +18,9 @@ _OWN = frozenset(
         "delivery.report.only.error",  # every record's report is counted before a transaction may be committed
     }
 )  # fmt: skip
+ALLOWED_TLS = frozenset({"ssl.cipher.suites", "ssl.curves.list", "ssl.sigalgs.list"})
+"""Properties of TLS that a job may set: they choose among what the libraries offer, and cannot switch off a check."""
+_TLS = ("ssl.", "https.", "enable.ssl.")
 DENIED_PROPERTIES = _OWN | FIELD_OF_PROPERTY.keys()
 """Properties that are refused by name; :func:`refused_property` also refuses patterns of names."""
 
@@ -25,9 +28,9 @@ DENIED_PROPERTIES = _OWN | FIELD_OF_PROPERTY.keys()
 def refused_property(name: str) -> str | None:
     """The replacement of a refused property; None for any other name.
 
-    Refused are properties that the job sets itself, that would carry a secret, or that only Java's clients know. The
-    CRD's CEL rules repeat this except for Java's names. The driver finds other names that librdkafka does not know
-    (``dataplane.client_check``).
+    Refused are properties that the job sets itself, that would carry a secret or weaken TLS, or that only Java's
+    clients know. The CRD's CEL rules repeat this except for Java's names. The driver finds other names that librdkafka
+    does not know (``dataplane.client_check``).
     """
     field = FIELD_OF_PROPERTY.get(name)
     if field is not None:
@@ -36,6 +39,8 @@ def refused_property(name: str) -> str | None:
         return f"{name} cannot be set here: credentials come from a Secret, by spec.kafka.authentication"
     if name in DENIED_PROPERTIES:
         return f"{name} cannot be set here: use the resource's own field"
+    if name.lower().startswith(_TLS) and name not in ALLOWED_TLS:
+        return f"{name} cannot be set here: use spec.kafka.tls; of TLS only {', '.join(sorted(ALLOWED_TLS))} may be set"
     instead = instead_of_java_property(name)
     return None if instead is None else f"{name} is a property of Java's client, not of librdkafka: {instead}"
 

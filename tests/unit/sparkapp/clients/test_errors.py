@@ -13,6 +13,7 @@ from sparkapp.model.errors import (
     KafkaUnreachable,
     OffsetsWentBackwards,
     PreCommitFailed,
+    TlsFailed,
     TopicNotFound,
     TransactionFenced,
 )
@@ -41,7 +42,7 @@ def test_the_class_of_a_code(code: int, kind: type[Exception]) -> None:
     assert type(error_of(code, "words", "reading")) is kind
 
 
-def test_the_message_says_what_was_done_and_both_names() -> None:
+def test_the_message_tells_what_was_done_and_both_names() -> None:
     error = error_for(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART, "no such topic"), "reading orders-3 at 17")
     assert str(error) == "reading orders-3 at 17: no such topic (UNKNOWN_TOPIC_OR_PART)"
     assert "create the topic" in error.remedy
@@ -52,3 +53,9 @@ def test_what_is_retried_or_out_of_reach_is_never_fatal() -> None:
     for code in RETRIED | OUT_OF_REACH:
         assert MEANING.get(code, KafkaUnreachable) is KafkaUnreachable
     assert OUT_OF_REACH <= RETRIED
+
+
+def test_a_certificate_that_is_not_verified_is_no_passing_failure_of_the_network() -> None:
+    text = "ssl://b:1/bootstrap: SSL handshake failed: error:0A000086:SSL routines::certificate verify failed: broker"
+    assert isinstance(error_of(KafkaError._SSL, text, "reading"), TlsFailed)
+    assert isinstance(error_of(KafkaError._SSL, "SSL handshake failed: Disconnected", "reading"), KafkaUnreachable)

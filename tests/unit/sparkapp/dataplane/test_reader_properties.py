@@ -25,6 +25,6 @@ def job() -> Job:
 
 
 def test_a_rack_and_sizes_of_fetches_are_accepted_by_readers_and_member(job: Job) -> None:
-    for config in (consumer_settings(consumer_config(job, password="")), group_member_config(job, password="")):
+    for config in (consumer_settings(consumer_config(job, security={})), group_member_config(job, security={})):
         assert config["client.rack"] == "eu-west-1a"
         Consumer({**config, "error_cb": lambda _: None, "log_level": 0}).close()

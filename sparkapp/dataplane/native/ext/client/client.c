@@ -1,5 +1,7 @@
 #include "client.h"
 
+#include "oauth.h"
+
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -82,7 +84,8 @@ PyObject *client_take_statistics(Client *client) {
     return answer;
 }
 
-bool client_open(Client *client, int kind, PyObject *config, rd_kafka_dr_msg_cb *delivered, void *opaque) {
+bool client_open(Client *client, int kind, PyObject *config, PyObject *token_of, rd_kafka_dr_msg_cb *delivered,
+                 void *opaque) {
     char complaint[ERROR_TEXT];
     if (rdkafka.new == NULL) {
         PyErr_SetString(PyExc_RuntimeError, "load() has not been called");
@@ -100,6 +103,9 @@ bool client_open(Client *client, int kind, PyObject *config, rd_kafka_dr_msg_cb 
     if (delivered != NULL) {
         rdkafka.conf_set_dr_msg_cb(conf, delivered);
     }
+    if (token_of != NULL) {
+        oauth_configure(conf);
+    }
     client_errors_init(&client->errors);
     client->owner = getpid();
     Py_BEGIN_ALLOW_THREADS
@@ -111,7 +117,8 @@ bool client_open(Client *client, int kind, PyObject *config, rd_kafka_dr_msg_cb 
         PyErr_SetString(BadConfiguration, complaint);
         return false;
     }
-    return true;
+    client->token_of = Py_XNewRef(token_of);
+    return token_of == NULL || oauth_start(client);
 }
 
 void client_close(Client *client) {
@@ -124,6 +131,7 @@ void client_close(Client *client) {
     rdkafka.destroy_flags(rk, RD_KAFKA_DESTROY_F_NO_CONSUMER_CLOSE);
     Py_END_ALLOW_THREADS
     client_errors_destroy(&client->errors);
+    Py_CLEAR(client->token_of); /* no thread of the client is left to call it */
     free(client->statistics);
     client->statistics = NULL;
 }

@@ -16,6 +16,7 @@ typedef struct {
     bool busy;      /* a call runs without the GIL */
     ClientErrors errors;
     char *statistics;    /* newest JSON not yet taken; owned by the client (malloc), guarded by the lock of errors */
+    PyObject *token_of;  /* function from sasl.oauthbearer.config to (token, seconds since 1970, principal); or NULL */
     long long throttled; /* milliseconds of throttling by brokers since the last take; same lock */
 } Client;
 
@@ -26,8 +27,10 @@ extern PyObject *BadConfiguration;
 /* Creates the two exceptions in the module; called by the module's initialisation. */
 int client_add_exceptions(PyObject *module);
 
-/* Opens a client from a mapping of strings; The callbacks receive `opaque`. False: a Python error is set. */
-bool client_open(Client *client, int kind, PyObject *config, rd_kafka_dr_msg_cb *delivered, void *opaque);
+/* Opens a client from a mapping of strings; the callbacks receive `opaque`. `token_of` is called for each token, from a
+ * thread of librdkafka; NULL without tokens. False: a Python error is set. */
+bool client_open(Client *client, int kind, PyObject *config, PyObject *token_of, rd_kafka_dr_msg_cb *delivered,
+                 void *opaque);
 
 /* Closes the client; the caller has returned all its queues and topics before. Releases the GIL meanwhile. */
 void client_close(Client *client);

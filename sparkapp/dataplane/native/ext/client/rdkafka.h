@@ -1,8 +1,8 @@
 /* The part of librdkafka's public C interface that the extension uses.
  *
  * The library comes with the confluent-kafka wheel and is opened at run time. The build therefore needs neither its
- * header nor its development package. These declarations are public, and their layout is stable since librdkafka 1.6
- * (produceva, incremental_assign); rdkafka_load() refuses older releases. A test has the compiler compare them with
+ * header nor its development package. These declarations are public, and their layout is stable since librdkafka 1.9
+ * (sasl_background_callbacks_enable); rdkafka_load() refuses older releases. A test has the compiler compare them with
  * librdkafka's header (tests/unit/sparkapp/dataplane/test_prototypes.py). */
 #ifndef KAFKASPARK_RDKAFKA_H
 #define KAFKASPARK_RDKAFKA_H
@@ -125,6 +125,7 @@ typedef void rd_kafka_error_cb(rd_kafka_t *, int err, const char *reason, void *
 typedef void rd_kafka_dr_msg_cb(rd_kafka_t *, const rd_kafka_message_t *, void *opaque);
 typedef void rd_kafka_event_cb(rd_kafka_t *, void *opaque);
 typedef int rd_kafka_stats_cb(rd_kafka_t *, char *json, size_t json_len, void *opaque);
+typedef void rd_kafka_token_refresh_cb(rd_kafka_t *, const char *oauthbearer_config, void *opaque);
 typedef void rd_kafka_throttle_cb(rd_kafka_t *, const char *broker_name, int32_t broker_id, int throttle_time_ms, void *opaque);
 
 /* X(result, name without rd_kafka_, parameters) */
@@ -145,6 +146,12 @@ typedef void rd_kafka_throttle_cb(rd_kafka_t *, const char *broker_name, int32_t
     X(void, conf_set_dr_msg_cb, (rd_kafka_conf_t *, rd_kafka_dr_msg_cb *))                                           \
     X(void, conf_set_stats_cb, (rd_kafka_conf_t *, rd_kafka_stats_cb *))                                             \
     X(void, conf_set_throttle_cb, (rd_kafka_conf_t *, rd_kafka_throttle_cb *))                                       \
+    X(void, conf_set_oauthbearer_token_refresh_cb, (rd_kafka_conf_t *, rd_kafka_token_refresh_cb *))                 \
+    X(void, conf_enable_sasl_queue, (rd_kafka_conf_t *, int))                                                        \
+    X(rd_kafka_error_t *, sasl_background_callbacks_enable, (rd_kafka_t *))                                          \
+    X(rd_kafka_resp_err_t, oauthbearer_set_token,                                                                    \
+      (rd_kafka_t *, const char *, int64_t, const char *, const char **, size_t, char *, size_t))                    \
+    X(rd_kafka_resp_err_t, oauthbearer_set_token_failure, (rd_kafka_t *, const char *))                              \
     X(rd_kafka_t *, new, (rd_kafka_type_t, rd_kafka_conf_t *, char *, size_t))                                       \
     X(void, destroy_flags, (rd_kafka_t *, int))                                                                      \
     X(int, poll, (rd_kafka_t *, int))                                                                                \

@@ -29,15 +29,15 @@ static void shut(Consumer *self) {
 }
 
 static int consumer_init(Consumer *self, PyObject *arguments, PyObject *keywords) {
-    PyObject *config;
-    if (!PyArg_ParseTuple(arguments, "O!", &PyDict_Type, &config)) {
+    PyObject *config, *token_of = NULL;
+    if (!PyArg_ParseTuple(arguments, "O!|O", &PyDict_Type, &config, &token_of)) {
         return -1;
     }
     if (self->client.rk != NULL) {
         PyErr_SetString(PyExc_RuntimeError, "the consumer is open already");
         return -1;
     }
-    if (!client_open(&self->client, RD_KAFKA_CONSUMER, config, NULL, &self->client)) {
+    if (!client_open(&self->client, RD_KAFKA_CONSUMER, config, token_of, NULL, &self->client)) {
         return -1;
     }
     self->has_queues = true;
@@ -246,7 +246,7 @@ static PyMethodDef methods[] = {
     {0},
 };
 
-PyDoc_STRVAR(consumer_doc, "Consumer(config: dict[str, str])\n\nPartition queues of librdkafka, gathered into columns.");
+PyDoc_STRVAR(consumer_doc, "Consumer(config: dict[str, str], token_of)\n\nPartition queues of librdkafka, gathered into columns.");
 static PyType_Slot slots[] = {
     {Py_tp_doc, (void *)consumer_doc},
     {Py_tp_init, consumer_init},

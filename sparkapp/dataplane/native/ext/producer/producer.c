@@ -41,15 +41,15 @@ static void shut(Producer *self) {
 }
 
 static int producer_init(Producer *self, PyObject *arguments, PyObject *keywords) {
-    PyObject *config;
-    if (!PyArg_ParseTuple(arguments, "O!", &PyDict_Type, &config)) {
+    PyObject *config, *token_of = NULL;
+    if (!PyArg_ParseTuple(arguments, "O!|O", &PyDict_Type, &config, &token_of)) {
         return -1;
     }
     if (self->client.rk != NULL) {
         PyErr_SetString(PyExc_RuntimeError, "the producer is open already");
         return -1;
     }
-    return client_open(&self->client, RD_KAFKA_PRODUCER, config, count_delivery, &self->client) ? 0 : -1;
+    return client_open(&self->client, RD_KAFKA_PRODUCER, config, token_of, count_delivery, &self->client) ? 0 : -1;
 }
 
 static void producer_dealloc(Producer *self) {
@@ -194,7 +194,7 @@ static PyMethodDef methods[] = {
     {0},
 };
 
-PyDoc_STRVAR(producer_doc, "Producer(config: dict[str, str])\n\nProduces Arrow columns row by row.");
+PyDoc_STRVAR(producer_doc, "Producer(config: dict[str, str], token_of)\n\nProduces Arrow columns row by row.");
 static PyType_Slot slots[] = {
     {Py_tp_doc, (void *)producer_doc},
     {Py_tp_init, producer_init},

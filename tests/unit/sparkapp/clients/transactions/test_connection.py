@@ -28,18 +28,6 @@ def test_sasl(name):
     assert (found["sasl_plain_username"], found["sasl_plain_password"]) == ("u", "p")
 
 
-def test_tls():
-    found = wire_config(
-        {
-            "bootstrap.servers": "a:1", "security.protocol": "SSL", "ssl.ca.location": "/ca",
-            "ssl.certificate.location": "/crt", "ssl.key.location": "/key",
-            "ssl.endpoint.identification.algorithm": "none",
-        }
-    )  # fmt: skip
-    assert (found["ssl_cafile"], found["ssl_certfile"], found["ssl_keyfile"]) == ("/ca", "/crt", "/key")
-    assert found["ssl_check_hostname"] is False
-
-
 def test_properties_without_a_meaning_here_are_left_out():
     found = wire_config({"bootstrap.servers": "a:1", "group.id": "g", "linger.ms": "5"})
     assert "g" not in found.values()

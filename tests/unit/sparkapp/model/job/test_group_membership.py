@@ -40,7 +40,7 @@ def test_by_default_nobody_joins() -> None:
     options = parsed(delivery_guarantee="ExactlyOnce").source.group_membership
     assert options == MembershipOptions()
     assert not options.subscribes
-    assert "group.instance.id" not in consumer_config(job(parsed()), password="")
+    assert "group.instance.id" not in consumer_config(job(parsed()), security={})
 
 
 def test_every_field_reaches_the_driver_and_its_member() -> None:
@@ -50,7 +50,7 @@ def test_every_field_reaches_the_driver_and_its_member() -> None:
     assert options.assignor is Assignor.COOPERATIVE_STICKY
     assert options.assignor.cooperative
     assert options.finish_seconds == 38
-    config = group_member_config(made, password="")
+    config = group_member_config(made, security={})
     assert {name: config[name] for name in (*FIELD_OF_PROPERTY, "topic.metadata.refresh.interval.ms", "group.id")} == {
         "group.instance.id": "orders-1",
         "partition.assignment.strategy": "cooperative-sticky",
@@ -64,7 +64,7 @@ def test_every_field_reaches_the_driver_and_its_member() -> None:
 
 def test_without_discovery_the_member_looks_for_partitions_once() -> None:
     made = job(parsed({"mode": "Subscribe"}, discoveryIntervalSeconds=0))
-    config = group_member_config(made, password="")
+    config = group_member_config(made, security={})
     assert config["topic.metadata.refresh.interval.ms"] == "-1"
     assert "group.instance.id" not in config
 
@@ -72,7 +72,7 @@ def test_without_discovery_the_member_looks_for_partitions_once() -> None:
 def test_a_rack_and_sizes_of_fetches_reach_the_readers() -> None:
     properties = {"client.rack": "eu-west-1a", "fetch.max.bytes": "33554432", "max.partition.fetch.bytes": "4194304"}
     made = job(parsed(properties=properties))
-    assert consumer_config(made, password="").items() >= properties.items()
+    assert consumer_config(made, security={}).items() >= properties.items()
 
 
 @pytest.mark.parametrize("name", FIELD_OF_PROPERTY)

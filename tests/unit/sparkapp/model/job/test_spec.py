@@ -9,10 +9,11 @@ import pytest
 from sparkapp.model.checkpoint.naming import TransactionNaming
 from sparkapp.model.delivery_guarantee import DeliveryGuarantee, OffsetCommit
 from sparkapp.model.errors import ConfigurationError
+from sparkapp.model.job.access.registry_access import RegistryAccess, SecretKey
+from sparkapp.model.job.access.security import AuthenticationType
 from sparkapp.model.job.codec import FORMAT, decode_job, encode_job
 from sparkapp.model.job.record_format import Format
-from sparkapp.model.job.registry_access import RegistryAccess, SecretKey
-from sparkapp.model.job.spec import AuthenticationType, IsolationLevel, Job, OnTransactionLost
+from sparkapp.model.job.spec import IsolationLevel, Job, OnTransactionLost
 from sparkapp.model.job.spec_from_resource import spec_from_resource
 from sparkapp.model.job.startup import ResetStrategy, StartupMode
 
@@ -20,10 +21,11 @@ SMALLEST = {"kafka": {"bootstrapServers": "b:9092"}, "source": {"topics": ["in"]
 FULL = {
     "kafka": {
         "bootstrapServers": "a:1,b:2",
+        "tls": {"trustedCertificates": [{"secretName": "kafka-cluster-ca-cert", "certificate": "ca.crt"}]},
         "authentication": {
             "type": "scram-sha-256",
             "username": "user",
-            "passwordFrom": {"secretKeyRef": {"name": "kafka", "key": "password"}},
+            "passwordSecret": {"secretName": "kafka"},
         },
     },
     "source": {
@@ -303,7 +305,7 @@ def test_the_drivers_copy_is_checked_again():
         (spec(parallelism=0), "at least 1"),
         (spec(checkpoint={"intervalSeconds": 0}), "at least 1"),
         (spec(kafka={"authentication": {"type": "plain"}}), "username"),
-        (spec(kafka={"authentication": {"type": "kerberos", "username": "u"}}), "one of plain"),
+        (spec(kafka={"authentication": {"type": "kerberos", "username": "u"}}), "one of tls, scram"),
         (spec(source=None) | {"source": 7}, "spec.source must be an object"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",

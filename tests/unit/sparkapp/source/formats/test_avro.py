@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 
 from sparkapp.model.errors import SchemaNotFound, SchemaRegistryUnreachable, SchemaUnusable
+from sparkapp.model.job.access.registry_access import RegistryAccess
 from sparkapp.model.job.record_format import Format
-from sparkapp.model.job.registry_access import RegistryAccess
 from sparkapp.model.job.spec import Job, JobSpec, KafkaCluster, Sink, Source, Transform
 from sparkapp.source.formats.avro import AvroDecoder
 from sparkapp.source.formats.avro_types import arrow_type

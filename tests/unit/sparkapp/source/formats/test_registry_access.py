@@ -22,7 +22,7 @@ from sparkapp.model.errors import (
     SchemaRegistryUnreachable,
     SchemaRegistryUntrusted,
 )
-from sparkapp.model.job.registry_access import (
+from sparkapp.model.job.access.registry_access import (
     CA_FILE,
     CREDENTIAL_FILE,
     RegistryAccess,
@@ -100,10 +100,10 @@ def test_wrong_credentials_end_the_attempt_at_the_first_answer(
     error = caught.value
     assert not error.fatal
     assert "spec.source.schemaRegistry.authentication" in error.remedy
-    reported = encode_termination(termination_of(error, checkpoint_id=7)) + caplog.text + repr(error.__cause__)
-    assert '"reason": "SchemaRegistryAccessDenied"' in reported
-    assert PASSWORD not in reported
-    assert HEADER.split()[1] not in reported
+    told = encode_termination(termination_of(error, checkpoint_id=7)) + caplog.text + repr(error.__cause__)
+    assert '"reason": "SchemaRegistryAccessDenied"' in told
+    assert PASSWORD not in told
+    assert HEADER.split()[1] not in told
 
 
 def test_a_registry_that_denies_a_schema_is_no_fault_of_the_record(access: Access) -> None:

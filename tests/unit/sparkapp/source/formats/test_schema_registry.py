@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from sparkapp.model.errors import SchemaNotFound, SchemaRegistryUnreachable, SchemaUnusable
-from sparkapp.model.job.registry_access import RegistryAccess
+from sparkapp.model.job.access.registry_access import RegistryAccess
 from sparkapp.source.formats.schema_registry import Reference, RegisteredSchema, SchemaRegistry
 from tests.support.kafka.schema_registry import RegistryServer, registry
 
@@ -111,7 +111,7 @@ def test_a_job_without_a_registry_does_not_pay_for_its_client() -> None:
     """The import is in the question: a Python worker that asks nothing does not load an HTTP client."""
     program = """
 import sys
-from sparkapp.model.job.registry_access import RegistryAccess
+from sparkapp.model.job.access.registry_access import RegistryAccess
 from sparkapp.source.formats.reader_schema import decoder_of
 from sparkapp.source.formats.schema_registry import SchemaRegistry
 SchemaRegistry(RegistryAccess(url="http://registry"))

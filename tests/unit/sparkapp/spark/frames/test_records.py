@@ -8,8 +8,8 @@ from unittest.mock import MagicMock, patch
 import pytest
 from pyspark import SparkContext
 
+from sparkapp.model.job.access.registry_access import RegistryAccess
 from sparkapp.model.job.record_format import TRAITS, Format
-from sparkapp.model.job.registry_access import RegistryAccess
 from sparkapp.model.job.spec import Source
 from sparkapp.source.formats.reader_schema import decoder_of
 from sparkapp.spark.frames import registry_format

@@ -24,19 +24,19 @@ def test_S13_no_property_takes_the_id_away() -> None:
         spec = replace(JOB.spec, source=replace(JOB.spec.source, properties=properties))
         with pytest.raises(ConfigurationError, match="cannot be set here: use the resource's own field"):
             check_spec(spec)
-        found = consumer_config(replace(JOB, spec=spec), password="")
+        found = consumer_config(replace(JOB, spec=spec), security={})
         assert found["client.id"].startswith("shop.orders")
         assert found["group.id"] == "shop.orders"
 
 
 def test_S29_a_job_without_a_group_has_its_names() -> None:
-    config = consumer_config(JOB, password="")
+    config = consumer_config(JOB, security={})
     assert config["group.id"] == "shop.orders"
     assert config["enable.auto.commit"] == "false", "offsets move with checkpoints alone"
 
 
 def test_the_brokers_are_all_that_a_plain_cluster_needs() -> None:
-    assert cluster_config(JOB.spec.kafka, password="", client_id="shop.orders") == {
+    assert cluster_config(JOB.spec.kafka, security={}, client_id="shop.orders") == {
         "bootstrap.servers": "b:9092",
         "client.id": "shop.orders",
     }

@@ -30,7 +30,6 @@ def known(name: str) -> bool:
     [
         ("max.poll.records", "set source.limits.maxOffsetsPerCheckpoint"),
         ("fetch.max.wait.ms", "write fetch.wait.max.ms"),
-        ("ssl.truststore.location", "write ssl.ca.location"),
         ("key.serializer", "cast the column key in the transform"),
         ("metric.reporters", "remove it"),
     ],

@@ -1,0 +1,1 @@
+"""Tokens for SASL OAUTHBEARER, and TLS as Python speaks it."""
