@@ -6,13 +6,13 @@ Repeats the CRD's rules, because the CRD in the cluster may be older than the op
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
 from sparkapp.model.encoding.fields import Fields
+from sparkapp.model.encoding.quantity import mebibytes, millicores
 from sparkapp.model.encoding.resource import at, read_part
 from sparkapp.model.errors import ConfigurationError
 from sparkapp.model.job.client.secret_names import carries_secret, names_secret
@@ -27,13 +27,17 @@ DENIED_SPARK_SETTINGS = frozenset(
     {
         "spark.master", "spark.driver.host", "spark.driver.bindAddress", "spark.driver.port",
         "spark.driver.blockManager.port", "spark.driver.memory", "spark.driver.cores", "spark.executor.instances",
-        "spark.executor.cores", "spark.executor.memory", "spark.task.cpus",
+        "spark.executor.cores", "spark.executor.memory", "spark.task.cpus", "spark.driver.memoryOverhead",
+        "spark.driver.memoryOverheadFactor", "spark.executor.memoryOverhead", "spark.executor.memoryOverheadFactor",
     }
 )  # fmt: skip
 """Spark settings that the operator decides, or that fetch code or mount volumes."""
 
 MIN_HEAP_MEBIBYTES = 512
 """Spark refuses heaps under 450 MiB, and the JVM counts a little less than its setting."""
+OVERHEAD_FACTOR = 0.4
+"""Memory outside the Java heap, as a share of it, for Python and librdkafka. Spark's share for Python."""
+MIN_OVERHEAD_MEBIBYTES = 384
 
 _INSTEAD_OF_A_VALUE = (
     "put it into a Secret, and name its key in driver.env and executor.env with valueFrom.secretKeyRef. Rename it if it"
@@ -42,34 +46,36 @@ _INSTEAD_OF_A_VALUE = (
 _RESERVED_ENV = ("KAFKASPARK_", "SPARK_", "PYSPARK_", "KUBERNETES_")
 _FREE_ENV = frozenset({"KAFKASPARK_LOG_LEVEL", "KAFKASPARK_FAULT"})
 """Variables of the driver that the user may set: the log level, and faults for tests."""
-_MEMORY = re.compile(r"[1-9][0-9]{0,9}[mg]")
-_QUANTITY = re.compile(r"[0-9]+m|[0-9]+(\.[0-9]{1,3})?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodResources:
     """One kind of pod: driver or executor.
 
-    :param cores: an executor's task slots; the driver's CPU limit, 0 for none.
-    :param core_request: CPU request as a Kubernetes quantity.
-    :param memory: Java heap as Spark writes it, ``512m`` or ``2g``.
+    :param cpu_request: in thousandths of a core.
+    :param cpu_limit: likewise; 0 for none.
+    :param heap_mebibytes: Java heap.
+    :param overhead_mebibytes: memory outside the heap.
     :param env: environment variables as the pod spec writes them.
     """
 
-    cores: int
-    core_request: str
-    memory: str
+    cpu_request: int
+    cpu_limit: int
+    heap_mebibytes: int
+    overhead_mebibytes: int
     env: tuple[Mapping[str, Any], ...] = ()
 
     @property
-    def heap_mebibytes(self) -> int:
-        return _mebibytes(self.memory)
+    def container_mebibytes(self) -> int:
+        """The container's memory, request and limit alike."""
+        return self.heap_mebibytes + self.overhead_mebibytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
     """What the job runs on.
 
+    :param executor_cores: task slots of an executor.
     :param default_image: the resource names no image, and ``image`` is the operator's default.
     """
 
@@ -80,6 +86,7 @@ class Workload:
     driver: PodResources
     executor: PodResources
     executor_instances: int
+    executor_cores: int
     spark_conf: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -150,8 +157,8 @@ def desired_from_resource(spec: Mapping[str, Any], *, namespace: str, name: str,
     """
     root = Fields(spec, "spec")
     job = spec_from_resource(spec, namespace=namespace, name=name)
-    executor = _pod_resources(root.child("executor"), cores=1)
     instances = root.child("executor").integer("instances", 0, low=1)
+    cores = root.child("executor").integer("cores", 1, low=1)
     image = root.string("image", "")
     return DesiredJob(
         spec=job,
@@ -160,9 +167,10 @@ def desired_from_resource(spec: Mapping[str, Any], *, namespace: str, name: str,
             default_image=not image,
             image_pull_policy=root.choice("imagePullPolicy", PullPolicy, PullPolicy.IF_NOT_PRESENT).value,
             image_pull_secrets=_pull_secrets(root),
-            driver=_pod_resources(root.child("driver"), cores=0),
-            executor=executor,
-            executor_instances=instances or math.ceil(job.parallelism / executor.cores),
+            driver=_pod_resources(root.child("driver")),
+            executor=_pod_resources(root.child("executor")),
+            executor_instances=instances or math.ceil(job.parallelism / cores),
+            executor_cores=cores,
             spark_conf=_spark_conf(root),
         ),
         restart_nonce=root.integer("restartNonce", 0),
@@ -186,18 +194,32 @@ def restart_policy_of(spec: Mapping[str, Any]) -> RestartPolicy:
         return RestartPolicy()
 
 
-def _pod_resources(fields: Fields, *, cores: int) -> PodResources:
-    memory = fields.string("memory", "1g")
-    if not _MEMORY.fullmatch(memory):
-        msg = f"{fields.path}.memory must be a Java heap like 512m or 2g, not {memory!r}"
+def _pod_resources(fields: Fields) -> PodResources:
+    heap = mebibytes(fields.quantity("memory", "1Gi"), f"{fields.path}.memory")
+    if heap < MIN_HEAP_MEBIBYTES:
+        msg = f"{fields.path}.memory must be at least {MIN_HEAP_MEBIBYTES}Mi for Spark to start"
         raise ConfigurationError(msg)
-    if _mebibytes(memory) < MIN_HEAP_MEBIBYTES:
-        msg = f"{fields.path}.memory must be at least {MIN_HEAP_MEBIBYTES}m for Spark to start, not {memory!r}"
+    named = fields.quantity("memoryOverhead", "")
+    overhead = mebibytes(named, f"{fields.path}.memoryOverhead") if named else _default_overhead(heap)
+    resources = fields.child("resources")
+    requests, limits = resources.child("requests"), resources.child("limits")
+    request = millicores(requests.quantity("cpu", "100m"), f"{requests.path}.cpu")
+    named = limits.quantity("cpu", "")
+    limit = millicores(named, f"{limits.path}.cpu") if named else 0
+    if limit and request > limit:
+        msg = f"{requests.path}.cpu must not exceed {limits.path}.cpu"
         raise ConfigurationError(msg)
-    core_request = fields.string("coreRequest", "100m")
-    if not _QUANTITY.fullmatch(core_request):
-        msg = f"{fields.path}.coreRequest must be a CPU quantity like 500m or 2, not {core_request!r}"
-        raise ConfigurationError(msg)
+    return PodResources(
+        cpu_request=request, cpu_limit=limit, heap_mebibytes=heap, overhead_mebibytes=overhead,
+        env=_environment(fields),
+    )  # fmt: skip
+
+
+def _default_overhead(heap: int) -> int:
+    return max(MIN_OVERHEAD_MEBIBYTES, int(heap * OVERHEAD_FACTOR))
+
+
+def _environment(fields: Fields) -> tuple[Mapping[str, Any], ...]:
     env = fields.objects("env")
     for index, variable in enumerate(env):
         name = Fields(variable, f"{fields.path}.env[{index}]").string("name")
@@ -207,17 +229,11 @@ def _pod_resources(fields: Fields, *, cores: int) -> PodResources:
         if "value" in variable and (names_secret(name) or carries_secret(str(variable["value"]))):
             msg = f"{fields.path}.env: the value of {name} looks like a credential"
             raise ConfigurationError(msg, remedy=_INSTEAD_OF_A_VALUE)
-    return PodResources(
-        cores=fields.integer("cores", cores, low=1), core_request=core_request, memory=memory, env=tuple(env)
-    )
+    return tuple(env)
 
 
 def _reserved(name: str) -> bool:
     return name == "PYTHONPATH" or (name.startswith(_RESERVED_ENV) and name not in _FREE_ENV)
-
-
-def _mebibytes(memory: str) -> int:
-    return int(memory[:-1]) * (1024 if memory.endswith("g") else 1)
 
 
 def _pull_secrets(root: Fields) -> tuple[str, ...]:

@@ -169,7 +169,7 @@ def _without_termination(driver: PodView) -> Ending:
             outcome=EndingKind.KILLED,
             reason=reason,
             message=f"the driver was killed{code}: it used more memory than its container's limit",
-            remedy="raise spec.driver.memory",
+            remedy="raise spec.driver.memoryOverhead",
         )
     if reason == "Error" and driver.exit_code is not None and driver.exit_code > _SIGNALLED:
         code = f" by signal {driver.exit_code - _SIGNALLED}"

@@ -106,7 +106,7 @@ def _failure(pod: PodView) -> str:
     if pod.stopped_reason == "OOMKilled":
         return (
             f"executor {pod.name} was killed{code}: it used more memory than its container's limit;"
-            " raise spec.executor.memory"
+            " raise spec.executor.memoryOverhead"
         )
     reason = f": {pod.stopped_reason}" if pod.stopped_reason else ""
     detail = f": {pod.stopped_message}" if pod.stopped_message else ""

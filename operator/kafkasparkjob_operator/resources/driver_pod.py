@@ -8,7 +8,6 @@ from kafkasparkjob_operator.identity import ANNOTATION_CLAIM, ANNOTATION_GENERAT
 from kafkasparkjob_operator.resources.pod_parts import (
     container_security_context,
     environment,
-    memory_mebibytes,
     pod_security_context,
     volumes_and_mounts,
 )
@@ -31,9 +30,9 @@ def driver_pod(
     volumes, mounts = volumes_and_mounts(desired)
     volumes.append({"name": "job", "configMap": {"name": names.attempt_config_map(job.name, attempt)}})
     mounts.append({"name": "job", "mountPath": names.JOB_DIRECTORY, "readOnly": True})
-    memory = f"{memory_mebibytes(workload.driver)}Mi"
+    memory = f"{workload.driver.container_mebibytes}Mi"
     # No CPU limit by default: a throttled driver restarts slowly.
-    limits = {"memory": memory} | ({"cpu": str(workload.driver.cores)} if workload.driver.cores else {})
+    limits = {"memory": memory} | ({"cpu": f"{workload.driver.cpu_limit}m"} if workload.driver.cpu_limit else {})
     spec: dict[str, Any] = {
         "restartPolicy": "Never",
         "serviceAccountName": names.service_account(job.name),
@@ -57,7 +56,7 @@ def driver_pod(
                     *environment(workload.driver),
                 ],
                 "resources": {
-                    "requests": {"cpu": workload.driver.core_request, "memory": memory},
+                    "requests": {"cpu": f"{workload.driver.cpu_request}m", "memory": memory},
                     "limits": limits,
                 },
                 "securityContext": container_security_context(),

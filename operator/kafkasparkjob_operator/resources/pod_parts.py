@@ -12,9 +12,6 @@ from sparkapp.model.job.access.mounts import USER as USER_FOLDER
 
 USER = 10001
 """The image's user; no root, in any pod."""
-OVERHEAD_FACTOR = 0.4
-"""Memory outside the Java heap, as a share of it, for Python and librdkafka. Spark's share for Python."""
-MIN_OVERHEAD_MEBIBYTES = 384
 
 _CREDENTIALS_MODE = 0o440
 
@@ -38,11 +35,6 @@ def container_security_context() -> dict[str, Any]:
         "runAsNonRoot": True,
         "capabilities": {"drop": ["ALL"]},
     }
-
-
-def memory_mebibytes(pod: PodResources) -> int:
-    """The container's memory: Java heap and overhead."""
-    return pod.heap_mebibytes + max(MIN_OVERHEAD_MEBIBYTES, int(pod.heap_mebibytes * OVERHEAD_FACTOR))
 
 
 def volumes_and_mounts(desired: DesiredJob) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from kafkasparkjob_operator.identity import JobIdentity
 from kafkasparkjob_operator.resources.executor_template import EXECUTOR_CONTAINER, GRACE_SECONDS
-from kafkasparkjob_operator.resources.pod_parts import OVERHEAD_FACTOR
 from kafkasparkjob_operator.workload import DesiredJob
 from sparkapp.model import names
 
@@ -16,7 +15,6 @@ def spark_conf(job: JobIdentity, desired: DesiredJob, *, attempt: int) -> dict[s
     """Defaults, the user's settings, and what must hold: names and labels by attempt, no fetching, no second copies."""
     workload = desired.workload
     settings = {
-        "spark.executor.memoryOverheadFactor": str(OVERHEAD_FACTOR),
         # Without an interval Spark counts lost executors forever, and a driver on spot nodes ends one day (exit
         # status 11). Only this number of losses within an hour is a fault.
         "spark.executor.failuresValidityInterval": "1h",
@@ -26,10 +24,11 @@ def spark_conf(job: JobIdentity, desired: DesiredJob, *, attempt: int) -> dict[s
         "spark.ui.killEnabled": "false",
         **workload.spark_conf,
         "spark.app.name": f"{job.namespace}.{job.name}",
-        "spark.driver.memory": workload.driver.memory,
+        "spark.driver.memory": f"{workload.driver.heap_mebibytes}m",
         "spark.executor.instances": str(workload.executor_instances),
-        "spark.executor.cores": str(workload.executor.cores),
-        "spark.executor.memory": workload.executor.memory,
+        "spark.executor.cores": str(workload.executor_cores),
+        "spark.executor.memory": f"{workload.executor.heap_mebibytes}m",
+        "spark.executor.memoryOverhead": f"{workload.executor.overhead_mebibytes}m",
         "spark.dynamicAllocation.enabled": "false",
         # A second copy of a task would fence the first: both write under the same transactional id.
         "spark.speculation": "false",
@@ -40,7 +39,7 @@ def spark_conf(job: JobIdentity, desired: DesiredJob, *, attempt: int) -> dict[s
         "spark.kubernetes.executor.podNamePrefix": names.executor_pod_prefix(job.name, attempt),
         "spark.kubernetes.executor.podTemplateFile": f"{names.JOB_DIRECTORY}/{names.EXECUTOR_POD_TEMPLATE_KEY}",
         "spark.kubernetes.executor.podTemplateContainerName": EXECUTOR_CONTAINER,
-        "spark.kubernetes.executor.request.cores": workload.executor.core_request,
+        "spark.kubernetes.executor.request.cores": f"{workload.executor.cpu_request}m",
         "spark.kubernetes.executor.terminationGracePeriodSeconds": f"{GRACE_SECONDS}s",
         # The driver's Role does not allow ConfigMaps, Services and volume claims, so Spark must not use them.
         "spark.kubernetes.executor.disableConfigMap": "true",
@@ -48,6 +47,8 @@ def spark_conf(job: JobIdentity, desired: DesiredJob, *, attempt: int) -> dict[s
         "spark.kubernetes.driver.ownPersistentVolumeClaim": "false",
         "spark.kubernetes.driver.reusePersistentVolumeClaim": "false",
     }
+    if workload.executor.cpu_limit:
+        settings["spark.kubernetes.executor.limit.cores"] = f"{workload.executor.cpu_limit}m"
     if workload.image_pull_secrets:
         settings["spark.kubernetes.container.image.pullSecrets"] = ",".join(workload.image_pull_secrets)
     for label, value in names.labels(job.name, attempt=attempt, role=names.ROLE_EXECUTOR).items():

@@ -55,6 +55,15 @@ class Fields:
             self._refuse(name, "a whole number" + (f" of at least {low}" if low is not None else ""), value)
         return value
 
+    def quantity(self, name: str, default: str) -> str:
+        """A quantity of Kubernetes as text, which a resource may also write as a whole number."""
+        value = self._body.get(name)
+        if value is None:
+            return default
+        if type(value) is not int and not isinstance(value, str):
+            self._refuse(name, "a quantity: a string or a whole number", value)
+        return str(value)
+
     def boolean(self, name: str, default: bool) -> bool:
         value = self._body.get(name)
         if value is None:

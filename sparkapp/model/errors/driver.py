@@ -9,7 +9,7 @@ class SparkDied(KafkaSparkJobError):
     """The driver's JVM ended by itself; the job restarts with backoff."""
 
     reason = "SparkDied"
-    default_remedy = "raise spec.driver.memory if signal 9 ended the JVM: that is the container's memory limit"
+    default_remedy = "raise spec.driver.memoryOverhead if signal 9 ended the JVM: that is the container's memory limit"
 
 
 class StreamStalled(KafkaSparkJobError):

@@ -6,6 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -15,6 +16,7 @@ from sparkapp.model.errors import ConfigurationError
 from sparkapp.model.partition import TopicPartition
 
 MAX_OFFSET = (1 << 63) - 1
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class StartupMode(StrEnum):
@@ -70,6 +72,26 @@ def _specific_offsets_from(fields: Fields, name: str) -> tuple[PartitionOffset, 
     return tuple(found)
 
 
+def _timestamp_from(fields: Fields, name: str) -> int | None:
+    """``timestamp``, a time in RFC 3339, or ``timestampMillis``; in milliseconds since 1970, rounded up."""
+    text = fields.string("timestamp", "")
+    millis = fields.integer(name, low=0) if fields.has(name) else None
+    if not text:
+        return millis
+    if millis is not None:
+        msg = f"{fields.path}: timestamp and timestampMillis are both set"
+        raise ConfigurationError(msg, remedy="remove one of the two")
+    try:
+        since = datetime.fromisoformat(text.upper()) - _EPOCH
+    except (ValueError, TypeError) as error:
+        msg = f"{fields.path}.timestamp must be a time in RFC 3339 with its zone, not {text!r}"
+        raise ConfigurationError(msg, remedy="write for instance 2026-01-01T00:00:00Z") from error
+    if since < timedelta():
+        msg = f"{fields.path}.timestamp must not be before 1970, as {text!r} is"
+        raise ConfigurationError(msg)
+    return -(-since // timedelta(milliseconds=1))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Startup:
     """``source.startup``.
@@ -82,7 +104,7 @@ class Startup:
 
     mode: StartupMode = StartupMode.GROUP_OFFSETS
     on_missing: ResetStrategy = field(default=ResetStrategy.EARLIEST, metadata=at("onMissingOffset"))
-    timestamp_millis: int | None = field(default=None, metadata=at(low=0))
+    timestamp_millis: int | None = field(default=None, metadata=at("timestampMillis", reader=_timestamp_from))
     specific_offsets: tuple[PartitionOffset, ...] = field(default=(), metadata=at(reader=_specific_offsets_from))
 
 
@@ -95,7 +117,7 @@ class Stopping:
     """
 
     mode: StoppingMode = StoppingMode.UNBOUNDED
-    timestamp_millis: int | None = field(default=None, metadata=at(low=0))
+    timestamp_millis: int | None = field(default=None, metadata=at("timestampMillis", reader=_timestamp_from))
     specific_offsets: tuple[PartitionOffset, ...] = field(default=(), metadata=at(reader=_specific_offsets_from))
     predicate: str = ""
 
@@ -188,8 +210,8 @@ def _check(
 ) -> None:
     where = f"spec.source.{name}"
     if (mode.value == "Timestamp") != (timestamp is not None):
-        msg = f"{where}.timestampMillis: needed with {name}.mode Timestamp, and only there"
-        remedy = f"set {name}.timestampMillis to milliseconds since 1970, or another mode and no timestampMillis"
+        msg = f"{where}: timestamp or timestampMillis is needed with {name}.mode Timestamp, and only there"
+        remedy = f"set {name}.timestamp, for instance to 2026-01-01T00:00:00Z, or another mode and no timestamp"
         raise ConfigurationError(msg, remedy=remedy)
     if (mode.value == "SpecificOffsets") != bool(offsets):
         msg = f"{where}.specificOffsets: needed with {name}.mode SpecificOffsets, and only there"

@@ -105,7 +105,7 @@ def test_defaults_fill_in_everything_that_has_one(api: ApiClient) -> None:
         "mode": "Assign", "assignor": "range", "sessionTimeoutSeconds": 45, "heartbeatIntervalSeconds": 3,
         "maxPollIntervalSeconds": 300,
     }  # fmt: skip
-    assert spec["driver"] == {"coreRequest": "100m", "memory": "1g"}
+    assert spec["driver"] == {"resources": {"requests": {"cpu": "100m"}}, "memory": "1Gi"}
     assert spec["restartPolicy"]["backoff"] == {"initialSeconds": 1, "maxSeconds": 300, "multiplier": 2}
 
 

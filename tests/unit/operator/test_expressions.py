@@ -74,7 +74,7 @@ def test_every_expression_in_the_operator_is_a_literal_of_ours() -> None:
     modules = loaded()
     assert {"sparkapp.model.job.rules", "kafkasparkjob_operator.decisions.state_machine"} <= set(modules)
     found = [one for path in modules.values() for one in expressions(path)]
-    assert r"[1-9][0-9]{0,9}[mg]" in found
+    assert r"([0-9]{1,6}(?:\.[0-9]{1,3})?)(m)?" in found
 
 
 def test_none_of_ours_repeats_a_repetition() -> None:

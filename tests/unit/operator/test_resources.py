@@ -61,13 +61,19 @@ FULL: dict[str, Any] = {
     },
     "transform": {"python": {"function": "enrich:transform", "configMapRef": {"name": "enrich-code"}}},
     "checkpoint": {"stateVolume": {"claimName": "orders-volume"}},
-    "driver": {"memory": "2g", "cores": 2, "coreRequest": "500m", "env": [{"name": "REGION", "value": "eu"}]},
+    "driver": {
+        "memory": "2Gi",
+        "resources": {"requests": {"cpu": "500m"}, "limits": {"cpu": 2}},
+        "env": [{"name": "REGION", "value": "eu"}],
+    },
     "executor": {
         "cores": 2,
-        "memory": "3g",
+        "resources": {"limits": {"cpu": "1.5"}},
+        "memory": "3Gi",
+        "memoryOverhead": "600Mi",
         "env": [{"name": "TOKEN", "valueFrom": {"secretKeyRef": {"name": "api", "key": "token"}}}],
     },
-    "sparkConf": {"spark.sql.shuffle.partitions": "8", "spark.executor.memoryOverheadFactor": "0.2"},
+    "sparkConf": {"spark.sql.shuffle.partitions": "8"},
     "parallelism": 5,
     "metrics": {"prometheus": {"port": 9404}},
 }

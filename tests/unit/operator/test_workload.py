@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from kafkasparkjob_operator.resources.pod_parts import memory_mebibytes
 from kafkasparkjob_operator.workload import DesiredJob, RestartPolicy, desired_from_resource, restart_policy_of
 from sparkapp.model.errors import ConfigurationError
 from tests.support.kubernetes.operator_fixture import job_body
@@ -18,8 +17,8 @@ def wanted(**spec: Any) -> DesiredJob:
 
 def test_defaults_fit_a_small_node() -> None:
     found = wanted()
-    assert found.workload.driver.memory == found.workload.executor.memory == "1g"
-    assert found.workload.driver.core_request == "100m"
+    for pod in (found.workload.driver, found.workload.executor):
+        assert (pod.heap_mebibytes, pod.cpu_request, pod.cpu_limit) == (1024, 100, 0)
     assert found.restart_policy == RestartPolicy()
     assert (found.suspend, found.restart_nonce) == (False, 0)
     assert found.spec.sink.transactional_id_prefix == "team.orders"
@@ -33,18 +32,46 @@ def test_executors_follow_the_parallelism(parallelism: int, executor: dict[str, 
     assert wanted(parallelism=parallelism, executor=executor).workload.executor_instances == instances
 
 
-@pytest.mark.parametrize(("memory", "container"), [("512m", 896), ("1g", 1433), ("2g", 2867)])
-def test_the_container_has_room_beside_the_heap(memory: str, container: int) -> None:
-    assert memory_mebibytes(wanted(driver={"memory": memory}).workload.driver) == container
+@pytest.mark.parametrize(
+    ("driver", "heap", "container"),
+    [
+        ({"memory": "512Mi"}, 512, 896),
+        ({}, 1024, 1433),
+        ({"memory": "2Gi"}, 2048, 2867),
+        ({"memory": "2Gi", "memoryOverhead": "1Gi"}, 2048, 3072),
+        ({"memory": 2147483648, "memoryOverhead": "0.5Gi"}, 2048, 2560),
+        ({"memory": "1500M", "memoryOverhead": "400000Ki"}, 1431, 1822),
+    ],
+)
+def test_the_container_has_room_beside_the_heap(driver: dict[str, Any], heap: int, container: int) -> None:
+    found = wanted(driver=driver).workload.driver
+    assert (found.heap_mebibytes, found.container_mebibytes) == (heap, container)
+
+
+@pytest.mark.parametrize(("cpu", "millicores"), [(2, 2000), ("2", 2000), ("1.5", 1500), ("250m", 250), ("0.1", 100)])
+def test_cpu_is_a_quantity(cpu: str | int, millicores: int) -> None:
+    resources = {"requests": {"cpu": cpu}, "limits": {"cpu": cpu}}
+    found = wanted(executor={"resources": resources}).workload.executor
+    assert (found.cpu_request, found.cpu_limit) == (millicores, millicores)
 
 
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
         ({"image": ""}, "spec.image"),
-        ({"driver": {"memory": "1Gi"}}, "spec.driver.memory must be a Java heap"),
-        ({"executor": {"memory": "256m"}}, "spec.executor.memory must be at least 512m"),
-        ({"executor": {"coreRequest": "half"}}, "spec.executor.coreRequest"),
+        ({"driver": {"memory": "2g"}}, "for instance 512Mi or 2Gi, not '2g'; write 2Gi"),
+        ({"executor": {"memory": "512m"}}, "not '512m'; write 512Mi"),
+        ({"executor": {"memoryOverhead": "512MB"}}, "not '512MB'; write 512Mi"),
+        ({"driver": {"memory": "much"}}, "spec.driver.memory must be a quantity as Kubernetes writes it"),
+        ({"driver": {"memory": 1.5}}, "spec.driver.memory must be a quantity: a string or a whole number"),
+        ({"executor": {"memory": "256Mi"}}, "spec.executor.memory must be at least 512Mi"),
+        ({"executor": {"resources": {"requests": {"cpu": "half"}}}}, "spec.executor.resources.requests.cpu"),
+        ({"driver": {"resources": {"limits": {"cpu": "0.5m"}}}}, "spec.driver.resources.limits.cpu"),
+        (
+            {"driver": {"resources": {"requests": {"cpu": 2}, "limits": {"cpu": "1900m"}}}},
+            "spec.driver.resources.requests.cpu must not exceed spec.driver.resources.limits.cpu",
+        ),
+        ({"sparkConf": {"spark.executor.memoryOverhead": "1g"}}, "the operator sets"),
         ({"executor": {"instances": 0}}, "spec.executor.instances"),
         ({"executor": {"cores": "2"}}, "spec.executor.cores"),
         ({"suspend": "yes"}, "spec.suspend"),
@@ -105,7 +132,7 @@ def test_what_concerns_the_application_and_what_does_not() -> None:
         {"restore": {"nonce": 1}},
         {"parallelism": 3},
         {"image": "x"},
-        {"executor": {"memory": "2g"}},
+        {"executor": {"memory": "2Gi"}},
     ):
         assert not first.same_application(wanted(**change)), change
 

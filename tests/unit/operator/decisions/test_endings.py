@@ -61,4 +61,4 @@ def test_a_drained_last_word_with_a_bad_exit_status_is_not_believed() -> None:
 
 def test_the_text_says_what_to_do() -> None:
     ending = ending_of(driver(exit_code=137, stopped_reason="OOMKilled"), attempt=3, document=None)
-    assert ending.text.endswith("raise spec.driver.memory")
+    assert ending.text.endswith("raise spec.driver.memoryOverhead")

@@ -145,7 +145,7 @@ async def test_an_executor_out_of_memory_is_told_of_once_with_what_to_do(operato
     (message,) = messages(operator_fixture, "ExecutorFailed")
     assert "-exec-2" in message
     assert "exit status 137" in message
-    assert message.endswith("raise spec.executor.memory")
+    assert message.endswith("raise spec.executor.memoryOverhead")
     assert operator_fixture.status["executors"]["failed"] == 1
     assert operator_fixture.ready["status"] == "True"
 

@@ -41,6 +41,21 @@ def test_a_timestamp_that_nothing_follows_means_latest_unless_the_strategy_says_
     assert (chosen.on_missing, chosen.timestamp_millis) == (ResetStrategy.FAIL, 5)
 
 
+@pytest.mark.parametrize(
+    ("text", "millis"),
+    [
+        ("1970-01-01T00:00:00Z", 0),
+        ("2026-01-01T00:00:00Z", 1767225600000),
+        ("2026-01-01T01:30:00+01:30", 1767225600000),
+        ("2025-12-31T23:59:59.999-00:00", 1767225599999),
+        ("2025-12-31t23:59:59.999001z", 1767225600000),
+    ],
+)
+def test_a_time_in_rfc_3339_is_the_same_time_in_milliseconds(text, millis):
+    assert startup(mode="Timestamp", timestamp=text).timestamp_millis == millis
+    assert stopping(mode="Timestamp", timestamp=text).timestamp_millis == millis
+
+
 def test_specific_offsets_keep_their_order_and_zero_is_an_offset():
     assert startup(mode="SpecificOffsets", specificOffsets=NAMED).specific_offsets == (
         PartitionOffset("a", 0, 42), PartitionOffset("a", 1, 0),
@@ -50,8 +65,8 @@ def test_specific_offsets_keep_their_order_and_zero_is_an_offset():
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        ({"mode": "Timestamp"}, "startup.timestampMillis: needed with startup.mode Timestamp"),
-        ({"mode": "Latest", "timestampMillis": 1}, "startup.timestampMillis: needed with startup.mode Timestamp, and"),
+        ({"mode": "Timestamp"}, "startup: timestamp or timestampMillis is needed with startup.mode Timestamp"),
+        ({"mode": "Latest", "timestampMillis": 1}, "timestampMillis is needed with startup.mode Timestamp, and"),
         ({"mode": "Timestamp", "timestampMillis": -1}, "timestampMillis must be a whole number of at least 0"),
         ({"mode": "SpecificOffsets"}, "startup.specificOffsets: needed with startup.mode SpecificOffsets"),
         ({"specificOffsets": NAMED}, "startup.specificOffsets: needed with startup.mode SpecificOffsets, and only"),
@@ -61,6 +76,11 @@ def test_specific_offsets_keep_their_order_and_zero_is_an_offset():
         ),
         ({"mode": "SpecificOffsets", "specificOffsets": [{"topic": "a", "offset": 1}]}, r"\[0\].partition is missing"),
         ({"mode": "SpecificOffsets", "specificOffsets": [{"topic": "a", "partition": 1}]}, r"\[0\].offset is missing"),
+        ({"mode": "Timestamp", "timestamp": "2026-02-30T00:00:00Z"}, "startup.timestamp must be a time in RFC 3339"),
+        ({"mode": "Timestamp", "timestamp": "2026-01-01T00:00:00"}, "startup.timestamp must be a time in RFC 3339"),
+        ({"mode": "Timestamp", "timestamp": "1969-12-31T23:59:59Z"}, "startup.timestamp must not be before 1970"),
+        ({"mode": "Timestamp", "timestamp": "2026-01-01T00:00:00Z", "timestampMillis": 5}, "are both set"),
+        ({"mode": "Latest", "timestamp": "2026-01-01T00:00:00Z"}, "is needed with startup.mode Timestamp, and only"),
         ({"mode": "EARLIEST_OFFSET"}, "must be one of GroupOffsets, Earliest, Latest, Timestamp, SpecificOffsets"),
     ],
 )
@@ -73,7 +93,9 @@ def test_a_job_is_unbounded_by_default_and_bounded_by_every_other_mode():
     assert not stopping().bounded
     assert stopping(mode="Latest").bounded
     assert stopping(predicate="value = 'END'").bounded
-    with pytest.raises(ConfigurationError, match=r"stopping\.timestampMillis: needed with stopping\.mode Timestamp"):
+    with pytest.raises(
+        ConfigurationError, match=r"stopping: timestamp or timestampMillis is needed with stopping\.mode Timestamp"
+    ):
         stopping(mode="Timestamp")
     with pytest.raises(ConfigurationError, match="must be one of Unbounded"):
         stopping(mode="Earliest")
