@@ -1,4 +1,4 @@
-"""Delivery semantics and offset commit modes, with the seeds' decision tables."""
+"""Delivery semantics and offset commit modes, with Flink's decision tables."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class DeliveryGuarantee(StrEnum):
-    """What the sink promises (seed 002).
+    """What the sink promises; Flink's ``DeliveryGuarantee``.
 
     None: nothing is awaited but at an orderly end. AtLeastOnce: every record is acknowledged before the checkpoint is
     written.
@@ -27,7 +27,7 @@ class OffsetCommit(StrEnum):
 
 
 class OffsetCommitMode(StrEnum):
-    """Where committed group offsets come from: Flink's three modes (seed 000) and the transaction itself."""
+    """Where committed group offsets come from: Flink's three ``OffsetCommitMode`` values and the transaction itself."""
 
     DISABLED = "DISABLED"
     ON_CHECKPOINTS = "ON_CHECKPOINTS"
@@ -38,7 +38,7 @@ class OffsetCommitMode(StrEnum):
 def offset_commit_mode(
     *, enable_auto_commit: bool, enable_commit_on_checkpoint: bool, enable_checkpointing: bool
 ) -> OffsetCommitMode:
-    """``OffsetCommitModes.fromConfiguration`` of seed 000: with checkpoints, only the checkpoint flag decides."""
+    """Flink's ``OffsetCommitModes.fromConfiguration``: with checkpoints, only the checkpoint flag decides."""
     if enable_checkpointing:
         return OffsetCommitMode.ON_CHECKPOINTS if enable_commit_on_checkpoint else OffsetCommitMode.DISABLED
     return OffsetCommitMode.KAFKA_PERIODIC if enable_auto_commit else OffsetCommitMode.DISABLED

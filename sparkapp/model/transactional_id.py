@@ -1,7 +1,7 @@
 """Transactional ids by hint: which subtask writes under which id, and which ids a previous attempt may have left open.
 
-The arithmetic is FlinkKafkaProducer's ``TransactionalIdsGenerator`` and its ``nextTransactionalIdHint`` (seed 002,
-conformance group H). Ids are ``prefix-N``; subtask i of P owns ``next + i*pool … next + i*pool + pool-1``.
+The arithmetic is that of Flink's ``TransactionalIdsGenerator`` and of ``FlinkKafkaProducer.nextTransactionalIdHint``
+(conformance group H). Ids are ``prefix-N``; subtask i of P owns ``next + i*pool … next + i*pool + pool-1``.
 """
 
 from __future__ import annotations

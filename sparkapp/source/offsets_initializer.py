@@ -1,4 +1,4 @@
-"""Where partitions begin on a job's first start, and where a bounded job ends (seeds 000 and 003)."""
+"""Where partitions begin on a job's first start, and where a bounded job ends: Flink's ``OffsetsInitializer``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sparkapp.model.job.startup import ResetStrategy, Startup, StartupMode, Stop
 from sparkapp.model.partition import TopicPartition, named
 
 Warn = Callable[[str, str], None]
-"""Told an event's reason and message."""
+"""Receives an event's reason and message."""
 _SHOWN = 5
 
 
@@ -68,7 +68,7 @@ class CommittedOffsetsInitializer:
 
 
 class TimestampOffsetsInitializer:
-    """The first record at or after a time; the reset strategy decides where there is none (Latest, says seed 000)."""
+    """The first record at or after a time; the reset strategy decides where there is none (in Flink LATEST)."""
 
     def __init__(self, timestamp_millis: int, on_missing: ResetStrategy = ResetStrategy.LATEST) -> None:
         self._timestamp_millis = timestamp_millis
@@ -84,7 +84,7 @@ class TimestampOffsetsInitializer:
 
 
 class SpecificOffsetsInitializer:
-    """Offsets that the user names; partitions without an entry start at the group's offsets, as in seed 000.
+    """Offsets that the user names; partitions without an entry start at the group's offsets, as in Flink.
 
     :param specific: next record to read, a partition.
     :param on_missing: for a partition without entry and without committed offset, and for an offset outside the log.

@@ -49,9 +49,9 @@ def test_A01_downscale_from_4_to_2(harness, topic_scope):
 
 def test_A02_ids_of_other_subtasks_are_aborted_by_the_one_that_starts_the_job(harness, topic_scope):
     """Ours has one abort for the job, by the driver, so no subtask can be missed and none can hit another's new one."""
-    former = harness(3, 4).open()
-    former.write(1)
-    former.snapshot(1)
+    previous = harness(3, 4).open()
+    previous.write(1)
+    previous.snapshot(1)
     others = harness(1, 2).open()
     assert others.aborted == ()
     assert len(topic_scope.open_transactions()) == 1
@@ -118,10 +118,10 @@ def test_A04_upscale(harness, topic_scope):
 
 
 def test_A06_without_state_everything_of_the_prefix_is_aborted(harness, topic_scope):
-    former = harness(3, 4).open()
+    previous = harness(3, 4).open()
     for label in (1, 2):
-        former.write(label)
-        former.snapshot(label)
+        previous.write(label)
+        previous.snapshot(label)
     assert len(topic_scope.open_transactions()) == 2
     started = harness(0, 4).open()
     assert set(started.aborted) == {f"{topic_scope.prefix}-16", f"{topic_scope.prefix}-17"}
@@ -145,7 +145,7 @@ def test_A07_foreign_prefixes_are_untouched(harness, topic_scope, foreign):
     assert topic_scope.open_transactions() == []
 
 
-def test_A07_ids_are_told_apart_by_their_number():
+def test_A07_ids_are_distinguished_by_their_number():
     assert number_of("a.b-7", "a.b") == 7
     assert number_of("a.b-1-7", "a.b") is None
     assert number_of("a.b-1-7", "a.b-1") == 7
@@ -164,11 +164,11 @@ class Walking(TransactionClient):
 
 @pytest.mark.parametrize("error", [AuthorizationFailed, ListingUnsupported])
 def test_A08_A09_walking_describes_the_bounded_ids_and_does_not_probe(harness, topic_scope, error):
-    former = harness(1, 2).open()
-    former.write(1)
-    state = former.snapshot(1)
-    former.write(2)
-    former.notify(1)
+    previous = harness(1, 2).open()
+    previous.write(1)
+    state = previous.snapshot(1)
+    previous.write(2)
+    previous.notify(1)
     walking = Walking({"bootstrap.servers": topic_scope.bootstrap})
     walking.error = error
     before = topic_scope.client.describe([f"{topic_scope.prefix}-{number}" for number in range(200)])
@@ -189,11 +189,11 @@ def test_A08_A09_walking_describes_the_bounded_ids_and_does_not_probe(harness, t
 
 
 def test_A08_walking_on_a_first_start_fences_the_ids_that_exist(harness, topic_scope):
-    former = harness(1, 2).open()
-    former.write(1)
-    former.snapshot(1)
-    former.notify(1)
-    former.write(2)
+    previous = harness(1, 2).open()
+    previous.write(1)
+    previous.snapshot(1)
+    previous.notify(1)
+    previous.write(2)
     walking = Walking({"bootstrap.servers": topic_scope.bootstrap})
     topic_scope.await_ended()
     idle = f"{topic_scope.prefix}-6"
@@ -210,8 +210,8 @@ def test_A09_a_restart_loop_does_not_grow_the_search(harness, topic_scope):
     state = State(checkpoint_id=1, hint=TransactionalIdHint(1, 5), prefix=topic_scope.prefix)
     known = []
     for _ in range(4):
-        life = harness().restore(state)
-        life.write(1)
+        attempt = harness().restore(state)
+        attempt.write(1)
         known.append(len(topic_scope.client.list_transactions(topic_scope.prefix)))
     assert known == [1, 1, 1, 1]
     assert harness().restore(state).aborted != ()
@@ -278,13 +278,13 @@ def test_A18_T15_a_later_transaction_of_the_same_producer_is_aborted_and_not_com
     assert topic_scope.numbers() == [1], "the reader is not held back, and 3 is not seen"
 
 
-def test_A18_a_document_of_a_former_release_does_not_tell_the_start(harness, topic_scope):
+def test_A18_a_document_of_a_previous_release_does_not_have_the_start(harness, topic_scope):
     """It is settled by the triple alone, as that release did."""
     first = harness(pool_size=2).open()
     first.write(1)
     state = first.snapshot(1)
-    former = replace(state, pending=tuple(replace(one, start_time_ms=0) for one in state.pending))
-    second = harness(pool_size=2).restore(former)
+    previous = replace(state, pending=tuple(replace(one, start_time_ms=0) for one in state.pending))
+    second = harness(pool_size=2).restore(previous)
     assert [(one.outcome, one.answer) for one in second.settled] == [(CommitOutcome.COMMITTED, EndTxnAnswer.NONE)]
     assert topic_scope.numbers() == [1]
 
@@ -328,7 +328,7 @@ def test_select_waits_for_what_is_ending_and_fences_idle_ids_only_on_a_first_sta
     assert (first.abort, first.idle, first.wait) == (("p-3",), ("p-2", "p-4"), ("p-0", "p-1"))
 
 
-def test_bounded_ids_with_a_hint_cover_former_lives_and_a_scale_out_without_checkpoint():
+def test_bounded_ids_with_a_hint_cover_previous_attempts_and_a_scale_out_without_checkpoint():
     numbers = [
         number_of(one, "p") for one in bounded_ids("p", hint=TransactionalIdHint(4, 25), parallelism=4, pool_size=5)
     ]

@@ -31,10 +31,10 @@ def writers(harness):
     return make
 
 
-def leave(life, number, *, label=1):
+def leave(attempt, number, *, label=1):
     """Every subtask completes a pre-commit and dies in the next transaction; subtask i writes number + i."""
     states = []
-    for subtask, writer in enumerate(life):
+    for subtask, writer in enumerate(attempt):
         writer.write(number + subtask)
         states.append(writer.snapshot(label))
         writer.write(1000 + number + subtask)
@@ -45,14 +45,16 @@ def test_A01_A04_A12_rescaled_there_and_back_every_subtask_keeps_its_ids(writers
     """3, 2, 4, 1 subtasks: each start commits what the document names and aborts the rest, whoever wrote it."""
     state, expected = None, []
     for step, parallelism in enumerate((3, 2, 4)):
-        life = writers(parallelism, state)
+        attempt = writers(parallelism, state)
         if state is not None:
-            former = len(state.pending)
-            assert {one.outcome for one in life[0].settled} == {CommitOutcome.COMMITTED}
+            previous = len(state.pending)
+            assert {one.outcome for one in attempt[0].settled} == {CommitOutcome.COMMITTED}
             slot = (state.checkpoint_id + 1) % 5
-            assert sorted(life[0].aborted) == [f"{topic_scope.prefix}-{subtask}.{slot}" for subtask in range(former)]
+            assert sorted(attempt[0].aborted) == [
+                f"{topic_scope.prefix}-{subtask}.{slot}" for subtask in range(previous)
+            ]
         assert topic_scope.open_transactions() == []
-        state = leave(life, 10 * step)
+        state = leave(attempt, 10 * step)
         assert [one.transactional_id for one in state.pending] == [
             f"{topic_scope.prefix}-{subtask}.{state.checkpoint_id % 5}" for subtask in range(parallelism)
         ]
@@ -69,12 +71,12 @@ def test_A16_I06_a_change_of_the_naming_is_settled_under_the_old_names(writers, 
     """Flink: INCREMENTING to POOLING at the same parallelism, then a smaller one, no way back. Here there is one."""
     state, expected = None, []
     for step, (naming, parallelism, pool) in enumerate([(before, 2, 5), (after, 2, 5), (after, 1, 2), (before, 2, 3)]):
-        life = writers(parallelism, state, naming=naming, pool_size=pool)
+        attempt = writers(parallelism, state, naming=naming, pool_size=pool)
         if state is not None:
-            assert {one.outcome for one in life[0].settled} == {CommitOutcome.COMMITTED}
-            assert len(life[0].aborted) == len(state.pending)
+            assert {one.outcome for one in attempt[0].settled} == {CommitOutcome.COMMITTED}
+            assert len(attempt[0].aborted) == len(state.pending)
         assert topic_scope.open_transactions() == []
-        state = leave(life, 10 * step)
+        state = leave(attempt, 10 * step)
         assert all(
             (place_of(one.transactional_id, topic_scope.prefix) is None) == (naming is HINT) for one in state.pending
         )
@@ -95,11 +97,11 @@ class Walking(TransactionClient):
 
 
 @pytest.mark.parametrize("error", [AuthorizationFailed, ListingUnsupported])
-def test_A08_A09_a_walk_finds_what_a_wider_life_with_a_larger_pool_left_open(writers, topic_scope, error):
+def test_A08_A09_a_walk_finds_what_a_wider_attempt_with_a_larger_pool_left_open(writers, topic_scope, error):
     """Between them ran a narrower one with a smaller pool: what the document tells of only grows."""
     wide = writers(3, pool_size=7)
-    former = merged([writer.snapshot(1) for writer in wide])
-    narrow = writers(1, former, pool_size=2)
+    previous = merged([writer.snapshot(1) for writer in wide])
+    narrow = writers(1, previous, pool_size=2)
     narrow[0].write(1)
     state = narrow[0].snapshot(2)
     narrow[0].notify(2)
@@ -136,47 +138,47 @@ def test_A08_a_walk_of_a_first_start_finds_what_a_deleted_job_left_open(writers,
     assert topic_scope.numbers() == []
 
 
-def test_a_life_that_is_superseded_is_fenced_by_the_one_that_has_its_ids(writers, topic_scope):
+def test_an_attempt_that_is_superseded_is_fenced_by_the_attempt_that_has_its_ids(writers, topic_scope):
     """The former life only stood still. Its ids are the new one's: it can neither write on nor hold a reader up."""
     (frozen,) = writers(1, pool_size=2)
     frozen.write(1)
     state = frozen.snapshot(1)
-    (life,) = writers(1, state, pool_size=2)
-    assert [one.outcome for one in life.settled] == [CommitOutcome.COMMITTED]
+    (attempt,) = writers(1, state, pool_size=2)
+    assert [one.outcome for one in attempt.settled] == [CommitOutcome.COMMITTED]
     frozen.write(100)  # under p-0.0, where nothing was open when the new life started
     assert topic_scope.open_transactions() == [f"{topic_scope.prefix}-0.0"]
-    life.write(2)
+    attempt.write(2)
     with pytest.raises(TransactionFenced):
         frozen.snapshot(2)
-    life.snapshot(2)
-    assert [one.outcome for one in life.notify(2)] == [CommitOutcome.COMMITTED]
+    attempt.snapshot(2)
+    assert [one.outcome for one in attempt.notify(2)] == [CommitOutcome.COMMITTED]
     assert [one.outcome for one in frozen.committer().commit(state.pending)] == [CommitOutcome.COMMITTED], "harmless"
-    life.write(3)
-    life.snapshot(3)
+    attempt.write(3)
+    attempt.snapshot(3)
     again = frozen.committer().commit(state.pending)
     assert [one.outcome for one in again] == [CommitOutcome.UNCERTAIN], "its triple has no meaning any more"
-    assert [one.outcome for one in life.notify(3)] == [CommitOutcome.COMMITTED], "and took nothing from the new life"
+    assert [one.outcome for one in attempt.notify(3)] == [CommitOutcome.COMMITTED], "and took nothing from the new life"
     topic_scope.await_ended()
     assert topic_scope.numbers() == [1, 2, 3]
     assert topic_scope.open_transactions() == []
 
 
-def test_a_superseded_life_that_takes_an_id_over_costs_the_new_one_a_try_and_no_record(writers, topic_scope):
+def test_a_superseded_attempt_that_takes_an_id_over_costs_the_new_one_a_try_and_no_record(writers, topic_scope):
     """A retried task of the former life opens a producer of its own; the new one's pre-commit notices."""
     (frozen,) = writers(1)
     state = frozen.snapshot(1)
-    (life,) = writers(1, state)
-    life.write(1)
+    (attempt,) = writers(1, state)
+    attempt.write(1)
     topic_scope.await_written(1)
     frozen.write(100)
     with pytest.raises(TransactionFenced):
-        life.snapshot(2)
-    life._begun = False
-    life.write(1)
-    life.snapshot(2)
+        attempt.snapshot(2)
+    attempt._begun = False
+    attempt.write(1)
+    attempt.snapshot(2)
     with pytest.raises(TransactionFenced):
         frozen.snapshot(2)
-    life.notify(2)
+    attempt.notify(2)
     topic_scope.await_ended()
     assert topic_scope.numbers() == [1]
     assert topic_scope.open_transactions() == []
@@ -184,11 +186,11 @@ def test_a_superseded_life_that_takes_an_id_over_costs_the_new_one_a_try_and_no_
 
 def test_A18_a_newer_transaction_under_a_committables_id_is_aborted_and_not_committed(writers, topic_scope):
     """The pool shrank, so the next checkpoint is on the slot that the document still names."""
-    (former,) = writers(1, State(checkpoint_id=6, prefix=topic_scope.prefix), pool_size=5)
-    former.write(1)
-    state = former.snapshot(7)
-    (life,) = writers(1, state, pool_size=3)
-    life.write(2)
+    (previous,) = writers(1, State(checkpoint_id=6, prefix=topic_scope.prefix), pool_size=5)
+    previous.write(1)
+    state = previous.snapshot(7)
+    (attempt,) = writers(1, state, pool_size=3)
+    attempt.write(2)
     assert topic_scope.open_transactions() == [state.pending[0].transactional_id] == [f"{topic_scope.prefix}-0.2"]
     (back,) = writers(1, state, pool_size=3)
     assert [one.outcome for one in back.settled] == [CommitOutcome.UNCERTAIN], "never COMMITTED by what came later"

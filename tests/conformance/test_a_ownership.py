@@ -44,12 +44,12 @@ def test_A10_A11_without_state_a_subtask_owns_its_pool_of_the_whole(harness, top
 
 
 @pytest.mark.parametrize("survivors", [(1,), (1, 3)], ids=["A12", "A13"])
-def test_A12_A13_scale_in_from_4_to_3_leaves_no_former_id_to_nobody(harness, topic_scope, survivors):
+def test_A12_A13_scale_in_from_4_to_3_leaves_every_previous_id_to_a_subtask(harness, topic_scope, survivors):
     """Subtask 2 of 3 gets one or two former shares in Flink. Here whatever the document names is committed, whatever
     else the four had open is aborted, and the three write under ids that no former subtask had."""
-    former = [harness(subtask, 4).open() for subtask in range(4)]
+    previous = [harness(subtask, 4).open() for subtask in range(4)]
     states = []
-    for subtask, writer in enumerate(former):
+    for subtask, writer in enumerate(previous):
         if subtask in (0, *survivors):
             writer.write(subtask)
         states.append(writer.snapshot(1))
@@ -114,7 +114,7 @@ def test_A15_a_state_of_two_parallelisms_cannot_be_written_down():
         decode(twice, job_uid="uid")
 
 
-def test_A17_a_state_that_does_not_tell_its_parallelism_is_refused():
+def test_A17_a_state_without_its_parallelism_is_refused():
     """Flink: a state of before the ownership was known (UNKNOWN subtask and parallelism) under POOLING asks to migrate
     first. Here a document without a parallelism, or with one that cannot be, is not claimed and nothing is aborted."""
     text = encode(
@@ -141,20 +141,20 @@ def test_A16_I06_a_change_of_the_naming_is_settled_under_the_old_names(harness, 
     """Flink refuses to go from POOLING back to INCREMENTING, whose ids it could not tell apart. There is one naming
     here, of numbers that only move on, so a new prefix or pool size cannot be mistaken for a former life's. (A change
     of the prefix is refused in the resource nevertheless, as W01 and A19 show what it would cost.)"""
-    former = [harness(subtask, 2).open() for subtask in range(2)]
+    previous = [harness(subtask, 2).open() for subtask in range(2)]
     states = []
-    for subtask, writer in enumerate(former):
+    for subtask, writer in enumerate(previous):
         writer.write(subtask)
         states.append(writer.snapshot(1))
         writer.write(100 + subtask)
     state = merged(states)
     options = {**renamed, "prefix": topic_scope.prefix + renamed.get("prefix", "")}
-    life = harness(0, 3, **options).restore(state)
-    assert [one.outcome for one in life.settled] == [CommitOutcome.COMMITTED] * 2
-    assert set(life.aborted) == {f"{topic_scope.prefix}-2", f"{topic_scope.prefix}-7"}
-    life.write(2)
-    later = life.snapshot(2)
-    life.write(200)
+    attempt = harness(0, 3, **options).restore(state)
+    assert [one.outcome for one in attempt.settled] == [CommitOutcome.COMMITTED] * 2
+    assert set(attempt.aborted) == {f"{topic_scope.prefix}-2", f"{topic_scope.prefix}-7"}
+    attempt.write(2)
+    later = attempt.snapshot(2)
+    attempt.write(200)
     back = harness(0, 1).restore(later)
     assert [one.outcome for one in back.settled] == [CommitOutcome.COMMITTED]
     back.write(3)

@@ -42,8 +42,8 @@ def committable(number=0, checkpoint_id=1, ranges=(SPLIT,), start_time_ms=0):
 class Coordinator:
     """Answers as scripted, by transactional id; the last answer stays. ``told`` is what it describes, by id."""
 
-    def __init__(self, told=None, **scripts):
-        self.told = told or {}
+    def __init__(self, description=None, **scripts):
+        self.description = description or {}
         self.scripts = {name.replace("_", "-"): list(answers) for name, answers in scripts.items()}
         self.asked = []
 
@@ -54,7 +54,7 @@ class Coordinator:
 
     def describe(self, transactional_ids, *, deadline=None):
         self.asked.append("describe")
-        return {one: self.told[one] for one in transactional_ids if one in self.told}
+        return {one: self.description[one] for one in transactional_ids if one in self.description}
 
     def _next(self, transactional_id):
         script = self.scripts[transactional_id]
@@ -76,7 +76,7 @@ class Offsets:
         return {one: self.offsets[one] for one in partitions if one in self.offsets}
 
 
-def told(state, start_time_ms=1000, producer_epoch=0):
+def description(state, start_time_ms=1000, producer_epoch=0):
     return TransactionDescription(
         state=state, producer_id=0, producer_epoch=producer_epoch, timeout_ms=1, start_time_ms=start_time_ms
     )
@@ -174,7 +174,7 @@ ASKED = [
         ({SPLIT.partition: marked(15), OTHER.partition: marked(0, 0)}, CommitOutcome.UNCERTAIN),
     ],
 )
-def test_C03_C07_the_witness_decides_what_the_coordinator_no_longer_knows(answer, committed, expected):
+def test_C03_C07_the_evidence_decides_what_the_coordinator_no_longer_knows(answer, committed, expected):
     evidence = Offsets(committed)
     subject, _ = committer(Coordinator(p_0=[answer]), evidence)
     (settled,) = subject.commit([committable(ranges=(SPLIT, OTHER))])
@@ -191,7 +191,7 @@ def test_C03_C07_without_anything_to_compare_the_outcome_is_uncertain_never_drop
     assert settled.outcome is CommitOutcome.UNCERTAIN
 
 
-def test_C03_the_witness_is_asked_once_for_all_and_after_the_room_was_cleared():
+def test_C03_the_evidence_is_read_once_for_all_and_after_the_room_was_cleared():
     order = []
     evidence = Offsets({SPLIT.partition: marked(20), OTHER.partition: marked(0, 0)})
     coordinator = Coordinator(
@@ -204,7 +204,7 @@ def test_C03_the_witness_is_asked_once_for_all_and_after_the_room_was_cleared():
     assert order == [0]
 
 
-def test_C03_a_witness_that_cannot_be_asked_leaves_the_outcome_unknown():
+def test_C03_evidence_that_cannot_be_read_leaves_the_outcome_unknown():
     subject, _ = committer(Coordinator(p_0=[EndTxnAnswer.PRODUCER_FENCED]), Offsets(error=KafkaUnreachable("down")))
     with pytest.raises(CommitOutcomeUnknown, match="down"):
         subject.commit([committable()])
@@ -214,14 +214,14 @@ def test_C03_a_witness_that_cannot_be_asked_leaves_the_outcome_unknown():
 @pytest.mark.parametrize(
     ("found", "expected"),
     [
-        (told(TransactionState.COMPLETE_ABORT, producer_epoch=1), CommitOutcome.LOST),
-        (told(TransactionState.COMPLETE_COMMIT), CommitOutcome.COMMITTED),
-        (told(TransactionState.EMPTY, start_time_ms=-1, producer_epoch=2), CommitOutcome.UNCERTAIN),
-        (told(TransactionState.COMPLETE_ABORT, start_time_ms=1001, producer_epoch=1), CommitOutcome.UNCERTAIN),
+        (description(TransactionState.COMPLETE_ABORT, producer_epoch=1), CommitOutcome.LOST),
+        (description(TransactionState.COMPLETE_COMMIT), CommitOutcome.COMMITTED),
+        (description(TransactionState.EMPTY, start_time_ms=-1, producer_epoch=2), CommitOutcome.UNCERTAIN),
+        (description(TransactionState.COMPLETE_ABORT, start_time_ms=1001, producer_epoch=1), CommitOutcome.UNCERTAIN),
         (None, CommitOutcome.UNCERTAIN),
     ],
 )
-def test_C03_C07_without_a_witness_the_coordinator_may_still_know(answer, found, expected):
+def test_C03_C07_without_evidence_the_coordinator_may_still_know(answer, found, expected):
     """What of it proves something is in tests/unit/sparkapp/model/test_settlement.py."""
     coordinator = Coordinator({} if found is None else {"p-0": found}, p_0=[answer])
     subject, _ = committer(coordinator, describer=coordinator)
@@ -229,10 +229,10 @@ def test_C03_C07_without_a_witness_the_coordinator_may_still_know(answer, found,
     assert (settled.outcome, settled.answer) == (expected, answer)
 
 
-def test_C03_offsets_of_a_later_transaction_outweigh_the_abort_that_the_coordinator_tells():
+def test_C03_offsets_of_a_later_transaction_outweigh_the_abort_that_the_coordinator_reports():
     """A document that was put back: its transaction was lost, and a later one has written its range."""
     coordinator = Coordinator(
-        {"p-0": told(TransactionState.COMPLETE_ABORT, producer_epoch=1)}, p_0=[EndTxnAnswer.PRODUCER_FENCED]
+        {"p-0": description(TransactionState.COMPLETE_ABORT, producer_epoch=1)}, p_0=[EndTxnAnswer.PRODUCER_FENCED]
     )
     order = []
     subject, _ = committer(
@@ -246,9 +246,11 @@ def test_C03_offsets_of_a_later_transaction_outweigh_the_abort_that_the_coordina
     assert order[-1] == "describe", "asked before an abort wipes what there is"
 
 
-def test_A1_the_commit_that_the_coordinator_tells_outweighs_offsets_that_deny_it():
+def test_A1_the_commit_that_the_coordinator_reports_outweighs_offsets_that_deny_it():
     """They are not even asked, nor is anything aborted for them."""
-    coordinator = Coordinator({"p-0": told(TransactionState.COMPLETE_COMMIT)}, p_0=[EndTxnAnswer.PRODUCER_FENCED])
+    coordinator = Coordinator(
+        {"p-0": description(TransactionState.COMPLETE_COMMIT)}, p_0=[EndTxnAnswer.PRODUCER_FENCED]
+    )
     evidence = Offsets({SPLIT.partition: marked(10, 0)})
     subject, _ = committer(coordinator, evidence, describer=coordinator, before_evidence=pytest.fail)
     (settled,) = subject.commit([committable(start_time_ms=1000)])
@@ -258,7 +260,7 @@ def test_A1_the_commit_that_the_coordinator_tells_outweighs_offsets_that_deny_it
 
 def test_C03_a_transaction_that_is_being_ended_is_asked_for_again_by_the_next_attempt():
     coordinator = Coordinator(
-        {"p-0": told(TransactionState.ONGOING, producer_epoch=1)}, p_0=[EndTxnAnswer.PRODUCER_FENCED]
+        {"p-0": description(TransactionState.ONGOING, producer_epoch=1)}, p_0=[EndTxnAnswer.PRODUCER_FENCED]
     )
     subject, _ = committer(coordinator, describer=coordinator)
     with pytest.raises(CommitOutcomeUnknown, match="p-0 \\(PRODUCER_FENCED\\)"):

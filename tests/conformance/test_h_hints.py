@@ -131,7 +131,7 @@ def test_H04_use_sets_are_disjoint(next_free):
     assert first | second == set(ids(range(next_free, next_free + 10)))
 
 
-def test_H05_first_subtask_aborts_its_pool_of_five_lives():
+def test_H05_first_subtask_aborts_its_pool_of_five_attempts():
     wanted = ids(range(5), range(10, 15), range(20, 25), range(30, 35), range(40, 45))
     assert generator(0, 2).ids_to_abort() == wanted
 
@@ -156,11 +156,11 @@ def test_H09_without_a_hint_the_first_one_is_restored():
     assert coordinator.next_free == 0
 
 
-def test_H09_ids_of_an_unknown_former_life_are_fenced_before_writing(harness, topic_scope):
-    former = harness(1, 2).open()
-    former.write(1)
-    former.snapshot(0)
-    former.write(2)
+def test_H09_ids_of_an_unknown_previous_attempt_are_fenced_before_writing(harness, topic_scope):
+    previous = harness(1, 2).open()
+    previous.write(1)
+    previous.snapshot(0)
+    previous.write(2)
     before = topic_scope.client.describe([f"{topic_scope.prefix}-6", f"{topic_scope.prefix}-7"])
     assert [one.state.open for one in before.values()] == [True, True]
     first = harness(0, 2).open()
@@ -181,7 +181,7 @@ def test_H10_repeated_checkpoints_of_one_attempt_write_the_same_hint():
     assert attempt(store, number=2).next_free == 20, "what the next attempt restores"
 
 
-def test_H10_two_checkpoints_of_a_real_life(harness):
+def test_H10_two_checkpoints_of_a_real_attempt(harness):
     writer = harness(0, 4).open()
     hints = []
     for label in range(2):
@@ -276,7 +276,7 @@ def test_H17_bad_arguments_of_a_hint():
         generator(0, 1).ids_to_use(next_free=-1)
 
 
-def test_H18_a_former_life_more_than_five_times_as_wide_leaves_nothing_open(harness, topic_scope):
+def test_H18_a_previous_attempt_more_than_five_times_as_wide_leaves_nothing_open(harness, topic_scope):
     """Flink's first hole: ids beyond five times today's parallelism. Listing finds them."""
     wide = harness(29, 30).open()
     wide.write(1)

@@ -184,7 +184,7 @@ def test_P09_other_producer_id(pool, topic_scope):
     assert topic_scope.records() == []
 
 
-def test_P10_former_epoch(pool, topic_scope):
+def test_P10_previous_epoch(pool, topic_scope):
     written(pool, f"{topic_scope.prefix}-0", topic_scope.topic)
     pool.drop(f"{topic_scope.prefix}-0")
     transactional_id, producer_id, epoch = written(pool, f"{topic_scope.prefix}-0", topic_scope.topic)
@@ -196,7 +196,7 @@ def test_P10_former_epoch(pool, topic_scope):
 
 
 @pytest.mark.parametrize("commit", [True, False])
-def test_the_start_is_told_of_a_transaction_that_has_ended_until_the_next_producer_comes(pool, topic_scope, commit):
+def test_the_start_is_known_of_a_transaction_that_has_ended_until_the_next_producer_comes(pool, topic_scope, commit):
     """What proves later how a transaction ended."""
 
     def described():

@@ -256,7 +256,7 @@ def test_S39_a_cap_is_shared_in_proportion_and_never_exceeded(source_fixture: So
 
 
 @pytest.mark.parametrize("policy", OnDataLoss)
-def test_S40_a_topic_made_anew_with_fewer_records(
+def test_S40_a_topic_recreated_with_fewer_records(
     source_fixture: SourceFixture, unique: str, policy: OnDataLoss
 ) -> None:
     name = f"anew-{unique[-8:]}"
@@ -293,9 +293,9 @@ def test_S40_retention_between_a_plan_and_its_read_heals_at_the_next_attempt(
     with pytest.raises(OffsetsWentBackwards, match=name) as caught:
         list(reader.read(splits, stall_timeout=20))
     assert caught.value.fatal
-    told = one.explain(caught.value)
-    assert not told.fatal
-    assert told.message == f"{name}-0: records from offset 0 on are gone, the log begins at 6"
+    error = one.explain(caught.value)
+    assert not error.fatal
+    assert error.message == f"{name}-0: records from offset 0 on are gone, the log begins at 6"
     again = source_fixture.enumerator(subscriber=TopicListSubscriber((name,)), lost=OnDataLoss.SKIP_TO_AVAILABLE)
     again.start(dict(one.offsets))
     assert [reason for reason, _ in source_fixture.warnings] == ["OffsetsSkipped"]

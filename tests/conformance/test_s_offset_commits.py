@@ -224,7 +224,7 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield broker.bootstrap
 
 
-def test_S37_a_group_that_may_not_be_written_is_counted_and_the_job_lives(jobs: Jobs, secured: str) -> None:
+def test_S37_a_group_that_may_not_be_written_is_counted_and_the_job_continues(jobs: Jobs, secured: str) -> None:
     job = jobs(secured, ["in"], "not-mine", client=JOB, admin=ADMIN)
     job.start()
     job.checkpoint()

@@ -162,19 +162,19 @@ def test_a_member_leaves_a_partition_alone_that_the_group_has_read_beyond_an_ope
     source_fixture: SourceFixture, unique: str
 ) -> None:
     """Another member read uncommitted records of it. Ours waits until the transaction has ended."""
-    told = list[str]()
+    events = list[str]()
     partition, commit = open_transaction(source_fixture, unique)
     other = Consumer({"bootstrap.servers": source_fixture.bootstrap, "group.id": source_fixture.group})
     other.commit(offsets=[ClientPartition(partition.topic, 0, 5)], asynchronous=False)
     other.close()
     member = GroupMembership(
         cluster=source_fixture.view, initializer=CommittedOffsetsInitializer(ResetStrategy.EARLIEST),
-        tell=lambda reason, *_: told.append(reason), changed=lambda _: None, callback=CommitCounter(),
+        tell=lambda reason, *_: events.append(reason), changed=lambda _: None, callback=CommitCounter(),
     )  # fmt: skip
     member.start(None, [partition])
     member.assigned([partition])
     assert (member.take(), member.take()) == ({}, {})
-    assert told.count("PartitionBeyondEnd") == 1
+    assert events.count("PartitionBeyondEnd") == 1
     commit()
     assert member.take() == {partition: 5}
     member.close()

@@ -95,9 +95,9 @@ def test_T04_the_same_checkpoint_is_restored_twice(harness, topic_scope):
     assert topic_scope.open_transactions() == []
     topic_scope.await_ended()
     assert topic_scope.numbers() == [42, 43]
-    for former in (first, second):
+    for previous in (first, second):
         with pytest.raises(TransactionFenced):
-            former.snapshot(9)
+            previous.snapshot(9)
     third.write(48)
     third.snapshot(4)
     third.notify(4)

@@ -32,10 +32,10 @@ def fence(topic_scope, transactional_id):
     topic_scope.client.fence_all([transactional_id])
 
 
-def test_W01_lingering_transactions_of_a_former_prefix_are_aborted(harness, topic_scope):
+def test_W01_lingering_transactions_of_a_previous_prefix_are_aborted(harness, topic_scope):
     for subtask in range(2):
-        former = harness(subtask, 2, prefix=f"{topic_scope.prefix}.old").open()
-        former.write(subtask)
+        previous = harness(subtask, 2, prefix=f"{topic_scope.prefix}.old").open()
+        previous.write(subtask)
     writer = harness().restore(State(prefix=f"{topic_scope.prefix}.old"))
     writer.write(7)
     writer.snapshot(1)
@@ -147,16 +147,16 @@ def test_W08_a_fenced_writer_says_so_once(harness, topic_scope, make_topic, step
 def test_W07_ids_that_the_committer_still_has_are_skipped(harness, topic_scope):
     """shouldSkipIdsOfCommitterForPooledTransactions: two transactions are pre-committed and not committed; the writer
     that is restored beside the committer writes under a third id."""
-    former = harness(pool_size=3).open()
+    previous = harness(pool_size=3).open()
     for label in (1, 2):
-        former.write(label)
-        state = former.snapshot(label)
+        previous.write(label)
+        state = previous.snapshot(label)
     held = {one.transactional_id for one in state.pending}
-    former.write(3)
-    taken = former.snapshot(3).pending[-1].transactional_id
+    previous.write(3)
+    taken = previous.snapshot(3).pending[-1].transactional_id
     assert taken not in held, "of one attempt"
     with pytest.raises(ProducersPoolEmpty):
-        former.write(4)
+        previous.write(4)
     restored = harness(pool_size=3).restore(state)
     restored.write(5)
     assert restored.snapshot(5).pending[0].transactional_id not in held, "of the next one"
@@ -282,7 +282,7 @@ def test_W15_the_slot_is_the_checkpoint_modulo_the_pool(harness, topic_scope):
         writer.notify(label)
 
 
-def test_a_subtask_that_moves_between_worker_processes_goes_on(harness, topic_scope):
+def test_a_subtask_that_moves_between_worker_processes_continues(harness, topic_scope):
     """Spark places a subtask anywhere: each process finds its kept producer fenced by the other's and replaces it."""
     workers = [harness(pool_size=2).open() for _ in range(2)]
     for number in range(1, 9):
@@ -372,8 +372,8 @@ def test_exactly_once_fails_where_a_record_is_not_acknowledged(harness, topic_sc
     assert topic_scope.open_transactions() == []
 
 
-def test_none_awaits_nothing_and_fails_once_a_report_tells_of_a_lost_record(harness, make_topic):
-    """``checkErroneous()`` is the last word of Flink's ``preCommit`` with every delivery guarantee (seed 002)."""
+def test_none_awaits_nothing_and_fails_once_a_report_has_a_lost_record(harness, make_topic):
+    """Flink's ``FlinkKafkaProducer.preCommit`` ends with ``checkErroneous()`` with every delivery guarantee."""
     narrow = make_topic(max_message_bytes="200")
     writer = harness(topic=narrow, delivery_guarantee=DeliveryGuarantee.NONE, properties={"linger.ms": "300"}).open()
     writer.write("x" * 1000)

@@ -58,7 +58,7 @@ def of_another_job(text: str) -> str:
         (of_another_job, "StateForeign"),
     ],
 )  # fmt: skip
-def test_spoilt_state_stops_the_job_and_restored_state_lets_it_go_on(
+def test_spoilt_state_stops_the_job_and_restored_state_lets_it_continue(
     suspended: ClusterJob, spoil: object, reason: str
 ) -> None:
     assert callable(spoil)
@@ -86,7 +86,7 @@ def test_spoilt_state_stops_the_job_and_restored_state_lets_it_go_on(
     assert condition_of(cluster_job.job.status, "Ready")["status"] == "False"
 
 
-def test_restored_state_goes_on_exactly_once(suspended: ClusterJob) -> None:
+def test_restored_state_continues_exactly_once(suspended: ClusterJob) -> None:
     records = suspended.load(RECORDS)
     before = suspended.job.attempt
     suspended.change(suspend=False)

@@ -64,7 +64,7 @@ def test_conditions_follow_the_conventions(cluster_job: ClusterJob) -> None:
     assert cluster_job.kubectl.run("get", "ksj", NAME, "--output=jsonpath={.status.parallelism}") == "2"
 
 
-def test_suspend_drains_and_resume_goes_on_where_it_stopped(cluster_job: ClusterJob) -> None:
+def test_suspend_drains_and_resume_continues_where_it_stopped(cluster_job: ClusterJob) -> None:
     before = cluster_job.job.attempt
     cluster_job.change(suspend=True)
     cluster_job.job.wait("Suspended", lambda status: status.get("state") == "Suspended")
@@ -82,13 +82,13 @@ def test_suspend_drains_and_resume_goes_on_where_it_stopped(cluster_job: Cluster
 
 def test_a_restarted_operator_adopts_what_runs(cluster_job: ClusterJob, deployment: Kubectl) -> None:
     pods, attempt = pod_uids(cluster_job), cluster_job.job.attempt
-    former = {pod["metadata"]["name"] for pod in deployment.list("pods", installation.SELECTOR)}
+    previous = {pod["metadata"]["name"] for pod in deployment.list("pods", installation.SELECTOR)}
     with Watch(deployment, "pods", f"--selector={installation.SELECTOR}") as watch:
         deployment.run("delete", "pods", f"--selector={installation.SELECTOR}", "--wait=false")
         watch.wait(
             "another operator is ready",
             lambda found: any(
-                name not in former
+                name not in previous
                 and any(
                     one["type"] == "Ready" and one["status"] == "True" for one in pod["status"].get("conditions", [])
                 )
@@ -100,7 +100,7 @@ def test_a_restarted_operator_adopts_what_runs(cluster_job: ClusterJob, deployme
     assert (pod_uids(cluster_job), cluster_job.job.attempt) == (pods, attempt)
 
 
-def test_a_job_needs_no_operator_to_go_on(cluster_job: ClusterJob, deployment: Kubectl) -> None:
+def test_a_job_needs_no_operator_to_continue(cluster_job: ClusterJob, deployment: Kubectl) -> None:
     pods, attempt = pod_uids(cluster_job), cluster_job.job.attempt
     deployment.run("scale", "deployment", f"--selector={installation.SELECTOR}", "--replicas=0")
     with Watch(deployment, "pods", f"--selector={installation.SELECTOR}") as watch:

@@ -47,7 +47,7 @@ def test_H04_use_sets_are_disjoint_and_adjacent(parallelism, pool_size, next_fre
 
 
 @given(st.integers(0, 50), st.integers(0, 10**6), parallelisms, pools)
-def test_H10_H12_a_hint_is_written_once_a_life_and_never_goes_back(last, next_free, parallelism, pool_size):
+def test_H10_H12_a_hint_is_written_once_an_attempt_and_never_goes_back(last, next_free, parallelism, pool_size):
     restored = TransactionalIdHint(last, next_free)
     written = restored.advance(parallelism=parallelism, pool_size=pool_size)
     assert written.last_parallelism == parallelism
@@ -59,7 +59,7 @@ def test_H10_H12_a_hint_is_written_once_a_life_and_never_goes_back(last, next_fr
 
 
 @dataclass
-class Life:
+class Attempt:
     """One attempt: what its subtasks wrote."""
 
     parallelism: int
@@ -80,7 +80,7 @@ class Rescaling(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.open: dict[str, tuple[int, int]] = {}
-        self.lives = 0
+        self.attempts = 0
         self.document_hint = FIRST_HINT
         self.document_checkpoint = 0
         self.committables: dict[str, tuple[int, int]] = {}
@@ -101,60 +101,60 @@ class Rescaling(RuleBasedStateMachine):
             del self.open[transactional_id]
         assert not self.open, "every open id belongs to a committable or is aborted at the start"
         self.committables = {}
-        self.lives += 1
-        self.life = Life(parallelism, restored, checkpoint_id=self.document_checkpoint)
+        self.attempts += 1
+        self.attempt = Attempt(parallelism, restored, checkpoint_id=self.document_checkpoint)
         self.reserved = max(self.reserved, restored.next_free_transactional_id + parallelism * self.pool_size)
 
     def _ids(self, subtask: int) -> list[str]:
         return TransactionalIdGenerator(
-            prefix=PREFIX, subtask=subtask, parallelism=self.life.parallelism, pool_size=self.pool_size
-        ).ids_to_use(next_free=self.life.restored.next_free_transactional_id)
+            prefix=PREFIX, subtask=subtask, parallelism=self.attempt.parallelism, pool_size=self.pool_size
+        ).ids_to_use(next_free=self.attempt.restored.next_free_transactional_id)
 
     @rule(data=st.data())
     def write(self, data: st.DataObject) -> None:
         """Some subtasks write records of the checkpoint that comes."""
-        checkpoint = self.life.checkpoint_id + 1
-        for subtask in data.draw(st.sets(st.integers(0, self.life.parallelism - 1))):
-            transactional_id = self.life.slots[subtask].take(self._ids(subtask), checkpoint)
+        checkpoint = self.attempt.checkpoint_id + 1
+        for subtask in data.draw(st.sets(st.integers(0, self.attempt.parallelism - 1))):
+            transactional_id = self.attempt.slots[subtask].take(self._ids(subtask), checkpoint)
             held = self.open.get(transactional_id)
-            assert held in (None, (self.lives, checkpoint)), f"{transactional_id} is in use: {held}"
+            assert held in (None, (self.attempts, checkpoint)), f"{transactional_id} is in use: {held}"
             assert transactional_id not in self.committables, "the document still names this id"
-            self.open[transactional_id] = (self.lives, checkpoint)
+            self.open[transactional_id] = (self.attempts, checkpoint)
 
     @rule(commit=st.booleans())
     def checkpoint(self, commit: bool) -> None:
         """The document is written; unless the driver dies right then, its transactions are committed."""
-        checkpoint = self.life.checkpoint_id + 1
-        hint = self.life.restored.advance(parallelism=self.life.parallelism, pool_size=self.pool_size)
+        checkpoint = self.attempt.checkpoint_id + 1
+        hint = self.attempt.restored.advance(parallelism=self.attempt.parallelism, pool_size=self.pool_size)
         self.document_hint, self.document_checkpoint = hint, checkpoint
         self.committables = dict(self.open)
         if not commit:
-            self._start(self.life.parallelism)
+            self._start(self.attempt.parallelism)
             return
         self.open.clear()
-        self.life.checkpoint_id = checkpoint
-        for slots in self.life.slots:
+        self.attempt.checkpoint_id = checkpoint
+        for slots in self.attempt.slots:
             slots.settle(checkpoint)
 
     @rule(data=st.data())
     def retry_a_task(self, data: st.DataObject) -> None:
         """A failed task is tried again in the same process: the same id."""
-        checkpoint = self.life.checkpoint_id + 1
-        subtask = data.draw(st.integers(0, self.life.parallelism - 1))
-        first = self.life.slots[subtask].take(self._ids(subtask), checkpoint)
-        assert self.life.slots[subtask].take(self._ids(subtask), checkpoint) == first
+        checkpoint = self.attempt.checkpoint_id + 1
+        subtask = data.draw(st.integers(0, self.attempt.parallelism - 1))
+        first = self.attempt.slots[subtask].take(self._ids(subtask), checkpoint)
+        assert self.attempt.slots[subtask].take(self._ids(subtask), checkpoint) == first
 
     @rule(parallelism=parallelisms)
     def crash_and_rescale(self, parallelism: int) -> None:
         self._start(parallelism)
 
-    @precondition(lambda self: self.life.checkpoint_id > 0)
+    @precondition(lambda self: self.attempt.checkpoint_id > 0)
     @rule(data=st.data())
     def run_ahead_of_the_commits(self, data: st.DataObject) -> None:
         """A writer that would begin a whole pool ahead is stopped before it reuses an id that the document names."""
-        subtask = data.draw(st.integers(0, self.life.parallelism - 1))
+        subtask = data.draw(st.integers(0, self.attempt.parallelism - 1))
         slots, ids = Slots(), self._ids(subtask)
-        settled = self.life.checkpoint_id
+        settled = self.attempt.checkpoint_id
         slots.settle(settled)
         taken = [slots.take(ids, settled)]
         for ahead in range(1, self.pool_size):
@@ -176,7 +176,7 @@ class Rescaling(RuleBasedStateMachine):
         if not self.open:
             return
         hint = self.document_hint
-        walked = set(bounded_ids(PREFIX, hint=hint, parallelism=self.life.parallelism, pool_size=self.pool_size))
+        walked = set(bounded_ids(PREFIX, hint=hint, parallelism=self.attempt.parallelism, pool_size=self.pool_size))
         assert set(self.open) <= walked
 
 

@@ -48,12 +48,12 @@ class Story:
         self.parallelism = 1
         self.clock = 0.0
         self.read: dict[TopicPartition, list[KafkaPartitionSplit]] = {}
-        self.former: list[list[KafkaPartitionSplit]] = []
+        self.previous_owners: list[list[KafkaPartitionSplit]] = []
         """What was read of partitions that are gone."""
-        self.source = self._life()
+        self.source = self._started_source()
         self.source.start(None)
 
-    def _life(self) -> KafkaSourceEnumerator:
+    def _started_source(self) -> KafkaSourceEnumerator:
         return KafkaSourceEnumerator(
             cluster=self.cluster,
             subscriber=TopicPatternSubscriber(TopicPattern("in-.")),
@@ -76,9 +76,9 @@ class Story:
             self._delete(topic)
         elif what == "restart":
             self.parallelism = number
-            former = self.source
-            self.source = self._life()
-            self.source.start(dict(former.offsets), dict(former.stops))
+            previous_owners = self.source
+            self.source = self._started_source()
+            self.source.start(dict(previous_owners.offsets), dict(previous_owners.stops))
         else:
             self.clock += number
             self.source.discover_if_due()
@@ -95,7 +95,7 @@ class Story:
         if topic in self.cluster.partitions:
             self.cluster.delete(topic)
             for one in [one for one in self.read if one.topic == topic]:
-                self.former.append(self.read.pop(one))
+                self.previous_owners.append(self.read.pop(one))
 
     def _assert_one_reader_each(self, splits: tuple[KafkaPartitionSplit, ...]) -> None:
         assert len({split.partition for split in splits}) == len(splits)
@@ -106,7 +106,7 @@ class Story:
         assert sum(split.size for split in splits) <= 25
 
     def assert_contiguous(self) -> None:
-        for splits in (*self.read.values(), *self.former):
+        for splits in (*self.read.values(), *self.previous_owners):
             partition = splits[0].partition
             assert splits[0].start == 0, f"{partition} was not read from its beginning"
             for before, after in itertools.pairwise(splits):

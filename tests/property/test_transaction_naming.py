@@ -73,7 +73,7 @@ def test_the_owner_of_an_id_is_the_subtask_and_slot_that_use_it(parallelism, poo
 
 
 @dataclass(frozen=True)
-class Life:
+class Attempt:
     """One attempt that got as far as to write."""
 
     number: int
@@ -103,7 +103,7 @@ class Renaming(RuleBasedStateMachine):
         self.hint, self.slots = FIRST_HINT, NO_SLOTS
         self.committables: dict[str, tuple[int, int, int]] = {}
         self.checkpoint_id = 0
-        self.lives: list[Life] = []
+        self.attempts: list[Attempt] = []
 
     @initialize(naming=namings, parallelism=st.integers(1, 6), pool_size=st.integers(2, 5))
     def first_start(self, naming: TransactionNaming, parallelism: int, pool_size: int) -> None:
@@ -122,8 +122,8 @@ class Renaming(RuleBasedStateMachine):
             del self.open[one]
         assert not self.open
         self.committables = {}
-        life = Life(len(self.lives), naming, parallelism, pool_size, self.hint.next_free_transactional_id)
-        self.lives.append(life)
+        attempt = Attempt(len(self.attempts), naming, parallelism, pool_size, self.hint.next_free_transactional_id)
+        self.attempts.append(attempt)
         if naming is SLOT:
             self.slots = self.slots.with_attempt(parallelism=parallelism, pool_size=pool_size)
         self.restored = self.hint
@@ -131,40 +131,42 @@ class Renaming(RuleBasedStateMachine):
     @rule(data=st.data())
     def checkpoint(self, data: st.DataObject) -> None:
         """Some subtasks write; the document names what they wrote, and unless the driver dies then it is committed."""
-        life = self.lives[-1]
+        attempt = self.attempts[-1]
         checkpoint = self.checkpoint_id + 1
         mine = {}
-        for subtask in sorted(data.draw(st.sets(st.integers(0, life.parallelism - 1)))):
-            transactional_id = life.ids(subtask)[checkpoint % life.pool_size]
+        for subtask in sorted(data.draw(st.sets(st.integers(0, attempt.parallelism - 1)))):
+            transactional_id = attempt.ids(subtask)[checkpoint % attempt.pool_size]
             held = self.open.get(transactional_id)
-            assert held is None or held[0] != life.number or held[1] == subtask, "two subtasks of a life under one id"
+            assert held is None or held[0] != attempt.number or held[1] == subtask, (
+                "two subtasks of a life under one id"
+            )
             assert transactional_id not in self.committables, "the document still names this id"
-            self.open[transactional_id] = mine[transactional_id] = (life.number, subtask, checkpoint)
+            self.open[transactional_id] = mine[transactional_id] = (attempt.number, subtask, checkpoint)
         if data.draw(st.booleans()):
             return  # it died with its transactions open, or goes on and takes them over
         self.checkpoint_id = checkpoint
-        if life.naming is HINT:
-            self.hint = self.restored.advance(parallelism=life.parallelism, pool_size=life.pool_size)
+        if attempt.naming is HINT:
+            self.hint = self.restored.advance(parallelism=attempt.parallelism, pool_size=attempt.pool_size)
         self.committables = mine
         if data.draw(st.booleans()):
             for one in mine:
                 del self.open[one]
         else:
-            self.start(life.naming, life.parallelism, life.pool_size)
+            self.start(attempt.naming, attempt.parallelism, attempt.pool_size)
 
     @rule(data=st.data())
-    def a_former_life_goes_on(self, data: st.DataObject) -> None:
+    def a_previous_attempt_continues(self, data: st.DataObject) -> None:
         """It opens a transaction under an id of its own, which takes the id over from whoever has it."""
-        life = data.draw(st.sampled_from(self.lives))
-        subtask = data.draw(st.integers(0, life.parallelism - 1))
-        one = data.draw(st.sampled_from(life.ids(subtask)))
-        if life is not self.lives[-1] and one not in self.committables:
-            self.open[one] = (life.number, subtask, -1)
+        attempt = data.draw(st.sampled_from(self.attempts))
+        subtask = data.draw(st.integers(0, attempt.parallelism - 1))
+        one = data.draw(st.sampled_from(attempt.ids(subtask)))
+        if attempt is not self.attempts[-1] and one not in self.committables:
+            self.open[one] = (attempt.number, subtask, -1)
 
     @invariant()
     def no_id_in_two_live_subtasks(self) -> None:
-        for life in self.lives[-1:]:
-            every = [one for subtask in range(life.parallelism) for one in life.ids(subtask)]
+        for attempt in self.attempts[-1:]:
+            every = [one for subtask in range(attempt.parallelism) for one in attempt.ids(subtask)]
             assert len(every) == len(set(every))
 
     @invariant()

@@ -107,8 +107,8 @@ def seeds_of(run: Iterable[int]) -> str:
             ranges[-1][1] = seed
         else:
             ranges.append([seed, seed])
-    told = ", ".join(str(first) if first == last else f"{first} to {last}" for first, last in ranges)
-    return f"seeds {told or 'none'}"
+    history = ", ".join(str(first) if first == last else f"{first} to {last}" for first, last in ranges)
+    return f"seeds {history or 'none'}"
 
 
 if __name__ == "__main__":

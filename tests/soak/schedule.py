@@ -31,7 +31,7 @@ class Schedule:
     """Up to a dozen steps of work and faults, then the end of the source and the count of what readers see."""
 
     seed: int
-    told: list[str] = field(default_factory=list)
+    history: list[str] = field(default_factory=list)
 
     def run(self, bootstrap: str, client: TransactionClient, make_topic: Callable[..., str], *, prefix: str) -> None:
         """Raises AssertionError, with the story, where a record is lost or repeated or a transaction left open."""
@@ -43,12 +43,12 @@ class Schedule:
             naming=namings[self.seed % len(namings)],
             timeout=_SHORT_TIMEOUT if dice.random() < 0.15 else _LONG_TIMEOUT,
         )  # fmt: skip
-        self.told = story.told
+        self.history = story.history
         try:
             if partitions > 1 and dice.random() < _OVERTAKINGS:
                 # Random steps seldom reach it: it needs another attempt with a lead.
                 overtaking, story.timeout = Overtaking.thrown(dice), _LONG_TIMEOUT
-                story.told.append(str(overtaking))
+                story.history.append(str(overtaking))
                 overtaking.play(story)
                 story.finish(TO[overtaking.change])
                 return
@@ -135,7 +135,7 @@ def run_schedule(work: tuple[str, int, float]) -> tuple[int, str | None]:
     try:
         schedule.run(bootstrap, client, make_topic, prefix=f"soak.{run}")
     except Exception:
-        return seed, traceback.format_exc() + "\n".join(schedule.told)
+        return seed, traceback.format_exc() + "\n".join(schedule.history)
     finally:
         client.close()
     return seed, ""

@@ -38,7 +38,7 @@ def test_every_file_is_in_one_stream() -> None:
     assert found == Counter(there)
 
 
-def test_beside_the_clusters_tests_runs_one_patient_stream_at_a_time_and_then_the_others() -> None:
+def test_next_to_the_clusters_tests_runs_one_patient_stream_at_a_time_and_then_the_others() -> None:
     every = [
         Told("cluster", [], alone=True), Told("first", [], patient=True), Told("second", [], patient=True),
         *(Told(f"other-{number}", []) for number in range(6)),

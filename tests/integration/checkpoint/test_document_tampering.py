@@ -86,7 +86,7 @@ def test_an_older_document_is_put_back(job: Story, at_rest: bool) -> None:
 @pytest.mark.parametrize("moment", [Moment.BEFORE_FLUSH, Moment.AFTER_FLUSH])
 @pytest.mark.parametrize("naming", TransactionNaming)
 @pytest.mark.parametrize("aligned", [True, False])
-def test_A18_T15_an_older_document_is_put_back_whose_ids_the_same_life_has_in_use_again(
+def test_A18_T15_an_older_document_is_put_back_whose_ids_the_same_attempt_has_in_use_again(
     job: Story, moment: Moment, naming: TransactionNaming, aligned: bool
 ) -> None:
     """What is open under the ids, half of it perhaps, is nobody's: it has other epochs, and the document's triples

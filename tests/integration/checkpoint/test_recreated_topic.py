@@ -74,7 +74,7 @@ def test_the_job_stops_and_reads_the_new_topic_from_its_beginning_where_a_person
     assert written(job) == sorted(before + NEW)
 
 
-def test_a_checkpoint_of_the_former_topic_is_not_gone_back_to(job: Story) -> None:
+def test_a_checkpoint_of_the_previous_topic_is_not_gone_back_to(job: Story) -> None:
     job.data_loss = OnDataLoss.SKIP_TO_AVAILABLE
     job.run()
     after = written(job)

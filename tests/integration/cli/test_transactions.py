@@ -78,7 +78,7 @@ def test_list_shows_what_is_open_and_whose_it_is(harness, topic_scope, tmp_path,
     assert txn("list", "--prefix", f"{topic_scope.prefix}.none")[:2] == (0, "no open transactions\n")
 
 
-def test_list_tells_the_subtask_and_slot_that_an_id_names(harness, topic_scope, tmp_path, txn):
+def test_list_shows_the_subtask_and_slot_that_an_id_names(harness, topic_scope, tmp_path, txn):
     attempt = harness(1, 2, naming=TransactionNaming.SUBTASK_AND_SLOT).open()
     attempt.write(1)
     state = attempt.snapshot(1)

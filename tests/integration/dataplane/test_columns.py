@@ -64,7 +64,7 @@ def test_no_column_at_all_still_counts_the_rows(path: BatchPath, mixed: str) -> 
     assert table.num_rows == 4
 
 
-def test_append_time_is_told_by_its_type(path: BatchPath, make_topic: Callable[..., str]) -> None:
+def test_append_time_is_recognized_by_its_type(path: BatchPath, make_topic: Callable[..., str]) -> None:
     topic = make_topic(message_timestamp_type="LogAppendTime")
     before = datetime.now(UTC)
     path.fill(topic, ["x"], timestamp=1)

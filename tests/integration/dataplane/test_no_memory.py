@@ -122,9 +122,9 @@ def test_every_allocation_fails_once(tmp_path: Path) -> None:
         [sys.executable, "-c", PROGRAM, str(shim)],
         env={**os.environ, "LD_PRELOAD": str(shim)}, capture_output=True, text=True, timeout=390, check=False,
     )  # fmt: skip
-    told = dict(line.split(" ", 1) for line in done.stdout.splitlines())
+    answers = dict(line.split(" ", 1) for line in done.stdout.splitlines())
     assert done.returncode == 0, done.stdout + done.stderr[-3000:]
-    read, refused = map(int, told["read"].split())
+    read, refused = map(int, answers["read"].split())
     assert read >= 25
     assert refused >= 25, "an allocation that failed and was not missed"
-    assert int(told["write"].split()[1]) >= 3
+    assert int(answers["write"].split()[1]) >= 3

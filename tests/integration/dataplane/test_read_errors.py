@@ -43,7 +43,7 @@ def test_S22_unknown_topic_and_partition(path: BatchPath, topic: str, unique: st
     assert values_of(consumer.read([split(topic, 0, 1)])) == ["a"]
 
 
-def test_I09_no_broker_is_told_at_the_deadline(path: BatchPath, topic: str) -> None:
+def test_I09_no_broker_is_reported_at_the_deadline(path: BatchPath, topic: str) -> None:
     consumer = path.consumer(bootstrap_servers=NOBODY_LISTENS)
     before = time.monotonic()
     with pytest.raises(KafkaUnreachable, match=r"no progress for 1\.5 s reading .* at 3 of 4"):
@@ -51,7 +51,7 @@ def test_I09_no_broker_is_told_at_the_deadline(path: BatchPath, topic: str) -> N
     assert time.monotonic() - before >= 1.5
 
 
-def test_nothing_comes_is_told_with_split_and_position(path: BatchPath, topic: str) -> None:
+def test_nothing_comes_is_reported_with_split_and_position(path: BatchPath, topic: str) -> None:
     path.fill(topic, ["a", "b"])
     consumer = path.consumer()
     reading = consumer.read([split(topic, 0, 5)], stall_timeout=0.7)

@@ -77,7 +77,7 @@ def test_the_text_on_an_offset_arrives_as_it_was_whatever_its_length(path: Batch
         assert committed(path, topic_scope.prefix, source) == [(length, text)]
 
 
-def test_close_leaves_the_transaction_open_and_the_next_life_aborts_it(
+def test_close_leaves_the_transaction_open_and_the_next_attempt_aborts_it(
     path: BatchPath, topic_scope: TopicScope
 ) -> None:
     producer = path.transactional(f"{topic_scope.prefix}-0")
@@ -163,7 +163,7 @@ def test_a_timeout_beyond_the_brokers_limit(path: BatchPath, topic_scope: TopicS
         producer.init_transactions(30)
 
 
-def test_counts_start_anew_with_each_transaction(path: BatchPath, topic_scope: TopicScope) -> None:
+def test_counts_restart_with_each_transaction(path: BatchPath, topic_scope: TopicScope) -> None:
     producer = path.transactional(f"{topic_scope.prefix}-0")
     for round_ in range(1, 4):
         producer.begin_transaction()

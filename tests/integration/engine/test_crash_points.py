@@ -54,7 +54,7 @@ def test_a_crash_loses_and_repeats_nothing(
     assert last.drained
 
 
-def test_a_drain_stops_at_a_checkpoint_and_a_resume_goes_on(
+def test_a_drain_stops_at_a_checkpoint_and_a_resume_continues(
     local_job: LocalJobs, broker: str, client: TransactionClient
 ) -> None:
     job = local_job(max_offsets=2000)

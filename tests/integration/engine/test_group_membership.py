@@ -49,7 +49,7 @@ def records_in(job: LocalJob) -> int:
     return 0 if document is None else document.counters.records_in
 
 
-def test_a_job_shares_with_a_plain_consumer_and_goes_on_where_the_group_stands(
+def test_a_job_shares_with_a_plain_consumer_and_continues_where_the_group_stands(
     local_job: LocalJobs, broker: str
 ) -> None:
     job = local_job(

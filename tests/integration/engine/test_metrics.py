@@ -100,8 +100,8 @@ def test_S37_metrics_and_progress_say_what_the_brokers_say(
     assert job.drain() == 0
     with pytest.raises(OSError, match="refused"):
         scraped(port)
-    told = [json.loads(line) for line in progress.read_text().splitlines()]
-    assert {1000, 2000, 3000} & {report.get("pendingRecords") for report in told}, (
+    reports = [json.loads(line) for line in progress.read_text().splitlines()]
+    assert {1000, 2000, 3000} & {report.get("pendingRecords") for report in reports}, (
         "a backlog was seen while it was worked off"
     )
     # Counters are the attempt's and include transactions of previous attempts that it committed.

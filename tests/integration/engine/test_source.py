@@ -106,7 +106,7 @@ def test_S40_retention_that_overtakes_a_running_job_costs_what_it_took_and_nothi
     assert visibility.open_transactions(client, job.spec.sink.transactional_id_prefix) == []
 
 
-def test_S40_retention_that_overtakes_a_stopped_job_is_told_with_both_offsets_until_it_may_skip(
+def test_S40_retention_that_overtakes_a_stopped_job_is_reported_with_both_offsets_until_it_may_skip(
     local_job: LocalJobs, broker: str, client: TransactionClient
 ) -> None:
     job = local_job(partitions=1, stopping=Stopping(mode=StoppingMode.LATEST), max_rate_per_partition=100)

@@ -151,7 +151,7 @@ def judge(job: LocalJob, client: TransactionClient, broker: str, wanted: Counter
     assert (document.counters.records_in, document.counters.records_out) == (TOTAL, wanted.total())
 
 
-def test_aggregation_deduplication_and_join_go_on_through_kills_and_rescales(
+def test_aggregation_deduplication_and_join_continue_through_kills_and_rescales(
     stateful_job: tuple[LocalJob, Counter[str]], broker: str, client: TransactionClient, tmp_path: Path
 ) -> None:
     """Parallelism 2, 3, 1 with two kills: before the checkpoint of a new state version, and before its commits."""

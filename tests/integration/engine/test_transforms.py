@@ -111,7 +111,7 @@ def test_a_transform_that_returns_no_data_frame_is_refused_with_a_remedy(
     assert visibility.records(broker, job.spec.sink.topic) == []
 
 
-def test_a_dead_jvm_and_a_function_that_raises_are_told_apart_and_nothing_of_either_is_read(
+def test_a_dead_jvm_and_a_function_that_raises_are_distinguished_and_nothing_of_either_is_read(
     local_job: LocalJobs, broker: str, code: Path, client: TransactionClient
 ) -> None:
     job = local_job(transform=Transform(function="enrich:amounts"), code=code, partitions=1, parallelism=1)
@@ -167,7 +167,7 @@ def test_an_operator_that_a_stream_cannot_have_is_refused_with_a_remedy(
     assert "outputMode: update" in termination.remedy
 
 
-def test_operators_state_goes_on_after_a_crash(
+def test_operators_state_continues_after_a_crash(
     local_job: LocalJobs, broker: str, code: Path, client: TransactionClient, tmp_path: Path
 ) -> None:
     """Counts per key stay right over a kill -9 before their first checkpoint, whose state version is written.

@@ -43,7 +43,7 @@ class BrokerRig(Rig):
 
     def judge(self, story: Story) -> None:
         """It was away for less than anybody's patience; librdkafka may lose the group's coordinator over it."""
-        _assert_goes_on(story)
+        _assert_continues(story)
 
     def _clean_up(self) -> None:
         if self._starting is not None:
@@ -63,10 +63,10 @@ class CoordinatorRig(Rig):
 
     def judge(self, story: Story) -> None:
         """The others take over within anybody's patience."""
-        _assert_goes_on(story)
+        _assert_continues(story)
 
     def _clean_up(self) -> None:
-        self._ensemble.mend()
+        self._ensemble.restart_brokers()
 
     def _make_topic(self, name: str, partitions: int) -> None:
         self._ensemble.make_topic(name, partitions)
@@ -273,7 +273,7 @@ class Rigs:
         return self._network
 
 
-def _assert_goes_on(story: Story) -> None:
+def _assert_continues(story: Story) -> None:
     """By itself, or by one more attempt, where the engine would only have tried the task again."""
     assert len(story.failures) <= 1, story.failures
     assert all(isinstance(one, KafkaUnreachable) and "gives no answer" in one.message for one in story.failures), (

@@ -40,9 +40,9 @@ def test_records_of_a_clock_that_is_ahead_are_refused_and_written_once_it_is_rig
 def test_records_of_a_clock_that_is_less_than_an_hour_ahead_or_behind_are_taken(
     jump: timedelta, harness: Callable[..., Harness], topic_scope: TopicScope
 ) -> None:
-    life = harness().open()
-    life.write_batch(batch(1, datetime.now(UTC) + jump))
-    life.snapshot(1)
-    life.notify(1)
+    attempt = harness().open()
+    attempt.write_batch(batch(1, datetime.now(UTC) + jump))
+    attempt.snapshot(1)
+    attempt.notify(1)
     assert topic_scope.numbers() == [1]
     assert topic_scope.open_transactions() == []

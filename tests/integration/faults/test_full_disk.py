@@ -37,7 +37,7 @@ def test_a_query_log_that_finds_no_room_is_rebuilt_when_there_is_some(volume: Vo
     assert read_metadata(folder, 2) == ENGINE.metadata
 
 
-def test_a_document_that_finds_no_room_leaves_the_former_one_and_no_rest(volume: Volume) -> None:
+def test_a_document_that_finds_no_room_leaves_the_previous_document_and_no_rest(volume: Volume) -> None:
     store = FileStore(volume.folder / "state")
     version = store.write("a" * 10_000, expected="0")
     volume.fill()
@@ -59,7 +59,7 @@ def test_an_earlier_checkpoint_that_finds_no_room_leaves_the_others(volume: Volu
     assert [one.name for one in (volume.folder / "kept").iterdir()] == ["checkpoint-1.json"]
 
 
-def test_a_place_that_cannot_be_written_at_all_is_told_apart(tmp_path: Path) -> None:
+def test_a_place_that_cannot_be_written_at_all_is_distinguished(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("not a folder")
     with pytest.raises(VolumeUnusable) as caught:
         FileStore(tmp_path / "missing" / "state").write("a", expected="0")

@@ -51,15 +51,15 @@ def checkpoint(job: LiveJob) -> Callable[..., CheckpointDocument]:
 
 def keep(core: Any, job: LiveJob, documents: list[CheckpointDocument], count: int = 10) -> list[str]:
     """As a driver does; what it had to tell."""
-    told: list[str] = []
+    events: list[str] = []
     for one in documents:
         retainer = CheckpointRetainer(
             ConfigMapRetainedStore(core, namespace=job.namespace, job=job.name), job_uid=one.job_uid,
-            retention=Retention(count=count), latest=one.checkpoint_id, tell=lambda _, message: told.append(message),
+            retention=Retention(count=count), latest=one.checkpoint_id, tell=lambda _, message: events.append(message),
         )  # fmt: skip
         retainer.offer(one)
         retainer.close()
-    return told
+    return events
 
 
 def test_earlier_checkpoints_are_added_and_removed_key_by_key(
@@ -79,11 +79,13 @@ def test_without_its_config_map_nothing_is_kept_and_nothing_fails(
     assert store.read() == {}
     with pytest.raises(CheckpointMissing):
         store.change({"checkpoint-1.json": "{}"}, [])
-    (told,) = keep(core, job, [checkpoint(1)])
-    assert "checkpoint 1 could not be retained (the job continues): ConfigMap orders-checkpoints does not exist" in told
+    (events,) = keep(core, job, [checkpoint(1)])
+    assert (
+        "checkpoint 1 could not be retained (the job continues): ConfigMap orders-checkpoints does not exist" in events
+    )
 
 
-def test_the_commands_find_the_job_and_change_it_only_when_told_to(
+def test_the_commands_find_the_job_and_change_it_only_with_the_flag(
     core: Any, job: LiveJob, checkpoint: Callable[..., CheckpointDocument], capsys: pytest.CaptureFixture[str]
 ) -> None:
     keep(core, job, [checkpoint(1), checkpoint(2)])

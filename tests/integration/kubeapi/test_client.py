@@ -64,7 +64,7 @@ async def test_creating_twice_and_replacing_what_has_changed(cluster: KubeCluste
         await cluster.replace({**made, "data": {"a": "c"}})
 
 
-async def test_what_the_server_refuses_keeps_its_words(cluster: KubeCluster, place: Place) -> None:
+async def test_what_the_server_refuses_keeps_its_message(cluster: KubeCluster, place: Place) -> None:
     with pytest.raises(ObjectRefused, match=r"Too long|must be no more than"):
         await cluster.create(config_map(place, "x" * 300))
     with pytest.raises(ClusterError, match="not found") as caught:

@@ -20,7 +20,7 @@ def job(api: ApiClient, running: Running) -> LiveJob:
     return LiveJob(api, running.place.namespace, f"orders-{uuid.uuid4().hex[:6]}")
 
 
-def test_a_job_comes_up_and_its_story_is_told(job: LiveJob, running: Running) -> None:
+def test_a_job_comes_up_and_reports_its_progress(job: LiveJob, running: Running) -> None:
     job.create()
     job.run(1)
     status = job.status
@@ -104,7 +104,7 @@ def test_a_failure_is_followed_by_another_attempt_once_nothing_is_left(job: Live
     ]  # fmt: skip
 
 
-def test_scale_drains_and_goes_on_with_the_new_parallelism(job: LiveJob) -> None:
+def test_scale_drains_and_continues_with_the_new_parallelism(job: LiveJob) -> None:
     job.create()
     job.run(1)
     job.api.merge(f"{job.path}/scale", {"spec": {"replicas": 3}})
@@ -272,7 +272,7 @@ def test_deleting_the_resource_takes_everything_with_it(job: LiveJob, running: R
 def test_a_namesake_does_not_inherit_anything(job: LiveJob) -> None:
     job.create()
     job.run(1)
-    former = job.uid()
+    previous = job.uid()
     job.api.call("DELETE", job.path)
     job.create()
     job.await_deletion(1)
@@ -281,7 +281,7 @@ def test_a_namesake_does_not_inherit_anything(job: LiveJob) -> None:
     job.release(1)
     await_that("an attempt starts", lambda: job.status.get("attempt"))
     status = job.status
-    assert job.uid() != former
+    assert job.uid() != previous
     state = job.api.call("GET", f"{job.config_maps_path}/{job.name}-state")
     assert state["metadata"]["annotations"]["kafkaspark.io/job-uid"] == job.uid()
     assert "data" not in state

@@ -76,7 +76,7 @@ def test_the_standby_is_the_next_attempt(job: LiveJob, kubeconfig: Path) -> None
         job.release(attempt)
 
 
-async def test_a_turn_is_given_to_that_very_pod(job: LiveJob, kubeconfig: Path) -> None:
+async def test_that_very_pod_is_activated(job: LiveJob, kubeconfig: Path) -> None:
     job.create()
     pod = job.await_driver(1, hold=False)
     configuration = kubernetes.client.Configuration()

@@ -264,7 +264,7 @@ def test_with_nothing_kept_an_empty_state_is_a_first_start(state_fixture: StateF
 # -- edits that are consistent in themselves: honoured, and told where they can be noticed -----------------------------
 
 
-def test_edited_offsets_are_honoured_and_told(state_fixture: StateFixture) -> None:
+def test_edited_offsets_are_honoured_and_reported(state_fixture: StateFixture) -> None:
     """Of a job at rest, as people do it: its last document is kept, so the edit shows."""
     rest = document(state_fixture.uid, drained=True, committables=())
     state_fixture.keep(rest)
@@ -276,7 +276,7 @@ def test_edited_offsets_are_honoured_and_told(state_fixture: StateFixture) -> No
     assert recovery.edited == "offsets of checkpoint 7 were edited, the job resumes from there: in-0 20 -> 3"
 
 
-def test_an_older_document_is_honoured_and_told(state_fixture: StateFixture) -> None:
+def test_an_older_document_is_honoured_and_reported(state_fixture: StateFixture) -> None:
     """A backup of an earlier generation."""
     state_fixture.keep(document(state_fixture.uid, checkpoint_id=9, created_at="2026-11-21T09:02:00Z", committables=()))
     recovery = state_fixture.recover(Quiet())

@@ -85,7 +85,7 @@ def test_write_conflict(state_fixture: StateFixture) -> None:
     assert store.read().text == "of a newer attempt"
 
 
-def test_C10_a_change_beside_the_document_is_no_conflict(state_fixture: StateFixture) -> None:
+def test_C10_a_change_next_to_the_document_is_no_conflict(state_fixture: StateFixture) -> None:
     """A label, an annotation, another key: the precondition is the whole ConfigMap's, and the document is as it was."""
     store = state_fixture.store()
     version = store.read().version
@@ -357,7 +357,7 @@ def story(
     made.close()
 
 
-def test_a_job_goes_on_through_every_answer_that_is_lost(story: Story, proxy: ApiProxy) -> None:
+def test_a_job_continues_through_every_answer_that_is_lost(story: Story, proxy: ApiProxy) -> None:
     for _ in range(2):
         proxy.spoil("PATCH", Spoil.LOSE)
         story.checkpoint()

@@ -22,7 +22,7 @@ RESCALES = [(1, 2), (2, 3), (2, 5), (3, 5), (5, 6), (6, 5), (5, 2), (5, 3), (3, 
 
 
 @pytest.mark.parametrize(("moment", "change"), list(zip(OF_A_CHECKPOINT, itertools.cycle(TO), strict=False)))
-def test_I01_a_life_that_is_killed_in_a_checkpoint(moment: Moment, change: str, story: Stories) -> None:
+def test_I01_an_attempt_that_is_killed_in_a_checkpoint(moment: Moment, change: str, story: Stories) -> None:
     """The matrix (``faults/matrix.py``) has every moment with every change."""
     job = story()
     job.produce(60)
@@ -34,7 +34,7 @@ def test_I01_a_life_that_is_killed_in_a_checkpoint(moment: Moment, change: str, 
 
 
 @pytest.mark.parametrize("moment", OF_A_CHECKPOINT)
-def test_I02_a_life_that_goes_on_in_the_middle_of_anothers_checkpoint(moment: Moment, story: Stories) -> None:
+def test_I02_an_attempt_that_continues_in_the_middle_of_anothers_checkpoint(moment: Moment, story: Stories) -> None:
     """The one way to two checkpoints at a time: within a life the next begins when the former one is committed."""
     job = story()
     job.produce(60)
@@ -48,7 +48,7 @@ def test_I02_a_life_that_goes_on_in_the_middle_of_anothers_checkpoint(moment: Mo
 
 
 @pytest.mark.parametrize("moment", OF_A_START)
-def test_a_life_that_is_killed_while_it_recovers(moment: Moment, story: Stories) -> None:
+def test_an_attempt_that_is_killed_while_it_recovers(moment: Moment, story: Stories) -> None:
     job = story()
     job.produce(60)
     job.start(FROM)
@@ -136,8 +136,10 @@ def test_I10_at_least_once_loses_nothing_and_repeats_what_no_document_has(moment
 
 
 def test_none_loses_the_unsent_records_of_complete_checkpoints_and_no_others(story: Stories) -> None:
-    """Seed 002: with a long linger a restart loses what former checkpoints had not sent yet. What no checkpoint has is
-    read again."""
+    """As Flink's ``Semantic.NONE``: after a long linger a restart loses records of previous checkpoints not sent yet.
+
+    Records that are in no checkpoint are read again.
+    """
     job = story(delivery_guarantee=DeliveryGuarantee.NONE, properties={"linger.ms": "60000"})
     job.produce(90)
     job.start(FROM)

@@ -9,7 +9,7 @@ from tests.support.protocol.moments import End, Moment, StoreWrite
 
 
 @pytest.mark.parametrize("aligned", [True, False])
-def test_a_job_that_was_idle_goes_on_where_its_ids_are_forgotten(aligned: bool, story: Stories) -> None:
+def test_a_job_that_was_idle_continues_where_its_ids_are_forgotten(aligned: bool, story: Stories) -> None:
     job = story(aligned=aligned)
     job.produce(30)
     job.start(2)
@@ -41,7 +41,7 @@ def test_a_crash_at_the_write_of_an_idle_job_is_harmless(effective: bool, story:
     job.finish(3)
 
 
-def test_a_life_that_settled_what_it_found_leaves_nothing_to_settle_before_it_reads(story: Stories) -> None:
+def test_an_attempt_that_settled_what_it_found_leaves_nothing_to_settle_before_it_reads(story: Stories) -> None:
     job = story()
     job.produce(60)
     job.start(2)

@@ -15,7 +15,7 @@ HINT, SLOT = TransactionNaming.HINT, TransactionNaming.SUBTASK_AND_SLOT
 
 
 @pytest.mark.parametrize(("moment", "to"), [(Moment.BETWEEN_COMMITS, 1), (Moment.AFTER_WRITE, 3)])
-def test_I01_a_life_that_is_killed_in_a_checkpoint(moment: Moment, to: int, story: Stories) -> None:
+def test_I01_an_attempt_that_is_killed_in_a_checkpoint(moment: Moment, to: int, story: Stories) -> None:
     job = story(naming=SLOT)
     job.produce(60)
     job.start(2, 4)
@@ -26,7 +26,7 @@ def test_I01_a_life_that_is_killed_in_a_checkpoint(moment: Moment, to: int, stor
 
 
 @pytest.mark.parametrize(("moment", "end"), [(Moment.AFTER_ABORT, End.KILL), (Moment.AFTER_BEGIN, End.FREEZE)])
-def test_a_life_that_ends_while_it_recovers(moment: Moment, end: End, story: Stories) -> None:
+def test_an_attempt_that_ends_while_it_recovers(moment: Moment, end: End, story: Stories) -> None:
     job = story(naming=SLOT)
     job.produce(60)
     job.start(2, 5)

@@ -14,7 +14,7 @@ from sparkapp.dataplane.interface import BatchProducer
 from sparkapp.model.errors import CheckpointConflict
 from sparkapp.sink.orphans import OpenNow, OrphanSweep
 from tests.integration.protocol.conftest import Stories
-from tests.support.protocol.attempt import Life
+from tests.support.protocol.attempt import AttemptRun
 from tests.support.protocol.moments import OF_A_CHECKPOINT, End, Moment
 from tests.support.protocol.story import Story
 from tests.support.protocol.tasks import Names
@@ -44,17 +44,17 @@ def orphan(broker: str) -> Iterator[Orphan]:
         one.close()
 
 
-def life_of(job: Story) -> Life:
-    assert job._life is not None
-    return job._life
+def run_of(job: Story) -> AttemptRun:
+    assert job._run is not None
+    return job._run
 
 
-def sweep_of(life: Life, seen: list[OpenNow | None]) -> OrphanSweep:
+def sweep_of(run: AttemptRun, seen: list[OpenNow | None]) -> OrphanSweep:
     """As the driver makes it."""
-    claim = Claim(life.store, job_uid=life.job.uid, attempt=life.job.attempt)
-    control = KafkaTransactionControl(life.job, life._client, life._config, claim)
+    claim = Claim(run.store, job_uid=run.job.uid, attempt=run.job.attempt)
+    control = KafkaTransactionControl(run.job, run._client, run._config, claim)
     return control.orphan_sweep(
-        lambda: life._coordinator.document, in_use=life._coordinator.ids_in_use, observed=seen.append
+        lambda: run._coordinator.document, in_use=run._coordinator.ids_in_use, observed=seen.append
     )
 
 
@@ -67,12 +67,12 @@ def test_a_sweep_at_any_moment_ends_the_orphan_and_nothing_of_the_checkpoint(
     job.start(2)
     job.checkpoint()
     job.produce(30)
-    life, seen = life_of(job), []
+    run, seen = run_of(job), []
     aborted: list[str] = []
 
     def strike() -> None:
         orphan(job, 99)
-        aborted.extend(sweep_of(life, seen).sweep())
+        aborted.extend(sweep_of(run, seen).sweep())
 
     job.checkpoint((moment, strike))
     assert job.failures == [], "no transaction of the running checkpoint was touched"
@@ -80,7 +80,7 @@ def test_a_sweep_at_any_moment_ends_the_orphan_and_nothing_of_the_checkpoint(
     (now,) = seen
     assert now is not None
     assert (now.oldest_start_millis is None) == (now.count == 0)
-    assert sweep_of(life, seen).sweep() == ()
+    assert sweep_of(run, seen).sweep() == ()
     assert seen[-1] == OpenNow(count=0, oldest_start_millis=None)
     job.finish(2)
     assert job.open_transactions() == []
@@ -94,7 +94,7 @@ def test_an_idle_job_has_no_id_in_use_so_an_orphan_under_one_of_its_own_ends(sto
     seen: list[OpenNow | None] = []
     for slot in range(5):
         orphan(job, slot)
-    assert len(sweep_of(life_of(job), seen).sweep()) == 5
+    assert len(sweep_of(run_of(job), seen).sweep()) == 5
     assert job.open_transactions() == []
     job.produce(10)
     job.finish(1)
@@ -106,7 +106,7 @@ def test_a_superseded_attempt_ends_nothing_of_the_attempt_after_it(story: Storie
     job = story()
     job.produce(60)
     job.start(2)
-    old = life_of(job)
+    old = run_of(job)
     job.checkpoint((Moment.AFTER_FLUSH, End.FREEZE))
     orphan(job, 99)
     claim = Claim(old.store, job_uid=old.job.uid, attempt=old.job.attempt)

@@ -39,7 +39,7 @@ def test_T10_from_exactly_once_to_at_least_once(
 
 
 @pytest.mark.parametrize("moment", OF_A_START)
-def test_T10_a_life_that_ends_while_it_recovers_from_the_other_semantic(moment: Moment, story: Stories) -> None:
+def test_T10_an_attempt_that_ends_while_it_recovers_from_the_other_semantic(moment: Moment, story: Stories) -> None:
     job = story()
     job.produce(60)
     job.start(2)

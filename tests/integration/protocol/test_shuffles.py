@@ -44,7 +44,7 @@ def _stopped(job: Story, *names: str) -> list[int]:
 
 
 @pytest.mark.parametrize("moment", OF_A_CHECKPOINT)
-def test_I01_a_life_that_is_killed_in_a_checkpoint(moment: Moment, story: Stories) -> None:
+def test_I01_an_attempt_that_is_killed_in_a_checkpoint(moment: Moment, story: Stories) -> None:
     job = story(aligned=False)
     job.produce(60)
     job.start(2)
@@ -77,12 +77,12 @@ def test_P11_a_checkpoint_that_timed_out_when_a_part_was_committed_stops_the_job
     job.produce(60)
     job.start(2)
     job.checkpoint()
-    former = set(visibility.numbers(job.bootstrap, job.sink))
+    committed_before = set(visibility.numbers(job.bootstrap, job.sink))
     job.checkpoint((Moment.BETWEEN_COMMITS, End.KILL))
     lost = job.document.committables[1].transactional_id
     job.expire()
     numbers = _stopped(job, "checkpoint 2 is part committed", f"lost: {lost} (PRODUCER_FENCED)")
-    assert former < set(numbers) < {number for number in range(60) if number % 5}
+    assert committed_before < set(numbers) < {number for number in range(60) if number % 5}
 
 
 def test_P11_a_checkpoint_of_which_a_part_timed_out_and_none_is_committed_goes_back(story: Stories) -> None:

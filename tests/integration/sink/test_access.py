@@ -90,7 +90,7 @@ def test_ids_that_may_not_be_described_are_not_listed(client):
     assert "mine-1" in {one.transactional_id for one in client().list_transactions("mine")}
 
 
-def test_the_witness_says_what_is_missing(secured):
+def test_the_evidence_says_what_is_missing(secured):
     started = time.monotonic()
     partition = TopicPartition("in", 0)
     with pytest.raises(AuthorizationFailed):

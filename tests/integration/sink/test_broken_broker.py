@@ -64,7 +64,7 @@ def own(breakable, unique):
     client.close()
 
 
-def test_commits_go_on_after_a_crash_of_the_broker(own):
+def test_commits_continue_after_a_crash_of_the_broker(own):
     broker, topic_scope, committables = own
     committer = KafkaCommitter(topic_scope.client, None, timeout=240)
     broker.kill()

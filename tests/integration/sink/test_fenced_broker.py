@@ -44,23 +44,23 @@ def test_a_list_that_was_taken_meanwhile_is_taken_again(lonely: Any, monkeypatch
     path.transactional("p-1")
     assert [row.transactional_id for row in client.list_transactions("p")] == ["p-0", "p-1"]
 
-    told: list[list[str]] = []
+    answers: list[list[str]] = []
     plain = KafkaWire.list_transactions
 
     async def listed(wire: KafkaWire, pattern: str | None, node: Any, deadline: Deadline) -> Any:
-        first = not told
+        first = not answers
         rows = await plain(wire, pattern, node, deadline)
         while first and rows:
             fencing.fence()  # of which the broker hears a little later
             rows = await plain(wire, pattern, node, deadline)
-        told.append(sorted(row.transactional_id for row in rows))
+        answers.append(sorted(row.transactional_id for row in rows))
         if first:
             assert len(other.describe(["p-0", "p-1"])) == 2, "once it serves again"
         return rows
 
     monkeypatch.setattr(KafkaWire, "list_transactions", listed)
     assert [row.transactional_id for row in client.list_transactions("p")] == ["p-0", "p-1"]
-    assert told == [[], ["p-0", "p-1"]]
+    assert answers == [[], ["p-0", "p-1"]]
     monkeypatch.undo()
 
     assert abort_lingering(client, ["p"], hint=TransactionalIdHint(1, 2), parallelism=1, pool_size=2) == ("p-0",)

@@ -43,14 +43,14 @@ def rows(topics: list[str | None], **columns: object) -> pa.RecordBatch:
 
 def test_topics_of_a_column_are_in_one_transaction(routed, topic_scope, make_topic):
     one, two = make_topic(name="one"), make_topic(partitions=2, name="two")
-    life = routed(topic_from=TopicFrom.COLUMN).open()
-    life.write_batch(rows([one, two, one, two, two]))
-    state = life.snapshot(1)
+    attempt = routed(topic_from=TopicFrom.COLUMN).open()
+    attempt.write_batch(rows([one, two, one, two, two]))
+    state = attempt.snapshot(1)
     (committable,) = state.pending
     written = topic_scope.client.describe([committable.transactional_id])[committable.transactional_id].partitions
     assert {place.topic for place in written} == {one, two}
     assert visibility.numbers(topic_scope.bootstrap, one) == visibility.numbers(topic_scope.bootstrap, two) == []
-    life.kill()
+    attempt.kill()
     again = routed(topic_from=TopicFrom.COLUMN).restore(state)
     assert [one.outcome for one in again.settled] == [CommitOutcome.COMMITTED]
     topic_scope.await_ended()
@@ -64,12 +64,12 @@ def test_a_wrong_topic_loses_nothing(routed, topic_scope, make_topic, wrong, err
     """The checkpoint fails as a whole; with the cause mended the same range is written once."""
     one = make_topic(name="one")
     missing = wrong and f"{topic_scope.prefix}.{wrong}"
-    life = routed(topic_from=TopicFrom.COLUMN).open()
-    life.write_batch(rows([one, one]))
+    attempt = routed(topic_from=TopicFrom.COLUMN).open()
+    attempt.write_batch(rows([one, one]))
     with pytest.raises(error) as caught:
-        life.write_batch(rows([one, missing]))
+        attempt.write_batch(rows([one, missing]))
     assert "topic" in caught.value.remedy
-    life.kill()
+    attempt.kill()
     if missing:
         with pytest.raises(TopicNotFound):  # nor has anybody created it by guess
             SinkTopics({"bootstrap.servers": topic_scope.bootstrap}).partitions(missing)
@@ -84,11 +84,11 @@ def test_a_wrong_topic_loses_nothing(routed, topic_scope, make_topic, wrong, err
 
 def test_round_robin_fills_the_partitions_evenly(routed, topic_scope, make_topic):
     topic = make_topic(partitions=4, name="wide")
-    life = routed(topic_from=TopicFrom.COLUMN, partitioner=Partitioner.ROUND_ROBIN).open()
+    attempt = routed(topic_from=TopicFrom.COLUMN, partitioner=Partitioner.ROUND_ROBIN).open()
     for _ in range(3):
-        life.write_batch(rows([topic] * 6, key=["the same"] * 6))
-    life.snapshot(1)
-    life.notify(1)
+        attempt.write_batch(rows([topic] * 6, key=["the same"] * 6))
+    attempt.snapshot(1)
+    attempt.notify(1)
     topic_scope.await_ended()
     found = [message.partition() for message in visibility.messages(topic_scope.bootstrap, topic)]
     assert sorted(found.count(partition) for partition in range(4)) == [4, 4, 5, 5]
@@ -97,10 +97,10 @@ def test_round_robin_fills_the_partitions_evenly(routed, topic_scope, make_topic
 def test_source_partitions_stay_together(routed, topic_scope, make_topic):
     topic = make_topic(partitions=3, name="narrow")
     numbers = [0, 1, 2, 3, 4, 5, 0, 5]
-    life = routed(topic_from=TopicFrom.COLUMN, partitioner=Partitioner.SOURCE_PARTITION).open()
-    life.write_batch(rows([topic] * 8, partition=pa.array(numbers, pa.int32()), key=["the same"] * 8))
-    life.snapshot(1)
-    life.notify(1)
+    attempt = routed(topic_from=TopicFrom.COLUMN, partitioner=Partitioner.SOURCE_PARTITION).open()
+    attempt.write_batch(rows([topic] * 8, partition=pa.array(numbers, pa.int32()), key=["the same"] * 8))
+    attempt.snapshot(1)
+    attempt.notify(1)
     topic_scope.await_ended()
     found = visibility.messages(topic_scope.bootstrap, topic)
     assert {int(one.value()): one.partition() for one in found} == {

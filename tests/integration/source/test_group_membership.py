@@ -204,7 +204,7 @@ def test_a_member_that_is_not_polled_in_time_loses_its_partitions_and_comes_back
             stalled.set()
             time.sleep(9)
 
-    job = jobs(options={"max_poll_interval_seconds": 6}, told=stall)
+    job = jobs(options={"max_poll_interval_seconds": 6}, on_event=stall)
     await_(lambda: len(job.events) >= 3, "it did not come back")
     assert [one.partition(":")[0] for one in job.events[:3]] == [
         "PartitionsAssigned", "PartitionsLost", "PartitionsAssigned"
@@ -227,7 +227,7 @@ def test_a_checkpoint_that_is_too_slow_for_a_rebalance_gives_its_partitions_up(j
 
 
 @pytest.mark.parametrize("how", ["illegal generation", "unknown member"])
-def test_a_refused_commit_is_counted_and_the_job_goes_on(
+def test_a_refused_commit_is_counted_and_the_job_continues(
     jobs: Jobs, source: Source, unique: str, how: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     source.write(40)
@@ -307,9 +307,9 @@ class Process:
     def _listen(self) -> None:
         assert self._process.stdout is not None
         for line in self._process.stdout:
-            told = json.loads(line)
-            self.values.extend(told.get("values", ()))
-            self.events.extend([told["event"]] if "event" in told else [])
+            report = json.loads(line)
+            self.values.extend(report.get("values", ()))
+            self.events.extend([report["event"]] if "event" in report else [])
 
 
 @pytest.mark.parametrize("assignor", [Assignor.RANGE, Assignor.COOPERATIVE_STICKY])

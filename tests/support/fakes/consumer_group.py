@@ -31,11 +31,11 @@ class FakeMember:
         self.owned: set[TopicPartition] = set()
         self.under_way: tuple[KafkaPartitionSplit, ...] | None = None
         initializer = CommittedOffsetsInitializer(ResetStrategy.EARLIEST)
-        self.told: list[str] = []
+        self.events: list[str] = []
         self.commits = CommitCounter()
         self.membership = GroupMembership(
             cluster=group.cluster, initializer=initializer,
-            tell=lambda reason, _message, _warning: self.told.append(reason), changed=lambda _: None,
+            tell=lambda reason, _message, _warning: self.events.append(reason), changed=lambda _: None,
             callback=self.commits,
         )  # fmt: skip
         self.enumerator = KafkaSourceEnumerator(

@@ -293,8 +293,8 @@ def merged(body: Mapping[str, Any], patch: Mapping[str, Any]) -> Body:
         if value is None:
             result.pop(name, None)
         elif isinstance(value, Mapping):
-            former = result.get(name)
-            result[name] = merged(former if isinstance(former, Mapping) else {}, value)
+            previous = result.get(name)
+            result[name] = merged(previous if isinstance(previous, Mapping) else {}, value)
         else:
             result[name] = copy.deepcopy(value)
     return result

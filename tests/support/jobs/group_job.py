@@ -40,7 +40,7 @@ def membership_options(**fields: object) -> MembershipOptions:
 class GroupJob:
     """One member that reads, waits ``hold`` seconds as a slow checkpoint does, and commits; ends with :meth:`stop`.
 
-    :param told: called with each event's reason in the thread that tells it.
+    :param on_event: called with each event's reason in the thread that reports it.
     :param properties: put over the member's configuration.
     """
 
@@ -51,7 +51,7 @@ class GroupJob:
     hold: float = 0.0
     finish_seconds: float | None = None
     max_offsets: int = 50
-    told: Callable[[str], None] = field(default=lambda _: None)
+    on_event: Callable[[str], None] = field(default=lambda _: None)
     completed: Callable[[list[int]], None] = field(default=lambda _: None)
     properties: dict[str, str] = field(default_factory=dict)
     values: list[int] = field(default_factory=list)
@@ -77,7 +77,7 @@ class GroupJob:
         self._cluster = KafkaClusterView(config, read_committed=True)
         self._reader = open_consumer(config)
         self.membership = GroupMembership(
-            cluster=self._cluster, initializer=starting_initializer(source.startup), tell=self._tell,
+            cluster=self._cluster, initializer=starting_initializer(source.startup), tell=self._record,
             changed=lambda _: None, callback=self.commits,
         )  # fmt: skip
         self.enumerator = enumerator_of(spec, self._cluster, warn=lambda *_: None, membership=self.membership)
@@ -106,9 +106,9 @@ class GroupJob:
         self._cluster.close()
         self._reader.close()
 
-    def _tell(self, reason: str, message: str, _: bool) -> None:
+    def _record(self, reason: str, message: str, _: bool) -> None:
         self.events.append(f"{reason}: {message}")
-        self.told(reason)
+        self.on_event(reason)
 
     def _run(self) -> None:
         while not self._stopping.is_set():
@@ -135,19 +135,20 @@ class GroupJob:
         self.enumerator.complete(splits)
 
 
-def _tell(body: object) -> None:
-    """In one piece: two threads tell, and ``print`` writes the end of a line apart."""
+def _print_line(body: object) -> None:
+    """In one piece: two threads write, and ``print`` writes the end of a line apart."""
     sys.stdout.write(json.dumps(body) + "\n")
     sys.stdout.flush()
 
 
 def main(text: str) -> None:
-    """Runs until it is killed, or told to stop by the end of its input."""
+    """Runs until it is killed, or until its input ends."""
     body = json.loads(text)
     options = membership_options(**{**body.pop("options", {}), "assignor": Assignor(body.pop("assignor", "range"))})
     job = GroupJob(
         **body, options=options,
-        told=lambda reason: _tell({"event": reason}), completed=lambda values: _tell({"values": values}),
+        on_event=lambda reason: _print_line({"event": reason}),
+        completed=lambda values: _print_line({"values": values}),
     ).start()  # fmt: skip
     sys.stdin.read()
     job.stop()

@@ -257,10 +257,10 @@ class Harness:
             time.sleep(0.005)
 
     def _abort(self, state: State) -> None:
-        former = [state.prefix] if state.prefix and state.prefix != self.prefix else []
+        previous = [state.prefix] if state.prefix and state.prefix != self.prefix else []
         self.aborted += abort_lingering(
             self.client,
-            [self.prefix, *former],
+            [self.prefix, *previous],
             hint=self.restored_hint,
             slots=state.slots,
             parallelism=self.parallelism,

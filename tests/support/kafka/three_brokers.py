@@ -87,7 +87,7 @@ class Ensemble:
     def _start(self) -> None:
         for node, broker in self._brokers.items():
             self._format(node, broker.directory / "data")
-        self.mend()
+        self.restart_brokers()
         self._admin = AdminClient({"bootstrap.servers": self.bootstrap})
         compacted = {"cleanup.policy": "compact"}
         self._make(NewTopic(TRANSACTIONS, num_partitions=1, replica_assignment=[[1, 2, 3]], config=compacted))
@@ -123,7 +123,7 @@ class Ensemble:
         """Ends one as a crash does; it stays away until :meth:`mend`."""
         self._brokers[node].kill()
 
-    def mend(self) -> None:
+    def restart_brokers(self) -> None:
         """Starts whoever is not there; returns with every copy up to date and both coordinators where they were."""
         gone = [broker for broker in self._brokers.values() if broker.process is None]
         with ThreadPoolExecutor(len(NODES)) as pool:

@@ -39,8 +39,8 @@ def _fetch(folder: Path) -> Path:
     try:
         subprocess.run(["npm", "pack", "--silent", PACKAGE], cwd=folder, check=True, capture_output=True, text=True)
     except (OSError, subprocess.CalledProcessError) as error:
-        told = getattr(error, "stderr", "") or error
-        msg = f"librdkafka's header could not be fetched: {told}. Fix: npm pack {PACKAGE}"
+        output = getattr(error, "stderr", "") or error
+        msg = f"librdkafka's header could not be fetched: {output}. Fix: npm pack {PACKAGE}"
         raise RuntimeError(msg) from error
     with tarfile.open(next(folder.glob("*.tgz"))) as archive:
         member = archive.extractfile(_MEMBER)

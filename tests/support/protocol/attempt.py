@@ -81,7 +81,7 @@ class SharedStore(MemoryStore):
 
 
 @dataclass
-class Life:
+class AttemptRun:
     """Made for one attempt; :meth:`start`, then :meth:`checkpoint` again and again, each in a thread of the life's own.
 
     :param retained: where completed checkpoints are kept to go back to.

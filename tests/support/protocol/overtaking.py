@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from sparkapp.model.partition import split_owner
-from tests.support.protocol.attempt import Life
+from tests.support.protocol.attempt import AttemptRun
 from tests.support.protocol.moments import (
     OF_A_CHECKPOINT,
     OF_A_START,
@@ -68,7 +68,7 @@ class Overtaking:
             dies=dice.random() < 0.4, during=during, draining=dice.random() < 0.3,
         )  # fmt: skip
 
-    def play(self, job: Story, count: int = 30) -> Life:
+    def play(self, job: Story, count: int = 30) -> AttemptRun:
         """Up to the superseded driver's end, which the caller may look at; :meth:`Story.finish` is the caller's.
 
         :param job: with two partitions or more, so that each of two subtasks has one.
@@ -82,7 +82,7 @@ class Overtaking:
         job.checkpoint()
         job.produce(count, silent=silent)
         self._freeze(job, count)
-        assert job.frozen == 1, f"{self}: {job.told}"
+        assert job.frozen == 1, f"{self}: {job.history}"
         job.produce(count)
         job.start(TO[self.change])
         for _ in range(self.ahead):
@@ -90,7 +90,7 @@ class Overtaking:
                 job.start(TO[self.change])
             job.checkpoint()
             job.produce(count)
-        ended: list[Life] = []
+        ended: list[AttemptRun] = []
 
         def thaw() -> End | None:
             ended.append(job.thaw(draining=self.draining))

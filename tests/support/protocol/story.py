@@ -45,13 +45,13 @@ from sparkapp.model.job.spec import (
 )
 from sparkapp.model.job.startup import Startup, StartupMode
 from tests.support.kafka import visibility
-from tests.support.protocol.attempt import WORKERS, Life, SharedStore
+from tests.support.protocol.attempt import WORKERS, AttemptRun, SharedStore
 from tests.support.protocol.moments import End, Stop
 from tests.support.protocol.tasks import Names
 
 UID = "uid-of-the-story"
 _MODULUS = 5
-_LIVES = 20
+_MOST_STARTS = 20
 _TRIES = 10
 Answer = TypeVar("Answer")
 
@@ -127,7 +127,7 @@ class Story:
     """What the newest life ended with, if with an error."""
     failures: list[KafkaSparkJobError] = field(default_factory=list)
     """Of every life that ended with an error, those that went on too late left out."""
-    told: list[str] = field(default_factory=list)
+    history: list[str] = field(default_factory=list)
     """What happened, for a person who reads a failure."""
     lost: list[int] = field(default_factory=list)
     """What readers do not see in the end."""
@@ -141,15 +141,15 @@ class Story:
         self._again: Counter[int] = Counter()
         self._prefix = self.prefix
         self._prefixes = [self.prefix]
-        self._life: Life | None = None
-        self._frozen: list[Life] = []
+        self._run: AttemptRun | None = None
+        self._frozen: list[AttemptRun] = []
         self._names: list[tuple[int, Names]] = []
         self._thawed = self._superseded = False
         self._producer = Producer({"bootstrap.servers": self.bootstrap, "linger.ms": 1, "enable.idempotence": True})
 
     @property
     def running(self) -> bool:
-        return self._life is not None
+        return self._run is not None
 
     @property
     def frozen(self) -> int:
@@ -179,69 +179,69 @@ class Story:
         self.kill()
         self._attempt += 1
         self._thawed = False
-        life = Life(
+        run = AttemptRun(
             self._job(parallelism, pool_size), self.store, self._keep, random.Random(self.dice.random()), self._now,
             retained=self.retained, aligned=self.aligned, workers=self.workers, stepwise=stepwise,
             executors=self.executors, security=self.security, patience=self.patience,
             topics=self._topics if self.odd else None,
         )  # fmt: skip
-        self._names.append((self._attempt, life.names))
-        self._tell(f"start P={parallelism} pool={pool_size} naming={self.naming}", stop)
-        life.start(stop)
-        self.recovery = life.recovery or self.recovery
-        self._after(life, ended=_ends(stop))
+        self._names.append((self._attempt, run.names))
+        self._record(f"start P={parallelism} pool={pool_size} naming={self.naming}", stop)
+        run.start(stop)
+        self.recovery = run.recovery or self.recovery
+        self._after(run, ended=_ends(stop))
 
     def checkpoint(self, stop: Stop | None = None, *, retry: bool = False, abreast: bool = False) -> None:
         """One checkpoint of the running life; with an end the life ends there, with an incident it may go on.
 
         See :meth:`tests.support.protocol.attempt.Life.checkpoint`.
         """
-        assert self._life is not None
-        self._tell(f"checkpoint{' with a task tried twice' if retry else ''}", stop)
-        self._life.checkpoint(stop, retry=retry, abreast=abreast)
-        self._after(self._life, ended=_ends(stop))
+        assert self._run is not None
+        self._record(f"checkpoint{' with a task tried twice' if retry else ''}", stop)
+        self._run.checkpoint(stop, retry=retry, abreast=abreast)
+        self._after(self._run, ended=_ends(stop))
 
     def drain(self, stop: Stop | None = None) -> None:
         """An orderly stop of the running life."""
-        assert self._life is not None
-        self._tell("stops in order", stop)
-        self._life.drain(stop)
-        self._after(self._life, ended=True)
+        assert self._run is not None
+        self._record("stops in order", stop)
+        self._run.drain(stop)
+        self._after(self._run, ended=True)
 
     def run(self, checkpoints: int = 100, parallelism: int = 2) -> None:
         """A life of so many checkpoints, or of as many as there is something to read for, and an orderly stop."""
         self.start(parallelism)
-        while self._life is not None and checkpoints and self._life.lag:
+        while self._run is not None and checkpoints and self._run.lag:
             self.checkpoint()
             checkpoints -= 1
-        if self._life is not None:
+        if self._run is not None:
             self.drain()
 
     def kill(self) -> None:
         """The running life ends between two checkpoints."""
-        if self._life is not None:
-            self._life.close()
-            self._life = None
+        if self._run is not None:
+            self._run.close()
+            self._run = None
 
     def last_attempt(self) -> Job:
         """The attempt that a deleted job has after a crash: the running life ends, and nobody starts this one yet."""
         self.kill()
         self._attempt += 1
-        self._tell("is deleted", None)
+        self._record("is deleted", None)
         return replace(self._job(1, 2), settles_only=True)
 
-    def thaw(self, *, draining: bool = False) -> Life:
+    def thaw(self, *, draining: bool = False) -> AttemptRun:
         """The life that has been frozen longest goes on, in the middle of what it did, until it is refused or through.
 
         :param draining: see :meth:`tests.support.protocol.attempt.Life.thaw`.
         """
         self._thawed = self._superseded = True
-        life = self._frozen.pop(0)
-        self._tell(f"attempt {life.job.attempt} goes on{', asked to stop' if draining else ''}", None)
-        life.thaw(draining=draining)
-        end = "in order" if life.failure is None else f"with {type(life.failure).__name__}: {life.failure}"
-        self.told.append(f"  attempt {life.job.attempt} ended {end}")
-        return life
+        run = self._frozen.pop(0)
+        self._record(f"attempt {run.job.attempt} goes on{', asked to stop' if draining else ''}", None)
+        run.thaw(draining=draining)
+        end = "in order" if run.failure is None else f"with {type(run.failure).__name__}: {run.failure}"
+        self.history.append(f"  attempt {run.job.attempt} ended {end}")
+        return run
 
     @property
     def document(self) -> CheckpointDocument:
@@ -268,7 +268,7 @@ class Story:
     def create_again(self, startup: StartupMode) -> None:
         """A person deletes the resource, and with it all that it owns, and creates it again under the same name."""
         self.kill()
-        self._tell(f"created again with {startup}", None)
+        self._record(f"created again with {startup}", None)
         self.store, self.retained = SharedStore(), MemoryRetainedStore()
         self.uid, self.startup, self._attempt = f"{self.uid}-again", startup, 0
 
@@ -291,21 +291,21 @@ class Story:
         """From the next attempt on."""
         self._prefix = f"{self.prefix}.{self._attempt}"
         self._prefixes = list(dict.fromkeys((*self._prefixes, self._prefix)))
-        self._tell("prefix changes", None)
+        self._record("prefix changes", None)
 
     def change_naming(self) -> None:
         """From the next attempt on."""
         self.naming = next(one for one in TransactionNaming if one is not self.naming)
-        self._tell(f"naming changes to {self.naming}", None)
+        self._record(f"naming changes to {self.naming}", None)
 
     def change_semantic(self, delivery_guarantee: DeliveryGuarantee) -> None:
         """From the next attempt on."""
         self.delivery_guarantee = delivery_guarantee
-        self._tell(f"the delivery guarantee changes to {delivery_guarantee}", None)
+        self._record(f"the delivery guarantee changes to {delivery_guarantee}", None)
 
     def expire(self) -> None:
         """Time passes until the broker has aborted whatever is open."""
-        self._tell("transactions expire", None)
+        self._record("transactions expire", None)
         deadline = Deadline.after(self.timeout + 30)
         while self.open_transactions():
             assert not deadline.expired, "the broker does not end transactions that are too old"
@@ -333,11 +333,11 @@ class Story:
         expected = Counter({(self._topic(number), number): every[number] for number in every if self._topic(number)})
         lost, more = expected - found, found - expected
         self.lost = sorted(number for _, number in lost.elements())
-        assert self.delivery_guarantee is DeliveryGuarantee.NONE or not lost, f"lost {self.lost[:20]}: {self.told}"
+        assert self.delivery_guarantee is DeliveryGuarantee.NONE or not lost, f"lost {self.lost[:20]}: {self.history}"
         assert self.delivery_guarantee is not DeliveryGuarantee.EXACTLY_ONCE or not more, (
-            f"more than once {sorted(more)[:20]}: {self.told}"
+            f"more than once {sorted(more)[:20]}: {self.history}"
         )
-        assert still_open == [], f"open {still_open}: {self.told}"
+        assert still_open == [], f"open {still_open}: {self.history}"
         self._judge_names()
         return more.total()
 
@@ -372,12 +372,12 @@ class Story:
         one after the other or where the previous one is frozen (``docs/internals/exactly-once.md``).
         """
         for attempt, names in self._names:
-            assert not names.shared, f"attempt {attempt} has {names.shared} in several subtasks: {self.told}"
-            assert not names.beyond, f"attempt {attempt} has {names.beyond} where nobody looks: {self.told}"
+            assert not names.shared, f"attempt {attempt} has {names.shared} in several subtasks: {self.history}"
+            assert not names.beyond, f"attempt {attempt} has {names.beyond} where nobody looks: {self.history}"
         noted = {name for _, names in self._names for of_one in names.by_subtask.values() for name in of_one}
         noted |= {offsets_id(prefix) for prefix in self._prefixes}
         known = patiently(lambda: _known(self.client, self._prefixes))
-        assert known <= noted, f"nobody has written under {known - noted}: {self.told}"
+        assert known <= noted, f"nobody has written under {known - noted}: {self.history}"
 
     def _abort_by_hand(self) -> None:
         """Under a prefix that the job has left nobody looks any more: it may be another job's by now.
@@ -386,7 +386,7 @@ class Story:
         """
         left = [one for one in self.open_transactions() if not self._is_current(one)]
         if left:
-            self._tell(f"a person aborts {left}", None)
+            self._record(f"a person aborts {left}", None)
             patiently(lambda: self.client.fence_all(left))
 
     def open_transactions(self) -> list[str]:
@@ -397,11 +397,11 @@ class Story:
         return transactional_id.rpartition("-")[0] == self._prefix
 
     def _read_all(self, parallelism: int) -> None:
-        lives = 0
-        while (life := self._life) is None or patiently(lambda life=life: life.lag):
-            if life is None:
-                lives += 1
-                assert lives <= _LIVES, f"no life gets through: {self.told}"
+        starts = 0
+        while (run := self._run) is None or patiently(lambda run=run: run.lag):
+            if run is None:
+                starts += 1
+                assert starts <= _MOST_STARTS, f"no life gets through: {self.history}"
                 self.start(parallelism)
             else:
                 self.checkpoint()
@@ -411,32 +411,32 @@ class Story:
         while self._frozen:
             self._frozen.pop().kill()
 
-    def _after(self, life: Life, *, ended: bool) -> None:
-        self._life = life
-        self.failure = life.failure
-        if life.failure is not None:
-            self.failures.append(life.failure)
-            self.told.append(f"  ended by {type(life.failure).__name__}: {life.failure}")
+    def _after(self, run: AttemptRun, *, ended: bool) -> None:
+        self._run = run
+        self.failure = run.failure
+        if run.failure is not None:
+            self.failures.append(run.failure)
+            self.history.append(f"  ended by {type(run.failure).__name__}: {run.failure}")
             self.kill()
-        elif life.frozen:
-            self._frozen.append(life)
-            self._life = None
-        elif ended or life.killed:
+        elif run.frozen:
+            self._frozen.append(run)
+            self._run = None
+        elif ended or run.killed:
             self.kill()
 
     def jump(self, by: timedelta) -> None:
         """The clock of the job's nodes is set forward or back."""
         self._time += by
-        self._tell(f"the clock jumps by {by}", None)
+        self._record(f"the clock jumps by {by}", None)
 
     def _now(self) -> str:
         """A minute later each time, so that every checkpoint is kept."""
         self._time += timedelta(minutes=1)
         return self._time.isoformat()
 
-    def _tell(self, what: str, stop: Stop | None) -> None:
+    def _record(self, what: str, stop: Stop | None) -> None:
         then = "" if stop is None else f", {stop[1] if isinstance(stop[1], End) else 'something'} at {stop[0]}"
-        self.told.append(f"{self._attempt}: {what}{then}")
+        self.history.append(f"{self._attempt}: {what}{then}")
 
     def _job(self, parallelism: int, pool_size: int) -> Job:
         spec = JobSpec(

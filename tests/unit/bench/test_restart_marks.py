@@ -34,7 +34,7 @@ LOG = """\
 NOON = 1795262400.0
 
 
-def test_marks_of_a_log_are_those_of_the_first_lines_that_tell_them() -> None:
+def test_marks_of_a_log_are_those_of_the_first_lines_that_have_them() -> None:
     found = marks_of_log(LOG)
     assert {name: round(at - NOON, 3) for name, at in found.items()} == {
         marks.BEGUN: 1.25, marks.RECOVERED: 2.5, marks.SPARK_UP: 5.0, marks.PLANNED: 6.5, marks.STARTED: 7.0,

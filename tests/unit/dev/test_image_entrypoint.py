@@ -35,8 +35,8 @@ def run(path: str, *arguments: str, **environment: str) -> list[str]:
     done = subprocess.run(
         [ENTRYPOINT, *arguments], env={"PATH": path, **environment}, capture_output=True, text=True, check=True
     )
-    told: list[str] = json.loads(done.stdout)
-    return told
+    received: list[str] = json.loads(done.stdout)
+    return received
 
 
 def test_driver(path: str) -> None:
@@ -45,17 +45,17 @@ def test_driver(path: str) -> None:
 
 def test_executor_has_its_java_options_in_order_and_unbroken(path: str) -> None:
     options = {f"SPARK_JAVA_OPT_{number}": f"-Dn{number}=a b*" for number in range(12)}
-    told = run(path, "executor", **EXECUTOR, **options, SPARK_CLASSPATH="/extra.jar", SPARK_CONF_DIR="/conf")
-    assert told[:3] == ["-s", "--", "java"]
-    assert told[3:15] == [f"-Dn{number}=a b*" for number in range(12)]
-    assert told[told.index("-cp") + 1] == "/conf:/spark/jars/*:/extra.jar"
-    assert told[told.index("--podName") + 1] == "exec-7"
-    assert told[told.index("--resourceProfileId") + 1] == "0"
+    arguments = run(path, "executor", **EXECUTOR, **options, SPARK_CLASSPATH="/extra.jar", SPARK_CONF_DIR="/conf")
+    assert arguments[:3] == ["-s", "--", "java"]
+    assert arguments[3:15] == [f"-Dn{number}=a b*" for number in range(12)]
+    assert arguments[arguments.index("-cp") + 1] == "/conf:/spark/jars/*:/extra.jar"
+    assert arguments[arguments.index("--podName") + 1] == "exec-7"
+    assert arguments[arguments.index("--resourceProfileId") + 1] == "0"
 
 
 def test_executor_without_java_options(path: str) -> None:
-    told = run(path, "executor", **EXECUTOR)
-    assert told[:6] == ["-s", "--", "java", "-Xms512m", "-Xmx512m", "-cp"]
+    arguments = run(path, "executor", **EXECUTOR)
+    assert arguments[:6] == ["-s", "--", "java", "-Xms512m", "-Xmx512m", "-cp"]
 
 
 def test_anything_else_is_a_command(path: str) -> None:

@@ -82,7 +82,7 @@ def _rules(schema: Any) -> Iterator[dict[str, str]]:
             yield from _rules(inner)
 
 
-def test_the_definition_names_the_words_that_the_code_uses() -> None:
+def test_the_definition_names_the_values_that_the_code_uses() -> None:
     assert DEFINITION["spec"]["group"] == names.GROUP
     assert DEFINITION["spec"]["names"]["plural"] == names.PLURAL
     assert SCHEMA["x-kubernetes-validations"][0]["rule"] == "self.metadata.name.size() <= 45"

@@ -208,18 +208,18 @@ def test_names_fit_a_label_for_the_longest_job() -> None:
     assert len(names.driver_pod(job, 99_999_999)) <= 63
 
 
-def test_only_a_driver_beside_another_one_awaits_its_turn() -> None:
+def test_only_a_standby_driver_awaits_its_activation() -> None:
     plain = wanted({"metrics": {"prometheus": {"enabled": False}}})
     alone = driver_pod(JOB, plain, claim_uid="claim", attempt=2)
-    beside = driver_pod(JOB, plain, claim_uid="claim", attempt=2, standby_for=7)
+    standby = driver_pod(JOB, plain, claim_uid="claim", attempt=2, standby_for=7)
     variable = {"name": names.AWAITS_TURN_VARIABLE, "value": "true"}
     assert variable not in alone["spec"]["containers"][0]["env"]
-    assert variable in beside["spec"]["containers"][0]["env"]
+    assert variable in standby["spec"]["containers"][0]["env"]
     assert set(alone["metadata"]["annotations"]) == {ANNOTATION_CLAIM}
-    assert beside["metadata"]["annotations"] == {
+    assert standby["metadata"]["annotations"] == {
         "kafkaspark.io/turn": "awaited", "kafkaspark.io/generation": "7", ANNOTATION_CLAIM: "claim",
     }  # fmt: skip
-    view = pod_view({**beside, "metadata": {**beside["metadata"], "uid": "u"}})
+    view = pod_view({**standby, "metadata": {**standby["metadata"], "uid": "u"}})
     assert view is not None
     assert (view.awaits_activation, view.generation, view.attempt) == (True, 7, 2)
 

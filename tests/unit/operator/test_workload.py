@@ -43,7 +43,7 @@ def test_executors_follow_the_parallelism(parallelism: int, executor: dict[str, 
         ({"memory": "1500M", "memoryOverhead": "400000Ki"}, 1431, 1822),
     ],
 )
-def test_the_container_has_room_beside_the_heap(driver: dict[str, Any], heap: int, container: int) -> None:
+def test_the_container_has_room_next_to_the_heap(driver: dict[str, Any], heap: int, container: int) -> None:
     found = wanted(driver=driver).workload.driver
     assert (found.heap_mebibytes, found.container_mebibytes) == (heap, container)
 

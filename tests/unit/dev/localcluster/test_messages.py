@@ -11,7 +11,7 @@ from localcluster.machine.commands import run
 from localcluster.progress import Progress
 
 
-def test_a_failed_command_tells_its_log_and_what_to_do(tmp_path: Path) -> None:
+def test_a_failed_command_shows_its_log_and_what_to_do(tmp_path: Path) -> None:
     log = tmp_path / "x.log"
     script = "for i in $(seq 40); do echo line $i; done; exit 3"
     with pytest.raises(SetupError) as caught:

@@ -44,7 +44,7 @@ def operator_fixture(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyP
     return operator_fixture
 
 
-async def test_a_job_starts_fails_goes_on_and_stops_without_events(operator_fixture: OperatorFixture) -> None:
+async def test_a_job_starts_fails_continues_and_stops_without_events(operator_fixture: OperatorFixture) -> None:
     await operator_fixture.run(1)
     assert operator_fixture.status["state"] == "Running"
     operator_fixture.driver_ends(1, FAILED)

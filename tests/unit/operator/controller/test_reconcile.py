@@ -136,8 +136,8 @@ async def test_a_foreign_object_of_our_name_is_left_alone_and_named() -> None:
 
 async def test_an_object_of_a_deleted_namesake_is_waited_for() -> None:
     operator_fixture = OperatorFixture()
-    former = job_body()["metadata"] | {"uid": "former"}
-    owner = {"kind": names.KIND, "uid": former["uid"]}
+    previous = job_body()["metadata"] | {"uid": "former"}
+    owner = {"kind": names.KIND, "uid": previous["uid"]}
     operator_fixture.kubernetes.objects["Role", "team", "orders-driver"] = {
         "kind": "Role",
         "metadata": {"name": "orders-driver", "namespace": "team", "uid": "x", "ownerReferences": [owner]},
@@ -176,7 +176,7 @@ async def test_a_worker_outlives_what_one_job_does_to_it(monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize("call", ["list_pods", "patch_status"])
-async def test_an_edit_that_the_watch_tells_before_an_older_answer_arrives_is_not_forgotten(
+async def test_an_edit_that_the_watch_delivers_before_an_older_answer_arrives_is_not_forgotten(
     operator_fixture: OperatorFixture, monkeypatch: pytest.MonkeyPatch, call: str
 ) -> None:
     """The watch tells it once: what was under way then must not put the former resource in its place."""
@@ -238,7 +238,7 @@ def posted_events(operator_fixture: OperatorFixture, monkeypatch: pytest.MonkeyP
     return posted
 
 
-async def test_what_stands_is_told_once_and_idle_looks_write_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_stands_is_reported_once_and_idle_looks_write_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     operator_fixture = OperatorFixture(sink={"topic": "orders"})
     posted = posted_events(operator_fixture, monkeypatch)
     await operator_fixture.look(5)
@@ -251,7 +251,7 @@ async def test_what_stands_is_told_once_and_idle_looks_write_nothing(monkeypatch
     assert posted == ["ValidationFailed"] * 3, "another generation is another occurrence"
 
 
-async def test_what_still_stands_when_kubernetes_has_forgotten_the_event_is_told_again(
+async def test_what_still_stands_when_kubernetes_has_forgotten_the_event_is_reported_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     operator_fixture = OperatorFixture(sink={"topic": "orders"})
@@ -269,7 +269,7 @@ async def test_what_still_stands_when_kubernetes_has_forgotten_the_event_is_told
     assert operator_fixture.kubernetes.events() == ["ValidationFailed"]
 
 
-async def test_a_job_that_is_made_anew_is_told_of_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_job_that_is_recreated_is_reported_again(monkeypatch: pytest.MonkeyPatch) -> None:
     operator_fixture = OperatorFixture(sink={"topic": "orders"})
     posted = posted_events(operator_fixture, monkeypatch)
     await operator_fixture.look(2)

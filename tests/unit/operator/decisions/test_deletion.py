@@ -341,7 +341,7 @@ async def test_a_foreground_deletion_is_let_go_at_once(operator_fixture: Operato
     assert len(left_open(operator_fixture)) == (1 if state == "crashed" else 0)
 
 
-async def test_an_operator_that_restarts_goes_on_where_the_cluster_is(operator_fixture: OperatorFixture) -> None:
+async def test_an_operator_that_restarts_continues_where_the_cluster_is(operator_fixture: OperatorFixture) -> None:
     await crashed(operator_fixture)
     operator_fixture.kubernetes.delete_job(KEY)
     for _ in range(12):

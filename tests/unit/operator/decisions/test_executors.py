@@ -133,7 +133,7 @@ async def test_a_clock_that_jumps_ends_no_attempt(operator_fixture: OperatorFixt
     assert operator_fixture.ready["status"] == "True"
 
 
-async def test_an_executor_out_of_memory_is_told_of_once_with_what_to_do(operator_fixture: OperatorFixture) -> None:
+async def test_an_executor_out_of_memory_is_reported_once_with_what_to_do(operator_fixture: OperatorFixture) -> None:
     await operator_fixture.run(1)
     operator_fixture.kubernetes.add_executor(KEY, 1, 1)
     ends(operator_fixture, operator_fixture.kubernetes.add_executor(KEY, 1, 2), code=137, reason="OOMKilled")
@@ -150,7 +150,7 @@ async def test_an_executor_out_of_memory_is_told_of_once_with_what_to_do(operato
     assert operator_fixture.ready["status"] == "True"
 
 
-async def test_an_executor_that_ended_beside_a_sidecar_does_not_run(operator_fixture: OperatorFixture) -> None:
+async def test_an_executor_that_ended_next_to_a_sidecar_does_not_run(operator_fixture: OperatorFixture) -> None:
     await operator_fixture.run(1)
     name = operator_fixture.kubernetes.add_executor(KEY, 1)
     await operator_fixture.settle()
@@ -163,7 +163,7 @@ async def test_an_executor_that_ended_beside_a_sidecar_does_not_run(operator_fix
     assert operator_fixture.kubernetes.events(warning=True) == ["ExecutorFailed"]
 
 
-async def test_each_executor_that_fails_is_told_of_and_an_evicted_one_with_the_kubelets_words(
+async def test_each_executor_that_fails_is_reported_and_an_eviction_with_the_kubelets_message(
     operator_fixture: OperatorFixture,
 ) -> None:
     await operator_fixture.run(1)
@@ -179,9 +179,9 @@ async def test_each_executor_that_fails_is_told_of_and_an_evicted_one_with_the_k
         "phase": "Failed", "reason": "Evicted", "message": "The node was low on resource: memory.",
     }  # fmt: skip
     await operator_fixture.settle()
-    told = messages(operator_fixture, "ExecutorFailed")
-    assert [("exit status 52" in one) for one in told] == [True, True, False]
-    assert "Evicted: The node was low" in told[2]
+    events = messages(operator_fixture, "ExecutorFailed")
+    assert [("exit status 52" in one) for one in events] == [True, True, False]
+    assert "Evicted: The node was low" in events[2]
     assert operator_fixture.status["executors"]["failed"] == 3
 
 
@@ -196,7 +196,7 @@ async def test_an_executor_that_ended_well_or_is_being_deleted_is_no_failure(ope
     assert operator_fixture.kubernetes.events(warning=True) == []
 
 
-async def test_executors_that_fail_without_end_are_told_of_so_often_and_counted(
+async def test_executors_that_fail_without_end_are_reported_a_limited_number_of_times_and_counted(
     operator_fixture: OperatorFixture,
 ) -> None:
     await operator_fixture.run(1)
@@ -206,9 +206,9 @@ async def test_executors_that_fail_without_end_are_told_of_so_often_and_counted(
         ends(operator_fixture, name)
         await operator_fixture.settle()
         operator_fixture.kubernetes.remove(("Pod", "team", name))
-    told = messages(operator_fixture, "ExecutorFailed")
-    assert len(told) == 20
-    assert "status.executors.failed" in told[-1]
+    events = messages(operator_fixture, "ExecutorFailed")
+    assert len(events) == 20
+    assert "status.executors.failed" in events[-1]
     assert operator_fixture.status["executors"]["failed"] == 30
 
 

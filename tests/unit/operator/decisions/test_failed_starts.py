@@ -41,7 +41,9 @@ async def fails(operator_fixture: OperatorFixture, fault: ClusterError) -> None:
     operator_fixture.wait(11)
 
 
-async def test_the_second_failure_in_a_row_is_told_with_the_servers_words(operator_fixture: OperatorFixture) -> None:
+async def test_the_second_failure_in_a_row_is_reported_with_the_servers_message(
+    operator_fixture: OperatorFixture,
+) -> None:
     await fails(operator_fixture, ClusterError(SLOW))
     assert operator_fixture.kubernetes.events(warning=True) == []
     for _ in range(4):
@@ -115,10 +117,10 @@ async def test_who_reads_the_status_finds_the_event_there(
 ) -> None:
     """As with every other state; and where the operator dies in between, the event is not lost."""
     patch_status = operator_fixture.kubernetes.patch_status
-    told: list[tuple[str, list[str]]] = []
+    seen: list[tuple[str, list[str]]] = []
 
     async def watched(key: JobKey, patch: Mapping[str, Any], *, resource_version: str) -> dict[str, Any] | None:
-        told.append((patch.get("reason", ""), operator_fixture.kubernetes.events(warning=True)))
+        seen.append((patch.get("reason", ""), operator_fixture.kubernetes.events(warning=True)))
         return await patch_status(key, patch, resource_version=resource_version)
 
     monkeypatch.setattr(operator_fixture.kubernetes, "patch_status", watched)
@@ -126,8 +128,8 @@ async def test_who_reads_the_status_finds_the_event_there(
         await fails(operator_fixture, fault)
     reason = operator_fixture.status["reason"]
     assert reason.startswith("Start")
-    assert (reason, [reason]) in told
-    assert (reason, []) not in told
+    assert (reason, [reason]) in seen
+    assert (reason, []) not in seen
 
 
 def test_another_fault_of_the_server_is_none() -> None:

@@ -18,7 +18,7 @@ async def operator_fixture() -> OperatorFixture:
     return operator_fixture
 
 
-async def test_it_is_told_by_state_and_condition_and_the_driver_stays_for_its_log(
+async def test_it_is_reported_by_state_and_condition_and_the_driver_stays_for_its_log(
     operator_fixture: OperatorFixture,
 ) -> None:
     assert (operator_fixture.status["state"], operator_fixture.status["reason"]) == ("Finished", "Finished")
@@ -77,7 +77,7 @@ async def test_a_deleted_pod_does_not_start_it_again(operator_fixture: OperatorF
     assert operator_fixture.drivers == []
 
 
-async def test_the_state_tells_it_where_the_driver_left_no_last_word() -> None:
+async def test_the_state_has_it_where_the_driver_left_no_termination_message() -> None:
     operator_fixture = OperatorFixture(source={"topics": ["orders"], "stopping": {"mode": "Latest"}})
     await operator_fixture.run()
     operator_fixture.checkpoint(1, 10, drained=True, finished=True)

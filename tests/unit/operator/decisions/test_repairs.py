@@ -30,7 +30,7 @@ async def end(operator_fixture: OperatorFixture, how: str) -> None:
         operator_fixture.driver_ends(1, FATAL if how == "Failed" else None, code=137)
 
 
-async def test_a_scale_starts_nothing_and_the_status_tells(operator_fixture: OperatorFixture) -> None:
+async def test_a_scale_starts_nothing_and_the_status_says_so(operator_fixture: OperatorFixture) -> None:
     before = operator_fixture.status
     for parallelism in (5, 3):
         operator_fixture.kubernetes.edit_job(KEY, parallelism=parallelism)
@@ -40,8 +40,8 @@ async def test_a_scale_starts_nothing_and_the_status_tells(operator_fixture: Ope
         await operator_fixture.settle()
     assert operator_fixture.kubernetes.driver_attempts == [1]
     assert (operator_fixture.status["state"], operator_fixture.status["reason"]) == (before["state"], before["reason"])
-    told = "a change of spec.parallelism alone does not start it"
-    assert operator_fixture.status["message"].count(told) == 1
+    warning = "a change of spec.parallelism alone does not start it"
+    assert operator_fixture.status["message"].count(warning) == 1
     assert operator_fixture.status["observedGeneration"] == 3
     assert "ScaleIgnored" in operator_fixture.kubernetes.events()
 

@@ -67,7 +67,7 @@ async def standing_by() -> OperatorFixture:
     return operator_fixture
 
 
-async def test_the_running_attempt_goes_on_until_its_successor_is_prepared(rescaling: OperatorFixture) -> None:
+async def test_the_running_attempt_continues_until_its_successor_is_prepared(rescaling: OperatorFixture) -> None:
     operator_fixture = rescaling
     assert (turn_of(operator_fixture, 1), turn_of(operator_fixture, 2)) == ("", "awaited")
     assert (operator_fixture.status["state"], operator_fixture.status["reason"]) == ("Rescaling", "PreparingSuccessor")
@@ -80,7 +80,9 @@ async def test_the_running_attempt_goes_on_until_its_successor_is_prepared(resca
     assert turn_of(operator_fixture, 2) == "awaited", "the former attempt still drains"
 
 
-async def test_the_turn_is_given_when_every_pod_of_the_former_attempt_is_gone(rescaling: OperatorFixture) -> None:
+async def test_the_standby_is_activated_when_every_pod_of_the_previous_attempt_is_gone(
+    rescaling: OperatorFixture,
+) -> None:
     operator_fixture = rescaling
     executor = operator_fixture.kubernetes.add_executor(KEY, 1)
     prepared(operator_fixture, 2)
@@ -102,7 +104,7 @@ async def test_the_turn_is_given_when_every_pod_of_the_former_attempt_is_gone(re
     assert operator_fixture.kubernetes.driver_attempts == [1, 2]
 
 
-async def test_a_lost_answer_to_the_turn_changes_nothing(rescaling: OperatorFixture) -> None:
+async def test_a_lost_answer_to_the_activation_changes_nothing(rescaling: OperatorFixture) -> None:
     """The operator dies between the turn and the status: the driver that has its turn is adopted."""
     operator_fixture = rescaling
     prepared(operator_fixture, 2)

@@ -352,7 +352,7 @@ async def test_an_evicted_driver_without_container_statuses_is_restarted(operato
 
 
 @pytest.mark.parametrize("words", [FAILED, None], ids=["last words", "killed"])
-async def test_a_dead_driver_beside_a_sidecar_that_runs_on_is_restarted(
+async def test_a_dead_driver_next_to_a_sidecar_that_runs_on_is_restarted(
     operator_fixture: OperatorFixture, words: Termination | None
 ) -> None:
     await operator_fixture.run(1)
@@ -406,7 +406,7 @@ async def test_a_driver_deleted_by_hand_drains_and_is_followed_without_a_failure
     assert operator_fixture.status["restarts"]["total"] == 1
 
 
-async def test_last_words_count_although_the_pod_was_gone_before_anybody_looked(
+async def test_a_termination_message_counts_although_the_pod_was_gone_before_anybody_looked(
     operator_fixture: OperatorFixture,
 ) -> None:
     await operator_fixture.run(1)
@@ -420,7 +420,7 @@ async def test_last_words_count_although_the_pod_was_gone_before_anybody_looked(
     assert (operator_fixture.status["state"], operator_fixture.status["reason"]) == ("Failed", "InvalidTransform")
 
 
-async def test_suspend_drains_and_resume_goes_on_with_the_next_attempt(operator_fixture: OperatorFixture) -> None:
+async def test_suspend_drains_and_resume_continues_with_the_next_attempt(operator_fixture: OperatorFixture) -> None:
     await operator_fixture.run(1)
     operator_fixture.kubernetes.edit_job(KEY, suspend=True)
     await operator_fixture.settle()
@@ -449,10 +449,10 @@ async def test_suspend_drains_and_resume_goes_on_with_the_next_attempt(operator_
     ],
 )
 @pytest.mark.parametrize(
-    ("words", "told"), [(None, "Killed"), (FAILED, "Failed")], ids=["killed in the drain", "failed in the drain"]
+    ("words", "cause"), [(None, "Killed"), (FAILED, "Failed")], ids=["killed in the drain", "failed in the drain"]
 )
 async def test_a_suspended_job_whose_drain_was_not_orderly_says_what_may_be_left_open(
-    operator_fixture: OperatorFixture, words: Termination | None, told: str, limit: int, until: str
+    operator_fixture: OperatorFixture, words: Termination | None, cause: str, limit: int, until: str
 ) -> None:
     await operator_fixture.run(1)
     operator_fixture.kubernetes.edit_job(KEY, suspend=True, sink={"transactions": {"timeoutSeconds": limit}})
@@ -462,7 +462,7 @@ async def test_a_suspended_job_whose_drain_was_not_orderly_says_what_may_be_left
         await operator_fixture.settle()
     assert operator_fixture.status["state"] == "Suspended"
     message = operator_fixture.status["message"]
-    assert f"did not drain in order ({told})" in message
+    assert f"did not drain in order ({cause})" in message
     assert "read_committed readers" in message
     assert "python -m sparkapp txn list --namespace team --job orders" in message
     assert operator_fixture.ready["message"] == message
@@ -598,7 +598,7 @@ async def test_an_emptied_state_counts_as_lost(operator_fixture: OperatorFixture
     assert operator_fixture.status["reason"] == "StateMissing"
 
 
-async def test_the_next_attempt_is_numbered_above_the_states_whoever_wrote_it(
+async def test_the_next_attempt_is_numbered_above_the_number_in_any_state(
     operator_fixture: OperatorFixture,
 ) -> None:
     await operator_fixture.run(1)
@@ -707,7 +707,7 @@ async def test_a_driver_that_another_operator_makes_during_a_look_is_known_by_it
     assert (operator_fixture.status["attempt"]["id"], operator_fixture.status["attempt"]["generation"]) == (1, 1)
 
 
-async def test_pods_of_a_former_attempt_beside_a_live_driver_are_stopped(operator_fixture: OperatorFixture) -> None:
+async def test_pods_of_a_previous_attempt_next_to_a_live_driver_are_stopped(operator_fixture: OperatorFixture) -> None:
     await operator_fixture.run(1)
     operator_fixture.driver_ends(1, FAILED)
     await operator_fixture.settle()

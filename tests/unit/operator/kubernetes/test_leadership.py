@@ -25,9 +25,14 @@ class Candidate:
 
     def __init__(self, cluster: FakeKubernetes, identity: str) -> None:
         self.clock = Clock()
-        self.told: list[bool] = []
+        self.changes: list[bool] = []
         self.leadership = Leadership(
-            cluster, namespace="system", name="operator", identity=identity, changed=self.told.append, clock=self.clock
+            cluster,
+            namespace="system",
+            name="operator",
+            identity=identity,
+            changed=self.changes.append,
+            clock=self.clock,
         )
 
     async def step(self, seconds: float = 0.0) -> bool:
@@ -49,7 +54,7 @@ async def test_the_first_one_leads_and_the_second_waits(cluster: FakeKubernetes)
     first, second = Candidate(cluster, "first"), Candidate(cluster, "second")
     assert await first.step()
     assert not await second.step()
-    assert (first.told, second.told) == ([True], [])
+    assert (first.changes, second.changes) == ([True], [])
     assert holder(cluster) == "first"
 
 
@@ -93,17 +98,17 @@ async def test_a_failed_renewal_keeps_leading_until_the_deadline(
     monkeypatch.setattr(cluster, "replace", fail)
     assert await first.step(5)
     assert not await first.step(5.1)
-    assert first.told == [True, False]
+    assert first.changes == [True, False]
 
 
-async def test_a_lapse_is_told_although_the_same_step_ends_it(cluster: FakeKubernetes) -> None:
+async def test_a_lapse_is_reported_although_the_same_step_ends_it(cluster: FakeKubernetes) -> None:
     """Nothing was done meanwhile; only who is told of the loss and of the gain looks at everything again."""
     first = Candidate(cluster, "first")
     await first.step()
     first.clock.time += 10.1
     assert not first.leadership.leading
     assert await first.step()
-    assert first.told == [True, False, True]
+    assert first.changes == [True, False, True]
 
 
 async def test_a_leader_that_was_replaced_knows_it_at_its_next_step(cluster: FakeKubernetes) -> None:
@@ -112,7 +117,7 @@ async def test_a_leader_that_was_replaced_knows_it_at_its_next_step(cluster: Fak
     await second.step()
     assert await second.step(16)
     assert not await first.step(2)
-    assert first.told == [True, False]
+    assert first.changes == [True, False]
 
 
 async def test_two_that_take_over_at_once_do_not_both_win(cluster: FakeKubernetes) -> None:

@@ -105,7 +105,7 @@ def coordinator(
     )  # fmt: skip
 
 
-def test_commits_of_former_checkpoints_are_over_before_a_transaction_takes_newer_offsets() -> None:
+def test_commits_of_previous_checkpoints_are_over_before_a_transaction_takes_newer_offsets() -> None:
     group = Group()
     one = coordinator(group)
     one.prepare(SPLITS)
@@ -157,7 +157,7 @@ def test_ends_are_committed_once_and_only_where_records_end_partitions() -> None
         (TransactionNaming.HINT, DeliveryGuarantee.NONE, NO_SLOTS, FIRST_HINT),
     ],
 )
-def test_a_life_tells_of_the_ids_of_its_own_naming_and_keeps_what_is_told_of_the_other(
+def test_an_attempt_records_the_ids_of_its_own_naming_and_keeps_those_of_the_other(
     naming: TransactionNaming, delivery_guarantee: DeliveryGuarantee, slots: SlotBounds, hint: TransactionalIdHint
 ) -> None:
     sink = replace(SPEC.sink, transaction_naming=naming, delivery_guarantee=delivery_guarantee, producers_pool_size=3)
@@ -183,7 +183,7 @@ def test_a_life_tells_of_the_ids_of_its_own_naming_and_keeps_what_is_told_of_the
         (TransactionNaming.HINT, DeliveryGuarantee.AT_LEAST_ONCE, False),
     ],
 )
-def test_T10_a_life_that_has_no_checkpoint_yet_leaves_word_that_it_may_have_transactions(
+def test_T10_an_attempt_that_has_no_checkpoint_yet_records_that_it_may_have_transactions(
     naming: TransactionNaming, delivery_guarantee: DeliveryGuarantee, word: bool
 ) -> None:
     """By the first hint alone a life of another guarantee would take it for one that never had any."""
@@ -196,7 +196,7 @@ def test_T10_a_life_that_has_no_checkpoint_yet_leaves_word_that_it_may_have_tran
     assert not one.document.transactional
 
 
-def test_a_job_by_hint_never_tells_of_ids_by_subtask_and_slot() -> None:
+def test_a_job_by_hint_never_names_ids_by_subtask_and_slot() -> None:
     one = coordinator(Group())
     one.begin(SPLITS)
     assert one.document.slots == NO_SLOTS

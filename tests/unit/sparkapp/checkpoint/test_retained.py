@@ -30,12 +30,12 @@ def document(number, *, seconds=0, uid="uid", **changes):
     return replace(base, **changes)
 
 
-def life(store, documents, *, latest=0, told=None, **retention):
+def retain(store, documents, *, latest=0, events=None, **retention):
     """One attempt that completes these checkpoints; each has been looked at before the next one comes."""
     for one in documents:
         retainer = CheckpointRetainer(
             store, job_uid="uid", retention=Retention(**retention), latest=latest,
-            tell=lambda reason, message: None if told is None else told.append((reason, message)),
+            tell=lambda reason, message: None if events is None else events.append((reason, message)),
         )  # fmt: skip
         retainer.offer(one)
         retainer.close()
@@ -52,35 +52,35 @@ def store(request, tmp_path: Path) -> RetainedStore:
 
 
 def test_one_an_interval_is_kept_and_the_newest_stay(store):
-    life(store, [document(number, seconds=10 * number) for number in range(1, 40)], interval_seconds=60, count=3)
+    retain(store, [document(number, seconds=10 * number) for number in range(1, 40)], interval_seconds=60, count=3)
     assert kept(store) == [25, 31, 37]
 
 
 def test_the_last_one_of_an_orderly_stop_is_kept_whatever_the_interval(store):
-    life(store, [document(1), document(2, seconds=1), document(2, seconds=2, drained=True)])
+    retain(store, [document(1), document(2, seconds=1), document(2, seconds=2, drained=True)])
     assert kept(store) == [1, 2]
 
 
 def test_an_orderly_stop_does_not_drop_the_one_that_it_may_be_on_the_way_back_to(store):
-    life(store, [document(1), document(2, seconds=60), document(3, seconds=61, drained=True)], count=2)
+    retain(store, [document(1), document(2, seconds=60), document(3, seconds=61, drained=True)], count=2)
     assert kept(store) == [1, 2, 3]
-    life(store, [document(4, seconds=200)], latest=3, count=2)
+    retain(store, [document(4, seconds=200)], latest=3, count=2)
     assert kept(store) == [3, 4]
 
 
 def test_the_interval_counts_over_restarts_and_survives_a_clock_that_was_set_back(store):
-    life(store, [document(1), document(2, seconds=59), document(3, seconds=60), document(4, seconds=-5000)])
+    retain(store, [document(1), document(2, seconds=59), document(3, seconds=60), document(4, seconds=-5000)])
     assert kept(store) == [1, 3, 4]
 
 
 def test_a_claim_is_nothing_to_go_back_to(store):
-    life(store, [document(0, drained=True)])
+    retain(store, [document(0, drained=True)])
     assert kept(store) == []
 
 
 def test_none_is_kept_where_none_is_wanted(store):
-    life(store, [document(1), document(2, seconds=100)])
-    life(store, [document(3, seconds=200, drained=True)], latest=2, count=0)
+    retain(store, [document(1), document(2, seconds=100)])
+    retain(store, [document(3, seconds=200, drained=True)], latest=2, count=0)
     assert kept(store) == []
 
 
@@ -89,19 +89,19 @@ def test_the_oldest_go_until_the_rest_fits():
     size = len(encode_retained(retained(document(1, splits=wide))))
     assert MAX_RETAINED_BYTES // 4 < size < MAX_RETAINED_BYTES // 3
     store = MemoryRetainedStore()
-    life(store, [document(number, seconds=60 * number, splits=wide) for number in range(1, 7)])
+    retain(store, [document(number, seconds=60 * number, splits=wide) for number in range(1, 7)])
     assert kept(store) == [4, 5, 6]
     assert sum(map(len, store.read().values())) <= MAX_RETAINED_BYTES
 
 
 def test_one_that_alone_is_too_large_drops_nobody():
-    told: list[tuple[str, str]] = []
+    events: list[tuple[str, str]] = []
     store = MemoryRetainedStore()
     huge = tuple(KafkaPartitionSplit(TopicPartition("t" * 240, number), 0, 1 << 60) for number in range(40_000))
-    life(store, [document(1), document(2, seconds=60, splits=huge)], told=told)
+    retain(store, [document(1), document(2, seconds=60, splits=huge)], events=events)
     assert kept(store) == [1]
-    assert told[0][0] == "CheckpointNotKept"
-    assert "checkpoint 2 needs" in told[0][1]
+    assert events[0][0] == "CheckpointNotKept"
+    assert "checkpoint 2 needs" in events[0][1]
 
 
 def test_what_cannot_be_gone_back_to_makes_room_first():
@@ -109,7 +109,7 @@ def test_what_cannot_be_gone_back_to_makes_room_first():
         retained_key(900 + one): encode_retained(retained(document(900 + one, uid="other"))) for one in range(4)
     }
     store = MemoryRetainedStore({**strangers, "notes": "x", retained_key(8): encode_retained(retained(document(8)))})
-    life(store, [document(9, seconds=60), document(10, seconds=120)], latest=8, count=3)
+    retain(store, [document(9, seconds=60), document(10, seconds=120)], latest=8, count=3)
     assert kept(store) == [8, 9, 10]
 
 
@@ -117,7 +117,7 @@ def test_what_is_ahead_of_a_state_that_was_put_back_goes_at_once(store):
     """Its numbers are given once more, and none may stand for two sets of offsets."""
     undone = {retained_key(one): encode_retained(retained(document(one, seconds=one))) for one in (49, 50)}
     store.change({**undone, retained_key(8): encode_retained(retained(document(8)))}, [])
-    life(store, [document(49, seconds=900, attempt=7)], latest=48)
+    retain(store, [document(49, seconds=900, attempt=7)], latest=48)
     assert kept(store) == [8, 49]
     assert '"attempt":7' in store.read()[retained_key(49)]
 
@@ -145,11 +145,11 @@ class Broken:
 
 
 @pytest.mark.parametrize("reads", [False, True])
-def test_a_failure_is_told_once_and_tried_again_an_interval_later(reads):
-    told: list[tuple[str, str]] = []
+def test_a_failure_is_reported_once_and_tried_again_an_interval_later(reads):
+    events: list[tuple[str, str]] = []
     broken = Broken(reads=reads)
     retainer = CheckpointRetainer(
-        broken, job_uid="uid", retention=Retention(), latest=0, tell=lambda *event: told.append(event)
+        broken, job_uid="uid", retention=Retention(), latest=0, tell=lambda *event: events.append(event)
     )
     for number, seconds in ((1, 0), (2, 10), (3, 60)):
         broken.seen.clear()
@@ -158,8 +158,8 @@ def test_a_failure_is_told_once_and_tried_again_an_interval_later(reads):
             assert broken.seen.wait(10)
     retainer.close()
     assert broken.asked == 2
-    assert [reason for reason, _ in told] == ["CheckpointNotKept"]
-    assert "checkpoint 1 could not be retained" in told[0][1]
+    assert [reason for reason, _ in events] == ["CheckpointNotKept"]
+    assert "checkpoint 1 could not be retained" in events[0][1]
 
 
 class Slow(MemoryRetainedStore):
@@ -176,7 +176,7 @@ class Slow(MemoryRetainedStore):
         super().change(put, drop)
 
 
-def test_checkpoints_go_on_while_one_is_being_written_and_the_newest_is_kept_next():
+def test_checkpoints_continue_while_one_is_being_written_and_the_newest_is_kept_next():
     slow = Slow()
     retainer = CheckpointRetainer(slow, job_uid="uid", retention=Retention(), latest=0, tell=lambda *_: None)
     retainer.offer(document(1))

@@ -93,7 +93,7 @@ def test_an_ended_partition_whose_transaction_was_lost_goes_back_to_its_start_an
 def test_a_group_offset_behind_the_end_still_proves_the_commit() -> None:
     """The transaction moved the group to where its task had read, beyond the range that the document names."""
     restored = replace(committable(0, *cut_at(READ[:1], {A0: 151})), attempt=1)
-    mark, former = offset_mark("uid", 1, 7), offset_mark("uid", 1, 6)
+    mark, previous = offset_mark("uid", 1, 7), offset_mark("uid", 1, 6)
     assert fate_of(restored, None, {A0: GroupOffset(200, mark)}, job_uid="uid") is Fate.COMMITTED
     assert fate_of(restored, None, {A0: GroupOffset(151, mark)}, job_uid="uid") is Fate.COMMITTED
-    assert fate_of(restored, None, {A0: GroupOffset(100, former)}, job_uid="uid") is Fate.LOST
+    assert fate_of(restored, None, {A0: GroupOffset(100, previous)}, job_uid="uid") is Fate.LOST

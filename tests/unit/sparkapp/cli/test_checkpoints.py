@@ -82,7 +82,7 @@ def test_list_shows_what_cannot_be_read_as_such(run, state):
     assert [row["checkpoint"] for row in rows] == [None, None, 20, 12], "what can be gone back to is still shown"
 
 
-def test_show_tells_where_each_partition_stood(run):
+def test_show_prints_where_each_partition_stood(run):
     rows = json.loads(run("show", "12", "-o", "json")[1])
     assert rows == [
         {"topic": "in", "partition": 0, "offset": 60, "behindCurrent": 40},
@@ -94,7 +94,7 @@ def test_show_tells_where_each_partition_stood(run):
     assert "CheckpointNotRetained: checkpoint 99 is not kept; kept are 20 (2026-11-21T08:20:00Z), 12" in err
 
 
-def test_show_tells_the_offsets_of_an_earlier_one_whatever_became_of_the_current_one(run, state):
+def test_show_prints_the_offsets_of_an_earlier_one_whatever_became_of_the_current_one(run, state):
     """With them a user recreates the job."""
     FileStore(state).write(encode(CURRENT).replace('"attempt":3', '"attempt":0'), expected="1")
     rows = json.loads(run("show", "12", "-o", "json")[1])
@@ -105,7 +105,7 @@ def test_show_tells_the_offsets_of_an_earlier_one_whatever_became_of_the_current
     assert "SpecificOffsets" in err
 
 
-def test_show_tells_the_stops_of_a_bounded_job(run, state):
+def test_show_prints_the_stops_of_a_bounded_job(run, state):
     bounded = replace(EARLIER[0], stopping="Latest", stops={TopicPartition("in", 0): 500})
     FolderRetainedStore.next_to(state).change({retained_key(12): encode_retained(retained(bounded))}, [])
     assert [row["stop"] for row in json.loads(run("show", "12", "-o", "json")[1])] == [500, None]
@@ -117,7 +117,7 @@ def test_verify_is_content_with_what_is_right(run):
     assert out.count("valid") == 3
 
 
-def test_verify_says_what_is_wrong_in_words_and_by_its_status(run, state):
+def test_verify_says_what_is_wrong_in_text_and_by_its_status(run, state):
     FolderRetainedStore.next_to(state).change({retained_key(12): "{"}, [])
     status, out, err = run("verify")
     assert status == 1

@@ -33,7 +33,7 @@ def test_an_id_is_read_back_to_the_subtask_and_slot_that_use_it(next_free: int, 
             assert place(name) == (subtask, slot)
 
 
-def test_attempts_are_told_apart() -> None:
+def test_attempts_are_distinguished() -> None:
     owners = [owner_of(f"p-{number}", DOCUMENT, pool_size=5) for number in (9, 10, 29, 30)]
     assert [owner and owner.attempt for owner in owners] == [
         "an attempt before the last growth", "the attempt that first ran with parallelism 4",

@@ -122,7 +122,7 @@ def test_no_offset_is_asked_for_before_a_leader_is_known(view: KafkaClusterView)
     assert "offsets" not in admin.asked[5:]
 
 
-def test_a_listing_of_topics_tells_the_leaders(view: KafkaClusterView) -> None:
+def test_a_listing_of_topics_has_the_leaders(view: KafkaClusterView) -> None:
     admin = answered_by(view, Admin([21]))
     assert view.topics() == {"in": 1}
     assert view.earliest([PARTITION]) == {PARTITION: 21}
@@ -146,7 +146,7 @@ def test_another_client_has_to_learn_the_leaders_itself(view: KafkaClusterView) 
     assert (first.asked, second.asked) == (["metadata", "offsets"],) * 2
 
 
-def test_topic_ids_are_told_in_kafkas_letters_and_only_where_there_is_one(view: KafkaClusterView) -> None:
+def test_topic_ids_are_in_kafkas_letters_and_only_where_there_is_one(view: KafkaClusterView) -> None:
     ids = {"odd": Uuid(-(1 << 58) - 1, -1), "old": Uuid(0, 0)}
     assert str(ids["odd"]).startswith("+////"), "the client's base64"
 

@@ -42,7 +42,7 @@ def test_the_class_of_a_code(code: int, kind: type[Exception]) -> None:
     assert type(error_of(code, "words", "reading")) is kind
 
 
-def test_the_message_tells_what_was_done_and_both_names() -> None:
+def test_the_message_says_what_was_done_and_both_names() -> None:
     error = error_for(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART, "no such topic"), "reading orders-3 at 17")
     assert str(error) == "reading orders-3 at 17: no such topic (UNKNOWN_TOPIC_OR_PART)"
     assert "create the topic" in error.remedy

@@ -96,9 +96,9 @@ def test_a_forked_child_leaves_the_client_alone() -> None:
         try:
             consumer.gather(0, 1, 1, 0)
         except RuntimeError as error:
-            told = "forked" in str(error)
+            errors = "forked" in str(error)
             del consumer  # would wait for threads that the child has not
-            os._exit(0 if told else 1)
+            os._exit(0 if errors else 1)
         os._exit(2)
     _, status = os.waitpid(child, 0)
     assert os.waitstatus_to_exitcode(status) == 0
@@ -171,16 +171,16 @@ def test_errors_of_two_clients_are_not_mixed_where_python_switches_between_them(
         def __del__(self) -> None:
             between.extend(second.take_errors())
 
-    told: list[tuple[int, str, int]] = []
+    errors: list[tuple[int, str, int]] = []
     threshold = gc.get_threshold()
-    while len(told) < 3 or not between:
-        assert not deadline.expired, (told, between)
+    while len(errors) < 3 or not between:
+        assert not deadline.expired, (errors, between)
         time.sleep(0.5)
         Switch()
         gc.set_threshold(1)
-        told = first.take_errors()
+        errors = first.take_errors()
         gc.set_threshold(*threshold)
-    assert [text for _, text, _ in told if any(f"127.0.0.1:{port}/" in text for port in ports["second"])] == []
+    assert [text for _, text, _ in errors if any(f"127.0.0.1:{port}/" in text for port in ports["second"])] == []
     assert [text for _, text, _ in between if any(f"127.0.0.1:{port}/" in text for port in ports["first"])] == []
     first.close()
     second.close()

@@ -72,7 +72,7 @@ def test_offsets_are_sent_with_all_their_time_at_once() -> None:
     assert producer.given == [pytest.approx(45, abs=1)]
 
 
-def test_other_calls_go_on_where_a_slice_ended() -> None:
+def test_other_calls_continue_where_a_slice_ended() -> None:
     producer = Answers(*[ClientFailure(KafkaError._TIMED_OUT, "slice")] * 3)
     producer.init_transactions(45)
     assert producer.given == [checked_producer.SLICE] * 4

@@ -33,8 +33,8 @@ KINDS = [
 
 
 def test_a_recreated_topics_command_patches_the_job_that_failed() -> None:
-    told = termination_of(TopicRecreated("topic 'orders' was deleted and created again"), job=JOB)
-    command = shlex.split(told.remedy.partition("beginning: ")[2])
+    termination = termination_of(TopicRecreated("topic 'orders' was deleted and created again"), job=JOB)
+    command = shlex.split(termination.remedy.partition("beginning: ")[2])
     assert command[:6] == ["kubectl", "patch", "ksj", "orders-enrich", "-n", "shop"]
     assert json.loads(command[-1]) == {"spec": {"source": {"onDataLoss": "SkipToAvailable"}}}
 

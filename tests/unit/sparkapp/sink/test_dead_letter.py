@@ -63,7 +63,7 @@ def test_null_keys_values_headers_and_timestamps_stay_null():
     assert dict(headers(letter))["kafkaspark.error.timestamp"] == b""
 
 
-def test_a_letter_that_failed_again_keeps_what_it_was_told_first():
+def test_a_letter_that_failed_again_keeps_its_first_headers():
     (first,) = letters(ROW)
     (second,) = letters({**ROW, "headers": first["headers"], "topic": "dlq"})
     assert [value for name, value in headers(second) if name == "kafkaspark.error.topic"] == [b"in", b"dlq"]

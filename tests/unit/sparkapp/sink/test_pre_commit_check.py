@@ -58,10 +58,12 @@ def test_all_are_asked_about_at_once() -> None:
     ],
 )  # fmt: skip
 def test_one_that_is_not_open_or_not_its_writers_is_enough(found: TransactionDescription | None) -> None:
-    with pytest.raises(TransactionFenced, match=r"checkpoint 4: p-1 was pre-committed with producer 7 epoch 3") as told:
+    with pytest.raises(
+        TransactionFenced, match=r"checkpoint 4: p-1 was pre-committed with producer 7 epoch 3"
+    ) as caught:
         asking(Client(p_1=found), at=1.0).require(COMMITTABLES, began=0.0)
-    assert not told.value.fatal
-    assert "transactions.timeoutSeconds" in told.value.remedy
+    assert not caught.value.fatal
+    assert "transactions.timeoutSeconds" in caught.value.remedy
 
 
 @pytest.mark.parametrize(
@@ -81,9 +83,11 @@ def test_C8_a_write_has_what_the_transactions_have_left_less_the_time_of_a_commi
 @pytest.mark.parametrize(("timeout", "age"), [(900, 830.1), (60, 45.1), (10, 7.6), (10, 9.4), (10, 11)])
 def test_C8_a_transaction_that_may_end_during_write_and_commit_is_in_no_document(timeout: int, age: float) -> None:
     client = Client(p_1=replace(OPEN, timeout_ms=timeout * 1000), **dict.fromkeys(("p_0", "p_2"), LASTING))
-    with pytest.raises(TransactionFenced, match=rf"checkpoint 4: p-1 is open for up to .* of its {timeout} s") as told:
+    with pytest.raises(
+        TransactionFenced, match=rf"checkpoint 4: p-1 is open for up to .* of its {timeout} s"
+    ) as caught:
         asking(client, at=100 + age).require(COMMITTABLES, began=100.0)
-    assert "transactions.timeoutSeconds" in told.value.remedy
+    assert "transactions.timeoutSeconds" in caught.value.remedy
 
 
 @pytest.mark.parametrize("ahead", [-7200, -0.5, 0, 0.5, 7200])

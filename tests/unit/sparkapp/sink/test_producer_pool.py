@@ -162,7 +162,7 @@ def test_a_prepared_producer_is_the_one_that_begins_and_nothing_is_begun_before(
     assert pool._entries == {"p-0": entry}
 
 
-def test_what_went_wrong_with_a_prepared_producer_is_told_by_its_begin_alone(pool, coordinator):
+def test_a_failure_of_a_prepared_producer_is_raised_by_its_begin_alone(pool, coordinator):
     coordinator.fail["init"] = KafkaUnreachable("x")
     pool.prepare("p-0")
     with pytest.raises(KafkaUnreachable):

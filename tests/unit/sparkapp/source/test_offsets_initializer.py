@@ -101,7 +101,7 @@ def test_an_offset_behind_an_open_transaction_is_in_the_log() -> None:
     assert SpecificOffsetsInitializer({A1: 24}, ResetStrategy.EARLIEST).offsets([A1], view) == {A1: 24}
 
 
-def test_partitions_without_an_entry_tell_of_the_groups_offset_outside_the_log() -> None:
+def test_partitions_without_an_entry_report_the_groups_offset_outside_the_log() -> None:
     heard: list[tuple[str, str]] = []
     view = cluster()
     view.commits = {A0: 2}
@@ -112,7 +112,7 @@ def test_partitions_without_an_entry_tell_of_the_groups_offset_outside_the_log()
     assert [reason for reason, _ in heard] == ["OffsetOutOfRange"]
 
 
-def test_specific_offsets_of_partitions_that_are_not_read_are_told() -> None:
+def test_specific_offsets_of_partitions_that_are_not_read_are_reported() -> None:
     heard: list[tuple[str, str]] = []
     one = SpecificOffsetsInitializer(
         {A0: 5, TopicPartition("other", 0): 3, TopicPartition("a", 9): 1}, ResetStrategy.EARLIEST,

@@ -93,7 +93,7 @@ def test_a_log_gives_way_to_the_message_of_a_last_word() -> None:
     assert len(read.log) > 300
 
 
-def test_a_full_disk_is_told_by_its_name() -> None:
+def test_a_full_disk_has_a_reason_of_its_own() -> None:
     text = (
         "org.apache.spark.sql.streaming.StreamingQueryException: job failed\n"
         "Caused by: java.io.IOException: No space left on device\n\tat java.base/java.io.FileOutputStream\n"

@@ -32,6 +32,6 @@ def test_a_module_without_the_function_is_refused(module: str, name: str) -> Non
         import_function(Transform(function=f"{module}:{name}"))
 
 
-def test_a_module_that_does_not_import_is_refused_with_its_own_words(module: str) -> None:
+def test_a_module_that_does_not_import_is_refused_with_its_own_message(module: str) -> None:
     with pytest.raises(TransformError, match="does not import: ModuleNotFoundError: No module named 'nowhere'"):
         import_function(Transform(function="users_import:transform"))

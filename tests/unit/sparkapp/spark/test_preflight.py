@@ -51,7 +51,7 @@ def test_D15_an_unknown_client_property_ends_the_job_with_its_name(tmp_path: Pat
 
 @pytest.mark.parametrize("topic", ["in", "out"])
 @pytest.mark.parametrize("deleted", OnTopicDeleted)
-def test_D16_a_topic_that_may_not_be_described_is_not_told_as_missing(topic: str, deleted: OnTopicDeleted) -> None:
+def test_D16_a_topic_that_may_not_be_described_is_not_reported_as_missing(topic: str, deleted: OnTopicDeleted) -> None:
     spec = replace(
         SPEC, source=replace(SPEC.source, on_topic_deleted=deleted),
         sink=replace(SPEC.sink, delivery_guarantee=DeliveryGuarantee.AT_LEAST_ONCE),
@@ -64,7 +64,7 @@ def test_D16_a_topic_that_may_not_be_described_is_not_told_as_missing(topic: str
         check_kafka(job, view)
 
 
-def test_a_sink_topic_that_does_not_exist_is_told_as_missing() -> None:
+def test_a_sink_topic_that_does_not_exist_is_reported_as_missing() -> None:
     job = Job(namespace="n", name="job", uid="u", generation=1, attempt=1, spec=SPEC)
     with pytest.raises(TopicNotFound, match="topic 'out' does not exist"):
         check_kafka(job, FakeCluster({"in": 1}))
@@ -78,16 +78,17 @@ def test_the_broker_that_allows_least_decides_and_the_remedy_can_be_typed(second
     for view.settings in ({}, {1: "2147483647", 2: "2147483647"}):
         check_kafka(job, view)
     view.settings = {1: "2147483647", 2: "900000"}
-    with pytest.raises(TransactionTimeoutTooLong) as told:
+    with pytest.raises(TransactionTimeoutTooLong) as raised:
         check_kafka(job, view)
     if not seconds:
         assert (
             "timeoutSeconds 0 needs transaction.max.timeout.ms=2147483647 on every broker: it is 900000"
-            in told.value.message
+            in raised.value.message
         )
-        assert "add transaction.max.timeout.ms=2147483647 to server.properties of every broker" in told.value.remedy
+        assert "add transaction.max.timeout.ms=2147483647 to server.properties of every broker" in raised.value.remedy
         assert (
-            """-n n --type merge -p '{"spec":{"sink":{"transactions":{"timeoutSeconds":900}}}}'""" in told.value.remedy
+            """-n n --type merge -p '{"spec":{"sink":{"transactions":{"timeoutSeconds":900}}}}'"""
+            in raised.value.remedy
         )
     else:
-        assert "set spec.sink.transactions.timeoutSeconds to at most 900" in told.value.remedy
+        assert "set spec.sink.transactions.timeoutSeconds to at most 900" in raised.value.remedy

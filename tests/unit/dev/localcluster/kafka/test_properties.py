@@ -24,7 +24,7 @@ def test_overrides_win() -> None:
     assert "auto.create.topics.enable=false\n" not in text
 
 
-def test_the_broker_beside_kind_advertises_names_that_both_sides_can_reach() -> None:
+def test_the_broker_next_to_kind_advertises_names_that_both_sides_can_reach() -> None:
     command = kind.broker_command()
     assert "--env=KAFKA_ADVERTISED_LISTENERS=HOST://127.0.0.1:19092,PODS://kafkaspark-kafka:19094" in command
     assert "--env=KAFKA_LISTENERS=HOST://0.0.0.0:19092,PODS://0.0.0.0:19094,CONTROLLER://127.0.0.1:19093" in command

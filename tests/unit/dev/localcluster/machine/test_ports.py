@@ -47,7 +47,7 @@ def test_the_range_begins_again_and_what_is_taken_is_left_out(
             free_ports(4, counter=counter)
 
 
-def test_a_counter_that_is_no_number_begins_anew(own_range: Callable[[int], list[int]], tmp_path: Path) -> None:
+def test_a_counter_that_is_no_number_begins_at_zero(own_range: Callable[[int], list[int]], tmp_path: Path) -> None:
     first, _ = own_range(2)
     (tmp_path / "counter").write_text("nonsense")
     assert free_ports(1, counter=tmp_path / "counter") == [first]
@@ -65,7 +65,7 @@ def test_a_counter_that_is_no_number_begins_anew(own_range: Callable[[int], list
         pytest.param(lambda _: b"", False, id="nothing is said"),
     ],
 )
-def test_whoever_answers_something_else_is_no_broker(reply: Callable[[bytes], bytes], is_broker: bool) -> None:
+def test_a_server_that_answers_something_else_is_no_broker(reply: Callable[[bytes], bytes], is_broker: bool) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
 
         def serve() -> None:

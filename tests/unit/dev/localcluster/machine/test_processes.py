@@ -34,9 +34,9 @@ def test_a_started_process_is_found_again_by_the_next_command(daemons: Daemons, 
 def test_a_recycled_process_id_is_somebody_else(daemons: Daemons, tmp_path: Path) -> None:
     myself = Identity.of(os.getpid())
     assert myself is not None
-    former = replace(myself, start_ticks=myself.start_ticks - 1)
+    previous = replace(myself, start_ticks=myself.start_ticks - 1)
     (tmp_path / "processes").mkdir()
-    (tmp_path / "processes" / "sleeper.json").write_text(json.dumps({"identity": former.__dict__}))
+    (tmp_path / "processes" / "sleeper.json").write_text(json.dumps({"identity": previous.__dict__}))
     assert daemons.running("sleeper") is None
     daemons.stop("sleeper")  # would end this test run if it believed the record
 

@@ -60,14 +60,14 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Server:
 
 
 @pytest.fixture
-def told() -> list[tuple[str, str, bool]]:
+def refusals() -> list[tuple[str, str, bool]]:
     return []
 
 
 @pytest.fixture
-def boundary(server: Server, told: list[tuple[str, str, bool]]) -> Iterator[WatchBoundary]:
+def boundary(server: Server, refusals: list[tuple[str, str, bool]]) -> Iterator[WatchBoundary]:
     made = WatchBoundary(
-        KINDS, ("team-a", "team-b"), lambda kind, namespace, refused: told.append((kind, namespace, refused))
+        KINDS, ("team-a", "team-b"), lambda kind, namespace, refused: refusals.append((kind, namespace, refused))
     )
     with made.around_kopf():
         yield made
@@ -100,16 +100,16 @@ async def listed(plural: str, namespace: str | None) -> AsyncIterator[Any]:
     ],
 )
 async def test_a_refused_watch_tries_again_until_it_is_let_in(
-    boundary: WatchBoundary, server: Server, told: list[tuple[str, str, bool]], fault: Exception
+    boundary: WatchBoundary, server: Server, refusals: list[tuple[str, str, bool]], fault: Exception
 ) -> None:
     server.refused["team-b"] = fault
     waiting = asyncio.ensure_future(anext(watch("pods", "team-b")))
     await some_turns()
     assert len(server.asked) > 3
-    assert told == [("pods", "team-b", True)]
+    assert refusals == [("pods", "team-b", True)]
     server.refused.clear()
     assert await waiting is watching.Bookmark.LISTED
-    assert told[-1] == ("pods", "team-b", False)
+    assert refusals[-1] == ("pods", "team-b", False)
 
 
 async def test_a_watch_that_is_refused_later_is_from_beginning(

@@ -29,7 +29,7 @@ def event(kind: str | None, name: str, uid: str = "") -> dict[str, Any]:
     return {"type": kind, "object": {"kind": "Pod", "metadata": meta, "spec": {"large": "x" * 100}}}
 
 
-async def told(monkeypatch: pytest.MonkeyPatch, plural: str, *streams: list[Any]) -> list[Any]:
+async def delivered(monkeypatch: pytest.MonkeyPatch, plural: str, *streams: list[Any]) -> list[Any]:
     """What comes through the boundary; each stream ends with an error, and is followed by the next one."""
     left = list(streams)
 
@@ -49,8 +49,8 @@ async def told(monkeypatch: pytest.MonkeyPatch, plural: str, *streams: list[Any]
         ]
 
 
-async def test_a_deletion_in_the_gap_is_told_with_the_list(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = await told(
+async def test_a_deletion_in_the_gap_is_reported_with_the_list(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = await delivered(
         monkeypatch, "pods",
         # Within one stream of kopf's: 410 Gone, and it lists again.
         [event(None, "a"), event(None, "b"), LISTED, event("ADDED", "c"), event(None, "a"), LISTED],
@@ -60,20 +60,20 @@ async def test_a_deletion_in_the_gap_is_told_with_the_list(monkeypatch: pytest.M
 
 async def test_a_refused_watch_compares_too_when_it_is_back(monkeypatch: pytest.MonkeyPatch) -> None:
     first = [event(None, "a"), event(None, "b"), LISTED, event("DELETED", "b")]
-    found = await told(monkeypatch, "pods", first, [LISTED], [event(None, "a"), LISTED])
+    found = await delivered(monkeypatch, "pods", first, [LISTED], [event(None, "a"), LISTED])
     assert found[4:] == [("DELETED", "a", "uid-a"), LISTED, (None, "a", "uid-a"), LISTED]
 
 
 async def test_a_list_that_breaks_off_deletes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     parts = [event(None, "a"), event(None, "b"), LISTED], [event(None, "a")], [event(None, "b"), LISTED]
-    assert "DELETED" not in [one[0] for one in await told(monkeypatch, "pods", *parts) if one is not LISTED]
+    assert "DELETED" not in [one[0] for one in await delivered(monkeypatch, "pods", *parts) if one is not LISTED]
 
 
 @pytest.mark.parametrize(("plural", "deleted"), [("pods", ["former"]), (names.PLURAL, []), ("configmaps", [])])
 async def test_a_namesake_that_came_meanwhile_stays(
     monkeypatch: pytest.MonkeyPatch, plural: str, deleted: list[str]
 ) -> None:
-    found = await told(
+    found = await delivered(
         monkeypatch, plural, [event(None, "a", "former"), LISTED, event(None, "a", "new"), LISTED]
     )  # fmt: skip
     assert [one[2] for one in found if one is not LISTED and one[0] == "DELETED"] == deleted

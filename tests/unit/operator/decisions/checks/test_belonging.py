@@ -27,7 +27,7 @@ def forge(operator_fixture: OperatorFixture, kind: str, name: str, role: str, at
     }  # fmt: skip
 
 
-def told(operator_fixture: OperatorFixture) -> list[str]:
+def messages(operator_fixture: OperatorFixture) -> list[str]:
     events = [body for (kind, _, _), body in operator_fixture.kubernetes.objects.items() if kind == "Event"]
     return [one["message"] for one in events if one["reason"] == "ForeignObject"]
 
@@ -64,7 +64,7 @@ async def test_a_forged_driver_moves_nobody(operator_fixture: OperatorFixture, n
     assert unmoved(operator_fixture)
     assert operator_fixture.status["state"] == "Running"
     assert ("Pod", KEY.namespace, "orders-1-exec-1") in operator_fixture.kubernetes.objects
-    assert [text.startswith(f"pod {name} (driver, attempt ") for text in told(operator_fixture)] == [True]
+    assert [text.startswith(f"pod {name} (driver, attempt ") for text in messages(operator_fixture)] == [True]
     await attempt_1_fails(operator_fixture)
     operator_fixture.wait(20)
     await operator_fixture.settle()
@@ -96,7 +96,7 @@ async def test_a_config_map_and_its_driver_do_not_replace_one_that_is_there(oper
     assert unmoved(operator_fixture)
     assert [
         text
-        for text in told(operator_fixture)
+        for text in messages(operator_fixture)
         if text.startswith("pod orders-2-driver (driver, attempt 2) has this job's")
     ]
 
@@ -117,7 +117,7 @@ async def test_an_executor_that_no_driver_owns_is_not_counted(
     forge(operator_fixture, "Pod", "forged", "executor", "1", ownerReferences=[owner] if owner else [])
     await operator_fixture.settle()
     assert operator_fixture.status["executors"]["running"] == 1
-    assert any(text.startswith("pod forged (executor, attempt 1)") for text in told(operator_fixture))
+    assert any(text.startswith("pod forged (executor, attempt 1)") for text in messages(operator_fixture))
     assert ("Pod", KEY.namespace, "forged") in operator_fixture.kubernetes.objects
 
 
@@ -155,5 +155,5 @@ async def test_a_number_far_ahead_is_nobodys(operator_fixture: OperatorFixture) 
     forge(operator_fixture, "ConfigMap", f"orders-{number}-job", ROLE_ATTEMPT, str(number))
     await operator_fixture.look()
     assert any(
-        text.startswith(f"ConfigMap orders-{number}-job has this job's labels") for text in told(operator_fixture)
+        text.startswith(f"ConfigMap orders-{number}-job has this job's labels") for text in messages(operator_fixture)
     )

@@ -91,7 +91,7 @@ async def test_a_config_map_that_is_gone_stops_nothing(operator_fixture: Operato
     assert operator_fixture.ready["reason"] == "Running"
 
 
-async def test_a_standby_with_the_modules_of_before_gets_no_turn() -> None:
+async def test_a_standby_with_the_modules_of_before_is_not_activated() -> None:
     operator_fixture = OperatorFixture(transform=PYTHON, restartPolicy={"successor": "Standby"})
     put_code(operator_fixture, "one")
     await operator_fixture.run()

@@ -60,7 +60,7 @@ async def test_a_silent_driver_is_neither_ready_nor_healthy_and_its_lag_is_unkno
     assert operator_fixture.status["source"]["lagRecords"] == 7
 
 
-async def test_transactions_that_run_out_of_time_are_told_by_the_condition() -> None:
+async def test_transactions_that_run_out_of_time_are_reported_by_the_condition() -> None:
     operator_fixture = await running()
     beat(operator_fixture, transaction_time_used=80, transactions_known=True)
     await operator_fixture.settle()
@@ -136,7 +136,7 @@ async def test_a_driver_that_wakes_up_and_drains_is_no_failure() -> None:
     assert operator_fixture.drivers == ["orders-2-driver"]
 
 
-async def test_a_silent_driver_beside_a_standby_is_replaced_at_once() -> None:
+async def test_a_silent_driver_next_to_a_standby_is_replaced_at_once() -> None:
     operator_fixture = await running(**STANDBY)
     operator_fixture.wait(31)
     beat(operator_fixture)

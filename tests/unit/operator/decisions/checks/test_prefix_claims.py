@@ -80,7 +80,7 @@ def test_a_claim_ends_with_its_job() -> None:
     assert claims.older_claimant(KEY) is None
 
 
-async def test_I08_the_younger_job_waits_and_says_for_whom() -> None:
+async def test_I08_the_younger_job_waits_and_names_the_older_job() -> None:
     operator_fixture = OperatorFixture(sink=sink("p"))
     operator_fixture.cache.put_job(body(OTHER, "2026-11-21T11:00:00Z", sink=sink("p")) | {"status": {}})
     await operator_fixture.settle()

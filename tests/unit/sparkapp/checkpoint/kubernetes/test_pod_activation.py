@@ -23,7 +23,7 @@ from sparkapp.model import names
     ],
     ids=lambda error: type(error).__name__,
 )  # fmt: skip
-def test_the_turn_is_seen_after_any_error(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_activation_is_seen_after_any_error(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
     given = SimpleNamespace(metadata=SimpleNamespace(annotations={names.ANNOTATION_TURN: names.TURN_GIVEN}))
     rounds = iter([error, None])
 

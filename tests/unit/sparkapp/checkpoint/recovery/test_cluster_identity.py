@@ -58,7 +58,7 @@ def test_a_first_start_on_this_release_records_the_cluster() -> None:
     assert on_cluster(replace(DOCUMENT, cluster_id=""), job(), "NEW") == replace(DOCUMENT, cluster_id="NEW")
 
 
-def test_brokers_that_tell_no_id_are_not_judged() -> None:
+def test_brokers_without_topic_ids_are_not_judged() -> None:
     assert on_cluster(DOCUMENT, job("OTHER"), "") is DOCUMENT
 
 
@@ -72,7 +72,7 @@ def test_another_cluster_is_refused_by_both_ids_and_the_remedy_moves_the_job() -
     assert "kubectl get ksj orders -n shop -o yaml | kubectl replace --force -f -" in caught.value.remedy
 
 
-def test_transactions_of_the_former_cluster_are_settled_there() -> None:
+def test_transactions_of_the_previous_cluster_are_settled_there() -> None:
     with pytest.raises(ClusterChanged, match="1 transaction"):
         on_cluster(replace(DOCUMENT, committables=(OPEN,)), job("NEW"), "NEW")
 

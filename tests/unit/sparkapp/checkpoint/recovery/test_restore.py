@@ -82,7 +82,7 @@ def stored(store):
     return decode(store.read().text, job_uid="uid")
 
 
-def test_offsets_and_stops_go_back_and_all_else_goes_on():
+def test_offsets_and_stops_go_back_and_all_else_continues():
     store = MemoryStore(encode(CURRENT))
     recovery = attempt(store, 4, Restore(checkpoint=12, nonce=5))
     assert stored(store) == recovery.document == replace(
@@ -173,7 +173,7 @@ def test_the_engine_forgets_its_watermark_and_nothing_else():
     )
 
 
-def test_documents_of_former_releases_have_served_no_nonce():
+def test_documents_of_previous_releases_have_served_no_nonce():
     assert '"redeployNonce":4' in encode(CURRENT)
     assert "redeployNonce" not in encode(replace(CURRENT, redeploy_nonce=0))
     assert stored(MemoryStore(encode(replace(CURRENT, redeploy_nonce=0)))).redeploy_nonce == 0

@@ -163,12 +163,14 @@ def test_without_ranges_the_marks_say_nothing():
     ],
     ids=str,
 )
-def test_what_a_coordinator_still_tells(found, expected):
+def test_what_a_coordinator_still_reports(found, expected):
     one = KafkaCommittable(**{**FIELDS, "producer_epoch": 3}, start_time_ms=1000)
-    told = described(**{"producer_epoch": 3, **found})
-    assert fate_of(one, told, {}, job_uid="uid") is expected
+    description = described(**{"producer_epoch": 3, **found})
+    assert fate_of(one, description, {}, job_uid="uid") is expected
     unnamed = KafkaCommittable(**{**FIELDS, "producer_epoch": 3})
-    assert fate_of(unnamed, told, {}, job_uid="uid") is Fate.UNKNOWN, "of a release that did not ask for the start"
+    assert fate_of(unnamed, description, {}, job_uid="uid") is Fate.UNKNOWN, (
+        "of a release that did not ask for the start"
+    )
 
 
 @pytest.mark.parametrize(
@@ -187,9 +189,9 @@ def test_what_a_coordinator_still_tells(found, expected):
 )
 def test_a_triple_that_would_end_another_transaction(found, expected):
     one = KafkaCommittable(**{**FIELDS, "producer_epoch": 3}, start_time_ms=1000)
-    told = described(**{"producer_epoch": 3, **found})
-    assert ends_another(one, told) is expected
-    assert not ends_another(KafkaCommittable(**{**FIELDS, "producer_epoch": 3}), told)
+    description = described(**{"producer_epoch": 3, **found})
+    assert ends_another(one, description) is expected
+    assert not ends_another(KafkaCommittable(**{**FIELDS, "producer_epoch": 3}), description)
 
 
 @pytest.mark.parametrize(

@@ -73,8 +73,8 @@ def test_round_trip():
 
 def test_a_transactions_start_is_optional_and_written_where_it_is_known():
     """Documents of former releases do not have it, and are read."""
-    (former, *_) = body()["committables"]
-    assert "startTimeMs" not in former
+    (previous, *_) = body()["committables"]
+    assert "startTimeMs" not in previous
     known = document(committables=tuple(replace(one, start_time_ms=1795349724320) for one in document().committables))
     text = encode(known)
     assert {one["startTimeMs"] for one in json.loads(text)["committables"]} == {1795349724320}
@@ -143,8 +143,8 @@ def test_round_trip_of_ids_by_subtask_and_slot():
 
 def test_a_document_of_a_job_that_never_had_them_is_written_and_read_without():
     assert "slotIds" not in body()
-    former = document(committables=by_slot().committables, slots=SlotBounds(3, 3), previous_prefixes=("shop.old",))
-    renamed = replace(former, prefix="shop.new", previous_prefixes=("shop.orders",))
+    previous = document(committables=by_slot().committables, slots=SlotBounds(3, 3), previous_prefixes=("shop.old",))
+    renamed = replace(previous, prefix="shop.new", previous_prefixes=("shop.orders",))
     assert decode(encode(renamed), job_uid=UID) == renamed
 
 
@@ -228,9 +228,9 @@ def test_too_large_to_write():
 
 def test_too_large_an_engine_text():
     refused(body(engine="x" * (MAX_ENGINE_BYTES + 1)), "engine")
-    with pytest.raises(CheckpointTooLarge, match=r"engine's text needs 65537 characters") as told:
+    with pytest.raises(CheckpointTooLarge, match=r"engine's text needs 65537 characters") as raised:
         encode(document(engine="x" * (MAX_ENGINE_BYTES + 1)))
-    assert "sparkConf" in told.value.remedy
+    assert "sparkConf" in raised.value.remedy
     longest = document(engine="x" * MAX_ENGINE_BYTES)
     assert decode(encode(longest), job_uid=UID) == longest
 

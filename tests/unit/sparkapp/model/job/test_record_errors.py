@@ -81,7 +81,7 @@ def test_the_document_carries_the_totals_and_each_transactions_letters():
     assert decode(encode(document()), job_uid="u") == document()
 
 
-def test_a_document_of_a_former_release_has_none():
+def test_a_document_of_a_previous_release_has_none():
     body = json.loads(encode(document(committables=())))
     del body["counters"]["recordsSkipped"], body["counters"]["recordsDeadLettered"]
     assert decode(json.dumps(body), job_uid="u").counters == Counters(records_in=9, records_out=2)

@@ -101,7 +101,7 @@ def test_a_job_is_unbounded_by_default_and_bounded_by_every_other_mode():
         stopping(mode="Earliest")
 
 
-def test_a_fingerprint_tells_choices_apart_and_an_unbounded_job_has_none():
+def test_a_fingerprint_distinguishes_choices_and_an_unbounded_job_has_none():
     texts = [
         stopping(mode="Latest").fingerprint,
         stopping(mode="Timestamp", timestampMillis=1).fingerprint,

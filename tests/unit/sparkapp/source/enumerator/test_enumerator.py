@@ -123,7 +123,7 @@ def test_S22_a_missing_topic_is_named() -> None:
         source.start(None)
 
 
-def test_restored_partitions_go_on_and_unknown_ones_begin_earliest_whatever_the_startup() -> None:
+def test_restored_partitions_continue_and_unknown_ones_begin_earliest_whatever_the_startup() -> None:
     heard: list[tuple[str, str]] = []
     source = enumerator(cluster(), initializer=LatestOffsetsInitializer(), warnings=heard)
     source.start({A1: 15})
@@ -319,7 +319,7 @@ def test_a_source_without_an_end_is_never_finished() -> None:
     assert not source.finished
 
 
-def test_a_removed_topic_fails_the_job_and_says_how_to_go_on() -> None:
+def test_a_removed_topic_fails_the_job_and_says_how_to_continue() -> None:
     clock, view = [0.0], cluster()
     source = enumerator(view, subscriber=TopicListSubscriber(("a", "b")), interval=30, clock=clock)
     source.start(None)
@@ -447,7 +447,7 @@ def test_S04_S30_a_topic_that_is_gone_is_no_reason_to_look_for_new_partitions(bo
     assert [(split.partition, split.stop) for split in source.plan()] == [(A0, 4)]
 
 
-def test_S40_offsets_that_went_backwards_go_on_at_what_is_there_where_the_job_says_so() -> None:
+def test_S40_offsets_that_went_backwards_continue_at_what_is_there_where_the_job_says_so() -> None:
     heard: list[tuple[str, str]] = []
     view = cluster()
     source = enumerator(view, warnings=heard, lost=OnDataLoss.SKIP_TO_AVAILABLE)
@@ -535,30 +535,30 @@ def test_an_offset_behind_an_open_transaction_waits_for_its_end(policy: OnDataLo
 
 
 @pytest.mark.parametrize("policy", OnDataLoss)
-def test_what_a_reader_did_not_find_is_told_with_both_offsets(policy: OnDataLoss) -> None:
+def test_what_a_reader_did_not_find_is_reported_with_both_offsets(policy: OnDataLoss) -> None:
     """Retention between the plan and the read: the next attempt skips, or a person has to say so."""
     view = cluster()
     source = enumerator(view, lost=policy)
     source.start(None)
     source.plan()
     view.starts[A1] = 8
-    told = source.explain(OffsetsWentBackwards("reading a-1 at 0 of 20: out of range"))
-    assert "a-1: records from offset 0 on are gone, the log begins at 8" in told.message
-    assert told.reason == "OffsetsWentBackwards"
-    assert told.fatal is (policy is OnDataLoss.FAIL)
+    explained = source.explain(OffsetsWentBackwards("reading a-1 at 0 of 20: out of range"))
+    assert "a-1: records from offset 0 on are gone, the log begins at 8" in explained.message
+    assert explained.reason == "OffsetsWentBackwards"
+    assert explained.fatal is (policy is OnDataLoss.FAIL)
     if policy is OnDataLoss.FAIL:
-        assert "onDataLoss" in told.remedy
+        assert "onDataLoss" in explained.remedy
 
 
-def test_a_member_of_a_group_is_told_how_to_move_the_group() -> None:
+def test_a_member_of_a_group_gets_the_command_that_moves_the_group() -> None:
     """``SkipToAvailable`` is refused there: it would skip for the whole group."""
     view = cluster()
     identity = TopicIdentity(view, OnDataLoss.FAIL)
     lost = LostRecords(view, OnDataLoss.FAIL, no_warning, identity, is_member=True)
-    told = lost.explain(OffsetsWentBackwards("reading a-0 at 1 of 10: out of range"), {A0: 1})
-    assert told.message == "a-0: records from offset 1 on are gone, the log begins at 3"
-    assert "kafka-consumer-groups --reset-offsets" in told.remedy
-    assert "SkipToAvailable" not in told.remedy
+    explained = lost.explain(OffsetsWentBackwards("reading a-0 at 1 of 10: out of range"), {A0: 1})
+    assert explained.message == "a-0: records from offset 1 on are gone, the log begins at 3"
+    assert "kafka-consumer-groups --reset-offsets" in explained.remedy
+    assert "SkipToAvailable" not in explained.remedy
 
 
 def test_a_reader_that_found_an_offset_beyond_the_log_is_believed() -> None:
@@ -568,8 +568,8 @@ def test_a_reader_that_found_an_offset_beyond_the_log_is_believed() -> None:
     assert source.explain(error) is error
     passing = enumerator(cluster(), lost=OnDataLoss.SKIP_TO_AVAILABLE)
     passing.start(None)
-    told = passing.explain(error)
-    assert (told.message, told.fatal) == (error.message, False)
+    explained = passing.explain(error)
+    assert (explained.message, explained.fatal) == (error.message, False)
 
 
 def test_the_rate_of_a_partition_bounds_its_share_of_the_time_that_has_passed() -> None:
@@ -585,7 +585,7 @@ def test_the_rate_of_a_partition_bounds_its_share_of_the_time_that_has_passed() 
     assert [split.size for split in source.plan()] == [1, 0], "never nothing, or it would not go on"
 
 
-def test_S10_S11_a_restart_goes_on_at_the_checkpoint_and_owners_follow_the_parallelism() -> None:
+def test_S10_S11_a_restart_continues_at_the_checkpoint_and_owners_follow_the_parallelism() -> None:
     source = enumerator(cluster())
     assert dict(source.offsets) == {}, "nothing is known before the first discovery"
     source.start(None)

@@ -16,7 +16,7 @@ def test_S39_the_cap_is_shared_in_proportion_to_lag() -> None:
     assert shares({A0: 30, A1: 10}, 100) == {A0: 30, A1: 10}
 
 
-def test_S39_a_small_backlog_beside_one_that_is_refilled_is_not_starved() -> None:
+def test_S39_a_small_backlog_next_to_a_partition_that_is_refilled_is_not_starved() -> None:
     """In proportion alone the small backlog's share is rounded down to nothing, round after round."""
     assert shares({A0: 1000, A1: 1}, 10) == {A0: 9, A1: 1}
     assert shares({A0: 10**9, A1: 1, A2: 3, A3: 0}, 4) == {A0: 2, A1: 1, A2: 1, A3: 0}

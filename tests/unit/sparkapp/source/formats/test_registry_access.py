@@ -100,10 +100,10 @@ def test_wrong_credentials_end_the_attempt_at_the_first_answer(
     error = caught.value
     assert not error.fatal
     assert "spec.source.schemaRegistry.authentication" in error.remedy
-    told = encode_termination(termination_of(error, checkpoint_id=7)) + caplog.text + repr(error.__cause__)
-    assert '"reason": "SchemaRegistryAccessDenied"' in told
-    assert PASSWORD not in told
-    assert HEADER.split()[1] not in told
+    reported = encode_termination(termination_of(error, checkpoint_id=7)) + caplog.text + repr(error.__cause__)
+    assert '"reason": "SchemaRegistryAccessDenied"' in reported
+    assert PASSWORD not in reported
+    assert HEADER.split()[1] not in reported
 
 
 def test_a_registry_that_denies_a_schema_is_no_fault_of_the_record(access: Access) -> None:

@@ -23,7 +23,7 @@ NO_RESET = CommittedOffsetsInitializer(ResetStrategy.FAIL)
 A0, A1, A2 = (TopicPartition("a", number) for number in range(3))
 
 
-class Told:
+class Listener:
     """What a membership said."""
 
     def __init__(self) -> None:
@@ -37,10 +37,10 @@ def membership(
     *,
     restored: Mapping[TopicPartition, int] | None = None,
     on_missing: ResetStrategy = ResetStrategy.EARLIEST,
-    told: Told | None = None,
+    listener: Listener | None = None,
     warned: list[tuple[str, str]] | None = None,
 ) -> GroupMembership:
-    heard, warnings = told or Told(), warned if warned is not None else []
+    heard, warnings = listener or Listener(), warned if warned is not None else []
     made = GroupMembership(
         cluster=cluster,
         initializer=CommittedOffsetsInitializer(on_missing, warn=lambda *event: warnings.append(event)),
@@ -60,15 +60,15 @@ def split(partition: TopicPartition, start: int, stop: int) -> KafkaPartitionSpl
 
 
 def test_the_group_is_joined_by_the_first_plan_and_an_empty_assignment_is_idleness() -> None:
-    told = Told()
-    group = membership(cluster(), told=told)
+    listener = Listener()
+    group = membership(cluster(), listener=listener)
     assert group.topics == frozenset()
     assert group.take() == {}
     assert group.topics == {"a"}
-    assert told.counts == [0]
+    assert listener.counts == [0]
 
 
-def test_assigned_partitions_go_on_where_the_group_stands_and_missing_offsets_are_committed_at_once() -> None:
+def test_assigned_partitions_continue_where_the_group_stands_and_missing_offsets_are_committed_at_once() -> None:
     group = membership(cluster(), on_missing=ResetStrategy.LATEST)
     group.assigned([A0, A1])
     assert group.take() == {A0: 7, A1: 20}
@@ -141,8 +141,8 @@ def test_a_plan_with_nothing_to_read_keeps_nothing_under_way() -> None:
 
 
 def test_offsets_of_a_lost_partition_are_not_committed_and_its_progress_is_forgotten() -> None:
-    view, told = cluster(), Told()
-    group = membership(view, told=told)
+    view, listener = cluster(), Listener()
+    group = membership(view, listener=listener)
     group.assigned([A0, A1])
     group.take()
     group.lost([A0], "the session ended")
@@ -152,7 +152,7 @@ def test_offsets_of_a_lost_partition_are_not_committed_and_its_progress_is_forgo
     assert group.due() == {A1: 4}
     assert group.complete([split(A0, 7, 10), split(A1, 0, 4)]) == {A1: 4}
     assert group.take() == {A0: 9, A1: 4}, "where the member in between has left it"
-    assert [(reason, warning) for reason, _, warning in told.events] == [
+    assert [(reason, warning) for reason, _, warning in listener.events] == [
         ("PartitionsAssigned", False), ("PartitionsLost", True), ("PartitionsAssigned", False)
     ]  # fmt: skip
 
@@ -169,26 +169,26 @@ def test_what_waited_for_a_lost_partition_is_dropped_so_that_a_stop_does_not_wai
 
 
 def test_a_refused_commit_is_counted_one_to_repeat_waits_and_the_newest_wins() -> None:
-    told = Told()
-    group = membership(cluster(), told=told)
+    listener = Listener()
+    group = membership(cluster(), listener=listener)
     group.assigned([A0])
     group.take()
     group.commit({A0: 8}, "uid/1/1")
     due = group.due()
     group.not_committed(due, "rebalance", again=True)
-    assert told.commits.failed == 0
+    assert listener.commits.failed == 0
     group.commit({A0: 9}, "uid/1/2")
     assert group.due() == {A0: 9}
     assert group.mark == "uid/1/2"
     group.not_committed({A0: 9}, "illegal generation", again=False)
-    assert told.commits.failed == 1
+    assert listener.commits.failed == 1
     assert group.drain(0)
     group.commit({A0: 10})
     sent = group.due()
     group.commit({A0: 11})
     group.committed(sent)
     assert group.due() == {A0: 11}
-    assert told.commits.succeeded == 1
+    assert listener.commits.succeeded == 1
 
 
 def test_a_failed_member_ends_waits_and_the_next_plan_says_why() -> None:
@@ -215,14 +215,14 @@ def test_closing_ends_the_wait_for_a_checkpoint_that_will_not_come() -> None:
 def test_an_offset_outside_the_log_falls_under_the_reset_strategy_and_says_so(
     strategy: ResetStrategy, begins: tuple[int, int]
 ) -> None:
-    view, told, warned = cluster(), Told(), list[tuple[str, str]]()
+    view, listener, warned = cluster(), Listener(), list[tuple[str, str]]()
     view.commits |= {A0: 1, A1: 25}
-    group = membership(view, on_missing=strategy, told=told, warned=warned)
+    group = membership(view, on_missing=strategy, listener=listener, warned=warned)
     group.assigned([A0, A1])
     assert group.take() == group.due() == dict(zip((A0, A1), begins, strict=True))
     assert [reason for reason, _ in warned] == ["OffsetOutOfRange"]
     assert "a-0 at 1 (the log holds 3 to 10), a-1 at 25 (the log holds 0 to 20)" in warned[0][1]
-    assert "PartitionBeyondEnd" not in [reason for reason, _, _ in told.events], "not a silent wait"
+    assert "PartitionBeyondEnd" not in [reason for reason, _, _ in listener.events], "not a silent wait"
 
 
 def test_without_a_strategy_an_offset_beyond_the_log_ends_the_attempt() -> None:

@@ -38,7 +38,7 @@ def noted(*totals: tuple[int, int]) -> RecordSizes:
         ([(100, 10_000), (100, 10_000)], True),
     ],
 )
-def test_the_last_records_tell_whether_a_full_batch_is_small(totals: list[tuple[int, int]], fits: bool) -> None:
+def test_the_last_records_show_whether_a_full_batch_is_small(totals: list[tuple[int, int]], fits: bool) -> None:
     assert noted(*totals).fit(ROWS) is fits
 
 

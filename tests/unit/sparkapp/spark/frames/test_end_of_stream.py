@@ -61,7 +61,7 @@ def test_names_with_dashes_are_not_mixed_up() -> None:
     assert ends == {"a-1-2": 0}
 
 
-def test_the_last_row_tells_that_the_task_has_read_everything() -> None:
+def test_the_last_row_shows_that_the_task_has_read_everything() -> None:
     out = list(end_partitions(SCHEMA, iter([batch([("a", 3, 1, None)])])))
     assert [rows_of(found) for found in out] == [[("a", 3, 1, None)], [(None, 0, None, True)]]
     assert [rows_of(found) for found in end_partitions(SCHEMA, iter([]))] == [[(None, 0, None, True)]]
@@ -87,7 +87,7 @@ END = {"topic": "a", "partition": 3, "offset": 7}
 FIRST, SECOND = {"topic": None, "partition": 0, "offset": None}, {"partition": 1}
 
 
-def test_a_partition_stops_behind_its_end_whoever_tells_it_and_how_often() -> None:
+def test_a_partition_stops_behind_its_end_on_each_report_of_it() -> None:
     assert found([END, FIRST, SECOND, END, FIRST], tasks=2) == {TopicPartition("a", 3): 8}
     assert found([FIRST], tasks=1) == {}
     assert found(None, tasks=0) == {}, "nothing was read"

@@ -96,13 +96,13 @@ def run(driver: Driver, modules: Path, *arguments: str, text: str = "") -> subpr
 
 def test_a_fork_has_arguments_environment_streams_and_status_of_its_caller(driver: Driver, modules: Path) -> None:
     done = run(driver, modules, "3", "-x", text="what comes in")
-    told = json.loads(done.stdout)
+    received = json.loads(done.stdout)
     assert (done.returncode, done.stderr) == (3, "a word of error\n")
-    assert (told["arguments"], told["name"], told["input"]) == (["3", "-x"], "__main__", "what comes in")
-    assert told["environment"] == {"PYTHONPATH": str(modules), "WORD": "süß"} | {
-        name: value for name, value in told["environment"].items() if name == "LC_CTYPE"
+    assert (received["arguments"], received["name"], received["input"]) == (["3", "-x"], "__main__", "what comes in")
+    assert received["environment"] == {"PYTHONPATH": str(modules), "WORD": "süß"} | {
+        name: value for name, value in received["environment"].items() if name == "LC_CTYPE"
     }
-    assert told["pyarrow"], "it has what its parent has imported"
+    assert received["pyarrow"], "it has what its parent has imported"
 
 
 def test_forks_have_one_parent_which_is_not_the_caller(driver: Driver, modules: Path) -> None:

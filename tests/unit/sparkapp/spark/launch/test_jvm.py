@@ -35,7 +35,7 @@ def submit(spark_home: Path, program: str) -> None:
     file.chmod(0o755)
 
 
-def test_pyspark_is_told_the_address_and_nobody_else(spark_home: Path) -> None:
+def test_pyspark_gets_the_address_and_nobody_else(spark_home: Path) -> None:
     submit(spark_home, TELLS)
     jvm = Jvm(SETTINGS, {"PATH": f"/first:{os.environ['PATH']}", "PYSPARK_PYTHON": "python3"})
     jvm.await_gateway()
@@ -55,7 +55,7 @@ def test_pyspark_is_told_the_address_and_nobody_else(spark_home: Path) -> None:
     assert (spark_home / "path").read_text().startswith("/first:")
 
 
-def test_where_the_jvm_ends_pyspark_is_told_nothing_and_starts_one_itself(spark_home: Path) -> None:
+def test_where_the_jvm_ends_pyspark_gets_no_address_and_starts_a_jvm_itself(spark_home: Path) -> None:
     submit(spark_home, "#!/bin/sh\nexit 1\n")
     Jvm(SETTINGS, {}).await_gateway()
     assert "PYSPARK_GATEWAY_PORT" not in os.environ

@@ -80,13 +80,13 @@ def recovery(**counters: int) -> Recovery:
     return Recovery(document=document, version="1", first_start=False, lost=(), committed=2, aborted=1)
 
 
-def told() -> tuple[Progress, dict[str, object]]:
+def reported_progress() -> tuple[Progress, dict[str, object]]:
     report: dict[str, object] = {}
     return Progress(lambda **fields: report.update(fields)), report
 
 
 def test_before_anything_is_read_nothing_is_claimed() -> None:
-    progress, _ = told()
+    progress, _ = reported_progress()
     found = samples(progress)
     labels = "attempt=3,delivery_guarantee=ExactlyOnce,job_name=orders,job_namespace=team,parallelism=1"
     assert found[f"kafkaspark_driver_info,{labels}"] == 1
@@ -96,7 +96,7 @@ def test_before_anything_is_read_nothing_is_claimed() -> None:
 
 
 def test_one_account_feeds_report_and_metrics() -> None:
-    progress, report = told()
+    progress, report = reported_progress()
     progress.recovered(recovery(records_in=1000, records_out=900, transactions_committed=20, transactions_aborted=5))
     split = KafkaPartitionSplit(A0, 40, 100)
     progress.started(completed(7, KafkaPartitionSplit(A0, 40, 40)).document, lambda: {A0: 3, A1: 4})
@@ -133,7 +133,7 @@ def test_one_account_feeds_report_and_metrics() -> None:
 
 
 def test_S37_one_commit_is_counted_for_each_checkpoint_that_moved_offsets_inside_its_transactions() -> None:
-    progress, _ = told()
+    progress, _ = reported_progress()
     first, second = KafkaPartitionSplit(A0, 0, 5), KafkaPartitionSplit(A1, 0, 0)
     progress.completed(completed(1, first, second, committables=(committable(0, first), committable(1, second))), 1)
     assert progress.snapshot.commits_succeeded == 1
@@ -144,7 +144,7 @@ def test_S37_one_commit_is_counted_for_each_checkpoint_that_moved_offsets_inside
 
 
 def test_S37_commits_after_checkpoints_are_counted_as_they_end() -> None:
-    progress, report = told()
+    progress, report = reported_progress()
     progress.on_complete({A0: 5}, "")
     progress.on_complete({A1: 6}, "1 of 2 partitions refused")
     progress.on_complete({}, "the group may not be written")
@@ -155,7 +155,7 @@ def test_S37_commits_after_checkpoints_are_counted_as_they_end() -> None:
 
 
 def test_a_partition_that_is_no_longer_read_leaves_no_series_behind() -> None:
-    progress, _ = told()
+    progress, _ = reported_progress()
     progress.on_complete({A0: 5, A1: 6}, "")
     progress.completed(completed(1, KafkaPartitionSplit(A0, 5, 5)), 1)
     assert not [name for name in samples(progress) if "partition=1" in name]
@@ -163,13 +163,13 @@ def test_a_partition_that_is_no_longer_read_leaves_no_series_behind() -> None:
 
 
 def test_the_watermark_is_that_of_the_last_batch() -> None:
-    progress, _ = told()
+    progress, _ = reported_progress()
     progress.completed(completed(1, watermark=1_700_000_000_500), 1)
     assert samples(progress)["kafkaspark_watermark_seconds"] == 1_700_000_000.5
 
 
 def test_late_rows_are_counted() -> None:
-    progress, _ = told()
+    progress, _ = reported_progress()
     progress.completed(completed(1), 1, late_rows=4)
     assert samples(progress)["kafkaspark_source_late_records_dropped_total"] == 4
 
@@ -182,7 +182,7 @@ def test_S26_pending_records_is_absent_then_exact(name: str) -> None:
         starting=EarliestOffsetsInitializer(), options=EnumeratorOptions(discovery_interval=0, max_offsets=1),
         warn=lambda *_: None,
     )  # fmt: skip
-    progress, _ = told()
+    progress, _ = reported_progress()
     enumerator.start(None)
     progress.started(completed(0, *enumerator.unplanned()).document, lambda: enumerator.pending)
     assert "kafkaspark_source_pending_records" not in samples(progress)
@@ -206,7 +206,7 @@ def test_series_are_bounded_by_sums() -> None:
 
 
 def test_ten_thousand_partitions_make_few_series() -> None:
-    progress, _ = told()
+    progress, _ = reported_progress()
     many = {TopicPartition(f"t{number % 100}", number): 1 for number in range(10_000)}
     splits = tuple(KafkaPartitionSplit(partition, 0, 1) for partition in many)
     progress.started(completed(0, *splits).document, lambda: many)
@@ -220,7 +220,7 @@ def test_ten_thousand_partitions_make_few_series() -> None:
 
 @pytest.fixture
 def endpoint() -> Iterator[MetricsEndpoint]:
-    opened = MetricsEndpoint(JOB, told()[0], port=0)
+    opened = MetricsEndpoint(JOB, reported_progress()[0], port=0)
     yield opened
     opened.close()
 
@@ -246,7 +246,7 @@ def test_a_port_that_is_taken_is_an_error_of_the_system() -> None:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         with pytest.raises(OSError, match="in use"):
-            MetricsEndpoint(JOB, told()[0], port=taken.getsockname()[1])
+            MetricsEndpoint(JOB, reported_progress()[0], port=taken.getsockname()[1])
 
 
 @pytest.mark.parametrize(("pod", "address"), [("", "127.0.0.1"), ("10.1.2.3", "0.0.0.0"), ("fd00::1", "::")])

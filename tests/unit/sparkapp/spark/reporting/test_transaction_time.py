@@ -11,18 +11,18 @@ def sink(seconds: int = 100) -> Sink:
     return Sink(topic="t", transactional_id_prefix="p", transaction_timeout_seconds=seconds)
 
 
-def test_half_and_eighty_percent_are_told_once_each_and_taken_back_at_the_end() -> None:
+def test_half_and_eighty_percent_are_reported_once_each_and_taken_back_at_the_end() -> None:
     now = [1000.0]
     time = TransactionTime(sink(), now=lambda: now[0])
     assert time.reached(OpenNow(count=0, oldest_start_millis=None)) is None
-    told = []
+    warnings = []
     for second in range(0, 100, 10):
         now[0] = 1000.0 + second
         reached = time.reached(OpenNow(count=2, oldest_start_millis=1_000_000))
         if reached is not None:
-            told.append((second, reached.percent))
+            warnings.append((second, reached.percent))
             assert "after 100 s" in reached.message
-    assert told == [(50, 50), (80, 80)]
+    assert warnings == [(50, 50), (80, 80)]
     assert time.reached(None) is None, "no answer of the coordinators is no news"
     reached = time.reached(OpenNow(count=0, oldest_start_millis=None))
     assert reached is not None

@@ -89,14 +89,16 @@ def test_without_an_executor_there_is_nobody_to_ask(executors: Callable[..., Any
     assert session.asked == []
 
 
-def test_a_record_that_was_refused_is_told(executors: Callable[..., Any]) -> None:
+def test_a_record_that_was_refused_is_reported(executors: Callable[..., Any]) -> None:
     session = executors(2)
     session.failure = printed(PreCommitFailed("1 records failed"))
     with pytest.raises(PreCommitFailed, match="1 records failed"):
         delivery.flush_workers(session, JOB)
 
 
-def test_an_executor_that_never_answers_is_told(executors: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_executor_that_never_answers_is_reported(
+    executors: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     session = executors(2)
     monkeypatch.setattr(delivery, "count_executors", lambda _: 2)
     monkeypatch.setattr(delivery, "_SECONDS", 0.05)

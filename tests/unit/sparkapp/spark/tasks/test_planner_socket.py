@@ -35,7 +35,7 @@ def address(tmp_path: Path) -> Iterator[str]:
     server.close()
 
 
-def test_spark_is_told_what_is_pending(address: str) -> None:
+def test_spark_gets_what_is_pending(address: str) -> None:
     reader = KafkaSparkStreamReader("{}", PlannerClient(address, KEY))
     assert reader.initialOffset() == {"plan": 3}
     assert reader.reportLatestOffset() == {"plan": 3, "pendingRecords": 7}
