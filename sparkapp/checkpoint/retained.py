@@ -32,7 +32,7 @@ class RetainedStore(Protocol):
     """Holds texts by name, for one job. Used by recovery, then by the retainer's thread."""
 
     def read(self) -> dict[str, str]:
-        """All entries, whoever wrote them; empty where the ConfigMap or folder does not exist.
+        """All entries, of any writer; empty where the ConfigMap or folder does not exist.
 
         :raises CheckpointError: it cannot be read.
         """

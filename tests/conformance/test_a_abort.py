@@ -33,7 +33,7 @@ def test_A01_downscale_aborts_what_no_checkpoint_names():
 
 
 def test_A01_downscale_from_4_to_2(harness, topic_scope):
-    """Committables are committed whoever wrote them; what four subtasks had open on their next slots is aborted."""
+    """Committables of any subtask are committed; what four subtasks had open on their next slots is aborted."""
     wide = [harness(subtask, 4).open() for subtask in range(4)]
     states = []
     for subtask, writer in enumerate(wide):
@@ -64,7 +64,7 @@ def test_A02_ids_of_other_subtasks_are_aborted_by_the_one_that_starts_the_job(ha
 @pytest.mark.parametrize("sizes", [(4, 7, 2), (2, 6, 4)], ids=["A03", "A05"])
 def test_A03_A05_an_upscale_in_between_that_no_checkpoint_names(harness, topic_scope, naming, sizes):
     """testDownscaleWithIntermediateUpscale, testUpscaleWithIntermediateUpscale: an attempt with more subtasks than the
-    checkpoint and the restart died without a checkpoint. Flink's subtasks abort its ids modulo the former parallelism,
+    checkpoint and the restart died without a checkpoint. Flink's subtasks abort its ids modulo that parallelism,
     each those that it owns; here the driver aborts them all."""
     named, between, now = sizes
     states = []
@@ -110,7 +110,7 @@ def test_A04_upscale(harness, topic_scope):
     wide.write(7)
     state = wide.snapshot(2)
     assert state.hint == TransactionalIdHint(4, 30), "10 ids of two subtasks, then 20 for four"
-    assert number_of(state.pending[0].transactional_id, topic_scope.prefix) >= 10, "never an id of the former life"
+    assert number_of(state.pending[0].transactional_id, topic_scope.prefix) >= 10, "never an id of the previous attempt"
     wide.notify(2)
     topic_scope.await_ended()
     assert sorted(topic_scope.numbers()) == [0, 1, 7]

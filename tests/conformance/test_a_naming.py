@@ -1,6 +1,7 @@
-"""Groups A and I where the naming is by subtask and slot, as Flink's POOLING: a subtask has the same ids in every life.
+"""Groups A and I where the naming is by subtask and slot, as Flink's POOLING.
 
-A new life begins with the very ids of the former one, so what fences whom is what these tests are about.
+A subtask has the same ids in every attempt. A new attempt begins with the ids of the previous attempt. These
+tests show which producer fences which.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ HINT, SLOT = TransactionNaming.HINT, TransactionNaming.SUBTASK_AND_SLOT
 
 @pytest.fixture
 def writers(harness):
-    """``writers(P)``: the subtasks of a life that starts from a state; subtask 0 is the driver, too."""
+    """``writers(P)``: the subtasks of an attempt that starts from a state; subtask 0 is the driver, too."""
 
     def make(parallelism, state=None, **fields):
         fields = {"naming": SLOT, **fields}
@@ -42,7 +43,7 @@ def leave(attempt, number, *, label=1):
 
 
 def test_A01_A04_A12_rescaled_there_and_back_every_subtask_keeps_its_ids(writers, topic_scope):
-    """3, 2, 4, 1 subtasks: each start commits what the document names and aborts the rest, whoever wrote it."""
+    """3, 2, 4, 1 subtasks: each start commits what the document names and aborts the rest, of any subtask."""
     state, expected = None, []
     for step, parallelism in enumerate((3, 2, 4)):
         attempt = writers(parallelism, state)
@@ -98,7 +99,7 @@ class Walking(TransactionClient):
 
 @pytest.mark.parametrize("error", [AuthorizationFailed, ListingUnsupported])
 def test_A08_A09_a_walk_finds_what_a_wider_attempt_with_a_larger_pool_left_open(writers, topic_scope, error):
-    """Between them ran a narrower one with a smaller pool: what the document tells of only grows."""
+    """Between them ran a narrower attempt with a smaller pool: the bounds in the document only grow."""
     wide = writers(3, pool_size=7)
     previous = merged([writer.snapshot(1) for writer in wide])
     narrow = writers(1, previous, pool_size=2)
@@ -139,13 +140,13 @@ def test_A08_a_walk_of_a_first_start_finds_what_a_deleted_job_left_open(writers,
 
 
 def test_an_attempt_that_is_superseded_is_fenced_by_the_attempt_that_has_its_ids(writers, topic_scope):
-    """The former life only stood still. Its ids are the new one's: it can neither write on nor hold a reader up."""
+    """The previous attempt was frozen. The new attempt has its ids, so it can neither write nor hold back readers."""
     (frozen,) = writers(1, pool_size=2)
     frozen.write(1)
     state = frozen.snapshot(1)
     (attempt,) = writers(1, state, pool_size=2)
     assert [one.outcome for one in attempt.settled] == [CommitOutcome.COMMITTED]
-    frozen.write(100)  # under p-0.0, where nothing was open when the new life started
+    frozen.write(100)  # under p-0.0, where nothing was open when the new attempt started
     assert topic_scope.open_transactions() == [f"{topic_scope.prefix}-0.0"]
     attempt.write(2)
     with pytest.raises(TransactionFenced):
@@ -164,7 +165,7 @@ def test_an_attempt_that_is_superseded_is_fenced_by_the_attempt_that_has_its_ids
 
 
 def test_a_superseded_attempt_that_takes_an_id_over_costs_the_new_one_a_try_and_no_record(writers, topic_scope):
-    """A retried task of the former life opens a producer of its own; the new one's pre-commit notices."""
+    """A retried task of the previous attempt opens a producer; the new attempt's pre-commit fails."""
     (frozen,) = writers(1)
     state = frozen.snapshot(1)
     (attempt,) = writers(1, state)

@@ -1,8 +1,8 @@
 """Group A, ownership of transactional ids and their naming.
 
-Flink hands each subtask a share of the former subtasks' ids, read from its own piece of the state. Here the driver
+Flink hands each subtask a share of the previous subtasks' ids, read from its own piece of the state. Here the driver
 settles and aborts for the whole job before any subtask writes, so the promises behind these cases become: the ids of a
-life are divided among its subtasks without overlap or gap, every id of a former life has exactly one who looks after
+attempt are divided among its subtasks without overlap or gap, every id of a previous attempt has one owner who ends
 it, and a state that contradicts itself is refused.
 """
 
@@ -45,8 +45,8 @@ def test_A10_A11_without_state_a_subtask_owns_its_pool_of_the_whole(harness, top
 
 @pytest.mark.parametrize("survivors", [(1,), (1, 3)], ids=["A12", "A13"])
 def test_A12_A13_scale_in_from_4_to_3_leaves_every_previous_id_to_a_subtask(harness, topic_scope, survivors):
-    """Subtask 2 of 3 gets one or two former shares in Flink. Here whatever the document names is committed, whatever
-    else the four had open is aborted, and the three write under ids that no former subtask had."""
+    """Subtask 2 of 3 gets one or two previous shares in Flink. Here whatever the document names is committed, whatever
+    else the four had open is aborted, and the three write under ids that no previous subtask had."""
     previous = [harness(subtask, 4).open() for subtask in range(4)]
     states = []
     for subtask, writer in enumerate(previous):
@@ -138,8 +138,8 @@ def test_A17_a_state_without_its_parallelism_is_refused():
     ids=["prefix", "pool", "both"],
 )
 def test_A16_I06_a_change_of_the_naming_is_settled_under_the_old_names(harness, topic_scope, renamed):
-    """Flink refuses to go from POOLING back to INCREMENTING, whose ids it could not tell apart. There is one naming
-    here, of numbers that only move on, so a new prefix or pool size cannot be mistaken for a former life's. (A change
+    """Flink refuses to go from POOLING back to INCREMENTING, whose ids it could not distinguish. There is one naming
+    here, of numbers that only move on, so a new prefix or pool size cannot be taken for an earlier attempt's. (A change
     of the prefix is refused in the resource nevertheless, as W01 and A19 show what it would cost.)"""
     previous = [harness(subtask, 2).open() for subtask in range(2)]
     states = []

@@ -40,7 +40,7 @@ def committable(number=0, checkpoint_id=1, ranges=(SPLIT,), start_time_ms=0):
 
 
 class Coordinator:
-    """Answers as scripted, by transactional id; the last answer stays. ``told`` is what it describes, by id."""
+    """Answers as scripted, by transactional id; the last answer stays. ``description`` is what it describes, by id."""
 
     def __init__(self, description=None, **scripts):
         self.description = description or {}

@@ -259,7 +259,7 @@ def test_S39_a_cap_is_shared_in_proportion_and_never_exceeded(source_fixture: So
 def test_S40_a_topic_recreated_with_fewer_records(
     source_fixture: SourceFixture, unique: str, policy: OnDataLoss
 ) -> None:
-    name = f"anew-{unique[-8:]}"
+    name = f"recreated-{unique[-8:]}"
     source_fixture.create(**{name: 1})
     source_fixture.fill(name, 500)
     one = source_fixture.enumerator(subscriber=TopicListSubscriber((name,)), lost=policy)
@@ -300,7 +300,7 @@ def test_S40_retention_between_a_plan_and_its_read_heals_at_the_next_attempt(
     again.start(dict(one.offsets))
     assert [reason for reason, _ in source_fixture.warnings] == ["OffsetsSkipped"]
     assert sum(batch.num_rows for batch in reader.read(again.plan(), stall_timeout=20)) == 4
-    # Overtaken again while it runs: the same life goes on.
+    # Overtaken again while it runs: the same attempt continues.
     source_fixture.cut(name, 9)
     assert [(split.start, split.stop) for split in again.plan()] == [(9, 10)]
     reader.close()

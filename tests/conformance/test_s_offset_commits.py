@@ -119,7 +119,7 @@ def test_S37_disabled_commits_nothing(
 def test_S37_an_offset_behind_a_partitions_end_is_put_right_after_the_transaction(
     jobs: Jobs, broker: str, topic: str, unique: str, harness: Callable[..., Harness]
 ) -> None:
-    """A commit beside a transaction, later than the transaction's own offset, wins: markers written or not."""
+    """A commit outside a transaction, later than the transaction's own offset, wins: markers written or not."""
     partition = TopicPartition(topic, 0)
     fill(broker, partition, 10)
     job = jobs(
@@ -230,7 +230,7 @@ def test_S37_a_group_that_may_not_be_written_is_counted_and_the_job_continues(jo
     job.checkpoint()
     fill(secured, TopicPartition("in", 0), 1, ADMIN)
     completed = job.checkpoint()
-    assert completed.document.checkpoint_id == 2, "checkpoints go on"
+    assert completed.document.checkpoint_id == 2, "checkpoints continue"
     # librdkafka looks for a coordinator that it may talk to for most of a minute.
     await_that("the failure is counted", lambda: job.report.get("commits_failed"), seconds=120)
     assert job.report["commits_succeeded"] == 0
@@ -245,7 +245,7 @@ def test_S37_a_topic_that_may_not_be_read_fails_the_commit_and_spares_the_others
     end = job.checkpoint().document.offsets[mine]
     assert job.commits == (0, 1)
     assert job.committed() == {mine: end}
-    assert job.progress.snapshot.committed == {}, "the client tells the first error, not what was spared"
+    assert job.progress.snapshot.committed == {}, "the client reports the first error, not what was spared"
     grant(secured, Right(ResourceType.TOPIC, "closed", AclOperation.READ))
     fill(secured, mine, 1, ADMIN)
     job.checkpoint()

@@ -87,7 +87,7 @@ def test_T04_the_same_checkpoint_is_restored_twice(harness, topic_scope):
     second.write(46)
     second.snapshot(3)
     second.write(47)
-    # Neither life has completed a checkpoint behind the restored one: nothing of theirs may be seen.
+    # Neither attempt has completed a checkpoint behind the restored one: nothing of theirs may be seen.
     third = harness().restore(state)
     assert [one.outcome for one in third.settled] == [CommitOutcome.COMMITTED] * 2, (
         "again, and nothing is written twice"
@@ -126,7 +126,7 @@ def test_T05_scale_down_before_the_first_checkpoint(harness, topic_scope):
 
 
 def test_T06_rescaled_from_4_to_2_to_3_and_back_to_1(harness, topic_scope):
-    """By the hint each life's ids are of its own or of a former life that is settled before anybody writes."""
+    """By the hint each attempt's ids are of its own or of a previous attempt that is settled before anybody writes."""
     state, number = None, 0
     for parallelism in (4, 2, 3, 1):
         writers = [harness(subtask, parallelism).open(state) for subtask in range(parallelism)]

@@ -146,7 +146,7 @@ def test_W08_a_fenced_writer_says_so_once(harness, topic_scope, make_topic, step
 
 def test_W07_ids_that_the_committer_still_has_are_skipped(harness, topic_scope):
     """shouldSkipIdsOfCommitterForPooledTransactions: two transactions are pre-committed and not committed; the writer
-    that is restored beside the committer writes under a third id."""
+    that is restored with the committer writes under a third id."""
     previous = harness(pool_size=3).open()
     for label in (1, 2):
         previous.write(label)

@@ -24,7 +24,7 @@ class Bad:
     """A job that cannot work.
 
     :param reason: of the failure, the condition and the event.
-    :param tells: parts of the message and remedy.
+    :param mentions: parts of the message and remedy.
     :param condition: the condition that is False, together with Ready.
     :param spec: changes to a job that would work.
     :param code: content of the module ``code`` in the job's ConfigMap.
@@ -32,7 +32,7 @@ class Bad:
     """
 
     reason: str
-    tells: tuple[str, ...]
+    mentions: tuple[str, ...]
     condition: str = "Ready"
     spec: dict[str, Any] = field(default_factory=dict)
     code: str = ""
@@ -45,26 +45,26 @@ def python(function: str) -> dict[str, Any]:
 
 CASES = {
     "unreachable-broker": Bad(
-        reason="KafkaUnreachable", tells=("spec.kafka.bootstrapServers",), condition="KafkaReachable",
+        reason="KafkaUnreachable", mentions=("spec.kafka.bootstrapServers",), condition="KafkaReachable",
         spec={"kafka": {"bootstrapServers": "UNREACHABLE"}},
     ),
     "missing-source-topic": Bad(
-        reason="TopicNotFound", tells=("no-such-topic", "create the topic"), condition="KafkaReachable",
+        reason="TopicNotFound", mentions=("no-such-topic", "create the topic"), condition="KafkaReachable",
         spec={"source": {"topics": ["no-such-topic"]}},
     ),
     "wrong-password": Bad(
-        reason="AuthenticationFailed", tells=("spec.kafka.authentication",), condition="KafkaReachable",
+        reason="AuthenticationFailed", mentions=("spec.kafka.authentication",), condition="KafkaReachable",
         spec={"kafka": {"bootstrapServers": "SASL", "authentication": {
             "type": "plain", "username": USER, "passwordSecret": {"secretName": "kafka", "password": "wrong"},
             "allowInsecure": True,
         }}},
     ),
     "transaction-timeout-too-long": Bad(
-        reason="TransactionTimeoutTooLong", tells=("spec.sink.transactions.timeoutSeconds", "at most 900"),
+        reason="TransactionTimeoutTooLong", mentions=("spec.sink.transactions.timeoutSeconds", "at most 900"),
         condition="KafkaReachable", spec={"sink": {"transactions": {"timeoutSeconds": 901}}}, fatal=True,
     ),
     "transform-does-not-import": Bad(
-        reason="InvalidTransform", tells=("ModuleNotFoundError", "nowhere", "spec.transform"),
+        reason="InvalidTransform", mentions=("ModuleNotFoundError", "nowhere", "spec.transform"),
         spec=python("code:transform"), code="import nowhere\n", fatal=True,
     ),
 }  # fmt: skip
@@ -139,13 +139,13 @@ def test_the_first_attempt_reports_bad_input(name: str, bad_jobs: BadJobs) -> No
     )
     assert cluster_job.job.failures[0] == (1, bad.reason)
     failure = f"{status['lastFailure']['message']}; {status['lastFailure']['remedy']}"
-    for part in bad.tells:
+    for part in bad.mentions:
         assert part in failure
     assert status["lastFailure"]["fatal"] is bad.fatal
     assert condition_of(status, "Ready")["status"] == "False"
     condition = condition_of(status, bad.condition)
     assert (condition["status"], condition["reason"]) == ("False", bad.reason), status["conditions"]
-    for part in bad.tells:
+    for part in bad.mentions:
         assert part in condition["message"]
     events = [event for event in cluster_job.job.events() if event["reason"] == bad.reason]
     assert events

@@ -1,4 +1,4 @@
-"""A job's life as a person steers it, and the operator's own absences, in the order in which they are told here."""
+"""A job as a person steers it, and absences of the operator; the tests depend on their order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Transactional ids over random lives: H08 as a law, H20 as a state machine over the pure model."""
+"""Transactional ids over random attempts: H08 as a law, H20 as a state machine over the pure model."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class Attempt:
 class Rescaling(RuleBasedStateMachine):
     """H20: random sequences of checkpoints, crashes and rescaling.
 
-    The broker is modelled by the open transactions it holds: id -> the (life, checkpoint) that opened it.
+    The broker is modelled by the open transactions it holds: id -> the (attempt, checkpoint) that opened it.
     """
 
     def __init__(self) -> None:
@@ -172,7 +172,7 @@ class Rescaling(RuleBasedStateMachine):
 
     @invariant()
     def open_ids_are_within_what_walking_would_find(self) -> None:
-        """Where listing is not allowed, the walk of a life as wide as this one finds whatever this one opens."""
+        """Without the right to list, the walk of an attempt of this parallelism finds every id it opens."""
         if not self.open:
             return
         hint = self.document_hint

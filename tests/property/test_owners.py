@@ -1,4 +1,4 @@
-"""Owners: every partition has exactly one, whoever asks and in whatever order."""
+"""Owners: every partition has exactly one, in whatever order subtasks ask."""
 
 from __future__ import annotations
 

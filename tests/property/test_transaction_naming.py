@@ -1,4 +1,4 @@
-"""Both namings as laws: an id says what it is, and over any lives nobody writes under another one's id."""
+"""Both namings as laws: an id says what it is, and over any attempts nobody writes under another subtask's id."""
 
 from __future__ import annotations
 
@@ -90,10 +90,10 @@ class Attempt:
 
 
 class Renaming(RuleBasedStateMachine):
-    """H20 with both namings: rescales, other pools, other namings, deaths before a first checkpoint, and former lives
-    that go on too late.
+    """H20 with both namings: rescales, other pools, other namings, attempts that end before a first checkpoint,
+    and previous attempts that continue too late.
 
-    The broker is modelled by its open transactions: id -> the (life, subtask, checkpoint) that opened it
+    The broker is modelled by its open transactions: id -> the (attempt, subtask, checkpoint) that opened it
     last, and by that aborted what was open there.
     """
 
@@ -111,12 +111,12 @@ class Renaming(RuleBasedStateMachine):
 
     @rule(naming=namings, parallelism=st.integers(1, 6), pool_size=st.integers(2, 5))
     def start(self, naming: TransactionNaming, parallelism: int, pool_size: int) -> None:
-        """The next attempt, whatever became of the former one: settles, aborts, and says what it will use."""
+        """The next attempt, whatever became of the last: settles, aborts, and records the ids it will use."""
         for transactional_id, opened in self.committables.items():
             assert self.open.get(transactional_id, opened) == opened, "a triple must not commit another transaction"
             self.open.pop(transactional_id, None)
         walked = set(walked_ids("p", hint=self.hint, slots=self.slots, parallelism=parallelism, pool_size=pool_size))
-        assert {one for one in self.open if place_of(one, "p")} <= walked, "a walk finds what any life has open"
+        assert {one for one in self.open if place_of(one, "p")} <= walked, "a walk finds what any attempt has open"
         first = is_first_start(self.hint, self.slots)
         for one in select(dict.fromkeys(self.open, TransactionState.ONGOING), first_start=first).abort:
             del self.open[one]
@@ -138,12 +138,12 @@ class Renaming(RuleBasedStateMachine):
             transactional_id = attempt.ids(subtask)[checkpoint % attempt.pool_size]
             held = self.open.get(transactional_id)
             assert held is None or held[0] != attempt.number or held[1] == subtask, (
-                "two subtasks of a life under one id"
+                "two subtasks of an attempt under one id"
             )
             assert transactional_id not in self.committables, "the document still names this id"
             self.open[transactional_id] = mine[transactional_id] = (attempt.number, subtask, checkpoint)
         if data.draw(st.booleans()):
-            return  # it died with its transactions open, or goes on and takes them over
+            return  # it died with its transactions open, or continues and takes them over
         self.checkpoint_id = checkpoint
         if attempt.naming is HINT:
             self.hint = self.restored.advance(parallelism=attempt.parallelism, pool_size=attempt.pool_size)
@@ -156,7 +156,7 @@ class Renaming(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def a_previous_attempt_continues(self, data: st.DataObject) -> None:
-        """It opens a transaction under an id of its own, which takes the id over from whoever has it."""
+        """It opens a transaction under an id of its own, which takes the id over from its producer."""
         attempt = data.draw(st.sampled_from(self.attempts))
         subtask = data.draw(st.integers(0, attempt.parallelism - 1))
         one = data.draw(st.sampled_from(attempt.ids(subtask)))

@@ -9,7 +9,7 @@ from tests.streams import ROOT, Stream, due, streams
 
 
 @dataclass
-class Told(Stream):
+class FakeStream(Stream):
     """A stream of which the test says how far it is."""
 
     begun: bool = False
@@ -40,8 +40,9 @@ def test_every_file_is_in_one_stream() -> None:
 
 def test_next_to_the_clusters_tests_runs_one_patient_stream_at_a_time_and_then_the_others() -> None:
     every = [
-        Told("cluster", [], alone=True), Told("first", [], patient=True), Told("second", [], patient=True),
-        *(Told(f"other-{number}", []) for number in range(6)),
+        FakeStream("cluster", [], alone=True), FakeStream("first", [], patient=True),
+        FakeStream("second", [], patient=True),
+        *(FakeStream(f"other-{number}", []) for number in range(6)),
     ]  # fmt: skip
 
     def begin() -> list[str]:

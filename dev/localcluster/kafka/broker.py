@@ -106,7 +106,7 @@ class Broker:
 
     @property
     def process(self) -> Identity | None:
-        """The broker's running process, whoever started it, or None."""
+        """The broker's running process, started by any program, or None."""
         try:
             identity = Identity(**json.loads(self._record.read_text()))
         except (FileNotFoundError, ValueError, TypeError):

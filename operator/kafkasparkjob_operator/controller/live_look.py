@@ -12,8 +12,8 @@ from kafkasparkjob_operator.observation.observation import JobResource, attempt_
 from sparkapp.model import names
 
 ATTEMPTS_READ = 8
-"""Attempts whose ConfigMaps are read, the newest, and the attempt of the status. A job has two or three; whoever may
-create ConfigMaps can add thousands of any size, of which the metadata is enough."""
+"""Attempts whose ConfigMaps are read, the newest, and the attempt of the status. A job has two or three. A user
+with the right to create ConfigMaps can add thousands of any size; of those the metadata is enough."""
 
 
 class Found(NamedTuple):

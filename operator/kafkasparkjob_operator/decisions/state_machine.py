@@ -135,7 +135,7 @@ class _Planner:
 
     def _alive(self, driver: PodView, report: Report | None) -> None:
         self._adopt(driver)
-        # Pods of previous attempts next to a live driver must not write, whoever made them.
+        # Pods of previous attempts next to a live driver must not write, regardless of their creator.
         self._delete(pod for pod in self.others if pod.attempt != self.attempt or pod.role == names.ROLE_DRIVER)
         executors = [pod for pod in self.others if pod.attempt == self.attempt]
         again = count_executors(self.draft, executors, started=driver.started)

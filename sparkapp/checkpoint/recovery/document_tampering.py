@@ -1,6 +1,6 @@
 """Changes of the document by people, detected by the retained checkpoints.
 
-A signature would not help: whoever may write the document could write the signature, too. Retained checkpoints are no
+A signature would not help: a user who may write the document could write it, too. Retained checkpoints are no
 proof either, but they reveal mistakes.
 """
 

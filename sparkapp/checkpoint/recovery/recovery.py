@@ -76,7 +76,7 @@ class Recovery:
     :param aborted: lingering transactions that were aborted.
     :param restored: the earlier checkpoint that this attempt restored, if any.
     :param edited: evidence that somebody changed the document, as text for an event; empty without evidence. An edit
-        is respected: whoever edits offsets, or restores an older document, intends it.
+        is respected: a person who edits offsets, or restores an older document, intends it.
     """
 
     document: CheckpointDocument

@@ -29,7 +29,7 @@ class GroupMarks(Protocol):
     """The marks on the offsets that the job's group has committed."""
 
     def of(self, document: CheckpointDocument | None) -> Collection[str]:
-        """Texts stored with the committed offsets, whoever wrote them; empty where they cannot be read.
+        """Texts stored with the committed offsets, of any writer; empty where they cannot be read.
 
         :param document: whose partitions and group are meant; None where there is none yet.
         :raises KafkaAccessError: the group could not be read, and the job's transactions need it.

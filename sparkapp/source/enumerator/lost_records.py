@@ -144,8 +144,8 @@ class LostRecords:
     def _backwards(self, beyond: Mapping[TopicPartition, int]) -> set[TopicPartition]:
         """Partitions whose next offset is beyond the end of the log, among those beyond the readable end.
 
-        The others are behind an open transaction, which whoever committed the group's offset did not wait for. The job
-        reads them when the transaction has ended.
+        The others are behind an open transaction. The client that committed the group's offset did not wait for it.
+        The job reads them when the transaction has ended.
         """
         ends = self._cluster.log_ends(sorted(beyond)) if beyond else {}
         return {partition for partition, start in beyond.items() if ends[partition] < start}

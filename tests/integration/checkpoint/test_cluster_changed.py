@@ -68,7 +68,7 @@ def test_another_cluster_is_refused_and_nothing_is_written_there(job: Story, mir
     before, home = job.store.read(), job.bootstrap
     job.bootstrap = mirror
     job.start(2)
-    assert job.failure is not None, f"goes on at {job.document.offsets} of another cluster"
+    assert job.failure is not None, f"continues at {job.document.offsets} of another cluster"
     assert job.failure.reason == "ClusterChanged"
     assert job.failure.fatal
     ids = [cluster_of(one, job).cluster_id() for one in (home, mirror)]

@@ -23,7 +23,7 @@ def put(job: Story, text: str) -> None:
 
 
 def rewind(job: Story, partition: TopicPartition, offset: int) -> None:
-    """Somebody sets where a partition goes on."""
+    """A person edits the offset at which a partition continues."""
     body = json.loads(job.store.read().text or "")
     start, _ = body["splits"][partition.topic][str(partition.partition)]
     body["splits"][partition.topic][str(partition.partition)] = [min(start, offset), offset]

@@ -59,7 +59,7 @@ def written(job: Story) -> list[int]:
 def test_the_job_stops_and_reads_the_new_topic_from_its_beginning_where_a_person_says_so(job: Story) -> None:
     before, old = written(job), job.document.offsets
     job.start(2)
-    assert job.failure is not None, f"goes on at {old} of another topic"
+    assert job.failure is not None, f"continues at {old} of another topic"
     assert (job.failure.reason, job.failure.fatal) == ("TopicRecreated", True)
     assert job.source in job.failure.message
     assert written(job) == before

@@ -35,7 +35,7 @@ def test_what_was_read_after_it_is_visible_once_more_and_all_else_once(job: Stor
     assert job.recovery is not None
     assert job.recovery.restored is not None
     assert job.recovery.restored.rewind.records == 20
-    assert job.document.checkpoint_id == 4 + 1 + 4, "the numbers go on: four, the restore, forty records in tens"
+    assert job.document.checkpoint_id == 4 + 1 + 4, "the numbers continue: four, the restore, forty records in tens"
     job.run()
     assert job.recovery.restored is None, "the nonce has been served"
     job.finish()
@@ -67,7 +67,7 @@ def test_a_crash_in_the_first_checkpoint_after_it_changes_nothing(job: Story, mo
 def test_a_crash_at_any_write_of_the_restore_neither_loses_nor_repeats_it(
     job: Story, write: int, effective: bool
 ) -> None:
-    """The claim, the restore, the offsets that the life starts from."""
+    """The claim, the restore, the offsets that the attempt starts from."""
     job.expect_again(between(job.kept[1].offsets, job.document.offsets))
     job.restore = Restore(checkpoint=1, nonce=3)
     job.start(2, stop=(StoreWrite(write, effective), End.KILL))

@@ -62,7 +62,7 @@ def test_an_earlier_state_is_refused_until_a_person_accepts_it(
     later = job.document.offsets
     roll_back(job, earlier)
     job.start(2)
-    assert job.failure is not None, f"goes on at {earlier[2]} although {later} is written"
+    assert job.failure is not None, f"continues at {earlier[2]} although {later} is written"
     assert (job.failure.reason, job.failure.fatal) == ("StateRolledBack", True)
     assert job.store.read().text == earlier[0], "nothing is claimed"
     wanted = commands_of(job)[-1]

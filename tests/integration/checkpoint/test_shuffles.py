@@ -1,4 +1,4 @@
-"""Going back where the pipeline shuffles: no ranges are in the document, so only the coordinators tell what became of
+"""Going back where the pipeline shuffles: no ranges are in the document, so only the coordinators know what became of
 its transactions."""
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ def test_records_that_retention_took_are_found_and_not_gone_back_to(
     assert "nothing was changed: records are gone" in capsys.readouterr().err
     assert main(["checkpoint", "restore", "6", *here, "--yes"]) == 0
 
-    # Made anew, with less in it than was read; and another one that is not there at all.
+    # A recreated topic, with fewer records than were read; and a topic that does not exist.
     splits = (KafkaPartitionSplit(other, 5, 5), KafkaPartitionSplit(TopicPartition("no-such-topic", 0), 5, 5))
     kept.change({retained_key(7): encode_retained(retained(replace(document(7, 7), splits=splits)))}, [])
     capsys.readouterr()

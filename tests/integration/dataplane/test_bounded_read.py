@@ -167,7 +167,7 @@ def test_S27_a_paused_partition_that_is_no_longer_assigned_is_left_alone(
     assert values_of(consumer.read([split(topic, 0, 1, partition=1)])) == ["0"]
     for offset in range(2 * IDLE_READS):
         assert values_of(consumer.read([split(topic, offset, offset + 1)])) == [str(offset)]
-    # Neither holding back nor going on is asked of a partition that is not assigned: nothing complains, now or later.
+    # Neither pause nor resume is called for a partition that is not assigned: nothing complains, now or later.
     both = [split(topic, 2 * IDLE_READS, 200), split(topic, 1, many, partition=1)]
     table = table_of(consumer.read(both))
     for partition, (start, stop) in enumerate(((2 * IDLE_READS, 200), (1, many))):

@@ -257,7 +257,7 @@ def test_a_batch_without_value_or_with_a_strange_one(path: BatchPath, topic: str
 
 
 def _murmur2(data: bytes) -> int:
-    """Kafka's Utils.toPositive(Utils.murmur2(data)), written anew."""
+    """Kafka's Utils.toPositive(Utils.murmur2(data)), written again."""
     mask, multiplier = 0xFFFFFFFF, 0x5BD1E995
     value = (0x9747B28C ^ len(data)) & mask
     whole = len(data) // 4 * 4

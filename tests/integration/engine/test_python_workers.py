@@ -29,7 +29,7 @@ SLOWLY = "SELECT key, value FROM source WHERE reflect('java.lang.Thread', 'sleep
 
 @pytest.fixture
 def tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tasks are tried four times, as in a cluster; local Spark gives up at the first failure unless it is told so."""
+    """Tasks are tried four times, as in a cluster; local Spark gives up at the first failure by default."""
     settings = {"spark.master": "local[2,4]", "spark.ui.enabled": "false", _BATCH: "100"}
     # The file that makes a session one on Kubernetes has the last word about its master.
     (tmp_path / names.SPARK_CONF_KEY).write_text(json.dumps(settings))

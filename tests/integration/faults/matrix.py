@@ -1,6 +1,6 @@
 """What may break, and when: the table, and nothing else.
 
-A cell is a fault, the moment at which it strikes, and the parallelism that the job goes on with. Whatever the cell, it
+A cell is a fault, its moment, and the parallelism with which the job continues. Every cell
 ends with every record once for readers of committed records and no transaction open (``Story.finish``).
 """
 
@@ -19,34 +19,34 @@ from tests.support.protocol.overtaking import ACTS, FROM, TO, Overtaking
 
 __all__ = ["FROM", "MATRIX", "TO", "Cell", "Fault", "OvertakingCell", "cells", "overtakings"]
 
-# TO, ``same``: the attempt goes on by itself if it can; else it is killed after the checkpoint, and another one starts.
+# TO, ``same``: the attempt continues if it can; else it is killed after the checkpoint, and the next attempt starts.
 IN_A_CHECKPOINT = (*TaskMoment, *OF_A_CHECKPOINT)
 EVERY = (*OF_A_START, *IN_A_CHECKPOINT)
 
 
 class Fault(StrEnum):
     DRIVER = "driver-killed"
-    """With all that its attempt has; the next one begins at once."""
+    """With all that its attempt has; the next attempt begins at once."""
     EXECUTOR = "executor-killed"
-    """With the tasks of several subtasks, all equally far, and every producer that is open; the driver lives."""
+    """With the tasks of several subtasks, all equally far, and every open producer; the driver keeps running."""
     WORKER = "python-worker-killed"
-    """One task's process, and the producers that it has; everything else lives."""
+    """One task's process, and its producers; everything else keeps running."""
     API_SERVER = "api-server-away"
     """For a second, which is less than a write is repeated."""
     API_SERVER_LONG = "api-server-away-for-long"
     """For longer: until the attempt has ended."""
     BROKER = "broker-restarted"
-    """The only broker ends and comes back seconds later; the job goes on meanwhile."""
+    """The only broker ends and comes back seconds later; the job continues meanwhile."""
     TRANSACTION_COORDINATOR = "transaction-coordinator-killed"
-    """Of three brokers the one that coordinates the job's transactional ids; it stays away until the job is through."""
+    """The coordinator of the job's transactional ids, of three brokers; it stays away until the job is through."""
     GROUP_COORDINATOR = "group-coordinator-killed"
-    """The one that coordinates the job's group; it is another one, and stays away as long."""
+    """The coordinator of the job's group, which is another broker; it stays away as long."""
     NETWORK = "network-cut-and-healed"
     """Executors do not reach the broker for some seconds; nothing is closed."""
     NETWORK_LONG = "network-cut-for-long"
-    """For longer than a task waits: the attempt ends, the next one's executors are on another node."""
+    """For longer than a task waits: the attempt ends, and executors of the next attempt are on another node."""
     EXECUTOR_SUPERSEDED = "executor-comes-back"
-    """Cut off in the middle of what it did, and superseded meanwhile; then the network heals and it goes on."""
+    """Cut off in the middle of a task, and superseded meanwhile; then the network is restored and it continues."""
     CLOCK_AHEAD = "clock-set-ahead"
     CLOCK_BACK = "clock-set-back"
     """The clock of the job's nodes, by an hour."""
@@ -103,7 +103,7 @@ class Cell(NamedTuple):
 
 
 def cells() -> Iterator[Cell]:
-    """Every one; of those that always run the changes of parallelism take turns."""
+    """All cells; those that always run alternate the changes of parallelism."""
     turns = cycle(TO)
     for fault, row in MATRIX.items():
         for moment in row.moments:
@@ -113,7 +113,7 @@ def cells() -> Iterator[Cell]:
 
 
 class OvertakingCell(NamedTuple):
-    """One story of a driver that freezes, is overtaken and goes on.
+    """One story of a driver that freezes, is overtaken and continues.
 
     :param aligned: False for a pipeline that shuffles. :param always: as of :class:`Cell`.
     """

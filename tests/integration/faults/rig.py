@@ -53,18 +53,18 @@ class Rig:
             client.close()
 
     def strike(self, story: Story) -> End | Loss | None:
-        """The incident; called in the life's thread."""
+        """The incident; called in the attempt's thread."""
         self.struck = True
         return self._strike(story)
 
     def aftermath(self, story: Story) -> None:
-        """What follows the checkpoint that was hit, before the job goes on to its end."""
+        """What follows the checkpoint that was hit, before the job continues to its end."""
 
     def judge(self, story: Story) -> None:
         """What beyond the records this fault may have cost."""
 
     def _strike(self, story: Story) -> End | Loss | None:
-        """Breaks it; the answer is how the life ends or what it loses, None if it goes on with all it has."""
+        """Breaks it; returns how the attempt ends or what it loses, None if it continues with all it has."""
         raise NotImplementedError
 
     def _furnish(self, story: Story) -> None:

@@ -1,4 +1,4 @@
-"""For each fault of the matrix a Kafka to break and what breaks it; made once a run, mended after each story."""
+"""For each fault of the matrix a Kafka to break and what breaks it; created once a run, restarted after each story."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ class LongCutRig(NetworkRig):
 class SupersededRig(NetworkRig):
     def _strike(self, story: Story) -> End:
         self._network.cut()
-        # In the middle of a task it goes on, into the cut. Elsewhere its producers hold what is open.
+        # In a task it continues, into the cut. Elsewhere its producers hold the open transactions.
         return End.STRAND if self.cell.moment in _IN_A_TASK else End.FREEZE
 
     def aftermath(self, story: Story) -> None:
@@ -201,7 +201,7 @@ class NetworkFixture:
         self.broker = Broker(
             folder, distribution=distribution, listeners=listeners, controller_port=controller, heap="256m",
             overrides={
-                # Whoever comes through the network is told to come through it again.
+                # Clients that connect through the network are sent through it again.
                 "advertised.listeners": f"{listeners[0].endpoint},EXECUTORS://127.0.0.1:{door}",
                 **QUICK_ABORTS,
             },

@@ -1,4 +1,4 @@
-"""What is written beside the checkpoint's document, on a volume that is full: Spark's query log, earlier checkpoints.
+"""What is written next to the checkpoint's document, on a full volume: Spark's query log, earlier checkpoints.
 
 The document itself is in the matrix (``disk-full``).
 """

@@ -73,7 +73,7 @@ def make_namespace(api: ApiClient, chart: Callable[..., list[dict[str, Any]]]) -
         api.call("POST", "/api/v1/namespaces", {"metadata": {"name": name, "labels": labels}})
         for manifest in chart(f"watchNamespaces={{{name}}}", "rbac.aggregateClusterRoles=false"):
             if manifest["kind"] in {"Role", "RoleBinding"}:
-                # The lease is beside the jobs here; the chart puts it beside the operator.
+                # The lease is in the jobs' namespace here; the chart puts it in the operator's.
                 meta = {"name": manifest["metadata"]["name"], "namespace": name}
                 manifest["metadata"] = meta
                 if "subjects" in manifest:

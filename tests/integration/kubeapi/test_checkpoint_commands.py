@@ -50,7 +50,7 @@ def checkpoint(job: LiveJob) -> Callable[..., CheckpointDocument]:
 
 
 def keep(core: Any, job: LiveJob, documents: list[CheckpointDocument], count: int = 10) -> list[str]:
-    """As a driver does; what it had to tell."""
+    """As a driver does; returns its events' messages."""
     events: list[str] = []
     for one in documents:
         retainer = CheckpointRetainer(

@@ -32,7 +32,7 @@ def test_a_deleted_namespace_stops_no_other_ones_jobs(
 
     # A watch that is open when the rights go is refused when it is opened again: another operator opens its own now.
     second = start_operator(watch_namespaces=watched)
-    await_that("the refusal is told", lambda: f"{refused} 1.0" in second.read("/metrics"))
+    await_that("the refusal is reported", lambda: f"{refused} 1.0" in second.read("/metrics"))
     assert "the watch is refused" in second.log
     first.stop()
     second.await_leading()

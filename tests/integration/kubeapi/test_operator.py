@@ -277,7 +277,7 @@ def test_a_namesake_does_not_inherit_anything(job: LiveJob) -> None:
     job.create()
     job.await_deletion(1)
     job.await_state("Pending")
-    assert len(job.pods) == 1  # the former life's driver drains; nothing of the new one runs beside it
+    assert len(job.pods) == 1  # the previous resource's driver drains; nothing of the new resource runs meanwhile
     job.release(1)
     await_that("an attempt starts", lambda: job.status.get("attempt"))
     status = job.status

@@ -1,4 +1,4 @@
-"""The next attempt beside the present one: the operator's process and the driver's own client, on a real API server."""
+"""A standby next to the running attempt: the operator's process and the driver's own client, on a real API server."""
 
 from __future__ import annotations
 

@@ -136,7 +136,7 @@ ADVERSARIES = {
         CheckpointCorrupt, "is larger than 786432 bytes",
     ),
     "foreign": Adversary(
-        [edited(lambda body: body.update(jobUid="uid-of-another-life"))], CheckpointForeign, "uid-of-another-life"
+        [edited(lambda body: body.update(jobUid="uid-of-another-job"))], CheckpointForeign, "uid-of-another-resource"
     ),
     "newer-format": Adversary(
         [
@@ -261,7 +261,7 @@ def test_with_nothing_kept_an_empty_state_is_a_first_start(state_fixture: StateF
     assert state_fixture.operators_view().kind is StateKind.VALID, "claimed"
 
 
-# -- edits that are consistent in themselves: honoured, and told where they can be noticed -----------------------------
+# -- edits that are consistent in themselves: honoured, and reported where they can be noticed -------------------------
 
 
 def test_edited_offsets_are_honoured_and_reported(state_fixture: StateFixture) -> None:

@@ -75,7 +75,7 @@ def refusal(state_fixture: StateFixture, kind: type[CheckpointError], words: str
 
 
 def test_write_conflict(state_fixture: StateFixture) -> None:
-    """Another writer in between: whoever comes later has been superseded, and the other's text stays."""
+    """Another writer in between: the later writer has been superseded, and the other's text stays."""
     store = state_fixture.store()
     found = store.read()
     state_fixture.write("of a newer attempt")
@@ -305,7 +305,7 @@ def test_write_immutable(state_fixture: StateFixture) -> None:
 
 
 def test_write_crowded(state_fixture: StateFixture) -> None:
-    """Somebody put something big beside the document, which itself is within its limits."""
+    """A person put a large entry next to the document, which itself is within its limits."""
     state_fixture.patch(data={"notes": "x" * 900_000})
     before = state_fixture.body()
     with pytest.raises(CheckpointTooLarge, match=r"answered 422: .*Too long") as caught:
@@ -346,7 +346,7 @@ def store(state_fixture: StateFixture, behind: Any) -> ConfigMapStore:
 def story(
     broker: str, unique: str, client: TransactionClient, make_topic: Callable[..., str], store: ConfigMapStore
 ) -> Iterator[Story]:
-    """In the middle of its life."""
+    """While it runs."""
     made = Story(
         broker, make_topic(3, "in"), make_topic(2, "out"), unique, client, per_checkpoint=20, store=store
     )  # fmt: skip

@@ -49,7 +49,7 @@ def test_the_standby_takes_over_from_a_dead_leader_without_touching_a_pod(job: L
     before = [(pod["metadata"]["uid"], pod["metadata"]["resourceVersion"]) for pod in job.pods]
     assert "kafkaspark_operator_leader 0.0" in await_that("it answers", lambda: standby.read("/metrics"))
     series = f'kafkaspark_job_ready{{job="{job.name}"'
-    await_that("the leader tells of the job", lambda: series in leader.read("/metrics"))
+    await_that("the leader reports the job", lambda: series in leader.read("/metrics"))
     await_that("the standby knows the job", lambda: "kafkaspark_operator_jobs 1.0" in standby.read("/metrics"))
     assert series not in standby.read("/metrics")
     leader.kill()

@@ -1,4 +1,4 @@
-"""Stories of jobs over many lives, on the real broker."""
+"""Stories of jobs over many attempts, on the real broker."""
 
 from __future__ import annotations
 

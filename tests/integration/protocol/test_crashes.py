@@ -1,5 +1,7 @@
-"""A life ends, or stands still and goes on too late, at each moment of a start and of a checkpoint, and the next one
-runs with fewer, as many or more subtasks: every record once, no transaction left open."""
+"""An attempt ends, or freezes and continues too late, at each moment of a start and of a checkpoint.
+
+The next attempt runs with fewer, as many or more subtasks: every record once, no transaction left open.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,7 @@ def test_I01_an_attempt_that_is_killed_in_a_checkpoint(moment: Moment, change: s
 
 @pytest.mark.parametrize("moment", OF_A_CHECKPOINT)
 def test_I02_an_attempt_that_continues_in_the_middle_of_anothers_checkpoint(moment: Moment, story: Stories) -> None:
-    """The one way to two checkpoints at a time: within a life the next begins when the former one is committed."""
+    """The only way to two checkpoints at a time: in an attempt the next begins when the previous is committed."""
     job = story()
     job.produce(60)
     job.start(FROM)
@@ -171,7 +173,7 @@ def test_none_repeats_what_was_sent_since_the_last_checkpoint(story: Stories) ->
 
 
 def await_records(job: Story, count: int) -> None:
-    """Until readers see so many."""
+    """Until readers see this many."""
     deadline = Deadline.after(20)
     while len(visibility.numbers(job.bootstrap, job.sink)) < count:
         assert not deadline.expired, f"no {count} records"

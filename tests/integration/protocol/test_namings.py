@@ -1,5 +1,4 @@
-"""Transactional ids by subtask and slot, where a life begins with the very ids of the former; and one naming after the
-other."""
+"""Transactional ids by subtask and slot, where attempts begin with the same ids; and changes of the naming."""
 
 from __future__ import annotations
 
@@ -34,7 +33,7 @@ def test_an_attempt_that_ends_while_it_recovers(moment: Moment, end: End, story:
     job.checkpoint((Moment.AFTER_WRITE, End.KILL))
     job.start(4, 3, stop=(moment, end))
     begun = moment is Moment.AFTER_BEGIN
-    assert job.document.slots == SlotBounds(4 if begun else 2, 5), "told before anything is written, never taken back"
+    assert job.document.slots == SlotBounds(4 if begun else 2, 5), "recorded before anything is written, never reduced"
     job.produce(30)
     job.finish(1)
 

@@ -1,4 +1,4 @@
-"""Another delivery guarantee from one life to the next: what the former life left is settled by its own rules,
+"""Another delivery guarantee from one attempt to the next: what the previous attempt left is settled by its own rules,
 whatever the new one's are."""
 
 from __future__ import annotations
@@ -62,14 +62,14 @@ def test_T09_from_at_least_once_to_exactly_once(moment: Moment, story: Stories) 
     job.start(3)
     job.checkpoint((Moment.AFTER_WRITE, End.KILL))
     assert job.document.checkpoint_id == written.checkpoint_id + 1
-    # Readers judge by what the first life promised; the second one adds nothing to it.
+    # Readers judge by the first attempt's guarantee; the second attempt adds nothing to it.
     job.change_semantic(AT_LEAST)
     repeated = job.finish(2)
     assert (repeated > 0) == (moment in _UNWRITTEN)
 
 
 def test_T09_T10_there_and_back_with_ids_of_before(story: Stories) -> None:
-    """The second such life counts its ids from the beginning and fences all there are, as a first start does."""
+    """The second such attempt counts its ids from 0 and fences every id, as a first start does."""
     job = story()
     job.produce(150)
     job.start(3)

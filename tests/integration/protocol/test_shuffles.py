@@ -1,4 +1,4 @@
-"""Pipelines that shuffle: no source ranges are in their transactions, so only the coordinators tell what became of one.
+"""Pipelines that shuffle: no source ranges are in their transactions, so only the coordinators know the outcomes.
 
 Lost as a whole a checkpoint is read and written again. What is proven neither committed nor lost, or is both in parts,
 stops the job: with nothing repeated, nothing open, and words that say what to do.

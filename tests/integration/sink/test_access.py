@@ -112,7 +112,7 @@ def test_a_topic_is_gone_only_where_the_brokers_say_so(secured):
     assert admin.existing(["in", "theirs", "nowhere"]) == {"in": 1, "theirs": 1}
     assert "nowhere" not in admin.topics(), "asking makes no topic"
     assert job.existing([]) == {}
-    for topic in ("theirs", "nowhere"):  # Kafka does not tell that user which of them exists
+    for topic in ("theirs", "nowhere"):  # Kafka does not show that user which of them exists
         with pytest.raises(AuthorizationFailed, match=f"topic {topic}"):
             known_topics(job, ["in", topic])
     assert known_topics(admin, ["in", "nowhere"]) == {"in": 1, "theirs": 1}

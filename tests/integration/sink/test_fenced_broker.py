@@ -1,4 +1,4 @@
-"""What coordinators tell while their only broker is out of service for a moment."""
+"""What coordinators answer while their only broker is out of service for a moment."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def lonely(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
 
 def test_a_list_that_was_taken_meanwhile_is_taken_again(lonely: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The coordinator had loaded before, and has after; in between it told of nothing, and without an error."""
+    """The coordinator had loaded before, and has after; in between it listed nothing, without an error."""
     path = BatchPath("native", lonely.bootstrap)
     client, other = (TransactionClient({"bootstrap.servers": lonely.bootstrap}) for _ in range(2))
     fencing = Fencing(lonely._controller.port)

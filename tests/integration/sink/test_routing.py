@@ -22,7 +22,7 @@ pytestmark = pytest.mark.broker
 
 @pytest.fixture
 def routed(harness: Callable[..., Harness], topic_scope: TopicScope) -> Callable[..., Harness]:
-    """``routed(topic_from=…, partitioner=…)``: a life whose writer has a router."""
+    """``routed(topic_from=…, partitioner=…)``: an attempt whose writer has a router."""
 
     def make(**options: object) -> Harness:
         spec = JobSpec(
@@ -61,7 +61,7 @@ def test_topics_of_a_column_are_in_one_transaction(routed, topic_scope, make_top
 
 @pytest.mark.parametrize(("wrong", "error"), [("none", TopicNotFound), (None, TransformError)])
 def test_a_wrong_topic_loses_nothing(routed, topic_scope, make_topic, wrong, error):
-    """The checkpoint fails as a whole; with the cause mended the same range is written once."""
+    """The checkpoint fails as a whole; after the cause is repaired the same range is written once."""
     one = make_topic(name="one")
     missing = wrong and f"{topic_scope.prefix}.{wrong}"
     attempt = routed(topic_from=TopicFrom.COLUMN).open()

@@ -242,7 +242,7 @@ def test_a_refused_commit_is_counted_and_the_job_continues(
         impostor.close()
 
     begun = threading.Event()
-    # Heartbeats would tell before the commit does.
+    # Heartbeats would fail before the commit does.
     job = jobs(
         options={"session_timeout_seconds": 30, "heartbeat_interval_seconds": 10, "max_poll_interval_seconds": 60},
         completed=lambda values: (begun.wait(30), interfere(values))[1],

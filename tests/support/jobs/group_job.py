@@ -1,7 +1,7 @@
 """A job as a consumer group sees it: the driver's membership and enumerator with a real reader, without Spark.
 
 Also a program: ``python -m tests.support.jobs.group_job '<json>'`` runs one in a process of its own, that can be
-stopped and killed, and tells each checkpoint as a line of JSON.
+stopped and killed, and prints each checkpoint as a line of JSON.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ def environment() -> dict[str, str]:
 
 
 class Attempt(Protocol):
-    """A driver's life: a process of its own, or a turn in the engine's host."""
+    """A driver's run: a process of its own, or a call in the engine's host."""
 
     def poll(self) -> int | None: ...
 
@@ -64,7 +64,7 @@ class Host(Protocol):
 
 @dataclass
 class LocalJob:
-    """One job over several attempts; each :meth:`start` is a new life.
+    """One job over several attempts; each :meth:`start` begins the next.
 
     :param folder: of the job's description, checkpoint file and logs.
     :param host: where attempts run that nothing kills and that keep no operators' state.
@@ -86,12 +86,12 @@ class LocalJob:
         return self.folder / "state"
 
     def start(self, *, parallelism: int | None = None, fault: str = "", alone: bool = False) -> None:
-        """Begins the next attempt, after the former one's processes have ended.
+        """Begins the next attempt, after the previous attempt's processes have ended.
 
         :param alone: in a process of its own, which may be killed and whose workers find the job's code; so is every
             attempt with a fault.
         """
-        assert self.process is None or self.process.poll() is not None, "the former attempt still runs"
+        assert self.process is None or self.process.poll() is not None, "the previous attempt still runs"
         self.attempt += 1
         if parallelism is not None:
             self.spec = replace(self.spec, parallelism=parallelism)
@@ -124,7 +124,7 @@ class LocalJob:
         return decode(self.state_file.read_text().partition("\n")[2], job_uid=self.uid)
 
     def await_records_in(self, count: int, seconds: float = START_SECONDS) -> CheckpointDocument:
-        """Waits until completed checkpoints of this attempt cover so many source records."""
+        """Waits until completed checkpoints of this attempt cover this many source records."""
         return self._await(lambda one: one.counters.records_in >= count, f"{count} records in", seconds)
 
     def await_checkpoint(self, number: int, seconds: float = START_SECONDS) -> CheckpointDocument:

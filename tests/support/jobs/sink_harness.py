@@ -1,6 +1,6 @@
 """Flink's operator test harness for our sink: what driver and task do for one subtask, without Spark.
 
-A harness is one life of one subtask, with a producer pool of its own as its worker process has. Leaving it unclosed is
+A harness is an attempt of a subtask, with a producer pool of its own as its worker process has. Leaving it unclosed is
 a crash: its producers stay alive as zombies until the test ends.
 """
 
@@ -136,7 +136,7 @@ class Harness:
         return KafkaCommitter(self.client, evidence, job_uid=JOB_UID, timeout=self.timeout, **options)  # type: ignore[arg-type]
 
     def open(self, state: State | None = None) -> Harness:
-        """Starts the life: settles what the state names, aborts what lingers (subtask 0 does so for the job)."""
+        """Starts the attempt: settles what the state names, aborts what lingers (subtask 0 does so for the job)."""
         restored = state or State()
         self.restored_hint = restored.hint or FIRST_HINT
         self._coordinator = self._coordinate(restored)
@@ -168,7 +168,7 @@ class Harness:
     def write_batch(self, batch: pa.RecordBatch) -> None:
         """Writes records of the current checkpoint; its transaction is then open at the coordinator.
 
-        The client sends in the background: without the wait, a test that kills this life would now and then leave
+        The client sends in the background: without the wait, a test that kills this attempt would now and then leave
         nothing behind to be found.
         """
         first = self.writer.records == 0 or not self._begun

@@ -1,4 +1,4 @@
-"""A network that can be cut: what goes through it stops without a word in both directions, and goes on when it heals.
+"""A network that can be cut: what goes through it stops silently in both directions, and continues when it is restored.
 
 Nothing is closed and nothing is lost, as when a switch fails: what was sent meanwhile waits in the senders' kernels and
 arrives late. New connections come about and are not answered.
@@ -12,7 +12,7 @@ import threading
 
 
 class Network:
-    """A way to one address, at :attr:`address`, for clients that are told to take it.
+    """A way to one address, at :attr:`address`, for clients that are configured to take it.
 
     :param target: host and port of what is behind it.
     """
@@ -32,7 +32,7 @@ class Network:
         self._open.clear()
 
     def heal(self) -> None:
-        """Everything goes on, with what was on its way."""
+        """Everything continues, with what was on its way."""
         self._open.set()
 
     def close(self) -> None:

@@ -25,7 +25,7 @@ from sparkapp.model.job.access.registry_access import RegistryAccess
 class RegistryServer:
     """Schemas by id and by subject; ids begin at 1.
 
-    :param broken: answers so many requests with 503 first.
+    :param broken: number of requests answered with 503 first.
     :param authorization: the Authorization header that it wants; by default it is open to everybody.
     :param elsewhere: sends every request to this URL instead.
     """

@@ -66,7 +66,7 @@ class SourceFixture:
     Record i of a partition has value i and time i * 1000 (plus 1: time 0 is no time to some clients). In partition p of
     ``topic`` the records below offset p are deleted, and the group's committed offset is p + 2.
 
-    :param warnings: what enumerators of the running test told; cleared by each :meth:`enumerator`.
+    :param warnings: warnings of the running test's enumerators; cleared by each :meth:`enumerator`.
     """
 
     bootstrap: str

@@ -120,11 +120,11 @@ class Ensemble:
             time.sleep(deadline.bound(0.1))
 
     def kill(self, node: int) -> None:
-        """Ends one as a crash does; it stays away until :meth:`mend`."""
+        """Kills a broker; it stays away until :meth:`restart_brokers`."""
         self._brokers[node].kill()
 
     def restart_brokers(self) -> None:
-        """Starts whoever is not there; returns with every copy up to date and both coordinators where they were."""
+        """Starts the brokers that are down; returns with every copy up to date and both coordinators in place."""
         gone = [broker for broker in self._brokers.values() if broker.process is None]
         with ThreadPoolExecutor(len(NODES)) as pool:
             list(pool.map(lambda broker: broker.start(_SECONDS), gone))

@@ -25,7 +25,7 @@ _PASSING = frozenset(
 def create_topics(bootstrap: str, *topics: NewTopic, **login: str) -> None:
     """Makes them, where they are not there yet.
 
-    Each try has a client of its own: the former one may have nobody left to ask (librdkafka's issue 5301).
+    Each try has a client of its own: the previous client may know no broker any more (librdkafka's issue 5301).
 
     :param login: librdkafka's properties of a broker that asks who it is.
     """

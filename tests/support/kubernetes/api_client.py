@@ -39,7 +39,7 @@ class ApiClient:
     def call(
         self, method: str, path: str, body: Any = None, *, content_type: str = "application/json", user: str = ""
     ) -> dict[str, Any]:
-        """:param user: as whom; empty for the kubeconfig's own identity."""
+        """:param user: to impersonate; empty for the kubeconfig's own identity."""
         headers = {"Content-Type": content_type} | ({"Impersonate-User": user} if user else {})
         data = None if body is None else json.dumps(body)
         response = self._pool.request(method, self._host + path, body=data, headers=headers, timeout=20, retries=False)

@@ -106,7 +106,7 @@ class ClusterJob:
         return self._numbered
 
     def await_prepared(self, attempt: int, *, seconds: float = PATIENCE) -> None:
-        """Blocks until an attempt that comes up beside another one says that it is prepared.
+        """Blocks until a standby reports that it is prepared.
 
         :raises TimedOut: it does not.
         """

@@ -1,4 +1,4 @@
-"""A job's state ConfigMap on a real API server, with a document in it and earlier checkpoints beside it."""
+"""A job's state ConfigMap on a real API server, with a document in it and earlier checkpoints next to it."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class StateFixture:
     api: ApiClient
     core: Any
     namespace: str
-    uid: str = "uid-of-this-life"
+    uid: str = "uid-of-this-resource"
     text: str = field(init=False)
     """The document as the job has written it."""
 

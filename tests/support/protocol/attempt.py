@@ -1,8 +1,8 @@
 """One attempt of a job without Spark: driver and tasks as the engine wires them, that can be killed or frozen anywhere.
 
 Everything that touches a broker is the real code: recovery, enumerator, readers, writers, coordinator, committer.
-Killed means that nothing more is said to anybody; frozen, that the process stands still (a long pause, a paused
-machine) and may go on later, when another attempt has long taken over.
+A killed attempt sends nothing more. A frozen attempt's process stands still (a long pause, a paused machine). It may
+continue later, when another attempt has taken over.
 """
 
 from __future__ import annotations
@@ -65,11 +65,11 @@ from tests.support.protocol.watched import WatchedClient, WatchedControl, Watche
 _THAWED_SECONDS = 120
 _MOST_CHECKPOINTS = 50
 WORKERS = 2
-"""Worker processes of a life, all of one executor; Spark gives a subtask to any of them."""
+"""Worker processes of an attempt, all of one executor; Spark gives a subtask to any of them."""
 
 
 class SharedStore(MemoryStore):
-    """The job's ConfigMap: one at a time, whoever comes too late is refused."""
+    """The job's ConfigMap: a write that expects an older version is refused."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -82,16 +82,16 @@ class SharedStore(MemoryStore):
 
 @dataclass
 class AttemptRun:
-    """Made for one attempt; :meth:`start`, then :meth:`checkpoint` again and again, each in a thread of the life's own.
+    """The run of an attempt: :meth:`start`, then :meth:`checkpoint` repeatedly, each in a thread of its own.
 
     :param retained: where completed checkpoints are kept to go back to.
     :param keep: what the transform lets through, by the number in a record's value.
     :param now: gives RFC 3339 times.
-    :param aligned: False for a pipeline that shuffles, as far as the sink can tell: no source ranges are in its
+    :param aligned: False for a pipeline that shuffles, as far as the sink can see: no source ranges are in its
         transactions, and its documents say so.
-    :param workers: how many of its worker processes get tasks; with one a producer goes on from checkpoint to
-        checkpoint, with more it may be another one's turn, which takes its id over.
-    :param stepwise: commits go one after the other, so that a life can end between two of them.
+    :param workers: how many of its worker processes get tasks. With 1, a producer is used in every checkpoint; with
+        more, another worker's producer may take its id over.
+    :param stepwise: commits are sent in sequence, so that an attempt can end between two of them.
     :param executors: another way to the brokers, for what runs in executors: readers and writers.
     :param security: of TLS and authentication, the properties of every client.
     :param patience: seconds that a task waits for the brokers before it fails.
@@ -126,7 +126,7 @@ class AttemptRun:
         self._store = WatchedStore(self.store, self._passed)
         self._claim = Claim(self.store, job_uid=job.uid, attempt=job.attempt)
         self._config = consumer_config(job, security=self.security)
-        self._shared = cluster_config(job.spec.kafka, security=self.security, client_id=f"life-{job.attempt}")
+        self._shared = cluster_config(job.spec.kafka, security=self.security, client_id=f"attempt-{job.attempt}")
         self._cluster = KafkaClusterView(self._config, read_committed=True)
         self._client = WatchedClient(self._shared)
         self._client.passed = self._passed
@@ -179,8 +179,9 @@ class AttemptRun:
         self._act(self._drain, stop)
 
     def thaw(self, *, draining: bool = False) -> None:
-        """A frozen life goes on from where it stood as the real driver does: to the end of what it did, then from
-        checkpoint to checkpoint until one is refused or nothing is left to read, then it stops.
+        """A frozen attempt continues where it stood, as the real driver does, to the end of its act.
+
+        It then writes checkpoints until a checkpoint is refused or nothing is left to read, and stops.
 
         :param draining: it was asked to stop while it stood still, so no further checkpoint begins.
         """
@@ -188,13 +189,13 @@ class AttemptRun:
         self._frozen.clear()
         self._thawed.set()
         self._thread.join(_THAWED_SECONDS)
-        assert not self._thread.is_alive(), "a life that went on does not end"
+        assert not self._thread.is_alive(), "an attempt that continued does not end"
         self._thawed.clear()
         self._raise_defects()
         checkpoints = 0
         while not (draining or self._ended or self.failure) and self.lag:
             checkpoints += 1
-            assert checkpoints < _MOST_CHECKPOINTS, "a life that went on is never refused"
+            assert checkpoints < _MOST_CHECKPOINTS, "an attempt that continued is never refused"
             self.checkpoint()
         if not (self._ended or self.failure):
             self._act(self._stop_when_idle if self._coordinated else lambda: None, None)
@@ -206,7 +207,7 @@ class AttemptRun:
         self.close()
 
     def kill(self) -> None:
-        """A frozen life ends where it stands."""
+        """A frozen attempt ends where it stands."""
         assert self._thread is not None
         self._killed = True
         self._thawed.set()
@@ -233,7 +234,7 @@ class AttemptRun:
             except BaseException as error:
                 self._error = error
 
-        self._thread = threading.Thread(target=run, name=f"life-{self.job.attempt}")
+        self._thread = threading.Thread(target=run, name=f"attempt-{self.job.attempt}")
         self._thread.start()
         while self._thread.is_alive() and not self._frozen.is_set():
             self._thread.join(0.002)
@@ -345,7 +346,7 @@ class AttemptRun:
         self._retainer.offer(self._coordinator.document)
 
     def _tasks_in_turn(self, groups: Groups, checkpoint_id: int, retry: bool) -> list[Written]:
-        """Something may happen to the last one."""
+        """Something may happen to the last task."""
         written: list[Written] = []
         for subtask, ranges in groups.items():
             worker = self.dice.randrange(self.workers)

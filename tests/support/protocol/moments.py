@@ -1,4 +1,4 @@
-"""Where in a life something may happen, and what: ends, losses, and incidents around it."""
+"""Where in an attempt something may happen, and what: ends, losses, and incidents around it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 
 class Moment(StrEnum):
-    """Where a life may end: the steps of a start, and of a checkpoint (:class:`ProtocolStep`'s names)."""
+    """Where an attempt may end: the steps of a start, and of a checkpoint (:class:`ProtocolStep`'s names)."""
 
     AFTER_CLAIM = "after-claim"
     AFTER_SETTLE = "after-settle"
@@ -53,7 +53,7 @@ class DriverMoment(StrEnum):
 
 
 class StoreWrite(NamedTuple):
-    """Another place where a life may end: a write of the document, counted from 1 in a start or a checkpoint.
+    """Another place where an attempt may end: a write of the document, counted from 1 in a start or a checkpoint.
 
     :param effective: once it has taken effect, else before it was sent.
     """
@@ -69,25 +69,25 @@ class End(StrEnum):
     KILL = "kill"
     FREEZE = "freeze"
     STRAND = "strand"
-    """It goes on, and nobody waits for it: whatever it was part of goes on without it."""
+    """It continues, and nobody waits for it: the attempt continues without it."""
 
 
 class Loss(StrEnum):
-    """What ends without a word while the life goes on: Spark has other processes for the tasks that it had."""
+    """Processes that end silently while the attempt continues: Spark starts other processes for their tasks."""
 
     WORKER = "worker"
-    """The Python worker of the task at hand, or of the last one."""
+    """The Python worker of the current task, or of the last task."""
     EXECUTOR = "executor"
     """Every Python worker."""
 
 
 Incident = Callable[[], End | Loss | None]
-"""Breaks something around the life, which goes on unless the answer is how it ends."""
+"""Breaks something around the attempt, which continues unless an end is returned."""
 Stop = tuple[Place, End | Incident]
 
 
 class Killed(BaseException):
-    """Ends the thread that is the life's process; nothing catches it."""
+    """Ends the thread that is the attempt's process; nothing catches it."""
 
 
 class TasksLost(Exception):

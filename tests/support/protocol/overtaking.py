@@ -1,4 +1,4 @@
-"""A driver stands still, another attempt runs ahead, the driver goes on: one story for each place and each lead."""
+"""A driver freezes, another attempt runs ahead, the driver continues: a story for each place and each lead."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Overtaking:
     :param place: where it freezes.
     :param ahead: checkpoints that the other attempt completes meanwhile.
     :param change: of the parallelism, by the other attempt.
-    :param dies: the other attempt is dead when the driver goes on; otherwise it runs on afterwards.
+    :param dies: the other attempt is dead when the driver continues; otherwise it keeps running.
     :param during: where in its next checkpoint the other attempt is then; None: between two of them.
     :param draining: the driver was asked to stop while it stood still.
     """

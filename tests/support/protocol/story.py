@@ -1,4 +1,4 @@
-"""A job's story over many lives, and its oracle: what a reader of committed records sees in the end.
+"""A job's story over many attempts, and its oracle: what a reader of committed records sees in the end.
 
 Driven by tests that choose the steps, by a hypothesis state machine and by the soak, which throws dice.
 """
@@ -75,8 +75,8 @@ class Story:
     :param timeout: seconds until the broker aborts a transaction; a short one is one more fault.
     :param never: the broker aborts none, whatever the seconds.
     :param naming: of the transactional ids, at first.
-    :param aligned: False for a pipeline that shuffles; see :class:`Life`.
-    :param workers: of each life that get tasks; see :class:`Life`.
+    :param aligned: False for a pipeline that shuffles; see :class:`AttemptRun`.
+    :param workers: of each attempt that get tasks; see :class:`AttemptRun`.
     :param lost_policy: from the next attempt on.
     :param per_checkpoint: most records of one checkpoint.
     :param store: the job's document; its checkpoints are kept in ``retained``.
@@ -122,11 +122,11 @@ class Story:
     patience: float = 30.0
     properties: dict[str, str] = field(default_factory=dict)
     recovery: Recovery | None = None
-    """Of the newest life that has got so far."""
+    """Of the latest attempt that has recovered."""
     failure: KafkaSparkJobError | None = None
-    """What the newest life ended with, if with an error."""
+    """The latest attempt's error, if it ended with an error."""
     failures: list[KafkaSparkJobError] = field(default_factory=list)
-    """Of every life that ended with an error, those that went on too late left out."""
+    """Of every attempt that ended with an error, those that continued too late left out."""
     history: list[str] = field(default_factory=list)
     """What happened, for a person who reads a failure."""
     lost: list[int] = field(default_factory=list)
@@ -161,7 +161,7 @@ class Story:
         return self._attempt
 
     def produce(self, count: int, *, silent: Collection[int] = ()) -> None:
-        """The next numbers, one after the other round the partitions; a big step leaves some without news.
+        """The next numbers, in sequence round the partitions; a large step leaves some partitions without records.
 
         :param silent: partitions of which the transform leaves out every one of these.
         """
@@ -175,7 +175,7 @@ class Story:
         self._produced += count
 
     def start(self, parallelism: int, pool_size: int = 2, stop: Stop | None = None, *, stepwise: bool = True) -> None:
-        """The next attempt, whatever became of the former one."""
+        """The next attempt, whatever became of the previous attempt."""
         self.kill()
         self._attempt += 1
         self._thawed = False
@@ -192,9 +192,9 @@ class Story:
         self._after(run, ended=_ends(stop))
 
     def checkpoint(self, stop: Stop | None = None, *, retry: bool = False, abreast: bool = False) -> None:
-        """One checkpoint of the running life; with an end the life ends there, with an incident it may go on.
+        """One checkpoint of the running attempt; with an end the attempt ends there, with an incident it may continue.
 
-        See :meth:`tests.support.protocol.attempt.Life.checkpoint`.
+        See :meth:`tests.support.protocol.attempt.AttemptRun.checkpoint`.
         """
         assert self._run is not None
         self._record(f"checkpoint{' with a task tried twice' if retry else ''}", stop)
@@ -202,14 +202,14 @@ class Story:
         self._after(self._run, ended=_ends(stop))
 
     def drain(self, stop: Stop | None = None) -> None:
-        """An orderly stop of the running life."""
+        """An orderly stop of the running attempt."""
         assert self._run is not None
         self._record("stops in order", stop)
         self._run.drain(stop)
         self._after(self._run, ended=True)
 
     def run(self, checkpoints: int = 100, parallelism: int = 2) -> None:
-        """A life of so many checkpoints, or of as many as there is something to read for, and an orderly stop."""
+        """An attempt of this many checkpoints at most, until nothing is left to read, and an orderly stop."""
         self.start(parallelism)
         while self._run is not None and checkpoints and self._run.lag:
             self.checkpoint()
@@ -218,26 +218,26 @@ class Story:
             self.drain()
 
     def kill(self) -> None:
-        """The running life ends between two checkpoints."""
+        """The running attempt ends between two checkpoints."""
         if self._run is not None:
             self._run.close()
             self._run = None
 
     def last_attempt(self) -> Job:
-        """The attempt that a deleted job has after a crash: the running life ends, and nobody starts this one yet."""
+        """A deleted job's attempt after a crash: the running attempt ends, and this attempt is not started."""
         self.kill()
         self._attempt += 1
         self._record("is deleted", None)
         return replace(self._job(1, 2), settles_only=True)
 
     def thaw(self, *, draining: bool = False) -> AttemptRun:
-        """The life that has been frozen longest goes on, in the middle of what it did, until it is refused or through.
+        """The attempt that has been frozen longest continues in its act until it is refused or through.
 
-        :param draining: see :meth:`tests.support.protocol.attempt.Life.thaw`.
+        :param draining: see :meth:`tests.support.protocol.attempt.AttemptRun.thaw`.
         """
         self._thawed = self._superseded = True
         run = self._frozen.pop(0)
-        self._record(f"attempt {run.job.attempt} goes on{', asked to stop' if draining else ''}", None)
+        self._record(f"attempt {run.job.attempt} continues{', asked to stop' if draining else ''}", None)
         run.thaw(draining=draining)
         end = "in order" if run.failure is None else f"with {type(run.failure).__name__}: {run.failure}"
         self.history.append(f"  attempt {run.job.attempt} ended {end}")
@@ -320,7 +320,7 @@ class Story:
         while self._frozen:
             self.thaw()
         if self._thawed:
-            # What a superseded life began is open until the broker's time-out, or until somebody starts.
+            # What a superseded attempt began is open until the broker's time-out, or until somebody starts.
             self.kill()
             self._read_all(parallelism)
         self.kill()
@@ -366,7 +366,7 @@ class Story:
         return pa.array([self._topic(number) for number in numbers.to_pylist()], pa.string())
 
     def _judge_names(self) -> None:
-        """No two subtasks of a life have shared a transactional id, and a restart would have looked at every one.
+        """No two subtasks of an attempt have shared a transactional id, and a restart would have looked at every one.
 
         Two attempts may share some,
         one after the other or where the previous one is frozen (``docs/internals/exactly-once.md``).
@@ -382,7 +382,7 @@ class Story:
     def _abort_by_hand(self) -> None:
         """Under a prefix that the job has left nobody looks any more: it may be another job's by now.
 
-        What a superseded life began there is open until the broker's time-out, or until a person ends it.
+        What a superseded attempt began there is open until the broker's time-out, or until a person ends it.
         """
         left = [one for one in self.open_transactions() if not self._is_current(one)]
         if left:
@@ -401,7 +401,7 @@ class Story:
         while (run := self._run) is None or patiently(lambda run=run: run.lag):
             if run is None:
                 starts += 1
-                assert starts <= _MOST_STARTS, f"no life gets through: {self.history}"
+                assert starts <= _MOST_STARTS, f"no attempt gets through: {self.history}"
                 self.start(parallelism)
             else:
                 self.checkpoint()

@@ -1,4 +1,4 @@
-"""What runs in a life's executors: worker processes, and tasks that halt at their moments."""
+"""What runs in an attempt's executors: worker processes, and tasks that halt at their moments."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Worker:
 
 @dataclass
 class Names:
-    """The transactional ids that a life has written under.
+    """The transactional ids that an attempt has written under.
 
     :ivar by_subtask: which subtask under which. :ivar beyond: those that a restart could not have known.
     """
@@ -44,13 +44,13 @@ class Names:
 
     @property
     def shared(self) -> set[str]:
-        """Those of several subtasks, all of which live."""
+        """Those that several subtasks have written under."""
         counts = Counter(name for names in self.by_subtask.values() for name in names)
         return {name for name, count in counts.items() if count > 1}
 
 
 class Written(NamedTuple):
-    """What a task tells."""
+    """What a task returns."""
 
     committable: KafkaCommittable | None
     records: int

@@ -1,4 +1,4 @@
-"""What a life's driver reaches the outside by, watched: where it may be killed or frozen."""
+"""The driver's interfaces to the outside, with the places where the driver may be killed or frozen."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the sparkapp image runs for each of its arguments, with a stand-in for tini that tells its arguments."""
+"""What the sparkapp image runs for each of its arguments, with a stand-in for tini that prints its arguments."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""The manifests of a job, compared with the files in ``golden``; ``KAFKASPARK_GOLDEN=write`` writes them anew."""
+"""The manifests of a job, compared with the files in ``golden``; ``KAFKASPARK_GOLDEN=write`` rewrites them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pods of a job. Labels and owner references prove nothing: whoever may create a pod can write them.
+"""The pods of a job. Labels and owner references prove nothing: a user with the right to create pods can write them.
 
 An attempt exists by the ConfigMap that the operator made for it (ADR 6). Its driver is a pod that fulfils either rule:
 

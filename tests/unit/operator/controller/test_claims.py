@@ -59,7 +59,7 @@ async def test_a_claim_from_the_future_is_not_waited_for(claimed: OperatorFixtur
 
 
 async def test_a_claim_whose_driver_comes_is_left_to_it(claimed: OperatorFixture) -> None:
-    """The claimant goes on after all."""
+    """The claimant continues after all."""
     pod = {
         "apiVersion": "v1",
         "kind": "Pod",

@@ -24,7 +24,7 @@ async def operator_fixture() -> OperatorFixture:
 
 
 def watch(operator_fixture: OperatorFixture) -> None:
-    """The watches tell everything that there is."""
+    """The watches deliver everything that there is."""
     operator_fixture.cache.put_job(operator_fixture.kubernetes.job(KEY))
     for pod in operator_fixture.kubernetes.pods(KEY):
         view, key = pod_view(pod), job_key(pod)
@@ -111,7 +111,7 @@ async def test_a_status_that_somebody_else_wrote_is_not_overwritten(operator_fix
     watch(operator_fixture)
     operator_fixture.report(1, checkpoint_id=99, checkpoint_time="2026-11-21T12:00:00Z")
     operator_fixture.cache.put_report(KEY, operator_fixture.kubernetes.objects["ConfigMap", "team", "orders-report"])
-    operator_fixture.kubernetes.edit_job(KEY, suspend=True)  # the watch has not told yet
+    operator_fixture.kubernetes.edit_job(KEY, suspend=True)  # the watch has not delivered it yet
     with pytest.raises(ObjectConflict):
         await operator_fixture.reconciler.reconcile(KEY)
 
@@ -179,7 +179,7 @@ async def test_a_worker_outlives_what_one_job_does_to_it(monkeypatch: pytest.Mon
 async def test_an_edit_that_the_watch_delivers_before_an_older_answer_arrives_is_not_forgotten(
     operator_fixture: OperatorFixture, monkeypatch: pytest.MonkeyPatch, call: str
 ) -> None:
-    """The watch tells it once: what was under way then must not put the former resource in its place."""
+    """The watch delivers it once: a list under way then must not put the previous resource in its place."""
     watch(operator_fixture)
     answer = getattr(operator_fixture.kubernetes, call)
 
@@ -245,7 +245,7 @@ async def test_what_stands_is_reported_once_and_idle_looks_write_nothing(monkeyp
     assert posted == ["ValidationFailed"]
     operator_fixture.restart_operator()
     await operator_fixture.look(5)
-    assert posted == ["ValidationFailed"] * 2, "a new operator asks once, and is told that it is there"
+    assert posted == ["ValidationFailed"] * 2, "a new operator asks once, and learns that it is there"
     operator_fixture.kubernetes.edit_job(KEY, sink={"topic": "orders", "properties": {"acks": "1"}})
     await operator_fixture.look(2)
     assert posted == ["ValidationFailed"] * 3, "another generation is another occurrence"
@@ -274,7 +274,7 @@ async def test_a_job_that_is_recreated_is_reported_again(monkeypatch: pytest.Mon
     posted = posted_events(operator_fixture, monkeypatch)
     await operator_fixture.look(2)
     body = job_body(sink={"topic": "orders"})
-    body["metadata"]["uid"] = "another-life"
+    body["metadata"]["uid"] = "another-resource"
     operator_fixture.kubernetes.add_job(body)
     await operator_fixture.look(2)
     assert posted == ["ValidationFailed"] * 2

@@ -1,4 +1,4 @@
-"""A job without executors reads nothing, whatever its driver says; an executor that ended by itself is told of."""
+"""A job without executors reads nothing, whatever its driver says; an executor that ended by itself is reported."""
 
 from __future__ import annotations
 

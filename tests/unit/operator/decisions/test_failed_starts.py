@@ -61,7 +61,7 @@ async def test_a_start_that_worked_ends_the_row(operator_fixture: OperatorFixtur
     await fails(operator_fixture, ClusterError(SLOW))
     operator_fixture.kubernetes.fault = None  # type: ignore[attr-defined]
     await operator_fixture.settle()
-    operator_fixture.driver_ends(2, None, code=1)  # whether the first one was created nobody can tell
+    operator_fixture.driver_ends(2, None, code=1)  # whether the first pod was created is unknown
     await operator_fixture.settle()
     operator_fixture.wait(60)
     operator_fixture.kubernetes.fault = ClusterError(SLOW)  # type: ignore[attr-defined]

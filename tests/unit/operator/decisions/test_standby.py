@@ -1,4 +1,4 @@
-"""The next attempt beside the present one: when it is made, when it has its turn, and when it is done without."""
+"""The standby next to the running attempt: when it is created, when it is activated, and when there is none."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ async def after_the_kubelet(operator_fixture: OperatorFixture) -> None:
 
 @pytest.fixture
 async def rescaling() -> OperatorFixture:
-    """Attempt 1 runs, attempt 2 comes up beside it."""
+    """Attempt 1 runs, attempt 2 starts as its standby."""
     operator_fixture = OperatorFixture(**BEFORE_STOP)
     await operator_fixture.run()
     operator_fixture.kubernetes.edit_job(KEY, parallelism=3)
@@ -77,7 +77,7 @@ async def test_the_running_attempt_continues_until_its_successor_is_prepared(res
     await operator_fixture.settle()
     assert is_being_deleted(operator_fixture, 1)
     assert operator_fixture.status["attempt"]["stopReason"] == "Rescale"
-    assert turn_of(operator_fixture, 2) == "awaited", "the former attempt still drains"
+    assert turn_of(operator_fixture, 2) == "awaited", "the previous attempt still drains"
 
 
 async def test_the_standby_is_activated_when_every_pod_of_the_previous_attempt_is_gone(
@@ -205,7 +205,7 @@ async def test_what_runs_dies_while_its_successor_comes_up(rescaling: OperatorFi
     assert operator_fixture.drivers == ["orders-2-driver"]
     assert turn_of(operator_fixture, 2) == "given"
     assert operator_fixture.status["restarts"]["total"] == 1
-    assert operator_fixture.status["restarts"]["consecutiveFailures"] == 0, "what failed was of the former generation"
+    assert operator_fixture.status["restarts"]["consecutiveFailures"] == 0, "what failed was of the previous generation"
 
 
 async def test_the_standby_takes_the_place_of_a_dead_attempt(standing_by: OperatorFixture) -> None:

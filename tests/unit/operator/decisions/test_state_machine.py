@@ -558,7 +558,7 @@ async def test_an_invalid_edit_leaves_the_job_running_and_says_what_to_type(oper
     assert valid["status"] == "False"
     assert "also a source topic" in valid["message"]
     assert operator_fixture.ready["status"] == "False"
-    # Should its driver fail meanwhile, the last valid spec goes on.
+    # Should its driver fail meanwhile, the last valid spec continues.
     operator_fixture.driver_ends(1, FAILED)
     await operator_fixture.settle()
     operator_fixture.wait(5)
@@ -646,7 +646,7 @@ async def test_an_unreadable_state_starts_nothing_until_it_is_restored(
 async def test_a_recreated_job_waits_until_its_namesakes_state_is_collected(operator_fixture: OperatorFixture) -> None:
     await operator_fixture.run(1)
     body = job_body()
-    body["metadata"]["uid"] = "another-life"
+    body["metadata"]["uid"] = "another-resource"
     operator_fixture.kubernetes.remove((names.KIND, "team", "orders"))
     operator_fixture.kubernetes.add_job(body)
     await operator_fixture.look(3)

@@ -21,7 +21,7 @@ class Clock:
 
 
 class Candidate:
-    """One process: its leadership, its own clock, what it was told."""
+    """One process: its leadership, its own clock, the changes it was notified of."""
 
     def __init__(self, cluster: FakeKubernetes, identity: str) -> None:
         self.clock = Clock()
@@ -102,7 +102,7 @@ async def test_a_failed_renewal_keeps_leading_until_the_deadline(
 
 
 async def test_a_lapse_is_reported_although_the_same_step_ends_it(cluster: FakeKubernetes) -> None:
-    """Nothing was done meanwhile; only who is told of the loss and of the gain looks at everything again."""
+    """Nothing was done meanwhile; only a reported loss and gain make the operator look at everything again."""
     first = Candidate(cluster, "first")
     await first.step()
     first.clock.time += 10.1

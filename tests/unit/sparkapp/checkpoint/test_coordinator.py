@@ -1,4 +1,4 @@
-"""What the coordinator does to the group's offsets beside its transactions, and when; which ids it tells of."""
+"""What the coordinator does to the group's offsets outside its transactions, and when; which ids it records."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ def test_an_attempt_records_the_ids_of_its_own_naming_and_keeps_those_of_the_oth
     one = coordinator(Group(), replace(SPEC, sink=sink, parallelism=4), restored)
     one.begin(SPLITS)
     assert one.document.slots == slots, "before anything is written under them"
-    assert not one.document.transactional, "hint or slots tell it"
+    assert not one.document.transactional, "hint or slots show it"
     completed = one.complete(
         PreCommitted(checkpoint_id=1, splits=SPLITS, aligned=False, committables=(), records_out=0)
     )
@@ -186,7 +186,7 @@ def test_an_attempt_records_the_ids_of_its_own_naming_and_keeps_those_of_the_oth
 def test_T10_an_attempt_that_has_no_checkpoint_yet_records_that_it_may_have_transactions(
     naming: TransactionNaming, delivery_guarantee: DeliveryGuarantee, word: bool
 ) -> None:
-    """By the first hint alone a life of another guarantee would take it for one that never had any."""
+    """By the first hint alone an attempt of another guarantee would take it for a job without transactions."""
     sink = replace(SPEC.sink, transaction_naming=naming, delivery_guarantee=delivery_guarantee)
     one = coordinator(Group(), replace(SPEC, sink=sink))
     one.begin(SPLITS)

@@ -35,7 +35,7 @@ DOCUMENT = CheckpointDocument(
 
 
 class Control:
-    """Finds the transactions as it is told, and notes that the rest was aborted."""
+    """Finds the given transactions, and records that the rest was aborted."""
 
     def __init__(self, *outcomes: CommitOutcome) -> None:
         self.outcomes, self.aborted = outcomes, 0

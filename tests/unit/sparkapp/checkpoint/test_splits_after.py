@@ -1,4 +1,4 @@
-"""Where a restart goes on after lost transactions, where ranges are not those that the tasks were given."""
+"""Where a restart continues after lost transactions, where ranges are not those that the tasks were given."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ class Admin:
         return answers
 
     def poll(self) -> None:
-        """Nothing to tell."""
+        """Nothing to report."""
 
 
 def answered_by(view: KafkaClusterView, admin: Admin) -> Admin:
@@ -94,7 +94,7 @@ def test_a_leader_that_died_or_moved_is_looked_for(view: KafkaClusterView, code:
 
 
 def test_C10_a_leader_that_does_not_know_its_end_for_long_is_named(view: KafkaClusterView) -> None:
-    """After an election, until its followers have told how far they are; without followers in sync, for ever."""
+    """After an election, until its followers have reported how far they are; without followers in sync, for ever."""
     admin = Admin([21], failure=KafkaError(KafkaError.OFFSET_NOT_AVAILABLE))
     admin.fails_for_ever = True
     answered_by(view, admin)

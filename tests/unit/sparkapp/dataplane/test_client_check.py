@@ -1,4 +1,4 @@
-"""A property that librdkafka refuses is told with its name and its field, before any broker is asked."""
+"""A property that librdkafka refuses is reported with its name and its field, before any broker is asked."""
 
 from __future__ import annotations
 

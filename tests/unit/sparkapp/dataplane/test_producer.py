@@ -19,7 +19,7 @@ SECONDS = 0.3
 
 
 class Answers(CheckedProducer):
-    """Answers what it was told to, a call after the other; then every call succeeds."""
+    """Answers as scripted, call by call; then every call succeeds."""
 
     def __init__(self, *answers: ClientFailure) -> None:
         super().__init__()

@@ -47,7 +47,7 @@ class Producer:
 
 
 class Coordinator:
-    """One id's state, as DescribeTransactions would tell it."""
+    """One id's state, as DescribeTransactions would return it."""
 
     def __init__(self):
         self.calls = []

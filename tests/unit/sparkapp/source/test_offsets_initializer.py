@@ -94,7 +94,7 @@ def test_S16_a_committed_offset_outside_the_log_is_kept_without_a_strategy() -> 
 
 
 def test_an_offset_behind_an_open_transaction_is_in_the_log() -> None:
-    """Whoever committed it did not wait for the transaction's end; Earliest would repeat the whole log."""
+    """The client that committed it did not wait for the transaction's end; Earliest would repeat the whole log."""
     view = cluster()
     view.commits, view.unstable = {A1: 25}, {A1: 5}
     assert CommittedOffsetsInitializer(ResetStrategy.EARLIEST).offsets([A1], view) == {A1: 25}

@@ -60,7 +60,7 @@ def test_a_layout_without_the_tag_is_refused(layout: Path) -> None:
 
 def test_the_blobs_of_previous_builds_are_thrown_away(layout: Path) -> None:
     outdated = layout / "blobs" / "sha256" / "0123"
-    outdated.write_bytes(b"former build")
+    outdated.write_bytes(b"previous build")
     image = Layout(layout, "latest")
     image.discard_other_blobs()
     assert not outdated.exists()

@@ -16,7 +16,7 @@ from localcluster.machine.ports import free_ports
 
 @pytest.fixture
 def own_range(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], list[int]]:
-    """Makes the range one of this test's own ports, which no program beside it is given."""
+    """Gives this test a range of ports that no other program is given."""
 
     def make(size: int) -> list[int]:
         ports = free_ports(size)

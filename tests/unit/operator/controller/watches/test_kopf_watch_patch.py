@@ -140,7 +140,7 @@ async def test_ready_is_who_has_listed_everything_that_lets_it_in(boundary: Watc
     server.refuse("team-a", forbidden())
     tries += [asyncio.ensure_future(anext(stream)) for stream in streams]
     await some_turns()
-    assert boundary.unready() == ""  # it knows what it knew; the metric tells
+    assert boundary.unready() == ""  # it knows what it knew; the metric shows it
     for one in tries:
         one.cancel()
 

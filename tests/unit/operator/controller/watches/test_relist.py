@@ -1,4 +1,4 @@
-"""What is deleted while a watch is interrupted is told as soon as the list after it is complete."""
+"""What is deleted while a watch is interrupted is delivered as soon as the list after it is complete."""
 
 from __future__ import annotations
 

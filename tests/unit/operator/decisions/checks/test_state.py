@@ -28,7 +28,7 @@ async def test_a_corrected_state_starts_the_job_again_without_a_change_of_the_re
     await operator_fixture.settle()
     assert (operator_fixture.status["state"], operator_fixture.status["reason"]) == ("Failed", "StateRolledBack")
     await operator_fixture.reconciler.reconcile(KEY)
-    assert operator_fixture.queue._timers, "nothing tells the operator of a change of the state: it looks again"
+    assert operator_fixture.queue._timers, "no watch reports a change of the state to the operator: it looks again"
     operator_fixture.wait(600)
     await operator_fixture.settle()
     assert operator_fixture.drivers == ["orders-1-driver"], "the same state"

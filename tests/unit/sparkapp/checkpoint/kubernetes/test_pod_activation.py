@@ -1,4 +1,4 @@
-"""The watch for an attempt's turn goes on, whatever it meets; a real API server: ``kubeapi/test_standby.py``."""
+"""The watch for an attempt's activation continues after any error; a real API server: ``kubeapi/test_standby.py``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A document that somebody changed: what is kept beside it tells, where it can."""
+"""A document that a person changed: retained checkpoints and marks show it, where they can."""
 
 from __future__ import annotations
 

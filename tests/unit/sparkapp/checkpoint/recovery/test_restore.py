@@ -55,7 +55,7 @@ class Control:
 
 
 class Marks:
-    """What the group's offsets have beside them."""
+    """The metadata of the group's offsets."""
 
     def __init__(self, texts):
         self.texts = texts

@@ -51,7 +51,7 @@ class Here:
 
 @dataclass
 class Brokers:
-    """Two of them, of which each coordinates what :attr:`leads` says; a broker that has loaded tells of one id.
+    """Two of them, of which each coordinates what :attr:`leads` says; a broker that has loaded lists one id.
 
     :ivar terms: how often each partition's coordinator has begun.
     :ivar named: those that the cluster's metadata names.
@@ -104,7 +104,7 @@ def ids_of(brokers: Brokers) -> list[str]:
 
 
 def test_a_list_is_taken_when_every_coordinator_has_loaded() -> None:
-    """A broker that has just started tells of nothing, and without an error."""
+    """A broker that has just started lists nothing, without an error."""
     assert ids_of(Brokers(loading=3)) == ["p-0"]
 
 
@@ -125,7 +125,7 @@ def test_a_list_during_which_a_coordinator_moved_is_taken_again() -> None:
 
 
 def test_a_list_during_which_a_coordinator_went_and_came_back_is_taken_again() -> None:
-    """It is the same before and after, and told of nothing in between."""
+    """The coordinator is the same before and after, and listed nothing in between."""
     brokers = Brokers()
 
     def come_back() -> None:

@@ -67,7 +67,7 @@ def described(state, start_time_ms=1000, producer_epoch=0, producer_id=1):
         ({A: at(20, 7), B: at(5, 7)}, Fate.COMMITTED),
         ({A: at(21, 8), B: at(5, 7)}, Fate.COMMITTED),
         ({A: at(10, 6), B: at(0, 6)}, Fate.LOST),
-        # The group was ahead of the job: only the mark tells.
+        # The group was ahead of the job: only the mark shows it.
         ({A: at(500, 0), B: at(500, 6)}, Fate.LOST),
         ({A: at(10, 6), B: at(5, 7)}, Fate.UNKNOWN),
         ({A: at(19, 7), B: at(5, 7)}, Fate.UNKNOWN),

@@ -72,7 +72,7 @@ def test_round_trip():
 
 
 def test_a_transactions_start_is_optional_and_written_where_it_is_known():
-    """Documents of former releases do not have it, and are read."""
+    """Documents of previous releases do not have it, and are read."""
     (previous, *_) = body()["committables"]
     assert "startTimeMs" not in previous
     known = document(committables=tuple(replace(one, start_time_ms=1795349724320) for one in document().committables))
@@ -128,7 +128,7 @@ def test_committables_of_another_job_are_refused(foreign):
 
 
 def by_slot(**changes):
-    """A document whose life was named by subtask and slot."""
+    """A document whose attempt was named by subtask and slot."""
     committables = tuple(
         replace(one, transactional_id=f"shop.orders-{one.subtask}.2") for one in document().committables
     )

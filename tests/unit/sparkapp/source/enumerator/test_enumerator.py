@@ -480,7 +480,7 @@ def test_records_that_retention_took_from_a_running_job_are_skipped_where_the_jo
     assert "6 offset(s) skipped" in heard[0][1]
     source.complete(splits)
     source.plan()
-    assert len(heard) == 1, "told once"
+    assert len(heard) == 1, "reported once"
 
 
 def test_a_partition_that_retention_emptied_is_skipped_to_its_end() -> None:
@@ -582,7 +582,7 @@ def test_the_rate_of_a_partition_bounds_its_share_of_the_time_that_has_passed() 
     assert sum((source.pending or {}).values()) == 9930
     clock[0] = 3.0
     assert [split.size for split in source.plan()] == [21, 0]
-    assert [split.size for split in source.plan()] == [1, 0], "never nothing, or it would not go on"
+    assert [split.size for split in source.plan()] == [1, 0], "never nothing, or it would not continue"
 
 
 def test_S10_S11_a_restart_continues_at_the_checkpoint_and_owners_follow_the_parallelism() -> None:

@@ -90,7 +90,7 @@ def test_a_secret_that_changed_is_used_with_the_next_question(access: Access) ->
 def test_wrong_credentials_end_the_attempt_at_the_first_answer(
     access: Access, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """One request, an error with a reason and a remedy, which a restart with backoff repeats until it is mended."""
+    """One request, an error with a reason and a remedy, which a restart with backoff repeats until it is repaired."""
     caplog.set_level(logging.DEBUG)
     with registry(authorization=basic("orders", "other")) as server:
         server.register("in-value", '"int"')

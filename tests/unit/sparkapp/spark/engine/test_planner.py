@@ -123,7 +123,7 @@ def test_records_that_come_in_the_middle_of_a_round_are_in_the_next_plan_of_all(
     planned = Planned(DOCUMENT, enumerator)
     assert planned.latest(5, 0) == 5
     enumerator.waiting = 10
-    assert planned.latest(5, 1) == 5, "the first reader was told that there is nothing"
+    assert planned.latest(5, 1) == 5, "the first reader learned that there is nothing"
     assert [planned.latest(5, reader) for reader in (0, 1)] == [6, 6]
 
 

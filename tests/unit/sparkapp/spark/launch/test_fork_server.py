@@ -42,7 +42,7 @@ sys.exit(None if sys.argv[1] == "good" else int(sys.argv[1]))
 
 @dataclass
 class Driver:
-    """A program that holds a fork server, and does as it is told by lines."""
+    """A program that holds a fork server, and obeys lines of its input."""
 
     process: subprocess.Popen[str]
     folder: Path
