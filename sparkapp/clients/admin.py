@@ -31,10 +31,10 @@ class ClusterAdmin:
     """
 
     def __init__(self, config: Mapping[str, str], *, on_error: Callable[[KafkaError], object] | None = None) -> None:
-        self._config = with_token_callback(cluster_properties(config))
+        self._config: dict[str, object] = dict(cluster_properties(config))
         if on_error is not None:
             self._config["error_cb"] = on_error
-        self.client = AdminClient(self._config)
+        self.client = AdminClient(with_token_callback(self._config))
 
     def metadata(self, topic: str | None = None, *, timeout: float) -> ClusterMetadata:
         """Metadata of one topic, or of all topics.
@@ -48,7 +48,7 @@ class ClusterAdmin:
         except KafkaException as failure:
             if failure.args[0].code() != KafkaError._TRANSPORT:
                 raise
-        self.client = AdminClient(self._config)
+        self.client = AdminClient(with_token_callback(self._config))
         return self.client.list_topics(*names, timeout=timeout / 2)
 
     def poll(self) -> None:

@@ -66,7 +66,6 @@ class KafkaClusterView:
         self._errors: deque[Any] = deque(maxlen=20)
         self._admin = ClusterAdmin(config, on_error=self._errors.append)
         self._leaders = KnownLeaders(self._admin, config)
-        self._group_config = {**with_token_callback(config), "error_cb": self._errors.append}
         self._brokers: tuple[int, ...] = ()
         self._cluster_id: str | None = None
         self._isolation = IsolationLevel.READ_COMMITTED if read_committed else IsolationLevel.READ_UNCOMMITTED
@@ -134,6 +133,35 @@ class KafkaClusterView:
             described |= self._patiently(partial(ask, some), "asking the brokers for topics by name")
         return described
 
+    def operations(self, topics: Iterable[str]) -> dict[str, frozenset[str]]:
+        """What the user may do with each topic, by Kafka's names (``READ``, ``WRITE``).
+
+        A topic that the user may not describe has none. Topics that do not exist are absent, and so is every topic of
+        brokers that do not tell.
+
+        :raises KafkaAccessError: no answer.
+        """
+        wanted = sorted(set(topics))
+
+        def ask() -> dict[str, frozenset[str]]:
+            found: dict[str, frozenset[str]] = {}
+            for name, answer in self._admin.client.describe_topics(
+                TopicCollection(wanted), include_authorized_operations=True, request_timeout=self._timeout
+            ).items():
+                try:
+                    allowed = answer.result().authorized_operations
+                except KafkaException as error:
+                    if error.args[0].code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+                        found[name] = frozenset()
+                    elif error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+                        raise
+                else:
+                    if allowed is not None:
+                        found[name] = frozenset(operation.name for operation in allowed)
+            return found
+
+        return self._patiently(ask, "asking the brokers for rights on topics")
+
     def earliest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         return self._list_offsets(partitions, OffsetSpec.earliest())
 
@@ -153,7 +181,7 @@ class KafkaClusterView:
     def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         wanted = [ClientPartition(topic, partition) for topic, partition in partitions]
         # A client for each of the few questions: an idle client may lose its brokers for ever.
-        consumer = Consumer(self._group_config)
+        consumer = Consumer({**with_token_callback(self._config), "error_cb": self._errors.append})
 
         def ask(some: Sequence[ClientPartition]) -> dict[TopicPartition, int]:
             result = {}

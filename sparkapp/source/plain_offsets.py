@@ -31,9 +31,9 @@ class PlainOffsets:
     """
 
     def __init__(self, config: Mapping[str, str], require_claim: Callable[[], None]) -> None:
-        self._config = with_token_callback(config)
+        self._config = dict(config)
         self._require_claim = require_claim
-        self._consumer = Consumer(self._config)
+        self._consumer = Consumer(with_token_callback(self._config))
 
     def send(self, offsets: Mapping[TopicPartition, int], mark: str) -> dict[TopicPartition, Refusal]:
         """See :meth:`OffsetSender.send`."""
@@ -49,7 +49,7 @@ class PlainOffsets:
             if error.args[0].code() == KafkaError._WAIT_COORD:
                 # After 45 s. It may know no broker any more, and would wait like this for ever.
                 self._consumer.close()
-                self._consumer = Consumer(self._config)
+                self._consumer = Consumer(with_token_callback(self._config))
             return {partition: _refusal(partition, error.args[0]) for partition in offsets}
         return {}
 

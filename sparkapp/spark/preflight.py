@@ -1,21 +1,27 @@
-"""Checks before an attempt claims or starts anything: client properties, then brokers and topics, within seconds."""
+"""Checks before an attempt claims or starts anything: client properties, then rights, brokers and topics."""
 
 from __future__ import annotations
 
 import logging
 import time
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from sparkapp.clients.cluster_view import known_topics, require_topics
+from sparkapp.clients.daemon_thread import run_in_background
 from sparkapp.clients.deadline import Deadline
 from sparkapp.clients.kafka_cluster_view import KafkaClusterView
 from sparkapp.clients.topic_pattern import check_no_loop
+from sparkapp.clients.transactions.rights import RightsProbe
 from sparkapp.dataplane.batch import implementation
 from sparkapp.dataplane.client_check import check_consumer, check_producer
-from sparkapp.model.delivery_guarantee import DeliveryGuarantee
-from sparkapp.model.errors import TopicNotFound, TransactionTimeoutTooLong
+from sparkapp.model.checkpoint.naming import offsets_id
+from sparkapp.model.delivery_guarantee import DeliveryGuarantee, OffsetCommit
+from sparkapp.model.errors import AuthorizationFailed, TopicNotFound, TransactionTimeoutTooLong
 from sparkapp.model.job.client.config import cluster_config, consumer_config
 from sparkapp.model.job.spec import Job, OnTopicDeleted, dead_letter_topics
+from sparkapp.model.job.startup import StartupMode
+from sparkapp.model.partition import TopicPartition
 from sparkapp.sink.delivery import producer_config
 from sparkapp.source.enumerator.subscriber import require, subscriber_of
 
@@ -25,6 +31,21 @@ _MAX_TIMEOUT = "transaction.max.timeout.ms"
 _YOUNG_SECONDS = 3.0
 """A new topic may be missing in a broker's metadata for so long."""
 _PAUSE = 0.2
+_RIGHTS_SECONDS = 20.0
+
+
+class Right(NamedTuple):
+    """An operation on a topic, a group, or the transactional ids of a prefix."""
+
+    operation: str
+    kind: str
+    name: str
+
+    @property
+    def options(self) -> str:
+        """The options of ``kafka-acls.sh`` that grant it."""
+        prefixed = " --resource-pattern-type prefixed" if self.kind == "transactional-id" else ""
+        return f"--operation {self.operation.title()} --{self.kind} {self.name}{prefixed}"
 
 
 def checked_consumer_config(job: Job, *, security: Mapping[str, str]) -> dict[str, str]:
@@ -45,6 +66,24 @@ def checked_consumer_config(job: Job, *, security: Mapping[str, str]) -> dict[st
         config["transactional.id"] = sink.transactional_id_prefix
     check_producer(config, sink.properties)
     return consumer
+
+
+def check_rights(job: Job, cluster: KafkaClusterView, config: Mapping[str, str]) -> None:
+    """Finds the missing rights of docs/kafka-acls.md, before a task fails for one of them.
+
+    Called by the wiring before :func:`check_kafka`, because brokers hide topics that the user may not describe. Brokers
+    report the rights on topics. Those on group and transactional ids show in answers to requests that change nothing.
+
+    :param config: properties of the job's clients.
+    :raises AuthorizationFailed: naming each missing right, with the command that grants it.
+    :raises KafkaAccessError: no broker accepts the connection.
+    """
+    probing = run_in_background(lambda: _missing_of_coordinators(job, config), name="rights")
+    missing = _missing_of_topics(job, cluster)
+    # OffsetFetch also needs the topic, so its answer counts only where the topic's rights are complete.
+    missing = missing or probing.result()
+    if missing:
+        raise _refusal(job, missing)
 
 
 def check_kafka(job: Job, cluster: KafkaClusterView) -> None:
@@ -100,3 +139,55 @@ def _check_topics(job: Job, cluster: KafkaClusterView) -> None:
     require_topics(topics, written)
     if job.spec.source.on_topic_deleted is OnTopicDeleted.FAIL:
         require(subscriber, topics, or_nothing=True)
+
+
+def _missing_of_topics(job: Job, cluster: KafkaClusterView) -> list[Right]:
+    spec = job.spec
+    needed = {name: "READ" for name in sorted(subscriber_of(spec.source).named)}
+    needed |= dict.fromkeys([spec.sink.topic, *dead_letter_topics(spec)], "WRITE")
+    allowed = cluster.operations(needed)
+    return [
+        Right(operation, "topic", name)
+        for name, operation in needed.items()
+        if name in allowed and operation not in allowed[name]
+    ]
+
+
+def _missing_of_coordinators(job: Job, config: Mapping[str, str]) -> list[Right]:
+    spec, deadline = job.spec, Deadline.after(_RIGHTS_SECONDS)
+    probe = RightsProbe(config)
+    missing = []
+    try:
+        # Any topic will do: the group is checked first.
+        topic = min(subscriber_of(spec.source).named, default=spec.sink.topic)
+        if _uses_group(job) and not probe.may_read_group(spec.source.group_id, TopicPartition(topic, 0), deadline):
+            missing.append(Right("READ", "group", spec.source.group_id))
+        prefix = spec.sink.transactional_id_prefix
+        if spec.sink.delivery_guarantee is DeliveryGuarantee.EXACTLY_ONCE and not probe.may_write_id(
+            offsets_id(prefix), deadline
+        ):
+            missing.append(Right("WRITE", "transactional-id", f"{prefix}-"))
+    finally:
+        probe.close()
+    return missing
+
+
+def _uses_group(job: Job) -> bool:
+    source = job.spec.source
+    return (
+        source.offset_commit is not OffsetCommit.DISABLED
+        or source.startup.mode is StartupMode.GROUP_OFFSETS
+        or source.group_membership.subscribes
+    )
+
+
+def _refusal(job: Job, missing: list[Right]) -> AuthorizationFailed:
+    authentication = job.spec.kafka.authentication
+    user = (authentication and (authentication.username or authentication.client_id)) or "USER"
+    listed = ", ".join(f"{right.operation} on {right.kind} {right.name}" for right in missing)
+    commands = "; ".join(
+        f"kafka-acls.sh --bootstrap-server {job.spec.kafka.bootstrap_servers} --add"
+        f" --allow-principal User:{user} {right.options}"
+        for right in missing
+    )
+    return AuthorizationFailed(f"the job's Kafka user lacks {listed}", remedy=commands)

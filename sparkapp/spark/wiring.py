@@ -42,7 +42,7 @@ from sparkapp.spark.attempt import Attempt
 from sparkapp.spark.engine.faults import VARIABLE, Faults
 from sparkapp.spark.frames.transform import import_function
 from sparkapp.spark.launch.environment import DriverEnvironment
-from sparkapp.spark.preflight import check_kafka, checked_consumer_config
+from sparkapp.spark.preflight import check_kafka, check_rights, checked_consumer_config
 from sparkapp.spark.reporting.announcements import Announcements
 from sparkapp.spark.reporting.lag_clock import LagClock
 from sparkapp.spark.reporting.progress import Progress
@@ -130,6 +130,7 @@ class Wiring:
         cluster = KafkaClusterView(config, read_committed=config["isolation.level"] == "read_committed")
         self._stack.callback(cluster.close)
         refuse_other_cluster(self._job, self._environment.store, cluster.cluster_id())
+        check_rights(self._job, cluster, config)
         check_kafka(self._job, cluster)
         return cluster
 

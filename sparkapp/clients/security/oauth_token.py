@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import http.client
 import json
+import logging
 import ssl
 import time
 import urllib.error
@@ -20,6 +21,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from sparkapp.model.errors import AuthenticationFailed
+
+LOG = logging.getLogger(__name__)
 
 _SECONDS = 10.0
 _OPAQUE_SECONDS = 300.0
@@ -57,13 +60,30 @@ def token_source(config: Mapping[str, str]) -> tuple[Callable[[str], Token], ...
 
 
 def with_token_callback(config: Mapping[str, Any]) -> dict[str, Any]:
-    """A configuration for confluent_kafka: with the callback that fetches tokens, where tokens are used."""
-    return {**config, "oauth_cb": _confluent_callback} if _CONFIG in config else dict(config)
+    """A configuration for confluent_kafka: with the callback that fetches tokens, where tokens are used.
+
+    Called right before a client is created. The first token is fetched here: otherwise the client would
+    wait 10 s for it, and drop the reason.
+
+    :raises AuthenticationFailed: there is no token.
+    """
+    return {**config, "oauth_cb": _TokenCallback(config[_CONFIG])} if _CONFIG in config else dict(config)
 
 
-def _confluent_callback(config: str) -> tuple[str, float, str, dict[str, str]]:
-    token = token_of(config)
-    return token.value, token.expires_at, token.principal, {}
+class _TokenCallback:
+    """Called by librdkafka's threads: for the first token, and before each expires."""
+
+    def __init__(self, config: str) -> None:
+        self._first: Token | None = token_of(config)
+
+    def __call__(self, config: str) -> tuple[str, float, str, dict[str, str]]:
+        token, self._first = self._first, None
+        try:
+            token = token or token_of(config)
+        except AuthenticationFailed:
+            LOG.exception("no token for the brokers; the client asks again in 10 s")
+            raise
+        return token.value, token.expires_at, token.principal, {}
 
 
 def _of_file(path: Path, now: float) -> Token:

@@ -61,14 +61,14 @@ class PlainConsumer(BoundedReader):
 
     def __init__(self, config: Mapping[str, str]) -> None:
         super().__init__()
-        self._settings = with_token_callback(consumer_settings(config))
+        self._settings: dict[str, object] = {**consumer_settings(config)}
         self._newest: str | None = None
         self._throttled = 0
         self._settings["stats_cb"] = self._keep_statistics
         self._settings["throttle_cb"] = self._count_throttling
         self._settings["error_cb"] = lambda error: self._errors.add(error.code(), error.str())
         try:
-            self._client = Consumer(self._settings)
+            self._client = Consumer(with_token_callback(self._settings))
         except KafkaException as failure:
             raise ConfigurationError(f"Kafka consumer: {failure.args[0].str()}") from failure
         self._kept: dict[TopicPartition, _Kept] = {}
@@ -79,7 +79,7 @@ class PlainConsumer(BoundedReader):
 
     def _reopen(self) -> None:
         self._client.close()
-        self._client = Consumer(self._settings)
+        self._client = Consumer(with_token_callback(self._settings))
         self._kept.clear()
 
     def _apply(self, change: Alignment) -> None:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-import re
-import shlex
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +9,6 @@ import pyarrow as pa
 import pytest
 from confluent_kafka import Consumer, KafkaError, Producer
 from confluent_kafka import TopicPartition as ClientPartition
-from confluent_kafka.admin import AclOperation, ResourceType
 
 from sparkapp.checkpoint.claim import Claim
 from sparkapp.checkpoint.transaction_control import KafkaTransactionControl
@@ -26,37 +22,15 @@ from sparkapp.model.job.client.config import consumer_config
 from sparkapp.model.job.record_errors import OnRecordError, RecordErrors
 from sparkapp.sink.delivery import producer_config, writer_of
 from sparkapp.sink.producer_pool import ProducerPool
-from sparkapp.spark.preflight import check_kafka
+from sparkapp.spark.preflight import check_kafka, check_rights
 from tests.support.fakes.memory_store import MemoryStore
 from tests.support.jobs.committing_job import CommittingJob
-from tests.support.kafka.secured_broker import Right, login, secured_broker
+from tests.support.kafka.acl_guide import REQUIRED, rights_of
+from tests.support.kafka.secured_broker import login, secured_broker
 
-GUIDE = Path(__file__).resolve().parents[3] / "docs/kafka-acls.md"
-REQUIRED = ("Every job", "`deliveryGuarantee: ExactlyOnce`", "`onRecordError: DeadLetter`")
 RECORDS = 10
 
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(300)]
-
-
-def rights_of(section: str) -> list[Right]:
-    """What the commands of a section grant to the user ``job``."""
-    text = GUIDE.read_text(encoding="utf-8").split(f"\n## {section}\n")[1].split("\n## ")[0]
-    found = []
-    for command in re.findall(r"^\$ (kafka-acls\.sh .*?(?<!\\))$", text, re.MULTILINE | re.DOTALL):
-        words = shlex.split(command.replace("\\\n", " "))
-        options = dict(itertools.pairwise(words))
-        assert {"--add", "--allow-principal"} <= set(words)
-        (kind,) = {"--topic", "--group", "--transactional-id"} & set(options)
-        found.append(
-            Right(
-                {"--topic": ResourceType.TOPIC, "--group": ResourceType.GROUP}.get(kind, ResourceType.TRANSACTIONAL_ID),
-                options[kind],
-                AclOperation[options["--operation"].upper()],
-                prefixed=options.get("--resource-pattern-type") == "prefixed",
-            )
-        )
-    assert found
-    return found
 
 
 def committed_values(settings: dict[str, str], topic: str) -> list[bytes | None]:
@@ -98,6 +72,7 @@ def test_the_printed_rights_suffice(tmp_path: Path) -> None:
         job = replace(attempt.job, spec=spec)
         config = {**consumer_config(job, security={}), **user}
         cluster = KafkaClusterView(config, read_committed=True)
+        check_rights(job, cluster, config)
         check_kafka(job, cluster)
         cluster.close()
         store = MemoryStore()

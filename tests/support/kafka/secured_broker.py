@@ -36,11 +36,6 @@ _OVERRIDES = {
 }
 
 
-_EVERY_RIGHT = AclBindingFilter(
-    ResourceType.ANY, None, ResourcePatternType.ANY, "User:job", None, AclOperation.ANY, AclPermissionType.ANY
-)
-
-
 class Right(NamedTuple):
     """One of the user ``job``; a prefixed one is for all names that begin so."""
 
@@ -59,26 +54,48 @@ def secured_broker(folder: Path, *rights: Right, topics: Sequence[str] = ()) -> 
         yield broker
 
 
-def grant(bootstrap: str, *rights: Right, admin: Mapping[str, str] | None = None) -> None:
-    """Gives the user ``job`` these rights; waits until the broker knows of what the controller has.
+def grant(bootstrap: str, *rights: Right, admin: Mapping[str, str] | None = None, principal: str = "User:job") -> None:
+    """Gives a user these rights, by default ``job``; waits until the broker knows of what the controller has.
 
     :param admin: properties of an administrator; by default those of ``admin`` here.
     """
     if not rights:
         return
     client = AdminClient({"bootstrap.servers": bootstrap, **(login("admin", "a") if admin is None else admin)})
-    wanted = {_binding(right) for right in rights}
+    wanted = {_binding(right, principal) for right in rights}
     for granted in client.create_acls(list(wanted)).values():
         granted.result(30)
     deadline = Deadline.after(20)
-    while not wanted <= set(client.describe_acls(_EVERY_RIGHT).result(20)):
+    while not wanted <= set(client.describe_acls(_every_right(principal)).result(20)):
         assert not deadline.expired, "the broker does not learn of its ACLs"
         time.sleep(deadline.bound(0.05))
 
 
-def _binding(right: Right) -> AclBinding:
+def _every_right(principal: str) -> AclBindingFilter:
+    return AclBindingFilter(
+        ResourceType.ANY, None, ResourcePatternType.ANY, principal, None, AclOperation.ANY, AclPermissionType.ANY
+    )
+
+
+def revoke(bootstrap: str, right: Right, *, admin: Mapping[str, str]) -> None:
+    """Takes a right of the user ``job`` away; waits until the broker knows."""
+    client = AdminClient({"bootstrap.servers": bootstrap, **admin})
+    binding = _binding(right, "User:job")
+    one = AclBindingFilter(
+        binding.restype, binding.name, binding.resource_pattern_type, binding.principal, binding.host,
+        binding.operation, binding.permission_type,
+    )  # fmt: skip
+    for revoked in client.delete_acls([one]).values():
+        assert list(revoked.result(30)) == [binding]
+    deadline = Deadline.after(20)
+    while binding in client.describe_acls(_every_right("User:job")).result(20):
+        assert not deadline.expired, "the broker does not learn that a right is gone"
+        time.sleep(deadline.bound(0.05))
+
+
+def _binding(right: Right, principal: str) -> AclBinding:
     pattern = ResourcePatternType.PREFIXED if right.prefixed else ResourcePatternType.LITERAL
-    return AclBinding(right.kind, right.name, pattern, "User:job", "*", right.operation, AclPermissionType.ALLOW)
+    return AclBinding(right.kind, right.name, pattern, principal, "*", right.operation, AclPermissionType.ALLOW)
 
 
 def login(user: str, password: str) -> dict[str, str]:

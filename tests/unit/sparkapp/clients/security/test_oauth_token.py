@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sparkapp.clients.security.oauth_token import token_of
+from sparkapp.clients.security.oauth_token import token_of, with_token_callback
 from sparkapp.model.errors import AuthenticationFailed
 from tests.support.kafka.tls.certificates import CertificateAuthority
 from tests.support.kafka.tls.token_server import TokenIssuer, token_server
@@ -106,3 +106,19 @@ def test_a_server_that_is_gone_or_speaks_of_something_else(tmp_path: Path, issue
             token_of(of_server(found.url, secret))
     with pytest.raises(AuthenticationFailed, match="Connection refused"):
         token_of(of_server(found.url, secret))
+
+
+def test_a_client_begins_with_a_token_and_asks_for_the_next(tmp_path: Path, issuer: TokenIssuer) -> None:
+    file = tmp_path / "token"
+    first, second = issuer.token("first"), issuer.token("second")
+    file.write_text(first)
+    settings = with_token_callback({"sasl.oauthbearer.config": of_file(file), "client.id": "c"})
+    file.write_text(second)
+    fetch = settings["oauth_cb"]
+    assert [fetch(of_file(file))[0] for _ in range(2)] == [first, second]
+    file.unlink()
+    with pytest.raises(AuthenticationFailed, match="cannot be read"):
+        fetch(of_file(file))
+    with pytest.raises(AuthenticationFailed, match="cannot be read"):
+        with_token_callback({"sasl.oauthbearer.config": of_file(file)})
+    assert with_token_callback({"client.id": "c"}) == {"client.id": "c"}
