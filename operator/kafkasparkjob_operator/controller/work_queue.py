@@ -1,7 +1,7 @@
 """The queue of jobs to reconcile: each at most once, each with at most one worker, failures with backoff.
 
-The namespaces take turns, and a namespace has a limited number of workers. So the jobs of a tenant wait for jobs of
-their own namespace, and for one job of each other namespace.
+The namespaces take turns, and none gets more workers than another that has any. A job waits for jobs of its own
+namespace, and hardly for jobs of others.
 """
 
 from __future__ import annotations
@@ -76,6 +76,8 @@ class WorkQueue:
         self._dirty.discard(key)
         self._active[key] = self._taken[key] = asyncio.get_running_loop().time()
         self._workers[key.namespace] += 1
+        if self._turns:
+            self._wake()
         return key
 
     def done(self, key: JobKey) -> None:
@@ -97,19 +99,31 @@ class WorkQueue:
         self._wake()
 
     def _next(self) -> JobKey | None:
-        for _ in range(len(self._turns)):
-            namespace = self._turns.popleft()
-            if self._share is not None and self._workers[namespace] >= self._share:
-                self._turns.append(namespace)
-                continue
-            waiting = self._ready[namespace]
-            key = waiting.popleft()
-            if waiting:
-                self._turns.append(namespace)
-            else:
-                del self._ready[namespace]
-            return key
-        return None
+        """The first job of the namespace with the fewest workers; of several, of the namespace that waits longest."""
+        best: str | None = None
+        for namespace in self._turns:
+            if not self._workers.get(namespace):
+                best = namespace
+                break
+            fewer = best is None or self._workers[namespace] < self._workers[best]
+            if fewer and self._may_have_another_worker(namespace):
+                best = namespace
+        if best is None:
+            return None
+        self._turns.remove(best)
+        waiting = self._ready[best]
+        key = waiting.popleft()
+        if waiting:
+            self._turns.append(best)
+        else:
+            del self._ready[best]
+        return key
+
+    def _may_have_another_worker(self, namespace: str) -> bool:
+        mine = self._workers.get(namespace, 0)
+        if self._share is not None and mine >= self._share:
+            return False
+        return all(mine < workers for other, workers in self._workers.items() if other != namespace)
 
     async def _changed(self) -> None:
         """Returns when a job was queued, or a worker has become free."""

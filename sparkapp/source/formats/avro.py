@@ -9,9 +9,12 @@ from typing import Any
 import fastavro
 
 from sparkapp.model.errors import SchemaUnusable
+from sparkapp.source.formats.avro_bounds import check_of, limit_decimals
 from sparkapp.source.formats.avro_types import AvroSchema, arrow_type, load, parse
 from sparkapp.source.formats.registered_records import HEAD, BadRecord, Read, RegisteredDecoder
 from sparkapp.source.formats.schema_registry import AVRO, RegisteredSchema, SchemaRegistry
+
+limit_decimals()
 
 
 class AvroDecoder(RegisteredDecoder):
@@ -29,10 +32,15 @@ class AvroDecoder(RegisteredDecoder):
         self._registry = registry
 
     def _read_of(self, schema_id: int) -> Read:
-        writer = self._writer(self._registry.by_id(schema_id), f"schema {schema_id} of the registry")
+        where = f"schema {schema_id} of the registry"
+        named: dict[str, Any] = {}
+        writer = self._writer(self._registry.by_id(schema_id), where, named)
         reader = self._reader
+        check = check_of(writer, named, where, skips=writer != reader)
 
         def read(value: bytes) -> Any:
+            if check is not None:
+                check(value, HEAD)
             stream = BytesIO(value)
             stream.seek(HEAD)
             record = fastavro.schemaless_reader(stream, writer, reader)
@@ -44,11 +52,10 @@ class AvroDecoder(RegisteredDecoder):
 
         return read
 
-    def _writer(self, registered: RegisteredSchema, where: str, named: dict[str, Any] | None = None) -> AvroSchema:
+    def _writer(self, registered: RegisteredSchema, where: str, named: dict[str, Any]) -> AvroSchema:
         if registered.kind != AVRO:
             msg = f"{where} is of type {registered.kind}, not {AVRO}"
             raise SchemaUnusable(msg)
-        named = {} if named is None else named
         for reference in registered.references:
             if reference.name not in named:
                 self._writer(self._registry.version(reference), f"{where}, reference {reference.name}", named)

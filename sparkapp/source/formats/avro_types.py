@@ -51,7 +51,7 @@ def load(text: str, where: str) -> AvroSchema:
     """
     try:
         return json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         msg = f"{where} is not an Avro schema in JSON: {error}"
         raise SchemaUnusable(msg) from error
 

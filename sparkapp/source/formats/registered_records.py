@@ -5,6 +5,7 @@ A batch is decoded at a time: each record by its writer's schema, and all record
 
 from __future__ import annotations
 
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
@@ -15,6 +16,12 @@ from sparkapp.model.errors import SchemaNotFound, SchemaUnusable
 
 HEAD = 5
 _MAX_ERROR = 500
+REFUSED_SECONDS = 10.0
+"""A schema that the registry does not have, or that cannot be used, is requested again after this time. A schema is
+registered before its first record, so that this concerns registries that answer from a late copy. Confluent's client
+has ``missing.id.cache.ttl.sec`` for it."""
+REFUSED_IDS = 10_000
+"""Refused schemas that are remembered, the newest; ``missing.cache.size`` of Confluent's client."""
 Read = Callable[[bytes], Any]
 
 
@@ -36,6 +43,8 @@ class RegisteredDecoder(ABC):
         self.type = _for_spark(raw_type)
         """Arrow type of the decoded column."""
         self._reads: dict[int, Read] = {}
+        self._refused: dict[int, tuple[float, Read]] = {}
+        self._clock = time.monotonic
 
     @abstractmethod
     def _read_of(self, schema_id: int) -> Read:
@@ -50,33 +59,25 @@ class RegisteredDecoder(ABC):
 
         :raises SchemaRegistryUnreachable: a writer's schema could not be requested; the record may be valid.
         """
-        # Unknown ids are requested again with the next batch, because they may be registered by then.
-        reads = dict(self._reads)
         records: list[Any] = []
         errors: list[str | None] = []
         for value in values.to_pylist():
             record, error = None, None
             if value is not None:
                 try:
-                    record = self._read(value, reads)
+                    record = self._read(value)
                 except BadRecord as bad:
                     error = str(bad)
             records.append(record)
             errors.append(error)
         return self._column(records, errors), errors
 
-    def _read(self, value: bytes, reads: dict[int, Read]) -> Any:
+    def _read(self, value: bytes) -> Any:
         if len(value) < HEAD or value[0] != 0:
             msg = f"it does not begin with a zero byte and a schema id, but with {value[:HEAD].hex() or 'nothing'}"
             raise BadRecord(msg)
         schema_id = int.from_bytes(value[1:HEAD], "big")
-        read = reads.get(schema_id)
-        if read is None:
-            try:
-                read = self._reads[schema_id] = self._read_of(schema_id)
-            except (SchemaNotFound, SchemaUnusable) as error:
-                read = _refusing(error.message)
-            reads[schema_id] = read
+        read = self._read_by(schema_id)
         try:
             return read(value)
         except BadRecord:
@@ -84,6 +85,24 @@ class RegisteredDecoder(ABC):
         except Exception as error:  # any error of the format's library for bytes that are not a record of the schema
             msg = f"schema {schema_id}: {type(error).__name__}: {error}"
             raise BadRecord(msg) from error
+
+    def _read_by(self, schema_id: int) -> Read:
+        """The function for a schema; it refuses where there is none, for some time without another request."""
+        read = self._reads.get(schema_id)
+        if read is not None:
+            return read
+        until, refusing = self._refused.get(schema_id, (0.0, None))
+        if refusing is not None and self._clock() < until:
+            return refusing
+        try:
+            read = self._reads[schema_id] = self._read_of(schema_id)
+        except (SchemaNotFound, SchemaUnusable) as error:
+            read = _refusing(error.message)
+            self._refused.pop(schema_id, None)
+            if len(self._refused) >= REFUSED_IDS:
+                del self._refused[next(iter(self._refused))]
+            self._refused[schema_id] = (self._clock() + REFUSED_SECONDS, read)
+        return read
 
     def _column(self, records: list[Any], errors: list[str | None]) -> pa.Array[Any]:
         try:

@@ -74,7 +74,10 @@ async def test_a_job_of_another_namespace_waits_for_one_job_and_not_for_five_tho
         queue.add(JobKey("noisy", f"job-{number}"))
     queue.add(JobKey("quiet", "orders"))
     queue.add(JobKey("third", "orders"))
-    first = [await queue.take() for _ in range(6)]
+    first = []
+    for _ in range(6):
+        first.append(await queue.take())
+        queue.done(first[-1])
     assert [key.namespace for key in first] == ["noisy", "quiet", "third", "noisy", "noisy", "noisy"]
     assert [key.name for key in first if key.namespace == "noisy"] == [f"job-{number}" for number in range(4)]
 
@@ -93,6 +96,7 @@ async def test_a_namespace_of_slow_jobs_leaves_workers_to_the_others() -> None:
     waiting = asyncio.ensure_future(queue.take())
     await asyncio.sleep(0)
     queue.done(slow[0])
+    queue.done(JobKey("quiet", "orders"))
     assert await asyncio.wait_for(waiting, 1) == JobKey("noisy", "job-2")
 
 
@@ -103,3 +107,21 @@ async def test_a_worker_that_ends_leaves_its_job_to_another_worker() -> None:
     queue.add(A)
     first.cancel()
     assert await asyncio.wait_for(second, 1) == A
+
+
+async def test_a_namespace_has_no_more_workers_than_another_that_works() -> None:
+    queue = WorkQueue()
+    for number in range(8):
+        queue.add(JobKey("noisy", f"job-{number}"))
+    first = [await queue.take() for _ in range(3)]
+    queue.add(JobKey("quiet", "orders"))
+    assert await queue.take() == JobKey("quiet", "orders")
+    for key in first:
+        queue.done(key)
+    assert await queue.take() == JobKey("noisy", "job-3")
+    waiting = [asyncio.ensure_future(queue.take()) for _ in range(3)]
+    await asyncio.sleep(0)
+    assert not any(future.done() for future in waiting), "one worker each"
+    queue.done(JobKey("quiet", "orders"))
+    taken = await asyncio.wait_for(asyncio.gather(*waiting), 1)
+    assert {key.namespace for key in taken} == {"noisy"}

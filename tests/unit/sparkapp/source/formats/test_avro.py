@@ -17,6 +17,7 @@ from sparkapp.model.job.spec import Job, JobSpec, KafkaCluster, Sink, Source, Tr
 from sparkapp.source.formats.avro import AvroDecoder
 from sparkapp.source.formats.avro_types import arrow_type
 from sparkapp.source.formats.reader_schema import with_reader_schemas
+from sparkapp.source.formats.registered_records import REFUSED_SECONDS
 from sparkapp.source.formats.schema_registry import SchemaRegistry
 from tests.support.kafka.schema_registry import RegistryServer, framed, registry
 
@@ -92,13 +93,39 @@ def test_what_is_not_a_record_is_an_error_and_its_neighbours_are_not(server: Reg
         assert "\n" not in text
 
 
-def test_an_unknown_id_is_asked_for_again_with_the_next_batch(server: RegistryServer) -> None:
+def test_an_unknown_id_is_asked_for_again_after_some_time_and_not_before(
+    server: RegistryServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [100.0]
     decoding = decoder(server, ONE)
+    monkeypatch.setattr(decoding, "_clock", lambda: now[0])
     values = pa.array([framed(1, ONE, {"id": 7})] * 3, pa.binary())
-    assert [error is not None for error in decoding.decode(values)[1]] == [True] * 3
+    for _ in range(50):
+        assert [error is not None for error in decoding.decode(values)[1]] == [True] * 3
     assert len(server.requests) == 1
     server.register("s", ONE)
+    now[0] += REFUSED_SECONDS
     assert decoding.decode(values)[1] == [None] * 3
+
+
+def test_a_schema_that_cannot_be_used_is_asked_for_once_too(server: RegistryServer) -> None:
+    number = server.register("p", "message M {}", kind="PROTOBUF")
+    decoding = decoder(server, ONE)
+    for _ in range(50):
+        decoding.decode(pa.array([framed(number, ONE, {"id": 1})], pa.binary()))
+    assert len(server.requests) == 1
+
+
+def test_unknown_ids_are_forgotten_where_there_are_too_many(
+    server: RegistryServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sparkapp.source.formats.registered_records.REFUSED_IDS", 3)
+    decoding = decoder(server, ONE)
+    decoding.decode(pa.array([framed(number, ONE, {"id": 1}) for number in range(1, 6)], pa.binary()))
+    assert len(decoding._refused) == 3
+    assert len(server.requests) == 5
+    decoding.decode(pa.array([framed(number, ONE, {"id": 1}) for number in (3, 4, 5)], pa.binary()))
+    assert len(server.requests) == 5
 
 
 def test_a_registry_that_is_down_is_no_fault_of_the_record(server: RegistryServer) -> None:

@@ -239,3 +239,31 @@ def test_message_indexes(value: bytes, expected: tuple[tuple[int, ...], int]) ->
 def test_message_indexes_that_are_none(value: bytes) -> None:
     with pytest.raises(BadRecord):
         message_indexes(value, 0)
+
+
+@pytest.mark.parametrize(
+    "poison",
+    [
+        b"\x1b" * 500_000,
+        b"\x1b" * 500_000 + b"\x1c" * 500_000,
+        b"\x12\xff\xff\xff\xff\x07x",
+        b"\x12\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01",
+        b"\xff" * 1000,
+    ],
+    ids=["groups without an end", "half a million groups", "text of 2 GiB", "text of 2^64", "a number without an end"],
+)
+def test_poison_is_an_error_of_its_record(server: RegistryServer, poison: bytes) -> None:
+    number = server.register_protobuf("in-value", file(ORDER))
+    good = framed_protobuf(number, message(file(ORDER), "shop.Order", id=7))
+    rows, errors = decoder(server).decode(pa.array([good, framed_protobuf(number, poison), good], pa.binary()))
+    assert [row and row["id"] for row in rows.to_pylist()] == [7, None, 7]
+    assert [error is not None for error in errors] == [False, True, False]
+
+
+def test_an_unknown_id_is_asked_for_once(server: RegistryServer) -> None:
+    server.register_protobuf("in-value", file(ORDER))
+    decoding = decoder(server)
+    before = len(server.requests)
+    for _ in range(50):
+        decoding.decode(pa.array([framed_protobuf(99, b"\x08\x07")] * 3, pa.binary()))
+    assert len(server.requests) == before + 1
