@@ -79,6 +79,11 @@ def service_account(job: str) -> str:
     return f"{job}-driver"
 
 
+def executor_service_account(job: str) -> str:
+    """Identity of the executors: it has no rights, and no pod gets its token."""
+    return f"{job}-executor"
+
+
 def driver_pod(job: str, attempt: int) -> str:
     return f"{job}-{attempt}-driver"
 

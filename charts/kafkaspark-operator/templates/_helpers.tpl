@@ -95,21 +95,34 @@ capabilities: {drop: [ALL]}
 - apiGroups: [streaming.kafkaspark.io]
   resources: [kafkasparkjobs/finalizers]
   verbs: [update]
-# Drivers; patch also activates a standby driver. deletecollection only to grant it to drivers, for their executors.
+# Drivers; patch activates a standby driver.
 - apiGroups: [""]
   resources: [pods]
-  verbs: [get, list, watch, create, delete, patch, deletecollection]
-# State, earlier checkpoints, report and attempts; patch only to grant it to drivers, for their own three.
+  verbs: [get, list, watch, create, delete, patch]
+# State, earlier checkpoints, report and attempts; patch repairs them, and is granted to drivers for their own three.
 - apiGroups: [""]
   resources: [configmaps]
-  verbs: [get, list, watch, create, update, delete, patch]
-# Each driver's identity.
+  verbs: [get, list, watch, create, delete, patch]
+# Each driver's and its executors' identity.
 - apiGroups: [""]
   resources: [serviceaccounts]
-  verbs: [get, create, update]
+  verbs: [get, create, patch]
 - apiGroups: [rbac.authorization.k8s.io]
-  resources: [roles, rolebindings]
-  verbs: [get, create, update]
+  resources: [roles]
+  verbs: [get, create, patch]
+- apiGroups: [rbac.authorization.k8s.io]
+  resources: [rolebindings]
+  verbs: [get, create, patch, delete]
+# Only to grant them to drivers. No request of the API has these verbs: the admission policy for drivers asks for them.
+- apiGroups: [streaming.kafkaspark.io]
+  resources: [kafkasparkjobs]
+  verbs: [drive]
+- apiGroups: [""]
+  resources: [secrets, configmaps, persistentvolumeclaims, serviceaccounts]
+  verbs: [use]
+- apiGroups: [streaming.kafkaspark.io]
+  resources: [executorimages, executoraudiences]
+  verbs: [use]
 - apiGroups: [""]
   resources: [events]
   verbs: [create]

@@ -31,9 +31,10 @@ from kafkasparkjob_operator.kubernetes.port import (
     ObjectRefused,
 )
 from kafkasparkjob_operator.observation.observation import JobResource
-from kafkasparkjob_operator.resources.access import role, role_binding, service_account
+from kafkasparkjob_operator.resources.access import executor_service_account, role, role_binding, service_account
 from kafkasparkjob_operator.resources.config_maps import (
     attempt_config_map,
+    attempt_references,
     checkpoints_config_map,
     report_config_map,
     state_config_map,
@@ -42,6 +43,8 @@ from kafkasparkjob_operator.resources.driver_pod import driver_pod
 from sparkapp.model import names
 
 _MANAGED_BY = "app.kubernetes.io/managed-by"
+_REPAIRED = ("rules", "subjects", "roleRef", "automountServiceAccountToken")
+"""Parts of Roles, bindings and service accounts that the operator restores."""
 
 
 class ObjectAwaitsCollection(ClusterError):
@@ -89,10 +92,11 @@ class Executor:
         :raises ObjectAwaitsCollection: an old object is still there; retry later.
         :raises PodNameTaken: a foreign pod has the driver's name; the next number is tried when the claim is old.
         """
+        references = action.referenced.union([attempt_references(job, action.desired, attempt=action.attempt)])
         # The API server refuses a binding before its Role exists.
         needed = (
-            (service_account(job),), (role(job), role_binding(job)), (checkpoints_config_map(job),),
-            (report_config_map(job),),
+            (service_account(job),), (executor_service_account(job),), (role(job, references), role_binding(job)),
+            (checkpoints_config_map(job),), (report_config_map(job),),
         )  # fmt: skip
         # All of them end before the next step, even if one fails.
         for outcome in await asyncio.gather(
@@ -179,14 +183,10 @@ class Executor:
         if (existing["metadata"].get("labels") or {}).get(_MANAGED_BY) != names.MANAGED_BY:
             msg = f"{kind} {name} exists, but the operator did not create it: delete it, or give the job another name"
             raise ObjectRefused(msg)
-        if owner_uid(existing) == job.uid and existing.get("rules") == manifest.get("rules"):
+        if owner_uid(existing) == job.uid and all(existing.get(part) == manifest.get(part) for part in _REPAIRED):
             return
-        repaired = {**existing, "kind": kind, "apiVersion": manifest["apiVersion"]}
-        repaired["metadata"] = {
-            **existing["metadata"],
-            "ownerReferences": manifest["metadata"]["ownerReferences"],
-            "labels": {**existing["metadata"]["labels"], **manifest["metadata"]["labels"]},
-        }
-        if "rules" in manifest:
-            repaired["rules"] = manifest["rules"]
-        await self.guard().replace(repaired)
+        if existing.get("roleRef") != manifest.get("roleRef"):  # the only part that cannot change
+            await self.guard().delete(kind, job.namespace, name, uid=existing["metadata"]["uid"])
+            await self.guard().create(manifest)
+            return
+        await self.guard().apply(manifest)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from kafkasparkjob_operator.observation.pod_view import PodView
+from kafkasparkjob_operator.resources.references import References
 from kafkasparkjob_operator.status.events import JobEvent
 from kafkasparkjob_operator.workload import DesiredJob
 
@@ -32,6 +33,7 @@ class StartAttempt:
 
     :param awaits_activation: the driver is a standby driver and waits for :class:`Activate`.
     :param settles: the driver settles the transactions of earlier attempts and ends.
+    :param referenced: what executors of earlier attempts refer to; they may still run.
     """
 
     attempt: int
@@ -40,6 +42,7 @@ class StartAttempt:
     resource_spec: Mapping[str, Any]
     awaits_activation: bool = False
     settles: bool = False
+    referenced: References = field(default_factory=References)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -162,8 +162,9 @@ def _start(draft: StatusDraft, observation: Observation, live: Live, desired: De
     number = next_attempt(observation, live)
     claims = tuple(WithdrawClaim(attempt=claim.attempt) for claim in unused_claims(observation, live))
     start = StartAttempt(
-        attempt=number, generation=job.generation, desired=desired, resource_spec=job.spec, awaits_activation=True
-    )
+        attempt=number, generation=job.generation, desired=desired, resource_spec=job.spec, awaits_activation=True,
+        referenced=live.references(job.identity),
+    )  # fmt: skip
     message = f"attempt {number} starts as a standby and waits for its activation"
     draft.event(f"successor/{number}", "SuccessorStarted", message)
     return Step(actions=(*claims, start), look_again_after=PREPARE_SECONDS, preparing=True)

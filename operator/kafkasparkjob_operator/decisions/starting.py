@@ -222,6 +222,7 @@ def submit(
                 desired=desired,
                 resource_spec=chosen.spec,
                 settles=settles,
+                referenced=live.references(job.identity),
             )
         )
     else:

@@ -61,6 +61,8 @@ _LONGEST_TEXT = 256
 _JSON = "application/json"
 _METADATA_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 _MERGE_PATCH = "application/merge-patch+json"
+_APPLY_PATCH = "application/apply-patch+yaml"
+_APPLIER = (("fieldManager", names.MANAGED_BY), ("force", "true"))
 
 
 def load_configuration(*, connections: int) -> Any:
@@ -138,6 +140,11 @@ class KubeCluster:
         path = _PATHS[manifest["kind"]].format(namespace=manifest["metadata"]["namespace"])
         seconds = POD_SECONDS if manifest["kind"] == "Pod" else WRITE_SECONDS
         return await self._call("POST", path, body=manifest, read_seconds=seconds)
+
+    async def apply(self, manifest: Body) -> Body:
+        meta = manifest["metadata"]
+        path = f"{_PATHS[manifest['kind']].format(namespace=meta['namespace'])}/{meta['name']}"
+        return await self._call("PATCH", path, body=manifest, query=_APPLIER, content_type=_APPLY_PATCH)
 
     async def replace(self, manifest: Body) -> Body:
         meta = manifest["metadata"]

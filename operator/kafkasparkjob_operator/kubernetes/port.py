@@ -103,6 +103,10 @@ class Cluster(Protocol):
         """
         ...
 
+    async def apply(self, manifest: Body) -> Body:
+        """Server-side apply: restores every field of the manifest, whoever changed it, and no other field."""
+        ...
+
     async def replace(self, manifest: Body) -> Body:
         """:raises ObjectConflict: the object is no longer at the manifest's version."""
         ...

@@ -12,7 +12,13 @@ from kafkasparkjob_operator.clock import parse_time
 from kafkasparkjob_operator.identity import FINALIZER, ROLE_ATTEMPT, JobIdentity, JobKey, owner_uid
 from kafkasparkjob_operator.observation.pod_view import PodView, number_of, pod_view
 from kafkasparkjob_operator.observation.state_view import StateView, state_view
-from kafkasparkjob_operator.resources.config_maps import DEFAULT_IMAGE_KEY, RESOURCE_SPEC_KEY, SETTLES_KEY
+from kafkasparkjob_operator.resources.config_maps import (
+    DEFAULT_IMAGE_KEY,
+    REFERENCES_KEY,
+    RESOURCE_SPEC_KEY,
+    SETTLES_KEY,
+)
+from kafkasparkjob_operator.resources.references import References, recorded_references
 from sparkapp.model import names
 from sparkapp.model.report import MAX_REPORT_BYTES, Report, decode_report
 
@@ -56,6 +62,7 @@ class AttemptRecord:
     :param created: by the API server's clock; None where it cannot be read.
     :param settles: the attempt was started to settle the transactions of a job that is being deleted.
     :param default_image: the attempt's image, where ``spec`` names none.
+    :param references: the names that the attempt's executors refer to.
     """
 
     attempt: int
@@ -66,6 +73,7 @@ class AttemptRecord:
     uid: str = ""
     settles: bool = False
     default_image: str = ""
+    references: References = field(default_factory=References)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +86,10 @@ class Live:
     state: StateView
     records: tuple[AttemptRecord, ...]
     foreign: tuple[str, ...] = ()
+
+    def references(self, job: JobIdentity) -> References:
+        """What executors of the job's attempts refer to, of every attempt that has its ConfigMap."""
+        return References().union(record.references for record in self.records if record.owner_uid == job.uid)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -218,12 +230,13 @@ def attempt_record(body: Mapping[str, Any]) -> AttemptRecord | None:
         recorded = json.loads((body.get("data") or {}).get(RESOURCE_SPEC_KEY, ""))
         generation, spec = int(recorded["generation"]), dict(recorded["spec"])
         settles, image = recorded.get(SETTLES_KEY) is True, str(recorded.get(DEFAULT_IMAGE_KEY, ""))
+        references = recorded_references(recorded.get(REFERENCES_KEY))
     except (ValueError, TypeError, KeyError):
-        generation, spec, settles, image = 0, {}, False, ""
+        generation, spec, settles, image, references = 0, {}, False, "", References()
     created = parse_time(body["metadata"].get("creationTimestamp"))
     return AttemptRecord(
         attempt=attempt, owner_uid=owner_uid(body), generation=generation, spec=spec, created=created,
-        uid=str(body["metadata"].get("uid", "")), settles=settles, default_image=image,
+        uid=str(body["metadata"].get("uid", "")), settles=settles, default_image=image, references=references,
     )  # fmt: skip
 
 

@@ -1,47 +1,68 @@
-"""The driver's service account and its rights."""
+"""The service accounts of a job, and the driver's rights."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from kafkasparkjob_operator.identity import JobIdentity, metadata
+from kafkasparkjob_operator.resources.references import References
 from sparkapp.model import names
+
+DRIVE = "drive"
+"""Verb on the job's own resource. No request has it: the chart's admission policy recognizes drivers by it."""
+USE = "use"
+"""Verb on what the driver's executors may refer to. No request has it: the admission policy asks for it."""
+VIRTUAL = {"images": "executorimages", "audiences": "executoraudiences"}
+"""Resources of our API group that exist in Roles alone. Their names are images, and audiences of tokens."""
 
 
 def service_account(job: JobIdentity) -> dict[str, Any]:
-    """No token unless a pod asks for one, and only the driver's pod does."""
+    """The driver's. No token unless a pod asks for one, and only the driver's pod does."""
+    return _service_account(job, names.service_account(job.name))
+
+
+def executor_service_account(job: JobIdentity) -> dict[str, Any]:
+    """The executors', without any right."""
+    return _service_account(job, names.executor_service_account(job.name))
+
+
+def _service_account(job: JobIdentity, name: str) -> dict[str, Any]:
     return {
         "apiVersion": "v1",
         "kind": "ServiceAccount",
-        "metadata": metadata(job, names.service_account(job.name)),
+        "metadata": metadata(job, name),
         "automountServiceAccountToken": False,
     }
 
 
-def role(job: JobIdentity) -> dict[str, Any]:
-    """Rights on the job's three ConfigMaps by name, and on pods, because Spark's driver starts executors."""
+def role(job: JobIdentity, references: References) -> dict[str, Any]:
+    """Rights on the job's three ConfigMaps by name, and on pods, because Spark's driver starts executors.
+
+    :param references: the names that the executors of the job's attempts refer to.
+    """
+    used = [
+        _rule(names.GROUP if kind in VIRTUAL else "", VIRTUAL.get(kind, kind), (USE,), granted)
+        for kind, granted in references.record().items()
+    ]
+    config_maps = [
+        names.state_config_map(job.name), names.checkpoints_config_map(job.name), names.report_config_map(job.name),
+    ]  # fmt: skip
     return {
         "apiVersion": "rbac.authorization.k8s.io/v1",
         "kind": "Role",
         "metadata": metadata(job, names.service_account(job.name)),
         "rules": [
-            {
-                "apiGroups": [""],
-                "resources": ["configmaps"],
-                "resourceNames": [
-                    names.state_config_map(job.name),
-                    names.checkpoints_config_map(job.name),
-                    names.report_config_map(job.name),
-                ],
-                "verbs": ["get", "patch"],
-            },
-            {
-                "apiGroups": [""],
-                "resources": ["pods"],
-                "verbs": ["create", "get", "list", "watch", "patch", "delete", "deletecollection"],
-            },
+            _rule("", "configmaps", ("get", "patch"), config_maps),
+            # No deletecollection and no patch: Spark deletes lost executors by their names.
+            {"apiGroups": [""], "resources": ["pods"], "verbs": ["create", "get", "list", "watch", "delete"]},
+            _rule(names.GROUP, names.PLURAL, (DRIVE,), [job.name]),
+            *used,
         ],
     }
+
+
+def _rule(group: str, resource: str, verbs: tuple[str, ...], granted: list[str]) -> dict[str, Any]:
+    return {"apiGroups": [group], "resources": [resource], "resourceNames": granted, "verbs": list(verbs)}
 
 
 def role_binding(job: JobIdentity) -> dict[str, Any]:

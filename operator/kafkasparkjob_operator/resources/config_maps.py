@@ -18,6 +18,7 @@ from kafkasparkjob_operator.identity import (
     metadata,
 )
 from kafkasparkjob_operator.resources.executor_template import executor_pod_template
+from kafkasparkjob_operator.resources.references import References, references_of
 from kafkasparkjob_operator.resources.spark_conf import spark_conf
 from kafkasparkjob_operator.workload import DesiredJob
 from sparkapp.model import names
@@ -30,6 +31,8 @@ SETTLES_KEY = "settles"
 """In the object under :data:`RESOURCE_SPEC_KEY`: true where the attempt only settles earlier transactions."""
 DEFAULT_IMAGE_KEY = "defaultImage"
 """Likewise: the image of the attempt, where the resource names none."""
+REFERENCES_KEY = "references"
+"""Likewise: the names that the attempt's executors refer to."""
 
 
 def state_config_map(job: JobIdentity) -> dict[str, Any]:
@@ -80,9 +83,11 @@ def attempt_config_map(
         namespace=job.namespace, name=job.name, uid=job.uid, generation=generation, attempt=attempt, spec=desired.spec,
         settles_only=settles,
     )  # fmt: skip
+    template = executor_pod_template(job, desired, attempt=attempt)
     recorded = {
         "generation": generation,
         "spec": resource_spec,
+        REFERENCES_KEY: attempt_references(job, desired, attempt=attempt).record(),
         **({SETTLES_KEY: True} if settles else {}),
         **({DEFAULT_IMAGE_KEY: desired.workload.image} if desired.workload.default_image else {}),
     }
@@ -94,9 +99,14 @@ def attempt_config_map(
         "data": {
             names.JOB_KEY: encode_job(resolved),
             names.SPARK_CONF_KEY: json.dumps(spark_conf(job, desired, attempt=attempt), indent=1, sort_keys=True),
-            names.EXECUTOR_POD_TEMPLATE_KEY: yaml.safe_dump(
-                executor_pod_template(job, desired, attempt=attempt), sort_keys=False
-            ),
+            names.EXECUTOR_POD_TEMPLATE_KEY: yaml.safe_dump(template, sort_keys=False),
             RESOURCE_SPEC_KEY: json.dumps(recorded, separators=(",", ":"), sort_keys=True),
         },
     }
+
+
+def attempt_references(job: JobIdentity, desired: DesiredJob, *, attempt: int) -> References:
+    """The names that the executors of an attempt refer to."""
+    template = executor_pod_template(job, desired, attempt=attempt)
+    workload = desired.workload
+    return references_of(template, image=workload.image, pull_secrets=workload.image_pull_secrets)

@@ -25,12 +25,13 @@ def executor_pod_template(job: JobIdentity, desired: DesiredJob, *, attempt: int
     authentication = desired.spec.kafka.authentication
     # Only for the brokers' token: the kubelet writes it for the pod's account, and driver and executors are one user.
     own_token = authentication is not None and authentication.service_account_token is not None
+    account = names.service_account if own_token else names.executor_service_account
     return {
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {"labels": names.labels(job.name, attempt=attempt, role=names.ROLE_EXECUTOR)},
         "spec": {
-            **({"serviceAccountName": names.service_account(job.name)} if own_token else {}),
+            "serviceAccountName": account(job.name),
             "automountServiceAccountToken": False,
             "enableServiceLinks": False,
             "terminationGracePeriodSeconds": GRACE_SECONDS,

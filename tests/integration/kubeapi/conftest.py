@@ -14,6 +14,7 @@ import pytest
 import yaml
 
 from localcluster.kubernetes.pki import Authority, write_kubeconfig
+from tests.support.kubernetes.admission_policies import AdmissionPolicies
 from tests.support.kubernetes.api_client import REPOSITORY, ApiClient
 from tests.support.kubernetes.api_server import api_server, programs
 from tests.support.kubernetes.operator_process import OperatorProcess, Place, Running
@@ -65,7 +66,17 @@ def chart(kubeconfig: Path) -> Callable[..., list[dict[str, Any]]]:
 
 
 @pytest.fixture(scope="session")
-def make_namespace(api: ApiClient, chart: Callable[..., list[dict[str, Any]]]) -> Callable[[str, str], None]:
+def policies(api: ApiClient, chart: Callable[..., list[dict[str, Any]]]) -> AdmissionPolicies:
+    """The chart's admission policies, in force."""
+    installed = AdmissionPolicies(api, chart())
+    installed.enforce()
+    return installed
+
+
+@pytest.fixture(scope="session")
+def make_namespace(
+    api: ApiClient, chart: Callable[..., list[dict[str, Any]]], policies: AdmissionPolicies
+) -> Callable[[str, str], None]:
     """``make_namespace(name, account)``: Kubernetes admits nothing but restricted pods there; the chart's rights."""
 
     def make(name: str, account: str) -> None:

@@ -34,6 +34,8 @@ PATHS = {
     "RoleBinding": "/apis/rbac.authorization.k8s.io/v1/namespaces/{}/rolebindings",
     "ClusterRole": "/apis/rbac.authorization.k8s.io/v1/clusterroles",
     "ClusterRoleBinding": "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
+    "ValidatingAdmissionPolicy": "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies",
+    "ValidatingAdmissionPolicyBinding": "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings",
     "NetworkPolicy": "/apis/networking.k8s.io/v1/namespaces/{}/networkpolicies",
     "PodDisruptionBudget": "/apis/policy/v1/namespaces/{}/poddisruptionbudgets",
 }
@@ -118,7 +120,7 @@ def test_two_releases_of_one_name_share_nothing(kubeconfig: Path) -> None:
         found = [one for one in yaml.safe_load_all(done.stdout) if one and "namespace" not in one["metadata"]]
         return {(one["kind"], one["metadata"]["name"]) for one in found if one["kind"] != "CustomResourceDefinition"}
 
-    assert len(cluster_wide("team-a")) == 4
+    assert len(cluster_wide("team-a")) == 6
     assert not cluster_wide("team-a") & cluster_wide("team-b")
 
 
@@ -204,10 +206,20 @@ def test_named_namespaces_need_no_right_over_the_cluster(chart: Render) -> None:
     ]  # fmt: skip
 
 
+def test_the_policy_for_drivers_is_left_out_by_its_value_alone(chart: Render) -> None:
+    policies = ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
+    for kind in policies:
+        (one,) = of_kind(chart(), kind)
+        assert one["metadata"]["name"] == "kafkaspark-system-kafkaspark-operator-drivers"
+        assert of_kind(chart("allowUnconfinedDrivers=true"), kind) == []
+    assert of_kind(chart(), policies[0])[0]["spec"]["failurePolicy"] == "Fail"
+    assert of_kind(chart(), policies[1])[0]["spec"]["validationActions"] == ["Deny"]
+
+
 def test_no_right_over_secrets_and_none_by_wildcard(chart: Render) -> None:
     for manifest in (*of_kind(chart(), "ClusterRole"), *of_kind(chart(), "Role")):
         for rule in manifest["rules"]:
-            assert "secrets" not in rule["resources"]
+            assert "secrets" not in rule["resources"] or rule["verbs"] == ["use"]
             assert "*" not in rule["resources"] + rule["verbs"] + rule["apiGroups"]
 
 

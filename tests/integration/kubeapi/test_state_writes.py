@@ -14,6 +14,7 @@ import kubernetes
 import pytest
 
 from kafkasparkjob_operator.resources.access import role, role_binding
+from kafkasparkjob_operator.resources.references import References
 from sparkapp.checkpoint.coordinator import CheckpointCoordinator
 from sparkapp.checkpoint.kubernetes.checkpoint_stores import ConfigMapStore
 from sparkapp.clients.transactions.client import TransactionClient
@@ -247,7 +248,7 @@ def test_write_denied(state_fixture: StateFixture, kubeconfig: Path) -> None:
     """By RBAC, which somebody took away."""
     rbac = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{state_fixture.namespace}"
     for plural, manifest in (
-        ("roles", role(state_fixture.identity)),
+        ("roles", role(state_fixture.identity, References())),
         ("rolebindings", role_binding(state_fixture.identity)),
     ):
         del manifest["metadata"]["ownerReferences"]

@@ -85,6 +85,15 @@ class FakeKubernetes:
         self._written("create", place)
         return copy.deepcopy(body)
 
+    async def apply(self, manifest: Mapping[str, Any]) -> Body:
+        await asyncio.sleep(0)
+        meta = manifest["metadata"]
+        place = (manifest["kind"], meta["namespace"], meta["name"])
+        self.objects[place] = merged(self.objects[place], manifest)
+        self.objects[place]["metadata"]["resourceVersion"] = str(next(self._versions))
+        self._written("apply", place)
+        return copy.deepcopy(self.objects[place])
+
     async def replace(self, manifest: Mapping[str, Any]) -> Body:
         await asyncio.sleep(0)
         meta = manifest["metadata"]

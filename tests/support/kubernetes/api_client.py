@@ -36,6 +36,11 @@ class ApiClient:
         self._host = configuration.host
         self._pool = kubernetes.client.rest.RESTClientObject(configuration).pool_manager
 
+    @property
+    def host(self) -> str:
+        """Address of the API server."""
+        return str(self._host)
+
     def call(
         self, method: str, path: str, body: Any = None, *, content_type: str = "application/json", user: str = ""
     ) -> dict[str, Any]:

@@ -63,6 +63,7 @@ def api_server(folder: Path, bin_folder: Path) -> Iterator[Path]:
                 f"--service-account-signing-key-file={accounts.key}",
                 "--service-account-issuer=https://kubernetes.default.svc", "--service-cluster-ip-range=10.96.0.0/16",
                 "--authorization-mode=RBAC", "--endpoint-reconciler-type=none", "--profiling=false",
+                "--allow-privileged=true",
                 # Nothing here would take the taint off a namespace's first ServiceAccount.
                 "--disable-admission-plugins=ServiceAccount",
             ],

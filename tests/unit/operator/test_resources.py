@@ -12,16 +12,19 @@ import yaml
 
 from kafkasparkjob_operator.identity import ANNOTATION_CLAIM, JobIdentity
 from kafkasparkjob_operator.observation.pod_view import pod_view
-from kafkasparkjob_operator.resources.access import role, role_binding, service_account
+from kafkasparkjob_operator.resources.access import executor_service_account, role, role_binding, service_account
 from kafkasparkjob_operator.resources.config_maps import (
+    REFERENCES_KEY,
     RESOURCE_SPEC_KEY,
     attempt_config_map,
+    attempt_references,
     checkpoints_config_map,
     report_config_map,
     state_config_map,
 )
 from kafkasparkjob_operator.resources.driver_pod import driver_pod
 from kafkasparkjob_operator.resources.executor_template import executor_pod_template
+from kafkasparkjob_operator.resources.references import recorded_references
 from kafkasparkjob_operator.resources.spark_conf import spark_conf
 from kafkasparkjob_operator.workload import DesiredJob, desired_from_resource
 from sparkapp.model import names
@@ -87,7 +90,9 @@ def wanted(spec: dict[str, Any]) -> DesiredJob:
     ("name", "manifest"),
     [
         ("service-account", service_account(JOB)),
-        ("role", role(JOB)),
+        ("executor-service-account", executor_service_account(JOB)),
+        ("role", role(JOB, attempt_references(JOB, wanted({}), attempt=3))),
+        ("role-full", role(JOB, attempt_references(JOB, wanted(FULL), attempt=3))),
         ("role-binding", role_binding(JOB)),
         ("state-config-map", state_config_map(JOB)),
         ("checkpoints-config-map", checkpoints_config_map(JOB)),
@@ -117,7 +122,11 @@ def test_the_driver_reads_the_job_that_the_operator_wrote() -> None:
     job = decode_job(body["data"][names.JOB_KEY])
     assert (job.namespace, job.name, job.uid, job.generation, job.attempt) == ("team", "orders", "job-uid", 7, 3)
     assert job.spec == wanted(FULL).spec
-    assert json.loads(body["data"][RESOURCE_SPEC_KEY]) == {"generation": 7, "spec": resource}
+    recorded = json.loads(body["data"][RESOURCE_SPEC_KEY])
+    references = recorded_references(recorded.pop(REFERENCES_KEY))
+    assert recorded == {"generation": 7, "spec": resource}
+    assert references == attempt_references(JOB, wanted(FULL), attempt=3)
+    assert {"api", "kafka-user", "registry", "registry-ca", "registry-user"} <= set(references.secrets)
     settings = json.loads(body["data"][names.SPARK_CONF_KEY])
     assert all(isinstance(value, str) for value in settings.values())
     template = yaml.safe_load(body["data"][names.EXECUTOR_POD_TEMPLATE_KEY])
@@ -183,7 +192,9 @@ def test_a_token_of_the_service_account_is_the_same_users_in_driver_and_executor
         (volume,) = (found for found in pod["spec"]["volumes"] if found["name"] == "kafka-user")
         assert volume["projected"] == {"defaultMode": 0o440, "sources": [{"serviceAccountToken": token}]}
     assert template["spec"]["automountServiceAccountToken"] is False
-    assert "serviceAccountName" not in executor_pod_template(JOB, wanted(FULL), attempt=1)["spec"]
+    plain = executor_pod_template(JOB, wanted(FULL), attempt=1)
+    assert plain["spec"]["serviceAccountName"] == names.executor_service_account("orders")
+    assert attempt_references(JOB, desired, attempt=1).audiences == ("kafka",)
 
 
 def test_a_registry_without_secrets_mounts_nothing() -> None:

@@ -44,6 +44,7 @@ async def test_a_new_job_gets_everything_its_driver_needs_and_the_driver_last(
     assert kinds(operator_fixture) == [
         ("ConfigMap", "orders-state"),
         ("ServiceAccount", "orders-driver"),
+        ("ServiceAccount", "orders-executor"),
         ("Role", "orders-driver"),
         ("ConfigMap", "orders-checkpoints"),
         ("ConfigMap", "orders-report"),

@@ -1,0 +1,87 @@
+"""The chart's admission policies on a real API server, which a test can switch off to show what they prevent."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from sparkapp.model import names
+from tests.support.kubernetes.api_client import ApiClient, ApiError, await_that
+
+_PATH = "/apis/admissionregistration.k8s.io/v1/{}"
+_PLURALS = {
+    "ValidatingAdmissionPolicy": "validatingadmissionpolicies",
+    "ValidatingAdmissionPolicyBinding": "validatingadmissionpolicybindings",
+}
+_PROBE = "policy-probe"
+_ACCOUNT = f"system:serviceaccount:default:{_PROBE}-driver"
+
+
+class AdmissionPolicies:
+    """The policies and their bindings.
+
+    :param manifests: of the whole chart.
+    """
+
+    def __init__(self, api: ApiClient, manifests: Iterable[dict[str, Any]]) -> None:
+        self._api = api
+        self._manifests = [one for one in manifests if one["kind"] in _PLURALS]
+
+    def enforce(self) -> None:
+        """Installs them; returns when the API server refuses what they forbid."""
+        for manifest in self._manifests:
+            self._api.apply(self._path(manifest), manifest)
+        self._make_probe()
+        await_that("the policies are in force", self._refuses)
+
+    @contextlib.contextmanager
+    def off(self) -> Iterator[None]:
+        """Without the policies, until the block ends."""
+        for manifest in self._manifests:
+            if manifest["kind"].endswith("Binding"):
+                self._api.call("DELETE", self._path(manifest))
+        await_that("the policies are off", lambda: not self._refuses())
+        try:
+            yield
+        finally:
+            self.enforce()
+
+    def warnings(self) -> list[dict[str, Any]]:
+        """What the API server's type check says about the expressions."""
+        found = [self._api.call("GET", self._path(one)) for one in self._manifests if not one["kind"].endswith("ing")]
+        return [
+            warning for one in found for warning in one["status"].get("typeChecking", {}).get("expressionWarnings", [])
+        ]
+
+    def _make_probe(self) -> None:
+        """A service account with a driver's rights, and no driver."""
+        meta = {"name": _PROBE, "namespace": "default"}
+        group = "rbac.authorization.k8s.io"
+        drives = {
+            "apiGroups": [names.GROUP],
+            "resources": [names.PLURAL],
+            "resourceNames": [_PROBE],
+            "verbs": ["drive"],
+        }
+        creates = {"apiGroups": [""], "resources": ["pods"], "verbs": ["create"]}
+        role = {"apiVersion": f"{group}/v1", "kind": "Role", "metadata": meta, "rules": [drives, creates]}
+        subject = {"kind": "User", "apiGroup": group, "name": _ACCOUNT}
+        reference = {"apiGroup": group, "kind": "Role", "name": _PROBE}
+        binding = {"apiVersion": f"{group}/v1", "kind": "RoleBinding", "metadata": meta, "roleRef": reference}
+        base = f"/apis/{group}/v1/namespaces/default"
+        self._api.apply(f"{base}/roles/{_PROBE}", role)
+        self._api.apply(f"{base}/rolebindings/{_PROBE}", {**binding, "subjects": [subject]})
+
+    def _refuses(self) -> bool:
+        container = {"name": "c", "image": "x"}
+        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": _PROBE}, "spec": {"containers": [container]}}
+        try:
+            self._api.call("POST", "/api/v1/namespaces/default/pods?dryRun=All", pod, user=_ACCOUNT)
+        except ApiError as error:
+            return "denied request" in error.message
+        return False
+
+    @staticmethod
+    def _path(manifest: dict[str, Any]) -> str:
+        return f"{_PATH.format(_PLURALS[manifest['kind']])}/{manifest['metadata']['name']}"
