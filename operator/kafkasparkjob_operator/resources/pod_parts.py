@@ -7,7 +7,7 @@ from typing import Any
 
 from kafkasparkjob_operator.workload import DesiredJob, PodResources
 from sparkapp.model import names
-from sparkapp.model.job.access.mounts import TOKEN_FILE, secret_folders
+from sparkapp.model.job.access.mounts import TOKEN_FILE, SecretFolder, secret_folders
 from sparkapp.model.job.access.mounts import USER as USER_FOLDER
 
 USER = 10001
@@ -55,29 +55,31 @@ def volumes_and_mounts(desired: DesiredJob) -> tuple[list[dict[str, Any]], list[
         path = f"{names.CREDENTIALS_DIRECTORY}/{folder}"
         mounts.append({"name": volume["name"], "mountPath": path, "readOnly": True})
     registry = desired.spec.source.schema_registry
-    if registry is not None and registry.files:
-        sources = [
-            {"secret": {"name": secret.name, "items": [{"key": secret.key, "path": file}]}}
-            for secret, file in registry.files
-        ]
-        volumes.append({"name": "schema-registry", "projected": {"defaultMode": _CREDENTIALS_MODE, "sources": sources}})
-        mounts.append({"name": "schema-registry", "mountPath": registry.directory, "readOnly": True})
+    for secret in () if registry is None else registry.folders:
+        volume = _secret_volume("schema-registry", secret)
+        volumes.append(volume)
+        path = f"{names.SCHEMA_REGISTRY_DIRECTORY}/{secret.folder}"
+        mounts.append({"name": volume["name"], "mountPath": path, "readOnly": True})
     return volumes, mounts
 
 
 def _kafka_volumes(desired: DesiredJob) -> Iterator[tuple[dict[str, Any], str]]:
     """Volumes of ``spec.kafka``, each with its folder below :data:`names.CREDENTIALS_DIRECTORY`."""
     kafka = desired.spec.kafka
-    for folder, secret_name, items in secret_folders(kafka.tls, kafka.authentication):
-        secret: dict[str, Any] = {"secretName": secret_name, "defaultMode": _CREDENTIALS_MODE}
-        if items:
-            secret["items"] = [{"key": key, "path": path} for key, path in items]
-        yield {"name": f"kafka-{folder}", "secret": secret}, folder
+    for folder in secret_folders(kafka.tls, kafka.authentication):
+        yield _secret_volume("kafka", folder), folder.folder
     token = kafka.authentication and kafka.authentication.service_account_token
     if token:
         source = {"path": TOKEN_FILE, "audience": token.audience, "expirationSeconds": token.expiration_seconds}
         projected = {"defaultMode": _CREDENTIALS_MODE, "sources": [{"serviceAccountToken": source}]}
         yield {"name": f"kafka-{USER_FOLDER}", "projected": projected}, USER_FOLDER
+
+
+def _secret_volume(prefix: str, folder: SecretFolder) -> dict[str, Any]:
+    secret: dict[str, Any] = {"secretName": folder.secret_name, "defaultMode": _CREDENTIALS_MODE}
+    if folder.items:
+        secret["items"] = [{"key": key, "path": path} for key, path in folder.items]
+    return {"name": f"{prefix}-{folder.folder}", "secret": secret}
 
 
 def environment(pod: PodResources) -> list[Mapping[str, Any]]:

@@ -33,7 +33,8 @@ class SchemaRegistryUntrusted(SchemaError):
 
     reason = "SchemaRegistryUntrusted"
     default_remedy = (
-        "set spec.source.schemaRegistry.tls.caFrom to the Secret with the certificate of the registry's authority,"
+        "set spec.source.schemaRegistry.tls.trustedCertificates to the Secret with the certificate of the registry's"
+        " authority,"
         " and use a host in spec.source.schemaRegistry.url that the registry's certificate names"
     )
 

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import http.client
 import ssl
+import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sparkapp.model.errors import (
@@ -22,16 +25,18 @@ from sparkapp.model.errors import (
     SchemaRegistryUntrusted,
     SchemaUnusable,
 )
+from sparkapp.model.job.access.mounts import CERTIFICATE_FILE, KEY_FILE, TRUSTED
 from sparkapp.model.job.access.registry_access import (
     RegistryAccess,
     RegistryAuthenticationType,
     mounted_credential,
-    put_into,
 )
+from sparkapp.model.job.client.security_properties import trusted_files
 
 if TYPE_CHECKING:
     from confluent_kafka.schema_registry import Schema, SchemaReference, SchemaRegistryClient, SchemaRegistryError
 
+_FIELD = "spec.source.schemaRegistry"
 _PAUSE = 0.5
 AVRO, PROTOBUF = "AVRO", "PROTOBUF"
 _SHOWN = 200
@@ -129,20 +134,24 @@ class SchemaRegistry:
             "timeout": self._timeout / 3,
             # The client would retry after every failure, certificates too, and limit retries by number, not by time.
             "max.retries": 0,
-            "ssl.ca.location": self._trusted(),
             **self._credentials(),
         }
         try:
-            return SchemaRegistryClient(configuration)
+            with self._trusted() as authorities:
+                return SchemaRegistryClient({**configuration, "ssl.ca.location": authorities})
         except OSError as error:
-            if self._access.authority is None:
+            if self._access.tls is None and self._access.authentication is None:
                 raise
-            msg = f"the certificates of spec.source.schemaRegistry.tls.caFrom cannot be read: {error}"
-            remedy = f"in PEM, {put_into(self._access.authority)}"
-            raise ConfigurationError(msg, remedy=remedy) from error
+            msg = f"the certificates or the key of {_FIELD} cannot be used: {error}"
+            raise ConfigurationError(msg, remedy="put them into the Secrets that the field names, in PEM") from error
 
     def _credentials(self) -> dict[str, str]:
         who, secret = self._access.authentication, mounted_credential(self._access)
+        if who is not None and who.type is RegistryAuthenticationType.TLS:
+            folder = self._access.user_folder
+            return {
+                "ssl.certificate.location": str(folder / CERTIFICATE_FILE), "ssl.key.location": str(folder / KEY_FILE)
+            }  # fmt: skip
         if who is None or secret is None:
             return {}
         if who.type is RegistryAuthenticationType.BASIC:
@@ -154,12 +163,20 @@ class SchemaRegistry:
             "bearer.auth.logical.cluster": "",
         }
 
-    def _trusted(self) -> str | None:
+    @contextmanager
+    def _trusted(self) -> Iterator[str | None]:
         """File or folder of certificates; the client's own default is a package's certificates, not the image's."""
-        if self._access.authority is not None:
-            return str(self._access.authority_file)
-        image = ssl.get_default_verify_paths()
-        return image.cafile or image.capath
+        tls = self._access.tls
+        if tls is None or not tls.trusted_certificates:
+            image = ssl.get_default_verify_paths()
+            yield image.cafile or image.capath
+            return
+        where = f"{_FIELD}.tls.trustedCertificates"
+        files = trusted_files(Path(self._access.directory), TRUSTED, tls.trusted_certificates, where)
+        with tempfile.NamedTemporaryFile(suffix=".pem") as joined:
+            joined.write(b"\n".join(file.read_bytes() for file in files))
+            joined.flush()
+            yield joined.name
 
     def _meaning(self, error: SchemaRegistryError, what: str) -> SchemaError:
         status, said = error.http_status_code, str(error.error_message or "")[:_SHOWN]

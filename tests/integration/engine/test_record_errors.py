@@ -20,12 +20,11 @@ from sparkapp.clients.transactions.client import TransactionClient
 from sparkapp.model.checkpoint.naming import offsets_id
 from sparkapp.model.delivery_guarantee import DeliveryGuarantee
 from sparkapp.model.job.access.registry_access import (
-    CA_FILE,
-    CREDENTIAL_FILE,
     RegistryAccess,
     RegistryAuthentication,
-    SecretKey,
+    RegistryAuthenticationType,
 )
+from sparkapp.model.job.access.security import PasswordSecret, Tls, TrustedCertificate
 from sparkapp.model.job.record_errors import OnRecordError
 from sparkapp.model.job.record_format import Format
 from sparkapp.model.job.spec import Transform
@@ -285,15 +284,16 @@ def test_avro_of_several_writers_with_bad_records_among_them(local_job: LocalJob
     authority = Authority(tmp_path / "pki", tmp_path / "pki.log")
     certificate = authority.issue("registry", "/CN=registry", ["IP:127.0.0.1"])
     secrets = tmp_path / "secrets"
-    secrets.mkdir()
-    (secrets / CREDENTIAL_FILE).write_text(PASSWORD)
-    (secrets / CA_FILE).write_bytes(authority.pair.certificate.read_bytes())
-    key = SecretKey(name="registry-user", key="password")
+    (secrets / "user").mkdir(parents=True)
+    (secrets / "user/password").write_text(PASSWORD)
+    (secrets / "ca-0").mkdir()
+    (secrets / "ca-0/ca.crt").write_bytes(authority.pair.certificate.read_bytes())
+    who = RegistryAuthentication(
+        type=RegistryAuthenticationType.BASIC, username="orders", password_secret=PasswordSecret(secret_name="orders")
+    )
+    tls = Tls(trusted_certificates=(TrustedCertificate(secret_name="ca", certificate="ca.crt"),))
     with registry(authorization=basic("orders", PASSWORD), certificate=certificate) as server:
-        access = RegistryAccess(
-            url=server.url, authentication=RegistryAuthentication(username="orders", secret=key), authority=key,
-            directory=str(secrets),
-        )  # fmt: skip
+        access = RegistryAccess(url=server.url, authentication=who, tls=tls, directory=str(secrets))
         job = local_job(
             transform=Transform(
                 sql="SELECT CONCAT_WS(',', value.n, DATE_FORMAT(value.at, 'yyyy'), value.tags['a']) AS value"

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from io import BytesIO
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, unquote
 
@@ -115,10 +116,13 @@ def basic(user: str, password: str) -> str:
 
 
 @contextmanager
-def registry(*, authorization: str | None = None, certificate: Certificate | None = None) -> Iterator[RegistryServer]:
+def registry(
+    *, authorization: str | None = None, certificate: Certificate | None = None, clients: Path | None = None
+) -> Iterator[RegistryServer]:
     """A registry that listens until the block ends.
 
     :param certificate: its own; with one it speaks TLS only.
+    :param clients: the authority of the client certificates that it asks for.
     """
     state = RegistryServer(authorization=authorization)
 
@@ -141,6 +145,9 @@ def registry(*, authorization: str | None = None, certificate: Certificate | Non
     if certificate is not None:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(certificate.certificate, certificate.key)
+        if clients is not None:
+            context.verify_mode = ssl.CERT_REQUIRED
+            context.load_verify_locations(clients)
         server.socket = context.wrap_socket(server.socket, server_side=True)
     state.url = f"{'http' if certificate is None else 'https'}://127.0.0.1:{server.server_port}"
     thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)

@@ -56,10 +56,11 @@ FULL: dict[str, Any] = {
         "schemaRegistry": {
             "url": "https://registry:8081",
             "authentication": {
+                "type": "basic",
                 "username": "orders",
-                "passwordFrom": {"secretKeyRef": {"name": "registry-user", "key": "pw"}},
+                "passwordSecret": {"secretName": "registry-user", "password": "pw"},
             },
-            "tls": {"caFrom": {"secretKeyRef": {"name": "registry-ca", "key": "ca.pem"}}},
+            "tls": {"trustedCertificates": [{"secretName": "registry-ca", "certificate": "ca.pem"}]},
         },
     },
     "transform": {"python": {"function": "enrich:transform", "configMapRef": {"name": "enrich-code"}}},
@@ -171,15 +172,18 @@ def test_the_registrys_secrets_are_files_of_driver_and_executors_alike() -> None
         executor_pod_template(JOB, wanted(FULL), attempt=1),
     )
     for pod in pods:
-        (volume,) = (one for one in pod["spec"]["volumes"] if one["name"] == "schema-registry")
-        assert volume["projected"]["defaultMode"] == 0o440
-        assert volume["projected"]["sources"] == [
-            {"secret": {"name": "registry-user", "items": [{"key": "pw", "path": "credential"}]}},
-            {"secret": {"name": "registry-ca", "items": [{"key": "ca.pem", "path": "ca.crt"}]}},
-        ]
+        volumes = {one["name"]: one["secret"] for one in pod["spec"]["volumes"] if "schema-registry" in one["name"]}
+        assert volumes == {
+            "schema-registry-ca-0": {
+                "secretName": "registry-ca", "defaultMode": 0o440, "items": [{"key": "ca.pem", "path": "ca.pem"}],
+            },
+            "schema-registry-user": {
+                "secretName": "registry-user", "defaultMode": 0o440, "items": [{"key": "pw", "path": "password"}],
+            },
+        }  # fmt: skip
         mounts = pod["spec"]["containers"][0]["volumeMounts"]
-        path = names.SCHEMA_REGISTRY_DIRECTORY
-        assert {"name": "schema-registry", "mountPath": path, "readOnly": True} in mounts
+        path = f"{names.SCHEMA_REGISTRY_DIRECTORY}/user"
+        assert {"name": "schema-registry-user", "mountPath": path, "readOnly": True} in mounts
 
 
 def test_a_token_of_the_service_account_is_the_same_users_in_driver_and_executors() -> None:

@@ -1,4 +1,4 @@
-"""Access to a schema registry: ``spec.source.schemaRegistry``.
+"""Access to a schema registry: ``spec.source.schemaRegistry``, in the shapes of ``spec.kafka``.
 
 Its credentials are keys of Secrets. The operator mounts them, and driver and executors read the files for each request.
 The job's description, Spark's configuration and the environment hold the names of files and Secrets only.
@@ -13,13 +13,27 @@ from pathlib import Path
 
 from sparkapp.model import names
 from sparkapp.model.encoding.fields import Fields
+from sparkapp.model.encoding.resource import read_part
 from sparkapp.model.errors import ConfigurationError
+from sparkapp.model.job.access.mounts import (
+    CERTIFICATE_FILE,
+    KEY_FILE,
+    PASSWORD_FILE,
+    TOKEN_FILE,
+    TRUSTED,
+    USER,
+    SecretFolder,
+    trusted_folders,
+)
+from sparkapp.model.job.access.security import (
+    CertificateAndKey,
+    PasswordSecret,
+    SecretKey,
+    Tls,
+    check_trusted,
+    tls_from,
+)
 from sparkapp.model.job.record_format import Format
-
-CREDENTIAL_FILE = "credential"
-"""The mounted password or token."""
-CA_FILE = "ca.crt"
-"""The mounted certificates, in PEM, of the authorities that sign the registry's certificate."""
 
 _FIELD = "spec.source.schemaRegistry"
 _URL = re.compile(r"https?://[^\s/@?#]+(/[^\s@?#]*)?")
@@ -27,31 +41,26 @@ _TOKEN = re.compile(r"[\x21-\x7e]+")
 
 
 class RegistryAuthenticationType(StrEnum):
+    """Credentials with each request, or with each connection."""
+
     BASIC = "basic"
-    """A user and a password (or an API key and its secret), with each request."""
+    """A user and a password, or an API key and its secret."""
     BEARER = "bearer"
-    """A token, with each request."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SecretKey:
-    """One key of a Secret in the job's namespace."""
-
-    name: str
-    key: str
+    """A token."""
+    TLS = "tls"
+    """A client certificate (mTLS)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegistryAuthentication:
-    """The credentials of the job at the registry.
+    """A union by ``type``: :func:`check_registry_access` has the rule for each field."""
 
-    :param username: with BASIC, and only there.
-    :param secret: holds the password or the token.
-    """
-
-    type: RegistryAuthenticationType = RegistryAuthenticationType.BASIC
+    type: RegistryAuthenticationType
     username: str = ""
-    secret: SecretKey
+    password_secret: PasswordSecret | None = None
+    access_token: SecretKey | None = None
+    certificate_and_key: CertificateAndKey | None = None
+    allow_insecure: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,45 +69,57 @@ class RegistryAccess:
 
     :param url: ``http://host:port``, with or without a path.
     :param authentication: None for a registry without authentication.
-    :param authority: certificates to trust instead of the image's; None trusts the image's.
-    :param directory: where the operator mounts :data:`CREDENTIAL_FILE` and :data:`CA_FILE`.
+    :param tls: the authorities to trust; None trusts the image's.
+    :param directory: where the operator mounts :attr:`folders`.
     """
 
     url: str
     authentication: RegistryAuthentication | None = None
-    authority: SecretKey | None = None
+    tls: Tls | None = None
     directory: str = names.SCHEMA_REGISTRY_DIRECTORY
 
     @property
-    def files(self) -> tuple[tuple[SecretKey, str], ...]:
-        """The mounts: the key of a Secret, and the file's name in :attr:`directory`."""
-        credential = () if self.authentication is None else ((self.authentication.secret, CREDENTIAL_FILE),)
-        return (*credential, *(() if self.authority is None else ((self.authority, CA_FILE),)))
+    def folders(self) -> tuple[SecretFolder, ...]:
+        """The Secrets, with their folders below :attr:`directory`; called by the operator for the pods."""
+        found = [] if self.tls is None else list(trusted_folders(TRUSTED, self.tls.trusted_certificates))
+        who = self.authentication
+        if who is not None and who.password_secret is not None:
+            secret = who.password_secret
+            found.append(SecretFolder(USER, secret.secret_name, ((secret.password, PASSWORD_FILE),)))
+        if who is not None and who.access_token is not None:
+            found.append(SecretFolder(USER, who.access_token.secret_name, ((who.access_token.key, TOKEN_FILE),)))
+        if who is not None and who.certificate_and_key is not None:
+            pair = who.certificate_and_key
+            items = ((pair.certificate, CERTIFICATE_FILE), (pair.key, KEY_FILE))
+            found.append(SecretFolder(USER, pair.secret_name, items))
+        return tuple(found)
 
     @property
-    def authority_file(self) -> Path:
-        """PEM file of :attr:`authority`."""
-        return Path(self.directory) / CA_FILE
+    def user_folder(self) -> Path:
+        """Folder of the job's own credentials."""
+        return Path(self.directory) / USER
 
 
 def mounted_credential(access: RegistryAccess) -> str | None:
-    """The mounted password or token, read for each request because a Secret may change; None without authentication.
+    """The mounted password or token, read for each request because a Secret may change; None where there is none.
 
     :raises ConfigurationError: the Secret is not mounted, has no such key, or its value cannot be sent. The message
         never holds the value.
     """
-    authentication = access.authentication
-    if authentication is None:
+    who = access.authentication
+    if who is None or who.type is RegistryAuthenticationType.TLS:
         return None
+    bearer = who.type is RegistryAuthenticationType.BEARER
     try:
-        secret = (Path(access.directory) / CREDENTIAL_FILE).read_text(encoding="utf-8").rstrip("\r\n")
+        file = access.user_folder / (TOKEN_FILE if bearer else PASSWORD_FILE)
+        secret = file.read_text(encoding="utf-8").rstrip("\r\n")
     except (OSError, UnicodeDecodeError) as error:
         cause = error.strerror if isinstance(error, OSError) else "it is not text in UTF-8"
         msg = f"the secret of {_FIELD}.authentication cannot be read: {cause}"
-        raise ConfigurationError(msg, remedy=put_into(authentication.secret)) from None
-    if authentication.type is RegistryAuthenticationType.BEARER and not _TOKEN.fullmatch(secret):
+        raise ConfigurationError(msg, remedy=_put(who)) from None
+    if bearer and not _TOKEN.fullmatch(secret):
         msg = f"the token of {_FIELD}.authentication is empty, or has characters that a header cannot have"
-        raise ConfigurationError(msg, remedy=put_into(authentication.secret))
+        raise ConfigurationError(msg, remedy=_put(who))
     return secret
 
 
@@ -110,11 +131,11 @@ def registry_access_from(source: Fields, name: str) -> RegistryAccess | None:
     fields = source.child(name)
     if fields.empty:
         return None
-    tls = fields.child("tls")
+    who = fields.child("authentication")
     return RegistryAccess(
         url=fields.string("url"),
-        authentication=_authentication(fields.child("authentication")),
-        authority=None if tls.empty else _secret(tls.child("caFrom")),
+        authentication=None if who.empty else read_part(RegistryAuthentication, who),
+        tls=tls_from(fields, "tls"),
     )
 
 
@@ -134,43 +155,50 @@ def check_registry_access(access: RegistryAccess | None, *, needed: bool) -> Non
         return
     if not _URL.fullmatch(access.url):
         _refuse("url", f"{access.url!r} must be http://host:port or https://host, without user and password")
-    if access.authority is not None and not access.url.startswith("https://"):
-        _refuse("tls", "needs a url that begins with https://", "set an https:// url, or remove schemaRegistry.tls")
-    authentication = access.authentication
-    if authentication is None:
-        return
-    if (authentication.type is RegistryAuthenticationType.BASIC) != bool(authentication.username):
-        _refuse("authentication", _BY_TYPE)
-    if ":" in authentication.username:
+    secure = access.url.startswith("https://")
+    if access.tls is not None:
+        if not secure:
+            _refuse("tls", "needs a url that begins with https://", "set an https:// url, or remove schemaRegistry.tls")
+        check_trusted(access.tls.trusted_certificates, f"{_FIELD}.tls.trustedCertificates")
+    if access.authentication is not None:
+        _check_authentication(access.authentication, secure=secure)
+
+
+def _check_authentication(who: RegistryAuthentication, *, secure: bool) -> None:
+    kind = who.type
+    for given, owner in (
+        (bool(who.username), RegistryAuthenticationType.BASIC),
+        (who.password_secret is not None, RegistryAuthenticationType.BASIC),
+        (who.access_token is not None, RegistryAuthenticationType.BEARER),
+        (who.certificate_and_key is not None, RegistryAuthenticationType.TLS),
+    ):
+        if given != (kind is owner):
+            _refuse("authentication", _BY_TYPE)
+    if ":" in who.username:
         _refuse("authentication.username", "a user of type: basic has no ':' in its name")
+    if not secure and (kind is RegistryAuthenticationType.TLS or not who.allow_insecure):
+        _refuse(
+            "authentication",
+            "credentials over http:// can be read by others on the network",
+            "set an https:// url, or authentication.allowInsecure: true (never with type: tls)",
+        )
 
 
 _REGISTERED = " and ".join(kind for kind in Format if kind.traits.registered)
-_BY_TYPE = "takes username and passwordFrom with type: basic, and tokenFrom with type: bearer"
+_BY_TYPE = (
+    "takes username and passwordSecret with type: basic, accessToken with type: bearer,"
+    " and certificateAndKey with type: tls"
+)
 
 
-def _authentication(fields: Fields) -> RegistryAuthentication | None:
-    if fields.empty:
-        return None
-    kind = fields.choice("type", RegistryAuthenticationType, RegistryAuthenticationType.BASIC)
-    basic = kind is RegistryAuthenticationType.BASIC
-    if not fields.child("tokenFrom" if basic else "passwordFrom").empty:
-        _refuse("authentication", _BY_TYPE)
-    return RegistryAuthentication(
-        type=kind,
-        username=fields.string("username") if basic else fields.string("username", ""),
-        secret=_secret(fields.child("passwordFrom" if basic else "tokenFrom")),
-    )
-
-
-def _secret(fields: Fields) -> SecretKey:
-    reference = fields.child("secretKeyRef")
-    return SecretKey(name=reference.string("name"), key=reference.string("key"))
-
-
-def put_into(secret: SecretKey) -> str:
+def _put(who: RegistryAuthentication) -> str:
     """The remedy for a credential that is missing or unusable."""
-    return f"put it into the Secret {secret.name} under the key {secret.key}, in the job's namespace"
+    name, key = "", ""
+    if who.password_secret is not None:
+        name, key = who.password_secret.secret_name, who.password_secret.password
+    elif who.access_token is not None:
+        name, key = who.access_token.secret_name, who.access_token.key
+    return f"put it into the Secret {name} under the key {key}, in the job's namespace"
 
 
 def _refuse(field: str, message: str, remedy: str | None = None) -> None:

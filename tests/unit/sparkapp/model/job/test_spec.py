@@ -9,7 +9,8 @@ import pytest
 from sparkapp.model.checkpoint.naming import TransactionNaming
 from sparkapp.model.delivery_guarantee import DeliveryGuarantee, OffsetCommit
 from sparkapp.model.errors import ConfigurationError
-from sparkapp.model.job.access.registry_access import RegistryAccess, SecretKey
+from sparkapp.model.job.access.mounts import SecretFolder
+from sparkapp.model.job.access.registry_access import RegistryAccess
 from sparkapp.model.job.access.security import AuthenticationType
 from sparkapp.model.job.codec import FORMAT, decode_job, encode_job
 from sparkapp.model.job.record_format import Format
@@ -152,9 +153,11 @@ def test_avro_takes_the_registrys_schema_or_the_given_one(schema):
     assert decode_job(encode_job(job)) == job
 
 
-BASIC = {"username": "orders", "passwordFrom": {"secretKeyRef": {"name": "registry-user", "key": "pw"}}}
-BEARER = {"type": "bearer", "tokenFrom": {"secretKeyRef": {"name": "registry-token", "key": "t"}}}
-CA = {"caFrom": {"secretKeyRef": {"name": "registry-ca", "key": "ca.pem"}}}
+BASIC = {
+    "type": "basic", "username": "orders", "passwordSecret": {"secretName": "registry-user", "password": "pw"},
+}  # fmt: skip
+BEARER = {"type": "bearer", "accessToken": {"secretName": "registry-token", "key": "t"}}
+CA = {"trustedCertificates": [{"secretName": "registry-ca", "certificate": "ca.pem"}]}
 
 
 def registered(**access):
@@ -165,12 +168,12 @@ def registered(**access):
     ("access", "files"),
     [
         ({}, ()),
-        ({"authentication": BASIC}, ((SecretKey(name="registry-user", key="pw"), "credential"),)),
+        ({"authentication": BASIC}, (SecretFolder("user", "registry-user", (("pw", "password"),)),)),
         (
             {"authentication": BEARER, "tls": CA},
             (
-                (SecretKey(name="registry-token", key="t"), "credential"),
-                (SecretKey(name="registry-ca", key="ca.pem"), "ca.crt"),
+                SecretFolder("ca-0", "registry-ca", (("ca.pem", "ca.pem"),)),
+                SecretFolder("user", "registry-token", (("t", "token"),)),
             ),
         ),
     ],
@@ -179,7 +182,7 @@ def registered(**access):
 def test_a_registry_that_wants_to_know_who_asks(access, files):
     job = Job(namespace="shop", name="orders", uid="uid", generation=3, attempt=2, spec=parsed(registered(**access)))
     found = job.spec.source.schema_registry
-    assert found.files == files
+    assert found.folders == files
     assert found.directory == "/etc/kafkaspark/schema-registry"
     assert decode_job(encode_job(job)) == job
 
@@ -187,14 +190,23 @@ def test_a_registry_that_wants_to_know_who_asks(access, files):
 @pytest.mark.parametrize(
     ("access", "message"),
     [
-        ({"authentication": {"username": "u"}}, "authentication.passwordFrom.secretKeyRef.name is missing"),
-        ({"authentication": {**BASIC, "username": ""}}, "authentication.username must be"),
+        ({"authentication": {"username": "u"}}, "authentication.type is missing"),
+        ({"authentication": {**BASIC, "username": ""}}, "takes username and passwordSecret with type: basic"),
         ({"authentication": {**BASIC, "username": "a:b"}}, "has no ':' in its name"),
-        ({"authentication": {**BASIC, "type": "bearer"}}, "tokenFrom with type: bearer"),
-        ({"authentication": {**BEARER, "type": "basic"}}, "username and passwordFrom with type: basic"),
-        ({"authentication": {**BEARER, "username": "u"}}, "tokenFrom with type: bearer"),
-        ({"authentication": {**BASIC, "type": "digest"}}, "one of basic, bearer"),
-        ({"tls": {"caFrom": {}}}, "tls.caFrom.secretKeyRef.name is missing"),
+        ({"authentication": {**BASIC, "type": "bearer"}}, "accessToken with type: bearer"),
+        ({"authentication": {**BEARER, "type": "basic"}}, "takes username and passwordSecret with type: basic"),
+        ({"authentication": {**BEARER, "username": "u"}}, "accessToken with type: bearer"),
+        ({"authentication": {**BASIC, "type": "tls"}}, "certificateAndKey with type: tls"),
+        ({"authentication": {**BASIC, "type": "digest"}}, "one of basic, bearer, tls"),
+        ({"authentication": BASIC, "url": "http://r"}, "credentials over http:// can be read by others"),
+        (
+            {
+                "authentication": {"type": "tls", "certificateAndKey": {"secretName": "s"}, "allowInsecure": True},
+                "url": "http://r",
+            },
+            "credentials over http:// can be read",
+        ),
+        ({"tls": {"trustedCertificates": [{"secretName": "s"}]}}, "exactly one of certificate and pattern"),
         ({"tls": CA, "url": "http://r"}, "schemaRegistry.tls: needs a url that begins with https://"),
     ],
 )

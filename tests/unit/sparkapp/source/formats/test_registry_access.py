@@ -22,23 +22,37 @@ from sparkapp.model.errors import (
     SchemaRegistryUnreachable,
     SchemaRegistryUntrusted,
 )
+from sparkapp.model.job.access.mounts import CERTIFICATE_FILE, KEY_FILE, PASSWORD_FILE, TOKEN_FILE, USER
 from sparkapp.model.job.access.registry_access import (
-    CA_FILE,
-    CREDENTIAL_FILE,
     RegistryAccess,
     RegistryAuthentication,
     RegistryAuthenticationType,
+)
+from sparkapp.model.job.access.security import (
+    CertificateAndKey,
+    PasswordSecret,
     SecretKey,
+    Tls,
+    TrustedCertificate,
 )
 from sparkapp.model.report import encode_termination, termination_of
 from sparkapp.source.formats.avro import AvroDecoder
 from sparkapp.source.formats.schema_registry import SchemaRegistry
 from sparkapp.spark.failures import original_error
 from tests.support.kafka.schema_registry import basic, framed, registry
+from tests.support.kafka.tls.certificates import CertificateAuthority
 
 PASSWORD = 'pa55:wörd, "quoted"'
 HEADER = basic("orders", PASSWORD)
-SECRET = SecretKey(name="registry-user", key="pw")
+BASIC = RegistryAuthentication(
+    type=RegistryAuthenticationType.BASIC, username="orders",
+    password_secret=PasswordSecret(secret_name="registry-user", password="pw"), allow_insecure=True,
+)  # fmt: skip
+BEARER = RegistryAuthentication(
+    type=RegistryAuthenticationType.BEARER, access_token=SecretKey(secret_name="registry-user", key="pw"),
+    allow_insecure=True,
+)  # fmt: skip
+TRUSTED = Tls(trusted_certificates=(TrustedCertificate(secret_name="registry-ca", certificate="ca"),))
 Access = Callable[..., RegistryAccess]
 
 
@@ -47,10 +61,11 @@ def access(tmp_path: Path) -> Access:
     """``access(url, content=…, kind=…)``: a registry with a user, whose secret is mounted as the operator does it."""
 
     def make(url: str, *, content: str | None = PASSWORD, bearer: bool = False) -> RegistryAccess:
+        user = tmp_path / USER
+        user.mkdir(exist_ok=True)
         if content is not None:
-            (tmp_path / CREDENTIAL_FILE).write_text(content, encoding="utf-8")
-        kind = RegistryAuthenticationType.BEARER if bearer else RegistryAuthenticationType.BASIC
-        who = RegistryAuthentication(type=kind, username="" if bearer else "orders", secret=SECRET)
+            (user / (TOKEN_FILE if bearer else PASSWORD_FILE)).write_text(content, encoding="utf-8")
+        who = BEARER if bearer else BASIC
         return RegistryAccess(url=url, authentication=who, directory=str(tmp_path))
 
     return make
@@ -155,8 +170,10 @@ def test_credentials_do_not_follow_to_another_host(access: Access) -> None:
 
 
 def with_authority(url: str, authority: Authority, directory: Path) -> RegistryAccess:
-    (directory / CA_FILE).write_bytes(authority.pair.certificate.read_bytes())
-    return RegistryAccess(url=url, authority=SecretKey(name="registry-ca", key="ca"), directory=str(directory))
+    folder = directory / "ca-0"
+    folder.mkdir(exist_ok=True)
+    (folder / "ca").write_bytes(authority.pair.certificate.read_bytes())
+    return RegistryAccess(url=url, tls=TRUSTED, directory=str(directory))
 
 
 def test_a_private_authority_and_a_user(access: Access, authority: Authority, tmp_path: Path) -> None:
@@ -201,19 +218,49 @@ def test_a_certificate_that_is_not_to_be_trusted_is_said_at_once(
             SchemaRegistry(access, timeout=60).by_id(1)
         assert time.monotonic() - began < 30, "it was asked once"
         assert server.requests == []
-    assert "spec.source.schemaRegistry.tls.caFrom" in caught.value.remedy
+    assert "spec.source.schemaRegistry.tls.trustedCertificates" in caught.value.remedy
 
 
 def test_certificates_that_are_none(tmp_path: Path) -> None:
-    access = RegistryAccess(
-        url="https://127.0.0.1:1", authority=SecretKey(name="registry-ca", key="ca"), directory=str(tmp_path)
+    access = RegistryAccess(url="https://127.0.0.1:1", tls=TRUSTED, directory=str(tmp_path))
+    with pytest.raises(ConfigurationError, match="the Secret registry-ca has no key ca") as caught:
+        SchemaRegistry(access).by_id(1)
+    assert "kubectl describe secret registry-ca" in caught.value.remedy
+    (tmp_path / "ca-0").mkdir()
+    (tmp_path / "ca-0/ca").write_text("no certificate")
+    with pytest.raises(ConfigurationError, match=r"of spec\.source\.schemaRegistry cannot be used"):
+        SchemaRegistry(access).by_id(1)
+
+
+def test_authorities_of_two_secrets_and_a_client_certificate(tmp_path: Path) -> None:
+    """The registry asks for a certificate, and refuses one of another authority."""
+    ours, other = CertificateAuthority(tmp_path / "pki"), CertificateAuthority(tmp_path / "other", name="other")
+    server = ours.issue("registry", "127.0.0.1")
+    for folder, source in (("ca-0", other), ("ca-1", ours)):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "ca.crt").write_bytes(source.certificate.read_bytes())
+    tls = Tls(
+        trusted_certificates=(
+            TrustedCertificate(secret_name="a", certificate="ca.crt"), TrustedCertificate(secret_name="b", pattern="*"),
+        )
+    )  # fmt: skip
+    who = RegistryAuthentication(
+        type=RegistryAuthenticationType.TLS, certificate_and_key=CertificateAndKey(secret_name="orders")
     )
-    for content in (None, "no certificate"):
-        if content is not None:
-            (tmp_path / CA_FILE).write_text(content)
-        with pytest.raises(ConfigurationError, match=r"schemaRegistry\.tls\.caFrom cannot be read") as caught:
-            SchemaRegistry(access).by_id(1)
-        assert "Secret registry-ca under the key ca" in caught.value.remedy
+    (tmp_path / USER).mkdir()
+    with registry(certificate=server, clients=ours.certificate) as found:
+        found.register("in-value", '"int"')
+        access = RegistryAccess(url=found.url, tls=tls, authentication=who, directory=str(tmp_path))
+        for issuer, accepted in ((ours, True), (other, False)):
+            pair = issuer.issue("orders")
+            (tmp_path / USER / CERTIFICATE_FILE).write_bytes(pair.certificate.read_bytes())
+            (tmp_path / USER / KEY_FILE).write_bytes(pair.key.read_bytes())
+            if accepted:
+                assert SchemaRegistry(access).by_id(1).text == '"int"'
+            else:
+                with pytest.raises(SchemaRegistryUnreachable):
+                    SchemaRegistry(access, timeout=1.0).by_id(1)
+        assert len(found.requests) == 1
 
 
 @pytest.mark.parametrize("kind", [SchemaRegistryAccessDenied, SchemaRegistryUntrusted])
