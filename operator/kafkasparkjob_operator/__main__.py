@@ -9,6 +9,7 @@ import sys
 from kafkasparkjob_operator.kubernetes.definition import DefinitionMissing
 from kafkasparkjob_operator.runtime import run
 from kafkasparkjob_operator.settings import settings_from_environment
+from sparkapp.model.encoding.json_log import log_as_json
 from sparkapp.model.errors import KafkaSparkJobError
 
 LOG = logging.getLogger(__name__)
@@ -21,7 +22,7 @@ def main() -> int:
     except KafkaSparkJobError as error:
         sys.stderr.write(f"{error.message}\n")
         return 2
-    logging.basicConfig(level=settings.log_level, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    log_as_json(settings.log_level)
     # Kopf only watches here; its log of every event is of no use.
     for name in ("kopf", "urllib3", "aiohttp"):
         logging.getLogger(name).setLevel(logging.WARNING)

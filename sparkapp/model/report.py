@@ -12,6 +12,7 @@ from typing import Any
 
 from sparkapp.model import commands, errors
 from sparkapp.model.errors import KafkaSparkJobError
+from sparkapp.model.event_reason import DriverEvent
 from sparkapp.model.job.spec import Job
 
 MAX_REPORT_BYTES = 64 * 1024
@@ -172,7 +173,7 @@ def decode_report(text: str, *, job_uid: str) -> Report | None:
             ReportEvent(
                 sequence=_whole(item["sequence"]),
                 type="Warning" if item["type"] == "Warning" else "Normal",
-                reason=_text(item["reason"])[:64],
+                reason=DriverEvent.of(_text(item["reason"])),
                 message=_text(item["message"])[:MAX_MESSAGE],
                 time=_text(item["time"])[:40],
             )
@@ -218,6 +219,18 @@ _RENAMED = {
 """Reasons of drivers of the previous release, and their present names."""
 
 
+SETTLED = "Settled"
+"""The reason of an attempt that was started to settle the transactions of a deleted job."""
+_ENDINGS = frozenset({kind.reason for kind in errors.kinds_of()} | set(AttemptOutcome) | {SETTLED})
+DRIVER_FAILED = "DriverFailed"
+"""The reason of a driver that ended by no error of ours; in place of reasons that this release does not have, too."""
+
+
+def _termination_reason(text: str) -> str:
+    reason = _RENAMED.get(text, text)
+    return reason if reason in _ENDINGS else DRIVER_FAILED
+
+
 def decode_termination(text: str) -> Termination | None:
     """The last word, or None where the container left none (killed, evicted, out of memory)."""
     body = _object(text, MAX_TERMINATION_BYTES)
@@ -226,7 +239,7 @@ def decode_termination(text: str) -> Termination | None:
     try:
         return Termination(
             outcome=AttemptOutcome(body["outcome"]),
-            reason=_RENAMED.get(_text(body["reason"]), body["reason"])[:64],
+            reason=_termination_reason(_text(body["reason"])),
             message=_text(body["message"])[:MAX_MESSAGE],
             remedy=_text(body["remedy"])[:MAX_MESSAGE],
             fatal=body["fatal"] is True,

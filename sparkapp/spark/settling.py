@@ -25,7 +25,7 @@ from sparkapp.model.job.client.config import cluster_config, consumer_config
 from sparkapp.model.job.client.security_properties import read_security
 from sparkapp.model.job.retention import Restore
 from sparkapp.model.job.spec import Job
-from sparkapp.model.report import AttemptOutcome, Termination, termination_of
+from sparkapp.model.report import SETTLED, AttemptOutcome, Termination, termination_of
 from sparkapp.spark.reporting.reporter import now
 from sparkapp.spark.state import query_log
 
@@ -66,5 +66,5 @@ def settle(job: Job, *, store: CheckpointStore, retained: RetainedStore, credent
     message = f"settled: {recovery.committed} transaction(s) committed, {recovery.aborted} aborted"
     LOG.info("%s", message)
     return Termination(
-        outcome=AttemptOutcome.DRAINED, reason="Settled", message=message, checkpoint_id=drained.checkpoint_id
+        outcome=AttemptOutcome.DRAINED, reason=SETTLED, message=message, checkpoint_id=drained.checkpoint_id
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -14,6 +15,7 @@ from sparkapp.model import names
 
 FINISHED_PHASES = frozenset({"Succeeded", "Failed"})
 _MAX_DIGITS = 9
+_REASON = re.compile(r"[A-Z][A-Za-z0-9]{0,63}")
 _MAX_NAME = 253
 """Characters of a name or UID in a reference or an annotation, which the API server does not limit."""
 _MAX_TEXT = 8192
@@ -111,11 +113,11 @@ def pod_view(body: Mapping[str, Any]) -> PodView | None:
         ended="terminated" in state,
         ready=not ("running" in state and _condition(status, "Ready") == "False"),
         # The reason of the pod (Evicted, NodeLost, Terminated) says more than the container's exit code.
-        stopped_reason=status.get("reason") or terminated.get("reason") or "",
+        stopped_reason=_reason(status.get("reason") or terminated.get("reason") or ""),
         stopped_message=(status.get("message") or "")[:_MAX_TEXT],
         exit_code=terminated.get("exitCode"),
         termination_message=(terminated.get("message") or "")[:_MAX_TEXT],
-        waiting_reason=waiting_reason,
+        waiting_reason=_reason(waiting_reason),
         waiting_message=waiting_message[:_MAX_TEXT],
     )
 
@@ -123,6 +125,11 @@ def pod_view(body: Mapping[str, Any]) -> PodView | None:
 def number_of(text: str) -> int:
     """The number in a label, an annotation or a ConfigMap; 0 where it is no number or too long."""
     return int(text) if text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS else 0
+
+
+def _reason(text: str) -> str:
+    """A reason of Kubernetes in CamelCase; whoever may write a pod's status could write anything."""
+    return text if not text or _REASON.fullmatch(text) else "Unknown"
 
 
 def _condition(status: Mapping[str, Any], kind: str) -> str:

@@ -761,14 +761,14 @@ async def test_a_refused_pod_leaves_its_number_free(operator_fixture: OperatorFi
 
 async def test_the_drivers_events_are_published_once_each(operator_fixture: OperatorFixture) -> None:
     await operator_fixture.run(1)
-    operator_fixture.report(1, events=(report_event(1), report_event(2, "OffsetsDropped", "Warning")))
+    operator_fixture.report(1, events=(report_event(1), report_event(2, "OffsetsSkipped", "Warning")))
     await operator_fixture.settle()
-    operator_fixture.report(1, events=(report_event(1), report_event(2, "OffsetsDropped", "Warning"), report_event(3)))
+    operator_fixture.report(1, events=(report_event(1), report_event(2, "OffsetsSkipped", "Warning"), report_event(3)))
     operator_fixture.restart_operator()
     await operator_fixture.settle()
     await operator_fixture.settle()
     assert operator_fixture.kubernetes.events().count("PartitionAdded") == 2
-    assert operator_fixture.kubernetes.events(warning=True) == ["OffsetsDropped"]
+    assert operator_fixture.kubernetes.events(warning=True) == ["OffsetsSkipped"]
     assert operator_fixture.status["attempt"]["eventSequence"] == 3
 
 

@@ -99,7 +99,7 @@ def test_long_texts_are_cut_and_events_bounded():
 
 def test_termination_round_trip():
     last = Termination(
-        outcome=AttemptOutcome.FAILED, reason="DataLoss", message="m", remedy="r", fatal=True, checkpoint_id=3
+        outcome=AttemptOutcome.FAILED, reason="StateUncertain", message="m", remedy="r", fatal=True, checkpoint_id=3
     )
     assert decode_termination(encode_termination(last)) == last
 

@@ -125,9 +125,11 @@ def test_an_order_that_is_not_one_is_refused(order: str) -> None:
 
 
 def test_a_long_last_word_still_fits_the_termination_log_and_can_be_read() -> None:
-    word = Termination(outcome=AttemptOutcome.FAILED, reason="Long", message="中" * 1000, remedy="é" * 1000, fatal=True)
+    word = Termination(
+        outcome=AttemptOutcome.FAILED, reason="TransformFailed", message="中" * 1000, remedy="é" * 1000, fatal=True
+    )
     text = encode_termination(word)
     assert len(text.encode()) <= MAX_TERMINATION_BYTES
     read = decode_termination(text)
     assert read is not None
-    assert (read.reason, read.fatal) == ("Long", True)
+    assert (read.reason, read.fatal) == ("TransformFailed", True)
