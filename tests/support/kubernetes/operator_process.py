@@ -62,6 +62,11 @@ class OperatorProcess:
         except (urllib.error.URLError, OSError):
             return ""
 
+    def of_process(self) -> dict[str, str]:
+        """Command line and environment of the process."""
+        folder = Path(f"/proc/{self._process.pid}")
+        return {name: (folder / name).read_text(errors="replace") for name in ("cmdline", "environ")}
+
     def await_leading(self) -> None:
         await_that("the operator leads", lambda: "kafkaspark_operator_leader 1.0" in self.read("/metrics"))
 
