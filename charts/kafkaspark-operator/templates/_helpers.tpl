@@ -50,6 +50,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end }}
 
 {{- define "kafkaspark.image" -}}
+{{- with .Values.image.registry }}{{ . }}/{{ end -}}
 {{- if .Values.image.digest -}}
 {{ .Values.image.repository }}@{{ .Values.image.digest }}
 {{- else -}}
@@ -60,26 +61,13 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{/* Empty where jobs must name their image. */}}
 {{- define "kafkaspark.jobImage" -}}
 {{- with .Values.job.image -}}
+{{- if and .registry .repository }}{{ .registry }}/{{ end -}}
 {{- if and .repository .digest -}}
 {{ .repository }}@{{ .digest }}
 {{- else if .repository -}}
 {{ .repository }}:{{ default $.Chart.AppVersion .tag }}
 {{- end }}
 {{- end }}
-{{- end }}
-
-{{- define "kafkaspark.podSecurityContext" -}}
-runAsNonRoot: true
-runAsUser: 10001
-runAsGroup: 10001
-seccompProfile: {type: RuntimeDefault}
-{{- end }}
-
-{{- define "kafkaspark.containerSecurityContext" -}}
-allowPrivilegeEscalation: false
-readOnlyRootFilesystem: true
-runAsNonRoot: true
-capabilities: {drop: [ALL]}
 {{- end }}
 
 {{/* The operator's rights in a namespace. It may grant no more than it has, so they include the driver's rights. */}}

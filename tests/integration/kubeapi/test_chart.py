@@ -23,7 +23,10 @@ EVERYTHING = (
     "replicas=2", "watchNamespaces={team-a,team-b}", "networkPolicy.enabled=true", "podDisruptionBudget.enabled=true",
     "image.digest=sha256:" + "0" * 64, "imagePullSecrets[0].name=registry", "priorityClassName=high",
     "podLabels.team=data", "commonLabels.cost=42a", "env[0].name=A", "env[0].value=b", "nodeSelector.disk=ssd",
-    "serviceAccount.annotations.a=b", "metrics.service.annotations.a=b",
+    "serviceAccount.annotations.a=b", "metrics.service.annotations.a=b", "image.registry=registry.example.com",
+    "envFrom[0].secretRef.name=proxy", "extraVolumes[0].name=ca", "extraVolumes[0].configMap.name=ca",
+    "extraVolumeMounts[0].name=ca", "extraVolumeMounts[0].mountPath=/mnt/ca", "livenessProbe.failureThreshold=9",
+    "podSecurityContext.runAsUser=null", "podSecurityContext.runAsGroup=null", "terminationGracePeriodSeconds=60",
 )  # fmt: skip
 PATHS = {
     "Deployment": "/apis/apps/v1/namespaces/{}/deployments",
