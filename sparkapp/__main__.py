@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from sparkapp.cli import checkpoints, transactions
 from sparkapp.model import names
 from sparkapp.model.errors import ConfigurationError
+from sparkapp.model.job.client.security_properties import credentials_directory
 from sparkapp.model.job.codec import decode_job
 from sparkapp.model.job.spec import Job
 from sparkapp.model.report import AttemptOutcome, Termination, encode_termination, termination_of
@@ -104,7 +105,7 @@ def _settle(job: Job, options: argparse.Namespace) -> Termination:
     # This attempt ends in seconds, or with the pod's grace period; a stop must not leave transactions open.
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     store, retained, _ = _stores(job, options)
-    return settle(job, store=store, retained=retained, credentials=_credentials())
+    return settle(job, store=store, retained=retained, credentials=credentials_directory())
 
 
 def _read_job(path: Path) -> Job:
@@ -127,10 +128,6 @@ def _stores(job: Job, options: argparse.Namespace) -> tuple[CheckpointStore, Ret
     api = core_api()
     store = ConfigMapStore(api, namespace=job.namespace, job=job.name)
     return store, ConfigMapRetainedStore(api, namespace=job.namespace, job=job.name), api
-
-
-def _credentials() -> Path:
-    return Path(os.environ.get("KAFKASPARK_CREDENTIALS", names.CREDENTIALS_DIRECTORY))
 
 
 def _environment(job: Job, options: argparse.Namespace, settings: Mapping[str, str], jvm: Jvm) -> DriverEnvironment:
@@ -162,7 +159,7 @@ def _environment(job: Job, options: argparse.Namespace, settings: Mapping[str, s
         close_session=close_session,
         folder=folder or Path(tempfile.mkdtemp(prefix="kafkaspark-")),
         stateful_allowed=folder is not None,
-        credentials=_credentials(),
+        credentials=credentials_directory(),
     )
 
 

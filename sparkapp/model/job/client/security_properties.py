@@ -7,6 +7,7 @@ Secrets hold by then.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -32,6 +33,8 @@ from sparkapp.model.job.access.security import (
 )
 from sparkapp.model.job.spec import KafkaCluster
 
+DIRECTORY_VARIABLE = "KAFKASPARK_CREDENTIALS"
+"""Names another folder for the credentials; for a driver without pods, whose Python workers inherit it."""
 OAUTH_CONFIG = "sasl.oauthbearer.config"
 """librdkafka hands its value to the callback that fetches tokens (:mod:`sparkapp.clients.security.oauth_token`)."""
 VERIFICATION: Mapping[str, str] = {
@@ -43,12 +46,19 @@ VERIFICATION: Mapping[str, str] = {
 _WHERE = "spec.kafka"
 
 
-def read_security(kafka: KafkaCluster, directory: Path = Path(names.CREDENTIALS_DIRECTORY)) -> dict[str, str]:
+def credentials_directory() -> Path:
+    """Where this process finds the folders of ``spec.kafka``; outside of a pod a variable names it."""
+    return Path(os.environ.get(DIRECTORY_VARIABLE, names.CREDENTIALS_DIRECTORY))
+
+
+def read_security(kafka: KafkaCluster, directory: Path | None = None) -> dict[str, str]:
     """The properties of ``spec.kafka.tls`` and ``spec.kafka.authentication``; empty without both.
 
-    :param directory: where the folders of :func:`sparkapp.model.job.access.mounts.secret_folders` are.
+    :param directory: by default :func:`credentials_directory`; it has the folders of
+        :func:`sparkapp.model.job.access.mounts.secret_folders`.
     :raises ConfigurationError: a Secret is not mounted, lacks a key, or holds something else.
     """
+    directory = credentials_directory() if directory is None else directory
     tls, authentication = kafka.tls, kafka.authentication
     kind = None if authentication is None else authentication.type
     properties: dict[str, str] = {}

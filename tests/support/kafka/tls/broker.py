@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from confluent_kafka.admin import (
     AdminClient,
@@ -128,7 +128,11 @@ class TlsBroker:
         """The same as a job's description has it."""
         return read_part(KafkaCluster, Fields(self.spec(authentication, listener=listener, tls=tls), "spec.kafka"))
 
-    def security(
+    def security(self, cluster: KafkaCluster, **secrets: Any) -> dict[str, str]:
+        """The properties of ``spec.kafka``, read from what :meth:`mounted` made."""
+        return read_security(cluster, self.mounted(cluster, **secrets))
+
+    def mounted(
         self,
         cluster: KafkaCluster,
         *,
@@ -136,8 +140,8 @@ class TlsBroker:
         password: str = PASSWORD,
         user: Certificate | None = None,
         token: str | None = None,
-    ) -> dict[str, str]:
-        """The properties of ``spec.kafka``, read from Secrets that are mounted as the kubelet does it."""
+    ) -> Path:
+        """A folder with the Secrets of ``spec.kafka``, as a pod has them."""
         pair = user or self.user
         secrets: dict[str, dict[str, bytes]] = {
             "cluster-ca": {"ca.crt": (authority or self.authority.certificate).read_bytes()},
@@ -151,16 +155,16 @@ class TlsBroker:
             (root / folder).mkdir(parents=True)
             for key, file in items or [(key, key) for key in secrets[secret]]:
                 (root / folder / file).write_bytes(secrets[secret][key])
-        return read_security(cluster, root)
+        return root
 
     def config(
-        self, authentication: str, *, listener: str | None = None, tls: bool = True, **secrets: object
+        self, authentication: str, *, listener: str | None = None, tls: bool = True, **secrets: Any
     ) -> dict[str, str]:
         """A client's properties."""
         cluster = self.cluster(authentication, listener=listener, tls=tls)
         return {
             "bootstrap.servers": cluster.bootstrap_servers,
-            **self.security(cluster, **secrets),  # type: ignore[arg-type]
+            **self.security(cluster, **secrets),
         }
 
     def _overrides(self) -> dict[str, str]:

@@ -205,3 +205,61 @@ def test_reports_and_slots_are_not_touched_while_a_call_runs() -> None:
     for name in refused:
         with pytest.raises(RuntimeError, match="closed"):
             getattr(producer, name)()
+
+
+WITH_TOKENS = {
+    "group.id": "g", "bootstrap.servers": "127.0.0.1:1", "security.protocol": "SASL_PLAINTEXT",
+    "sasl.mechanism": "OAUTHBEARER", "sasl.oauthbearer.config": "where", "log_level": "0",
+}  # fmt: skip
+
+
+def settings_of(kind: str) -> dict[str, str]:
+    return {name: value for name, value in WITH_TOKENS.items() if kind == "Consumer" or name != "group.id"}
+
+
+@pytest.mark.parametrize("kind", ["Consumer", "Producer"])
+def test_a_client_asks_for_a_token_and_again_before_it_expires(kind: str) -> None:
+    asked: list[str] = []
+
+    def token_of(config: str) -> tuple[str, float, str]:
+        asked.append(config)
+        return f"token-{len(asked)}", time.time() + 1.5, "job"
+
+    client = getattr(_kafka_arrow, kind)(settings_of(kind), token_of)
+    deadline = Deadline.after(60)
+    while len(asked) < 3:
+        assert not deadline.expired, "no token was asked for again"
+        client.take_errors()
+        time.sleep(0.05)
+    client.close()
+    assert set(asked) == {"where"}
+
+
+@pytest.mark.parametrize("kind", ["Consumer", "Producer"])
+@pytest.mark.parametrize(
+    ("answer", "text"),
+    [
+        (None, "no such file"),
+        (("token",), "function takes"),
+        (("a\0b", 1e12, "job"), "null"),
+        (("t", 1.0, "job"), "unexpired"),
+    ],
+    ids=["an error", "too few", "a null", "expired"],
+)
+def test_a_token_that_cannot_be_had_is_an_error_of_the_client(kind: str, answer: object, text: str) -> None:
+    def token_of(config: str) -> object:
+        if answer is None:
+            raise OSError(f"{config}: no such file")
+        return answer
+
+    client = getattr(_kafka_arrow, kind)(settings_of(kind), token_of)
+    if kind == "Consumer":
+        client.begin([(number, 1) for number in client.assign([("t", 0, 0)])])
+    deadline, found = Deadline.after(60), ""
+    while text not in found:
+        assert not deadline.expired, found
+        if kind == "Consumer":
+            client.gather(0xFF, 1, 1, 50)
+        found += "".join(said for code, said, _ in client.take_errors() if code == -169)
+        time.sleep(0.02)
+    client.close()
