@@ -190,3 +190,14 @@ def test_a_pattern_mounts_the_whole_secret_and_a_key_mounts_itself() -> None:
 )  # fmt: skip
 def test_a_property_that_could_weaken_tls_is_refused(name: str) -> None:
     assert "use spec.kafka.tls" in str(refused_property(name))
+
+
+def test_outside_of_a_pod_a_variable_names_the_folder_for_driver_and_workers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = kafka(tls={}, authentication=SCRAM)
+    mounted(tmp_path, cluster, orders={"password": "pa55"})
+    with pytest.raises(ConfigurationError, match="No such file"):
+        read_security(cluster)
+    monkeypatch.setenv("KAFKASPARK_CREDENTIALS", str(tmp_path))
+    assert read_security(cluster)["sasl.password"] == "pa55"
