@@ -11,10 +11,12 @@ from kafkasparkjob_operator.resources.pod_parts import (
     pod_security_context,
     volumes_and_mounts,
 )
+from kafkasparkjob_operator.resources.strategic_merge import with_template
 from kafkasparkjob_operator.workload import DesiredJob
+from kafkasparkjob_operator.workload.pod_rules import GRACE_SECONDS
 from sparkapp.model import names
 
-TERMINATION_GRACE_SECONDS = 120
+TERMINATION_GRACE_SECONDS = GRACE_SECONDS[names.ROLE_DRIVER]
 """Time to finish the current checkpoint after SIGTERM; the next attempt settles a longer checkpoint."""
 
 
@@ -81,7 +83,7 @@ def driver_pod(
         spec["containers"][0]["env"].append({"name": names.AWAITS_TURN_VARIABLE, "value": "true"})
     if workload.image_pull_secrets:
         spec["imagePullSecrets"] = [{"name": name} for name in workload.image_pull_secrets]
-    return {
+    pod = {
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": metadata(
@@ -93,6 +95,7 @@ def driver_pod(
         ),
         "spec": spec,
     }
+    return with_template(pod, workload.driver.template)
 
 
 def _downward(name: str, path: str) -> dict[str, Any]:

@@ -11,12 +11,13 @@ from kafkasparkjob_operator.resources.pod_parts import (
     pod_security_context,
     volumes_and_mounts,
 )
+from kafkasparkjob_operator.resources.strategic_merge import with_template
 from kafkasparkjob_operator.workload import DesiredJob
+from kafkasparkjob_operator.workload.pod_rules import GRACE_SECONDS
 from sparkapp.model import names
 
-EXECUTOR_CONTAINER = "executor"
-GRACE_SECONDS = 5
-"""An executor needs no longer grace: the next attempt settles its pre-committed transactions."""
+EXECUTOR_CONTAINER = names.ROLE_EXECUTOR
+"""As a template of the user names it."""
 
 
 def executor_pod_template(job: JobIdentity, desired: DesiredJob, *, attempt: int) -> dict[str, Any]:
@@ -26,7 +27,7 @@ def executor_pod_template(job: JobIdentity, desired: DesiredJob, *, attempt: int
     # Only for the brokers' token: the kubelet writes it for the pod's account, and driver and executors are one user.
     own_token = authentication is not None and authentication.service_account_token is not None
     account = names.service_account if own_token else names.executor_service_account
-    return {
+    pod = {
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {"labels": names.labels(job.name, attempt=attempt, role=names.ROLE_EXECUTOR)},
@@ -34,7 +35,7 @@ def executor_pod_template(job: JobIdentity, desired: DesiredJob, *, attempt: int
             "serviceAccountName": account(job.name),
             "automountServiceAccountToken": False,
             "enableServiceLinks": False,
-            "terminationGracePeriodSeconds": GRACE_SECONDS,
+            "terminationGracePeriodSeconds": GRACE_SECONDS[names.ROLE_EXECUTOR],
             "securityContext": pod_security_context(),
             "containers": [
                 {
@@ -48,3 +49,4 @@ def executor_pod_template(job: JobIdentity, desired: DesiredJob, *, attempt: int
             "volumes": volumes,
         },
     }
+    return with_template(pod, desired.workload.executor.template)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kafkasparkjob_operator.identity import JobIdentity
-from kafkasparkjob_operator.resources.executor_template import EXECUTOR_CONTAINER, GRACE_SECONDS
+from kafkasparkjob_operator.resources.executor_template import EXECUTOR_CONTAINER, executor_pod_template
 from kafkasparkjob_operator.workload import DesiredJob
 from sparkapp.model import names
 
@@ -14,6 +14,8 @@ _FAILURES_AN_EXECUTOR = 4
 def spark_conf(job: JobIdentity, desired: DesiredJob, *, attempt: int) -> dict[str, str]:
     """Defaults, the user's settings, and what must hold: names and labels by attempt, no fetching, no second copies."""
     workload = desired.workload
+    # Spark replaces the template's seconds with the setting's.
+    grace = executor_pod_template(job, desired, attempt=attempt)["spec"]["terminationGracePeriodSeconds"]
     settings = {
         # Without an interval Spark counts lost executors forever, and a driver on spot nodes ends one day (exit
         # status 11). Only this number of losses within an hour is a fault.
@@ -40,7 +42,7 @@ def spark_conf(job: JobIdentity, desired: DesiredJob, *, attempt: int) -> dict[s
         "spark.kubernetes.executor.podTemplateFile": f"{names.JOB_DIRECTORY}/{names.EXECUTOR_POD_TEMPLATE_KEY}",
         "spark.kubernetes.executor.podTemplateContainerName": EXECUTOR_CONTAINER,
         "spark.kubernetes.executor.request.cores": f"{workload.executor.cpu_request}m",
-        "spark.kubernetes.executor.terminationGracePeriodSeconds": f"{GRACE_SECONDS}s",
+        "spark.kubernetes.executor.terminationGracePeriodSeconds": f"{grace}s",
         # The driver's Role does not allow ConfigMaps, Services and volume claims, so Spark must not use them.
         "spark.kubernetes.executor.disableConfigMap": "true",
         "spark.kubernetes.driver.service.deleteOnTermination": "false",

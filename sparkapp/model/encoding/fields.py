@@ -97,6 +97,15 @@ class Fields:
             self._refuse(name, "a list of objects", value)
         return list(value)
 
+    def mapping(self, name: str) -> Mapping[str, Any]:
+        """An object whose fields the caller checks itself; empty where it is absent."""
+        value = self._body.get(name)
+        if value is None:
+            return {}
+        if not isinstance(value, Mapping):
+            self._refuse(name, "an object", value)
+        return value
+
     def string_map(self, name: str) -> dict[str, str]:
         value = self._body.get(name)
         if value is None:

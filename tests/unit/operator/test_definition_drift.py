@@ -32,7 +32,7 @@ BY_MODE = {"spec.source.startup.onMissingOffset"}
 """Another field decides the default."""
 TYPES = {
     "string": "string", "choice": "string", "integer": "integer", "boolean": "boolean", "strings": "array",
-    "objects": "array", "string_map": "object", "quantity": "int-or-string",
+    "objects": "array", "mapping": "object", "string_map": "object", "quantity": "int-or-string",
 }  # fmt: skip
 
 

@@ -30,6 +30,7 @@ from kafkasparkjob_operator.workload import DesiredJob, desired_from_resource
 from sparkapp.model import names
 from sparkapp.model.job.codec import decode_job
 from tests.support.kubernetes.operator_fixture import job_body
+from tests.support.kubernetes.pod_templates import everything
 
 GOLDEN = Path(__file__).parent / "golden"
 JOB = JobIdentity("team", "orders", "job-uid")
@@ -82,6 +83,8 @@ FULL: dict[str, Any] = {
     "metrics": {"prometheus": {"port": 9404}},
 }
 
+TEMPLATES: dict[str, Any] = {role: {"podTemplate": everything(role)} for role in ("driver", "executor")}
+
 
 def wanted(spec: dict[str, Any]) -> DesiredJob:
     return desired_from_resource(job_body(**spec)["spec"], namespace="team", name="orders")
@@ -102,6 +105,8 @@ def wanted(spec: dict[str, Any]) -> DesiredJob:
         ("driver-pod-full", driver_pod(JOB, wanted(FULL), claim_uid="claim", attempt=3)),
         ("executor-template", executor_pod_template(JOB, wanted({}), attempt=3)),
         ("executor-template-full", executor_pod_template(JOB, wanted(FULL), attempt=3)),
+        ("driver-pod-template", driver_pod(JOB, wanted(TEMPLATES), claim_uid="claim", attempt=3)),
+        ("executor-template-template", executor_pod_template(JOB, wanted(TEMPLATES), attempt=3)),
         ("spark-conf", spark_conf(JOB, wanted({}), attempt=3)),
         ("spark-conf-full", spark_conf(JOB, wanted(FULL), attempt=3)),
     ],
@@ -134,7 +139,7 @@ def test_the_driver_reads_the_job_that_the_operator_wrote() -> None:
     assert template == executor_pod_template(JOB, wanted(FULL), attempt=3)
 
 
-@pytest.mark.parametrize("spec", [{}, FULL])
+@pytest.mark.parametrize("spec", [{}, FULL, TEMPLATES])
 def test_every_pod_satisfies_the_restricted_pod_security_standard(spec: dict[str, Any]) -> None:
     pods = (
         driver_pod(JOB, wanted(spec), claim_uid="claim", attempt=1),

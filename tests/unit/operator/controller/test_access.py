@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tests.support.kubernetes.operator_fixture import KEY, OperatorFixture
+from tests.support.kubernetes.pod_templates import everything
 
 
 def granted(operator_fixture: OperatorFixture, resource: str, verb: str = "use") -> list[str]:
@@ -30,6 +31,14 @@ async def test_a_role_names_what_the_executors_refer_to() -> None:
     assert granted(operator_fixture, "serviceaccounts") == ["orders-executor"]
     assert granted(operator_fixture, "executorimages") == ["kafkaspark/sparkapp:1"]
     assert granted(operator_fixture, "kafkasparkjobs", "drive") == ["orders"]
+
+
+async def test_a_role_names_what_the_executors_template_refers_to() -> None:
+    operator_fixture = OperatorFixture(executor={"podTemplate": everything("executor")})
+    await operator_fixture.look()
+    assert granted(operator_fixture, "secrets") == ["lookup-keys"]
+    assert granted(operator_fixture, "configmaps") == ["lookup-tables"]
+    assert granted(operator_fixture, "persistentvolumeclaims") == ["model-files"]
 
 
 async def test_the_executors_of_two_attempts_that_run_at_once_are_granted() -> None:

@@ -11,6 +11,9 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
+from kafkasparkjob_operator.workload.environment import INSTEAD_OF_A_VALUE, check_variable
+from kafkasparkjob_operator.workload.pod_template import NO_TEMPLATE, PodTemplate, read_pod_template
+from sparkapp.model import names
 from sparkapp.model.encoding.fields import Fields
 from sparkapp.model.encoding.quantity import mebibytes, millicores
 from sparkapp.model.encoding.resource import at, read_part
@@ -39,14 +42,6 @@ OVERHEAD_FACTOR = 0.4
 """Memory outside the Java heap, as a share of it, for Python and librdkafka. Spark's share for Python."""
 MIN_OVERHEAD_MEBIBYTES = 384
 
-_INSTEAD_OF_A_VALUE = (
-    "put it into a Secret, and name its key in driver.env and executor.env with valueFrom.secretKeyRef. Rename it if it"
-    " is no credential"
-)
-_RESERVED_ENV = ("KAFKASPARK_", "SPARK_", "PYSPARK_", "KUBERNETES_")
-_FREE_ENV = frozenset({"KAFKASPARK_LOG_LEVEL", "KAFKASPARK_FAULT"})
-"""Variables of the driver that the user may set: the log level, and faults for tests."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodResources:
@@ -57,6 +52,7 @@ class PodResources:
     :param heap_mebibytes: Java heap.
     :param overhead_mebibytes: memory outside the heap.
     :param env: environment variables as the pod spec writes them.
+    :param template: fields of the user, which are merged onto the operator's pod.
     """
 
     cpu_request: int
@@ -64,6 +60,7 @@ class PodResources:
     heap_mebibytes: int
     overhead_mebibytes: int
     env: tuple[Mapping[str, Any], ...] = ()
+    template: PodTemplate = NO_TEMPLATE
 
     @property
     def container_mebibytes(self) -> int:
@@ -167,8 +164,8 @@ def desired_from_resource(spec: Mapping[str, Any], *, namespace: str, name: str,
             default_image=not image,
             image_pull_policy=root.choice("imagePullPolicy", PullPolicy, PullPolicy.IF_NOT_PRESENT).value,
             image_pull_secrets=_pull_secrets(root),
-            driver=_pod_resources(root.child("driver")),
-            executor=_pod_resources(root.child("executor")),
+            driver=_pod_resources(root.child("driver"), names.ROLE_DRIVER),
+            executor=_pod_resources(root.child("executor"), names.ROLE_EXECUTOR),
             executor_instances=instances or math.ceil(job.parallelism / cores),
             executor_cores=cores,
             spark_conf=_spark_conf(root),
@@ -194,7 +191,7 @@ def restart_policy_of(spec: Mapping[str, Any]) -> RestartPolicy:
         return RestartPolicy()
 
 
-def _pod_resources(fields: Fields) -> PodResources:
+def _pod_resources(fields: Fields, role: str) -> PodResources:
     heap = mebibytes(fields.quantity("memory", "1Gi"), f"{fields.path}.memory")
     if heap < MIN_HEAP_MEBIBYTES:
         msg = f"{fields.path}.memory must be at least {MIN_HEAP_MEBIBYTES}Mi for Spark to start"
@@ -212,6 +209,7 @@ def _pod_resources(fields: Fields) -> PodResources:
     return PodResources(
         cpu_request=request, cpu_limit=limit, heap_mebibytes=heap, overhead_mebibytes=overhead,
         env=_environment(fields),
+        template=read_pod_template(fields.mapping("podTemplate"), f"{fields.path}.podTemplate", role=role),
     )  # fmt: skip
 
 
@@ -223,17 +221,8 @@ def _environment(fields: Fields) -> tuple[Mapping[str, Any], ...]:
     env = fields.objects("env")
     for index, variable in enumerate(env):
         name = Fields(variable, f"{fields.path}.env[{index}]").string("name")
-        if _reserved(name):
-            msg = f"{fields.path}.env: {name!r} is set by the operator"
-            raise ConfigurationError(msg, remedy="give the variable another name")
-        if "value" in variable and (names_secret(name) or carries_secret(str(variable["value"]))):
-            msg = f"{fields.path}.env: the value of {name} looks like a credential"
-            raise ConfigurationError(msg, remedy=_INSTEAD_OF_A_VALUE)
+        check_variable(name, variable, f"{fields.path}.env")
     return tuple(env)
-
-
-def _reserved(name: str) -> bool:
-    return name == "PYTHONPATH" or (name.startswith(_RESERVED_ENV) and name not in _FREE_ENV)
 
 
 def _pull_secrets(root: Fields) -> tuple[str, ...]:
@@ -254,5 +243,5 @@ def _spark_conf(root: Fields) -> dict[str, str]:
             raise ConfigurationError(msg)
         if names_secret(name) or carries_secret(settings[name]):
             msg = f"spec.sparkConf: {name} looks like a credential"
-            raise ConfigurationError(msg, remedy=_INSTEAD_OF_A_VALUE)
+            raise ConfigurationError(msg, remedy=INSTEAD_OF_A_VALUE)
     return settings

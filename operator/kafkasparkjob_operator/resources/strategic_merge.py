@@ -1,0 +1,46 @@
+"""Strategic merge of a pod template onto a pod, with the merge keys of Kubernetes' types."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from kafkasparkjob_operator.workload.pod_template import PodTemplate
+
+MERGE_KEYS: Mapping[str, str] = {
+    "containers": "name", "env": "name", "volumes": "name", "volumeMounts": "mountPath", "hostAliases": "ip",
+    "imagePullSecrets": "name",
+}  # fmt: skip
+"""Lists whose items are merged by a key. Kubernetes replaces every other list as a whole."""
+
+
+def strategic_merge(base: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
+    """Merges ``patch`` onto ``base`` and changes neither; null removes a field.
+
+    The items of ``base`` keep their order, and new items follow.
+    """
+    merged = dict(base)
+    for name, value in patch.items():
+        if value is None:
+            merged.pop(name, None)
+        elif isinstance(value, Mapping) and isinstance(merged.get(name), Mapping):
+            merged[name] = strategic_merge(merged[name], value)
+        elif name in MERGE_KEYS and isinstance(merged.get(name), list):
+            merged[name] = _merge_lists(merged[name], value, MERGE_KEYS[name])
+        else:
+            merged[name] = value
+    return merged
+
+
+def _merge_lists(base: list[Mapping[str, Any]], patch: list[Mapping[str, Any]], key: str) -> list[Mapping[str, Any]]:
+    merged = {item[key]: item for item in base}
+    for item in patch:
+        merged[item[key]] = strategic_merge(merged.get(item[key], {}), item)
+    return list(merged.values())
+
+
+def with_template(pod: Mapping[str, Any], template: PodTemplate) -> dict[str, Any]:
+    """Merges the user's labels, annotations and fields of the spec onto the operator's pod."""
+    metadata = {"labels": template.labels, "annotations": template.annotations}
+    patch = {"metadata": {name: value for name, value in metadata.items() if value}, "spec": template.spec}
+    return strategic_merge(pod, patch)

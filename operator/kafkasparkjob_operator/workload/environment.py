@@ -1,0 +1,35 @@
+"""Environment variables that a job may give to its containers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from sparkapp.model.errors import ConfigurationError
+from sparkapp.model.job.client.secret_names import carries_secret, names_secret
+
+INSTEAD_OF_A_VALUE = (
+    "put it into a Secret, and name its key in driver.env and executor.env with valueFrom.secretKeyRef. Rename it if it"
+    " is no credential"
+)
+_RESERVED_ENV = ("KAFKASPARK_", "SPARK_", "PYSPARK_", "KUBERNETES_")
+_FREE_ENV = frozenset({"KAFKASPARK_LOG_LEVEL", "KAFKASPARK_FAULT"})
+"""Variables of the driver that the user may set: the log level, and faults for tests."""
+
+
+def check_variable(name: str, variable: Mapping[str, Any], path: str) -> None:
+    """Checks one item of a list of variables.
+
+    :param path: of the list.
+    :raises ConfigurationError: the operator sets the variable, or its value looks like a credential.
+    """
+    if _reserved(name):
+        msg = f"{path}: {name!r} is set by the operator"
+        raise ConfigurationError(msg, remedy="give the variable another name")
+    if "value" in variable and (names_secret(name) or carries_secret(str(variable["value"]))):
+        msg = f"{path}: the value of {name} looks like a credential"
+        raise ConfigurationError(msg, remedy=INSTEAD_OF_A_VALUE)
+
+
+def _reserved(name: str) -> bool:
+    return name == "PYTHONPATH" or (name.startswith(_RESERVED_ENV) and name not in _FREE_ENV)

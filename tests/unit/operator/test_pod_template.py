@@ -1,0 +1,290 @@
+"""What a pod template may set, how it is merged, and what is refused by its name."""
+
+from __future__ import annotations
+
+import json
+from copy import deepcopy
+from typing import Any
+
+import pytest
+
+from kafkasparkjob_operator.identity import JobIdentity
+from kafkasparkjob_operator.resources.driver_pod import driver_pod
+from kafkasparkjob_operator.resources.executor_template import executor_pod_template
+from kafkasparkjob_operator.resources.spark_conf import spark_conf
+from kafkasparkjob_operator.resources.strategic_merge import strategic_merge
+from kafkasparkjob_operator.workload import DesiredJob, desired_from_resource
+from kafkasparkjob_operator.workload.pod_rules import of_volume_name
+from sparkapp.model.errors import ConfigurationError
+from tests.support.kubernetes.operator_fixture import DRAINED, KEY, OperatorFixture, job_body
+from tests.support.kubernetes.pod_templates import EVERYTHING, everything
+
+JOB = JobIdentity("team", "orders", "job-uid")
+ROLES = ("driver", "executor")
+
+
+def wanted(**spec: Any) -> DesiredJob:
+    return desired_from_resource(job_body(**spec)["spec"], namespace="team", name="orders")
+
+
+def pod_of(role: str, desired: DesiredJob) -> dict[str, Any]:
+    if role == "driver":
+        return driver_pod(JOB, desired, claim_uid="claim", attempt=3)
+    return executor_pod_template(JOB, desired, attempt=3)
+
+
+def refused(role: str, template: Any) -> str:
+    with pytest.raises(ConfigurationError) as caught:
+        wanted(**{role: {"podTemplate": template}})
+    assert caught.value.message.startswith(f"spec.{role}.podTemplate"), caught.value.message
+    return f"{caught.value.message}; {caught.value.remedy}"
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_a_template_without_fields_changes_nothing(role: str) -> None:
+    assert pod_of(role, wanted(**{role: {"podTemplate": {}}})) == pod_of(role, wanted())
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_everything_that_a_template_may_set_is_in_the_pod(role: str) -> None:
+    template = everything(role)
+    before, pod = pod_of(role, wanted()), pod_of(role, wanted(**{role: {"podTemplate": template}}))
+    metadata = template.get("metadata", {"labels": {}, "annotations": {}})
+    assert pod["metadata"]["labels"] == {**before["metadata"]["labels"], **metadata["labels"]}
+    assert pod["metadata"].get("annotations", {}).items() >= metadata["annotations"].items()
+    for name, value in EVERYTHING["spec"].items():
+        if name not in {"volumes", "securityContext"}:
+            assert pod["spec"][name] == value, name
+    assert pod["spec"]["volumes"] == [*before["spec"]["volumes"], *EVERYTHING["spec"]["volumes"]]
+    security = {**before["spec"]["securityContext"], "fsGroupChangePolicy": "OnRootMismatch"}
+    assert pod["spec"]["securityContext"] == security
+    (container,), (ours,) = pod["spec"]["containers"], before["spec"]["containers"]
+    (given,) = template["spec"]["containers"]
+    assert container["env"] == [*ours["env"], *given["env"]]
+    assert container.get("envFrom") == given.get("envFrom")
+    assert container["volumeMounts"] == [*ours["volumeMounts"], *given["volumeMounts"]]
+    untouched = {"env", "envFrom", "volumeMounts"}
+    assert {name: value for name, value in container.items() if name not in untouched} == {
+        name: value for name, value in ours.items() if name not in untouched
+    }
+
+
+def test_spark_gives_executors_the_templates_grace() -> None:
+    name = "spark.kubernetes.executor.terminationGracePeriodSeconds"
+    template = {"spec": {"terminationGracePeriodSeconds": 40}}
+    assert spark_conf(JOB, wanted(), attempt=1)[name] == "5s"
+    assert spark_conf(JOB, wanted(executor={"podTemplate": template}), attempt=1)[name] == "40s"
+
+
+REFUSED: list[tuple[dict[str, Any], str]] = [
+    ({"restartPolicy": "Always"}, "spec.restartPolicy is refused: a pod that restarts in place would be two attempts"),
+    ({"serviceAccountName": "admin"}, "spec.serviceAccountName is refused: the operator creates"),
+    ({"serviceAccount": "admin"}, "spec.serviceAccount is refused"),
+    ({"automountServiceAccountToken": True}, "spec.automountServiceAccountToken is refused"),
+    ({"hostNetwork": True}, "spec.hostNetwork is refused: the pod must not share the node's namespaces"),
+    ({"hostPID": True}, "spec.hostPID is refused"),
+    ({"hostIPC": True}, "spec.hostIPC is refused"),
+    ({"shareProcessNamespace": True}, "spec.shareProcessNamespace is refused"),
+    ({"ephemeralContainers": []}, "spec.ephemeralContainers is refused"),
+    ({"initContainers": []}, "spec.initContainers is refused"),
+    ({"nodeName": "node-1"}, "skips the scheduler; use nodeSelector or affinity"),
+    ({"activeDeadlineSeconds": 60}, "would kill a healthy attempt"),
+    ({"imagePullSecrets": []}, "use spec.imagePullSecrets"),
+    ({"runtimeClassName": "gvisor"}, "spec.runtimeClassName is refused"),
+    ({"resourceClaims": []}, "spec.resourceClaims is refused: a pod template cannot set it"),
+    ({"$patch": "replace"}, "spec.$patch is refused"),
+    ({"priorityClassName": "system-node-critical"}, "the class is for Kubernetes itself"),
+    ({"dnsPolicy": "ClusterFirstWithHostNet"}, "spec.dnsPolicy: ClusterFirstWithHostNet is refused"),
+    ({"securityContext": {"runAsUser": 0}}, "spec.securityContext.runAsUser is refused"),
+    ({"securityContext": {"runAsNonRoot": False}}, "spec.securityContext.runAsNonRoot is refused"),
+    ({"securityContext": {"seccompProfile": {"type": "Unconfined"}}}, "spec.securityContext.seccompProfile is refused"),
+    ({"terminationGracePeriodSeconds": 2}, "spec.terminationGracePeriodSeconds: 2 is refused"),
+    ({"terminationGracePeriodSeconds": "180"}, "spec.terminationGracePeriodSeconds: 180 is refused"),
+    ({"nodeSelector": "ssd"}, "spec.nodeSelector must be"),
+    ({"tolerations": {}}, "spec.tolerations must be"),
+    ({"containers": [{"name": "sidecar"}]}, "spec.containers: 'sidecar' is refused: the pod has a single container"),
+    ({"containers": [{"image": "x"}]}, "spec.containers: None is refused: the pod has a single container"),
+    ({"containers": {}}, "spec.containers must be a list of objects"),
+    ({"volumes": [{"name": "v", "hostPath": {"path": "/"}}]}, "'v' is refused: hostPath is not allowed"),
+    ({"volumes": [{"name": "v", "csi": {"driver": "x"}}]}, "csi is not allowed; use one of configMap"),
+    ({"volumes": [{"name": "v"}]}, "a volume without a kind is not allowed"),
+    ({"volumes": [{"name": "v", "emptyDir": {}, "secret": {}}]}, "emptyDir, secret is not allowed"),
+    ({"volumes": [{"name": "v", "secret": {}}]}, "secretName of 'v' must be a name"),
+    ({"volumes": [{"emptyDir": {}}]}, "spec.volumes: name must be"),
+    *(
+        ({"volumes": [{"name": name, "emptyDir": {}}]}, f"{name!r} is refused: the operator and Spark use the name")
+        for name in ("tmp", "work", "code", "state", "job", "schema-registry", "kafka-user", "spark-local-dir-1")
+    ),
+    (
+        {"volumes": [{"name": "v", "projected": {"sources": [{"serviceAccountToken": {"path": "t"}}]}}]},
+        "serviceAccountToken is refused: is not allowed",
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("role", ROLES)
+@pytest.mark.parametrize(("spec", "message"), REFUSED)
+def test_a_field_that_breaks_the_protocol_or_the_security_is_refused(
+    role: str, spec: dict[str, Any], message: str
+) -> None:
+    assert message in refused(role, {"spec": spec})
+
+
+@pytest.mark.parametrize("role", ROLES)
+@pytest.mark.parametrize(
+    ("container", "message"),
+    [
+        ({"command": ["sh"]}, "containers[0].command is refused: the image's entrypoint starts"),
+        ({"args": ["x"]}, "containers[0].args is refused"),
+        ({"image": "x"}, "use spec.image"),
+        ({"ports": []}, "use spec.metrics.prometheus.port"),
+        ({"resources": {}}, "use memory, memoryOverhead and resources"),
+        ({"lifecycle": {}}, "a hook takes its time from the last checkpoint's"),
+        ({"livenessProbe": {}}, "judges the driver by its heartbeat"),
+        ({"volumeDevices": []}, "containers[0].volumeDevices is refused: a pod template cannot set it"),
+        ({"securityContext": {"privileged": True}}, "a privileged container is root on its node"),
+        ({"securityContext": {"capabilities": {"add": ["SYS_ADMIN"]}}}, "the container has no capability"),
+        ({"securityContext": {"runAsUser": 0}}, "the image's user is not root"),
+        ({"env": [{"name": "SPARK_HOME", "value": "/x"}]}, "'SPARK_HOME' is set by the operator"),
+        ({"env": [{"name": "HOME", "value": "/x"}]}, "'HOME' is refused: the operator sets it"),
+        ({"env": [{"name": "API_KEY", "value": "x"}]}, "the value of API_KEY looks like a credential"),
+        ({"env": [{"value": "x"}]}, "env: name must be a string that is not empty"),
+        ({"volumeMounts": [{"name": "x", "mountPath": "/x"}]}, "'x' is no volume of the template; add the volume to"),
+        ({"volumeMounts": [{"name": "tmp", "mountPath": "/x"}]}, "'tmp' is no volume of the template"),
+    ],
+)
+def test_a_field_of_the_container_is_refused(role: str, container: dict[str, Any], message: str) -> None:
+    assert message in refused(role, {"spec": {"containers": [{"name": role, **container}]}})
+
+
+@pytest.mark.parametrize(
+    ("sources", "message"),
+    [
+        ([{"prefix": "SPARK_", "secretRef": {"name": "x"}}], "'SPARK_' is set by the operator"),
+        ([{"prefix": "A_"}], "needs exactly one of secretRef and configMapRef"),
+        ([{"secretRef": {}}], "secretRef: name must be a string that is not empty"),
+        ([{"fileRef": {"name": "x"}}], "envFrom.fileRef is refused"),
+    ],
+)
+def test_a_source_of_variables_is_refused(sources: list[dict[str, Any]], message: str) -> None:
+    assert message in refused("driver", {"spec": {"containers": [{"name": "driver", "envFrom": sources}]}})
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        {"metadata": {"labels": {"team": "data"}}},
+        {"metadata": {"annotations": {"example.com/owner": "data"}}},
+        {"spec": {"containers": [{"name": "executor", "envFrom": [{"secretRef": {"name": "x"}}]}]}},
+    ],
+)
+def test_what_the_admission_policy_refuses_in_executors_is_refused_by_name(template: dict[str, Any]) -> None:
+    assert "the admission policy of drivers allows executors no metadata" in refused("executor", template)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/", "/tmp", "/etc", "/etc/kafkaspark", "/etc/kafkaspark/job", "/etc/kafkaspark/credentials/x",
+        "/var/kafkaspark", "/var/kafkaspark/work", "/mnt/../etc/kafkaspark/job", "/usr/local", "/dev",
+        "/var/run/secrets/x",
+        "//tmp/",
+    ],
+)  # fmt: skip
+def test_a_mount_over_our_paths_is_refused(path: str) -> None:
+    container = {"name": "driver", "volumeMounts": [{"name": "mine", "mountPath": path}]}
+    template = {"spec": {"volumes": [{"name": "mine", "emptyDir": {}}], "containers": [container]}}
+    assert f"volumeMounts: {path} is refused: it would cover files" in refused("driver", template)
+
+
+@pytest.mark.parametrize(
+    ("mount", "message"),
+    [
+        ({"mountPath": "relative"}, "must be an absolute path"),
+        ({"mountPath": "/mnt", "mountPropagation": "Bidirectional"}, "mountPropagation of 'mine' is refused"),
+    ],
+)
+def test_a_mount_names_a_place_and_nothing_of_the_node(mount: dict[str, Any], message: str) -> None:
+    container = {"name": "executor", "volumeMounts": [{"name": "mine", **mount}]}
+    template = {"spec": {"volumes": [{"name": "mine", "emptyDir": {}}], "containers": [container]}}
+    assert message in refused("executor", template)
+
+
+@pytest.mark.parametrize(
+    ("template", "message"),
+    [
+        ({"metadata": {"ownerReferences": []}}, "metadata.ownerReferences is refused: the operator names and owns"),
+        ({"metadata": {"name": "x"}}, "metadata.name is refused"),
+        ({"metadata": {"finalizers": ["x"]}}, "metadata.finalizers is refused"),
+        ({"metadata": {"labels": {"kafkaspark.io/role": "driver"}}}, "labels: 'kafkaspark.io/role' is refused"),
+        ({"metadata": {"labels": {"app.kubernetes.io/name": "x"}}}, "find their pods by it"),
+        ({"metadata": {"labels": {"spark-role": "x"}}}, "labels: 'spark-role' is refused"),
+        ({"metadata": {"labels": {"tier": 1}}}, "write numbers and booleans in quotes"),
+        ({"metadata": {"annotations": {"streaming.kafkaspark.io/x": "x"}}}, "recognizes its pods by it"),
+        (
+            {"metadata": {"annotations": {"container.apparmor.security.beta.kubernetes.io/driver": "unconfined"}}},
+            "the operator decides the pod's security",
+        ),
+        ({"kind": "Pod"}, "podTemplate.kind is refused"),
+        ({"spec": []}, "podTemplate.spec must be an object"),
+        ("driver", "podTemplate must be an object"),
+    ],
+)
+def test_metadata_of_the_operator_is_refused(template: Any, message: str) -> None:
+    assert message in refused("driver", template)
+
+
+def test_the_driver_keeps_the_time_that_its_last_checkpoint_needs() -> None:
+    assert "set at least 120, or remove it" in refused("driver", {"spec": {"terminationGracePeriodSeconds": 119}})
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_every_volume_of_the_operators_has_a_name_that_templates_cannot_use(role: str) -> None:
+    scram = {"type": "scram-sha-512", "username": "u", "passwordSecret": {"secretName": "s", "password": "k"}}
+    full = wanted(
+        kafka={"bootstrapServers": "kafka:9092", "tls": {}, "authentication": scram},
+        transform={"python": {"function": "a:b", "configMapRef": {"name": "code"}}},
+        checkpoint={"stateVolume": {"claimName": "c"}},
+    )
+    names = [volume["name"] for volume in pod_of(role, full)["spec"]["volumes"]]
+    assert len(names) >= 5
+    assert all(of_volume_name(name) for name in names)
+
+
+def test_items_of_a_list_are_merged_by_their_key_and_others_replaced() -> None:
+    base = {"env": [{"name": "A", "value": "1"}, {"name": "B", "value": "2"}], "tolerations": [{"key": "a"}], "x": 1}
+    before = deepcopy(base)
+    patch = {
+        "env": [{"name": "C", "value": "3"}, {"name": "A", "value": None, "valueFrom": {}}],
+        "tolerations": [{"key": "b"}], "x": None,
+    }  # fmt: skip
+    assert strategic_merge(base, patch) == {
+        "env": [{"name": "A", "valueFrom": {}}, {"name": "B", "value": "2"}, {"name": "C", "value": "3"}],
+        "tolerations": [{"key": "b"}],
+    }
+    assert base == before
+
+
+async def test_a_refused_template_is_named_in_config_valid_and_starts_nothing() -> None:
+    fixture = OperatorFixture(driver={"podTemplate": {"spec": {"hostNetwork": True}}})
+    await fixture.settle()
+    assert fixture.drivers == []
+    condition = fixture.kubernetes.condition(KEY, "ConfigValid")
+    assert (condition["status"], condition["reason"]) == ("False", "InvalidSpec")
+    assert condition["message"] == (
+        "spec.driver.podTemplate.spec.hostNetwork is refused: the pod must not share the node's namespaces;"
+        " remove the field"
+    )
+
+
+async def test_a_changed_template_drains_the_job_and_starts_it_with_the_new_one() -> None:
+    fixture = OperatorFixture()
+    await fixture.run(1)
+    fixture.kubernetes.edit_job(KEY, executor={"podTemplate": everything("executor")})
+    await fixture.settle()
+    fixture.driver_ends(1, DRAINED)
+    await fixture.settle()
+    assert fixture.drivers[-1] == "orders-2-driver"
+    record = fixture.kubernetes.objects["ConfigMap", KEY.namespace, "orders-2-job"]["data"]
+    assert "topologySpreadConstraints" in record["executor-pod-template.yaml"]
+    assert json.loads(record["spark-conf.json"])["spark.kubernetes.executor.terminationGracePeriodSeconds"] == "180s"
