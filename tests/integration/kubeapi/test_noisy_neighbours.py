@@ -46,12 +46,12 @@ def operator(kubeconfig: Path, tmp_path: Path, tenants: tuple[str, str]) -> Iter
 
 
 @contextmanager
-def repeated(act: Callable[[], Any], pool: ThreadPoolExecutor) -> Iterator[list[None]]:
-    """Acts without a pause until the end of the block; yields a list that grows with each act."""
+def repeated(act: Callable[[], Any], pool: ThreadPoolExecutor, *, pause: float = 0.0) -> Iterator[list[None]]:
+    """Acts, with a pause in seconds, until the end of the block; yields a list that grows with each act."""
     acts, stop = list[None](), threading.Event()
 
     def run() -> None:
-        while not stop.is_set():
+        while not stop.wait(pause):
             act()
             acts.append(None)
 
@@ -107,7 +107,8 @@ def test_a_flood_of_one_tenant_leaves_the_others_and_the_operator_alone(
 
     created: list[str] = []
     with ThreadPoolExecutor(3) as pool, ExitStack() as floods:
-        reports = floods.enter_context(repeated(flood, pool))
+        # Kopf waits for the end of a series of changes that are less than 0.1 s apart.
+        reports = floods.enter_context(repeated(flood, pool, pause=0.15))
         mebibytes = floods.enter_context(repeated(write_a_mebibyte, pool))
         floods.enter_context(repeated(create_many, pool))
         await_that("the flood is on", lambda: len(reports) > 50 and len(mebibytes) > 5)
@@ -118,7 +119,8 @@ def test_a_flood_of_one_tenant_leaves_the_others_and_the_operator_alone(
         before = len(reports)
         await_that("the flood has outlasted the starts", lambda: len(reports) > before + 50)
         await_that("all resources are there", lambda: len(created) == RESOURCES, seconds=120)
-    await_that("the dropped events are counted", lambda: metric(operator, "kafkaspark_operator_events_throttled_total"))
+        throttled = "kafkaspark_operator_events_throttled_total"
+        await_that("the dropped events are counted", lambda: metric(operator, throttled))
     events = flooding.events
     assert [reason for reason, _ in events].count("EventsThrottled") == 1
     assert [reason for reason, _ in events].count("PartitionAdded") <= BUCKET + 1
