@@ -53,7 +53,7 @@ class CheckpointCoordinator:
     :param version: the store's version of it.
     :param group_offsets: None for a job that commits no offsets outside transactions.
     :param now: gives RFC 3339 times.
-    :param hook: called at each step; fault tests kill the process there.
+    :param hook: called at each step of the protocol.
     :param clock: that of ``pre_commits``.
     """
 
@@ -105,6 +105,10 @@ class CheckpointCoordinator:
     def next_free(self) -> int:
         """Base of this attempt's transactional ids by hint: the restored hint's next free id."""
         return self._next_free
+
+    def before_flush(self, checkpoint_id: int) -> None:
+        """The write tasks of the checkpoint start next. Called by the write stage."""
+        self._hook(ProtocolStep.BEFORE_FLUSH, checkpoint_id)
 
     def ids_in_use(self) -> list[str]:
         """Ids that the running checkpoint's tasks may write under, until its transactions are committed.

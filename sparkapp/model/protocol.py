@@ -1,4 +1,4 @@
-"""The steps of one checkpoint, by name: where faults are injected and what the logs say."""
+"""The steps of one checkpoint, by name."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class ProtocolStep(StrEnum):
 
 
 StepHook = Callable[[ProtocolStep, int], None]
-"""Called with the step and the checkpoint's number; fault tests kill the process here."""
+"""Called with the step and the checkpoint's number."""
 
 
 def no_hook(step: ProtocolStep, checkpoint_id: int) -> None:

@@ -25,7 +25,6 @@ from sparkapp.source.enumerator.enumerator import KafkaSourceEnumerator
 from sparkapp.source.group.membership import GroupMembership
 from sparkapp.source.offset_committer import OffsetCommitter
 from sparkapp.spark.engine.engine import MicroBatchEngine
-from sparkapp.spark.engine.faults import Faults
 from sparkapp.spark.frames.transform import Function
 from sparkapp.spark.launch.environment import DriverEnvironment
 from sparkapp.spark.reporting.announcements import Announcements
@@ -59,7 +58,6 @@ class Attempt:
     session: Future[SparkSession]
     folder: Path
     function: Function | None
-    faults: Faults
     claim: Claim
     control: TransactionControl
     enumerator: KafkaSourceEnumerator
@@ -90,7 +88,7 @@ class Attempt:
         engine = MicroBatchEngine(
             self.job, spark=self.session.result(), enumerator=self.enumerator, coordinator=self.coordinator,
             function=self.function, folder=self.folder, stateful_allowed=self.environment.stateful_allowed,
-            step=self.faults.step, hold=self.faults.hold, completed=self._completed,
+            completed=self._completed,
         )  # fmt: skip
         self.progress.client_totals = lambda: summed(engine.clients)
         if self.draining.is_set():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
@@ -27,7 +26,6 @@ from sparkapp.model.delivery_guarantee import DeliveryGuarantee
 from sparkapp.model.job.client.config import cluster_config, group_member_config
 from sparkapp.model.job.client.security_properties import read_security
 from sparkapp.model.job.spec import Job
-from sparkapp.model.protocol import no_hook
 from sparkapp.model.report import DriverState
 from sparkapp.sink.committer import KafkaCommitter
 from sparkapp.sink.orphans import OpenNow
@@ -39,7 +37,6 @@ from sparkapp.source.group.membership import GroupMembership
 from sparkapp.source.offset_committer import OffsetCommitter
 from sparkapp.source.offsets_initializer import starting_initializer
 from sparkapp.spark.attempt import Attempt
-from sparkapp.spark.engine.faults import VARIABLE, Faults
 from sparkapp.spark.frames.transform import import_function
 from sparkapp.spark.launch.environment import DriverEnvironment
 from sparkapp.spark.preflight import check_kafka, check_rights, checked_consumer_config
@@ -87,7 +84,6 @@ class Wiring:
         :param start_session: called after the checks. The JVM takes seconds to come up, and recovery runs meanwhile.
         :raises KafkaSparkJobError: why the attempt cannot start.
         """
-        faults = Faults(self._job.attempt, os.environ.get(VARIABLE, ""))
         security = read_security(self._job.spec.kafka, self._environment.credentials)
         config = checked_consumer_config(self._job, security=security)
         cluster = self._checked_cluster(config)
@@ -113,14 +109,14 @@ class Wiring:
         coordinator = CheckpointCoordinator(
             job, store=self._environment.store, document=recovery.document, version=recovery.version,
             pre_commits=PreCommitCheck(client), committer=KafkaCommitter(client, None),
-            group_offsets=group_offsets, now=now, hook=faults.step if faults.armed else no_hook,
+            group_offsets=group_offsets, now=now,
         )  # fmt: skip
         coordinator.begin(enumerator.unplanned(), enumerator.stops, enumerator.topic_ids)
         self._measure_lag(enumerator, coordinator.document)
         self._sweep_orphans(control, coordinator)
         return Attempt(
             job=job, environment=self._environment, draining=self._draining, session=session, folder=folder,
-            function=function, faults=faults, claim=self._claim, control=control, enumerator=enumerator,
+            function=function, claim=self._claim, control=control, enumerator=enumerator,
             coordinator=coordinator, group_offsets=group_offsets, retainer=retainer, reporter=self._reporter,
             progress=self._progress, announcements=announcements,
         )  # fmt: skip

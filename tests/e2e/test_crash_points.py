@@ -27,10 +27,9 @@ def crashing(make_cluster_job: MakeClusterJob) -> Iterator[dict[ProtocolStep, Cl
     for step in ProtocolStep:
         cluster_job = sites[step] = make_cluster_job(f"kill-{step}")
         cluster_job.load(RECORDS)
-        fault = f"{step}@attempt=1,checkpoint={CHECKPOINT_OF_THE_FAULT}"
         cluster_job.apply(
             source={"limits": {"maxOffsetsPerCheckpoint": PER_CHECKPOINT}},
-            driver={"env": [{"name": "KAFKASPARK_FAULT", "value": fault}]},
+            **cluster_job.fault(f"{step}@attempt=1,checkpoint={CHECKPOINT_OF_THE_FAULT}"),
         )
     return sites
 

@@ -52,9 +52,7 @@ def crashed(patient: ClusterEnvironment) -> Iterator[dict[ProtocolStep, ClusterJ
         cluster_job.apply(
             source={"limits": {"maxOffsetsPerCheckpoint": PER_CHECKPOINT}},
             sink={"transactions": {"timeoutSeconds": 0}},
-            driver={
-                "env": [{"name": "KAFKASPARK_FAULT", "value": f"{step}@attempt=1,checkpoint={CHECKPOINT_OF_THE_FAULT}"}]
-            },
+            **cluster_job.fault(f"{step}@attempt=1,checkpoint={CHECKPOINT_OF_THE_FAULT}"),
             restartPolicy={"backoff": {"initialSeconds": BACKOFF_SECONDS, "maxSeconds": BACKOFF_SECONDS}},
         )
     yield sites

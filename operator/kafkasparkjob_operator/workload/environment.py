@@ -13,8 +13,8 @@ INSTEAD_OF_A_VALUE = (
     " is no credential"
 )
 _RESERVED_ENV = ("KAFKASPARK_", "SPARK_", "PYSPARK_", "KUBERNETES_")
-_FREE_ENV = frozenset({"KAFKASPARK_LOG_LEVEL", "KAFKASPARK_FAULT"})
-"""Variables of the driver that the user may set: the log level, and faults for tests."""
+_FREE_ENV = frozenset({"KAFKASPARK_LOG_LEVEL"})
+"""Variables of the operator's family that the user may set."""
 
 
 def check_variable(name: str, variable: Mapping[str, Any], path: str) -> None:

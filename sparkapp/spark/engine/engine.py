@@ -14,7 +14,6 @@ from sparkapp.clients.deadline import Deadline
 from sparkapp.model.delivery_guarantee import DeliveryGuarantee
 from sparkapp.model.errors import OffsetsWentBackwards
 from sparkapp.model.job.spec import Job
-from sparkapp.model.protocol import ProtocolStep
 from sparkapp.source.enumerator.enumerator import KafkaSourceEnumerator
 from sparkapp.spark.engine.checkpoint_runner import CheckpointRunner
 from sparkapp.spark.engine.planner import MicroBatchPlanner
@@ -44,8 +43,6 @@ class MicroBatchEngine:
     :param function: the user's transform; None for SQL or no transform.
     :param folder: of Spark's query log, rebuilt by :meth:`start`; on a volume if the transform keeps state.
     :param stateful_allowed: whether ``folder`` outlives the driver, so that the transform may keep state there.
-    :param step: hook of fault tests, called before the write tasks of a checkpoint.
-    :param hold: fault tests: seconds that writers wait before they flush the given checkpoint.
     :param completed: called with each completed checkpoint and the seconds since the start of its tasks.
     :ivar liveness: the stream's present step, for the driver's watchdog.
     :ivar lacks_executors: whether no executor was registered at the last count, some seconds ago.
@@ -61,8 +58,6 @@ class MicroBatchEngine:
         function: Function | None,
         folder: Path,
         stateful_allowed: bool,
-        step: Callable[[ProtocolStep, int], None],
-        hold: Callable[[int], float],
         completed: Callable[[Completed, float], None],
     ) -> None:
         self._job = job
@@ -80,9 +75,7 @@ class MicroBatchEngine:
             job, stream=self._stream, enumerator=enumerator, coordinator=coordinator, restored=self._restored,
             liveness=self.liveness,
         )  # fmt: skip
-        self._write_stage = WriteStage(
-            job, planner=self._planner, stream=self._stream, coordinator=coordinator, step=step, hold=hold
-        )
+        self._write_stage = WriteStage(job, planner=self._planner, stream=self._stream, coordinator=coordinator)
         self._runner = CheckpointRunner(
             job, spark=spark, query_name=self._query_name, planner=self._planner, stream=self._stream,
             write_stage=self._write_stage, enumerator=enumerator, coordinator=coordinator, restored=self._restored,

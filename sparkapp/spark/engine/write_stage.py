@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -14,7 +14,6 @@ from sparkapp.model.delivery_guarantee import OffsetCommitMode
 from sparkapp.model.errors import TransactionError
 from sparkapp.model.job.codec import encode_job
 from sparkapp.model.job.spec import Job
-from sparkapp.model.protocol import ProtocolStep
 from sparkapp.spark.engine.planner import MicroBatchPlanner
 from sparkapp.spark.engine.stream_state import StreamState
 from sparkapp.spark.frames.arrow_batches import RecordSizes, limited
@@ -28,8 +27,6 @@ from sparkapp.spark.tasks.write_task import RESULT_DDL, WriteOrder, WriteResult,
 class WriteStage:
     """Used by the checkpoint runner, in Spark's stream thread.
 
-    :param step: hook of fault tests, called before the tasks.
-    :param hold: fault tests: seconds that writers of a checkpoint wait before they flush.
     :ivar clients: totals of the workers' Kafka clients, by worker.
     """
 
@@ -40,16 +37,12 @@ class WriteStage:
         planner: MicroBatchPlanner,
         stream: StreamState,
         coordinator: CheckpointCoordinator,
-        step: Callable[[ProtocolStep, int], None],
-        hold: Callable[[int], float],
     ) -> None:
         self._job = job
         self._job_text = encode_job(job)
         self._planner = planner
         self._stream = stream
         self._coordinator = coordinator
-        self._step = step
-        self._hold = hold
         self._sizes = RecordSizes()
         self.clients: dict[str, Mapping[str, int]] = {}
 
@@ -77,7 +70,6 @@ class WriteStage:
             checkpoint_id=checkpoint_id,
             next_free=self._coordinator.next_free,
             settled=self._stream.settled,
-            hold_seconds=self._hold(checkpoint_id),
         )
         if not keeps_state and is_aligned(frame, len(groups)):
             in_transaction = self._coordinator.mode is OffsetCommitMode.IN_TRANSACTION
@@ -107,7 +99,7 @@ class WriteStage:
         """
         if not orders:
             return []
-        self._step(ProtocolStep.BEFORE_FLUSH, checkpoint_id)
+        self._coordinator.before_flush(checkpoint_id)
         task: Any = partial(write_partition, self._job_text, orders)
         with limited(frame.sparkSession, self._sizes):
             rows = frame.mapInArrow(task, RESULT_DDL).collect()

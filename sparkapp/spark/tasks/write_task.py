@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -30,7 +29,6 @@ class WriteOrder:
         writes the dead letters of the records that it read.
     :param ranges: source ranges of the transaction. Empty after a shuffle, or if several tasks read a partition.
     :param group_id: group whose offsets are committed in the transaction, or None.
-    :param hold_seconds: fault tests only: seconds between the last record and the flush.
     """
 
     checkpoint_id: int
@@ -40,7 +38,6 @@ class WriteOrder:
     writes_what_it_reads: bool
     ranges: tuple[KafkaPartitionSplit, ...]
     group_id: str | None
-    hold_seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,8 +102,6 @@ def write_partition(
     if diverts(job.spec) and order.writes_what_it_reads:
         for letters in dead_letters_of_task(attempt_key(job)).take():
             writer.write_dead_letters(letters, topic=job.spec.record_errors.dead_letter_topic)
-    if order.hold_seconds:
-        time.sleep(order.hold_seconds)
     committable, failure = None, ""
     try:
         committable = writer.pre_commit(

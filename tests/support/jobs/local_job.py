@@ -104,12 +104,13 @@ class LocalJob:
                 job=description, state=self.state_file, termination=termination, log=log, code=self.code
             )
             return
-        command = [sys.executable, "-m", "sparkapp", "run", "--job", str(description), "--state", str(self.state_file)]
+        module = "tests.support.jobs.faults" if fault else "sparkapp"
+        command = [sys.executable, "-m", module, "run", "--job", str(description), "--state", str(self.state_file)]
         if self.stateful:
             command += ["--folder", str(self.folder / "query")]
         variables = {
             **environment(),
-            "KAFKASPARK_FAULT": fault,
+            **({"FAULT": fault} if fault else {}),
             "KAFKASPARK_TERMINATION_LOG": str(termination),
             **({"KAFKASPARK_CODE": str(self.code)} if self.code else {}),
         }

@@ -7,6 +7,7 @@ import json
 import time
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from confluent_kafka.admin import AdminClient, NewPartitions
@@ -25,6 +26,7 @@ from demo.loader import PacedLoader
 from sparkapp.clients.kafka_cluster_view import KafkaClusterView
 from sparkapp.model import names
 from sparkapp.model.partition import TopicPartition
+from tests.support.jobs import faults
 
 NAME = "job"
 
@@ -94,6 +96,18 @@ class ClusterJob:
     def apply(self, **changes: Any) -> None:
         """Creates the job."""
         self.kubectl.apply(self.resource(**changes))
+
+    def fault(self, order: str) -> dict[str, Any]:
+        """Fields of the spec with which the driver kills itself (:mod:`tests.support.jobs.faults`); makes its code."""
+        code = Path(faults.__file__).read_text(encoding="utf-8")
+        name = "faults"
+        self.kubectl.apply(
+            {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {f"{name}.py": code}}
+        )
+        return {
+            "transform": {"python": {"function": f"{name}:transform", "configMapRef": {"name": name}}},
+            "driver": {"env": [{"name": faults.VARIABLE, "value": order}]},
+        }
 
     def change(self, **changes: Any) -> None:
         """Changes the job's spec."""

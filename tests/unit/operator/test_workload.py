@@ -90,6 +90,7 @@ def test_cpu_is_a_quantity(cpu: str | int, millicores: int) -> None:
         ),
         ({"driver": {"env": [{"name": "SPARK_HOME", "value": "/x"}]}}, "spec.driver.env"),
         ({"driver": {"env": ["A=B"]}}, "spec.driver.env"),
+        ({"driver": {"env": [{"name": "KAFKASPARK_FAULT", "value": "x"}]}}, "spec.driver.env"),
         ({"sparkConf": {"spark.kubernetes.executor.volumes.hostPath.x.mount.path": "/"}}, "the operator sets"),
         ({"sparkConf": {"spark.master": "local"}}, "the operator sets"),
         ({"driver": {"env": [{"name": "PYSPARK_PYTHON", "value": "/x"}]}}, "spec.driver.env"),

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
 from py4j.protocol import Py4JError, Py4JNetworkError
 
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
-from sparkapp.model.errors import ConfigurationError, KafkaSparkJobError, PreCommitFailed, TransformFailed, VolumeFull
+from sparkapp.model.errors import KafkaSparkJobError, PreCommitFailed, TransformFailed, VolumeFull
 from sparkapp.model.partition import TopicPartition
-from sparkapp.model.protocol import ProtocolStep
 from sparkapp.model.report import (
     MAX_TERMINATION_BYTES,
     AttemptOutcome,
@@ -16,7 +14,6 @@ from sparkapp.model.report import (
     decode_termination,
     encode_termination,
 )
-from sparkapp.spark.engine.faults import Faults
 from sparkapp.spark.failures import lost_jvm, original_error, spark_died, while_reading
 
 _SPARK_TEXT = """Job aborted due to stage failure: Task 0 in stage 3.0 failed 4 times
@@ -103,25 +100,6 @@ def test_a_full_disk_has_a_reason_of_its_own() -> None:
     assert error.message == "Caused by: java.io.IOException: No space left on device"
     # What ours was about is the better answer.
     assert type(original_error(_SPARK_TEXT + text)) is PreCommitFailed
-
-
-def test_a_fault_is_bound_to_its_attempt() -> None:
-    assert Faults(1, "after-flush@attempt=1,checkpoint=3").armed
-    assert not Faults(2, "after-flush@attempt=1,checkpoint=3").armed
-    assert not Faults(1, "").armed
-
-
-def test_only_the_fault_before_the_flush_holds_the_writers() -> None:
-    assert Faults(1, "before-flush@attempt=1,checkpoint=3").hold(3) > 0
-    assert Faults(1, "before-flush@attempt=1,checkpoint=3").hold(4) == 0
-    assert Faults(1, "after-write@attempt=1,checkpoint=3").hold(3) == 0
-    Faults(1, "after-write@attempt=1,checkpoint=3").step(ProtocolStep.AFTER_WRITE, 2)
-
-
-@pytest.mark.parametrize("order", ["now", "after-lunch@attempt=1,checkpoint=1", "after-flush@attempt=x,checkpoint=1"])
-def test_an_order_that_is_not_one_is_refused(order: str) -> None:
-    with pytest.raises(ConfigurationError, match="KAFKASPARK_FAULT"):
-        Faults(1, order)
 
 
 def test_a_long_last_word_still_fits_the_termination_log_and_can_be_read() -> None:

@@ -40,7 +40,7 @@ def test_a_reader_that_did_not_find_its_offsets_is_explained_by_the_source(monke
     monkeypatch.setattr("sparkapp.spark.engine.engine.start_query", lambda *_, **__: RunningQuery(ended, server))
     parts: Any = {"spark": None, "enumerator": Enumerator(), "coordinator": SimpleNamespace(document=DOCUMENT)}
     engine = MicroBatchEngine(
-        JOB, function=None, folder=Path(), stateful_allowed=True, step=lambda *_: None, hold=lambda _: 0.0,
+        JOB, function=None, folder=Path(), stateful_allowed=True,
         completed=lambda *_: None, **parts,
     )  # fmt: skip
     engine.start()

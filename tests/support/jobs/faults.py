@@ -1,0 +1,92 @@
+"""A driver that kills itself at a named step of a checkpoint: code of the tests, which no image has.
+
+On a cluster it is the job's module (``transform.python.configMapRef``) and is armed by the variable ``FAULT`` of the
+driver. On this machine ``python -m tests.support.jobs.faults`` runs the driver with it. An order is
+``<step>@attempt=<n>,checkpoint=<n>`` with a step of :class:`sparkapp.model.protocol.ProtocolStep`. It is bound to an
+attempt, so that a restart does not meet it again.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from functools import wraps
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+
+from sparkapp.checkpoint.coordinator import CheckpointCoordinator
+from sparkapp.model.job.spec import Job
+from sparkapp.model.protocol import ProtocolStep
+from sparkapp.spark.engine import write_stage
+from sparkapp.spark.tasks.write_task import WriteOrder, write_partition
+
+VARIABLE = "FAULT"
+_FORM = re.compile(r"(?P<step>[a-z-]+)@attempt=(?P<attempt>\d+),checkpoint=(?P<checkpoint>\d+)")
+_HOLD_SECONDS = 60.0
+_KILL_AFTER_SECONDS = 4.0
+
+
+def transform(frame: DataFrame) -> DataFrame:
+    """Passes records through, as a job without a transform does."""
+    return frame
+
+
+def arm(order: str) -> None:
+    """Every coordinator of this process from now on meets the fault in its attempt."""
+    match = _FORM.fullmatch(order)
+    assert match is not None, f"{order!r} is no fault"
+    fault = ProtocolStep(match["step"]), int(match["checkpoint"])
+    begin = CheckpointCoordinator.__init__
+
+    @wraps(begin)
+    def begin_with_fault(self: CheckpointCoordinator, job: Job, **parts: Any) -> None:
+        if job.attempt == int(match["attempt"]):
+            parts["hook"] = lambda *step: _meet(step, fault)
+        begin(self, job, **parts)
+
+    CheckpointCoordinator.__init__ = begin_with_fault  # type: ignore[method-assign]
+
+
+def _meet(step: tuple[ProtocolStep, int], fault: tuple[ProtocolStep, int]) -> None:
+    if step != fault:
+        return
+    if step[0] is ProtocolStep.BEFORE_FLUSH:
+        # The writers produce and then wait, so the driver dies while their transactions are open.
+        vars(write_stage)["write_partition"] = write_and_wait
+        threading.Timer(_KILL_AFTER_SECONDS, _die).start()
+    else:
+        _die()
+
+
+def write_and_wait(
+    job_text: str, orders: Sequence[WriteOrder], batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """The write task, which waits between its last record and the flush. It runs in an executor."""
+    return write_partition(job_text, orders, _then_wait(batches))
+
+
+def _then_wait(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    yield from batches
+    time.sleep(_HOLD_SECONDS)
+
+
+def _die() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    from sparkapp.__main__ import main
+    from tests.support.jobs import faults
+
+    # Executors find the write task by the name of its module, which __main__ is not.
+    faults.arm(os.environ[VARIABLE])
+    sys.exit(main())
+elif VARIABLE in os.environ and __name__ == "faults":
+    arm(os.environ[VARIABLE])
