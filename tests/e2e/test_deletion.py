@@ -66,11 +66,12 @@ def test_a_job_that_is_deleted_in_backoff_leaves_nothing_open(
 ) -> None:
     cluster_job = crashed[step]
     cluster_job.job.wait("in backoff", lambda status: "nextRetryTime" in status.get("restarts", {}))
+    failure = cluster_job.job.status["lastFailure"]
     assert open_transactions(cluster_job.environment.bootstrap, cluster_job.prefix) != []
     cluster_job.job.delete()
     cluster_job.assert_nothing_open()
     found = read_committed(cluster_job.environment.bootstrap, cluster_job.sink)
-    assert len(found) == FINAL[step] * PER_CHECKPOINT
+    assert len(found) == FINAL[step] * PER_CHECKPOINT, failure
     verdict = cluster_job.judge()
     assert (verdict.duplicates, verdict.wrong) == (0, 0), verdict.explain()
     reasons = [one["reason"] for one in cluster_job.kubectl.list("events")]

@@ -83,7 +83,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 - apiGroups: [streaming.kafkaspark.io]
   resources: [kafkasparkjobs/finalizers]
   verbs: [update]
-# Drivers; patch activates a standby driver.
+# Drivers; patch activates a standby driver, and numbers the failures of executors.
 - apiGroups: [""]
   resources: [pods]
   verbs: [get, list, watch, create, delete, patch]

@@ -11,11 +11,14 @@ from kafkasparkjob_operator.decisions.plan import (
     CreateState,
     DeleteAttemptRecord,
     DeletePod,
+    NumberFailure,
     StartAttempt,
     WithdrawClaim,
 )
 from kafkasparkjob_operator.identity import (
     ANNOTATION_CLAIM,
+    ANNOTATION_FAILURE,
+    ANNOTATION_REFUSED,
     FINALIZER,
     JobIdentity,
     owned_by_deleted_job,
@@ -30,7 +33,7 @@ from kafkasparkjob_operator.kubernetes.port import (
     ObjectExists,
     ObjectRefused,
 )
-from kafkasparkjob_operator.observation.observation import JobResource
+from kafkasparkjob_operator.observation.observation import JobResource, recorded_number
 from kafkasparkjob_operator.resources.access import executor_service_account, role, role_binding, service_account
 from kafkasparkjob_operator.resources.config_maps import (
     attempt_config_map,
@@ -145,6 +148,17 @@ class Executor:
         if not await self.guard().annotate_pod(job.key, action.name, annotations, uid=action.uid):
             msg = f"pod {action.name} has just been deleted"
             raise ObjectConflict(msg)
+
+    async def number_failure(self, action: NumberFailure, job: JobIdentity) -> None:
+        """A pod that is gone needs no number: nobody counts it again."""
+        annotations = {ANNOTATION_FAILURE: str(action.number)}
+        await self.guard().annotate_pod(job.key, action.name, annotations, uid=action.uid)
+
+    async def note_refusal(self, job: JobResource, *, generation: int) -> None:
+        """Writes on the running driver's pod that Kubernetes refused a standby driver for the generation."""
+        driver = names.driver_pod(job.identity.name, recorded_number(job))
+        annotations = {ANNOTATION_REFUSED: str(generation)}
+        await self.guard().annotate_pod(job.identity.key, driver, annotations, uid=job.driver_uid)
 
     async def hold(self, job: JobResource, *, held: bool) -> Body | None:
         """Adds the operator's finalizer, or takes it off; the resource as it is then, None where it is gone.

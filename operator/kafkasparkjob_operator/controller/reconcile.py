@@ -26,6 +26,7 @@ from kafkasparkjob_operator.decisions.plan import (
     CreateState,
     DeleteAttemptRecord,
     DeletePod,
+    NumberFailure,
     Plan,
     ReleaseResource,
     StartAttempt,
@@ -222,8 +223,10 @@ class Reconciler:
                 await self._executor.delete_record(action, job.identity)
             elif isinstance(action, Activate):
                 await self._executor.activate(action, job.identity)
+            elif isinstance(action, NumberFailure):
+                await self._executor.number_failure(action, job.identity)
             elif isinstance(action, StartAttempt) and action.awaits_activation:
-                status = await self._start_standby(job, action, status)
+                await self._start_standby(job, action)
             elif isinstance(action, StartAttempt):
                 pod = await self._executor.start(action, job.identity)
                 self._failed_starts.pop(job.identity.key, None)
@@ -241,15 +244,13 @@ class Reconciler:
         status, event = failed_start(job, error.message, self._now())
         await self._publish(job, status, (event,))
 
-    async def _start_standby(self, job: JobResource, action: StartAttempt, status: Mapping[str, Any]) -> dict[str, Any]:
+    async def _start_standby(self, job: JobResource, action: StartAttempt) -> None:
         """Starts a standby driver; a refusal by Kubernetes does not affect the running attempt."""
         try:
             await self._executor.start(action, job.identity)
         except ObjectRefused as error:
-            refused_status, event = refused_standby(status, action, error.message)
-            await self._recorder.record(job, (event,))
-            return refused_status
-        return dict(status)
+            await self._recorder.record(job, (refused_standby(job, action, error.message),))
+            await self._executor.note_refusal(job, generation=action.generation)
 
     async def _publish(self, job: JobResource, status: Mapping[str, Any], events: tuple[JobEvent, ...]) -> None:
         """Publishes the events, then writes the status, so that no event is lost when the operator ends in between.

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
 from kafkasparkjob_operator.decisions.plan import StartAttempt
-from kafkasparkjob_operator.decisions.standby import REFUSED
-from kafkasparkjob_operator.observation.observation import JobResource
+from kafkasparkjob_operator.observation.observation import JobResource, recorded_number
 from kafkasparkjob_operator.status.events import JobEvent
 from kafkasparkjob_operator.status.status import JobState, StatusDraft
 
@@ -52,12 +50,10 @@ def _not_started(job: JobResource, reason: str, text: str, now: datetime) -> tup
     )
 
 
-def refused_standby(status: Mapping[str, Any], action: StartAttempt, message: str) -> tuple[dict[str, Any], JobEvent]:
-    """Status and event for a standby driver that Kubernetes refused: the running attempt will stop first."""
-    attempt = {**status.get("attempt", {}), REFUSED: action.generation}
-    text = f"Kubernetes refused a standby driver, so attempt {attempt.get('id', 0)} stops first: {message}"
-    event = JobEvent(
-        occurrence=f"successor-refused/{action.generation}/{attempt.get('id', 0)}", reason="SuccessorRefused",
-        message=text, warning=True,
+def refused_standby(job: JobResource, action: StartAttempt, message: str) -> JobEvent:
+    """Event for a standby driver that Kubernetes refused: the running attempt will stop first."""
+    attempt = recorded_number(job)
+    return JobEvent(
+        occurrence=f"successor-refused/{action.generation}/{attempt}", reason="SuccessorRefused",
+        message=f"Kubernetes refused a standby driver, so attempt {attempt} stops first: {message}", warning=True,
     )  # fmt: skip
-    return {**status, "attempt": attempt}, event

@@ -3,47 +3,64 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from kafkasparkjob_operator.clock import format_time, parse_time
+from kafkasparkjob_operator.clock import parse_time
+from kafkasparkjob_operator.decisions.plan import NumberFailure
 from kafkasparkjob_operator.identity import JobKey
 from kafkasparkjob_operator.observation.pod_view import PodView
+from kafkasparkjob_operator.status.conditions import ConditionStatus, ConditionType
 from kafkasparkjob_operator.status.status import StatusDraft
 
 GRACE_SECONDS = 30.0
 """Spark replaces a lost executor. A job without any executor for this time reads nothing."""
 MAX_FAILURE_EVENTS = 20
 """Events of an attempt. Executors that fail at once are replaced every few seconds."""
-MAX_REMEMBERED = 100
-"""Failed pods that are remembered; Spark deletes them."""
-
-_FAILED_PODS = "failedPods"
-_NONE_SINCE = "noneSince"
+_AVAILABLE = ConditionType.EXECUTORS_AVAILABLE
 
 
-def count_executors(draft: StatusDraft, executors: Sequence[PodView], *, started: bool) -> float | None:
-    """Writes ``status.executors``, and an event for each executor that failed since the last look.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExecutorCount:
+    """The result of a count.
+
+    :param numbered: failures that the status counts from now on.
+    :param look_again_after: seconds after which time alone changes the result of :func:`without_executors`, or None.
+    """
+
+    numbered: tuple[NumberFailure, ...]
+    look_again_after: float | None = None
+
+
+def count_executors(draft: StatusDraft, executors: Sequence[PodView], *, started: bool) -> ExecutorCount:
+    """Writes ``status.executors`` and ExecutorsAvailable, and an event for each executor that failed.
 
     Called by the state machine for the pods of an attempt whose driver is alive.
 
     :param started: the driver's container runs, so that executors are expected.
-    :returns: seconds after which time alone changes the result of :func:`without_executors`, or None.
     """
     section = draft.section("executors")
     section["running"] = sum(pod.phase == "Running" and not pod.finished for pod in executors)
-    _tell_failures(draft, executors)
-    if section["running"] or not started or section.get("desired") == 0:
-        section.pop(_NONE_SINCE, None)
-        return None
-    section.setdefault(_NONE_SINCE, format_time(draft.now))
+    numbered = _tell_failures(draft, executors)
+    if section["running"] or section.get("desired") == 0:
+        draft.condition(_AVAILABLE, ConditionStatus.TRUE, reason="ExecutorsRunning")
+        return ExecutorCount(numbered=numbered)
+    if not started:
+        _not_expected(draft)
+        return ExecutorCount(numbered=numbered)
+    draft.condition(_AVAILABLE, ConditionStatus.FALSE, reason="NoExecutors", message="no executor of the attempt runs")
     left = GRACE_SECONDS - _seconds_without(draft)
-    return left if left > 0 else None
+    return ExecutorCount(numbered=numbered, look_again_after=left if left > 0 else None)
 
 
 def forget_executors(draft: StatusDraft) -> None:
     """No executor is counted: the attempt's driver is gone. Called by the state machine."""
-    section = draft.section("executors")
-    section["running"] = 0
-    section.pop(_NONE_SINCE, None)
+    draft.section("executors")["running"] = 0
+    _not_expected(draft)
+
+
+def _not_expected(draft: StatusDraft) -> None:
+    message = "the driver does not run, so no executors are expected"
+    draft.condition(_AVAILABLE, ConditionStatus.UNKNOWN, reason="NotRunning", message=message)
 
 
 def without_executors(draft: StatusDraft, driver: PodView, executors: Sequence[PodView], job: JobKey) -> str:
@@ -51,8 +68,7 @@ def without_executors(draft: StatusDraft, driver: PodView, executors: Sequence[P
 
     Called for a driver that reports to run.
     """
-    section = draft.section("executors")
-    since = section.get(_NONE_SINCE)
+    since = draft.since(_AVAILABLE, ConditionStatus.FALSE)
     if since is None or _seconds_without(draft) < GRACE_SECONDS:
         return ""
     command = f"kubectl logs {driver.name} -n {job.namespace}"
@@ -74,27 +90,30 @@ def executors_waiting(executors: Sequence[PodView]) -> str:
 
 def _seconds_without(draft: StatusDraft) -> float:
     """At least 0: a clock that was set back must not make the wait longer."""
-    since = parse_time(draft.section("executors").get(_NONE_SINCE))
+    since = parse_time(draft.since(_AVAILABLE, ConditionStatus.FALSE))
     return max(0.0, (draft.now - since).total_seconds()) if since is not None else 0.0
 
 
-def _tell_failures(draft: StatusDraft, executors: Sequence[PodView]) -> None:
+def _tell_failures(draft: StatusDraft, executors: Sequence[PodView]) -> tuple[NumberFailure, ...]:
+    """Counts each failed pod once: its number is on the pod before the count is in the status."""
     # A pod that is being deleted was stopped: by Spark, with its node, or with the attempt.
-    failed = {pod.uid: pod for pod in executors if _has_failed(pod) and not pod.deleting}
-    section = draft.section("executors")
-    known = [uid for uid in section.pop(_FAILED_PODS, []) if uid in failed]
-    for uid, pod in sorted(failed.items(), key=lambda item: item[1].name):
-        if uid in known or len(known) >= MAX_REMEMBERED:
-            continue
-        known.append(uid)
-        section["failed"] = section.get("failed", 0) + 1
-        if section["failed"] <= MAX_FAILURE_EVENTS:
+    failed = sorted((pod for pod in executors if _has_failed(pod) and not pod.deleting), key=lambda pod: pod.name)
+    section, numbered = draft.section("executors"), []
+    count = max([section.get("failed", 0), *(pod.failure for pod in failed)])
+    for pod in failed:
+        number = pod.failure
+        if not number:
+            count += 1
+            number = count
+            numbered.append(NumberFailure(name=pod.name, uid=pod.uid, number=number))
+        if number <= MAX_FAILURE_EVENTS:
             message = _failure(pod)
-            if section["failed"] == MAX_FAILURE_EVENTS:
+            if number == MAX_FAILURE_EVENTS:
                 message += "; status.executors.failed counts further failures of this attempt"
-            draft.event(f"executor/{uid}", "ExecutorFailed", message, warning=True)
-    if known:
-        section[_FAILED_PODS] = known
+            draft.event(f"executor/{pod.uid}", "ExecutorFailed", message, warning=True)
+    if count:
+        section["failed"] = count
+    return tuple(numbered)
 
 
 def _has_failed(pod: PodView) -> bool:

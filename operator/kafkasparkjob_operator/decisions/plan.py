@@ -54,6 +54,15 @@ class Activate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NumberFailure:
+    """Write the number of an executor's failure on its pod, before the status counts it."""
+
+    name: str
+    uid: str
+    number: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DeletePod:
     """Delete a pod, identified by UID; a driver drains in its grace period.
 
@@ -88,7 +97,7 @@ def deletions(pods: Iterable[PodView], *, grace_seconds: int | None = None) -> t
 
 
 Action = (
-    CreateState | WithdrawClaim | StartAttempt | Activate | DeletePod | DeleteAttemptRecord
+    CreateState | WithdrawClaim | StartAttempt | Activate | NumberFailure | DeletePod | DeleteAttemptRecord
     | HoldResource | ReleaseResource
 )  # fmt: skip
 

@@ -11,7 +11,8 @@ from kafkasparkjob_operator.identity import JobKey
 from kafkasparkjob_operator.observation.observation import AttemptRecord
 from kafkasparkjob_operator.observation.pod_view import PodView
 from kafkasparkjob_operator.status.conditions import ConditionStatus, ConditionType
-from kafkasparkjob_operator.status.status import JobState, StatusDraft
+from kafkasparkjob_operator.status.events import REMEMBER_SECONDS
+from kafkasparkjob_operator.status.status import INVALID_SPEC, JobState, StatusDraft
 from sparkapp.model import names
 from sparkapp.model.report import DriverState, Report
 
@@ -39,17 +40,17 @@ def adopt(draft: StatusDraft, driver: PodView, record: Callable[[], AttemptRecor
 
 
 def relay_events(draft: StatusDraft, report: Report) -> None:
-    """Publishes each event of the current attempt's driver once."""
-    attempt = draft.section("attempt")
-    recorded = attempt.get("id") == report.attempt
-    seen = attempt.get("eventSequence", 0) if recorded else 0
+    """Publishes each event of the current attempt's driver once.
+
+    An event that is published again within :data:`REMEMBER_SECONDS` is a duplicate by its name. Kubernetes has
+    forgotten older events, so they are not published at all.
+    """
     for event in report.events:
-        if event.sequence > seen:
-            occurrence = f"report/{report.attempt}/{event.sequence}"
-            draft.event(occurrence, event.reason, event.message, warning=event.type == "Warning", reported=True)
-            seen = event.sequence
-    if recorded and seen:
-        attempt["eventSequence"] = seen
+        time = parse_time(event.time)
+        if time is None or abs((draft.now - time).total_seconds()) >= REMEMBER_SECONDS:
+            continue
+        occurrence = f"report/{report.attempt}/{event.sequence}"
+        draft.event(occurrence, event.reason, event.message, warning=event.type == "Warning", reported=True)
 
 
 def show_waiting(draft: StatusDraft, driver: PodView, job: JobKey) -> None:
@@ -111,7 +112,7 @@ def _show_running(
     else:
         draft.set_state(
             JobState.RUNNING,
-            reason="InvalidSpec",
+            reason=INVALID_SPEC,
             message=f"{message} with the last valid spec; correct the spec: see condition ConfigValid",
         )
 

@@ -10,9 +10,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from kafkasparkjob_operator.clock import parse_time
-from kafkasparkjob_operator.decisions.attempts import claimant_seconds, next_attempt, standby_drivers, unused_claims
+from kafkasparkjob_operator.decisions.attempts import (
+    claimant_seconds,
+    current_attempt,
+    next_attempt,
+    own_drivers,
+    standby_drivers,
+    unused_claims,
+)
 from kafkasparkjob_operator.decisions.plan import Action, StartAttempt, WithdrawClaim, deletions
-from kafkasparkjob_operator.observation.observation import JobResource, Live, Observation
+from kafkasparkjob_operator.observation.observation import Live, Observation
 from kafkasparkjob_operator.observation.pod_view import PodView
 from kafkasparkjob_operator.status.status import StatusDraft
 from kafkasparkjob_operator.workload import DesiredJob, SuccessorPolicy
@@ -29,9 +36,6 @@ STANDBY_AFTER_SECONDS = 20
 """From an attempt's start to the start of its standby, which must not take the CPU that catching up needs."""
 STANDBY_AGAIN_SECONDS = 300
 """From the start of a standby that ended by itself to the start of its replacement."""
-
-REFUSED = "successorRefused"
-"""``status.attempt``: the generation whose standby driver Kubernetes has refused; it is not tried again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +105,7 @@ def before_stop(
     :param look: returns the live part of the observation, or ends the plan where there is none.
     """
     generation = observation.job.generation
-    if not _may_come_up(observation.job, desired):
+    if not _may_come_up(observation, desired):
         return Step()
     if found.ended is not None and found.ended.generation == generation:
         return Step()
@@ -127,7 +131,7 @@ def stand_by(
     Called by the state machine while an attempt runs the resource's spec.
     """
     generation = observation.job.generation
-    if desired.restart_policy.successor is not SuccessorPolicy.STANDBY or not _may_come_up(observation.job, desired):
+    if desired.restart_policy.successor is not SuccessorPolicy.STANDBY or not _may_come_up(observation, desired):
         return Step(actions=deletions(found.pods))
     ended = found.ended
     if ended is not None and ended.generation == generation and ended.created is not None:
@@ -145,12 +149,14 @@ def stand_by(
     return _start(draft, observation, look(), desired)
 
 
-def _may_come_up(job: JobResource, desired: DesiredJob) -> bool:
+def _may_come_up(observation: Observation, desired: DesiredJob) -> bool:
     # A ReadWriteOnce volume would block the standby driver, or the running attempt.
+    current = current_attempt(observation)
+    refused = {pod.standby_refused for pod in own_drivers(observation) if pod.attempt == current}
     return (
         desired.restart_policy.successor is not SuccessorPolicy.AFTER_STOP
         and not desired.spec.state_claim
-        and job.status.get("attempt", {}).get(REFUSED) != job.generation
+        and observation.job.generation not in refused
     )
 
 

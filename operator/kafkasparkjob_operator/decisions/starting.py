@@ -32,7 +32,7 @@ from kafkasparkjob_operator.observation.pod_view import PodView
 from kafkasparkjob_operator.observation.state_view import StateKind
 from kafkasparkjob_operator.status.conditions import ConditionStatus, ConditionType
 from kafkasparkjob_operator.status.reasons import StartReason, StopReason
-from kafkasparkjob_operator.status.status import JobState, StatusDraft
+from kafkasparkjob_operator.status.status import INVALID_SPEC, JobState, StatusDraft
 from kafkasparkjob_operator.workload import DesiredJob, RestartPolicy, desired_from_resource
 from sparkapp.model import names
 from sparkapp.model.errors import ConfigurationError
@@ -96,7 +96,7 @@ def decide_start(
         fallback = last_accepted(draft, observation, live)
         if fallback is None:
             message = "the spec is invalid: see condition ConfigValid"
-            draft.set_state(JobState.FAILED, reason="InvalidSpec", message=message)
+            draft.set_state(JobState.FAILED, reason=INVALID_SPEC, message=message)
             return Decision()
         chosen, desired = fallback
     forget_failures(draft, observation, live)

@@ -138,10 +138,11 @@ class _Planner:
         # Pods of previous attempts next to a live driver must not write, regardless of their creator.
         self._delete(pod for pod in self.others if pod.attempt != self.attempt or pod.role == names.ROLE_DRIVER)
         executors = [pod for pod in self.others if pod.attempt == self.attempt]
-        again = count_executors(self.draft, executors, started=driver.started)
+        counted = count_executors(self.draft, executors, started=driver.started)
+        self.actions.extend(counted.numbered)
         if self._stops(driver) or self._silent(driver, report):
             return
-        self._look_again(again)
+        self._look_again(counted.look_again_after)
         if self.desired is not None:
             self._take(stand_by(self.draft, self.observation, self._live, self.desired, self.standbys, report=report))
         current = self.draft.section("attempt").get("generation") == self.job.generation

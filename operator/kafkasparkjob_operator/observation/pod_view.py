@@ -9,7 +9,13 @@ from datetime import datetime
 from typing import Any
 
 from kafkasparkjob_operator.clock import parse_time
-from kafkasparkjob_operator.identity import ANNOTATION_CLAIM, ANNOTATION_GENERATION, owner_uid
+from kafkasparkjob_operator.identity import (
+    ANNOTATION_CLAIM,
+    ANNOTATION_FAILURE,
+    ANNOTATION_GENERATION,
+    ANNOTATION_REFUSED,
+    owner_uid,
+)
 from kafkasparkjob_operator.resources.executor_template import EXECUTOR_CONTAINER
 from sparkapp.model import names
 
@@ -32,6 +38,9 @@ class PodView:
     :param claim_uid: UID of the attempt's ConfigMap, as the pod says; untrusted until compared.
     :param attempt: from the label; 0 where the label is missing or not a number.
     :param generation: of the resource that a standby driver was started for; else 0.
+    :param failure: the number of a failed executor's failure, once it is counted; else 0. Untrusted: the driver
+        makes the pod.
+    :param standby_refused: of a driver: the generation for which Kubernetes refused a standby driver; else 0.
     :param awaits_activation: a standby driver, which touches nothing of the job yet.
     :param created: by the API server's clock; None where it cannot be read.
     :param gone_by: end of the grace period of a pod that is being deleted; it counts as alive until it is gone.
@@ -52,6 +61,8 @@ class PodView:
     driver_uid: str = ""
     claim_uid: str = ""
     generation: int = 0
+    failure: int = 0
+    standby_refused: int = 0
     awaits_activation: bool = False
     created: datetime | None = None
     node: str = ""
@@ -104,6 +115,8 @@ def pod_view(body: Mapping[str, Any]) -> PodView | None:
         driver_uid=str(driver.get("uid", ""))[:_MAX_NAME],
         claim_uid=str(annotations.get(ANNOTATION_CLAIM, ""))[:_MAX_NAME],
         generation=number_of(annotations.get(ANNOTATION_GENERATION, "")),
+        failure=number_of(annotations.get(ANNOTATION_FAILURE, "")),
+        standby_refused=number_of(annotations.get(ANNOTATION_REFUSED, "")),
         awaits_activation=annotations.get(names.ANNOTATION_TURN) == names.TURN_AWAITED,
         created=parse_time(meta.get("creationTimestamp")),
         node=(body.get("spec") or {}).get("nodeName") or "",

@@ -13,10 +13,14 @@ MAX_MESSAGE = 4096
 
 
 class ConditionType(StrEnum):
-    """The conditions of a job; ``True`` is the healthy value of each."""
+    """The conditions of a job. ``True`` is the healthy value of each but RECONCILING and STALLED."""
 
     READY = "Ready"
     """The current attempt runs the current generation of the resource."""
+    RECONCILING = "Reconciling"
+    """kstatus: the job is on its way to what the resource asks for; ``True`` is abnormal."""
+    STALLED = "Stalled"
+    """kstatus: the job comes no further until something outside the operator changes; ``True`` is abnormal."""
     CONFIG_VALID = "ConfigValid"
     KAFKA_REACHABLE = "KafkaReachable"
     STATE_VALID = "StateValid"
@@ -24,6 +28,8 @@ class ConditionType(StrEnum):
     CHECKPOINT_HEALTHY = "CheckpointHealthy"
     TRANSACTIONS_HEALTHY = "TransactionsHealthy"
     """No transaction of the job has been open for too long; only jobs with ExactlyOnce have it."""
+    EXECUTORS_AVAILABLE = "ExecutorsAvailable"
+    """An executor of the current attempt runs."""
     FINISHED = "Finished"
     """A bounded job has read to its end; only such jobs have it."""
     SETTLED = "Settled"

@@ -30,6 +30,11 @@ class JobState(StrEnum):
     """The resource is being deleted, and the operator's finalizer holds it until its transactions are settled."""
 
 
+INVALID_SPEC = "InvalidSpec"
+"""``status.reason`` of a job whose current spec cannot run; its driver may run the last valid spec."""
+_AT_REST = frozenset({JobState.SUSPENDED, JobState.FINISHED})
+
+
 class StatusDraft:
     """Collects status and events of a plan.
 
@@ -89,6 +94,18 @@ class StatusDraft:
             message = f"{message}; attempt {failure.get('attempt')} failed: {failure.get('message')}"
         self.set_state(state, reason=reason, message=message)
 
+    def _judge_progress(self) -> None:
+        """Reconciling and Stalled of kstatus, by state and reason: at most one of them is True."""
+        if not self.state:
+            return
+        state, reason = self.state, str(self._status.get("reason", ""))
+        ready = self.since(ConditionType.READY, ConditionStatus.TRUE) is not None
+        stalled = state == JobState.FAILED or (state == JobState.RUNNING and reason == INVALID_SPEC)
+        reconciling = not (stalled or ready or state in _AT_REST)
+        for kind, is_true in ((ConditionType.RECONCILING, reconciling), (ConditionType.STALLED, stalled)):
+            status = ConditionStatus.TRUE if is_true else ConditionStatus.FALSE
+            self.condition(kind, status, reason=reason or self.state, message=self.message if is_true else "")
+
     def condition(self, kind: ConditionType, status: ConditionStatus, *, reason: str, message: str = "") -> None:
         self._status["conditions"] = with_condition(
             self._status.get("conditions") or (),
@@ -99,6 +116,13 @@ class StatusDraft:
             generation=self._job.generation,
             now=self.now,
         )
+
+    def since(self, kind: ConditionType, status: ConditionStatus) -> str | None:
+        """The time since which the condition has this status; None where it has another status."""
+        for condition in self._status.get("conditions") or ():
+            if condition.get("type") == kind and condition.get("status") == status:
+                return str(condition.get("lastTransitionTime") or "")
+        return None
 
     def has_condition(self, kind: ConditionType) -> bool:
         return any(condition.get("type") == kind for condition in self._status.get("conditions") or ())
@@ -113,6 +137,7 @@ class StatusDraft:
 
     def finish(self) -> dict[str, Any]:
         """The status to write; empty objects are left out."""
+        self._judge_progress()
         # An autoscaler counts the working executors; those of a standby attempt are idle.
         attempt = self.section("attempt").get("id")
         labels = names.labels(self._job.identity.name, role=names.ROLE_EXECUTOR, attempt=attempt)

@@ -14,13 +14,13 @@ from typing import Any
 import pytest
 import yaml
 
+from kafkasparkjob_operator.clock import format_time, now
 from sparkapp.model import names
 from sparkapp.model.report import DriverState, Report, ReportEvent, encode_report
 from tests.support.kubernetes.api_client import REPOSITORY, ApiClient, await_that
 from tests.support.kubernetes.api_server_job import LiveJob
 from tests.support.kubernetes.operator_process import OperatorProcess
 
-TIME = "2026-11-21T12:00:00Z"
 RESOURCES = 60
 BUCKET = 25
 """Events of a driver that are published at once (client-go's burst)."""
@@ -64,12 +64,13 @@ def repeated(act: Callable[[], Any], pool: ThreadPoolExecutor, *, pause: float =
 
 
 def hostile_report(job: LiveJob, uid: str, first: int) -> str:
+    time = format_time(now())
     events = tuple(
-        ReportEvent(sequence=number, type="Warning", reason="PartitionAdded", message="flood", time=TIME)
+        ReportEvent(sequence=number, type="Warning", reason="PartitionAdded", message="flood", time=time)
         for number in range(first, first + 20)
     )
     return encode_report(
-        Report(job_uid=uid, attempt=1, state=DriverState.RUNNING, updated_at=TIME, checkpoint_id=first, events=events)
+        Report(job_uid=uid, attempt=1, state=DriverState.RUNNING, updated_at=time, checkpoint_id=first, events=events)
     )
 
 

@@ -136,7 +136,7 @@ ADVERSARIES = {
         CheckpointCorrupt, "is larger than 786432 bytes",
     ),
     "foreign": Adversary(
-        [edited(lambda body: body.update(jobUid="uid-of-another-job"))], CheckpointForeign, "uid-of-another-resource"
+        [edited(lambda body: body.update(jobUid="uid-of-another-job"))], CheckpointForeign, "uid-of-another-job"
     ),
     "newer-format": Adversary(
         [

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from kafkasparkjob_operator.kubernetes.port import NotLeading
 from sparkapp.model.report import DriverState
 from tests.support.kubernetes.operator_fixture import DRAINED, KEY, OperatorFixture
 
@@ -31,6 +32,12 @@ def ends(operator_fixture: OperatorFixture, name: str, *, code: int = 1, reason:
         "containerStatuses": [{"name": "executor", "state": {"terminated": terminated}}],
         **status,
     }
+
+
+def available(operator_fixture: OperatorFixture) -> tuple[str, str]:
+    conditions = operator_fixture.status["conditions"]
+    found = next(one for one in conditions if one["type"] == "ExecutorsAvailable")
+    return found["status"], found["lastTransitionTime"]
 
 
 def messages(operator_fixture: OperatorFixture, reason: str) -> list[str]:
@@ -86,7 +93,7 @@ async def test_one_executor_makes_it_ready_again_and_a_short_gap_is_none(operato
     name = operator_fixture.kubernetes.add_executor(KEY, 1)
     await operator_fixture.settle()
     assert operator_fixture.ready["status"] == "True"
-    assert "noneSince" not in operator_fixture.status["executors"]
+    assert available(operator_fixture) == ("True", "2026-11-21T12:00:31Z")
     ends(operator_fixture, name)
     operator_fixture.wait(100)
     await operator_fixture.settle()
@@ -120,7 +127,44 @@ async def test_a_job_that_stops_is_not_asked_for_executors(operator_fixture: Ope
     await operator_fixture.settle()
     assert operator_fixture.status["state"] == "Suspended"
     assert operator_fixture.kubernetes.events(warning=True) == []
-    assert "noneSince" not in operator_fixture.status["executors"]
+    assert available(operator_fixture)[0] == "Unknown"
+
+
+async def test_the_time_without_executors_goes_on_over_a_restart_of_the_operator(
+    operator_fixture: OperatorFixture,
+) -> None:
+    await operator_fixture.run(1)
+    operator_fixture.wait(20)
+    operator_fixture.restart_operator()
+    await operator_fixture.settle()
+    assert operator_fixture.ready["status"] == "True"
+    operator_fixture.wait(11)
+    operator_fixture.restart_operator()
+    await operator_fixture.settle()
+    assert operator_fixture.ready["reason"] == "ExecutorsPending"
+
+
+async def test_a_failure_is_counted_once_by_an_operator_that_dies_before_the_status(
+    operator_fixture: OperatorFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await operator_fixture.run(1)
+    operator_fixture.kubernetes.add_executor(KEY, 1, 1)
+    ends(operator_fixture, operator_fixture.kubernetes.add_executor(KEY, 1, 2), code=52)
+    with monkeypatch.context() as patch:
+
+        async def dies(*_: Any, **__: Any) -> None:
+            raise NotLeading("the process ended")
+
+        patch.setattr(operator_fixture.kubernetes, "patch_status", dies)
+        with pytest.raises(NotLeading):
+            await operator_fixture.look()
+    assert "failed" not in operator_fixture.status["executors"]
+    ends(operator_fixture, operator_fixture.kubernetes.add_executor(KEY, 1, 3), code=52)
+    for _ in range(2):
+        operator_fixture.restart_operator()
+        await operator_fixture.settle()
+    assert operator_fixture.status["executors"]["failed"] == 2
+    assert operator_fixture.kubernetes.events(warning=True) == ["ExecutorFailed", "ExecutorFailed"]
 
 
 @pytest.mark.parametrize("jump", [3600, -3600])

@@ -164,6 +164,20 @@ async def test_a_refused_successor_is_done_without(rescaling: OperatorFixture) -
     assert operator_fixture.status["parallelism"] == 3
 
 
+async def test_a_refused_standby_is_not_tried_again_by_another_operator() -> None:
+    operator_fixture = OperatorFixture(**STANDBY)
+    await operator_fixture.run()
+    operator_fixture.kubernetes.refuse_pods = "exceeded quota: pods"
+    operator_fixture.wait(STANDBY_AFTER_SECONDS + 1)
+    await operator_fixture.settle()
+    assert operator_fixture.kubernetes.events(warning=True) == ["SuccessorRefused"]
+    operator_fixture.kubernetes.refuse_pods = ""
+    operator_fixture.restart_operator()
+    await operator_fixture.settle()
+    assert operator_fixture.drivers == ["orders-1-driver"]
+    assert operator_fixture.status["state"] == "Running"
+
+
 async def test_another_edit_replaces_the_successor(rescaling: OperatorFixture) -> None:
     operator_fixture = rescaling
     prepared(operator_fixture, 2)
