@@ -44,7 +44,7 @@ async def run(settings: Settings) -> None:
 class _Operator:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        self.cache = Cache()
+        self.cache = Cache(prefixes=settings.transactional_id_prefixes)
         self.queue = WorkQueue(share=_share(settings))
         self.boundary = WatchBoundary(WATCHED, settings.watch_namespaces, self._watch_refused)
         self.metrics = OperatorMetrics(self.cache, exports_jobs=lambda: self.leadership.leading)

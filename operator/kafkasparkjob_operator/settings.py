@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from sparkapp.model.errors import ConfigurationError
 
@@ -37,6 +38,8 @@ class Settings:
     deletion_seconds: int = 300
     """The longest time for which the deletion of a job waits until its transactions without a time-out are settled.
     0 adds no finalizer: for rights that end with the namespace of the job, which would stay for good."""
+    transactional_id_prefixes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Beginnings of transactional id prefixes that a namespace may use in addition to its own, as a JSON object."""
     default_job_image: str = ""
     """Image of jobs without ``spec.image``; empty requires the field."""
     log_level: str = "INFO"
@@ -68,6 +71,7 @@ def settings_from_environment(environment: Mapping[str, str] | None = None) -> S
         resync_seconds=_integer(environ, "RESYNC_SECONDS", default.resync_seconds),
         numbers_seconds=_integer(environ, "NUMBERS_SECONDS", default.numbers_seconds, low=0),
         deletion_seconds=_integer(environ, "DELETION_SECONDS", default.deletion_seconds, low=0),
+        transactional_id_prefixes=_lists(environ, "TRANSACTIONAL_ID_PREFIXES"),
         default_job_image=environ.get(_PREFIX + "DEFAULT_JOB_IMAGE", default.default_job_image),
         log_level=environ.get(_PREFIX + "LOG_LEVEL") or default.log_level,
     )
@@ -89,3 +93,17 @@ def _boolean(environ: Mapping[str, str], name: str, default: bool) -> bool:
         msg = f"{_PREFIX}{name} must be true or false, not {text!r}"
         raise ConfigurationError(msg)
     return default if not text else text == "true"
+
+
+def _lists(environ: Mapping[str, str], name: str) -> Mapping[str, tuple[str, ...]]:
+    text = environ.get(_PREFIX + name, "") or "{}"
+    try:
+        found = json.loads(text)
+    except ValueError:
+        found = None
+    if not isinstance(found, dict) or not all(
+        isinstance(items, list) and all(isinstance(item, str) and item for item in items) for items in found.values()
+    ):
+        msg = f"{_PREFIX}{name} must be a JSON object with a list of strings for each namespace, not {text!r}"
+        raise ConfigurationError(msg)
+    return {key: tuple(items) for key, items in found.items()}

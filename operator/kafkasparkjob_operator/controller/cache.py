@@ -12,6 +12,7 @@ from kafkasparkjob_operator.identity import JobIdentity, JobKey
 from kafkasparkjob_operator.observation.observation import (
     JobResource,
     Observation,
+    PrefixRefusal,
     job_resource,
     prepared_of,
     report_body,
@@ -46,9 +47,12 @@ class Cache:
     watch does not repeat it. Versions are opaque and cannot be compared, so the watch's event stays.
     """
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, clock: Callable[[], float] = time.monotonic, *, prefixes: Mapping[str, tuple[str, ...]] | None = None
+    ) -> None:
         """
         :param clock: monotonic seconds; it measures the age of reports, and no clock of a driver does.
+        :param prefixes: beginnings of transactional id prefixes that a namespace may use in addition to its own.
         """
         self._clock = clock
         self._changed: dict[JobKey, float] = {}
@@ -59,7 +63,7 @@ class Cache:
         self._ended: dict[JobKey, dict[str, PodView]] = {}
         self._attempts: dict[JobKey, Mapping[int, str]] = {}
         self._changes: dict[JobKey, int] = {}
-        self._claims = PrefixClaims()
+        self._claims = PrefixClaims(prefixes)
 
     def __len__(self) -> int:
         return len(self._jobs)
@@ -124,9 +128,9 @@ class Cache:
         self._jobs[key] = (str(meta.get("resourceVersion", "")), json.dumps(slim, separators=(",", ":")).encode())
         self._claims.put(key, claim_of(body))
 
-    def prefix_rival(self, key: JobKey) -> JobKey | None:
-        """An older job with the same transactional id prefix on the same Kafka cluster."""
-        return self._claims.older_claimant(key)
+    def prefix_refusal(self, key: JobKey) -> PrefixRefusal | None:
+        """Why the job may not have its transactional id prefix; None where it may."""
+        return self._claims.refusal(key)
 
     def drop_job(self, key: JobKey) -> None:
         """Removes a job that the watch reports as deleted."""

@@ -187,7 +187,7 @@ class Reconciler:
         else:
             # The watch has already queued the newer event; the next look is live.
             self._looked_at.pop(key, None)
-        return replace(observation, prefix_rival=self._cache.prefix_rival(key))
+        return replace(observation, prefix_refusal=self._cache.prefix_refusal(key))
 
     async def _create(self, observation: Observation, the_plan: Plan) -> Mapping[str, Any]:
         """Executes creations and the actions before them; returns the new status."""

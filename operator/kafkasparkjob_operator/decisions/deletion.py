@@ -21,7 +21,8 @@ from kafkasparkjob_operator.decisions.attempts import (
     record_of,
 )
 from kafkasparkjob_operator.decisions.checks.belonging import with_own_pods
-from kafkasparkjob_operator.decisions.checks.start_refusals import prefix_in_use, refused_state
+from kafkasparkjob_operator.decisions.checks.prefix_claims import IN_USE
+from kafkasparkjob_operator.decisions.checks.start_refusals import refused_prefix, refused_state
 from kafkasparkjob_operator.decisions.endings import ORDERLY
 from kafkasparkjob_operator.decisions.plan import (
     NEEDS_LIVE,
@@ -183,9 +184,10 @@ class _Deletion:
         choice = self._choice()
         if choice is None:
             return self._release("the resource is invalid, and so is the spec of the last attempt")
-        if refused_state(self.draft, self.observation, self.live) or prefix_in_use(
-            self.draft, self.observation.prefix_rival, choice.desired
-        ):
+        # A prefix that is no longer allowed has to be settled, too.
+        refusal = self.observation.prefix_refusal
+        rival = refusal if refusal is not None and refusal.reason == IN_USE else None
+        if refused_state(self.draft, self.observation, self.live) or refused_prefix(self.draft, rival):
             return self._release(self.draft.message)
         waits = [*self.others, *([self.driver] if self.driver is not None else [])]
         if waits:

@@ -15,7 +15,7 @@ from kafkasparkjob_operator.decisions.attempts import (
 )
 from kafkasparkjob_operator.decisions.checks.causes import STATE_DIGEST, forget_failures
 from kafkasparkjob_operator.decisions.checks.code import DIGEST
-from kafkasparkjob_operator.decisions.checks.start_refusals import LOOK_AT_STATE_AGAIN, prefix_in_use, refused_state
+from kafkasparkjob_operator.decisions.checks.start_refusals import LOOK_AT_STATE_AGAIN, refused_prefix, refused_state
 from kafkasparkjob_operator.decisions.endings import EndingKind, left_by
 from kafkasparkjob_operator.decisions.plan import (
     Action,
@@ -118,7 +118,7 @@ def _refusal(
     pause = _held_back(draft, desired.restart_policy, generation=generation)
     if pause is not None and (not standby or pause.look_again_after is None):
         return pause
-    refusal = _refused(draft, observation, live, desired)
+    refusal = _refused(draft, observation, live)
     if refusal is not None or pause is None or pause.look_again_after is None:
         return refusal
     # The deletion of the finished pod takes a second; it begins early, so that a standby driver does not wait for it.
@@ -182,8 +182,8 @@ def _held_back(draft: StatusDraft, policy: RestartPolicy, *, generation: int) ->
     return None
 
 
-def _refused(draft: StatusDraft, observation: Observation, live: Live, desired: DesiredJob) -> Decision | None:
-    again = refused_state(draft, observation, live) or prefix_in_use(draft, observation.prefix_rival, desired)
+def _refused(draft: StatusDraft, observation: Observation, live: Live) -> Decision | None:
+    again = refused_state(draft, observation, live) or refused_prefix(draft, observation.prefix_refusal)
     return None if again is None else Decision(look_again_after=again)
 
 

@@ -92,6 +92,14 @@ class Live:
         return References().union(record.references for record in self.records if record.owner_uid == job.uid)
 
 
+@dataclass(frozen=True, slots=True)
+class PrefixRefusal:
+    """Why a job may not have its transactional id prefix: reason and message."""
+
+    reason: str
+    message: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observation:
     """A job at a moment.
@@ -100,7 +108,7 @@ class Observation:
     :param foreign: pods that only have the labels (:mod:`~kafkasparkjob_operator.decisions.checks.belonging`).
     :param claims: UID of each attempt's ConfigMap, by number, as the last live look found them.
     :param ended_driver: the driver that a watch last saw finished; its pod may be gone already.
-    :param prefix_rival: an older job with the same transactional id prefix.
+    :param prefix_refusal: why the job may not have its transactional id prefix.
     :param report_age: seconds since the report was seen to change, by this process's monotonic clock.
     :param code: digest of the user's modules; empty where it is unknown, or there are none.
     :param prepared: the attempt that last reported that its standby driver is prepared; untrusted.
@@ -115,7 +123,7 @@ class Observation:
     prepared: int = 0
     live: Live | None = None
     ended_driver: PodView | None = None
-    prefix_rival: JobKey | None = None
+    prefix_refusal: PrefixRefusal | None = None
     foreign: tuple[PodView, ...] = ()
     claims: Mapping[int, str] = field(default_factory=dict)
 

@@ -14,15 +14,27 @@ def test_settings_come_from_the_environment() -> None:
             "KAFKASPARK_OPERATOR_WATCH_NAMESPACES": "team-a, team-b,",
             "KAFKASPARK_OPERATOR_WORKERS": "3",
             "KAFKASPARK_OPERATOR_LEADER_ELECTION": "False",
+            "KAFKASPARK_OPERATOR_TRANSACTIONAL_ID_PREFIXES": '{"team-a": ["legacy-"]}',
         }
     )
     assert settings.watch_namespaces == ("team-a", "team-b")
     assert (settings.workers, settings.leader_election) == (3, False)
     assert settings.resync_seconds == Settings().resync_seconds
+    assert settings.transactional_id_prefixes == {"team-a": ("legacy-",)}
     assert settings.identity
 
 
-@pytest.mark.parametrize("setting", ["WORKERS=0", "WORKERS=x", "LEADER_ELECTION=maybe", "HTTP_PORT=-1"])
+@pytest.mark.parametrize(
+    "setting",
+    [
+        "WORKERS=0",
+        "WORKERS=x",
+        "LEADER_ELECTION=maybe",
+        "HTTP_PORT=-1",
+        "TRANSACTIONAL_ID_PREFIXES=legacy-",
+        'TRANSACTIONAL_ID_PREFIXES={"a": "b"}',
+    ],
+)
 def test_settings_that_cannot_work_are_refused(setting: str) -> None:
     name, _, value = setting.partition("=")
     with pytest.raises(ConfigurationError, match=name):

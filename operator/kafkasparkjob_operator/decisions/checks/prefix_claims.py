@@ -7,22 +7,31 @@ from dataclasses import dataclass
 from typing import Any
 
 from kafkasparkjob_operator.identity import JobKey
+from kafkasparkjob_operator.observation.observation import PrefixRefusal
+from kafkasparkjob_operator.workload import desired_from_resource
 from sparkapp.model import names
+from sparkapp.model.errors import ConfigurationError
 
 EXACTLY_ONCE = "ExactlyOnce"
+NOT_ALLOWED = "PrefixNotAllowed"
+IN_USE = "PrefixInUse"
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """The claim of a job.
+    """The prefix that a job needs.
 
     :param brokers: bootstrap addresses; two jobs with a common address are on the same cluster.
-    :param since: creation time of the resource; the older claim wins.
+    :param since: creation time of the resource; of two jobs that have not started the older job has the prefix.
+    :param started: the job has had an attempt, so transactions may be open under the prefix.
+    :param accepted: the job has started or would start. Another job claims nothing.
     """
 
     prefix: str
     brokers: frozenset[str]
     since: str
+    started: bool
+    accepted: bool
 
 
 def claim_of(body: Mapping[str, Any]) -> Claim | None:
@@ -38,20 +47,39 @@ def claim_of(body: Mapping[str, Any]) -> Claim | None:
     transactions = sink.get("transactions")
     named = transactions.get("idPrefix") if isinstance(transactions, Mapping) else ""
     prefix = named or names.default_transactional_id_prefix(meta["namespace"], meta["name"])
+    started = _has_started(body.get("status"))
     return Claim(
         prefix=str(prefix),
         brokers=frozenset(str(kafka.get("bootstrapServers", "")).split(",")),
         since=str(meta.get("creationTimestamp", "")),
+        started=started,
+        accepted=started or (spec.get("suspend") is not True and _is_valid(spec, meta)),
     )
+
+
+def _has_started(status: object) -> bool:
+    attempt = status.get("attempt") if isinstance(status, Mapping) else None
+    return isinstance(attempt, Mapping) and bool(attempt.get("id"))
+
+
+def _is_valid(spec: Mapping[str, Any], meta: Mapping[str, Any]) -> bool:
+    try:
+        desired_from_resource(spec, namespace=meta["namespace"], name=meta["name"], default_image="any")
+    except ConfigurationError:
+        return False
+    return True
 
 
 class PrefixClaims:
     """The claims of all watched jobs.
 
     Called by the cache, which may be behind. Kafka's fencing protects the jobs then; this check names the cause.
+
+    :param allowed: beginnings of prefixes that a namespace may use in addition to its own.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, allowed: Mapping[str, tuple[str, ...]] | None = None) -> None:
+        self._allowed = allowed or {}
         self._claims: dict[JobKey, Claim] = {}
         self._by_prefix: dict[str, set[JobKey]] = {}
 
@@ -71,16 +99,41 @@ class PrefixClaims:
             if not keys:
                 del self._by_prefix[claim.prefix]
 
-    def older_claimant(self, key: JobKey) -> JobKey | None:
-        """The job that claimed the same prefix on the same Kafka cluster earlier; None where there is none."""
+    def refusal(self, key: JobKey) -> PrefixRefusal | None:
+        """Why the job may not have its prefix; None where it may.
+
+        The message names no other namespace and nothing in it.
+        """
         mine = self._claims.get(key)
         if mine is None:
             return None
+        if not self._belongs(mine.prefix, key.namespace):
+            message = (
+                f"transactional id prefix {mine.prefix!r} does not begin with '{key.namespace}.';"
+                " create the job again without spec.sink.transactions.idPrefix;"
+                " the administrator can allow it by operator.transactionalIdPrefixes of the chart"
+            )
+            return PrefixRefusal(NOT_ALLOWED, message)
         rivals = [
             other
             for other in self._by_prefix[mine.prefix]
-            if other != key
-            and self._claims[other].brokers & mine.brokers
-            and (self._claims[other].since, other) < (mine.since, key)
+            if other != key and self._claims[other].brokers & mine.brokers and self._is_before(other, key)
         ]
-        return min(rivals, default=None)
+        if not rivals:
+            return None
+        near = min((rival for rival in rivals if rival.namespace == key.namespace), default=None)
+        message = (
+            f"transactional id prefix {mine.prefix!r} is in use by {'another job' if near is None else f'job {near}'};"
+            " delete either job, and create it again with another spec.sink.transactions.idPrefix"
+        )
+        return PrefixRefusal(IN_USE, message)
+
+    def _belongs(self, prefix: str, namespace: str) -> bool:
+        # A namespace has no period in its name, so the prefixes of two namespaces are never equal.
+        return prefix.startswith((f"{namespace}.", *self._allowed.get(namespace, ())))
+
+    def _is_before(self, other: JobKey, key: JobKey) -> bool:
+        theirs, mine = self._claims[other], self._claims[key]
+        if not theirs.accepted or not (theirs.started or self._belongs(theirs.prefix, other.namespace)):
+            return False
+        return (not theirs.started, theirs.since, other) < (not mine.started, mine.since, key)

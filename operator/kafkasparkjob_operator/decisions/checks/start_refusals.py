@@ -1,14 +1,12 @@
-"""Refusals of a start: by the job's state, and by another job with its transactional id prefix."""
+"""Refusals of a start: by the job's state, and by its transactional id prefix."""
 
 from __future__ import annotations
 
 from kafkasparkjob_operator.decisions.attempts import attempts_ran, current_attempt
-from kafkasparkjob_operator.identity import JobKey
-from kafkasparkjob_operator.observation.observation import Live, Observation
+from kafkasparkjob_operator.observation.observation import Live, Observation, PrefixRefusal
 from kafkasparkjob_operator.observation.state_view import StateKind, state_missing
 from kafkasparkjob_operator.status.conditions import ConditionStatus, ConditionType
 from kafkasparkjob_operator.status.status import JobState, StatusDraft
-from kafkasparkjob_operator.workload import DesiredJob
 from sparkapp.model import commands
 from sparkapp.model.errors import KafkaSparkJobError
 
@@ -45,17 +43,13 @@ def refused_state(draft: StatusDraft, observation: Observation, live: Live) -> f
     return LOOK_AT_STATE_AGAIN
 
 
-def prefix_in_use(draft: StatusDraft, rival: JobKey | None, desired: DesiredJob) -> float | None:
+def refused_prefix(draft: StatusDraft, refusal: PrefixRefusal | None) -> float | None:
     """Writes why no attempt may start: two jobs with the same transactional ids abort each other's transactions.
 
     :returns: seconds after which to look again; None where an attempt may start.
     """
-    if rival is None:
+    if refusal is None:
         return None
-    message = (
-        f"transactional id prefix {desired.spec.sink.transactional_id_prefix!r} is in use by job {rival};"
-        " delete either job, and create it again with another spec.sink.transactions.idPrefix"
-    )
-    draft.set_state(JobState.FAILED, reason="PrefixInUse", message=message)
-    draft.event(f"prefix/{rival}", "PrefixInUse", message, warning=True)
+    draft.set_state(JobState.FAILED, reason=refusal.reason, message=refusal.message)
+    draft.event(f"prefix/{refusal.reason}", refusal.reason, refusal.message, warning=True)
     return LOOK_AT_STATE_AGAIN

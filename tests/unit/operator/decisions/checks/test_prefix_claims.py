@@ -1,4 +1,4 @@
-"""Two jobs never write under the same transactional ids of one Kafka cluster: the older one does."""
+"""Two jobs never write under the same transactional ids of one Kafka cluster, and a prefix is its namespace's."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kafkasparkjob_operator.decisions.checks.prefix_claims import PrefixClaims, claim_of
+from kafkasparkjob_operator.decisions.checks.prefix_claims import IN_USE, NOT_ALLOWED, PrefixClaims, claim_of
 from kafkasparkjob_operator.identity import JobKey
 from tests.support.kubernetes.operator_fixture import KEY, OperatorFixture, job_body
 
@@ -23,7 +23,9 @@ def rival(first: dict[str, Any], second: dict[str, Any]) -> JobKey | None:
     claims = PrefixClaims()
     for one in (first, second):
         claims.put(JobKey(one["metadata"]["namespace"], one["metadata"]["name"]), claim_of(one))
-    return claims.older_claimant(KEY)
+    refusal = claims.refusal(KEY)
+    assert refusal is None or (refusal.reason, f"in use by job {OTHER};" in refusal.message) == (IN_USE, True)
+    return None if refusal is None else OTHER
 
 
 def sink(prefix: str, delivery_guarantee: str = "ExactlyOnce", naming: str = "Hint") -> dict[str, Any]:
@@ -38,32 +40,32 @@ def sink(prefix: str, delivery_guarantee: str = "ExactlyOnce", naming: str = "Hi
     ("mine", "theirs", "found"),
     [
         (body(KEY), body(OTHER), None),
-        (body(KEY, sink=sink("p")), body(OTHER, "2026-11-21T11:00:00Z", sink=sink("p")), OTHER),
-        (body(KEY, sink=sink("p")), body(OTHER, "2026-11-21T13:00:00Z", sink=sink("p")), None),
+        (body(KEY, sink=sink("team.p")), body(OTHER, "2026-11-21T11:00:00Z", sink=sink("team.p")), OTHER),
+        (body(KEY, sink=sink("team.p")), body(OTHER, "2026-11-21T13:00:00Z", sink=sink("team.p")), None),
         # Nor does another naming make the prefix another one: a start looks for both.
         (
-            body(KEY, sink=sink("p", naming="SubtaskAndSlot")),
-            body(OTHER, "2026-11-21T11:00:00Z", sink=sink("p")),
+            body(KEY, sink=sink("team.p", naming="SubtaskAndSlot")),
+            body(OTHER, "2026-11-21T11:00:00Z", sink=sink("team.p")),
             OTHER,
         ),
         # Another one's default is a prefix as any other.
         (body(KEY, sink=sink("team.other")), body(OTHER, "2026-11-21T11:00:00Z"), OTHER),
-        (body(KEY, sink=sink("p")), body(OTHER, "2026-11-21T11:00:00Z", sink=sink("p-1")), None),
-        (body(KEY, sink=sink("p")), body(OTHER, "2026-11-21T11:00:00Z", sink=sink("p", "AtLeastOnce")), None),
+        (body(KEY, sink=sink("team.p")), body(OTHER, "2026-11-21T11:00:00Z", sink=sink("team.p-1")), None),
+        (body(KEY, sink=sink("team.p")), body(OTHER, "2026-11-21T11:00:00Z", sink=sink("team.p", "AtLeastOnce")), None),
         # Two sinks without transactions need no prefix of their own.
         (
-            body(KEY, sink=sink("p", "AtLeastOnce")),
-            body(OTHER, "2026-11-21T11:00:00Z", sink=sink("p", "AtLeastOnce")),
+            body(KEY, sink=sink("team.p", "AtLeastOnce")),
+            body(OTHER, "2026-11-21T11:00:00Z", sink=sink("team.p", "AtLeastOnce")),
             None,
         ),
         (
-            body(KEY, sink=sink("p"), kafka={"bootstrapServers": "a:1,b:1"}),
-            body(OTHER, "2026-11-21T11:00:00Z", sink=sink("p"), kafka={"bootstrapServers": "b:1,c:1"}),
+            body(KEY, sink=sink("team.p"), kafka={"bootstrapServers": "a:1,b:1"}),
+            body(OTHER, "2026-11-21T11:00:00Z", sink=sink("team.p"), kafka={"bootstrapServers": "b:1,c:1"}),
             OTHER,
         ),
         (
-            body(KEY, sink=sink("p"), kafka={"bootstrapServers": "a:1"}),
-            body(OTHER, "2026-11-21T11:00:00Z", sink=sink("p"), kafka={"bootstrapServers": "c:1"}),
+            body(KEY, sink=sink("team.p"), kafka={"bootstrapServers": "a:1"}),
+            body(OTHER, "2026-11-21T11:00:00Z", sink=sink("team.p"), kafka={"bootstrapServers": "c:1"}),
             None,
         ),
     ],
@@ -74,15 +76,81 @@ def test_I08_the_older_claim_counts(mine: dict[str, Any], theirs: dict[str, Any]
 
 def test_a_claim_ends_with_its_job() -> None:
     claims = PrefixClaims()
-    claims.put(OTHER, claim_of(body(OTHER, "2026-11-21T11:00:00Z", sink=sink("p"))))
-    claims.put(KEY, claim_of(body(KEY, sink=sink("p"))))
+    claims.put(OTHER, claim_of(body(OTHER, "2026-11-21T11:00:00Z", sink=sink("team.p"))))
+    claims.put(KEY, claim_of(body(KEY, sink=sink("team.p"))))
     claims.drop(OTHER)
-    assert claims.older_claimant(KEY) is None
+    assert claims.refusal(KEY) is None
+
+
+STARTED = {"attempt": {"id": 1}}
+FAR = JobKey("elsewhere", "other")
+
+
+def refusal_of(mine: dict[str, Any], theirs: dict[str, Any], **allowed: tuple[str, ...]) -> tuple[str, str]:
+    """Reason and message of the refusal of ``mine``; empty where there is none."""
+    claims = PrefixClaims(allowed)
+    for job in (theirs, mine):
+        claims.put(JobKey(job["metadata"]["namespace"], job["metadata"]["name"]), claim_of(job))
+    refusal = claims.refusal(KEY)
+    return ("", "") if refusal is None else (refusal.reason, refusal.message)
+
+
+@pytest.mark.parametrize(
+    "theirs",
+    [
+        body(OTHER, "2026-11-21T11:00:00Z", sink=sink("team.p"), suspend=True),
+        body(OTHER, "2026-11-21T11:00:00Z", sink=sink("team.p"), parallelism=0),
+        body(FAR, "2026-11-21T11:00:00Z", sink=sink("team.p")),
+    ],
+    ids=["suspended", "invalid", "of another namespace"],
+)
+def test_only_an_accepted_job_claims(theirs: dict[str, Any]) -> None:
+    mine = body(KEY, sink=sink("team.p"))
+    assert refusal_of(mine, theirs) == ("", "")
+    # A job that has run keeps its prefix, whatever becomes of its spec.
+    assert refusal_of(mine, {**theirs, "status": STARTED})[0] == IN_USE
+
+
+def test_a_job_that_has_started_keeps_its_prefix_from_an_older_job() -> None:
+    mine, theirs = body(KEY, sink=sink("team.p")), body(OTHER, "2026-11-21T11:00:00Z", sink=sink("team.p"))
+    assert refusal_of(mine, theirs)[0] == IN_USE
+    assert refusal_of({**mine, "status": STARTED}, theirs) == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("prefix", "allowed", "reason"),
+    [
+        ("team.p", (), ""),
+        ("team", (), NOT_ALLOWED),
+        ("teams.p", (), NOT_ALLOWED),
+        ("team-p", (), NOT_ALLOWED),
+        ("elsewhere.p", (), NOT_ALLOWED),
+        ("legacy-p", ("legacy-", "other-"), ""),
+        ("p", ("legacy-",), NOT_ALLOWED),
+    ],
+)
+def test_a_prefix_begins_with_its_namespace(prefix: str, allowed: tuple[str, ...], reason: str) -> None:
+    assert refusal_of(body(KEY, sink=sink(prefix)), body(OTHER), team=allowed)[0] == reason
+
+
+def test_a_refusal_says_nothing_of_another_namespace() -> None:
+    theirs = body(FAR, "2026-11-21T11:00:00Z", sink=sink("legacy"))
+    reason, message = refusal_of(body(KEY, sink=sink("legacy")), theirs, team=("legacy",), elsewhere=("legacy",))
+    assert reason == IN_USE
+    assert "in use by another job;" in message
+    assert "elsewhere" not in message
+
+
+async def test_a_job_with_a_foreign_prefix_does_not_start() -> None:
+    operator_fixture = OperatorFixture(sink=sink("elsewhere.p"))
+    await operator_fixture.settle()
+    assert (operator_fixture.status["state"], operator_fixture.status["reason"]) == ("Failed", NOT_ALLOWED)
+    assert operator_fixture.kubernetes.driver_attempts == []
 
 
 async def test_I08_the_younger_job_waits_and_names_the_older_job() -> None:
-    operator_fixture = OperatorFixture(sink=sink("p"))
-    operator_fixture.cache.put_job(body(OTHER, "2026-11-21T11:00:00Z", sink=sink("p")) | {"status": {}})
+    operator_fixture = OperatorFixture(sink=sink("team.p"))
+    operator_fixture.cache.put_job(body(OTHER, "2026-11-21T11:00:00Z", sink=sink("team.p")) | {"status": {}})
     await operator_fixture.settle()
     assert (operator_fixture.status["state"], operator_fixture.status["reason"]) == ("Failed", "PrefixInUse")
     assert "in use by job team/other" in operator_fixture.status["message"]
