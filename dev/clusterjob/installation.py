@@ -42,6 +42,7 @@ def install(environment: ClusterEnvironment, settings: Settings | None = None) -
         chart(),
         {
             "fullnameOverride": "kafkaspark-operator",
+            "watchNamespaceSelector.kafkaspark\\.io/jobs": "enabled",
             "image.repository": repository,
             "image.tag": tag,
             "podAnnotations.kafkaspark\\.io/image": read_keys(used).get("operator", ""),

@@ -13,6 +13,8 @@ from localcluster.errors import SetupError
 Object = dict[str, Any]
 """A Kubernetes object as JSON."""
 
+JOBS_NAMESPACE = {"kafkaspark.io/jobs": "enabled", "pod-security.kubernetes.io/enforce": "restricted"}
+"""Labels of a namespace for jobs."""
 _REQUEST_SECONDS = 120.0
 
 
@@ -114,9 +116,12 @@ class Kubectl:
         """
         self.run("exec", pod, f"--container={container}", "--", "bash", "-c", f"kill -{signal} -1")
 
-    def ensure_namespace(self, name: str, labels: Mapping[str, str] | None = None) -> None:
-        """Creates a namespace if it does not exist, and waits for the service account that pods in it need."""
-        self.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": dict(labels or {})}})
+    def ensure_namespace(self, name: str) -> None:
+        """Creates a namespace for jobs if it does not exist, and waits for the service account that pods in it need.
+
+        The operator watches it, and it admits restricted pods only.
+        """
+        self.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": JOBS_NAMESPACE}})
         self.within(name).run("wait", "--for=create", "serviceaccount/default", "--timeout=120s")
 
     def logs(self, pod: str, *, lines: int = 30) -> str:

@@ -16,10 +16,12 @@ from kafkasparkjob_operator.controller.cache import Cache
 from kafkasparkjob_operator.controller.metrics import OperatorMetrics
 from kafkasparkjob_operator.controller.reconcile import Reconciler
 from kafkasparkjob_operator.controller.sweep import Sweep
+from kafkasparkjob_operator.controller.watches.access import register_access
 from kafkasparkjob_operator.controller.watches.code_watch import CodeWatch
 from kafkasparkjob_operator.controller.watches.jobs import register_jobs
 from kafkasparkjob_operator.controller.watches.kopf_settings import WATCHED, watch_settings
 from kafkasparkjob_operator.controller.watches.kopf_watch_patch import WatchBoundary
+from kafkasparkjob_operator.controller.watches.namespaces import SelectedNamespaces
 from kafkasparkjob_operator.controller.watches.pods import register_pods
 from kafkasparkjob_operator.controller.watches.reports import register_reports
 from kafkasparkjob_operator.controller.work_queue import WorkQueue
@@ -54,6 +56,7 @@ class _Operator:
             observe=self.metrics.observe_request,
             may_act=lambda: self.leadership.leading,
         )
+        self.namespaces = SelectedNamespaces(self.cluster, self.cache, self.queue, settings.watch_namespace_selector)
         # With a thread and a connection of its own, so that a renewal does not wait behind the jobs' requests.
         self.lease_cluster = KubeCluster(
             load_configuration(connections=1), connections=1, observe=self.metrics.observe_request
@@ -100,12 +103,13 @@ class _Operator:
         parts.append(
             self._part(
                 "sweep",
-                Sweep(self.cluster, self.cache, self.queue, self.settings.watch_namespaces).run(
-                    self.settings.resync_seconds
-                ),
+                Sweep(
+                    self.cluster, self.cache, self.queue, self.settings.watch_namespaces, self.namespaces.includes
+                ).run(self.settings.resync_seconds),
                 stop,
             )
         )  # fmt: skip
+        parts.append(self._part("namespaces", self.namespaces.run(), stop))
         parts.append(self._part("code", CodeWatch(self.cluster, self.cache, self.queue).run(), stop))
         parts.append(asyncio.create_task(_take_signals(stop, kopf_runs=kopf_runs), name="signals"))
         try:
@@ -128,8 +132,8 @@ class _Operator:
             return
         registry = kopf.OperatorRegistry()
         kopf.on.login(registry=registry)(kopf.login_via_client)
-        for register in (register_jobs, register_pods, register_reports):
-            register(registry, self.cache, self.queue)
+        for register in (register_jobs, register_pods, register_reports, register_access):
+            register(registry, self.cache, self.queue, self.namespaces.includes)
         with self.boundary.around_kopf():
             await kopf.operator(
                 registry=registry,

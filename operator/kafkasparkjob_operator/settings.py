@@ -16,7 +16,9 @@ class Settings:
     """The settings; each is an environment variable, ``KAFKASPARK_OPERATOR_`` and the field's name in upper case."""
 
     watch_namespaces: tuple[str, ...] = ()
-    """Namespaces to watch, separated by commas; empty means all."""
+    """Namespaces to watch, separated by commas; empty means those of the selector, or all."""
+    watch_namespace_selector: str = ""
+    """Label selector of the namespaces to watch, where none are named."""
     namespace: str = "default"
     """Namespace of the leader election's Lease: the operator's own."""
     leader_election: bool = True
@@ -61,6 +63,7 @@ def settings_from_environment(environment: Mapping[str, str] | None = None) -> S
     )
     return Settings(
         watch_namespaces=namespaces,
+        watch_namespace_selector=environ.get(_PREFIX + "WATCH_NAMESPACE_SELECTOR", ""),
         namespace=environ.get(_PREFIX + "NAMESPACE") or default.namespace,
         leader_election=_boolean(environ, "LEADER_ELECTION", default.leader_election),
         lease_name=environ.get(_PREFIX + "LEASE_NAME") or default.lease_name,

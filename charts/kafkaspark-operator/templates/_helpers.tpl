@@ -49,6 +49,23 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end }}
 {{- end }}
 
+{{/* JSON: the watched namespaces, by default the release's own; empty with watchNamespaceSelector. */}}
+{{- define "kafkaspark.namespaces" -}}
+{{- if .Values.watchNamespaceSelector -}}
+{{- if .Values.watchNamespaces }}{{ fail "set watchNamespaces or watchNamespaceSelector, not both" }}{{ end -}}
+[]
+{{- else -}}
+{{ default (list .Release.Namespace) .Values.watchNamespaces | toJson }}
+{{- end }}
+{{- end }}
+
+{{/* As a label selector of the API: key=value,… */}}
+{{- define "kafkaspark.namespaceSelector" -}}
+{{- $parts := list }}
+{{- range $key, $value := .Values.watchNamespaceSelector }}{{ $parts = append $parts (printf "%s=%s" $key $value) }}{{ end }}
+{{- join "," $parts }}
+{{- end }}
+
 {{- define "kafkaspark.image" -}}
 {{- with .Values.image.registry }}{{ . }}/{{ end -}}
 {{- if .Values.image.digest -}}
@@ -97,10 +114,10 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
   verbs: [get, create, patch]
 - apiGroups: [rbac.authorization.k8s.io]
   resources: [roles]
-  verbs: [get, create, patch]
+  verbs: [get, list, watch, create, patch]
 - apiGroups: [rbac.authorization.k8s.io]
   resources: [rolebindings]
-  verbs: [get, create, patch, delete]
+  verbs: [get, list, watch, create, patch, delete]
 # Only to grant them to drivers. No request of the API has these verbs: the admission policy for drivers asks for them.
 - apiGroups: [streaming.kafkaspark.io]
   resources: [kafkasparkjobs]

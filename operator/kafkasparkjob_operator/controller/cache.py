@@ -64,6 +64,7 @@ class Cache:
         self._attempts: dict[JobKey, Mapping[int, str]] = {}
         self._changes: dict[JobKey, int] = {}
         self._claims = PrefixClaims(prefixes)
+        self._access: set[JobKey] = set()
 
     def __len__(self) -> int:
         return len(self._jobs)
@@ -147,6 +148,7 @@ class Cache:
         mine = (self._jobs, self._pods, self._reports, self._ended, self._attempts, self._changed, self._code)
         for part in mine:
             part.pop(key, None)
+        self._access.discard(key)
 
     def version(self, key: JobKey) -> str:
         """Resource version of the cached job; empty where it is unknown."""
@@ -195,6 +197,16 @@ class Cache:
         if found is not None and report_body(found)["data"][names.REPORT_KEY] != self._text(key):
             return 0.0
         return self._clock() - self._changed.get(key, self._clock())
+
+    def access_changed(self, key: JobKey) -> None:
+        """Notes that somebody has changed the driver's Role or its binding."""
+        self._access.add(key)
+
+    def take_access_change(self, key: JobKey) -> bool:
+        """True once after :meth:`access_changed`: the next look is live and repairs the driver's rights."""
+        changed = key in self._access
+        self._access.discard(key)
+        return changed
 
     def put_code(self, key: JobKey, digest: str) -> bool:
         """Stores the digest of the job's modules; True where it has changed."""

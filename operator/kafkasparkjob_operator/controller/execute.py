@@ -43,6 +43,7 @@ from kafkasparkjob_operator.resources.config_maps import (
     state_config_map,
 )
 from kafkasparkjob_operator.resources.driver_pod import driver_pod
+from kafkasparkjob_operator.resources.references import References
 from sparkapp.model import names
 
 _MANAGED_BY = "app.kubernetes.io/managed-by"
@@ -81,6 +82,16 @@ class Executor:
             msg = "another process leads"
             raise NotLeading(msg)
         return self._cluster
+
+    async def repair_access(self, job: JobIdentity, references: References) -> None:
+        """Restores the driver's Role and its binding, whoever changed them.
+
+        Called at each live look at a job that has attempts.
+
+        :param references: what executors of the job's attempts refer to; empty before this release's first attempt.
+        """
+        if references.images:
+            await self._ensure_all((role(job, references), role_binding(job)), job, expected=True)
 
     async def create_state(self, _: CreateState, job: JobIdentity) -> None:
         """:raises ObjectExists: another process was faster."""
@@ -175,19 +186,26 @@ class Executor:
     async def delete_record(self, action: DeleteAttemptRecord | WithdrawClaim, job: JobIdentity) -> None:
         await self.guard().delete("ConfigMap", job.namespace, names.attempt_config_map(job.name, action.attempt))
 
-    async def _ensure_all(self, manifests: Iterable[Mapping[str, Any]], job: JobIdentity) -> None:
-        """Ensures the objects in their order."""
-        for manifest in manifests:
-            await self._ensure(manifest, job)
+    async def _ensure_all(
+        self, manifests: Iterable[Mapping[str, Any]], job: JobIdentity, *, expected: bool = False
+    ) -> None:
+        """Ensures the objects in their order.
 
-    async def _ensure(self, manifest: Mapping[str, Any], job: JobIdentity) -> None:
+        :param expected: they should exist, so each is read first.
+        """
+        for manifest in manifests:
+            await self._ensure(manifest, job, expected=expected)
+
+    async def _ensure(self, manifest: Mapping[str, Any], job: JobIdentity, *, expected: bool) -> None:
         """Creates the object, or repairs the existing object."""
         kind, name = manifest["kind"], manifest["metadata"]["name"]
-        try:
-            await self.guard().create(manifest)
-            return
-        except ObjectExists:
-            existing = await self._cluster.get(kind, job.namespace, name)
+        existing = await self._cluster.get(kind, job.namespace, name) if expected else None
+        if existing is None:
+            try:
+                await self.guard().create(manifest)
+                return
+            except ObjectExists:
+                existing = await self._cluster.get(kind, job.namespace, name)
         if existing is None:
             msg = f"{kind} {name} has just been deleted"
             raise ObjectConflict(msg)

@@ -160,13 +160,20 @@ class Reconciler:
 
     async def _decide(self, key: JobKey) -> tuple[Observation | None, Plan]:
         """Plans from the cache where it is enough; before anything is created or deleted, from a live look."""
-        if time.monotonic() - self._looked_at.get(key, -self._resync_seconds) < self._resync_seconds:
+        changed = self._cache.take_access_change(key)
+        if not changed and time.monotonic() - self._looked_at.get(key, -self._resync_seconds) < self._resync_seconds:
             observation = self._cache.observe(key)
             if observation is not None:
                 the_plan = self._plan(observation, self._now())
                 if not the_plan.needs_live and not the_plan.actions:
                     return observation, the_plan
         observation = await self._look(key)
+        if observation is not None and observation.live is not None and not observation.job.deleting:
+            identity = observation.job.identity
+            try:
+                await self._executor.repair_access(identity, observation.live.references(identity))
+            except ObjectRefused as error:  # a running job needs no repair to continue
+                LOG.warning("%s: the driver's rights are not repaired: %s", key, error.message)
         return observation, self._plan(observation, self._now()) if observation is not None else Plan()
 
     async def _look(self, key: JobKey) -> Observation | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 
 from kafkasparkjob_operator.controller.cache import Cache
 from kafkasparkjob_operator.controller.work_queue import WorkQueue
@@ -17,9 +18,18 @@ class Sweep:
     """Lists all jobs periodically.
 
     :param namespaces: the watched namespaces; empty means all.
+    :param includes: False for a namespace whose jobs are ignored.
     """
 
-    def __init__(self, cluster: Cluster, cache: Cache, queue: WorkQueue, namespaces: tuple[str, ...]) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        cache: Cache,
+        queue: WorkQueue,
+        namespaces: tuple[str, ...],
+        includes: Callable[[str], bool] = lambda _: True,
+    ) -> None:
+        self._includes = includes
         self._cluster = cluster
         self._cache = cache
         self._queue = queue
@@ -53,6 +63,8 @@ class Sweep:
                 for body in page:
                     meta = body["metadata"]
                     key = JobKey(meta["namespace"], meta["name"])
+                    if not self._includes(key.namespace):
+                        continue
                     keys.add(key)
                     if not self._cache.version(key):
                         self._cache.put_job(body)

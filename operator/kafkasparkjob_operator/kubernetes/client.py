@@ -17,12 +17,12 @@ import kubernetes
 import urllib3
 
 from kafkasparkjob_operator.identity import ROLE_ATTEMPT, JobKey
+from kafkasparkjob_operator.kubernetes.answers import CONFLICT, error_of, json_object
 from kafkasparkjob_operator.kubernetes.port import (
     Body,
     ClusterError,
     NotLeading,
     ObjectConflict,
-    ObjectExists,
     ObjectRefused,
 )
 from sparkapp.model import names
@@ -52,10 +52,7 @@ _PATHS = {
 }
 _DISCOVERY = f"/apis/{names.GROUP}/{names.VERSION}"
 _ALL_JOBS = f"/apis/{names.GROUP}/{names.VERSION}/{names.PLURAL}"
-_OK, _REDIRECT, _NOT_FOUND, _CONFLICT, _INTERNAL = 200, 300, 404, 409, 500
-_REFUSALS = frozenset({400, 403, 422})
-_WEBHOOK = "failed calling webhook"
-"""Text of an answer with status 500 where a webhook with ``failurePolicy: Fail`` is down; nothing was created then."""
+_OK, _REDIRECT, _NOT_FOUND = 200, 300, 404
 _NOT_SENT = -1
 _LONGEST_TEXT = 256
 _JSON = "application/json"
@@ -118,6 +115,10 @@ class KubeCluster:
     async def get_job(self, key: JobKey) -> Body | None:
         return await self.get(names.KIND, key.namespace, key.name)
 
+    async def list_namespaces(self, selector: str) -> Sequence[str]:
+        found = await self._list("/api/v1/namespaces", selector, accept=_METADATA_ONLY)
+        return [str(body["metadata"]["name"]) for body in found]
+
     def list_jobs(self, namespace: str | None) -> AsyncIterator[Sequence[Body]]:
         return self._pages(_ALL_JOBS if namespace is None else _PATHS[names.KIND].format(namespace=namespace), "")
 
@@ -162,7 +163,7 @@ class KubeCluster:
         try:
             await self._call("DELETE", f"{_PATHS[kind].format(namespace=namespace)}/{name}", body=options)
         except ClusterError as error:
-            if error.status not in {_NOT_FOUND, _CONFLICT}:
+            if error.status not in {_NOT_FOUND, CONFLICT}:
                 raise
 
     async def patch_status(self, key: JobKey, patch: Body, *, resource_version: str) -> Body | None:
@@ -190,7 +191,7 @@ class KubeCluster:
             await self._call("PATCH", path, body=body, content_type=_MERGE_PATCH)
         except ObjectRefused as error:
             if "metadata.uid" in error.message:  # the answer to a merge patch of a recreated pod
-                raise ObjectConflict(error.message, status=_CONFLICT) from error
+                raise ObjectConflict(error.message, status=CONFLICT) from error
             raise
         except ClusterError as error:
             if error.status == _NOT_FOUND:
@@ -269,31 +270,12 @@ class KubeCluster:
         except (urllib3.exceptions.HTTPError, OSError) as error:
             msg = f"{method} {url}: no answer: {error}"
             raise ClusterError(msg) from error
-        answer = _object(response.data)
+        answer = json_object(response.data)
         if not _OK <= response.status < _REDIRECT:
             # An unknown path, and a refusal of a proxy, have an answer in plain text.
             text = response.data[:_LONGEST_TEXT].decode(errors="replace").strip()
-            raise _error(method, url, int(response.status), {"message": text} if answer is None else answer)
+            raise error_of(method, url, int(response.status), {"message": text} if answer is None else answer)
         if answer is None:
             msg = f"{method} {url}: the answer is no JSON object"
             raise ClusterError(msg)
         return answer
-
-
-def _object(data: bytes) -> dict[str, Any] | None:
-    try:
-        answer = json.loads(data)
-    except ValueError:
-        return None
-    return answer if isinstance(answer, dict) else None
-
-
-def _error(method: str, url: str, status: int, answer: Mapping[str, Any]) -> ClusterError:
-    message = str(answer.get("message") or f"HTTP status {status}")
-    text = f"{method} {url}: {message}"
-    if status == _CONFLICT:
-        exists = answer.get("reason") == "AlreadyExists"
-        return ObjectExists(text, status=status) if exists else ObjectConflict(text, status=status)
-    if status in _REFUSALS or (status == _INTERNAL and _WEBHOOK in message):
-        return ObjectRefused(message, status=status)
-    return ClusterError(text, status=status)

@@ -57,6 +57,10 @@ class Cluster(Protocol):
 
     async def get_job(self, key: JobKey) -> Body | None: ...
 
+    async def list_namespaces(self, selector: str) -> Sequence[str]:
+        """Names of the namespaces with such labels."""
+        ...
+
     def list_jobs(self, namespace: str | None) -> AsyncIterator[Sequence[Body]]:
         """The jobs of a namespace, or of all, in pages, so that a list of any length fits into memory."""
         ...

@@ -91,6 +91,7 @@ def make_namespace(
                     manifest["subjects"] = [{"kind": "User", "name": account, "apiGroup": "rbac.authorization.k8s.io"}]
                 plural = f"{manifest['kind'].lower()}s"
                 api.apply(f"/apis/rbac.authorization.k8s.io/v1/namespaces/{name}/{plural}/{meta['name']}", manifest)
+        policies.confine_operator(name, account)
 
     return make
 

@@ -178,7 +178,7 @@ def test_names_are_those_of_helm_create(kubeconfig: Path, release: str, values: 
     assert of_kind(manifests, "Deployment")[0]["metadata"]["name"] == name
 
 
-@pytest.mark.parametrize("values", [(), ("job.image.repository=", "watchNamespaces={team-a}")], ids=["all", "named"])
+@pytest.mark.parametrize("values", [(), ("job.image.repository=", "watchNamespaces={team-a}")], ids=["own", "named"])
 def test_the_job_of_the_notes_is_one_that_the_api_server_takes(
     kubeconfig: Path, api: ApiClient, values: tuple[str, ...]
 ) -> None:
@@ -188,6 +188,7 @@ def test_the_job_of_the_notes_is_one_that_the_api_server_takes(
     notes = done.stdout.partition("\nNOTES:\n")[2]
     assert "rollout status deployment/x-kafkaspark-operator" in notes
     assert notes.count(" --namespace team-a ") == (2 if values else 0)
+    assert values or notes.count(" --namespace default ") >= 2
     job = yaml.safe_load(notes.partition("<<EOF\n")[2].partition("\nEOF\n")[0])
     assert ("image" in job["spec"]) == bool(values)
     api.call("POST", f"{JOBS.format('default')}?dryRun=All&fieldValidation=Strict", job)
@@ -212,11 +213,22 @@ def test_named_namespaces_need_no_right_over_the_cluster(chart: Render) -> None:
 def test_the_policy_for_drivers_is_left_out_by_its_value_alone(chart: Render) -> None:
     policies = ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
     for kind in policies:
-        (one,) = of_kind(chart(), kind)
-        assert one["metadata"]["name"] == "kafkaspark-system-kafkaspark-operator-drivers"
+        found = [policy["metadata"]["name"] for policy in of_kind(chart(), kind)]
+        assert found == [f"kafkaspark-system-kafkaspark-operator-{party}" for party in ("drivers", "operator")]
         assert of_kind(chart("allowUnconfinedDrivers=true"), kind) == []
     assert of_kind(chart(), policies[0])[0]["spec"]["failurePolicy"] == "Fail"
     assert of_kind(chart(), policies[1])[0]["spec"]["validationActions"] == ["Deny"]
+
+
+def test_a_selector_is_the_only_way_to_rights_over_the_cluster(kubeconfig: Path, chart: Render) -> None:
+    manifests = chart("rbac.aggregateClusterRoles=false")
+    assert of_kind(manifests, "ClusterRole") == of_kind(manifests, "ClusterRoleBinding") == []
+    assert {role["metadata"]["namespace"] for role in of_kind(manifests, "Role")} == {"kafkaspark-system"}
+    selector = "watchNamespaceSelector.kafkaspark\\.io/jobs=enabled"
+    (role,) = of_kind(chart(selector, "rbac.aggregateClusterRoles=false"), "ClusterRole")
+    assert {"apiGroups": [""], "resources": ["namespaces"], "verbs": ["list"]} in role["rules"]
+    both = helm(kubeconfig, "template", "x", str(CHART), "--set", selector, "--set", "watchNamespaces={team-a}")
+    assert "set watchNamespaces or watchNamespaceSelector, not both" in both.stderr
 
 
 def test_no_right_over_secrets_and_none_by_wildcard(chart: Render) -> None:
@@ -231,7 +243,7 @@ def test_a_pod_monitor_finds_the_drivers_of_the_watched_namespaces(chart: Render
     monitor = of_kind(chart("metrics.podMonitor.enabled=true", "metrics.podMonitor.labels.release=prom"), "PodMonitor")
     assert monitor[0]["metadata"]["labels"]["release"] == "prom"
     spec = monitor[0]["spec"]
-    assert spec["namespaceSelector"] == {"any": True}
+    assert spec["namespaceSelector"] == {"matchNames": ["kafkaspark-system"]}
     assert spec["selector"]["matchLabels"] == {names.LABEL_ROLE: names.ROLE_DRIVER}
     assert spec["podMetricsEndpoints"][0] == {
         "port": names.METRICS_PORT, "path": names.METRICS_PATH, "interval": "30s"

@@ -39,6 +39,11 @@ class FakeKubernetes:
 
     # -- what the operator calls -----------------------------------------------------------------------------------
 
+    async def list_namespaces(self, selector: str) -> Sequence[str]:
+        key, _, value = selector.partition("=")
+        found = self._all("Namespace")
+        return [body["metadata"]["name"] for body in found if body["metadata"]["labels"].get(key) == value]
+
     async def get_job(self, key: JobKey) -> Body | None:
         return await self.get(names.KIND, key.namespace, key.name)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -14,6 +15,7 @@ _PLURALS = {
     "ValidatingAdmissionPolicy": "validatingadmissionpolicies",
     "ValidatingAdmissionPolicyBinding": "validatingadmissionpolicybindings",
 }
+_OPERATOR = "system:serviceaccount:kafkaspark-system:kafkaspark-operator"
 _PROBE = "policy-probe"
 _ACCOUNT = f"system:serviceaccount:default:{_PROBE}-driver"
 
@@ -26,7 +28,9 @@ class AdmissionPolicies:
 
     def __init__(self, api: ApiClient, manifests: Iterable[dict[str, Any]]) -> None:
         self._api = api
-        self._manifests = [one for one in manifests if one["kind"] in _PLURALS]
+        found = [one for one in manifests if one["kind"] in _PLURALS]
+        self._operators = [one for one in found if one["metadata"]["name"].endswith("-operator")]
+        self._manifests = [one for one in found if one not in self._operators]
 
     def enforce(self) -> None:
         """Installs them; returns when the API server refuses what they forbid."""
@@ -34,6 +38,13 @@ class AdmissionPolicies:
             self._api.apply(self._path(manifest), manifest)
         self._make_probe()
         await_that("the policies are in force", self._refuses)
+
+    def confine_operator(self, name: str, account: str) -> None:
+        """Installs the policy of an operator, for an operator of the tests."""
+        for manifest in self._operators:
+            text = json.dumps(manifest).replace(_OPERATOR, account)
+            body = json.loads(text.replace("kafkaspark-system-kafkaspark-operator-operator", f"operator-{name}"))
+            self._api.apply(self._path(body), body)
 
     @contextlib.contextmanager
     def off(self) -> Iterator[None]:

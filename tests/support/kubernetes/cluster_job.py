@@ -52,9 +52,7 @@ class ClusterJob:
     def make(cls, environment: ClusterEnvironment, word: str) -> ClusterJob:
         """A new place; ``word`` says in its names what for."""
         cluster_job = cls(environment, f"e2e-{word}-{uuid.uuid4().hex[:6]}")
-        cluster_job.kubectl.ensure_namespace(
-            cluster_job.namespace, {"pod-security.kubernetes.io/enforce": "restricted"}
-        )
+        cluster_job.kubectl.ensure_namespace(cluster_job.namespace)
         cluster_job.topics.recreate([cluster_job.source, cluster_job.sink], partitions=4)
         cluster_job.job.__enter__()
         return cluster_job

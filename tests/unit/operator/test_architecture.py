@@ -15,6 +15,7 @@ KOPF = {
     "controller.watches.kopf_watch_patch",
     "controller.watches.jobs",
     "controller.watches.pods",
+    "controller.watches.access",
     "controller.watches.reports",
 }
 KUBERNETES = {"kubernetes.client"}
@@ -29,6 +30,7 @@ IMPURE = {
     "controller.sweep",
     "controller.watches.kopf_watch_patch",
     "controller.watches.code_watch",
+    "controller.watches.namespaces",
     "controller.event_recorder",
     "controller.probes",
     "controller.work_queue",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import kopf
@@ -12,13 +13,20 @@ from kafkasparkjob_operator.identity import JobKey
 from sparkapp.model import names
 
 
-def register_jobs(registry: kopf.OperatorRegistry, cache: Cache, queue: WorkQueue) -> None:
-    """Registers the watch of all KafkaSparkJobs."""
+def register_jobs(
+    registry: kopf.OperatorRegistry, cache: Cache, queue: WorkQueue, includes: Callable[[str], bool]
+) -> None:
+    """Registers the watch of all KafkaSparkJobs.
+
+    :param includes: False for a namespace whose jobs are ignored.
+    """
 
     @kopf.on.event(names.GROUP, names.VERSION, names.PLURAL, registry=registry)
     async def job_event(*, event: Any, **_: Any) -> None:
         body = event["object"]
         meta = body["metadata"]
+        if not includes(meta["namespace"]):
+            return
         key, version = JobKey(meta["namespace"], meta["name"]), str(meta["resourceVersion"])
         if event["type"] == "DELETED":
             cache.drop_job(key)

@@ -61,3 +61,29 @@ async def test_a_binding_to_another_role_is_replaced() -> None:
     await operator_fixture.settle()
     binding = operator_fixture.kubernetes.objects["RoleBinding", KEY.namespace, "orders-driver"]
     assert binding["roleRef"]["name"] == "orders-driver"
+
+
+async def test_a_change_by_somebody_is_repaired_at_once() -> None:
+    operator_fixture = OperatorFixture()
+    await operator_fixture.run()
+    role = operator_fixture.kubernetes.objects["Role", KEY.namespace, "orders-driver"]
+    rules = role["rules"]
+    role["rules"] = [*rules, {"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]
+    await operator_fixture.reconciler.reconcile(KEY)
+    assert role["rules"] != rules, "the cache is enough, and it knows of no change"
+    operator_fixture.cache.access_changed(KEY)
+    await operator_fixture.reconciler.reconcile(KEY)
+    assert operator_fixture.kubernetes.objects["Role", KEY.namespace, "orders-driver"]["rules"] == rules
+    assert operator_fixture.kubernetes.writes.count(("apply", "Role", "orders-driver")) == 1
+    await operator_fixture.look()
+    assert operator_fixture.kubernetes.writes.count(("apply", "Role", "orders-driver")) == 1
+
+
+async def test_a_role_of_somebody_else_is_left_alone_and_stops_no_running_job() -> None:
+    operator_fixture = OperatorFixture()
+    await operator_fixture.run()
+    foreign = {"kind": "Role", "metadata": {"name": "orders-driver", "namespace": KEY.namespace, "uid": "x"}}
+    operator_fixture.kubernetes.objects["Role", KEY.namespace, "orders-driver"] = foreign
+    await operator_fixture.look()
+    assert operator_fixture.kubernetes.objects["Role", KEY.namespace, "orders-driver"] is foreign
+    assert operator_fixture.status["state"] == "Running"

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from kafkasparkjob_operator.identity import JobKey
-from kafkasparkjob_operator.kubernetes.client import POD_SECONDS, WRITE_SECONDS, _error
+from kafkasparkjob_operator.kubernetes.answers import error_of
+from kafkasparkjob_operator.kubernetes.client import POD_SECONDS, WRITE_SECONDS
 from kafkasparkjob_operator.kubernetes.port import ClusterError, ObjectRefused
 from tests.support.fakes.kubernetes import FakeKubernetes
 from tests.support.kubernetes.operator_fixture import KEY, OperatorFixture
@@ -99,7 +100,7 @@ async def test_a_job_that_runs_is_not_called_down_for_its_successor(operator_fix
 
 
 async def test_a_webhook_that_is_down_is_a_refusal_that_uses_no_number(operator_fixture: OperatorFixture) -> None:
-    fault = _error("POST", "/api/v1/namespaces/team/pods", 500, {"message": WEBHOOK})
+    fault = error_of("POST", "/api/v1/namespaces/team/pods", 500, {"message": WEBHOOK})
     assert isinstance(fault, ObjectRefused)
     for _ in range(5):
         await fails(operator_fixture, fault)
@@ -133,7 +134,7 @@ async def test_who_reads_the_status_finds_the_event_there(
 
 
 def test_another_fault_of_the_server_is_none() -> None:
-    fault = _error("POST", "/api", 500, {"message": "etcdserver: request timed out"})
+    fault = error_of("POST", "/api", 500, {"message": "etcdserver: request timed out"})
     assert not isinstance(fault, ObjectRefused)
 
 

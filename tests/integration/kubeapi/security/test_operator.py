@@ -1,0 +1,179 @@
+"""The operator and its own token: objects of KafkaSparkJobs in watched namespaces alone (docs/security.md)."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sparkapp.model import names
+from tests.integration.kubeapi.conftest import operators
+from tests.support.kubernetes.api_client import ApiClient, ApiError, await_that
+from tests.support.kubernetes.api_server_job import LiveJob
+from tests.support.kubernetes.operator_process import OperatorProcess, Place
+
+RBAC = "/apis/rbac.authorization.k8s.io/v1"
+GROUP = "rbac.authorization.k8s.io"
+
+
+@pytest.fixture
+def token(place: Place) -> ApiClient:
+    """Requests with the identity and the rights of the operator."""
+    return ApiClient(place.kubeconfig)
+
+
+def refused(token: ApiClient, method: str, path: str, body: Any = None, *, kind: str = "application/json") -> None:
+    with pytest.raises(ApiError) as answer:
+        token.call(method, path, body, content_type=kind)
+    assert answer.value.status == 403, answer.value
+
+
+def config_map(name: str, **labels: str) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "labels": labels}, "data": {}}
+
+
+def pod(name: str, **labels: str) -> dict[str, Any]:
+    context = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}, "runAsNonRoot": True}
+    container = {"name": "c", "image": "x", "securityContext": context | {"seccompProfile": {"type": "RuntimeDefault"}}}
+    meta = {"name": name, "labels": labels}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": {"containers": [container]}}
+
+
+OURS = {"app.kubernetes.io/managed-by": names.MANAGED_BY, names.LABEL_JOB: "orders"}
+
+
+def test_the_operator_reaches_no_other_namespace(token: ApiClient) -> None:
+    refused(token, "POST", "/api/v1/namespaces/kube-system/pods", pod("p", **OURS))
+    refused(token, "GET", "/api/v1/namespaces/kube-system/configmaps")
+    refused(token, "GET", "/apis/streaming.kafkaspark.io/v1beta1/kafkasparkjobs")
+    refused(token, "GET", "/api/v1/namespaces")
+
+
+def test_the_operator_reads_no_secret_and_gets_no_token(token: ApiClient, place: Place, api: ApiClient) -> None:
+    base = f"/api/v1/namespaces/{place.namespace}"
+    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "foreign"}, "stringData": {"k": "v"}}
+    api.call("POST", f"{base}/secrets", secret)
+    for path in ("secrets", "secrets/foreign"):
+        refused(token, "GET", f"{base}/{path}")
+    refused(token, "POST", f"{base}/serviceaccounts/default/token", {"spec": {}})
+
+
+def test_the_operator_writes_no_unowned_object(token: ApiClient, place: Place, api: ApiClient) -> None:
+    base = f"/api/v1/namespaces/{place.namespace}"
+    merge = "application/merge-patch+json"
+    await_that("the policy is in force", lambda: _is_refused(token, f"{base}/configmaps?dryRun=All"))
+    api.call("POST", f"{base}/configmaps", config_map("foreign"))
+    api.call("POST", f"{base}/pods", pod("foreign"))
+    refused(token, "POST", f"{base}/configmaps", config_map("more"))
+    refused(token, "POST", f"{base}/configmaps", config_map("more", **OURS))  # no KafkaSparkJob owns it
+    refused(token, "PATCH", f"{base}/configmaps/foreign", {"data": {"a": "b"}}, kind=merge)
+    refused(token, "PATCH", f"{base}/configmaps/foreign", {"metadata": {"labels": OURS}}, kind=merge)
+    refused(token, "DELETE", f"{base}/configmaps/foreign")
+    refused(token, "DELETE", f"{base}/pods/foreign")
+    refused(token, "PATCH", f"{base}/pods/foreign", {"metadata": {"labels": OURS}}, kind=merge)
+    refused(token, "POST", f"{base}/pods", pod("more"))
+    owner = {"apiVersion": "streaming.kafkaspark.io/v1beta1", "kind": names.KIND, "name": "orders", "uid": "u"}
+    driver = pod("more", **OURS, **{names.LABEL_ROLE: "driver"})
+    driver["metadata"]["ownerReferences"] = [owner]
+    refused(token, "POST", f"{base}/pods", driver)  # with a foreign service account
+
+
+def _is_refused(token: ApiClient, path: str) -> bool:
+    try:
+        token.call("POST", path, config_map("probe"))
+    except ApiError as error:
+        return "denied request" in error.message
+    return False
+
+
+def test_the_operator_grants_no_more_than_it_has(token: ApiClient, place: Place) -> None:
+    base = f"{RBAC}/namespaces/{place.namespace}"
+    owner = {"apiVersion": "streaming.kafkaspark.io/v1beta1", "kind": names.KIND, "name": "orders", "uid": "u"}
+    meta = {"name": "more", "labels": OURS, "ownerReferences": [owner]}
+    rule = {"apiGroups": [""], "resources": ["secrets"], "resourceNames": ["foreign"], "verbs": ["get"]}
+    refused(
+        token, "POST", f"{base}/roles", {"apiVersion": f"{GROUP}/v1", "kind": "Role", "metadata": meta, "rules": [rule]}
+    )
+    binding = {"apiVersion": f"{GROUP}/v1", "kind": "RoleBinding", "metadata": meta, "subjects": []}
+    reference = {"apiGroup": GROUP, "kind": "ClusterRole", "name": "cluster-admin"}
+    refused(token, "POST", f"{base}/rolebindings", {**binding, "roleRef": reference})
+
+
+@pytest.fixture
+def job(api: ApiClient, place: Place, start_operator: Callable[..., OperatorProcess]) -> LiveJob:
+    """A job that runs."""
+    start_operator().await_leading()
+    job = LiveJob(api, place.namespace)
+    job.create()
+    job.run(1, hold=False)
+    return job
+
+
+def test_drift_of_a_drivers_rights_is_repaired(job: LiveJob, api: ApiClient) -> None:
+    base = f"{RBAC}/namespaces/{job.namespace}"
+    role, binding = f"{base}/roles/orders-driver", f"{base}/rolebindings/orders-driver"
+    rules, subjects = api.call("GET", role)["rules"], api.call("GET", binding)["subjects"]
+
+    api.merge(role, {"rules": [*rules, {"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]}]})
+    await_that("the added rule is gone", lambda: api.call("GET", role)["rules"] == rules, seconds=20)
+    api.merge(role, {"rules": None})
+    await_that("the rules are back", lambda: api.call("GET", role).get("rules") == rules, seconds=20)
+    api.merge(binding, {"subjects": [*subjects, {"kind": "Group", "apiGroup": GROUP, "name": "everybody"}]})
+    await_that("the added subject is gone", lambda: api.call("GET", binding)["subjects"] == subjects, seconds=20)
+    for path in (binding, role):
+        api.call("DELETE", path)
+        await_that("it is there again", lambda path=path: api.get(path), seconds=20)
+    assert (job.status["state"], job.status["attempt"]["id"]) == ("Running", 1)
+
+
+@pytest.fixture
+def selecting(
+    place: Place, api: ApiClient, chart: Callable[..., list[dict[str, Any]]], tmp_path: Path
+) -> Iterator[OperatorProcess]:
+    """An operator with the rights over the cluster that a selector of namespaces needs."""
+    account = f"system:serviceaccount:{place.namespace}:operator"
+    name = f"selecting-{place.namespace}"
+    for manifest in chart("watchNamespaceSelector.kafkaspark\\.io/jobs=enabled", "rbac.aggregateClusterRoles=false"):
+        kind = manifest["kind"]
+        if kind == "ClusterRole":
+            api.apply(f"{RBAC}/clusterroles/{name}", manifest | {"metadata": {"name": name}})
+        elif kind == "ClusterRoleBinding":
+            body = manifest | {"metadata": {"name": name}, "roleRef": {**manifest["roleRef"], "name": name}}
+            body["subjects"] = [{"kind": "User", "apiGroup": GROUP, "name": account}]
+            api.apply(f"{RBAC}/clusterrolebindings/{name}", body)
+        elif kind.startswith("ValidatingAdmission") and manifest["metadata"]["name"].endswith("-operator"):
+            text = json.dumps(manifest).replace("system:serviceaccount:kafkaspark-system:kafkaspark-operator", account)
+            body = json.loads(text.replace("kafkaspark-system-kafkaspark-operator-operator", name))
+            plural = "ies" if kind.endswith("Policy") else "ybindings"
+            api.apply(f"/apis/admissionregistration.k8s.io/v1/validatingadmissionpolic{plural}/{name}", body)
+    with operators(place, tmp_path) as start:
+        operator = start(watch_namespaces="", watch_namespace_selector="kafkaspark.io/jobs=enabled")
+        operator.await_leading()
+        yield operator
+    for path in ("clusterrolebindings", "clusterroles"):
+        api.call("DELETE", f"{RBAC}/{path}/{name}")
+
+
+@pytest.mark.usefixtures("selecting")
+def test_only_selected_namespaces_are_watched(
+    place: Place, api: ApiClient, token: ApiClient, make_namespace: Callable[[str, str], None]
+) -> None:
+    other = f"t-{uuid.uuid4().hex[:8]}"
+    api.call("POST", "/api/v1/namespaces", {"metadata": {"name": other}})
+    selected = f"t-{uuid.uuid4().hex[:8]}"
+    labels = {"kafkaspark.io/jobs": "enabled"}
+    api.call("POST", "/api/v1/namespaces", {"metadata": {"name": selected, "labels": labels}})
+    first, second = LiveJob(api, other), LiveJob(api, selected)
+    first.create()
+    second.create()
+    second.run(1, hold=False)
+    assert first.pods == []
+    assert first.status == {}
+    refused(token, "POST", f"/api/v1/namespaces/{other}/pods", pod("p", **OURS))
+    refused(token, "POST", "/api/v1/namespaces/kube-system/pods", pod("p", **OURS))
+    api.merge(f"/api/v1/namespaces/{other}", {"metadata": {"labels": labels}})
+    first.run(1, hold=False)
