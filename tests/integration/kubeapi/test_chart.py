@@ -258,7 +258,7 @@ def test_a_pod_monitor_finds_the_drivers_of_the_watched_namespaces(chart: Render
     [
         ("metrics.podMonitor.interval=often", "does not match pattern"),
         ("replica=2", "additional properties 'replica' not allowed"),
-        ("image.registry=x", "additional properties 'registry' not allowed"),
+        ("image.host=x", "additional properties 'host' not allowed"),
         ("replicas=many", "got string, want integer"),
         ("image.pullPolicy=Sometimes", "value must be one of"),
         ("image.digest=latest", "does not match pattern"),
