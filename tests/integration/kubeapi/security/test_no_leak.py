@@ -36,9 +36,10 @@ SPEC: dict[str, Any] = {
         "schemaRegistry": {
             "url": "https://registry:8081",
             "authentication": {
-                "username": "orders", "passwordFrom": {"secretKeyRef": {"name": "registry", "key": "password"}}
+                "type": "basic", "username": "orders",
+                "passwordSecret": {"secretName": "registry", "password": "password"},
             },
-            "tls": {"caFrom": {"secretKeyRef": {"name": "registry", "key": "ca.crt"}}},
+            "tls": {"trustedCertificates": [{"secretName": "registry", "certificate": "ca.crt"}]},
         },
     },
     "imagePullSecrets": [{"name": "pull"}],
