@@ -7,6 +7,7 @@ status. That makes every story repeatable, and nothing else on the machine can i
 from __future__ import annotations
 
 import contextlib
+import json
 import ssl
 import subprocess
 import time
@@ -63,7 +64,8 @@ def api_server(folder: Path, bin_folder: Path) -> Iterator[Path]:
                 f"--service-account-signing-key-file={accounts.key}",
                 "--service-account-issuer=https://kubernetes.default.svc", "--service-cluster-ip-range=10.96.0.0/16",
                 "--authorization-mode=RBAC", "--endpoint-reconciler-type=none", "--profiling=false",
-                "--allow-privileged=true",
+                "--allow-privileged=true", f"--audit-policy-file={_audit_policy(folder)}",
+                f"--audit-log-path={folder / 'audit.log'}",
                 # Nothing here would take the taint off a namespace's first ServiceAccount.
                 "--disable-admission-plugins=ServiceAccount",
             ],
@@ -78,6 +80,18 @@ def api_server(folder: Path, bin_folder: Path) -> Iterator[Path]:
             ],
         )  # fmt: skip
         yield kubeconfig
+
+
+def _audit_policy(folder: Path) -> Path:
+    """Logs user, verb and resource of each request but the administrator's and the components'."""
+    rules = [
+        {"level": "None", "userGroups": ["system:masters"]},
+        {"level": "None", "users": ["system:apiserver"]},
+        {"level": "Metadata", "omitStages": ["RequestReceived"]},
+    ]
+    path = folder / "audit-policy.json"
+    path.write_text(json.dumps({"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "rules": rules}), encoding="utf-8")
+    return path
 
 
 def _start(stack: contextlib.ExitStack, folder: Path, command: Sequence[Path | str]) -> None:

@@ -177,3 +177,90 @@ def test_only_selected_namespaces_are_watched(
     refused(token, "POST", "/api/v1/namespaces/kube-system/pods", pod("p", **OURS))
     api.merge(f"/api/v1/namespaces/{other}", {"metadata": {"labels": labels}})
     first.run(1, hold=False)
+
+
+GRANTED_FOR_DRIVERS = {"use", "drive"}
+"""Verbs that the operator holds to grant them, and that no request has."""
+NOT_IN_THE_LOG = {("kafkasparkjobs/finalizers", "update")}
+"""Asked for by the admission plugin OwnerReferencesPermissionEnforcement, which the API server of the tests has not."""
+
+
+def granted(chart: Callable[..., list[dict[str, Any]]]) -> set[tuple[str, str]]:
+    return {
+        (resource, verb)
+        for manifest in chart("rbac.aggregateClusterRoles=false")
+        if manifest["kind"] == "Role"
+        for rule in manifest["rules"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+        if verb not in GRANTED_FOR_DRIVERS
+    } - NOT_IN_THE_LOG
+
+
+def used(kubeconfig: Path, user: str) -> set[tuple[str, str]]:
+    """Resource and verb of each request of the user that the API server has allowed, by its audit log."""
+    found = set()
+    for line in (kubeconfig.parent / "audit.log").read_text(encoding="utf-8").splitlines():
+        event = json.loads(line)
+        if event["user"]["username"] != user or "objectRef" not in event:
+            continue
+        if event.get("responseStatus", {}).get("code", 0) == 403:
+            continue
+        what = event["objectRef"]
+        resource = "/".join(filter(None, (what["resource"], what.get("subresource"))))
+        found.add((resource, event["verb"]))
+    return found
+
+
+def test_each_granted_verb_is_used_and_no_other_is_asked_for(
+    place: Place, api: ApiClient, kubeconfig: Path, chart: Callable[..., list[dict[str, Any]]],
+    start_operator: Callable[..., OperatorProcess],
+) -> None:  # fmt: skip
+    """A job's life: standby, drift, failure, a taken name, deletion with a finalizer."""
+    first = start_operator()
+    first.await_leading()
+    job = LiveJob(api, place.namespace)
+    job.create(
+        restartPolicy={"successor": "Standby", "backoff": {"initialSeconds": 0}},
+        sink={"transactions": {"timeoutSeconds": 0}},
+    )
+    job.run(1)
+    job.await_driver(2)
+    report = f"{job.config_maps_path}/{names.report_config_map(job.name)}"
+    api.merge(report, {"data": {names.PREPARED_KEY: "2"}})
+    first.stop()
+
+    base = f"{RBAC}/namespaces/{job.namespace}"
+    role, binding = f"{base}/roles/orders-driver", f"{base}/rolebindings/orders-driver"
+    account = f"/api/v1/namespaces/{job.namespace}/serviceaccounts/orders-executor"
+    api.merge(account, {"automountServiceAccountToken": True})
+    checkpoints = f"{job.config_maps_path}/{names.checkpoints_config_map(job.name)}"
+    api.merge(checkpoints, {"metadata": {"ownerReferences": None}})
+    api.merge(role, {"rules": None})
+    body = api.call("GET", binding)
+    api.call("DELETE", binding)
+    meta = {part: body["metadata"][part] for part in ("name", "labels", "ownerReferences")}
+    another = {**body, "metadata": meta, "roleRef": {**body["roleRef"], "name": "another"}}
+    api.call("POST", f"{base}/rolebindings", another)
+    second = LiveJob(api, place.namespace, "second")
+    api.call("POST", job.pods_path, pod(names.driver_pod(second.name, 1)))
+    second.create()
+
+    start_operator(deletion_seconds="5").await_leading()
+    await_that("the binding is repaired", lambda: (api.get(binding) or another)["roleRef"] == body["roleRef"])
+    api.merge(binding, {"subjects": None})
+    await_that("the subjects are back", lambda: api.call("GET", binding).get("subjects") == body["subjects"])
+    job.ends(1, None, code=137)
+    job.await_deletion(1)
+    job.release(1)
+    job.run(2, checkpoint=12)
+    await_that("the account is repaired", lambda: not api.call("GET", account)["automountServiceAccountToken"])
+    job.await_driver(3)
+    second.await_driver(2, hold=False)
+    api.call("DELETE", job.path)
+    for attempt in (2, 3):
+        job.release(attempt)
+    await_that("the resource is gone", lambda: api.get(job.path) is None)
+    user = f"system:serviceaccount:{place.namespace}:operator"
+    assert granted(chart) - used(kubeconfig, user) == set()
+    assert used(kubeconfig, user) - granted(chart) == set()
