@@ -118,6 +118,10 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 - apiGroups: [rbac.authorization.k8s.io]
   resources: [rolebindings]
   verbs: [get, list, watch, create, patch, delete]
+# Only to grant it to drivers, for their executors.
+- apiGroups: [""]
+  resources: [pods]
+  verbs: [deletecollection]
 # Only to grant them to drivers. No request of the API has these verbs: the admission policy for drivers asks for them.
 - apiGroups: [streaming.kafkaspark.io]
   resources: [kafkasparkjobs]

@@ -53,8 +53,12 @@ def role(job: JobIdentity, references: References) -> dict[str, Any]:
         "metadata": metadata(job, names.service_account(job.name)),
         "rules": [
             _rule("", "configmaps", ("get", "patch"), config_maps),
-            # No deletecollection and no patch: Spark deletes lost executors by their names.
-            {"apiGroups": [""], "resources": ["pods"], "verbs": ["create", "get", "list", "watch", "delete"]},
+            # Spark deletes executors without a heartbeat by a selector. The admission policy judges each pod of it.
+            {
+                "apiGroups": [""],
+                "resources": ["pods"],
+                "verbs": ["create", "get", "list", "watch", "delete", "deletecollection"],
+            },
             _rule(names.GROUP, names.PLURAL, (DRIVE,), [job.name]),
             *used,
         ],

@@ -131,6 +131,19 @@ def test_a_driver_creates_and_deletes_its_executors(driver: DriverToken, executo
     driver.send("DELETE", f"pods/{executor['metadata']['name']}")
 
 
+def test_a_deletion_by_selector_reaches_its_own_executors_only(
+    driver: DriverToken, executor: dict[str, Any], api: ApiClient, foreign: str
+) -> None:
+    name = driver.send("POST", "pods", executor)["metadata"]["name"]
+    ids = "spark-role%3Dexecutor,spark-exec-id%20in%20(1,2)"
+    assert driver.refusal("DELETE", "pods").status == 403
+    assert driver.refusal("DELETE", f"pods?labelSelector={names.LABEL_JOB}%3D{OTHER}").status == 403
+    driver.send("DELETE", f"pods?labelSelector={ids}", {"gracePeriodSeconds": 0})
+    found = {pod["metadata"]["name"] for pod in api.items(f"/api/v1/namespaces/{driver.namespace}/pods")}
+    assert name not in found
+    assert {foreign, driver.pod} <= found
+
+
 @pytest.mark.parametrize("name", ATTACKS)
 def test_no_other_pod_is_created(driver: DriverToken, executor: dict[str, Any], name: str) -> None:
     attack, message = ATTACKS[name]

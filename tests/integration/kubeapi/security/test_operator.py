@@ -179,8 +179,8 @@ def test_only_selected_namespaces_are_watched(
     first.run(1, hold=False)
 
 
-GRANTED_FOR_DRIVERS = {"use", "drive"}
-"""Verbs that the operator holds to grant them, and that no request has."""
+GRANTED_FOR_DRIVERS = {"use", "drive", "deletecollection"}
+"""Verbs that the operator holds only to grant them."""
 NOT_IN_THE_LOG = {("kafkasparkjobs/finalizers", "update")}
 """Asked for by the admission plugin OwnerReferencesPermissionEnforcement, which the API server of the tests has not."""
 
