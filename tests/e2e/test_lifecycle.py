@@ -53,9 +53,11 @@ def deployment(operator: ClusterEnvironment) -> Iterator[Kubectl]:
 def test_conditions_follow_the_conventions(cluster_job: ClusterJob) -> None:
     cluster_job.kubectl.run("wait", "--for=condition=Ready", f"{KIND}/{NAME}", "--timeout=10s")
     cluster_job.assert_exactly_once(BATCH)
-    healthy = dict.fromkeys(
-        ("Ready", "ConfigValid", "KafkaReachable", "StateValid", "CheckpointHealthy", "TransactionsHealthy"), "True"
-    )
+    healthy = {
+        **dict.fromkeys(("Ready", "ConfigValid", "KafkaReachable", "StateValid"), "True"),
+        **dict.fromkeys(("CheckpointHealthy", "TransactionsHealthy", "ExecutorsAvailable"), "True"),
+        **dict.fromkeys(("Reconciling", "Stalled"), "False"),
+    }
     # The driver looks for open transactions every ten seconds, and none is known before its first look.
     cluster_job.job.wait(
         "every condition",

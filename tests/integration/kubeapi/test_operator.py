@@ -307,8 +307,8 @@ def test_a_crashed_job_without_a_time_out_is_deleted_when_its_transactions_are_s
     job.await_driver(2, hold=False)
     record = job.api.call("GET", f"{job.config_maps_path}/{names.attempt_config_map(job.name, 2)}")
     assert decode_job(record["data"][names.JOB_KEY]).settles_only
-    status = job.await_state("Deleting")
-    assert status["attempt"]["startReason"] == "Deleted"
+    await_that("the status has the attempt", lambda: job.status["attempt"]["startReason"] == "Deleted")
+    assert job.status["state"] == "Deleting"
     assert job.condition("Settled")["status"] == "False"
     job.ends(2, DRAINED, code=0, reason="Completed")
     await_that("the resource is gone", lambda: job.api.get(job.path) is None)
