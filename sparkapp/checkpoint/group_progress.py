@@ -59,8 +59,9 @@ class GroupProgress:
         even if the group was ahead of the job, or is new. Called at the begin of each checkpoint, so that a job that
         never writes does not change its group.
 
-        Commits outside transactions for previous checkpoints are over before, or withdrawn. Of two offsets the broker
-        keeps the offset that reached it last, even if the other offset's transaction is committed later.
+        Commits outside transactions for previous checkpoints are over before, or failed and are withdrawn. Of two
+        offsets the broker keeps the offset that reached it last, even if the other offset's transaction is committed
+        later. In a pipeline that shuffles such a commit has the only mark of its checkpoint.
 
         :param checkpoint_id: of the last document.
         :raises KafkaAccessError: the group may not be written; its transactions would be refused, too.

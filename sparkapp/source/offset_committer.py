@@ -79,20 +79,21 @@ class OffsetCommitter:
             raise refusal.error
 
     def withdraw(self, partitions: Collection[TopicPartition], timeout: float) -> bool:
-        """Forgets waiting offsets, and waits until the commit under way is over.
+        """Waits until the commits of the partitions' offsets are over, and forgets offsets that were refused.
 
-        Called before a transaction takes offsets of the same partitions, so that no older offset follows them.
+        Called before a transaction takes offsets of the same partitions, so that no older offset follows them. Waiting
+        offsets are committed and not forgotten. In a pipeline that shuffles no transaction has offsets, and the mark of
+        the waiting offsets alone shows a state that is rolled back.
 
-        :returns: False if a commit is still under way after ``timeout`` seconds.
+        :returns: False if a commit waits or is under way after ``timeout`` seconds; nothing is forgotten then.
         """
+        wanted = set(partitions)
         with self._condition:
-            for partition in partitions:
-                self._waiting.pop(partition, None)
+            if not self._condition.wait_for(lambda: not (self._busy or wanted & self._waiting.keys()), timeout):
+                return False
+            for partition in wanted:
                 self._refused.pop(partition, None)
-            done = self._condition.wait_for(lambda: not self._busy, timeout)
-            for partition in partitions:
-                self._refused.pop(partition, None)
-            return done
+            return True
 
     def drain(self, timeout: float) -> bool:
         """Waits until every offset is committed; for an orderly stop."""

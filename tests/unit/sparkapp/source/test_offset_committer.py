@@ -159,19 +159,32 @@ def test_S37_offsets_of_a_partition_that_is_gone_are_given_up(committer: Committ
     assert heard.answers == [({A0: 1}, False), ({A0: 2}, True)]
 
 
-def test_withdrawn_offsets_are_not_committed_any_more_and_what_is_under_way_is_waited_for(
-    committer: Committing,
-) -> None:
+def test_a_withdrawal_waits_for_offsets_that_wait(committer: Committing) -> None:
+    """They may be the only sign of a checkpoint whose transactions have no offsets."""
     one, sender, _ = committer
     one.commit({A0: 1})
     assert sender.begun.acquire(timeout=10)
     one.commit({A0: 2, A1: 7})
-    assert not one.withdraw([A0], 0.05), "a commit is under way"
+    assert not one.withdraw([A0], 0.05), "a commit is under way, another one waits"
     sender.gate.release()
     assert sender.begun.acquire(timeout=10)
+    assert not one.withdraw([A0], 0.05), "the second one is under way"
     sender.gate.release()
     assert one.withdraw([A0], 10)
-    assert sender.requests == [{A0: 1}, {A1: 7}]
+    assert sender.requests == [{A0: 1}, {A0: 2, A1: 7}]
+
+
+def test_a_withdrawal_forgets_offsets_that_were_refused(committer: Committing) -> None:
+    one, sender, _ = committer
+    sender.refused = dict.fromkeys((A0, A1), refusal())
+    sender.gate.release()
+    one.commit({A0: 1, A1: 1})
+    assert one.withdraw([A0], 10)
+    sender.refused = {}
+    sender.gate.release()
+    one.commit({A1: 2})
+    assert one.drain(10)
+    assert sender.requests == [{A0: 1, A1: 1}, {A1: 2}]
 
 
 def test_placing_marks_insists(committer: Committing) -> None:
