@@ -48,7 +48,7 @@ def test_driver_killed_at(step: ProtocolStep, crashing: dict[ProtocolStep, Clust
     assert status["lastFailure"]["fatal"] is False
     last = max(document.checkpoint for document in cluster_job.job.state.history if document.attempt == 1)
     written = step in {ProtocolStep.AFTER_WRITE, ProtocolStep.BETWEEN_COMMITS, ProtocolStep.AFTER_COMMITS}
-    assert last == CHECKPOINT_OF_THE_FAULT if written else CHECKPOINT_OF_THE_FAULT - 1
+    assert last == CHECKPOINT_OF_THE_FAULT - (not written)
     if step in {ProtocolStep.BEFORE_FLUSH, ProtocolStep.AFTER_FLUSH}:
         assert status["transactions"]["aborted"] > 0, (
             "the killed attempt left transactions, and the next one aborted them"

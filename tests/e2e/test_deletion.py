@@ -60,18 +60,28 @@ def crashed(patient: ClusterEnvironment) -> Iterator[dict[ProtocolStep, ClusterJ
         cluster_job.close()
 
 
+def await_fault(cluster_job: ClusterJob, final: int) -> None:
+    """Waits until the job is in backoff after its fault. An attempt that failed by itself is in backoff, too.
+
+    :param final: the last checkpoint whose document is written then.
+    """
+    job = cluster_job.job
+    status = job.wait("in backoff", lambda status: "nextRetryTime" in status.get("restarts", {}))
+    assert status["lastFailure"]["reason"] == "DriverKilled", job.diagnosis()
+    assert job.wait_checkpoint(final, attempt=1).checkpoint == final
+
+
 @pytest.mark.parametrize("step", FINAL)
 def test_a_job_that_is_deleted_in_backoff_leaves_nothing_open(
     step: ProtocolStep, crashed: dict[ProtocolStep, ClusterJob]
 ) -> None:
     cluster_job = crashed[step]
-    cluster_job.job.wait("in backoff", lambda status: "nextRetryTime" in status.get("restarts", {}))
-    failure = cluster_job.job.status["lastFailure"]
+    await_fault(cluster_job, FINAL[step])
     assert open_transactions(cluster_job.environment.bootstrap, cluster_job.prefix) != []
     cluster_job.job.delete()
     cluster_job.assert_nothing_open()
     found = read_committed(cluster_job.environment.bootstrap, cluster_job.sink)
-    assert len(found) == FINAL[step] * PER_CHECKPOINT, failure
+    assert len(found) == FINAL[step] * PER_CHECKPOINT
     verdict = cluster_job.judge()
     assert (verdict.duplicates, verdict.wrong) == (0, 0), verdict.explain()
     reasons = [one["reason"] for one in cluster_job.kubectl.list("events")]

@@ -29,7 +29,7 @@ def read_committed(bootstrap: str, topic: str, *, seconds: float = 120.0) -> lis
 
     The broker says where each partition ends for a read_committed reader: before the first open transaction.
 
-    :raises SetupError: the broker refuses to serve the topic.
+    :raises SetupError: the broker does not know the topic, or refuses to serve it.
     :raises TimedOut: the end is not reached in time.
     """
     consumer = Consumer(
@@ -45,7 +45,10 @@ def read_committed(bootstrap: str, topic: str, *, seconds: float = 120.0) -> lis
     records: list[ReadRecord] = []
     deadline = time.monotonic() + seconds
     try:
-        partitions = consumer.list_topics(topic, timeout=30).topics[topic].partitions
+        described = consumer.list_topics(topic, timeout=30).topics[topic]
+        if described.error is not None:
+            raise SetupError(f"topic {topic} cannot be read: {described.error.str()}")
+        partitions = described.partitions
         consumer.assign([TopicPartition(topic, number, 0) for number in partitions])
         unread = set(partitions)
         while unread:

@@ -71,10 +71,15 @@ class Topics:
                     raise SetupError(f"topic {name} cannot be deleted: {error.args[0].str()}") from error
 
     def ends(self, topic: str, *, committed_only: bool = False) -> dict[int, int]:
-        """The end of each partition; with ``committed_only`` its last stable offset."""
+        """The end of each partition; with ``committed_only`` its last stable offset.
+
+        :raises SetupError: the broker does not know the topic.
+        """
         admin = self._client()
-        partitions = admin.list_topics(topic, timeout=_SECONDS).topics[topic].partitions
-        asked = {TopicPartition(topic, number): OffsetSpec.latest() for number in partitions}
+        described = admin.list_topics(topic, timeout=_SECONDS).topics[topic]
+        if described.error is not None:
+            raise SetupError(f"topic {topic} cannot be measured: {described.error.str()}")
+        asked = {TopicPartition(topic, number): OffsetSpec.latest() for number in described.partitions}
         level = IsolationLevel.READ_COMMITTED if committed_only else IsolationLevel.READ_UNCOMMITTED
         futures = admin.list_offsets(asked, isolation_level=level, request_timeout=_SECONDS)
         return {partition.partition: future.result().offset for partition, future in futures.items()}

@@ -5,11 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+import pytest
 from confluent_kafka import Producer
 
 from bench.outage import Downstream, StableOffsets, SteadyRecords
 from bench.restart_marks import free_again
 from clusterjob.kafka.reading import read_committed
+from clusterjob.kafka.topics import Topics
+from localcluster.errors import SetupError
 
 
 def transactional(broker: str, name: str) -> Producer:
@@ -51,3 +54,10 @@ def test_records_come_in_until_their_end_and_are_all_stored(broker: str, make_to
         assert reader.await_beyond({0: 400, 1: 400}, seconds=240) > came
         stored = records.end()
     assert stored == len(read_committed(broker, topic))
+
+
+def test_a_topic_that_the_broker_does_not_know_is_not_an_empty_topic(broker: str, unique: str) -> None:
+    with pytest.raises(SetupError, match="Unknown topic"):
+        read_committed(broker, unique)
+    with pytest.raises(SetupError, match="Unknown topic"):
+        Topics(broker).held_back(unique)
