@@ -61,10 +61,12 @@ class KafkaWire:
             self._coordinators.pop(transactional_id, None)
 
     async def coordinators(self, transactional_ids: Sequence[str], deadline: Deadline) -> dict[str, Any]:
-        """The broker that coordinates each id; known coordinators cost nothing."""
-        unknown = [
-            transactional_id for transactional_id in transactional_ids if transactional_id not in self._coordinators
-        ]
+        """The broker that coordinates each id; known coordinators cost nothing.
+
+        Another request may forget an id while the lookup of other ids is under way.
+        """
+        found = {key: self._coordinators[key] for key in transactional_ids if key in self._coordinators}
+        unknown = [key for key in transactional_ids if key not in found]
         if unknown:
             kind = CoordinatorType.TRANSACTION
             request = FindCoordinatorRequest(key_type=kind.value, coordinator_keys=unknown, min_version=4)
@@ -72,8 +74,8 @@ class KafkaWire:
             for row in response.coordinators:
                 check(row.error_code, f"coordinator of {row.key}")
                 node = self._connection.cluster.add_coordinator(row, kind, row.key, synthesize_node_id=False)
-                self._coordinators[row.key] = node
-        return {transactional_id: self._coordinators[transactional_id] for transactional_id in transactional_ids}
+                found[row.key] = self._coordinators[row.key] = node
+        return {transactional_id: found[transactional_id] for transactional_id in transactional_ids}
 
     async def end_txn(self, end: EndTxn, deadline: Deadline) -> None:
         """One EndTxn; returning means NONE.
