@@ -188,10 +188,23 @@ class LiveJob:
 
         :raises SetupError: no executor runs.
         """
+        executor = self._executor()
+        self.kubectl.kill_processes(executor["metadata"]["name"], EXECUTOR_CONTAINER)
+        return executor
+
+    def freeze_executor(self) -> Object:
+        """Sends SIGSTOP to every process of an executor's pod; returns the pod as it was.
+
+        :raises SetupError: no executor runs.
+        """
+        executor = self._executor()
+        self.kubectl.signal_processes(executor["metadata"]["name"], EXECUTOR_CONTAINER, "STOP")
+        return executor
+
+    def _executor(self) -> Object:
         found = running(self.pods(names.ROLE_EXECUTOR))
         if not found:
             raise SetupError(f"job {self.name} has no running executor")
-        self.kubectl.kill_processes(found[0]["metadata"]["name"], EXECUTOR_CONTAINER)
         return found[0]
 
     def rescale(self, parallelism: int) -> None:

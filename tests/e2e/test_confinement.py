@@ -18,6 +18,10 @@ from tests.support.kubernetes.cluster_job import NAME, ClusterJob
 BATCH = 5_000
 OTHER = "other"
 ADMIN = "admin"
+QUICK = {
+    "spark.network.timeout": "20s", "spark.network.timeoutInterval": "5s", "spark.executor.heartbeatInterval": "2s",
+}  # fmt: skip
+"""Spark gives an executor up after 20 s without a heartbeat, not after two minutes."""
 
 SENDS = """
 import json, os, ssl, sys, urllib.error, urllib.request
@@ -51,7 +55,7 @@ def cluster_job(make_cluster_job: MakeClusterJob) -> ClusterJob:
     account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": ADMIN}}
     cluster_job.kubectl.apply(secret, account, bystander("foreign"), bystander(f"{OTHER}-1-driver"))
     cluster_job.load(BATCH)
-    cluster_job.apply()
+    cluster_job.apply(sparkConf=QUICK)
     cluster_job.job.wait_ready()
     cluster_job.job.wait_executors(1)
     return cluster_job
@@ -144,6 +148,18 @@ def test_it_scales_loses_and_replaces_executors_meanwhile(cluster_job: ClusterJo
     records = cluster_job.load(BATCH)
     cluster_job.assert_exactly_once(records)
     assert cluster_job.job.attempt == attempt
+
+
+def test_a_frozen_executor_is_deleted_and_replaced(cluster_job: ClusterJob) -> None:
+    """Its pod still runs, so Kubernetes leaves it; Spark deletes executors without a heartbeat by a selector."""
+    frozen = cluster_job.job.freeze_executor()
+    cluster_job.load(BATCH)
+    cluster_job.job.wait_executors(2, without=frozen["metadata"]["uid"])
+    cluster_job.job.wait_pods(
+        "Spark has deleted the pod of the frozen executor",
+        lambda pods: frozen["metadata"]["uid"] not in {pod["metadata"]["uid"] for pod in pods.values()},
+    )
+    cluster_job.assert_exactly_once(cluster_job.load(BATCH))
 
 
 def test_a_drained_driver_leaves_no_executor(cluster_job: ClusterJob) -> None:
