@@ -22,6 +22,7 @@ _ENGINE = "tests/integration/engine"
 _FAULTS = "tests/integration/faults"
 _KUBEAPI = "tests/integration/kubeapi"
 _PROTOCOL = "tests/integration/protocol"
+_SECURITY = "tests/integration/security"
 _PROGRESS_SECONDS = 30
 WIDTH = 5
 """Number of parallel streams after the cluster's tests."""
@@ -91,7 +92,7 @@ class Stream:
 
 def streams() -> list[Stream]:
     """Every test below ``tests``, once."""
-    apart = (_ENGINE, _FAULTS, _KUBEAPI, _PROTOCOL)
+    apart = (_ENGINE, _FAULTS, _KUBEAPI, _PROTOCOL, _SECURITY)
     return [
         Stream("cluster", ["tests/e2e", "-vv", "--durations=12"], alone=True),
         Stream("properties", ["tests/property"], patient=True),
@@ -99,6 +100,7 @@ def streams() -> list[Stream]:
         *(Stream(f"engine-{number}", files, nice=True) for number, files in enumerate(_dealt(_ENGINE), 1)),
         *(Stream(f"protocol-{number}", files) for number, files in enumerate(_dealt(_PROTOCOL), 1)),
         Stream("parts", ["tests/integration", *(f"--ignore={folder}" for folder in apart)]),
+        Stream("security", [_SECURITY]),
         Stream("conformance", ["tests/conformance"]),
         Stream("kubernetes", [_KUBEAPI]),
         Stream("faults", [_FAULTS]),
