@@ -84,7 +84,7 @@ class Executor:
         return self._cluster
 
     async def repair_access(self, job: JobIdentity, references: References) -> None:
-        """Restores the driver's Role and its binding, whoever changed them.
+        """Restores the driver's Role and its binding after any change.
 
         Called at each live look at a job that has attempts.
 

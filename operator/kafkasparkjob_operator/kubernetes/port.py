@@ -108,7 +108,7 @@ class Cluster(Protocol):
         ...
 
     async def apply(self, manifest: Body) -> Body:
-        """Server-side apply: restores every field of the manifest, whoever changed it, and no other field."""
+        """Server-side apply: restores every field of the manifest after any change, and no other field."""
         ...
 
     async def replace(self, manifest: Body) -> Body:

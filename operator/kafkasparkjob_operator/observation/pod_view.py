@@ -141,7 +141,7 @@ def number_of(text: str) -> int:
 
 
 def _reason(text: str) -> str:
-    """A reason of Kubernetes in CamelCase; whoever may write a pod's status could write anything."""
+    """A reason of Kubernetes in CamelCase. A writer of the pod's status could write any text."""
     return text if not text or _REASON.fullmatch(text) else "Unknown"
 
 
