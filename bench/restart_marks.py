@@ -53,7 +53,7 @@ _LINES: Sequence[tuple[str, re.Pattern[str]]] = (
     (RECOVERED, re.compile(r"sparkapp\.spark\.wiring: recovered checkpoint \d+")),
     (SPARK_UP, re.compile(r"sparkapp\.spark\.launch\.session: Spark \S+ is up")),
     (ACTIVATED, re.compile(r"sparkapp\.spark\.driver: attempt \d+ is activated")),
-    (PLANNED, re.compile(r"sparkapp\.spark\.engine\.query: columns read from Kafka")),
+    (PLANNED, re.compile(r"sparkapp\.spark\.engine\.micro_batch\.query: columns read from Kafka")),
     (STARTED, re.compile(r"sparkapp\.spark\.attempt: query started")),
 )
 _CHECKPOINT = re.compile(

@@ -24,7 +24,7 @@ from sparkapp.model.report import DriverState, termination_of
 from sparkapp.source.enumerator.enumerator import KafkaSourceEnumerator
 from sparkapp.source.group.membership import GroupMembership
 from sparkapp.source.offset_committer import OffsetCommitter
-from sparkapp.spark.engine.engine import MicroBatchEngine
+from sparkapp.spark.engine.micro_batch.engine import MicroBatchEngine
 from sparkapp.spark.frames.transform import Function
 from sparkapp.spark.launch.environment import DriverEnvironment
 from sparkapp.spark.reporting.announcements import Announcements

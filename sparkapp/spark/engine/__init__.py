@@ -1,1 +1,1 @@
-"""The micro-batch engine: one Spark batch is one checkpoint, and the driver's process decides each of them."""
+"""The engines: each completes one checkpoint after another, with an attempt's coordinator and enumerator."""

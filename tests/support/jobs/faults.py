@@ -24,7 +24,7 @@ from pyspark.sql import DataFrame
 from sparkapp.checkpoint.coordinator import CheckpointCoordinator
 from sparkapp.model.job.spec import Job
 from sparkapp.model.protocol import ProtocolStep
-from sparkapp.spark.engine import write_stage
+from sparkapp.spark.engine.micro_batch import write_stage
 from sparkapp.spark.tasks.write_task import WriteOrder, write_partition
 
 VARIABLE = "FAULT"

@@ -26,7 +26,7 @@ LOG = """\
 2026-11-21T12:00:01.250000000Z 2026-11-21 12:00:01,249 INFO __main__: attempt 2 of ns/job begins
 2026-11-21T12:00:02.500000000Z 2026-11-21 12:00:02,499 INFO sparkapp.spark.wiring: recovered checkpoint 7: committ
 2026-11-21T12:00:05Z 2026-11-21 12:00:04,999 INFO sparkapp.spark.launch.session: Spark 4.3.0 is up
-2026-11-21T12:00:06.5Z 2026-11-21 12:00:06,499 INFO sparkapp.spark.engine.query: columns read from Kafka: key, value
+2026-11-21T12:00:06.5Z 2026-11-21 12:00:06,499 INFO sparkapp.spark.engine.micro_batch.query: columns read from Kafka: key, value
 2026-11-21T12:00:07Z 2026-11-21 12:00:06,999 INFO sparkapp.spark.attempt: query started
 2026-11-21T12:00:10Z x INFO sparkapp.spark.attempt: checkpoint 8: 5 offsets in, 2 transactions, 2500 ms (write 9 ms, commit 250 ms)
 2026-11-21T12:00:11Z x INFO sparkapp.spark.attempt: checkpoint 9: 5 offsets in, 2 transactions, 90 ms (write 9 ms, commit 25 ms)

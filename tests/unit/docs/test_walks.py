@@ -114,7 +114,7 @@ def check(step: Step, steps: list[Step]) -> None:
         field = numbered(found[1]).symbol.rpartition(".")[2]
         assert step.symbol.rpartition(".")[2] == re.sub(r"[A-Z]", lambda letter: f"_{letter[0].lower()}", field)
     elif found := re.fullmatch(r"Spark runs step (\d) and step (\d) in one task", step.link):
-        engine = "sparkapp/spark/engine"
+        engine = "sparkapp/spark/engine/micro_batch"
         modules = [f"{engine}/{file.name}" for file in (REPOSITORY / engine).glob("*.py")]
         assert any(uses(file, "KafkaSparkDataSource", numbered(found[1]).file) for file in modules)
         assert any(uses(file, numbered(found[2]).symbol, numbered(found[2]).file) for file in modules)

@@ -17,9 +17,9 @@ from sparkapp.model.errors import ConfigurationError, KafkaSparkJobError, Transf
 from sparkapp.model.job.spec import Job
 from sparkapp.model.partition import TopicPartition
 from sparkapp.source.enumerator.enumerator import KafkaSourceEnumerator
-from sparkapp.spark.engine.planner import MicroBatchPlanner
-from sparkapp.spark.engine.stream_state import StreamState
-from sparkapp.spark.engine.write_stage import WriteStage
+from sparkapp.spark.engine.micro_batch.planner import MicroBatchPlanner
+from sparkapp.spark.engine.micro_batch.stream_state import StreamState
+from sparkapp.spark.engine.micro_batch.write_stage import WriteStage
 from sparkapp.spark.failures import original_error, while_reading
 from sparkapp.spark.frames.end_of_stream import stops_found
 from sparkapp.spark.frames.query_plan import keeps_state, late_rows, next_watermark

@@ -12,21 +12,13 @@ from sparkapp.model.checkpoint.split import Assignment, KafkaPartitionSplit, ass
 from sparkapp.model.errors import KafkaSparkJobError, TransactionError
 from sparkapp.model.job.spec import Job
 from sparkapp.source.enumerator.enumerator import KafkaSourceEnumerator
-from sparkapp.spark.engine.stream_state import StreamState
+from sparkapp.spark.engine.micro_batch.stream_state import StreamState
+from sparkapp.spark.engine.schedule import CheckpointSchedule
 from sparkapp.spark.reporting.liveness import PLAN_SECONDS, StreamLiveness
 from sparkapp.spark.state.query_log import EngineState
 from sparkapp.spark.tasks.planner_socket import SubtaskSplits
 
 LOG = logging.getLogger(__name__)
-
-_IDLE_PROBE_SECONDS = 0.25
-"""Pause between two questions to the brokers while a checkpoint is due and there are no new records."""
-
-_IDLE_SECONDS = 10.0
-"""A job without a checkpoint for this long is idle: it removes settled committables from the document, once.
-
-After every pause between records it would be a second write for each checkpoint.
-"""
 
 _SHOWN = 20
 """Subtasks, and partitions of each, in one line of the log."""
@@ -56,10 +48,11 @@ class MicroBatchPlanner:
         self._job = job
         self._stream = stream
         self._enumerator = enumerator
-        self._coordinator = coordinator
+        self._schedule = CheckpointSchedule(
+            job, enumerator=enumerator, coordinator=coordinator, idle_work=stream.idle_work, clock=clock
+        )
         self._restored = restored
         self._liveness = liveness
-        self._clock = clock
         self.columns = ALL_COLUMNS
         self._plan = restored.plan
         # The watermark passed the end of rows that no batch has written yet. Spark runs a batch without records for
@@ -67,7 +60,6 @@ class MicroBatchPlanner:
         self._owes_batch = restored.next_watermark > restored.batch_watermark
         self._first_reader: int | None = None
         self._pending: tuple[KafkaPartitionSplit, ...] | None = None
-        self._due = self._planned_at = clock()
         self._finished_after: int | None = None
         self._is_finished = False
         self._logged: Mapping[int, Sequence[str]] = {}
@@ -146,35 +138,18 @@ class MicroBatchPlanner:
     def _latest(self, start: int) -> int:
         if self._pending is not None and self._plan == start + 1:
             return self._plan
-        now = self._clock()
         finished = self._enumerator.finished and not self._owes_batch
         if finished:
             self._finish()
-        if finished or self._stream.draining or now < self._due:
+        if finished or self._stream.draining:
             return start
-        self._enumerator.discover_if_due()
-        splits = self._enumerator.plan()
-        if not any(split.size for split in splits) and not self._owes_batch:
-            self._due = now + min(_IDLE_PROBE_SECONDS, self._job.spec.checkpoint_interval_seconds / 10)
-            if now - self._planned_at > _IDLE_SECONDS:
-                self._write_idle_document()
-            return start
-        # A backlog of more records than a checkpoint may have is read without pauses.
-        capped = sum(split.size for split in splits) >= self._job.spec.source.max_offsets_per_checkpoint
-        self._due = now if capped else now + self._job.spec.checkpoint_interval_seconds
-        if not self._stream.plan_checkpoint():
+        splits = self._schedule.next_splits(owes_batch=self._owes_batch)
+        if splits is None or not self._stream.plan_checkpoint():
             return start
         self._pending = splits
         self._plan = start + 1
-        self._planned_at = now
         self._owes_batch = False
         return self._plan
-
-    def _write_idle_document(self) -> None:
-        with self._stream.idle_work() as allowed:
-            if allowed:
-                self._coordinator.forget_settled()
-                self._coordinator.renew()
 
     def _finish(self) -> None:
         """Drains a bounded source at its end, once Spark has asked twice without a batch in between.

@@ -14,7 +14,7 @@ from pyspark.sql.streaming import StreamingQuery
 
 from sparkapp.model.job.codec import encode_job
 from sparkapp.model.job.spec import Job
-from sparkapp.spark.engine.planner import MicroBatchPlanner
+from sparkapp.spark.engine.micro_batch.planner import MicroBatchPlanner
 from sparkapp.spark.frames.arrow_batches import limit_stream
 from sparkapp.spark.frames.query_plan import columns_used, reads_of_source
 from sparkapp.spark.frames.records import decode_records, encode_records

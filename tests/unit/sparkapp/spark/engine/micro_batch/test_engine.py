@@ -11,8 +11,8 @@ import pytest
 from sparkapp.model.checkpoint.document import CheckpointDocument
 from sparkapp.model.errors import OffsetsOvertaken, OffsetsWentBackwards
 from sparkapp.model.job.spec import Job, JobSpec, KafkaCluster, Sink, Source, Transform
-from sparkapp.spark.engine.engine import MicroBatchEngine
-from sparkapp.spark.engine.query import RunningQuery
+from sparkapp.spark.engine.micro_batch.engine import MicroBatchEngine
+from sparkapp.spark.engine.micro_batch.query import RunningQuery
 
 DOCUMENT = CheckpointDocument(
     job_uid="uid", attempt=2, checkpoint_id=7, created_at="", parallelism=1, prefix="p"
@@ -37,7 +37,9 @@ def test_a_reader_that_did_not_find_its_offsets_is_explained_by_the_source(monke
         isActive=False, exception=lambda: "sparkapp.model.errors.OffsetsWentBackwards: reading in-0 at 0 of 9: gone"
     )
     server: Any = SimpleNamespace(close=lambda: None)
-    monkeypatch.setattr("sparkapp.spark.engine.engine.start_query", lambda *_, **__: RunningQuery(ended, server))
+    monkeypatch.setattr(
+        "sparkapp.spark.engine.micro_batch.engine.start_query", lambda *_, **__: RunningQuery(ended, server)
+    )
     parts: Any = {"spark": None, "enumerator": Enumerator(), "coordinator": SimpleNamespace(document=DOCUMENT)}
     engine = MicroBatchEngine(
         JOB, function=None, folder=Path(), stateful_allowed=True,

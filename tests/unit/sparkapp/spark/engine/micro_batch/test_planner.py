@@ -12,8 +12,8 @@ from sparkapp.model.checkpoint.split import KafkaPartitionSplit
 from sparkapp.model.errors import CheckpointConflict, KafkaSparkJobError, TransactionError
 from sparkapp.model.job.spec import Job, JobSpec, KafkaCluster, Sink, Source, Transform
 from sparkapp.model.partition import TopicPartition
-from sparkapp.spark.engine.planner import MicroBatchPlanner
-from sparkapp.spark.engine.stream_state import StreamState
+from sparkapp.spark.engine.micro_batch.planner import MicroBatchPlanner
+from sparkapp.spark.engine.micro_batch.stream_state import StreamState
 from sparkapp.spark.reporting.liveness import StreamLiveness
 from sparkapp.spark.state.query_log import EngineState, encode_engine, restored_engine
 

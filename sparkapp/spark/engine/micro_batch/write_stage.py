@@ -14,8 +14,8 @@ from sparkapp.model.delivery_guarantee import OffsetCommitMode
 from sparkapp.model.errors import TransactionError
 from sparkapp.model.job.codec import encode_job
 from sparkapp.model.job.spec import Job
-from sparkapp.spark.engine.planner import MicroBatchPlanner
-from sparkapp.spark.engine.stream_state import StreamState
+from sparkapp.spark.engine.micro_batch.planner import MicroBatchPlanner
+from sparkapp.spark.engine.micro_batch.stream_state import StreamState
 from sparkapp.spark.frames.arrow_batches import RecordSizes, limited
 from sparkapp.spark.frames.query_plan import is_aligned, partition_count
 from sparkapp.spark.frames.record_policy import require_aligned

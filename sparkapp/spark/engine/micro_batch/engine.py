@@ -15,11 +15,11 @@ from sparkapp.model.delivery_guarantee import DeliveryGuarantee
 from sparkapp.model.errors import OffsetsWentBackwards
 from sparkapp.model.job.spec import Job
 from sparkapp.source.enumerator.enumerator import KafkaSourceEnumerator
-from sparkapp.spark.engine.checkpoint_runner import CheckpointRunner
-from sparkapp.spark.engine.planner import MicroBatchPlanner
-from sparkapp.spark.engine.query import RunningQuery, start_query
-from sparkapp.spark.engine.stream_state import StreamState
-from sparkapp.spark.engine.write_stage import WriteStage
+from sparkapp.spark.engine.micro_batch.checkpoint_runner import CheckpointRunner
+from sparkapp.spark.engine.micro_batch.planner import MicroBatchPlanner
+from sparkapp.spark.engine.micro_batch.query import RunningQuery, start_query
+from sparkapp.spark.engine.micro_batch.stream_state import StreamState
+from sparkapp.spark.engine.micro_batch.write_stage import WriteStage
 from sparkapp.spark.failures import original_error
 from sparkapp.spark.frames.transform import Function
 from sparkapp.spark.launch.session import has_executors

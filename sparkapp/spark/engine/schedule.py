@@ -1,0 +1,79 @@
+"""When a checkpoint is due, and the splits that it reads."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+
+from sparkapp.checkpoint.coordinator import CheckpointCoordinator
+from sparkapp.model.checkpoint.split import KafkaPartitionSplit
+from sparkapp.model.job.spec import Job
+from sparkapp.source.enumerator.enumerator import KafkaSourceEnumerator
+
+_IDLE_PROBE_SECONDS = 0.25
+"""Pause between two questions to the brokers while a checkpoint is due and there are no new records."""
+
+_IDLE_SECONDS = 10.0
+"""A job without a checkpoint for this long is idle: it removes settled committables from the document, once.
+
+After every pause between records it would be a second write for each checkpoint.
+"""
+
+
+class CheckpointSchedule:
+    """Plans one checkpoint after another; asked by an engine's planner between two checkpoints, from one thread.
+
+    :param idle_work: around the write of an idle job's document; False where it may not be written any more.
+    :param clock: monotonic, in seconds.
+    """
+
+    def __init__(
+        self,
+        job: Job,
+        *,
+        enumerator: KafkaSourceEnumerator,
+        coordinator: CheckpointCoordinator,
+        idle_work: Callable[[], AbstractContextManager[bool]],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._interval = float(job.spec.checkpoint_interval_seconds)
+        self._cap = job.spec.source.max_offsets_per_checkpoint
+        self._enumerator = enumerator
+        self._coordinator = coordinator
+        self._idle_work = idle_work
+        self._clock = clock
+        self._due = self._planned_at = clock()
+
+    @property
+    def seconds_left(self) -> float:
+        """Seconds until :meth:`next_splits` asks the brokers again; 0 where it would now."""
+        return max(0.0, self._due - self._clock())
+
+    def next_splits(self, *, owes_batch: bool = False) -> tuple[KafkaPartitionSplit, ...] | None:
+        """The splits of the next checkpoint, one a known partition; None while none is due or there is no record.
+
+        :param owes_batch: a checkpoint is wanted also without records.
+        :raises KafkaSparkJobError: of the enumerator or the coordinator.
+        """
+        now = self._clock()
+        if now < self._due:
+            return None
+        self._enumerator.discover_if_due()
+        splits = self._enumerator.plan()
+        if not any(split.size for split in splits) and not owes_batch:
+            self._due = now + min(_IDLE_PROBE_SECONDS, self._interval / 10)
+            if now - self._planned_at > _IDLE_SECONDS:
+                self._write_idle_document()
+            return None
+        # A backlog of more records than a checkpoint may have is read without pauses.
+        is_capped = sum(split.size for split in splits) >= self._cap
+        self._due = now if is_capped else now + self._interval
+        self._planned_at = now
+        return splits
+
+    def _write_idle_document(self) -> None:
+        with self._idle_work() as allowed:
+            if allowed:
+                self._coordinator.forget_settled()
+                self._coordinator.renew()
