@@ -6,10 +6,13 @@ from typing import Any
 
 from kafkasparkjob_operator.identity import ANNOTATION_CLAIM, ANNOTATION_GENERATION, JobIdentity, metadata
 from kafkasparkjob_operator.resources.pod_parts import (
+    SPARK_DIRECTORY,
     container_security_context,
     environment,
     pod_security_context,
+    storage_resources,
     volumes_and_mounts,
+    with_size_limits,
 )
 from kafkasparkjob_operator.resources.strategic_merge import with_template
 from kafkasparkjob_operator.workload import DesiredJob
@@ -33,8 +36,11 @@ def driver_pod(
     volumes.append({"name": "job", "configMap": {"name": names.attempt_config_map(job.name, attempt)}})
     mounts.append({"name": "job", "mountPath": names.JOB_DIRECTORY, "readOnly": True})
     memory = f"{workload.driver.container_mebibytes}Mi"
+    resources = storage_resources(workload.driver)
+    resources["requests"] |= {"cpu": f"{workload.driver.cpu_request}m", "memory": memory}
     # No CPU limit by default: a throttled driver restarts slowly.
-    limits = {"memory": memory} | ({"cpu": f"{workload.driver.cpu_limit}m"} if workload.driver.cpu_limit else {})
+    cpu_limit = {"cpu": f"{workload.driver.cpu_limit}m"} if workload.driver.cpu_limit else {}
+    resources["limits"] |= {"memory": memory, **cpu_limit}
     spec: dict[str, Any] = {
         "restartPolicy": "Never",
         "serviceAccountName": names.service_account(job.name),
@@ -53,14 +59,10 @@ def driver_pod(
                     _downward("KAFKASPARK_POD_IP", "status.podIP"),
                     _downward("KAFKASPARK_POD_NAME", "metadata.name"),
                     _downward("KAFKASPARK_POD_NAMESPACE", "metadata.namespace"),
-                    # Spark gives the executors a scratch volume at the place that the driver names here.
-                    {"name": "SPARK_LOCAL_DIRS", "value": f"{names.WORK_DIRECTORY}/spark"},
+                    {"name": "SPARK_LOCAL_DIRS", "value": SPARK_DIRECTORY},
                     *environment(workload.driver),
                 ],
-                "resources": {
-                    "requests": {"cpu": f"{workload.driver.cpu_request}m", "memory": memory},
-                    "limits": limits,
-                },
+                "resources": resources,
                 "securityContext": container_security_context(),
                 "terminationMessagePath": names.TERMINATION_LOG,
                 "terminationMessagePolicy": "FallbackToLogsOnError",
@@ -95,7 +97,7 @@ def driver_pod(
         ),
         "spec": spec,
     }
-    return with_template(pod, workload.driver.template)
+    return with_size_limits(with_template(pod, workload.driver.template), workload.driver)
 
 
 def _downward(name: str, path: str) -> dict[str, Any]:

@@ -6,10 +6,13 @@ from typing import Any
 
 from kafkasparkjob_operator.identity import JobIdentity
 from kafkasparkjob_operator.resources.pod_parts import (
+    SPARK_DIRECTORY,
     container_security_context,
     environment,
     pod_security_context,
+    storage_resources,
     volumes_and_mounts,
+    with_size_limits,
 )
 from kafkasparkjob_operator.resources.strategic_merge import with_template
 from kafkasparkjob_operator.workload import DesiredJob
@@ -23,6 +26,9 @@ EXECUTOR_CONTAINER = names.ROLE_EXECUTOR
 def executor_pod_template(job: JobIdentity, desired: DesiredJob, *, attempt: int) -> dict[str, Any]:
     """No token of a service account, no root, no writable image; Spark adds image, command, size and owner."""
     volumes, mounts = volumes_and_mounts(desired)
+    # By this beginning of the name Spark knows its scratch space. The volume that it would add has no size limit.
+    volumes.append({"name": "spark-local-dir-1", "emptyDir": {}})
+    mounts.append({"name": "spark-local-dir-1", "mountPath": SPARK_DIRECTORY})
     authentication = desired.spec.kafka.authentication
     # Only for the brokers' token: the kubelet writes it for the pod's account, and driver and executors are one user.
     own_token = authentication is not None and authentication.service_account_token is not None
@@ -43,10 +49,11 @@ def executor_pod_template(job: JobIdentity, desired: DesiredJob, *, attempt: int
                     "workingDir": names.WORK_DIRECTORY,
                     "securityContext": container_security_context(),
                     "env": environment(desired.workload.executor),
+                    "resources": storage_resources(desired.workload.executor),
                     "volumeMounts": mounts,
                 }
             ],
             "volumes": volumes,
         },
     }
-    return with_template(pod, desired.workload.executor.template)
+    return with_size_limits(with_template(pod, desired.workload.executor.template), desired.workload.executor)

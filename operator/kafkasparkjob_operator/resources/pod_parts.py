@@ -13,6 +13,9 @@ from sparkapp.model.job.access.mounts import USER as USER_FOLDER
 USER = 10001
 """The image's user; no root, in any pod."""
 
+SPARK_DIRECTORY = f"{names.WORK_DIRECTORY}/spark"
+"""Spark's scratch space."""
+
 _CREDENTIALS_MODE = 0o440
 
 
@@ -80,6 +83,27 @@ def _secret_volume(prefix: str, folder: SecretFolder) -> dict[str, Any]:
     if folder.items:
         secret["items"] = [{"key": key, "path": path} for key, path in folder.items]
     return {"name": f"{prefix}-{folder.folder}", "secret": secret}
+
+
+def storage_resources(pod: PodResources) -> dict[str, dict[str, str]]:
+    """Request and limit of ephemeral storage, as a container writes them."""
+    return {
+        "requests": {"ephemeral-storage": f"{pod.storage_request_mebibytes}Mi"},
+        "limits": {"ephemeral-storage": f"{pod.storage_limit_mebibytes}Mi"},
+    }
+
+
+def with_size_limits(manifest: Mapping[str, Any], pod: PodResources) -> dict[str, Any]:
+    """The pod with a size limit on each ``emptyDir`` that has none: the limit of the pod's ephemeral storage.
+
+    Called after the merge of the user's template, which may add volumes.
+    """
+    limit = {"sizeLimit": f"{pod.storage_limit_mebibytes}Mi"}
+    volumes = [
+        volume | {"emptyDir": limit | (volume["emptyDir"] or {})} if "emptyDir" in volume else volume
+        for volume in manifest["spec"]["volumes"]
+    ]
+    return {**manifest, "spec": {**manifest["spec"], "volumes": volumes}}
 
 
 def environment(pod: PodResources) -> list[Mapping[str, Any]]:

@@ -41,6 +41,9 @@ MIN_HEAP_MEBIBYTES = 512
 OVERHEAD_FACTOR = 0.4
 """Memory outside the Java heap, as a share of it, for Python and librdkafka. Spark's share for Python."""
 MIN_OVERHEAD_MEBIBYTES = 384
+MIN_STORAGE_MEBIBYTES = 256
+"""The kubelet keeps 50 MiB of a container's log by default, and Spark unpacks its native libraries."""
+_STORAGE = "ephemeral-storage"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +54,8 @@ class PodResources:
     :param cpu_limit: likewise; 0 for none.
     :param heap_mebibytes: Java heap.
     :param overhead_mebibytes: memory outside the heap.
+    :param storage_request_mebibytes: ephemeral storage: scratch volumes and logs.
+    :param storage_limit_mebibytes: likewise; the kubelet evicts a pod that uses more.
     :param env: environment variables as the pod spec writes them.
     :param template: fields of the user, which are merged onto the operator's pod.
     """
@@ -59,6 +64,8 @@ class PodResources:
     cpu_limit: int
     heap_mebibytes: int
     overhead_mebibytes: int
+    storage_request_mebibytes: int
+    storage_limit_mebibytes: int
     env: tuple[Mapping[str, Any], ...] = ()
     template: PodTemplate = NO_TEMPLATE
 
@@ -206,8 +213,17 @@ def _pod_resources(fields: Fields, role: str) -> PodResources:
     if limit and request > limit:
         msg = f"{requests.path}.cpu must not exceed {limits.path}.cpu"
         raise ConfigurationError(msg)
+    storage_request = mebibytes(requests.quantity(_STORAGE, "256Mi"), f"{requests.path}.{_STORAGE}")
+    storage_limit = mebibytes(limits.quantity(_STORAGE, "10Gi"), f"{limits.path}.{_STORAGE}")
+    if storage_limit < MIN_STORAGE_MEBIBYTES:
+        msg = f"{limits.path}.{_STORAGE} must be at least {MIN_STORAGE_MEBIBYTES}Mi for Spark's files and the logs"
+        raise ConfigurationError(msg)
+    if storage_request > storage_limit:
+        msg = f"{requests.path}.{_STORAGE} must not exceed {limits.path}.{_STORAGE}"
+        raise ConfigurationError(msg)
     return PodResources(
         cpu_request=request, cpu_limit=limit, heap_mebibytes=heap, overhead_mebibytes=overhead,
+        storage_request_mebibytes=storage_request, storage_limit_mebibytes=storage_limit,
         env=_environment(fields),
         template=read_pod_template(fields.mapping("podTemplate"), f"{fields.path}.podTemplate", role=role),
     )  # fmt: skip

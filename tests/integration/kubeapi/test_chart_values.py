@@ -46,6 +46,16 @@ def test_the_user_can_be_left_to_openshift_and_the_rest_stays(chart: Render) -> 
         assert pod["containers"][0]["securityContext"]["capabilities"] == {"drop": ["ALL"]}
 
 
+def test_scratch_space_of_every_pod_is_limited(chart: Render) -> None:
+    manifests = chart("tmpDirSizeLimit=32Mi", "resources.limits.ephemeral-storage=1Gi")
+    operator, tester = pod_of(manifests), of_kind(manifests, "Pod")[0]["spec"]
+    assert operator["volumes"] == [{"name": "tmp", "emptyDir": {"sizeLimit": "32Mi"}}]
+    assert operator["containers"][0]["resources"]["limits"]["ephemeral-storage"] == "1Gi"
+    assert operator["containers"][0]["resources"]["requests"]["ephemeral-storage"] == "64Mi"
+    assert "volumes" not in tester
+    assert tester["containers"][0]["resources"]["limits"]["ephemeral-storage"]
+
+
 def test_a_probes_times_change_and_its_request_stays(chart: Render) -> None:
     probe = pod_of(chart("livenessProbe.failureThreshold=9"))["containers"][0]["livenessProbe"]
     assert probe == {

@@ -163,6 +163,31 @@ def test_every_pod_satisfies_the_restricted_pod_security_standard(spec: dict[str
     assert pods[1]["spec"]["automountServiceAccountToken"] is False
 
 
+@pytest.mark.parametrize("spec", [{}, FULL, TEMPLATES])
+def test_every_scratch_volume_and_every_container_has_a_limit(spec: dict[str, Any]) -> None:
+    spec = {**spec, "executor": {**spec.get("executor", {}), "resources": {"limits": {"ephemeral-storage": "2Gi"}}}}
+    pods = (
+        (driver_pod(JOB, wanted(spec), claim_uid="claim", attempt=1), "10240Mi"),
+        (executor_pod_template(JOB, wanted(spec), attempt=1), "2048Mi"),
+    )
+    for pod, limit in pods:
+        scratch = {volume["name"]: volume["emptyDir"] for volume in pod["spec"]["volumes"] if "emptyDir" in volume}
+        # The template's own volume keeps its own limit.
+        own = {"cache": {"sizeLimit": "1Gi"}} if spec.get("driver", {}).get("podTemplate") else {}
+        assert scratch == {name: {"sizeLimit": limit} for name in scratch} | own
+        assert {"tmp", "work"} <= scratch.keys()
+        for container in pod["spec"]["containers"]:
+            assert container["resources"]["limits"]["ephemeral-storage"] == limit
+            assert container["resources"]["requests"]["ephemeral-storage"] == "256Mi"
+
+
+def test_a_volume_of_a_template_without_a_size_limit_gets_one() -> None:
+    volumes = [{"name": "model", "emptyDir": {"medium": "Memory"}}, {"name": "other", "emptyDir": None}]
+    desired = wanted({"driver": {"podTemplate": {"spec": {"volumes": volumes}}}})
+    found = {volume["name"]: volume for volume in driver_pod(JOB, desired, claim_uid="c", attempt=1)["spec"]["volumes"]}
+    assert found["model"]["emptyDir"] == {"medium": "Memory", "sizeLimit": "10240Mi"}
+
+
 def test_no_secret_value_is_anywhere_but_in_a_reference() -> None:
     text = json.dumps(driver_pod(JOB, wanted(FULL), claim_uid="claim", attempt=1)) + json.dumps(
         spark_conf(JOB, wanted(FULL), attempt=1)

@@ -19,6 +19,7 @@ def test_defaults_fit_a_small_node() -> None:
     found = wanted()
     for pod in (found.workload.driver, found.workload.executor):
         assert (pod.heap_mebibytes, pod.cpu_request, pod.cpu_limit) == (1024, 100, 0)
+        assert (pod.storage_request_mebibytes, pod.storage_limit_mebibytes) == (256, 10240)
     assert found.restart_policy == RestartPolicy()
     assert (found.suspend, found.restart_nonce) == (False, 0)
     assert found.spec.sink.transactional_id_prefix == "team.orders"
@@ -71,6 +72,16 @@ def test_cpu_is_a_quantity(cpu: str | int, millicores: int) -> None:
             {"driver": {"resources": {"requests": {"cpu": 2}, "limits": {"cpu": "1900m"}}}},
             "spec.driver.resources.requests.cpu must not exceed spec.driver.resources.limits.cpu",
         ),
+        (
+            {"driver": {"resources": {"requests": {"ephemeral-storage": "11Gi"}}}},
+            "spec.driver.resources.requests.ephemeral-storage must not exceed "
+            "spec.driver.resources.limits.ephemeral-storage",
+        ),
+        (
+            {"executor": {"resources": {"limits": {"ephemeral-storage": "255Mi"}}}},
+            "spec.executor.resources.limits.ephemeral-storage must be at least 256Mi",
+        ),
+        ({"executor": {"resources": {"limits": {"ephemeral-storage": "8g"}}}}, "not '8g'; write 8Gi"),
         ({"sparkConf": {"spark.executor.memoryOverhead": "1g"}}, "the operator sets"),
         ({"executor": {"instances": 0}}, "spec.executor.instances"),
         ({"executor": {"cores": "2"}}, "spec.executor.cores"),
