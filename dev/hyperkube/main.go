@@ -41,6 +41,7 @@ var programs = map[string]func(){
 	"kube-scheduler":          component(func() *cobra.Command { return scheduler.NewSchedulerCommand() }),
 	"kube-proxy":              component(proxy.NewProxyCommand),
 	"kubelet":                 component(func() *cobra.Command { return kubelet.NewKubeletCommand(context.Background()) }),
+	"kube-router":             kubeRouter,
 	"kubectl":                 kubectl,
 	"helm":                    helm,
 }

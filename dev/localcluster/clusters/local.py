@@ -12,7 +12,7 @@ from localcluster.images.builder import IMAGES, Image, ImageBuilder
 from localcluster.images.oci import Layout
 from localcluster.kafka import cluster_broker
 from localcluster.kafka.distribution import KafkaDistribution
-from localcluster.kubernetes import control_plane, go_build, kube_proxy, kubelet
+from localcluster.kubernetes import control_plane, go_build, kube_proxy, kube_router, kubelet
 from localcluster.kubernetes.containerd import NAME as CONTAINERD
 from localcluster.kubernetes.containerd import PAUSE_IMAGE, Containerd
 from localcluster.kubernetes.kube_api import KubeApi
@@ -63,7 +63,7 @@ class LocalCluster:
     def is_up(self) -> bool:
         """Whether every process runs, and Kubernetes and Kafka answer."""
         return (
-            all(self._daemons.running(name) is not None for name in DAEMON_NAMES)
+            all(self._daemons.running(name) is not None for name in _daemon_names())
             and cluster_broker.describe(self._settings).is_running()
             and self._api.is_ready()
             and self._api.node_is_ready()
@@ -75,6 +75,7 @@ class LocalCluster:
         with self._progress.step("stop Kubernetes and Kafka"):
             kubelet.stop(self._daemons)
             kube_proxy.stop(self._daemons)
+            kube_router.stop(self._daemons)
             self._containerd.stop()
             control_plane.stop(self._daemons)
             cluster_broker.describe(self._settings).stop()
@@ -87,7 +88,7 @@ class LocalCluster:
     def status(self) -> list[tuple[str, str, str]]:
         """A row for each part: its name, its state, its log."""
         rows = []
-        for name in DAEMON_NAMES:
+        for name in _daemon_names():
             identity = self._daemons.running(name)
             how = f"running, process {identity.pid}" if identity is not None else "not running"
             rows.append((name, how, str(self._daemons.log(name))))
@@ -159,6 +160,8 @@ class LocalCluster:
             with self._progress.step("start the node"):
                 kubelet.start(settings, daemons, credentials, self._containerd)
                 kube_proxy.start(settings, daemons, credentials)
+                if network.can_enforce_policies():
+                    kube_router.start(settings, daemons, credentials)
                 wait_for("the namespace default is ready", self._api.has_default_service_account, seconds=240)
             broker.result()
 
@@ -187,7 +190,13 @@ class LocalCluster:
             "KAFKASPARK_HELM": str(programs / "helm"),
             "KAFKASPARK_BIN": str(programs),
             "KAFKASPARK_LOGS": str(self._settings.logs),
+            "KAFKASPARK_NETWORK_POLICIES": "enforced" if network.can_enforce_policies() else "ignored",
         }
+
+
+def _daemon_names() -> tuple[str, ...]:
+    """The cluster's processes. Where the kernel lacks what kube-router needs, NetworkPolicies have no effect."""
+    return (*DAEMON_NAMES, kube_router.NAME) if network.can_enforce_policies() else DAEMON_NAMES
 
 
 def _require_root() -> None:

@@ -35,6 +35,7 @@ class Credentials:
     kubelet: Certificate
     kubelet_kubeconfig: Path
     proxy_kubeconfig: Path
+    router_kubeconfig: Path
     scheduler_kubeconfig: Path
     controller_manager_kubeconfig: Path
 
@@ -68,6 +69,10 @@ def make_credentials(settings: Settings) -> Credentials:
         kubelet=kubelet,
         kubelet_kubeconfig=kubelet_kubeconfig,
         proxy_kubeconfig=component("kube-proxy"),
+        # Kubernetes has no role for it. It lists every pod, namespace and policy.
+        router_kubeconfig=kubeconfig(
+            settings.pki / "kube-router.kubeconfig", "kube-router", "/O=system:masters/CN=kube-router"
+        ),
         scheduler_kubeconfig=component("kube-scheduler"),
         controller_manager_kubeconfig=component("kube-controller-manager"),
     )

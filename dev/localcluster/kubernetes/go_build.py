@@ -24,6 +24,7 @@ HYPERKUBE_NAMES = (
     "kube-controller-manager",
     "kube-scheduler",
     "kube-proxy",
+    "kube-router",
     "kubelet",
     "kubectl",
     "helm",

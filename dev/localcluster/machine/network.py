@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 from localcluster.machine.commands import output_of, run, succeeds
@@ -13,6 +14,9 @@ _INPUT_CHAIN = "KAFKASPARK-INPUT"
 _OUR_CHAINS = {_FORWARD_CHAIN: "FORWARD", _INPUT_CHAIN: "INPUT"}
 # kube-proxy, kubelet and the portmap plugin leave chains with these prefixes in the tables.
 _CLUSTER_CHAIN_PREFIXES = ("KUBE-", "CNI-")
+# kube-router accepts what policies admit, and would accept it before the chains above: these see it first.
+_POLICY_CHAIN = "KUBE-ROUTER-FORWARD"
+_POLICY_SETS = ("KUBE-SRC-", "KUBE-DST-")
 _CNI_RESULTS = Path("/var/lib/cni/results")
 NETWORK_NAME = "kafkaspark-pods"
 
@@ -80,6 +84,27 @@ def bring_up() -> None:
         ["-p", "tcp", "--dport", str(NETWORK.api_port), "-j", "DROP"],
         ["-d", NETWORK.pod_cidr, "-j", "DROP"],
     )
+    if can_enforce_policies():
+        _add_chain(_POLICY_CHAIN)
+        for rule in (["-i", bridge, "!", "-o", bridge], ["!", "-i", bridge, "-o", bridge]):
+            _insert_rule(_POLICY_CHAIN, [*rule, "-j", _FORWARD_CHAIN])
+
+
+def can_enforce_policies() -> bool:
+    """Whether this kernel has what kube-router needs: sets of addresses, and matches of bridged packets."""
+    probe = f"KAFKASPARK-PROBE-{os.getpid()}"
+    try:
+        return (
+            filter_bridged_traffic()
+            and succeeds(["ipset", "create", probe, "hash:net"])
+            and succeeds(["iptables", "-w", "-N", probe])
+            and succeeds(["iptables", "-w", "-A", probe, "-m", "set", "--match-set", probe, "src", "-j", "NFLOG"])
+            and succeeds(["iptables", "-w", "-A", probe, "-m", "physdev", "--physdev-is-bridged", "-j", "REJECT"])
+        )
+    finally:
+        succeeds(["iptables", "-w", "-F", probe])
+        succeeds(["iptables", "-w", "-X", probe])
+        succeeds(["ipset", "destroy", probe])
 
 
 def filter_bridged_traffic() -> bool:
@@ -105,6 +130,9 @@ def tear_down() -> None:
     for table in ("filter", "nat", "mangle"):
         for family in ("iptables", "ip6tables"):
             _remove_chains(family, table)
+    for name in output_of(["ipset", "list", "-name"]).split():
+        if name.startswith(_POLICY_SETS):
+            succeeds(["ipset", "destroy", name])
 
 
 def forget_pod_addresses() -> None:
@@ -121,13 +149,21 @@ def _bridge_exists() -> bool:
 
 
 def _fill_chain(chain: str, *rules: list[str]) -> None:
-    if not succeeds(["iptables", "-w", "-n", "-L", chain]):
-        run(["iptables", "-w", "-N", chain])
+    _add_chain(chain)
     run(["iptables", "-w", "-F", chain])
     for rule in rules:
         run(["iptables", "-w", "-A", chain, *rule])
-    if not succeeds(["iptables", "-w", "-C", _OUR_CHAINS[chain], "-j", chain]):
-        run(["iptables", "-w", "-I", _OUR_CHAINS[chain], "-j", chain])
+    _insert_rule(_OUR_CHAINS[chain], ["-j", chain])
+
+
+def _add_chain(chain: str) -> None:
+    if not succeeds(["iptables", "-w", "-n", "-L", chain]):
+        run(["iptables", "-w", "-N", chain])
+
+
+def _insert_rule(chain: str, rule: list[str]) -> None:
+    if not succeeds(["iptables", "-w", "-C", chain, *rule]):
+        run(["iptables", "-w", "-I", chain, *rule])
 
 
 def _remove_chains(family: str, table: str) -> None:

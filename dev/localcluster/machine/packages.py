@@ -39,6 +39,7 @@ CLUSTER = (
     Need("containernetworking-plugins", "/usr/lib/cni/bridge"),
     Need("iptables", "iptables"),
     Need("conntrack", "conntrack"),
+    Need("ipset", "ipset"),
     Need("mount", "umount"),
     IP,
     OPENSSL,
