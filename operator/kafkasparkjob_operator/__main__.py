@@ -10,7 +10,7 @@ from kafkasparkjob_operator.kubernetes.definition import DefinitionMissing
 from kafkasparkjob_operator.runtime import run
 from kafkasparkjob_operator.settings import settings_from_environment
 from sparkapp.model.encoding.json_log import log_as_json
-from sparkapp.model.errors import KafkaSparkJobError
+from sparkapp.model.errors import ConfigurationError, KafkaSparkJobError
 
 LOG = logging.getLogger(__name__)
 
@@ -28,9 +28,9 @@ def main() -> int:
         logging.getLogger(name).setLevel(logging.WARNING)
     try:
         asyncio.run(run(settings))
-    except DefinitionMissing as error:
+    except (ConfigurationError, DefinitionMissing) as error:
         LOG.error("%s: %s; %s", error.reason, error.message, error.remedy)
-        return 1
+        return 2 if isinstance(error, ConfigurationError) else 1
     return 0
 
 

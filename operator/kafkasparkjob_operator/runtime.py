@@ -30,6 +30,7 @@ from kafkasparkjob_operator.kubernetes.client import KubeCluster, load_configura
 from kafkasparkjob_operator.kubernetes.definition import await_definition
 from kafkasparkjob_operator.kubernetes.leadership import AlwaysLeading, Leadership
 from kafkasparkjob_operator.settings import Settings
+from kafkasparkjob_operator.workload import read_job_settings
 
 LOG = logging.getLogger(__name__)
 
@@ -37,6 +38,7 @@ LOG = logging.getLogger(__name__)
 async def run(settings: Settings) -> None:
     """Runs until SIGTERM or SIGINT. A replica that does not lead keeps its watches, so that a take-over is quick.
 
+    :raises ConfigurationError: the administrator's settings for jobs cannot work.
     :raises DefinitionMissing: the resource's definition is not installed.
     :raises Exception: the error that ended a part of the operator; the process ends, and Kubernetes restarts it.
     """
@@ -46,7 +48,8 @@ async def run(settings: Settings) -> None:
 class _Operator:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        self.cache = Cache(prefixes=settings.transactional_id_prefixes)
+        jobs = read_job_settings(settings)
+        self.cache = Cache(prefixes=settings.transactional_id_prefixes, settings=jobs)
         self.queue = WorkQueue(share=_share(settings))
         self.boundary = WatchBoundary(WATCHED, settings.watch_namespaces, self._watch_refused)
         self.metrics = OperatorMetrics(self.cache, exports_jobs=lambda: self.leadership.leading)
@@ -73,9 +76,7 @@ class _Operator:
             self.cluster, self.cache, self.queue, metrics=self.metrics,
             may_act=lambda: self.leadership.leading, resync_seconds=settings.resync_seconds,
             numbers_seconds=settings.numbers_seconds,
-            decide=partial(
-                plan, deletion_seconds=settings.deletion_seconds, default_image=settings.default_job_image
-            ),
+            decide=partial(plan, deletion_seconds=settings.deletion_seconds, settings=jobs),
         )  # fmt: skip
         self.metrics.gauge("kafkaspark_operator_jobs", "Jobs known.", lambda: len(self.cache))
         self.metrics.gauge("kafkaspark_operator_queue_depth", "Jobs waiting to be reconciled.", lambda: len(self.queue))

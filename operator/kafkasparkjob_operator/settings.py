@@ -7,6 +7,7 @@ import os
 import socket
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any, NoReturn
 
 from sparkapp.model.errors import ConfigurationError
 
@@ -44,6 +45,14 @@ class Settings:
     """Beginnings of transactional id prefixes that a namespace may use in addition to its own, as a JSON object."""
     default_job_image: str = ""
     """Image of jobs without ``spec.image``; empty requires the field."""
+    job_image_pull_secrets: tuple[str, ...] = ()
+    """Secrets in the jobs' namespaces with which every job's image is pulled, as a JSON list."""
+    driver_pod_template: Mapping[str, Any] = field(default_factory=dict)
+    """Default of ``spec.driver.podTemplate``, as a JSON object."""
+    executor_pod_template: Mapping[str, Any] = field(default_factory=dict)
+    """Default of ``spec.executor.podTemplate``, as a JSON object."""
+    allowed_names: Mapping[str, Any] = field(default_factory=dict)
+    """Patterns of the names that jobs may refer to, by kind and namespace, as a JSON object."""
     log_level: str = "INFO"
     """Threshold of the log: DEBUG, INFO, WARNING or ERROR."""
 
@@ -76,6 +85,10 @@ def settings_from_environment(environment: Mapping[str, str] | None = None) -> S
         deletion_seconds=_integer(environ, "DELETION_SECONDS", default.deletion_seconds, low=0),
         transactional_id_prefixes=_lists(environ, "TRANSACTIONAL_ID_PREFIXES"),
         default_job_image=environ.get(_PREFIX + "DEFAULT_JOB_IMAGE", default.default_job_image),
+        job_image_pull_secrets=_strings(environ, "JOB_IMAGE_PULL_SECRETS"),
+        driver_pod_template=_object(environ, "DRIVER_POD_TEMPLATE"),
+        executor_pod_template=_object(environ, "EXECUTOR_POD_TEMPLATE"),
+        allowed_names=_object(environ, "ALLOWED_NAMES"),
         log_level=environ.get(_PREFIX + "LOG_LEVEL") or default.log_level,
     )
 
@@ -99,14 +112,37 @@ def _boolean(environ: Mapping[str, str], name: str, default: bool) -> bool:
 
 
 def _lists(environ: Mapping[str, str], name: str) -> Mapping[str, tuple[str, ...]]:
-    text = environ.get(_PREFIX + name, "") or "{}"
-    try:
-        found = json.loads(text)
-    except ValueError:
-        found = None
-    if not isinstance(found, dict) or not all(
-        isinstance(items, list) and all(isinstance(item, str) and item for item in items) for items in found.values()
-    ):
-        msg = f"{_PREFIX}{name} must be a JSON object with a list of strings for each namespace, not {text!r}"
-        raise ConfigurationError(msg)
+    found = _json(environ, name, "{}")
+    if not isinstance(found, dict) or not all(map(_is_strings, found.values())):
+        _refuse(environ, name, "a JSON object with a list of strings for each namespace")
     return {key: tuple(items) for key, items in found.items()}
+
+
+def _strings(environ: Mapping[str, str], name: str) -> tuple[str, ...]:
+    found = _json(environ, name, "[]")
+    if not _is_strings(found):
+        _refuse(environ, name, "a JSON list of strings")
+    return tuple(found)
+
+
+def _object(environ: Mapping[str, str], name: str) -> Mapping[str, Any]:
+    found = _json(environ, name, "{}")
+    if not isinstance(found, dict):
+        _refuse(environ, name, "a JSON object")
+    return found
+
+
+def _json(environ: Mapping[str, str], name: str, default: str) -> Any:
+    try:
+        return json.loads(environ.get(_PREFIX + name, "") or default)
+    except ValueError:
+        return None
+
+
+def _is_strings(found: object) -> bool:
+    return isinstance(found, list) and all(isinstance(item, str) and item for item in found)
+
+
+def _refuse(environ: Mapping[str, str], name: str, wanted: str) -> NoReturn:
+    msg = f"{_PREFIX}{name} must be {wanted}, not {environ.get(_PREFIX + name)!r}"
+    raise ConfigurationError(msg)

@@ -87,6 +87,13 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end }}
 {{- end }}
 
+{{/* JSON: names of the Secrets with which the images of all jobs are pulled. */}}
+{{- define "kafkaspark.jobPullSecrets" -}}
+{{- $names := list }}
+{{- range .Values.job.imagePullSecrets }}{{ $names = append $names .name }}{{ end }}
+{{- toJson $names }}
+{{- end }}
+
 {{/* The operator's rights in a namespace. It may grant no more than it has, so they include the driver's rights. */}}
 {{- define "kafkaspark.rules" -}}
 # patch only for the finalizer of jobs with sink.transactions.timeoutSeconds: 0.

@@ -19,6 +19,7 @@ from kafkasparkjob_operator.observation.observation import (
     report_of,
 )
 from kafkasparkjob_operator.observation.pod_view import PodView
+from kafkasparkjob_operator.workload import NO_SETTINGS, JobSettings
 from sparkapp.model import names
 from sparkapp.model.report import Report
 
@@ -48,12 +49,18 @@ class Cache:
     """
 
     def __init__(
-        self, clock: Callable[[], float] = time.monotonic, *, prefixes: Mapping[str, tuple[str, ...]] | None = None
+        self,
+        clock: Callable[[], float] = time.monotonic,
+        *,
+        prefixes: Mapping[str, tuple[str, ...]] | None = None,
+        settings: JobSettings = NO_SETTINGS,
     ) -> None:
         """
         :param clock: monotonic seconds; it measures the age of reports, and no clock of a driver does.
         :param prefixes: beginnings of transactional id prefixes that a namespace may use in addition to its own.
+        :param settings: the administrator's, for all jobs.
         """
+        self._settings = settings
         self._clock = clock
         self._changed: dict[JobKey, float] = {}
         self._code: dict[JobKey, str] = {}
@@ -127,7 +134,7 @@ class Cache:
             "status": body.get("status") or {},
         }
         self._jobs[key] = (str(meta.get("resourceVersion", "")), json.dumps(slim, separators=(",", ":")).encode())
-        self._claims.put(key, claim_of(body))
+        self._claims.put(key, claim_of(body, self._settings))
 
     def prefix_refusal(self, key: JobKey) -> PrefixRefusal | None:
         """Why the job may not have its transactional id prefix; None where it may."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from kafkasparkjob_operator.identity import JobIdentity
 from kafkasparkjob_operator.observation.observation import AttemptRecord, Live, Observation, recorded_number
 from kafkasparkjob_operator.observation.pod_view import PodView
 from kafkasparkjob_operator.status.status import StatusDraft
-from kafkasparkjob_operator.workload import DesiredJob, desired_from_resource
+from kafkasparkjob_operator.workload import DesiredJob, JobSettings, desired_from_resource
 from sparkapp.model import names
 from sparkapp.model.errors import ConfigurationError
 
@@ -69,15 +71,16 @@ def record_of(live: Live, attempt: int, uid: str) -> AttemptRecord | None:
     return next((record for record in live.records if record.attempt == attempt and record.owner_uid == uid), None)
 
 
-def spec_of(live: Live, attempt: int, job: JobIdentity) -> DesiredJob | None:
+def spec_of(live: Live, attempt: int, job: JobIdentity, settings: JobSettings) -> DesiredJob | None:
     """The spec that an attempt was started with, read by this release, so that an upgrade alone restarts nothing."""
     record = record_of(live, attempt, job.uid)
     if record is None:
         return None
     try:
         return desired_from_resource(
-            record.spec, namespace=job.namespace, name=job.name, default_image=record.default_image
-        )
+            record.spec, namespace=job.namespace, name=job.name,
+            settings=replace(settings, default_image=record.default_image),
+        )  # fmt: skip
     except ConfigurationError:
         return None
 

@@ -39,11 +39,12 @@ from kafkasparkjob_operator.decisions.standby import standby_pods
 from kafkasparkjob_operator.decisions.starting import last_accepted, submit
 from kafkasparkjob_operator.observation.observation import AttemptRecord, JobResource, Live, Observation
 from kafkasparkjob_operator.observation.pod_view import PodView
+from kafkasparkjob_operator.resources.acceptance import accepted_job
 from kafkasparkjob_operator.status.conditions import ConditionStatus, ConditionType
 from kafkasparkjob_operator.status.events import JobEvent
 from kafkasparkjob_operator.status.reasons import StopReason
 from kafkasparkjob_operator.status.status import JobState, StatusDraft
-from kafkasparkjob_operator.workload import DesiredJob, desired_from_resource
+from kafkasparkjob_operator.workload import DesiredJob, JobSettings
 from sparkapp.model import names
 from sparkapp.model.delivery_guarantee import DeliveryGuarantee
 from sparkapp.model.errors import ConfigurationError
@@ -88,20 +89,20 @@ def hold_change(
     return (ReleaseResource(),) if job.held and settled else ()
 
 
-def plan_deletion(observation: Observation, now: datetime, *, limit: float, default_image: str) -> Plan:
+def plan_deletion(observation: Observation, now: datetime, *, limit: float, settings: JobSettings) -> Plan:
     """Decides about a resource that is being deleted.
 
     Called by the state machine. The condition ``Settled`` has the time at which the deletion began. The attempt's
     ConfigMap says whether the attempt only settles.
 
     :param limit: seconds after which the finalizer is removed in any case.
-    :param default_image: of a job without ``spec.image``.
+    :param settings: the administrator's, for all jobs.
     """
     if not observation.job.held:
         return NOTHING
     if observation.live is None:
         return NEEDS_LIVE
-    return _Deletion(with_own_pods(observation), observation.live, now, limit, default_image).plan()
+    return _Deletion(with_own_pods(observation), observation.live, now, limit, settings).plan()
 
 
 def left_open(job: JobResource, why: str) -> JobEvent:
@@ -122,12 +123,14 @@ class _Choice:
 
 
 class _Deletion:
-    def __init__(self, observation: Observation, live: Live, now: datetime, limit: float, default_image: str) -> None:
+    def __init__(
+        self, observation: Observation, live: Live, now: datetime, limit: float, settings: JobSettings
+    ) -> None:
         self.observation = observation
         self.job = observation.job
         self.live = live
         self.limit = limit
-        self.default_image = default_image
+        self.settings = settings
         self.draft = StatusDraft(observation.job, now)
         self.attempt = current_attempt(observation)
         self.record = record_of(live, self.attempt, self.job.identity.uid)
@@ -204,7 +207,8 @@ class _Deletion:
             )
         self.actions.extend(
             submit(
-                self.draft, self.observation, self.live, desired=choice.desired, chosen=choice.chosen, settles=True
+                self.draft, self.observation, self.live, desired=choice.desired, chosen=choice.chosen,
+                settings=self.settings, settles=True,
             )
         )  # fmt: skip
         return self._finish(seconds)
@@ -219,11 +223,9 @@ class _Deletion:
         """The spec of the last attempt: the resource's, or the last valid one."""
         identity = self.job.identity
         try:
-            desired = desired_from_resource(
-                self.job.spec, namespace=identity.namespace, name=identity.name, default_image=self.default_image
-            )
+            desired = accepted_job(self.job.spec, job=identity, settings=self.settings)
         except ConfigurationError:
-            found = last_accepted(self.draft, self.observation, self.live)
+            found = last_accepted(self.draft, self.observation, self.live, self.settings)
             return None if found is None else _Choice(chosen=found[0], desired=found[1])
         chosen = AttemptRecord(attempt=0, owner_uid="", generation=self.job.generation, spec=self.job.spec)
         return _Choice(chosen=chosen, desired=desired)

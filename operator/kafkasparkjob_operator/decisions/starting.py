@@ -30,10 +30,11 @@ from kafkasparkjob_operator.decisions.restarts import START_PERIOD_SECONDS
 from kafkasparkjob_operator.observation.observation import AttemptRecord, Live, Observation
 from kafkasparkjob_operator.observation.pod_view import PodView
 from kafkasparkjob_operator.observation.state_view import StateKind
+from kafkasparkjob_operator.resources.acceptance import accepted_job
 from kafkasparkjob_operator.status.conditions import ConditionStatus, ConditionType
 from kafkasparkjob_operator.status.reasons import StartReason, StopReason
 from kafkasparkjob_operator.status.status import INVALID_SPEC, JobState, StatusDraft
-from kafkasparkjob_operator.workload import DesiredJob, RestartPolicy, desired_from_resource
+from kafkasparkjob_operator.workload import DesiredJob, JobSettings, RestartPolicy
 from sparkapp.model import names
 from sparkapp.model.errors import ConfigurationError
 
@@ -75,6 +76,7 @@ def decide_start(
     *,
     suspend: bool,
     clear: bool,
+    settings: JobSettings,
     standby: PodView | None = None,
 ) -> Decision:
     """Decides about the next attempt and writes state and reason.
@@ -93,7 +95,7 @@ def decide_start(
             attempt=0, owner_uid="", generation=observation.job.generation, spec=observation.job.spec
         )
     else:
-        fallback = last_accepted(draft, observation, live)
+        fallback = last_accepted(draft, observation, live, settings)
         if fallback is None:
             message = "the spec is invalid: see condition ConfigValid"
             draft.set_state(JobState.FAILED, reason=INVALID_SPEC, message=message)
@@ -108,7 +110,7 @@ def decide_start(
     left = claimant_seconds(draft, observation, live)
     if left > 0:
         return Decision(look_again_after=left)
-    actions = submit(draft, observation, live, desired=desired, chosen=chosen, standby=standby)
+    actions = submit(draft, observation, live, desired=desired, chosen=chosen, settings=settings, standby=standby)
     return Decision(actions=actions, ready=True)
 
 
@@ -141,16 +143,16 @@ def _suspended(draft: StatusDraft, observation: Observation, desired: DesiredJob
     return Decision(ready=True)
 
 
-def last_accepted(draft: StatusDraft, observation: Observation, live: Live) -> tuple[AttemptRecord, DesiredJob] | None:
-    """The spec of the newest attempt: an invalid edit does not stop a job."""
+def last_accepted(
+    draft: StatusDraft, observation: Observation, live: Live, settings: JobSettings
+) -> tuple[AttemptRecord, DesiredJob] | None:
+    """The spec of the newest attempt: an invalid edit does not stop a job. It is judged again, for its names."""
     identity = observation.job.identity
     record = record_of(live, current_attempt(observation), identity.uid)
     if record is None:
         return None
     try:
-        desired = desired_from_resource(
-            record.spec, namespace=identity.namespace, name=identity.name, default_image=record.default_image
-        )
+        desired = accepted_job(record.spec, job=identity, settings=settings, recorded_image=record.default_image)
     except ConfigurationError:
         return None
     return replace(record, generation=draft.section("attempt").get("generation", record.generation)), desired
@@ -194,6 +196,7 @@ def submit(
     *,
     desired: DesiredJob,
     chosen: AttemptRecord,
+    settings: JobSettings,
     standby: PodView | None = None,
     settles: bool = False,
 ) -> tuple[Action, ...]:
@@ -233,7 +236,7 @@ def submit(
         for record in live.records
         if record.owner_uid == job.identity.uid and record.attempt < number - 1 and record not in claims
     )
-    prepared = None if standby is None else spec_of(live, number, job.identity)
+    prepared = None if standby is None else spec_of(live, number, job.identity, settings)
     _announce(draft, number, reason, prepared or desired, standby)
     pod = names.driver_pod(job.identity.name, number)
     draft.replace(

@@ -19,6 +19,7 @@ from kafkasparkjob_operator.decisions.checks.belonging import report_foreign, wi
 from kafkasparkjob_operator.decisions.checks.code import changed_code, note_code
 from kafkasparkjob_operator.decisions.checks.health import judge_health, judge_transactions
 from kafkasparkjob_operator.decisions.checks.heartbeat import GRACE_SECONDS, is_superseded, judge_silence
+from kafkasparkjob_operator.decisions.checks.specification import judge_specification
 from kafkasparkjob_operator.decisions.deletion import DELETION_SECONDS, hold_change, plan_deletion
 from kafkasparkjob_operator.decisions.executors import count_executors, forget_executors
 from kafkasparkjob_operator.decisions.plan import NEEDS_LIVE, Action, Plan, deletions
@@ -36,12 +37,10 @@ from kafkasparkjob_operator.decisions.standby import Step, before_stop, stand_by
 from kafkasparkjob_operator.decisions.starting import decide_start
 from kafkasparkjob_operator.observation.observation import Live, Observation
 from kafkasparkjob_operator.observation.pod_view import PodView
-from kafkasparkjob_operator.status.conditions import ConditionStatus, ConditionType
 from kafkasparkjob_operator.status.reasons import StopReason
 from kafkasparkjob_operator.status.status import JobState, StatusDraft
-from kafkasparkjob_operator.workload import DesiredJob, desired_from_resource
-from sparkapp.model import commands, names
-from sparkapp.model.errors import ConfigurationError
+from kafkasparkjob_operator.workload import NO_SETTINGS, JobSettings
+from sparkapp.model import names
 from sparkapp.model.report import Report
 
 LOOK_AGAIN_WHILE_WAITING = 10.0
@@ -49,7 +48,11 @@ LOOK_AGAIN_WHILE_WAITING = 10.0
 
 
 def plan(
-    observation: Observation, now: datetime, *, deletion_seconds: float = DELETION_SECONDS, default_image: str = ""
+    observation: Observation,
+    now: datetime,
+    *,
+    deletion_seconds: float = DELETION_SECONDS,
+    settings: JobSettings = NO_SETTINGS,
 ) -> Plan:
     """Decides about a job: actions, status and events.
 
@@ -58,12 +61,12 @@ def plan(
     Kubernetes collects the objects that it owns.
 
     :param deletion_seconds: the longest time for which the finalizer holds a resource; 0 for no finalizer.
-    :param default_image: of a job without ``spec.image``; empty requires the field.
+    :param settings: the administrator's, for all jobs.
     """
     if observation.job.deleting:
-        return plan_deletion(observation, now, limit=deletion_seconds, default_image=default_image)
+        return plan_deletion(observation, now, limit=deletion_seconds, settings=settings)
     try:
-        return _Planner(observation, now, deletion_seconds, default_image).plan()
+        return _Planner(observation, now, deletion_seconds, settings).plan()
     except _LookFirst:
         return NEEDS_LIVE
 
@@ -73,7 +76,7 @@ class _LookFirst(Exception):
 
 
 class _Planner:
-    def __init__(self, observation: Observation, now: datetime, deletion_seconds: float, default_image: str) -> None:
+    def __init__(self, observation: Observation, now: datetime, deletion_seconds: float, settings: JobSettings) -> None:
         observation = with_own_pods(observation)
         if observation.foreign and observation.live is None:
             raise _LookFirst
@@ -89,7 +92,8 @@ class _Planner:
         self.actions: list[Action] = []
         self.look_again_after: float | None = None
         self.suspend = self.job.spec.get("suspend") is True
-        self.desired = self._judge_config(default_image)
+        self.settings = settings
+        self.desired = judge_specification(self.draft, self.job, settings)
 
     def plan(self) -> Plan:
         stay_at_rest(self.draft, self.job)
@@ -115,23 +119,6 @@ class _Planner:
         if self.observation.live is None:
             raise _LookFirst
         return self.observation.live
-
-    def _judge_config(self, default_image: str) -> DesiredJob | None:
-        identity = self.job.identity
-        try:
-            desired = desired_from_resource(
-                self.job.spec, namespace=identity.namespace, name=identity.name, default_image=default_image
-            )
-        except ConfigurationError as error:
-            remedy = commands.remedy_in(error, namespace=identity.namespace, name=identity.name)
-            message = f"{error.message}; {remedy}"
-            self.draft.condition(
-                ConditionType.CONFIG_VALID, ConditionStatus.FALSE, reason=error.reason, message=message
-            )
-            self.draft.event(f"invalid/{self.job.generation}", "ValidationFailed", message, warning=True)
-            return None
-        self.draft.condition(ConditionType.CONFIG_VALID, ConditionStatus.TRUE, reason="Valid")
-        return desired
 
     def _alive(self, driver: PodView, report: Report | None) -> None:
         self._adopt(driver)
@@ -183,7 +170,7 @@ class _Planner:
         attempt = self.draft.section("attempt")
         if self.desired is None or attempt.get("generation") == self.job.generation:
             return False
-        running = spec_of(self._live(), self.attempt, self.job.identity)
+        running = spec_of(self._live(), self.attempt, self.job.identity, self.settings)
         if running is not None and running.same_application(self.desired):
             attempt["generation"] = self.job.generation
             return False
@@ -256,6 +243,7 @@ class _Planner:
             suspend=self.suspend,
             clear=driver is None,
             standby=standby,
+            settings=self.settings,
         )
         if standby is not None and self.draft.state in {JobState.FAILED, JobState.FINISHED}:
             self._delete(self.standbys.pods)

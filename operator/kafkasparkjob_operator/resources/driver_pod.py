@@ -14,7 +14,7 @@ from kafkasparkjob_operator.resources.pod_parts import (
     volumes_and_mounts,
     with_size_limits,
 )
-from kafkasparkjob_operator.resources.strategic_merge import with_template
+from kafkasparkjob_operator.resources.strategic_merge import with_templates
 from kafkasparkjob_operator.workload import DesiredJob
 from kafkasparkjob_operator.workload.pod_rules import GRACE_SECONDS
 from sparkapp.model import names
@@ -60,7 +60,7 @@ def driver_pod(
                     _downward("KAFKASPARK_POD_NAME", "metadata.name"),
                     _downward("KAFKASPARK_POD_NAMESPACE", "metadata.namespace"),
                     {"name": "SPARK_LOCAL_DIRS", "value": SPARK_DIRECTORY},
-                    *environment(workload.driver),
+                    *environment(),
                 ],
                 "resources": resources,
                 "securityContext": container_security_context(),
@@ -97,7 +97,7 @@ def driver_pod(
         ),
         "spec": spec,
     }
-    return with_size_limits(with_template(pod, workload.driver.template), workload.driver)
+    return with_size_limits(with_templates(pod, workload.driver), workload.driver)
 
 
 def _downward(name: str, path: str) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from kafkasparkjob_operator.resources.pod_parts import (
     volumes_and_mounts,
     with_size_limits,
 )
-from kafkasparkjob_operator.resources.strategic_merge import with_template
+from kafkasparkjob_operator.resources.strategic_merge import with_templates
 from kafkasparkjob_operator.workload import DesiredJob
 from kafkasparkjob_operator.workload.pod_rules import GRACE_SECONDS
 from sparkapp.model import names
@@ -48,7 +48,7 @@ def executor_pod_template(job: JobIdentity, desired: DesiredJob, *, attempt: int
                     "name": EXECUTOR_CONTAINER,
                     "workingDir": names.WORK_DIRECTORY,
                     "securityContext": container_security_context(),
-                    "env": environment(desired.workload.executor),
+                    "env": environment(),
                     "resources": storage_resources(desired.workload.executor),
                     "volumeMounts": mounts,
                 }
@@ -56,4 +56,4 @@ def executor_pod_template(job: JobIdentity, desired: DesiredJob, *, attempt: int
             "volumes": volumes,
         },
     }
-    return with_size_limits(with_template(pod, desired.workload.executor.template), desired.workload.executor)
+    return with_size_limits(with_templates(pod, desired.workload.executor), desired.workload.executor)

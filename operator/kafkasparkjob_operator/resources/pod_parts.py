@@ -106,6 +106,6 @@ def with_size_limits(manifest: Mapping[str, Any], pod: PodResources) -> dict[str
     return {**manifest, "spec": {**manifest["spec"], "volumes": volumes}}
 
 
-def environment(pod: PodResources) -> list[Mapping[str, Any]]:
-    """The user's variables, after those that a read-only root file system needs."""
-    return [{"name": "HOME", "value": names.WORK_DIRECTORY}, *pod.env]
+def environment() -> list[dict[str, Any]]:
+    """Variables that a read-only root file system needs."""
+    return [{"name": "HOME", "value": names.WORK_DIRECTORY}]

@@ -51,14 +51,20 @@ def references_of(pod: Mapping[str, Any], *, image: str, pull_secrets: Iterable[
     found["images"].append(image)
     found["secrets"].extend(pull_secrets)
     found["serviceaccounts"].append(spec["serviceAccountName"])
-    for volume in spec.get("volumes") or ():
-        for kind, name in _of_volume(volume):
-            found[kind].append(name)
-    for container in spec["containers"]:
-        for variable in container.get("env") or ():
-            for kind, name in _of_variable(variable):
-                found[kind].append(name)
+    for kind, name in every_reference(spec):
+        found[kind].append(name)
     return _references(found)
+
+
+def every_reference(spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Kind and name of each reference in volumes and variables of a pod's spec, repetitions included."""
+    for volume in spec.get("volumes") or ():
+        yield from _of_volume(volume)
+    for container in spec["containers"]:
+        for source in container.get("envFrom") or ():
+            yield from _of_selectors(source, ("secretRef", "configMapRef"))
+        for variable in container.get("env") or ():
+            yield from _of_selectors(variable.get("valueFrom"), ("secretKeyRef", "configMapKeyRef"))
 
 
 def recorded_references(record: object) -> References:
@@ -89,11 +95,13 @@ def _of_volume(volume: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
             yield "audiences", source["serviceAccountToken"]["audience"]
 
 
-def _of_variable(variable: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    source = variable.get("valueFrom")
+def _of_selectors(source: object, of_kinds: tuple[str, str]) -> Iterator[tuple[str, str]]:
+    """
+    :param of_kinds: the field that names a Secret, and the field that names a ConfigMap.
+    """
     if not isinstance(source, Mapping):
         return
-    for field, kind in (("secretKeyRef", "secrets"), ("configMapKeyRef", "configmaps")):
+    for field, kind in zip(of_kinds, ("secrets", "configmaps"), strict=True):
         selector = source.get(field)
         if isinstance(selector, Mapping) and selector.get("name"):
             yield kind, str(selector["name"])

@@ -12,16 +12,22 @@ from kafkasparkjob_operator.workload.desired import (
     desired_from_resource,
     restart_policy_of,
 )
+from kafkasparkjob_operator.workload.job_settings import NO_SETTINGS, JobSettings, read_job_settings
+from kafkasparkjob_operator.workload.pod_template import NO_TEMPLATE
 
 __all__ = [
     "DENIED_SPARK_PREFIXES",
     "DENIED_SPARK_SETTINGS",
+    "NO_SETTINGS",
+    "NO_TEMPLATE",
     "DesiredJob",
+    "JobSettings",
     "PodResources",
     "PullPolicy",
     "RestartPolicy",
     "SuccessorPolicy",
     "Workload",
     "desired_from_resource",
+    "read_job_settings",
     "restart_policy_of",
 ]

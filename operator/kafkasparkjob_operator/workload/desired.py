@@ -12,6 +12,7 @@ from enum import StrEnum
 from typing import Any
 
 from kafkasparkjob_operator.workload.environment import INSTEAD_OF_A_VALUE, check_variable
+from kafkasparkjob_operator.workload.job_settings import NO_SETTINGS, JobSettings
 from kafkasparkjob_operator.workload.pod_template import NO_TEMPLATE, PodTemplate, read_pod_template
 from sparkapp.model import names
 from sparkapp.model.encoding.fields import Fields
@@ -57,7 +58,8 @@ class PodResources:
     :param storage_request_mebibytes: ephemeral storage: scratch volumes and logs.
     :param storage_limit_mebibytes: likewise; the kubelet evicts a pod that uses more.
     :param env: environment variables as the pod spec writes them.
-    :param template: fields of the user, which are merged onto the operator's pod.
+    :param defaults: fields of the administrator, which are merged onto the operator's pod before all others.
+    :param template: fields of the user, which are merged last.
     """
 
     cpu_request: int
@@ -67,6 +69,7 @@ class PodResources:
     storage_request_mebibytes: int
     storage_limit_mebibytes: int
     env: tuple[Mapping[str, Any], ...] = ()
+    defaults: PodTemplate = NO_TEMPLATE
     template: PodTemplate = NO_TEMPLATE
 
     @property
@@ -150,13 +153,14 @@ class DesiredJob:
         return spec, workload, self.restart_nonce
 
 
-def desired_from_resource(spec: Mapping[str, Any], *, namespace: str, name: str, default_image: str = "") -> DesiredJob:
+def desired_from_resource(
+    spec: Mapping[str, Any], *, namespace: str, name: str, settings: JobSettings = NO_SETTINGS
+) -> DesiredJob:
     """Reads and checks ``spec``.
 
     Called by the state machine for the current spec and for the spec that an attempt was started with. Both are read by
-    the same release, so an upgrade of the operator restarts nothing.
+    the same release with the same settings, so neither an upgrade of the operator nor a new default restarts anything.
 
-    :param default_image: of a job without ``spec.image``; empty requires the field.
     :raises ConfigurationError: names the field and a valid value.
     """
     root = Fields(spec, "spec")
@@ -167,12 +171,12 @@ def desired_from_resource(spec: Mapping[str, Any], *, namespace: str, name: str,
     return DesiredJob(
         spec=job,
         workload=Workload(
-            image=image or _required(default_image),
+            image=image or _required(settings.default_image),
             default_image=not image,
             image_pull_policy=root.choice("imagePullPolicy", PullPolicy, PullPolicy.IF_NOT_PRESENT).value,
-            image_pull_secrets=_pull_secrets(root),
-            driver=_pod_resources(root.child("driver"), names.ROLE_DRIVER),
-            executor=_pod_resources(root.child("executor"), names.ROLE_EXECUTOR),
+            image_pull_secrets=tuple(dict.fromkeys((*settings.image_pull_secrets, *_pull_secrets(root)))),
+            driver=_pod_resources(root.child("driver"), names.ROLE_DRIVER, settings.driver),
+            executor=_pod_resources(root.child("executor"), names.ROLE_EXECUTOR, settings.executor),
             executor_instances=instances or math.ceil(job.parallelism / cores),
             executor_cores=cores,
             spark_conf=_spark_conf(root),
@@ -198,7 +202,7 @@ def restart_policy_of(spec: Mapping[str, Any]) -> RestartPolicy:
         return RestartPolicy()
 
 
-def _pod_resources(fields: Fields, role: str) -> PodResources:
+def _pod_resources(fields: Fields, role: str, defaults: PodTemplate) -> PodResources:
     heap = mebibytes(fields.quantity("memory", "1Gi"), f"{fields.path}.memory")
     if heap < MIN_HEAP_MEBIBYTES:
         msg = f"{fields.path}.memory must be at least {MIN_HEAP_MEBIBYTES}Mi for Spark to start"
@@ -224,7 +228,7 @@ def _pod_resources(fields: Fields, role: str) -> PodResources:
     return PodResources(
         cpu_request=request, cpu_limit=limit, heap_mebibytes=heap, overhead_mebibytes=overhead,
         storage_request_mebibytes=storage_request, storage_limit_mebibytes=storage_limit,
-        env=_environment(fields),
+        env=_environment(fields), defaults=defaults,
         template=read_pod_template(fields.mapping("podTemplate"), f"{fields.path}.podTemplate", role=role),
     )  # fmt: skip
 

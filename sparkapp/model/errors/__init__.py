@@ -2,7 +2,8 @@
 
 :mod:`.base`: KafkaSparkJobError, the root; InvalidArgument (also a ValueError); CommandRefused.
 
-:mod:`.configuration`: ConfigurationError, above TransformError and ReleaseMismatch; TransformFailed; RecordError.
+:mod:`.configuration`: ConfigurationError, above NameNotAllowed, TransformError and ReleaseMismatch; TransformFailed;
+RecordError.
 
 :mod:`.driver`: SparkDied, StreamStalled, ExtensionMissing; VolumeUnusable, above VolumeFull.
 
@@ -54,6 +55,7 @@ from sparkapp.model.errors.checkpoint import (
 )
 from sparkapp.model.errors.configuration import (
     ConfigurationError,
+    NameNotAllowed,
     RecordError,
     ReleaseMismatch,
     TransformError,
@@ -157,6 +159,7 @@ __all__ = [
     "KafkaUnreachable",
     "LeaderUnavailable",
     "ListingUnsupported",
+    "NameNotAllowed",
     "OffsetsOvertaken",
     "OffsetsWentBackwards",
     "PreCommitFailed",

@@ -13,6 +13,12 @@ class ConfigurationError(KafkaSparkJobError):
     default_remedy = "correct the field: kubectl edit ksj NAME -n NAMESPACE"
 
 
+class NameNotAllowed(ConfigurationError):
+    """The resource refers to an image, Secret or other object that the administrator does not allow."""
+
+    reason = "NameNotAllowed"
+
+
 class TransformError(ConfigurationError):
     """The user's transform does not import, cannot be planned, or returns no DataFrame."""
 

@@ -263,6 +263,10 @@ def test_a_pod_monitor_finds_the_drivers_of_the_watched_namespaces(chart: Render
         ("image.pullPolicy=Sometimes", "value must be one of"),
         ("image.digest=latest", "does not match pattern"),
         ("operator.logLevel=info", "value must be one of"),
+        ("job.allowedNames.pods={x}", "additional properties 'pods' not allowed"),
+        ("job.allowedNames.namespaces.a.pods={x}", "additional properties 'pods' not allowed"),
+        ("job.allowedNames.images=x", "got string, want array"),
+        ("job.driver.podTemplate.kind=Pod", "additional properties 'kind' not allowed"),
         ("replicas=2,leaderElection.enabled=false", "maximum: got 2, want 1"),
     ],
 )

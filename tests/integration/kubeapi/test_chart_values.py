@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 import yaml
 
+from kafkasparkjob_operator.settings import settings_from_environment
+from kafkasparkjob_operator.workload import read_job_settings
 from tests.support.kubernetes.api_client import REPOSITORY
 
 Render = Callable[..., list[dict[str, Any]]]
@@ -37,6 +39,25 @@ def test_a_registry_alone_is_no_default_image(chart: Render) -> None:
     container = pod_of(chart("job.image.registry=jobs.example.com", "job.image.repository="))["containers"][0]
     variables = {one["name"]: one.get("value") for one in container["env"]}
     assert variables["KAFKASPARK_OPERATOR_DEFAULT_JOB_IMAGE"] == ""
+
+
+def test_defaults_and_lists_for_jobs_reach_the_operator(chart: Render) -> None:
+    container = pod_of(
+        chart(
+            "job.imagePullSecrets[0].name=registry", "job.driver.podTemplate.spec.nodeSelector.pool=streaming",
+            "job.executor.podTemplate.spec.terminationGracePeriodSeconds=40",
+            "job.allowedNames.images={registry.example.com/**}",
+            "job.allowedNames.namespaces.team-a.secrets={team-a-*,shared}",
+        )
+    )["containers"][0]  # fmt: skip
+    environment = {one["name"]: one["value"] for one in container["env"] if "value" in one}
+    jobs = read_job_settings(settings_from_environment(environment))
+    assert jobs.image_pull_secrets == ("registry",)
+    assert jobs.driver.spec == {"nodeSelector": {"pool": "streaming"}}
+    assert jobs.executor.spec == {"terminationGracePeriodSeconds": 40}
+    assert jobs.allowed.allows("team-a", "secrets", "team-a-1")
+    assert not jobs.allowed.allows("team-a", "images", "app")
+    assert not read_job_settings(settings_from_environment({})).allowed.limits
 
 
 def test_the_user_can_be_left_to_openshift_and_the_rest_stays(chart: Render) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from kafkasparkjob_operator.workload import desired_from_resource
+from kafkasparkjob_operator.workload import JobSettings, desired_from_resource
 from tests.support.fakes.kubernetes import merged
 from tests.support.kubernetes.api_client import JOBS, REPOSITORY, ApiClient, ApiError
 
@@ -39,7 +39,10 @@ def test_the_corpus_is_large_enough() -> None:
 def test_valid(api: ApiClient, case: dict[str, Any]) -> None:
     created = create(api, merged(BASE, case["patch"]))
     desired_from_resource(
-        created["spec"], namespace="default", name=created["metadata"]["name"], default_image="sparkapp"
+        created["spec"],
+        namespace="default",
+        name=created["metadata"]["name"],
+        settings=JobSettings(default_image="sparkapp"),
     )
 
 

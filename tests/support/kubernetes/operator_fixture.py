@@ -14,6 +14,7 @@ from kafkasparkjob_operator.controller.work_queue import WorkQueue
 from kafkasparkjob_operator.decisions.state_machine import plan
 from kafkasparkjob_operator.identity import JobKey
 from kafkasparkjob_operator.kubernetes.port import ClusterError
+from kafkasparkjob_operator.workload import NO_SETTINGS, JobSettings
 from sparkapp.model import names
 from sparkapp.model.checkpoint.codec import encode
 from sparkapp.model.checkpoint.document import CheckpointDocument
@@ -59,15 +60,15 @@ class OperatorFixture:
         self.leading = True
         self.restart_operator()
 
-    def restart_operator(self, *, deletion_seconds: float = 300, default_image: str = "") -> None:
+    def restart_operator(self, *, deletion_seconds: float = 300, settings: JobSettings = NO_SETTINGS) -> None:
         """A new process: everything that was not written down is forgotten."""
-        self.cache = Cache(clock=self.monotonic)
+        self.cache = Cache(clock=self.monotonic, settings=settings)
         self.queue = WorkQueue()
         self.metrics = OperatorMetrics(self.cache)
         self.reconciler = Reconciler(
             self.kubernetes, self.cache, self.queue, metrics=self.metrics,
             may_act=lambda: self.leading, numbers_seconds=0, now=lambda: self.now,
-            decide=partial(plan, deletion_seconds=deletion_seconds, default_image=default_image),
+            decide=partial(plan, deletion_seconds=deletion_seconds, settings=settings),
         )  # fmt: skip
 
     async def look(self, times: int = 1) -> None:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import pytest
 import yaml
 
-from kafkasparkjob_operator.workload import desired_from_resource
+from kafkasparkjob_operator.workload import JobSettings, desired_from_resource
 from sparkapp.model.encoding.fields import Fields
 from sparkapp.model.job.record_format import Format
 from tests.support.fakes.kubernetes import merged
@@ -56,7 +56,9 @@ def reads() -> dict[str, set[Read]]:
         for case in yaml.safe_load((CORPUS / "valid.yaml").read_text(encoding="utf-8")):
             manifest = merged(base, case["patch"])
             name = manifest["metadata"]["name"]
-            desired_from_resource(manifest["spec"], namespace="default", name=name, default_image="sparkapp")
+            desired_from_resource(
+                manifest["spec"], namespace="default", name=name, settings=JobSettings(default_image="sparkapp")
+            )
     return found
 
 

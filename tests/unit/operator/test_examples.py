@@ -12,7 +12,12 @@ from jsonschema import Draft202012Validator
 
 from kafkasparkjob_operator.resources.driver_pod import TERMINATION_GRACE_SECONDS
 from kafkasparkjob_operator.status.status import JobState
-from kafkasparkjob_operator.workload import DENIED_SPARK_PREFIXES, DENIED_SPARK_SETTINGS, desired_from_resource
+from kafkasparkjob_operator.workload import (
+    DENIED_SPARK_PREFIXES,
+    DENIED_SPARK_SETTINGS,
+    JobSettings,
+    desired_from_resource,
+)
 from sparkapp.model import names
 from sparkapp.model.job.client.properties import DENIED_PROPERTIES
 from sparkapp.model.job.client.secret_names import REFERENCE_NAME, SECRET_NAME
@@ -43,7 +48,9 @@ def test_example(path: Path) -> None:
     for job in jobs:
         Draft202012Validator(strict(SCHEMA["properties"]["spec"])).validate(job["spec"])
         name = job["metadata"]["name"]
-        desired_from_resource(job["spec"], namespace="default", name=name, default_image="sparkapp")
+        desired_from_resource(
+            job["spec"], namespace="default", name=name, settings=JobSettings(default_image="sparkapp")
+        )
 
 
 def test_every_field_is_explained() -> None:

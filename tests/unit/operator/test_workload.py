@@ -6,7 +6,13 @@ from typing import Any
 
 import pytest
 
-from kafkasparkjob_operator.workload import DesiredJob, RestartPolicy, desired_from_resource, restart_policy_of
+from kafkasparkjob_operator.workload import (
+    DesiredJob,
+    JobSettings,
+    RestartPolicy,
+    desired_from_resource,
+    restart_policy_of,
+)
 from sparkapp.model.errors import ConfigurationError
 from tests.support.kubernetes.operator_fixture import job_body
 
@@ -152,7 +158,7 @@ def test_what_concerns_the_application_and_what_does_not() -> None:
 def test_two_jobs_without_an_image_are_the_same_application_whatever_the_default_was() -> None:
     def without(default: str) -> DesiredJob:
         return desired_from_resource(
-            job_body(image=None)["spec"], namespace="team", name="orders", default_image=default
+            job_body(image=None)["spec"], namespace="team", name="orders", settings=JobSettings(default_image=default)
         )
 
     old, new = without("sparkapp:1"), without("sparkapp:2")

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kafkasparkjob_operator.identity import JobKey
+from kafkasparkjob_operator.identity import JobIdentity, JobKey
 from kafkasparkjob_operator.observation.observation import PrefixRefusal
-from kafkasparkjob_operator.workload import desired_from_resource
+from kafkasparkjob_operator.resources.acceptance import accepted_job
+from kafkasparkjob_operator.workload import JobSettings
 from sparkapp.model import names
 from sparkapp.model.errors import ConfigurationError
 
@@ -34,8 +35,11 @@ class Claim:
     accepted: bool
 
 
-def claim_of(body: Mapping[str, Any]) -> Claim | None:
-    """The claim of a resource; None where it opens no transactions or is unreadable."""
+def claim_of(body: Mapping[str, Any], settings: JobSettings) -> Claim | None:
+    """The claim of a resource; None where it opens no transactions or is unreadable.
+
+    :param settings: the administrator's: a job that they refuse claims nothing.
+    """
     meta, spec = body["metadata"], body.get("spec")
     if not isinstance(spec, Mapping):
         return None
@@ -53,7 +57,7 @@ def claim_of(body: Mapping[str, Any]) -> Claim | None:
         brokers=frozenset(str(kafka.get("bootstrapServers", "")).split(",")),
         since=str(meta.get("creationTimestamp", "")),
         started=started,
-        accepted=started or (spec.get("suspend") is not True and _is_valid(spec, meta)),
+        accepted=started or (spec.get("suspend") is not True and _is_valid(spec, meta, settings)),
     )
 
 
@@ -62,9 +66,10 @@ def _has_started(status: object) -> bool:
     return isinstance(attempt, Mapping) and bool(attempt.get("id"))
 
 
-def _is_valid(spec: Mapping[str, Any], meta: Mapping[str, Any]) -> bool:
+def _is_valid(spec: Mapping[str, Any], meta: Mapping[str, Any], settings: JobSettings) -> bool:
+    identity = JobIdentity(meta["namespace"], meta["name"], str(meta.get("uid", "")))
     try:
-        desired_from_resource(spec, namespace=meta["namespace"], name=meta["name"], default_image="any")
+        accepted_job(spec, job=identity, settings=settings)
     except ConfigurationError:
         return False
     return True

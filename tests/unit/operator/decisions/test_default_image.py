@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from kafkasparkjob_operator.resources.config_maps import RESOURCE_SPEC_KEY
+from kafkasparkjob_operator.workload import JobSettings
 from sparkapp.model import names
 from tests.support.kubernetes.operator_fixture import DRAINED, FAILED, KEY, OperatorFixture
 
@@ -18,7 +19,7 @@ OLD, NEW = "kafkaspark/sparkapp:1", "kafkaspark/sparkapp:2"
 def operator_fixture() -> OperatorFixture:
     """A job without an image, on an operator whose default is :data:`OLD`."""
     made = OperatorFixture(image=None)
-    made.restart_operator(default_image=OLD)
+    made.restart_operator(settings=JobSettings(default_image=OLD))
     return made
 
 
@@ -42,7 +43,7 @@ async def test_the_attempt_and_its_record_have_the_default_image(operator_fixtur
 
 async def test_an_upgrade_of_the_operator_leaves_the_running_attempt_alone(operator_fixture: OperatorFixture) -> None:
     await operator_fixture.run(1)
-    operator_fixture.restart_operator(default_image=NEW)
+    operator_fixture.restart_operator(settings=JobSettings(default_image=NEW))
     await operator_fixture.settle()
     operator_fixture.kubernetes.edit_job(KEY, restartPolicy={"resetAfterSeconds": 60})
     await operator_fixture.settle()
@@ -52,7 +53,7 @@ async def test_an_upgrade_of_the_operator_leaves_the_running_attempt_alone(opera
 
 async def test_the_next_attempt_takes_the_default_of_its_time(operator_fixture: OperatorFixture) -> None:
     await operator_fixture.run(1)
-    operator_fixture.restart_operator(default_image=NEW)
+    operator_fixture.restart_operator(settings=JobSettings(default_image=NEW))
     operator_fixture.driver_ends(1, FAILED)
     await operator_fixture.settle()
     operator_fixture.wait(1)

@@ -8,6 +8,7 @@ import pytest
 
 from kafkasparkjob_operator.decisions.checks.prefix_claims import IN_USE, NOT_ALLOWED, PrefixClaims, claim_of
 from kafkasparkjob_operator.identity import JobKey
+from kafkasparkjob_operator.workload import NO_SETTINGS
 from tests.support.kubernetes.operator_fixture import KEY, OperatorFixture, job_body
 
 OTHER = JobKey("team", "other")
@@ -22,7 +23,7 @@ def body(key: JobKey, since: str = "2026-11-21T12:00:00Z", **spec: Any) -> dict[
 def rival(first: dict[str, Any], second: dict[str, Any]) -> JobKey | None:
     claims = PrefixClaims()
     for one in (first, second):
-        claims.put(JobKey(one["metadata"]["namespace"], one["metadata"]["name"]), claim_of(one))
+        claims.put(JobKey(one["metadata"]["namespace"], one["metadata"]["name"]), claim_of(one, NO_SETTINGS))
     refusal = claims.refusal(KEY)
     assert refusal is None or (refusal.reason, f"in use by job {OTHER};" in refusal.message) == (IN_USE, True)
     return None if refusal is None else OTHER
@@ -76,8 +77,8 @@ def test_I08_the_older_claim_counts(mine: dict[str, Any], theirs: dict[str, Any]
 
 def test_a_claim_ends_with_its_job() -> None:
     claims = PrefixClaims()
-    claims.put(OTHER, claim_of(body(OTHER, "2026-11-21T11:00:00Z", sink=sink("team.p"))))
-    claims.put(KEY, claim_of(body(KEY, sink=sink("team.p"))))
+    claims.put(OTHER, claim_of(body(OTHER, "2026-11-21T11:00:00Z", sink=sink("team.p")), NO_SETTINGS))
+    claims.put(KEY, claim_of(body(KEY, sink=sink("team.p")), NO_SETTINGS))
     claims.drop(OTHER)
     assert claims.refusal(KEY) is None
 
@@ -90,7 +91,7 @@ def refusal_of(mine: dict[str, Any], theirs: dict[str, Any], **allowed: tuple[st
     """Reason and message of the refusal of ``mine``; empty where there is none."""
     claims = PrefixClaims(allowed)
     for job in (theirs, mine):
-        claims.put(JobKey(job["metadata"]["namespace"], job["metadata"]["name"]), claim_of(job))
+        claims.put(JobKey(job["metadata"]["namespace"], job["metadata"]["name"]), claim_of(job, NO_SETTINGS))
     refusal = claims.refusal(KEY)
     return ("", "") if refusal is None else (refusal.reason, refusal.message)
 

@@ -1,0 +1,111 @@
+"""Whether the operator starts a job: its fields, the names that it refers to, and the admission policy's limits."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from kafkasparkjob_operator.identity import JobIdentity
+from kafkasparkjob_operator.resources.driver_pod import driver_pod
+from kafkasparkjob_operator.resources.executor_template import executor_pod_template
+from kafkasparkjob_operator.resources.references import References, every_reference, references_of
+from kafkasparkjob_operator.workload import NO_TEMPLATE, DesiredJob, JobSettings, desired_from_resource
+from kafkasparkjob_operator.workload.allowed_names import KINDS
+from sparkapp.model import names
+from sparkapp.model.errors import ConfigurationError, NameNotAllowed
+
+EXECUTOR_LIMITS: Mapping[str, int] = {"secrets": 16, "configmaps": 4, "persistentvolumeclaims": 2, "audiences": 1}
+"""Different names of a kind that an executor may refer to. The chart's admission policy of drivers has the same."""
+MOST_REFERENCES = 64
+"""References of an executor to Secrets, or to ConfigMaps, repetitions included; likewise."""
+MOST_PROJECTED = 4
+"""Projected volumes of an executor; likewise."""
+_TITLES = {
+    "images": "image", "secrets": "Secret", "configmaps": "ConfigMap", "audiences": "token audience",
+    "persistentvolumeclaims": "PersistentVolumeClaim",
+}  # fmt: skip
+
+
+def accepted_job(
+    spec: Mapping[str, Any], *, job: JobIdentity, settings: JobSettings, recorded_image: str = ""
+) -> DesiredJob:
+    """Reads a spec that an attempt is to be started with.
+
+    Called for the resource's spec at each plan, and for the last attempt's spec where the resource's is invalid. The
+    spec of a running attempt is not judged again: what runs continues.
+
+    :param recorded_image: the default image of an earlier attempt, for its spec.
+    :raises NameNotAllowed: the administrator does not allow a name that the job refers to.
+    :raises ConfigurationError: a field cannot work.
+    """
+    chosen = replace(settings, default_image=recorded_image or settings.default_image)
+    desired = desired_from_resource(spec, namespace=job.namespace, name=job.name, settings=chosen)
+    _check_names(desired, job, settings)
+    _check_limits(desired, job)
+    return desired
+
+
+def _check_names(desired: DesiredJob, job: JobIdentity, settings: JobSettings) -> None:
+    if not settings.allowed.limits:
+        return
+    references = _own_references(desired, job, settings)
+    for chart_kind, kind in KINDS.items():
+        for name in references.of(kind):
+            if not settings.allowed.allows(job.namespace, kind, name):
+                msg = f"{_TITLES[kind]} {name!r} is not allowed in namespace {job.namespace}"
+                remedy = (
+                    f"name another {_TITLES[kind]}: kubectl edit ksj {job.name} -n {job.namespace}; or ask the"
+                    f" administrator, whose list is job.allowedNames.{chart_kind} of the operator's chart"
+                )
+                raise NameNotAllowed(msg, remedy=remedy)
+
+
+def _own_references(desired: DesiredJob, job: JobIdentity, settings: JobSettings) -> References:
+    """The names that the job itself refers to, and not the administrator's defaults."""
+    workload = desired.workload
+    secrets = [name for name in workload.image_pull_secrets if name not in settings.image_pull_secrets]
+    image = "" if workload.default_image and workload.image == settings.default_image else workload.image
+    bare = replace(
+        desired,
+        workload=replace(
+            workload,
+            driver=replace(workload.driver, defaults=NO_TEMPLATE),
+            executor=replace(workload.executor, defaults=NO_TEMPLATE),
+        ),
+    )
+    pods = (driver_pod(job, bare, attempt=0, claim_uid=""), executor_pod_template(job, bare, attempt=0))
+    found = References().union(references_of(pod, image=image, pull_secrets=secrets) for pod in pods)
+    described = names.attempt_config_map(job.name, 0)
+    return replace(
+        found,
+        images=tuple(name for name in found.images if name),
+        configmaps=tuple(name for name in found.configmaps if name != described),
+    )
+
+
+def _check_limits(desired: DesiredJob, job: JobIdentity) -> None:
+    """
+    :raises ConfigurationError: the admission policy would refuse each executor.
+    """
+    spec = executor_pod_template(job, desired, attempt=0)["spec"]
+    found = [*every_reference(spec), *(("secrets", name) for name in desired.workload.image_pull_secrets)]
+    for kind, most in EXECUTOR_LIMITS.items():
+        every = [name for other, name in found if other == kind]
+        # The policy counts a claim for each of its volumes, and a token for each of its sources.
+        counted = sorted(set(every)) if kind in {"secrets", "configmaps"} else every
+        if len(counted) > most:
+            listed = ", ".join(counted)
+            msg = f"the executors refer to {len(counted)} {_TITLES[kind]}s ({listed}), and at most {most} are possible"
+            raise ConfigurationError(msg, remedy=f"put what they have into {most} or fewer")
+    for kind, count in Counter(kind for kind, _ in found if kind in {"secrets", "configmaps"}).items():
+        if count > MOST_REFERENCES:
+            msg = (
+                f"the executors have {count} references to {_TITLES[kind]}s, and at most {MOST_REFERENCES} are possible"
+            )
+            raise ConfigurationError(msg, remedy="mount the object as a volume instead of naming each key")
+    projected = len([volume for volume in spec["volumes"] if "projected" in volume])
+    if projected > MOST_PROJECTED:
+        msg = f"the executors have {projected} projected volumes, and at most {MOST_PROJECTED} are possible"
+        raise ConfigurationError(msg, remedy="put their sources into fewer volumes")
