@@ -23,6 +23,7 @@ class ClusterEnvironment:
     :param bootstrap: Kafka as this machine reaches it.
     :param bootstrap_pods: Kafka as pods reach it.
     :param logs: the folder where the cluster's processes log.
+    :param network_policies: whether the cluster enforces NetworkPolicies.
     """
 
     kubeconfig: Path
@@ -31,6 +32,7 @@ class ClusterEnvironment:
     bootstrap: str
     bootstrap_pods: str
     logs: Path
+    network_policies: bool
 
     @classmethod
     def of(cls, values: Mapping[str, str], *, source: str) -> ClusterEnvironment:
@@ -47,6 +49,7 @@ class ClusterEnvironment:
                 bootstrap=values["KAFKASPARK_BOOTSTRAP"],
                 bootstrap_pods=values["KAFKASPARK_BOOTSTRAP_PODS"],
                 logs=Path(values["KAFKASPARK_LOGS"]),
+                network_policies=values["KAFKASPARK_NETWORK_POLICIES"] == "enforced",
             )
         except KeyError as missing:
             raise SetupError(f"{source} has no value {missing}", hint="start the cluster: make cluster-up") from missing

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,13 +19,16 @@ class Helm:
         self._namespace = namespace
 
     def upgrade_install(
-        self, release: str, chart: Path, values: Mapping[str, str] | None = None, *, seconds: int = 600
+        self, release: str, chart: Path, values: Mapping[str, str | bool] | None = None, *, seconds: int = 600
     ) -> None:
         """Installs a chart or upgrades its release, and waits until the deployed objects are ready.
 
         :raises CommandFailed: the chart does not render, the API server refuses it, or the time is up.
         """
-        settings = [f"--set-string={key}={value}" for key, value in (values or {}).items()]
+        settings = [
+            f"--set-string={key}={value}" if isinstance(value, str) else f"--set={key}={json.dumps(value)}"
+            for key, value in (values or {}).items()
+        ]
         self._run(
             "upgrade", "--install", release, str(chart), "--create-namespace", "--wait", f"--timeout={seconds}s",
             *settings, seconds=seconds + 30,

@@ -29,7 +29,9 @@ def chart() -> Path:
     return found[0].parent
 
 
-def install(environment: ClusterEnvironment, settings: Settings | None = None) -> None:
+def install(
+    environment: ClusterEnvironment, settings: Settings | None = None, *, network_policies: bool = True
+) -> None:
     """Installs or upgrades the operator, and waits until it is ready.
 
     The images' tags do not change from build to build, so the image's key goes into an annotation. A new build restarts
@@ -42,6 +44,7 @@ def install(environment: ClusterEnvironment, settings: Settings | None = None) -
         chart(),
         {
             "fullnameOverride": "kafkaspark-operator",
+            "networkPolicy.enabled": network_policies,
             "watchNamespaceSelector.kafkaspark\\.io/jobs": "enabled",
             "image.repository": repository,
             "image.tag": tag,

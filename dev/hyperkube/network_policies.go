@@ -3,12 +3,15 @@ package main
 import (
 	"fmt"
 	"os"
+	"slices"
+	"strings"
 	"sync"
 
 	"github.com/cloudnativelabs/kube-router/pkg/controllers/netpol"
 	"github.com/cloudnativelabs/kube-router/pkg/healthcheck"
 	"github.com/cloudnativelabs/kube-router/pkg/options"
 	"github.com/spf13/pflag"
+	networking "k8s.io/api/networking/v1"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
@@ -43,6 +46,9 @@ func enforceNetworkPolicies(config *options.KubeRouterConfig) error {
 	pods := factory.Core().V1().Pods().Informer()
 	policies := factory.Networking().V1().NetworkPolicies().Informer()
 	namespaces := factory.Core().V1().Namespaces().Informer()
+	if err := policies.SetTransform(withoutIPv6); err != nil {
+		return err
+	}
 	controller, err := netpol.NewNetworkPolicyController(client, config, pods, policies, namespaces, &sync.Mutex{})
 	if err != nil {
 		return err
@@ -72,4 +78,34 @@ func enforceNetworkPolicies(config *options.KubeRouterConfig) error {
 	running.Add(1)
 	controller.Run(heartbeats, never, &running)
 	return nil
+}
+
+// withoutIPv6 removes the IPv6 blocks of a policy. The cluster has IPv4 addresses
+// alone, and an IPv6 block ends every synchronisation of this release.
+func withoutIPv6(object any) (any, error) {
+	policy, ok := object.(*networking.NetworkPolicy)
+	if !ok {
+		return object, nil
+	}
+	isIPv6 := func(peer networking.NetworkPolicyPeer) bool {
+		return peer.IPBlock != nil && strings.Contains(peer.IPBlock.CIDR, ":")
+	}
+	// A rule without peers would admit every address.
+	policy.Spec.Ingress = slices.DeleteFunc(policy.Spec.Ingress, func(rule networking.NetworkPolicyIngressRule) bool {
+		return len(rule.From) > 0 && !slices.ContainsFunc(rule.From, not(isIPv6))
+	})
+	policy.Spec.Egress = slices.DeleteFunc(policy.Spec.Egress, func(rule networking.NetworkPolicyEgressRule) bool {
+		return len(rule.To) > 0 && !slices.ContainsFunc(rule.To, not(isIPv6))
+	})
+	for i := range policy.Spec.Ingress {
+		policy.Spec.Ingress[i].From = slices.DeleteFunc(policy.Spec.Ingress[i].From, isIPv6)
+	}
+	for i := range policy.Spec.Egress {
+		policy.Spec.Egress[i].To = slices.DeleteFunc(policy.Spec.Egress[i].To, isIPv6)
+	}
+	return policy, nil
+}
+
+func not[T any](is func(T) bool) func(T) bool {
+	return func(value T) bool { return !is(value) }
 }

@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import os
 import socket
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 from sparkapp.model.errors import ConfigurationError
+
+NetworkRules = Mapping[str, Mapping[str, Sequence[Mapping[str, Any]]]]
+"""For ``driver`` and ``executor``: rules of ``ingress`` and ``egress``, in the form of a NetworkPolicy."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +46,8 @@ class Settings:
     0 adds no finalizer: for rights that end with the namespace of the job, which would stay for good."""
     transactional_id_prefixes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Beginnings of transactional id prefixes that a namespace may use in addition to its own, as a JSON object."""
+    network_rules: NetworkRules = field(default_factory=dict)
+    """What NetworkPolicies admit in addition to the job's own pods, as a JSON object. Empty for no policies."""
     default_job_image: str = ""
     """Image of jobs without ``spec.image``; empty requires the field."""
     job_image_pull_secrets: tuple[str, ...] = ()
@@ -84,6 +89,7 @@ def settings_from_environment(environment: Mapping[str, str] | None = None) -> S
         numbers_seconds=_integer(environ, "NUMBERS_SECONDS", default.numbers_seconds, low=0),
         deletion_seconds=_integer(environ, "DELETION_SECONDS", default.deletion_seconds, low=0),
         transactional_id_prefixes=_lists(environ, "TRANSACTIONAL_ID_PREFIXES"),
+        network_rules=_network_rules(environ, "NETWORK_RULES"),
         default_job_image=environ.get(_PREFIX + "DEFAULT_JOB_IMAGE", default.default_job_image),
         job_image_pull_secrets=_strings(environ, "JOB_IMAGE_PULL_SECRETS"),
         driver_pod_template=_object(environ, "DRIVER_POD_TEMPLATE"),
@@ -130,6 +136,25 @@ def _object(environ: Mapping[str, str], name: str) -> Mapping[str, Any]:
     if not isinstance(found, dict):
         _refuse(environ, name, "a JSON object")
     return found
+
+
+def _network_rules(environ: Mapping[str, str], name: str) -> NetworkRules:
+    found = _json(environ, name, "{}")
+    if (
+        not isinstance(found, dict)
+        or set(found) not in ({"driver", "executor"}, set())
+        or not all(map(_is_rules, found.values()))
+    ):
+        _refuse(environ, name, "a JSON object with the lists ingress and egress for driver and executor")
+    return found
+
+
+def _is_rules(found: object) -> bool:
+    return (
+        isinstance(found, dict)
+        and found.keys() <= {"ingress", "egress"}
+        and all(isinstance(rules, list) and all(isinstance(rule, dict) for rule in rules) for rules in found.values())
+    )
 
 
 def _json(environ: Mapping[str, str], name: str, default: str) -> Any:

@@ -125,7 +125,7 @@ def test_delete_leaves_nothing_behind(cluster_job: ClusterJob) -> None:
     verdict = cluster_job.judge()
     assert (verdict.duplicates, verdict.wrong) == (0, 0), verdict.explain()
 
-    owned = "configmaps,serviceaccounts,roles,rolebindings"
+    owned = "configmaps,serviceaccounts,roles,rolebindings,networkpolicies"
     with Watch(cluster_job.kubectl, "configmaps", f"--selector={names.LABEL_JOB}={NAME}") as watch:
         watch.wait("no ConfigMap is left", lambda found: not found)
     left = [one["metadata"]["name"] for one in cluster_job.kubectl.list(owned, f"{names.LABEL_JOB}={NAME}")]

@@ -125,6 +125,9 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 - apiGroups: [rbac.authorization.k8s.io]
   resources: [rolebindings]
   verbs: [get, list, watch, create, patch, delete]
+- apiGroups: [networking.k8s.io]
+  resources: [networkpolicies]
+  verbs: [get, list, watch, create, patch, delete]
 # Only to grant it to drivers, for their executors.
 - apiGroups: [""]
   resources: [pods]
@@ -142,4 +145,34 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 - apiGroups: [""]
   resources: [events]
   verbs: [create]
+{{- end }}
+
+{{/* To any address: DNS may be a cache of the node at a link-local address. */}}
+{{- define "kafkaspark.dnsEgress" -}}
+- ports:
+    - {port: 53, protocol: UDP}
+    - {port: 53, protocol: TCP}
+{{- end }}
+
+{{- define "kafkaspark.apiServerEgress" -}}
+- ports:
+    {{- range .Values.networkPolicy.apiServer.ports }}
+    - {port: {{ . }}, protocol: TCP}
+    {{- end }}
+  {{- with .Values.networkPolicy.apiServer.to }}
+  to:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+{{- end }}
+
+{{/* JSON: what jobs' NetworkPolicies admit in addition to the job's own pods; empty for no policies. */}}
+{{- define "kafkaspark.networkRules" -}}
+{{- if .Values.networkPolicy.enabled -}}
+{{- $dns := include "kafkaspark.dnsEgress" . | fromYamlArray }}
+{{- $apiServer := include "kafkaspark.apiServerEgress" . | fromYamlArray }}
+{{- $metrics := dict "ports" (list (dict "port" "metrics" "protocol" "TCP")) }}
+{{- with .Values.networkPolicy.jobs.from }}{{ $metrics = set $metrics "from" . }}{{ end }}
+{{- $egress := concat $dns .Values.networkPolicy.jobs.egress }}
+{{- dict "driver" (dict "ingress" (list $metrics) "egress" (concat $apiServer $egress)) "executor" (dict "egress" $egress) | toJson }}
+{{- end }}
 {{- end }}

@@ -149,6 +149,7 @@ class KindCluster:
             "KAFKASPARK_HELM": helm,
             "KAFKASPARK_BIN": str(Path(kubectl).parent),
             "KAFKASPARK_LOGS": str(self._settings.logs),
+            "KAFKASPARK_NETWORK_POLICIES": "enforced",  # by kindnet
         }
 
 

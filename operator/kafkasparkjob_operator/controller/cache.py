@@ -206,11 +206,11 @@ class Cache:
         return self._clock() - self._changed.get(key, self._clock())
 
     def access_changed(self, key: JobKey) -> None:
-        """Notes that somebody has changed the driver's Role or its binding."""
+        """Notes that somebody has changed the driver's Role, its binding or a NetworkPolicy of the job."""
         self._access.add(key)
 
     def take_access_change(self, key: JobKey) -> bool:
-        """True once after :meth:`access_changed`: the next look is live and repairs the driver's rights."""
+        """True once after :meth:`access_changed`: the next look is live and repairs them."""
         changed = key in self._access
         self._access.discard(key)
         return changed

@@ -43,12 +43,16 @@ from kafkasparkjob_operator.resources.config_maps import (
     state_config_map,
 )
 from kafkasparkjob_operator.resources.driver_pod import driver_pod
+from kafkasparkjob_operator.resources.network_policies import network_policies, network_policy_names
 from kafkasparkjob_operator.resources.references import References
+from kafkasparkjob_operator.settings import NetworkRules
 from sparkapp.model import names
 
+Manifests = tuple[Mapping[str, Any], ...]
+
 _MANAGED_BY = "app.kubernetes.io/managed-by"
-_REPAIRED = ("rules", "subjects", "roleRef", "automountServiceAccountToken")
-"""Parts of Roles, bindings and service accounts that the operator restores."""
+_REPAIRED = ("rules", "subjects", "roleRef", "automountServiceAccountToken", "spec")
+"""Parts of Roles, bindings, service accounts and NetworkPolicies that the operator restores."""
 
 
 class ObjectAwaitsCollection(ClusterError):
@@ -67,11 +71,13 @@ class Executor:
     """Executes actions for a job at a time.
 
     :param may_act: called before every write.
+    :param network_rules: of the jobs' NetworkPolicies; empty for no policies.
     """
 
-    def __init__(self, cluster: Cluster, may_act: Callable[[], bool]) -> None:
+    def __init__(self, cluster: Cluster, may_act: Callable[[], bool], network_rules: NetworkRules) -> None:
         self._cluster = cluster
         self._may_act = may_act
+        self._network_rules = network_rules
 
     def guard(self) -> Cluster:
         """The cluster, for a single write.
@@ -84,14 +90,21 @@ class Executor:
         return self._cluster
 
     async def repair_access(self, job: JobIdentity, references: References) -> None:
-        """Restores the driver's Role and its binding after any change.
+        """Restores the driver's Role, its binding and the NetworkPolicies after any change.
+
+        Without rules of the network it deletes the policies of an earlier setting.
 
         Called at each live look at a job that has attempts.
 
         :param references: what executors of the job's attempts refer to; empty before this release's first attempt.
         """
-        if references.images:
-            await self._ensure_all((role(job, references), role_binding(job)), job, expected=True)
+        if not references.images:
+            return
+        rights = (role(job, references), role_binding(job))
+        await self._ensure_each((rights, *self._network_policies(job)), job, expected=True)
+        if not self._network_rules:
+            for name in network_policy_names(job):
+                await self._delete_own("NetworkPolicy", name, job)
 
     async def create_state(self, _: CreateState, job: JobIdentity) -> None:
         """:raises ObjectExists: another process was faster."""
@@ -110,14 +123,9 @@ class Executor:
         # The API server refuses a binding before its Role exists.
         needed = (
             (service_account(job),), (executor_service_account(job),), (role(job, references), role_binding(job)),
-            (checkpoints_config_map(job),), (report_config_map(job),),
+            (checkpoints_config_map(job),), (report_config_map(job),), *self._network_policies(job),
         )  # fmt: skip
-        # All of them end before the next step, even if one fails.
-        for outcome in await asyncio.gather(
-            *(self._ensure_all(manifests, job) for manifests in needed), return_exceptions=True
-        ):
-            if isinstance(outcome, BaseException):
-                raise outcome
+        await self._ensure_each(needed, job)
         record = await self.guard().create(
             attempt_config_map(
                 job, action.desired, attempt=action.attempt, generation=action.generation,
@@ -186,9 +194,24 @@ class Executor:
     async def delete_record(self, action: DeleteAttemptRecord | WithdrawClaim, job: JobIdentity) -> None:
         await self.guard().delete("ConfigMap", job.namespace, names.attempt_config_map(job.name, action.attempt))
 
-    async def _ensure_all(
-        self, manifests: Iterable[Mapping[str, Any]], job: JobIdentity, *, expected: bool = False
-    ) -> None:
+    def _network_policies(self, job: JobIdentity) -> list[Manifests]:
+        return [(policy,) for policy in network_policies(job, self._network_rules)]
+
+    async def _delete_own(self, kind: str, name: str, job: JobIdentity) -> None:
+        """Deletes an object of this job. Others of that name stay."""
+        existing = await self._cluster.get(kind, job.namespace, name)
+        if existing is not None and owner_uid(existing) == job.uid:
+            await self.guard().delete(kind, job.namespace, name, uid=existing["metadata"]["uid"])
+
+    async def _ensure_each(self, groups: Iterable[Manifests], job: JobIdentity, *, expected: bool = False) -> None:
+        """Ensures the groups at the same time. All of them end, even if one fails."""
+        for outcome in await asyncio.gather(
+            *(self._ensure_all(manifests, job, expected=expected) for manifests in groups), return_exceptions=True
+        ):
+            if isinstance(outcome, BaseException):
+                raise outcome
+
+    async def _ensure_all(self, manifests: Manifests, job: JobIdentity, *, expected: bool) -> None:
         """Ensures the objects in their order.
 
         :param expected: they should exist, so each is read first.

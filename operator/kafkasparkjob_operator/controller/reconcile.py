@@ -44,6 +44,7 @@ from kafkasparkjob_operator.kubernetes.port import (
     ObjectRefused,
 )
 from kafkasparkjob_operator.observation.observation import JobResource, Observation, job_resource, live_observation
+from kafkasparkjob_operator.settings import NetworkRules
 from kafkasparkjob_operator.status.events import JobEvent
 
 LOG = logging.getLogger(__name__)
@@ -61,6 +62,7 @@ class Reconciler:
     :param resync_seconds: maximum seconds between two live looks at a job.
     :param numbers_seconds: minimum seconds between two writes of progress numbers alone.
     :param decide: the state machine with the operator's settings.
+    :param network_rules: of the jobs' NetworkPolicies; none for no policies.
     :param now: the wall clock.
     """
 
@@ -75,6 +77,7 @@ class Reconciler:
         resync_seconds: float = 300,
         numbers_seconds: float = 5,
         decide: Callable[[Observation, datetime], Plan] = plan,
+        network_rules: NetworkRules | None = None,
         now: Callable[[], datetime] = clock.now,
     ) -> None:
         self._cluster = cluster
@@ -86,10 +89,9 @@ class Reconciler:
         self._numbers_seconds = numbers_seconds
         self._plan = decide
         self._now = now
-        self._executor = Executor(cluster, may_act)
-        self._recorder = EventRecorder(
-            self._executor.guard, dropped=metrics.observe_dropped_event, throttled=metrics.events_throttled.inc, now=now
-        )
+        self._executor = Executor(cluster, may_act, network_rules or {})
+        dropped, throttled = metrics.observe_dropped_event, metrics.events_throttled.inc
+        self._recorder = EventRecorder(self._executor.guard, dropped=dropped, throttled=throttled, now=now)
         self._hold = Hold(self._executor, self._recorder, cache)
         self._looked_at: dict[JobKey, float] = {}
         self._written_at: dict[JobKey, float] = {}
@@ -173,7 +175,7 @@ class Reconciler:
             try:
                 await self._executor.repair_access(identity, observation.live.references(identity))
             except ObjectRefused as error:  # a running job needs no repair to continue
-                LOG.warning("%s: the driver's rights are not repaired: %s", key, error.message)
+                LOG.warning("%s: the driver's rights or the NetworkPolicies are not repaired: %s", key, error.message)
         return observation, self._plan(observation, self._now()) if observation is not None else Plan()
 
     async def _look(self, key: JobKey) -> Observation | None:

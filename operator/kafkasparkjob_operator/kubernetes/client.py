@@ -47,6 +47,7 @@ _PATHS = {
     "Event": "/api/v1/namespaces/{namespace}/events",
     "Role": "/apis/rbac.authorization.k8s.io/v1/namespaces/{namespace}/roles",
     "RoleBinding": "/apis/rbac.authorization.k8s.io/v1/namespaces/{namespace}/rolebindings",
+    "NetworkPolicy": "/apis/networking.k8s.io/v1/namespaces/{namespace}/networkpolicies",
     "Lease": "/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases",
     names.KIND: f"/apis/{names.GROUP}/{names.VERSION}/namespaces/{{namespace}}/{names.PLURAL}",
 }

@@ -263,6 +263,7 @@ def test_deleting_the_resource_takes_everything_with_it(job: LiveJob, running: R
         job.pods_path, job.config_maps_path, f"/api/v1/namespaces/{job.namespace}/serviceaccounts",
         f"/apis/rbac.authorization.k8s.io/v1/namespaces/{job.namespace}/roles",
         f"/apis/rbac.authorization.k8s.io/v1/namespaces/{job.namespace}/rolebindings",
+        f"/apis/networking.k8s.io/v1/namespaces/{job.namespace}/networkpolicies",
     ):  # fmt: skip
         # The collector looks for new kinds of owners every 30 s.
         await_that(f"nothing is left of {path}", lambda path=path: job.api.items(path, selector) == [])

@@ -14,6 +14,7 @@ from kafkasparkjob_operator.controller.work_queue import WorkQueue
 from kafkasparkjob_operator.decisions.state_machine import plan
 from kafkasparkjob_operator.identity import JobKey
 from kafkasparkjob_operator.kubernetes.port import ClusterError
+from kafkasparkjob_operator.settings import NetworkRules
 from kafkasparkjob_operator.workload import NO_SETTINGS, JobSettings
 from sparkapp.model import names
 from sparkapp.model.checkpoint.codec import encode
@@ -60,14 +61,17 @@ class OperatorFixture:
         self.leading = True
         self.restart_operator()
 
-    def restart_operator(self, *, deletion_seconds: float = 300, settings: JobSettings = NO_SETTINGS) -> None:
+    def restart_operator(
+        self, *, deletion_seconds: float = 300, settings: JobSettings = NO_SETTINGS,
+        network_rules: NetworkRules | None = None,
+    ) -> None:  # fmt: skip
         """A new process: everything that was not written down is forgotten."""
         self.cache = Cache(clock=self.monotonic, settings=settings)
         self.queue = WorkQueue()
         self.metrics = OperatorMetrics(self.cache)
         self.reconciler = Reconciler(
             self.kubernetes, self.cache, self.queue, metrics=self.metrics,
-            may_act=lambda: self.leading, numbers_seconds=0, now=lambda: self.now,
+            may_act=lambda: self.leading, numbers_seconds=0, now=lambda: self.now, network_rules=network_rules,
             decide=partial(plan, deletion_seconds=deletion_seconds, settings=settings),
         )  # fmt: skip
 

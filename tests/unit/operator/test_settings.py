@@ -15,12 +15,14 @@ def test_settings_come_from_the_environment() -> None:
             "KAFKASPARK_OPERATOR_WORKERS": "3",
             "KAFKASPARK_OPERATOR_LEADER_ELECTION": "False",
             "KAFKASPARK_OPERATOR_TRANSACTIONAL_ID_PREFIXES": '{"team-a": ["legacy-"]}',
+            "KAFKASPARK_OPERATOR_NETWORK_RULES": '{"driver": {"egress": [{}]}, "executor": {}}',
         }
     )
     assert settings.watch_namespaces == ("team-a", "team-b")
     assert (settings.workers, settings.leader_election) == (3, False)
     assert settings.resync_seconds == Settings().resync_seconds
     assert settings.transactional_id_prefixes == {"team-a": ("legacy-",)}
+    assert settings.network_rules == {"driver": {"egress": [{}]}, "executor": {}}
     assert settings.identity
 
 
@@ -33,6 +35,10 @@ def test_settings_come_from_the_environment() -> None:
         "HTTP_PORT=-1",
         "TRANSACTIONAL_ID_PREFIXES=legacy-",
         'TRANSACTIONAL_ID_PREFIXES={"a": "b"}',
+        "NETWORK_RULES=[]",
+        'NETWORK_RULES={"driver": {}}',
+        'NETWORK_RULES={"driver": {"egres": []}, "executor": {}}',
+        'NETWORK_RULES={"driver": {"egress": [1]}, "executor": {}}',
     ],
 )
 def test_settings_that_cannot_work_are_refused(setting: str) -> None:

@@ -13,7 +13,7 @@ import kopf
 from kafkasparkjob_operator.identity import ROLE_REPORT
 from sparkapp.model import names
 
-WATCHED = (names.PLURAL, "pods", "configmaps", "roles", "rolebindings")
+WATCHED = (names.PLURAL, "pods", "configmaps", "roles", "rolebindings", "networkpolicies")
 """The kinds that handlers are registered for."""
 SERVER_SECONDS = 120
 CLIENT_SECONDS = 150
@@ -70,6 +70,7 @@ def watch_settings() -> kopf.OperatorSettings:
     settings.watching.label_selectors["", "v1", "pods"] = names.LABEL_JOB
     for plural in ("roles", "rolebindings"):
         settings.watching.label_selectors["rbac.authorization.k8s.io", "v1", plural] = names.LABEL_JOB
+    settings.watching.label_selectors["networking.k8s.io", "v1", "networkpolicies"] = names.LABEL_JOB
     settings.watching.label_selectors["", "v1", "configmaps"] = f"{names.LABEL_JOB},{names.LABEL_ROLE}={ROLE_REPORT}"
     settings.networking.request_timeout = REQUEST_SECONDS
     settings.networking.connect_timeout = CONNECT_SECONDS

@@ -51,6 +51,7 @@ KINDS = (
     "/api/v1/namespaces/{}/pods", "/api/v1/namespaces/{}/configmaps", "/api/v1/namespaces/{}/events",
     "/api/v1/namespaces/{}/serviceaccounts", "/apis/rbac.authorization.k8s.io/v1/namespaces/{}/roles",
     "/apis/rbac.authorization.k8s.io/v1/namespaces/{}/rolebindings",
+    "/apis/networking.k8s.io/v1/namespaces/{}/networkpolicies",
     "/apis/coordination.k8s.io/v1/namespaces/{}/leases",
     f"/apis/{names.GROUP}/{names.VERSION}/namespaces/{{}}/{names.PLURAL}",
 )  # fmt: skip

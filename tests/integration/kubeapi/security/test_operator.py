@@ -18,6 +18,7 @@ from tests.support.kubernetes.operator_process import OperatorProcess, Place
 
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 GROUP = "rbac.authorization.k8s.io"
+NETWORK_POLICIES = "/apis/networking.k8s.io/v1/namespaces/{}/networkpolicies"
 
 
 @pytest.fixture
@@ -41,6 +42,11 @@ def pod(name: str, **labels: str) -> dict[str, Any]:
     container = {"name": "c", "image": "x", "securityContext": context | {"seccompProfile": {"type": "RuntimeDefault"}}}
     meta = {"name": name, "labels": labels}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": {"containers": [container]}}
+
+
+def network_policy(name: str, selected: dict[str, str]) -> dict[str, Any]:
+    spec = {"podSelector": {"matchLabels": selected}, "policyTypes": ["Ingress"]}
+    return {"apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy", "metadata": {"name": name}, "spec": spec}
 
 
 OURS = {"app.kubernetes.io/managed-by": names.MANAGED_BY, names.LABEL_JOB: "orders"}
@@ -80,6 +86,15 @@ def test_the_operator_writes_no_unowned_object(token: ApiClient, place: Place, a
     driver = pod("more", **OURS, **{names.LABEL_ROLE: "driver"})
     driver["metadata"]["ownerReferences"] = [owner]
     refused(token, "POST", f"{base}/pods", driver)  # with a foreign service account
+    base = NETWORK_POLICIES.format(place.namespace)
+    foreign = network_policy("foreign", {})
+    api.call("POST", base, foreign)
+    refused(token, "PATCH", f"{base}/foreign", {"spec": {"podSelector": {"matchLabels": {"a": "b"}}}}, kind=merge)
+    refused(token, "DELETE", f"{base}/foreign")
+    refused(token, "POST", base, network_policy("more", {names.LABEL_JOB: "orders"}))  # no KafkaSparkJob owns it
+    of_another = network_policy("more", {names.LABEL_JOB: "another"})
+    of_another["metadata"] |= {"labels": OURS, "ownerReferences": [owner]}
+    refused(token, "POST", base, of_another)
 
 
 def _is_refused(token: ApiClient, path: str) -> bool:
@@ -103,10 +118,21 @@ def test_the_operator_grants_no_more_than_it_has(token: ApiClient, place: Place)
     refused(token, "POST", f"{base}/rolebindings", {**binding, "roleRef": reference})
 
 
+def network_rules(chart: Callable[..., list[dict[str, Any]]]) -> str:
+    """The chart's, by default."""
+    deployment = next(manifest for manifest in chart() if manifest["kind"] == "Deployment")
+    variables = deployment["spec"]["template"]["spec"]["containers"][0]["env"]
+    (value,) = [each["value"] for each in variables if each["name"] == "KAFKASPARK_OPERATOR_NETWORK_RULES"]
+    return str(value)
+
+
 @pytest.fixture
-def job(api: ApiClient, place: Place, start_operator: Callable[..., OperatorProcess]) -> LiveJob:
+def job(
+    api: ApiClient, place: Place, start_operator: Callable[..., OperatorProcess],
+    chart: Callable[..., list[dict[str, Any]]],
+) -> LiveJob:  # fmt: skip
     """A job that runs."""
-    start_operator().await_leading()
+    start_operator(network_rules=network_rules(chart)).await_leading()
     job = LiveJob(api, place.namespace)
     job.create()
     job.run(1, hold=False)
@@ -125,6 +151,17 @@ def test_drift_of_a_drivers_rights_is_repaired(job: LiveJob, api: ApiClient) -> 
     api.merge(binding, {"subjects": [*subjects, {"kind": "Group", "apiGroup": GROUP, "name": "everybody"}]})
     await_that("the added subject is gone", lambda: api.call("GET", binding)["subjects"] == subjects, seconds=20)
     for path in (binding, role):
+        api.call("DELETE", path)
+        await_that("it is there again", lambda path=path: api.get(path), seconds=20)
+    assert (job.status["state"], job.status["attempt"]["id"]) == ("Running", 1)
+
+
+def test_drift_of_network_policies_is_repaired(job: LiveJob, api: ApiClient) -> None:
+    for role in ("driver", "executor"):
+        path = f"{NETWORK_POLICIES.format(job.namespace)}/orders-{role}"
+        spec = api.call("GET", path)["spec"]
+        api.merge(path, {"spec": {"ingress": [{}], "podSelector": {"matchLabels": {"another": "label"}}}})
+        await_that("it is as before", lambda path=path, spec=spec: api.call("GET", path)["spec"] == spec, seconds=20)
         api.call("DELETE", path)
         await_that("it is there again", lambda path=path: api.get(path), seconds=20)
     assert (job.status["state"], job.status["attempt"]["id"]) == ("Running", 1)
@@ -216,8 +253,8 @@ def test_each_granted_verb_is_used_and_no_other_is_asked_for(
     place: Place, api: ApiClient, kubeconfig: Path, chart: Callable[..., list[dict[str, Any]]],
     start_operator: Callable[..., OperatorProcess],
 ) -> None:  # fmt: skip
-    """A job's life: standby, drift, failure, a taken name, deletion with a finalizer."""
-    first = start_operator()
+    """A job's life: standby, drift, failure, a taken name, no more NetworkPolicies, deletion with a finalizer."""
+    first = start_operator(network_rules=network_rules(chart))
     first.await_leading()
     job = LiveJob(api, place.namespace)
     job.create(
@@ -228,6 +265,9 @@ def test_each_granted_verb_is_used_and_no_other_is_asked_for(
     job.await_driver(2)
     report = f"{job.config_maps_path}/{names.report_config_map(job.name)}"
     api.merge(report, {"data": {names.PREPARED_KEY: "2"}})
+    policy = f"{NETWORK_POLICIES.format(job.namespace)}/orders-driver"
+    api.merge(policy, {"spec": {"ingress": [{}]}})
+    await_that("the policy is repaired", lambda: api.call("GET", policy)["spec"]["ingress"] != [{}])
     first.stop()
 
     base = f"{RBAC}/namespaces/{job.namespace}"
@@ -247,6 +287,7 @@ def test_each_granted_verb_is_used_and_no_other_is_asked_for(
     second.create()
 
     start_operator(deletion_seconds="5").await_leading()
+    await_that("the policy is deleted", lambda: api.get(policy) is None)
     await_that("the binding is repaired", lambda: (api.get(binding) or another)["roleRef"] == body["roleRef"])
     api.merge(binding, {"subjects": None})
     await_that("the subjects are back", lambda: api.call("GET", binding).get("subjects") == body["subjects"])

@@ -15,6 +15,12 @@ def kubectl_that_prints(folder: Path, *documents: str) -> Kubectl:
     program.chmod(0o755)
     return Kubectl(
         ClusterEnvironment(
-            kubeconfig=folder, kubectl=str(program), helm="", bootstrap="", bootstrap_pods="", logs=folder
+            kubeconfig=folder,
+            kubectl=str(program),
+            helm="",
+            bootstrap="",
+            bootstrap_pods="",
+            logs=folder,
+            network_policies=False,
         )
     )

@@ -29,6 +29,7 @@ def environment(folder: Path, *, host: str = "127.0.0.1", kafka: str = "127.0.0.
             "KAFKASPARK_BOOTSTRAP": kafka,
             "KAFKASPARK_BOOTSTRAP_PODS": "10.88.0.1:19094",
             "KAFKASPARK_LOGS": str(folder),
+            "KAFKASPARK_NETWORK_POLICIES": "enforced",
         },
         source="cluster.env",
     )

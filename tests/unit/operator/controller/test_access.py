@@ -1,9 +1,11 @@
-"""The rights that the operator gives a driver."""
+"""The rights that the operator gives a driver, and the NetworkPolicies of its job."""
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
+from kafkasparkjob_operator.settings import NetworkRules
 from tests.support.kubernetes.operator_fixture import KEY, OperatorFixture
 from tests.support.kubernetes.pod_templates import everything
 
@@ -86,4 +88,84 @@ async def test_a_role_of_somebody_else_is_left_alone_and_stops_no_running_job() 
     operator_fixture.kubernetes.objects["Role", KEY.namespace, "orders-driver"] = foreign
     await operator_fixture.look()
     assert operator_fixture.kubernetes.objects["Role", KEY.namespace, "orders-driver"] is foreign
+    assert operator_fixture.status["state"] == "Running"
+
+
+RULES: NetworkRules = {
+    "driver": {"ingress": [{"ports": [{"port": "metrics"}]}], "egress": [{"to": [{"namespaceSelector": {}}]}]},
+    "executor": {"egress": [{"ports": [{"port": 53, "protocol": "UDP"}]}]},
+}
+BOTH = ("orders-driver", "orders-executor")
+
+
+def policies(operator_fixture: OperatorFixture) -> dict[str, Any]:
+    found = {name: operator_fixture.kubernetes.objects.get(("NetworkPolicy", KEY.namespace, name)) for name in BOTH}
+    return {name: copy.deepcopy(body["spec"]) for name, body in found.items() if body is not None}
+
+
+async def with_policies() -> OperatorFixture:
+    operator_fixture = OperatorFixture()
+    operator_fixture.restart_operator(network_rules=RULES)
+    await operator_fixture.run()
+    return operator_fixture
+
+
+async def test_policies_admit_the_jobs_own_pods_and_the_administrators_rules() -> None:
+    own = [{"podSelector": {"matchLabels": {"kafkaspark.io/job": "orders"}}}]
+    driver, executor = policies(await with_policies()).values()
+    assert driver == {
+        "podSelector": {"matchLabels": {"kafkaspark.io/job": "orders", "kafkaspark.io/role": "driver"}},
+        "policyTypes": ["Ingress", "Egress"],
+        "ingress": [{"from": own}, {"ports": [{"port": "metrics", "protocol": "TCP"}]}],
+        "egress": [{"to": own}, {"to": [{"namespaceSelector": {}}]}],
+    }
+    assert executor == {
+        "podSelector": {"matchLabels": {"kafkaspark.io/job": "orders", "kafkaspark.io/role": "executor"}},
+        "policyTypes": ["Ingress", "Egress"],
+        "ingress": [{"from": own}],
+        "egress": [{"to": own}, {"ports": [{"port": 53, "protocol": "UDP"}]}],
+    }
+
+
+async def test_policies_exist_before_the_driver() -> None:
+    writes = (await with_policies()).kubernetes.writes
+    driver = writes.index(("create", "Pod", "orders-1-driver"))
+    assert all(writes.index(("create", "NetworkPolicy", name)) < driver for name in BOTH)
+
+
+async def test_changed_and_deleted_policies_are_restored() -> None:
+    operator_fixture = await with_policies()
+    before = policies(operator_fixture)
+    objects = operator_fixture.kubernetes.objects
+    objects["NetworkPolicy", KEY.namespace, "orders-driver"]["spec"]["ingress"] = [{}]
+    del objects["NetworkPolicy", KEY.namespace, "orders-executor"]
+    operator_fixture.cache.access_changed(KEY)
+    await operator_fixture.reconciler.reconcile(KEY)
+    assert policies(operator_fixture) == before
+    written = len(operator_fixture.kubernetes.writes)
+    await operator_fixture.look()
+    assert len(operator_fixture.kubernetes.writes) == written
+
+
+async def test_policies_are_repaired_next_to_a_role_of_somebody_else() -> None:
+    operator_fixture = await with_policies()
+    objects = operator_fixture.kubernetes.objects
+    foreign = {"kind": "Role", "metadata": {"name": "orders-driver", "namespace": KEY.namespace, "uid": "x"}}
+    objects["Role", KEY.namespace, "orders-driver"] = foreign
+    del objects["NetworkPolicy", KEY.namespace, "orders-executor"]
+    await operator_fixture.look()
+    assert list(policies(operator_fixture)) == list(BOTH)
+
+
+async def test_policies_are_deleted_when_they_are_switched_off() -> None:
+    operator_fixture = await with_policies()
+    tenants = {
+        "kind": "NetworkPolicy",
+        "metadata": {"name": BOTH[1], "namespace": KEY.namespace, "uid": "x"},
+        "spec": {},
+    }
+    operator_fixture.kubernetes.objects["NetworkPolicy", KEY.namespace, BOTH[1]] = tenants
+    operator_fixture.restart_operator()
+    await operator_fixture.look()
+    assert policies(operator_fixture) == {BOTH[1]: {}}, "the policy that the job does not own stays"
     assert operator_fixture.status["state"] == "Running"
