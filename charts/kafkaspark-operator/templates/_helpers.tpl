@@ -140,7 +140,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
   resources: [secrets, configmaps, persistentvolumeclaims, serviceaccounts]
   verbs: [use]
 - apiGroups: [streaming.kafkaspark.io]
-  resources: [executorimages, executoraudiences]
+  resources: [executorimages, executoraudiences, executormetadata]
   verbs: [use]
 - apiGroups: [""]
   resources: [events]

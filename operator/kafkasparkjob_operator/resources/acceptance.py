@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from kafkasparkjob_operator.identity import JobIdentity
+from kafkasparkjob_operator.identity import ANNOTATION_METADATA, JobIdentity
 from kafkasparkjob_operator.resources.driver_pod import driver_pod
 from kafkasparkjob_operator.resources.executor_template import executor_pod_template
 from kafkasparkjob_operator.resources.references import References, every_reference, references_of
@@ -22,6 +22,10 @@ MOST_REFERENCES = 64
 """References of an executor to Secrets, or to ConfigMaps, repetitions included; likewise."""
 MOST_PROJECTED = 4
 """Projected volumes of an executor; likewise."""
+MOST_METADATA = 32
+"""Labels and annotations of templates on an executor. The cost of the admission policy grows with them."""
+MOST_METADATA_CHARACTERS = 8192
+"""Their characters, names included."""
 _TITLES = {
     "images": "image", "secrets": "Secret", "configmaps": "ConfigMap", "audiences": "token audience",
     "persistentvolumeclaims": "PersistentVolumeClaim",
@@ -89,7 +93,15 @@ def _check_limits(desired: DesiredJob, job: JobIdentity) -> None:
     """
     :raises ConfigurationError: the admission policy would refuse each executor.
     """
-    spec = executor_pod_template(job, desired, attempt=0)["spec"]
+    pod = executor_pod_template(job, desired, attempt=0)
+    spec, text = pod["spec"], pod["metadata"].get("annotations", {}).get(ANNOTATION_METADATA, "")
+    count = len(text.splitlines())
+    if count > MOST_METADATA or len(text) > MOST_METADATA_CHARACTERS:
+        msg = (
+            f"the executors have {count} labels and annotations of templates with {len(text)} characters; at most"
+            f" {MOST_METADATA} with {MOST_METADATA_CHARACTERS} characters are possible"
+        )
+        raise ConfigurationError(msg, remedy="remove some of them from spec.executor.podTemplate.metadata")
     found = [*every_reference(spec), *(("secrets", name) for name in desired.workload.image_pull_secrets)]
     for kind, most in EXECUTOR_LIMITS.items():
         every = [name for other, name in found if other == kind]

@@ -12,8 +12,9 @@ DRIVE = "drive"
 """Verb on the job's own resource. No request has it: the chart's admission policy recognizes drivers by it."""
 USE = "use"
 """Verb on what the driver's executors may refer to. No request has it: the admission policy asks for it."""
-VIRTUAL = {"images": "executorimages", "audiences": "executoraudiences"}
-"""Resources of our API group that exist in Roles alone. Their names are images, and audiences of tokens."""
+VIRTUAL = {"images": "executorimages", "audiences": "executoraudiences", "metadata": "executormetadata"}
+"""Resources of our API group that exist in Roles alone. Their names are images, audiences of tokens, and labels
+and annotations of executors."""
 
 
 def service_account(job: JobIdentity) -> dict[str, Any]:

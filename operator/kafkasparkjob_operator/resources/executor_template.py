@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kafkasparkjob_operator.identity import JobIdentity
+from kafkasparkjob_operator.resources.executor_metadata import with_metadata_text
 from kafkasparkjob_operator.resources.pod_parts import (
     SPARK_DIRECTORY,
     container_security_context,
@@ -33,10 +34,11 @@ def executor_pod_template(job: JobIdentity, desired: DesiredJob, *, attempt: int
     # Only for the brokers' token: the kubelet writes it for the pod's account, and driver and executors are one user.
     own_token = authentication is not None and authentication.service_account_token is not None
     account = names.service_account if own_token else names.executor_service_account
+    labels = names.labels(job.name, attempt=attempt, role=names.ROLE_EXECUTOR)
     pod = {
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": {"labels": names.labels(job.name, attempt=attempt, role=names.ROLE_EXECUTOR)},
+        "metadata": {"labels": labels},
         "spec": {
             "serviceAccountName": account(job.name),
             "automountServiceAccountToken": False,
@@ -56,4 +58,5 @@ def executor_pod_template(job: JobIdentity, desired: DesiredJob, *, attempt: int
             "volumes": volumes,
         },
     }
-    return with_size_limits(with_templates(pod, desired.workload.executor), desired.workload.executor)
+    merged = with_size_limits(with_templates(pod, desired.workload.executor), desired.workload.executor)
+    return with_metadata_text(merged, own_labels=labels)

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
+from kafkasparkjob_operator.identity import ANNOTATION_METADATA
+
 Names = tuple[str, ...]
 
 
@@ -15,6 +17,7 @@ class References:
 
     :param images: images of containers, as a pod writes them.
     :param audiences: audiences of the service account's tokens.
+    :param metadata: texts of :mod:`~kafkasparkjob_operator.resources.executor_metadata`.
     """
 
     secrets: Names = ()
@@ -23,6 +26,7 @@ class References:
     serviceaccounts: Names = ()
     images: Names = ()
     audiences: Names = ()
+    metadata: Names = ()
 
     def union(self, others: Iterable[References]) -> References:
         """The names of these and of the others."""
@@ -50,6 +54,8 @@ def references_of(pod: Mapping[str, Any], *, image: str, pull_secrets: Iterable[
     found: dict[str, list[str]] = {kind: [] for kind in KINDS}
     found["images"].append(image)
     found["secrets"].extend(pull_secrets)
+    text = pod["metadata"].get("annotations", {}).get(ANNOTATION_METADATA)
+    found["metadata"].extend([text] if text else [])
     found["serviceaccounts"].append(spec["serviceAccountName"])
     for kind, name in every_reference(spec):
         found[kind].append(name)

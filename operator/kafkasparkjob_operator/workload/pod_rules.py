@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import posixpath
+import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -39,14 +40,6 @@ ALLOWED_VOLUMES: Mapping[str, str] = {
 """Kinds of volumes, and the field that names the object."""
 ALLOWED_SOURCES = ("configMap", "secret", "downwardAPI")
 """Sources of a projected volume. A token would be an identity that the job has not been given."""
-
-CONFINED: Mapping[str, Refusal] = {
-    names.ROLE_EXECUTOR: Refusal(
-        "the admission policy of drivers allows executors no metadata and no envFrom of a template",
-        "name the keys in executor.env with valueFrom, and keep metadata for the driver",
-    )
-}
-"""Roles whose pods have neither labels and annotations nor envFrom of a template."""
 
 _HOST = Refusal("the pod must not share the node's namespaces")
 _IDENTITY = Refusal("the operator creates the job's service accounts with the rights that the protocol needs")
@@ -101,6 +94,7 @@ _SECURITY: Mapping[str, str] = {
     "allowPrivilegeEscalation": "a process must not gain rights",
 }
 
+_LABEL_VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
 _OUR_LABELS = frozenset({"app.kubernetes.io/name", "app.kubernetes.io/instance", "app.kubernetes.io/managed-by"})
 _SECURITY_ANNOTATIONS = ("container.apparmor.security.beta.kubernetes.io", "seccomp.security.alpha.kubernetes.io",
                          "container.seccomp.security.alpha.kubernetes.io")  # fmt: skip
@@ -126,15 +120,20 @@ def of_container_field(name: str, value: Any) -> Refusal:
     return _CONTAINER.get(name, GENERAL)
 
 
-def of_label(name: str) -> Refusal | None:
+def of_label(name: str, value: str) -> Refusal | None:
     """The reason against a label, None for a label of the user's."""
+    plain = name.rpartition("/")[2]
+    if not (_LABEL_VALUE.fullmatch(value) and plain and _LABEL_VALUE.fullmatch(plain)):
+        return Refusal("Kubernetes allows at most 63 letters, digits, -, _ and . in it", "correct the label")
     if _of_our_group(name) or name in _OUR_LABELS or name.startswith("spark-"):
         return Refusal("operator and Spark find their pods by it", "give the label another name")
     return None
 
 
-def of_annotation(name: str) -> Refusal | None:
+def of_annotation(name: str, value: str) -> Refusal | None:
     """The reason against an annotation, None for an annotation of the user's."""
+    if "\n" in name or "\n" in value:
+        return Refusal("the grant of an annotation has one line", "remove the line breaks")
     if _of_our_group(name):
         return Refusal("the operator recognizes its pods by it", "give the annotation another name")
     if name.partition("/")[0] in _SECURITY_ANNOTATIONS:

@@ -10,7 +10,6 @@ from kafkasparkjob_operator.workload.environment import check_variable
 from kafkasparkjob_operator.workload.pod_rules import (
     ALLOWED_SOURCES,
     ALLOWED_VOLUMES,
-    CONFINED,
     FREE_CONTAINER_FIELDS,
     FREE_SPEC_FIELDS,
     GENERAL,
@@ -79,13 +78,10 @@ class _Template:
                 _refuse(f"{self.path}.metadata.{name}", Refusal("the operator names and owns the job's pods"))
         labels = _strings(metadata.get("labels"), f"{self.path}.metadata.labels")
         annotations = _strings(metadata.get("annotations"), f"{self.path}.metadata.annotations")
-        if self.role in CONFINED:
-            for name in sorted(metadata):
-                _refuse(f"{self.path}.metadata.{name}", CONFINED[self.role])
-        for name in labels:
-            _refuse_if(f"{self.path}.metadata.labels: {name!r}", of_label(name))
-        for name in annotations:
-            _refuse_if(f"{self.path}.metadata.annotations: {name!r}", of_annotation(name))
+        for name, value in labels.items():
+            _refuse_if(f"{self.path}.metadata.labels: {name!r}", of_label(name, value))
+        for name, value in annotations.items():
+            _refuse_if(f"{self.path}.metadata.annotations: {name!r}", of_annotation(name, value))
         return PodTemplate(labels=labels, annotations=annotations, spec=self._spec(template.get("spec")))
 
     def _spec(self, value: Any) -> Mapping[str, Any]:
@@ -142,8 +138,6 @@ class _Template:
             if name == "HOME":
                 _refuse(f"{path}.env: 'HOME'", Refusal("the operator sets it", "give the variable another name"))
             check_variable(name, variable, f"{path}.env")
-        if "envFrom" in container and self.role in CONFINED:
-            _refuse(f"{path}.envFrom", CONFINED[self.role])
         for source in _objects(container.get("envFrom"), f"{path}.envFrom"):
             self._env_from(f"{path}.envFrom", source)
         for mount in _objects(container.get("volumeMounts"), f"{path}.volumeMounts"):

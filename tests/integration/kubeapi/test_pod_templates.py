@@ -27,7 +27,7 @@ def job(api: ApiClient, running: Running) -> LiveJob:
 def check(pod: dict[str, Any], role: str) -> None:
     """Fails unless the pod has every field of the template, in a list also next to what the API server adds."""
     template = everything(role)
-    metadata = template.get("metadata", {"labels": {}, "annotations": {}})
+    metadata = template["metadata"]
     assert pod["metadata"]["labels"].items() >= metadata["labels"].items()
     assert pod["metadata"].get("annotations", {}).items() >= metadata["annotations"].items()
     assert {name: pod["spec"].get(name) for name in COMPARED} == {name: EVERYTHING["spec"][name] for name in COMPARED}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from kafkasparkjob_operator.identity import ANNOTATION_METADATA
 from sparkapp.model import names
 
 MERGE = "application/merge-patch+json"
@@ -44,6 +45,18 @@ def meta(**fields: Any) -> Attack:
     return lambda pod: pod["metadata"].update(fields)
 
 
+def claimed(name: str, value: str) -> Attack:
+    """A label, and the annotation by which the policy would know it."""
+
+    def attack(pod: dict[str, Any]) -> None:
+        annotations = pod["metadata"].setdefault("annotations", {})
+        lines = [annotations.get(ANNOTATION_METADATA), f"label {name}={value}"]
+        annotations[ANNOTATION_METADATA] = "\n".join(filter(None, lines))
+        label(name, value)(pod)
+
+    return attack
+
+
 TOKEN = {"sources": [{"serviceAccountToken": {"path": "token"}}]}
 FOREIGN_TOKEN = {"sources": [{"serviceAccountToken": {"path": "token", "audience": "foreign"}}]}
 FOREIGN = {"apiVersion": "v1", "kind": "Pod", "name": "foreign", "uid": "00000000-0000-0000-0000-000000000000"}
@@ -64,7 +77,8 @@ def pod_attacks(job: str, other: str) -> dict[str, tuple[Attack, str]]:
         "a foreign Secret projected": (volume(projected={"sources": [{"secret": {"name": "foreign"}}]}), "Secret"),
         "a foreign Secret as variable": (variable(secretKeyRef={"name": "foreign", "key": "k"}), "Secret"),
         "a foreign Secret for pulls": (spec(imagePullSecrets=[{"name": "foreign"}]), "Secret"),
-        "a foreign Secret as envFrom": (container(envFrom=[{"secretRef": {"name": "foreign"}}]), "envFrom"),
+        "a foreign Secret as envFrom": (container(envFrom=[{"secretRef": {"name": "foreign"}}]), "Secret"),
+        "a foreign ConfigMap as envFrom": (container(envFrom=[{"configMapRef": {"name": "foreign"}}]), "ConfigMap"),
         "a foreign ConfigMap as volume": (volume(configMap={"name": "foreign"}), "ConfigMap"),
         "a foreign ConfigMap projected": (
             volume(projected={"sources": [{"configMap": {"name": "foreign"}}]}),
@@ -109,6 +123,8 @@ def pod_attacks(job: str, other: str) -> dict[str, tuple[Attack, str]]:
         "a driver's label": (label(names.LABEL_ROLE, names.ROLE_DRIVER), "own job"),
         "another attempt's label": (label(names.LABEL_ATTEMPT, "999"), "own job"),
         "a label that a Service selects": (label("app", "payments"), "labels"),
+        "a label of the template with another value": (label("team", "other"), "labels"),
+        "a label that the pod itself claims to be granted": (claimed("app", "payments"), "not granted"),
         "another managed-by": (label("app.kubernetes.io/managed-by", "Helm"), "labels"),
         "an annotation": (meta(annotations={"k8s.v1.cni.cncf.io/networks": "storage"}), "annotation"),
         "a finalizer": (meta(finalizers=["example.com/stays"]), "finalizer"),

@@ -51,10 +51,14 @@ EVERYTHING: dict[str, Any] = {
 
 
 def everything(role: str) -> dict[str, Any]:
-    """:data:`EVERYTHING` with the container of ``role``: executors have no metadata and no envFrom of a template."""
+    """:data:`EVERYTHING` with the container of ``role``."""
     container: dict[str, Any] = {
         "name": role,
         "env": [{"name": "REGION", "value": "eu"}],
+        "envFrom": [
+            {"secretRef": {"name": "service-keys"}},
+            {"prefix": "LIMIT_", "configMapRef": {"name": "limits"}},
+        ],
         "volumeMounts": [
             {"name": "model", "mountPath": "/mnt/model", "readOnly": True},
             {"name": "lookup", "mountPath": "/mnt/lookup"},
@@ -63,9 +67,4 @@ def everything(role: str) -> dict[str, Any]:
         ],
     }
     spec = {**EVERYTHING["spec"], "containers": [container]}
-    if role != "driver":
-        return {"spec": spec}
-    container["envFrom"] = [
-        {"secretRef": {"name": "service-keys"}}, {"prefix": "LIMIT_", "configMapRef": {"name": "limits"}},
-    ]  # fmt: skip
     return {"metadata": EVERYTHING["metadata"], "spec": spec}

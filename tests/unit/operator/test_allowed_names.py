@@ -148,8 +148,10 @@ PLACES: list[tuple[str, dict[str, Any]]] = [
     *(("configMaps", template(role, volumes=volume(configMap={"name": "foreign"}))) for role in ("driver", "executor")),
     *(("persistentVolumeClaims", template(role, volumes=volume(persistentVolumeClaim={"claimName": "foreign"})))
       for role in ("driver", "executor")),
-    ("secrets", template("driver", container={"envFrom": [{"secretRef": {"name": "foreign"}}]})),
-    ("configMaps", template("driver", container={"envFrom": [{"configMapRef": {"name": "foreign"}}]})),
+    *(("secrets", template(role, container={"envFrom": [{"secretRef": {"name": "foreign"}}]}))
+      for role in ("driver", "executor")),
+    *(("configMaps", template(role, container={"envFrom": [{"configMapRef": {"name": "foreign"}}]}))
+      for role in ("driver", "executor")),
     ("configMaps", {"transform": {"python": {"function": "a:b", "configMapRef": {"name": "foreign"}}}}),
     ("persistentVolumeClaims", {"checkpoint": {"stateVolume": {"claimName": "foreign"}}}),
     ("tokenAudiences", kafka(tls={}, authentication={

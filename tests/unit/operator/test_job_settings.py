@@ -131,6 +131,11 @@ def keys(count: int) -> list[dict[str, Any]]:
     return [{"name": f"K{number}", "valueFrom": {"secretKeyRef": reference}} for number in range(count)]
 
 
+def metadata(count: int, value: str) -> dict[str, Any]:
+    annotations = {f"a{number}": value for number in range(count)}
+    return {"executor": {"podTemplate": {"metadata": {"annotations": annotations}}}}
+
+
 CLAIM = {"claimName": "claim"}
 LIMITS: list[tuple[dict[str, Any], dict[str, Any], str]] = [
     (executor(volumes=volumes(16, secret={"secretName": "s"})),
@@ -145,6 +150,8 @@ LIMITS: list[tuple[dict[str, Any], dict[str, Any], str]] = [
     (executor(volumes=[{"name": f"v{n}", "projected": {"sources": []}} for n in range(4)]),
      executor(volumes=[{"name": f"v{n}", "projected": {"sources": []}} for n in range(5)]),
      "the executors have 5 projected volumes, and at most 4 are possible"),
+    (metadata(32, "1"), metadata(33, "1"), "the executors have 33 labels and annotations of templates with "),
+    (metadata(1, "x" * 8170), metadata(1, "x" * 8192), "the executors have 1 labels and annotations of templates with"),
 ]  # fmt: skip
 
 

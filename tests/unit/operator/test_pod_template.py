@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kafkasparkjob_operator.identity import JobIdentity
+from kafkasparkjob_operator.identity import ANNOTATION_METADATA, JobIdentity
 from kafkasparkjob_operator.resources.driver_pod import driver_pod
 from kafkasparkjob_operator.resources.executor_template import executor_pod_template
 from kafkasparkjob_operator.resources.spark_conf import spark_conf
@@ -49,7 +49,7 @@ def test_a_template_without_fields_changes_nothing(role: str) -> None:
 def test_everything_that_a_template_may_set_is_in_the_pod(role: str) -> None:
     template = everything(role)
     before, pod = pod_of(role, wanted()), pod_of(role, wanted(**{role: {"podTemplate": template}}))
-    metadata = template.get("metadata", {"labels": {}, "annotations": {}})
+    metadata = template["metadata"]
     assert pod["metadata"]["labels"] == {**before["metadata"]["labels"], **metadata["labels"]}
     assert pod["metadata"].get("annotations", {}).items() >= metadata["annotations"].items()
     for name, value in EVERYTHING["spec"].items():
@@ -170,16 +170,12 @@ def test_a_source_of_variables_is_refused(sources: list[dict[str, Any]], message
     assert message in refused("driver", {"spec": {"containers": [{"name": "driver", "envFrom": sources}]}})
 
 
-@pytest.mark.parametrize(
-    "template",
-    [
-        {"metadata": {"labels": {"team": "data"}}},
-        {"metadata": {"annotations": {"example.com/owner": "data"}}},
-        {"spec": {"containers": [{"name": "executor", "envFrom": [{"secretRef": {"name": "x"}}]}]}},
-    ],
-)
-def test_what_the_admission_policy_refuses_in_executors_is_refused_by_name(template: dict[str, Any]) -> None:
-    assert "the admission policy of drivers allows executors no metadata" in refused("executor", template)
+def test_one_text_has_the_labels_and_annotations_of_executors() -> None:
+    template = {"metadata": {"labels": {"b": "2", "a": ""}, "annotations": {"example.com/x": "y = z"}}}
+    pod = pod_of("executor", wanted(executor={"podTemplate": template}))
+    text = "label a=\nlabel b=2\nannotation example.com/x=y = z"
+    assert pod["metadata"]["annotations"] == {"example.com/x": "y = z", ANNOTATION_METADATA: text}
+    assert "annotations" not in pod_of("executor", wanted())["metadata"]
 
 
 @pytest.mark.parametrize(
@@ -219,6 +215,11 @@ def test_a_mount_names_a_place_and_nothing_of_the_node(mount: dict[str, Any], me
         ({"metadata": {"labels": {"kafkaspark.io/role": "driver"}}}, "labels: 'kafkaspark.io/role' is refused"),
         ({"metadata": {"labels": {"app.kubernetes.io/name": "x"}}}, "find their pods by it"),
         ({"metadata": {"labels": {"spark-role": "x"}}}, "labels: 'spark-role' is refused"),
+        ({"metadata": {"labels": {"tier": "a b"}}}, "labels: 'tier' is refused: Kubernetes allows at most 63 letters"),
+        ({"metadata": {"labels": {"tier": "a\nlabel app=x"}}}, "is refused: Kubernetes allows at most 63 letters"),
+        ({"metadata": {"labels": {"tier": "a" * 64}}}, "is refused: Kubernetes allows at most 63 letters"),
+        ({"metadata": {"labels": {"example.com/": "a"}}}, "is refused: Kubernetes allows at most 63 letters"),
+        ({"metadata": {"annotations": {"a": "b\nlabel app=x"}}}, "the grant of an annotation has one line"),
         ({"metadata": {"labels": {"tier": 1}}}, "write numbers and booleans in quotes"),
         ({"metadata": {"annotations": {"streaming.kafkaspark.io/x": "x"}}}, "recognizes its pods by it"),
         (
@@ -231,7 +232,8 @@ def test_a_mount_names_a_place_and_nothing_of_the_node(mount: dict[str, Any], me
     ],
 )
 def test_metadata_of_the_operator_is_refused(template: Any, message: str) -> None:
-    assert message in refused("driver", template)
+    for role in ROLES:
+        assert message in refused(role, template)
 
 
 def test_the_driver_keeps_the_time_that_its_last_checkpoint_needs() -> None:

@@ -10,6 +10,9 @@ from typing import Any
 import pytest
 import yaml
 
+from kafkasparkjob_operator.identity import ANNOTATION_METADATA
+from kafkasparkjob_operator.resources.acceptance import MOST_METADATA, MOST_METADATA_CHARACTERS
+from kafkasparkjob_operator.resources.executor_metadata import metadata_text
 from sparkapp.model import names
 from tests.integration.kubeapi.conftest import operators
 from tests.support.kubernetes.admission_policies import AdmissionPolicies
@@ -34,7 +37,20 @@ SPEC: dict[str, Any] = {
     },
     "imagePullSecrets": [{"name": "registry"}],
     "checkpoint": {"stateVolume": {"claimName": "state"}},
-    "executor": {"env": [{"name": "A", "valueFrom": {"secretKeyRef": {"name": "of-a", "key": "k"}}}]},
+    "executor": {
+        "env": [{"name": "A", "valueFrom": {"secretKeyRef": {"name": "of-a", "key": "k"}}}],
+        "podTemplate": {
+            "metadata": {"labels": {"team": "data"}, "annotations": {"example.com/owner": "a=b, c"}},
+            "spec": {
+                "containers": [
+                    {
+                        "name": "executor",
+                        "envFrom": [{"secretRef": {"name": "all-keys"}}, {"configMapRef": {"name": "limits"}}],
+                    }
+                ]
+            },
+        },
+    },
 }
 
 ATTACKS = pod_attacks(JOB, OTHER)
@@ -240,21 +256,31 @@ def test_a_driver_reads_no_secret_and_no_foreign_config_map(driver: DriverToken,
 def test_an_executor_with_as_many_secrets_as_the_policy_asks_for(
     driver: DriverToken, executor: dict[str, Any], api: ApiClient, jobs: dict[str, LiveJob]
 ) -> None:
-    """And ConfigMaps, and a token: a policy has the budget for 28 authorization checks, an expression for two."""
+    """And ConfigMaps, a token, labels and annotations.
+
+    A policy has the budget for 28 authorization checks, an expression for two.
+    """
     role = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{driver.namespace}/roles/{JOB}-driver"
     rules = api.call("GET", role)["rules"]
     more = [f"more-{number}" for number in range(14)]
-    kinds = {"secrets": "", "configmaps": "", "executoraudiences": names.GROUP}
+    labels = {f"example.com/label-{number}": "v" * 63 for number in range(MOST_METADATA // 2)}
+    annotations = {f"example.com/annotation-{number}": "v" * 370 for number in range(MOST_METADATA // 2)}
+    text = metadata_text(labels, annotations)
+    assert MOST_METADATA_CHARACTERS * 0.9 < len(text) <= MOST_METADATA_CHARACTERS
+    del executor["metadata"]["labels"]["team"]
+    executor["metadata"]["labels"] |= labels
+    executor["metadata"]["annotations"] = {**annotations, ANNOTATION_METADATA: text}
+    kinds = {"secrets": "", "configmaps": "", "executoraudiences": names.GROUP, "executormetadata": names.GROUP}
     granted = [
-        {"apiGroups": [group], "resources": [kind], "resourceNames": more, "verbs": ["use"]}
+        {"apiGroups": [group], "resources": [kind], "resourceNames": [*more, text], "verbs": ["use"]}
         for kind, group in kinds.items()
     ]
     api.merge(role, {"rules": [*rules, *granted]})
-    for name in more[:3]:
+    for name in more[:2]:
         variable(configMapKeyRef={"name": name, "key": "k"})(executor)
     token = {"path": "token", "audience": more[0]}
     executor["spec"]["volumes"].append({"name": "token", "projected": {"sources": [{"serviceAccountToken": token}]}})
-    for name in more[:13]:
+    for name in more[:12]:
         variable(secretKeyRef={"name": name, "key": "k"})(executor)
         variable(secretKeyRef={"name": name, "key": "again"})(executor)
 
@@ -268,7 +294,7 @@ def test_an_executor_with_as_many_secrets_as_the_policy_asks_for(
         return True
 
     await_that("16 Secrets are admitted", admitted)
-    variable(secretKeyRef={"name": more[13], "key": "k"})(executor)
+    variable(secretKeyRef={"name": more[12], "key": "k"})(executor)
     assert "at most 16 Secrets" in driver.refusal("POST", "pods?dryRun=All", executor).message
     api.merge(role, {"rules": rules})
 

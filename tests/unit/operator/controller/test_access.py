@@ -38,9 +38,11 @@ async def test_a_role_names_what_the_executors_refer_to() -> None:
 async def test_a_role_names_what_the_executors_template_refers_to() -> None:
     operator_fixture = OperatorFixture(executor={"podTemplate": everything("executor")})
     await operator_fixture.look()
-    assert granted(operator_fixture, "secrets") == ["lookup-keys"]
-    assert granted(operator_fixture, "configmaps") == ["lookup-tables"]
+    assert granted(operator_fixture, "secrets") == ["lookup-keys", "service-keys"]
+    assert granted(operator_fixture, "configmaps") == ["limits", "lookup-tables"]
     assert granted(operator_fixture, "persistentvolumeclaims") == ["model-files"]
+    (text,) = granted(operator_fixture, "executormetadata")
+    assert text.splitlines()[1:] == ["label team=data", "annotation example.com/owner=data@example.com"]
 
 
 async def test_the_executors_of_two_attempts_that_run_at_once_are_granted() -> None:
