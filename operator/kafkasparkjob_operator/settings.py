@@ -14,6 +14,9 @@ from sparkapp.model.errors import ConfigurationError
 NetworkRules = Mapping[str, Mapping[str, Sequence[Mapping[str, Any]]]]
 """For ``driver`` and ``executor``: rules of ``ingress`` and ``egress``, in the form of a NetworkPolicy."""
 
+IMAGE_USER = {"runAsUser": 10001, "runAsGroup": 10001, "fsGroup": 10001}
+"""The user of the project's image, and the group of its files and volumes."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
@@ -56,6 +59,8 @@ class Settings:
     """Default of ``spec.driver.podTemplate``, as a JSON object."""
     executor_pod_template: Mapping[str, Any] = field(default_factory=dict)
     """Default of ``spec.executor.podTemplate``, as a JSON object."""
+    job_pod_security_context: Mapping[str, Any] = field(default_factory=lambda: dict(IMAGE_USER))
+    """User and groups of the jobs' pods, as a JSON object; what is missing is the platform's choice."""
     allowed_names: Mapping[str, Any] = field(default_factory=dict)
     """Patterns of the names that jobs may refer to, by kind and namespace, as a JSON object."""
     log_level: str = "INFO"
@@ -94,6 +99,7 @@ def settings_from_environment(environment: Mapping[str, str] | None = None) -> S
         job_image_pull_secrets=_strings(environ, "JOB_IMAGE_PULL_SECRETS"),
         driver_pod_template=_object(environ, "DRIVER_POD_TEMPLATE"),
         executor_pod_template=_object(environ, "EXECUTOR_POD_TEMPLATE"),
+        job_pod_security_context=_object(environ, "JOB_POD_SECURITY_CONTEXT", json.dumps(IMAGE_USER)),
         allowed_names=_object(environ, "ALLOWED_NAMES"),
         log_level=environ.get(_PREFIX + "LOG_LEVEL") or default.log_level,
     )
@@ -131,8 +137,8 @@ def _strings(environ: Mapping[str, str], name: str) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _object(environ: Mapping[str, str], name: str) -> Mapping[str, Any]:
-    found = _json(environ, name, "{}")
+def _object(environ: Mapping[str, str], name: str, default: str = "{}") -> Mapping[str, Any]:
+    found = _json(environ, name, default)
     if not isinstance(found, dict):
         _refuse(environ, name, "a JSON object")
     return found

@@ -47,7 +47,7 @@ def driver_pod(
         "automountServiceAccountToken": True,
         "enableServiceLinks": False,
         "terminationGracePeriodSeconds": TERMINATION_GRACE_SECONDS,
-        "securityContext": pod_security_context(),
+        "securityContext": pod_security_context(desired),
         "containers": [
             {
                 "name": names.DRIVER_CONTAINER,

@@ -44,7 +44,7 @@ def executor_pod_template(job: JobIdentity, desired: DesiredJob, *, attempt: int
             "automountServiceAccountToken": False,
             "enableServiceLinks": False,
             "terminationGracePeriodSeconds": GRACE_SECONDS[names.ROLE_EXECUTOR],
-            "securityContext": pod_security_context(),
+            "securityContext": pod_security_context(desired),
             "containers": [
                 {
                     "name": EXECUTOR_CONTAINER,

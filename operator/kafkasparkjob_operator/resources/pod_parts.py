@@ -10,24 +10,15 @@ from sparkapp.model import names
 from sparkapp.model.job.access.mounts import TOKEN_FILE, SecretFolder, secret_folders
 from sparkapp.model.job.access.mounts import USER as USER_FOLDER
 
-USER = 10001
-"""The image's user; no root, in any pod."""
-
 SPARK_DIRECTORY = f"{names.WORK_DIRECTORY}/spark"
 """Spark's scratch space."""
 
 _CREDENTIALS_MODE = 0o440
 
 
-def pod_security_context() -> dict[str, Any]:
-    """The pod's share of the restricted Pod Security Standard."""
-    return {
-        "runAsNonRoot": True,
-        "runAsUser": USER,
-        "runAsGroup": USER,
-        "fsGroup": USER,
-        "seccompProfile": {"type": "RuntimeDefault"},
-    }
+def pod_security_context(desired: DesiredJob) -> dict[str, Any]:
+    """The pod's share of the restricted Pod Security Standard. No pod runs as root, whoever chooses the user."""
+    return {"runAsNonRoot": True, **desired.workload.user, "seccompProfile": {"type": "RuntimeDefault"}}
 
 
 def container_security_context() -> dict[str, Any]:

@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import Any
 
 from kafkasparkjob_operator.workload.environment import INSTEAD_OF_A_VALUE, check_variable
-from kafkasparkjob_operator.workload.job_settings import NO_SETTINGS, JobSettings
+from kafkasparkjob_operator.workload.job_settings import NO_SETTINGS, JobSettings, PodUser
 from kafkasparkjob_operator.workload.pod_template import NO_TEMPLATE, PodTemplate, read_pod_template
 from sparkapp.model import names
 from sparkapp.model.encoding.fields import Fields
@@ -83,6 +83,7 @@ class Workload:
     """What the job runs on.
 
     :param executor_cores: task slots of an executor.
+    :param user: user and groups of the pods.
     :param default_image: the resource names no image, and ``image`` is the operator's default.
     """
 
@@ -94,6 +95,7 @@ class Workload:
     executor: PodResources
     executor_instances: int
     executor_cores: int
+    user: PodUser = field(default_factory=dict)
     spark_conf: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -179,6 +181,7 @@ def desired_from_resource(
             executor=_pod_resources(root.child("executor"), names.ROLE_EXECUTOR, settings.executor),
             executor_instances=instances or math.ceil(job.parallelism / cores),
             executor_cores=cores,
+            user=settings.user,
             spark_conf=_spark_conf(root),
         ),
         restart_nonce=root.integer("restartNonce", 0),

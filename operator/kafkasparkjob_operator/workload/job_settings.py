@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
-from kafkasparkjob_operator.settings import Settings
+from kafkasparkjob_operator.settings import IMAGE_USER, Settings
 from kafkasparkjob_operator.workload.allowed_names import AllowedNames, read_allowed_names
 from kafkasparkjob_operator.workload.pod_template import NO_TEMPLATE, PodTemplate, read_pod_template
 from sparkapp.model import names
+from sparkapp.model.errors import ConfigurationError
+
+PodUser = Mapping[str, int]
+"""Fields of a pod's security context: ``runAsUser``, ``runAsGroup`` and ``fsGroup``."""
+_MAX_ID = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,6 +25,7 @@ class JobSettings:
     :param image_pull_secrets: added to those of each job.
     :param driver: default pod template of drivers; the job's own fields take precedence.
     :param executor: likewise, of executors.
+    :param user: user and groups of the pods; a missing one is the platform's choice.
     :param allowed: the names that jobs may refer to.
     """
 
@@ -25,6 +33,7 @@ class JobSettings:
     image_pull_secrets: tuple[str, ...] = ()
     driver: PodTemplate = NO_TEMPLATE
     executor: PodTemplate = NO_TEMPLATE
+    user: PodUser = field(default_factory=lambda: dict(IMAGE_USER))
     allowed: AllowedNames = field(default_factory=AllowedNames)
 
 
@@ -43,5 +52,16 @@ def read_job_settings(settings: Settings) -> JobSettings:
         executor=read_pod_template(
             settings.executor_pod_template, "job.executor.podTemplate", role=names.ROLE_EXECUTOR
         ),
+        user=_user(settings.job_pod_security_context, "job.podSecurityContext"),
         allowed=read_allowed_names(settings.allowed_names, "job.allowedNames"),
     )
+
+
+def _user(value: Mapping[str, Any], path: str) -> PodUser:
+    given = {name: number for name, number in value.items() if number is not None}
+    for name, number in given.items():
+        if name not in IMAGE_USER or type(number) is not int or not 1 <= number <= _MAX_ID:
+            known = ", ".join(IMAGE_USER)
+            msg = f"{path}: {name}: {number!r}: {known} are numbers from 1 to {_MAX_ID}, or null"
+            raise ConfigurationError(msg, remedy="correct the values of the chart")
+    return given

@@ -266,6 +266,8 @@ def test_a_pod_monitor_finds_the_drivers_of_the_watched_namespaces(chart: Render
         ("job.allowedNames.pods={x}", "additional properties 'pods' not allowed"),
         ("job.allowedNames.namespaces.a.pods={x}", "additional properties 'pods' not allowed"),
         ("job.allowedNames.images=x", "got string, want array"),
+        ("job.podSecurityContext.runAsUser=0", "minimum: got 0, want 1"),
+        ("job.podSecurityContext.privileged=true", "additional properties 'privileged' not allowed"),
         ("job.driver.podTemplate.kind=Pod", "additional properties 'kind' not allowed"),
         ("replicas=2,leaderElection.enabled=false", "maximum: got 2, want 1"),
     ],

@@ -52,12 +52,20 @@ def test_defaults_and_lists_for_jobs_reach_the_operator(chart: Render) -> None:
     )["containers"][0]  # fmt: skip
     environment = {one["name"]: one["value"] for one in container["env"] if "value" in one}
     jobs = read_job_settings(settings_from_environment(environment))
+    assert jobs.user == {"runAsUser": 10001, "runAsGroup": 10001, "fsGroup": 10001}
     assert jobs.image_pull_secrets == ("registry",)
     assert jobs.driver.spec == {"nodeSelector": {"pool": "streaming"}}
     assert jobs.executor.spec == {"terminationGracePeriodSeconds": 40}
     assert jobs.allowed.allows("team-a", "secrets", "team-a-1")
     assert not jobs.allowed.allows("team-a", "images", "app")
     assert not read_job_settings(settings_from_environment({})).allowed.limits
+
+
+def test_the_user_of_jobs_can_be_left_to_the_platform(chart: Render) -> None:
+    container = pod_of(chart("job.podSecurityContext.runAsUser=null", "job.podSecurityContext.fsGroup=1000670000"))
+    environment = {one["name"]: one["value"] for one in container["containers"][0]["env"] if "value" in one}
+    jobs = read_job_settings(settings_from_environment(environment))
+    assert jobs.user == {"runAsGroup": 10001, "fsGroup": 1000670000}
 
 
 def test_the_user_can_be_left_to_openshift_and_the_rest_stays(chart: Render) -> None:

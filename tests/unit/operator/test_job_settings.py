@@ -85,6 +85,30 @@ def test_pull_secrets_are_added_and_granted_to_the_driver() -> None:
     assert granted.configmaps == ("corporate-ca",)
 
 
+def user(**fields: Any) -> JobSettings:
+    environment = {"KAFKASPARK_OPERATOR_JOB_POD_SECURITY_CONTEXT": json.dumps(fields)}
+    return read_job_settings(settings_from_environment(environment))
+
+
+@pytest.mark.parametrize("role", ["driver", "executor"])
+def test_the_platform_may_choose_user_and_groups(role: str) -> None:
+    image_user = {"runAsUser": 10001, "runAsGroup": 10001, "fsGroup": 10001}
+    never_root = {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
+    for chosen, expected in (
+        (NO_SETTINGS, image_user),
+        (user(runAsUser=None), {}),
+        (user(), {}),
+        (user(runAsUser=1000670000, fsGroup=5), {"runAsUser": 1000670000, "fsGroup": 5}),
+    ):
+        assert pod_of(role, accepted(chosen))["spec"]["securityContext"] == {**expected, **never_root}
+
+
+@pytest.mark.parametrize("fields", [{"runAsUser": 0}, {"fsGroup": "5"}, {"runAsNonRoot": True}, {"runAsGroup": True}])
+def test_no_setting_makes_a_job_root(fields: dict[str, Any]) -> None:
+    with pytest.raises(ConfigurationError, match=r"job\.podSecurityContext: "):
+        user(**fields)
+
+
 @pytest.mark.parametrize(
     ("name", "template", "message"),
     [

@@ -18,7 +18,16 @@ from tests.integration.kubeapi.conftest import operators
 from tests.support.kubernetes.admission_policies import AdmissionPolicies
 from tests.support.kubernetes.api_client import ApiClient, ApiError, await_that
 from tests.support.kubernetes.api_server_job import LiveJob
-from tests.support.kubernetes.attacks import MERGE, filled, other_writes, pod_attacks, variable
+from tests.support.kubernetes.attacks import (
+    MERGE,
+    Attack,
+    capability,
+    context,
+    filled,
+    other_writes,
+    pod_attacks,
+    variable,
+)
 from tests.support.kubernetes.driver_token import DriverToken
 from tests.support.kubernetes.operator_process import Place
 
@@ -297,6 +306,55 @@ def test_an_executor_with_as_many_secrets_as_the_policy_asks_for(
     variable(secretKeyRef={"name": more[12], "key": "k"})(executor)
     assert "at most 16 Secrets" in driver.refusal("POST", "pods?dryRun=All", executor).message
     api.merge(role, {"rules": rules})
+
+
+def as_openshift(pod: dict[str, Any]) -> dict[str, Any]:
+    """The pod with what the security context constraint restricted-v2 adds, and without the chart's user."""
+    changed = copy.deepcopy(pod)
+    context = changed["spec"]["securityContext"]
+    for field in ("runAsUser", "runAsGroup", "fsGroup"):
+        del context[field]
+    context |= {"fsGroup": 1000670000, "seLinuxOptions": {"level": "s0:c26,c5"}}
+    changed["spec"]["containers"][0]["securityContext"]["runAsUser"] = 1000670000
+    security = {"openshift.io/scc": "restricted-v2", "seccomp.security.alpha.kubernetes.io/pod": "runtime/default"}
+    changed["metadata"]["annotations"] |= security
+    return changed
+
+
+def test_a_user_that_the_platform_chooses_is_admitted_and_root_is_not(
+    driver: DriverToken,
+    executor: dict[str, Any],
+    api: ApiClient,
+    chart: Callable[..., list[dict[str, Any]]],
+    policies: AdmissionPolicies,
+) -> None:
+    chosen = as_openshift(executor)
+    root: dict[str, Attack] = {
+        "user of the pod": context(runAsUser=0), "group of the pod": context(runAsGroup=0),
+        "group of the volumes": context(fsGroup=0), "type of SELinux": context(seLinuxOptions={"type": "spc_t"}),
+        "user of the container": capability(runAsUser=0), "group of the container": capability(runAsGroup=0),
+        "no user": context(runAsNonRoot=False),
+    }  # fmt: skip
+
+    def answer(pod: dict[str, Any]) -> str:
+        try:
+            driver.send("POST", "pods?dryRun=All", pod)
+        except ApiError as error:
+            return error.message
+        return ""
+
+    fields = [f"job.podSecurityContext.{field}=null" for field in ("runAsUser", "runAsGroup", "fsGroup")]
+    assert "labels and annotations" in answer(chosen)
+    try:
+        AdmissionPolicies(api, chart(*fields)).enforce()
+        await_that("the user is admitted", lambda: not answer(chosen))
+        for name, attack in root.items():
+            pod = copy.deepcopy(chosen)
+            attack(pod)
+            assert "security context" in answer(pod), name
+    finally:
+        policies.enforce()
+        await_that("the user is refused again", lambda: answer(chosen))
 
 
 @pytest.mark.parametrize(
