@@ -123,7 +123,7 @@ def test_two_releases_of_one_name_share_nothing(kubeconfig: Path) -> None:
         found = [one for one in yaml.safe_load_all(done.stdout) if one and "namespace" not in one["metadata"]]
         return {(one["kind"], one["metadata"]["name"]) for one in found if one["kind"] != "CustomResourceDefinition"}
 
-    assert len(cluster_wide("team-a")) == 6
+    assert len(cluster_wide("team-a")) == 8
     assert not cluster_wide("team-a") & cluster_wide("team-b")
 
 
@@ -214,7 +214,9 @@ def test_the_policy_for_drivers_is_left_out_by_its_value_alone(chart: Render) ->
     policies = ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
     for kind in policies:
         found = [policy["metadata"]["name"] for policy in of_kind(chart(), kind)]
-        assert found == [f"kafkaspark-system-kafkaspark-operator-{party}" for party in ("drivers", "operator")]
+        assert found == [
+            f"kafkaspark-system-kafkaspark-operator-{party}" for party in ("attempts", "drivers", "operator")
+        ]
         assert of_kind(chart("allowUnconfinedDrivers=true"), kind) == []
     assert of_kind(chart(), policies[0])[0]["spec"]["failurePolicy"] == "Fail"
     assert of_kind(chart(), policies[1])[0]["spec"]["validationActions"] == ["Deny"]

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
 
-from tests.support.kubernetes.api_client import ApiClient, await_that
+from kafkasparkjob_operator.identity import ROLE_ATTEMPT
+from sparkapp.model import names
+from tests.support.kubernetes.admission_policies import AdmissionPolicies
+from tests.support.kubernetes.api_client import ApiClient, ApiError, await_that
 from tests.support.kubernetes.api_server_job import LiveJob
+from tests.support.kubernetes.attacks import MERGE
 from tests.support.kubernetes.operator_fixture import DRAINED
 from tests.support.kubernetes.operator_process import OperatorProcess, Place
 
@@ -73,3 +77,40 @@ def test_a_narrowed_list_refuses_the_next_attempt(
     job.edit(suspend=False)
     job.await_state("Failed", reason="InvalidSpec")
     assert job.pods == []
+
+
+def test_a_tenant_describes_no_attempt(api: ApiClient, place: Place, policies: AdmissionPolicies) -> None:
+    group, tenant = "rbac.authorization.k8s.io", "a-tenant"
+    base = f"/apis/{group}/v1/namespaces/{place.namespace}"
+    rules = [{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["*"]}]
+    name = {"apiVersion": f"{group}/v1", "metadata": {"name": tenant}}
+    api.apply(f"{base}/roles/{tenant}", {**name, "kind": "Role", "rules": rules})
+    reference = {"apiGroup": group, "kind": "Role", "name": tenant}
+    subject = {"kind": "User", "apiGroup": group, "name": tenant}
+    api.apply(
+        f"{base}/rolebindings/{tenant}", {**name, "kind": "RoleBinding", "roleRef": reference, "subjects": [subject]}
+    )
+    path = f"/api/v1/namespaces/{place.namespace}/configmaps"
+    labels = {names.LABEL_ROLE: ROLE_ATTEMPT}
+
+    def answer(method: str, path: str, body: Any) -> str:
+        try:
+            api.call(method, path, body, user=tenant, content_type=MERGE if method == "PATCH" else "application/json")
+        except ApiError as error:
+            return error.message
+        return ""
+
+    def config_map(name: str, labels: Mapping[str, str]) -> dict[str, Any]:
+        return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "labels": dict(labels)}}
+
+    await_that("the tenant may write", lambda: not answer("POST", path, config_map("orders-9-job", {})))
+    refusal = "only the operator creates the ConfigMap of an attempt"
+    forged = config_map("orders-8-job", labels)
+    await_that("an attempt is refused", lambda: refusal in answer("POST", f"{path}?dryRun=All", forged))
+    assert refusal in answer("POST", path, forged)
+    labelled = {"metadata": {"labels": labels}}
+    assert refusal in answer("PATCH", f"{path}/orders-9-job", labelled)
+    assert answer("PATCH", f"{path}/orders-9-job", {"data": {"k": "v"}}) == ""
+    with policies.off():
+        await_that("the policy is off", lambda: not answer("PATCH", f"{path}/orders-9-job", labelled))
+    assert answer("PATCH", f"{path}/orders-9-job", {"metadata": {"ownerReferences": []}}) == ""
