@@ -30,18 +30,24 @@ def chart() -> Path:
 
 
 def install(
-    environment: ClusterEnvironment, settings: Settings | None = None, *, network_policies: bool = True
+    environment: ClusterEnvironment,
+    settings: Settings | None = None,
+    *,
+    network_policies: bool = True,
+    folder: Path | None = None,
 ) -> None:
     """Installs or upgrades the operator, and waits until it is ready.
 
     The images' tags do not change from build to build, so the image's key goes into an annotation. A new build restarts
     the operator; an unchanged build does not.
+
+    :param folder: of another chart than this working tree's.
     """
     used = settings if settings is not None else Settings.from_environment()
     repository, _, tag = IMAGE_OF["operator"].rpartition(":")
     Helm(environment, NAMESPACE).upgrade_install(
         RELEASE,
-        chart(),
+        folder or chart(),
         {
             "fullnameOverride": "kafkaspark-operator",
             "networkPolicy.enabled": network_policies,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import tarfile
 from collections.abc import Callable
@@ -14,10 +15,11 @@ import yaml
 
 from kafkasparkjob_operator.settings import Settings
 from sparkapp.model import names
-from tests.support.kubernetes.api_client import JOBS, REPOSITORY, ApiClient
+from tests.support.kubernetes.api_client import JOBS, REPOSITORY, ApiClient, await_that
 from tests.support.kubernetes.operator_process import Place
 
 CHART = REPOSITORY / "charts/kafkaspark-operator"
+DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 APP_VERSION = yaml.safe_load((CHART / "Chart.yaml").read_text(encoding="utf-8"))["appVersion"]
 EVERYTHING = (
     "replicas=2", "watchNamespaces={team-a,team-b}", "networkPolicy.enabled=true", "podDisruptionBudget.enabled=true",
@@ -200,6 +202,26 @@ def test_the_definition_is_kept_and_can_be_left_out(chart: Render) -> None:
     assert definition["spec"] == yaml.safe_load((REPOSITORY / "crds/kafkasparkjobs.yaml").read_text())["spec"]
     assert "annotations" not in of_kind(chart("crds.keep=false"), "CustomResourceDefinition")[0]["metadata"]
     assert of_kind(chart("crds.install=false"), "CustomResourceDefinition") == []
+
+
+def test_a_cluster_that_stores_v1alpha1_is_left_as_it_is(kubeconfig: Path, api: ApiClient, tmp_path: Path) -> None:
+    group = "former.example.com"  # a definition of its own: the other tests use the real one
+    copied = Path(shutil.copytree(CHART, tmp_path / "chart"))
+    for file in (copied / "files/kafkasparkjobs.yaml", copied / "templates/crds.yaml"):
+        file.write_text(file.read_text(encoding="utf-8").replace(names.GROUP, group), encoding="utf-8")
+    file = copied / "files/kafkasparkjobs.yaml"
+    former = yaml.safe_load(file.read_text(encoding="utf-8").replace("v1beta1", "v1alpha1"))
+    former["spec"]["names"]["shortNames"] = []
+    api.call("POST", f"{DEFINITIONS}", former)
+    install = ("upgrade", "--install", "former", str(copied), "--namespace=former", "--create-namespace")
+    flags = (f"--kubeconfig={kubeconfig}", "--set=fullnameOverride=former")
+    done = helm(kubeconfig, *install, *flags)
+    assert "the cluster stores KafkaSparkJobs of v1alpha1" in done.stderr, done.stdout + done.stderr
+    assert api.items(PATHS["ServiceAccount"].format("former")) == []
+    api.call("DELETE", f"{DEFINITIONS}/{names.PLURAL}.{group}")
+    await_that("it is gone", lambda: api.get(f"{DEFINITIONS}/{names.PLURAL}.{group}") is None)
+    done = helm(kubeconfig, *install, *flags, "--dry-run=server")
+    assert done.returncode == 0, done.stderr
 
 
 def test_named_namespaces_need_no_right_over_the_cluster(chart: Render) -> None:

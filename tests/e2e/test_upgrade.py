@@ -1,0 +1,104 @@
+"""``helm upgrade`` from a former release: what runs goes on, and the new operator takes it over."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from clusterjob import installation
+from clusterjob.environment import ClusterEnvironment
+from clusterjob.kubectl import Kubectl
+from clusterjob.live_job import KIND
+from clusterjob.watch import Watch
+from sparkapp.model import names
+from tests.support.kubernetes.cluster_job import NAME, ClusterJob
+from tests.support.kubernetes.former_chart import FIELDS, VERSION, former_chart
+
+BATCH = 5_000
+
+
+@pytest.fixture
+def former(environment: ClusterEnvironment, tmp_path: Path) -> Iterator[ClusterJob]:
+    """A job that the operator of a former release has started."""
+    chart = former_chart(installation.chart(), tmp_path)
+    installation.install(environment, folder=chart, network_policies=False)
+    cluster_job = ClusterJob.make(environment, "upgrade")
+    try:
+        cluster_job.load(BATCH)
+        cluster_job.apply(restartPolicy=None)
+        cluster_job.job.wait_ready()
+        cluster_job.job.wait_executors(1)
+        yield cluster_job
+    finally:
+        cluster_job.close()
+        installation.install(environment)
+
+
+def running_pods(cluster_job: ClusterJob) -> dict[str, tuple[str, list[int]]]:
+    """UID, and restarts of each container, of every pod of the job."""
+    return {
+        pod["metadata"]["name"]: (
+            pod["metadata"]["uid"], [container["restartCount"] for container in pod["status"]["containerStatuses"]]
+        )
+        for pod in cluster_job.kubectl.list("pods", f"{names.LABEL_JOB}={NAME}")
+    }  # fmt: skip
+
+
+def await_leader(operators: Kubectl, *, former: bool) -> None:
+    """Blocks until a pod of the former release, or of another release, holds the Lease."""
+    version = f"app.kubernetes.io/version{'=' if former else '!='}{VERSION}"
+    pods = [pod["metadata"]["name"] for pod in operators.list("pods", f"{installation.SELECTOR},{version}")]
+    with Watch(operators, "leases", "--field-selector=metadata.name=kafkaspark-operator") as leases:
+        leases.wait(
+            "an operator of the release leads",
+            lambda found: any(
+                str(lease["spec"].get("holderIdentity", "")).startswith(pod) for lease in found.values() for pod in pods
+            ),
+        )
+
+
+def known_fields(cluster_job: ClusterJob) -> list[bool]:
+    """Whether the resource, as the API server gives it, has each of the fields that the former release lacks."""
+    found: list[bool] = []
+    for path in FIELDS:
+        part: Any = (cluster_job.kubectl.get(KIND, NAME) or {})["spec"]
+        for name in path:
+            part = part.get(name) if part is not None else None
+        found.append(part is not None)
+    return found
+
+
+def test_an_upgrade_leaves_running_pods_and_takes_them_over(
+    environment: ClusterEnvironment, former: ClusterJob
+) -> None:
+    operators = Kubectl(environment, installation.NAMESPACE)
+    policies = "validatingadmissionpolicies,networkpolicies"
+    before, attempt = running_pods(former), former.job.attempt
+    await_leader(operators, former=True)
+    assert not any(known_fields(former))
+    assert operators.list(policies, installation.SELECTOR) == []
+
+    installation.install(environment)
+    assert all(known_fields(former)), "the API server fills in new defaults"
+    assert operators.list(policies, installation.SELECTOR) != []
+    await_leader(operators, former=False)
+    # Only the new operator writes the status now, so it has looked at the job when the status has these records.
+    former.assert_exactly_once(former.load(BATCH))
+    assert running_pods(former) == before
+
+    # Under the policies that it was started without, the attempt replaces an executor.
+    killed = former.job.kill_executor()
+    former.job.wait_executors(1, without=killed["metadata"]["uid"])
+    former.assert_exactly_once(former.load(BATCH))
+    driver = names.driver_pod(NAME, attempt)
+    assert running_pods(former)[driver] == before[driver]
+
+    former.job.rescale(3)
+    former.job.wait_ready(attempt_above=attempt)
+    former.assert_exactly_once(former.load(BATCH))
+    assert former.job.attempt == attempt + 1
+    assert former.job.status["restarts"]["total"] == 0
+    assert former.job.status["parallelism"] == 3
