@@ -28,8 +28,7 @@ class AvroDecoder(RegisteredDecoder):
     def __init__(self, registry: SchemaRegistry, reader: str, *, where: str) -> None:
         schema = load(reader, where)
         self._reader: AvroSchema = parse(schema, where)
-        super().__init__(arrow_type(schema, where))
-        self._registry = registry
+        super().__init__(registry, arrow_type(schema, where))
 
     def _read_of(self, schema_id: int) -> Read:
         where = f"schema {schema_id} of the registry"

@@ -31,7 +31,6 @@ class ProtobufDecoder(RegisteredDecoder):
     """
 
     def __init__(self, registry: SchemaRegistry, reader: str, *, where: str) -> None:
-        self._registry = registry
         try:
             body = json.loads(reader)
             self._name = str(body["message"])
@@ -40,7 +39,7 @@ class ProtobufDecoder(RegisteredDecoder):
             msg = f"{where} is invalid: {error}"
             raise SchemaUnusable(msg) from error
         descriptor = _pool(files, where).FindMessageTypeByName(self._name)
-        super().__init__(arrow_type(descriptor, where))
+        super().__init__(registry, arrow_type(descriptor, where))
         self._message = message_factory.GetMessageClass(descriptor)
         self._convert = converter(descriptor)
 

@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from sparkapp.model.errors import SchemaNotFound, SchemaUnusable
+from sparkapp.source.formats.schema_registry import SchemaRegistry
 
 HEAD = 5
 _MAX_ERROR = 500
@@ -22,6 +23,9 @@ registered before its first record, so that this concerns registries that answer
 has ``missing.id.cache.ttl.sec`` for it."""
 REFUSED_IDS = 10_000
 """Refused schemas that are remembered, the newest; ``missing.cache.size`` of Confluent's client."""
+REFUSALS, REFUSALS_PER_SECOND = 1_000, 100
+"""Requests for refused ids that a decoder sends at once, and afterwards in a second. Records can name any number of ids
+that do not exist, and the registry is shared. An unknown id is always requested before its record is an error."""
 Read = Callable[[bytes], Any]
 
 
@@ -38,13 +42,16 @@ class RegisteredDecoder(ABC):
     :param raw_type: Arrow type of the values from :data:`Read`; times in the schema's units.
     """
 
-    def __init__(self, raw_type: pa.DataType) -> None:
+    def __init__(self, registry: SchemaRegistry, raw_type: pa.DataType) -> None:
+        self._registry = registry
         self._raw_type = raw_type
         self.type = _for_spark(raw_type)
         """Arrow type of the decoded column."""
         self._reads: dict[int, Read] = {}
         self._refused: dict[int, tuple[float, Read]] = {}
-        self._clock = time.monotonic
+        self._clock, self._sleep = time.monotonic, time.sleep
+        self._paid = 0.0
+        """The time by which the rate of requests for refused ids is :data:`REFUSALS_PER_SECOND`."""
 
     @abstractmethod
     def _read_of(self, schema_id: int) -> Read:
@@ -61,15 +68,16 @@ class RegisteredDecoder(ABC):
         """
         records: list[Any] = []
         errors: list[str | None] = []
-        for value in values.to_pylist():
-            record, error = None, None
-            if value is not None:
-                try:
-                    record = self._read(value)
-                except BadRecord as bad:
-                    error = str(bad)
-            records.append(record)
-            errors.append(error)
+        with self._registry.session():
+            for value in values.to_pylist():
+                record, error = None, None
+                if value is not None:
+                    try:
+                        record = self._read(value)
+                    except BadRecord as bad:
+                        error = str(bad)
+                records.append(record)
+                errors.append(error)
         return self._column(records, errors), errors
 
     def _read(self, value: bytes) -> Any:
@@ -102,7 +110,15 @@ class RegisteredDecoder(ABC):
             if len(self._refused) >= REFUSED_IDS:
                 del self._refused[next(iter(self._refused))]
             self._refused[schema_id] = (self._clock() + REFUSED_SECONDS, read)
+            self._slow_down()
         return read
+
+    def _slow_down(self) -> None:
+        """Waits after a refusal while the decoder has sent too many requests for refused ids."""
+        now = self._clock()
+        self._paid = max(self._paid, now - REFUSALS / REFUSALS_PER_SECOND) + 1 / REFUSALS_PER_SECOND
+        if self._paid > now:
+            self._sleep(self._paid - now)
 
     def _column(self, records: list[Any], errors: list[str | None]) -> pa.Array[Any]:
         try:

@@ -38,6 +38,7 @@ class RegistryServer:
     requests: list[str] = field(default_factory=list)
     seen: list[str | None] = field(default_factory=list)
     """The Authorization header of each request."""
+    connections: int = 0
     schemas: dict[int, dict[str, Any]] = field(default_factory=dict)
     subjects: dict[str, list[int]] = field(default_factory=dict)
 
@@ -127,6 +128,13 @@ def registry(
     state = RegistryServer(authorization=authorization)
 
     class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+        timeout = 30
+
+        def setup(self) -> None:
+            state.connections += 1
+            super().setup()
+
         def do_GET(self) -> None:
             status, body = state.answer(self.path, self.headers["Authorization"])
             content = json.dumps(body).encode()

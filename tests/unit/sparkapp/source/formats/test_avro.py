@@ -17,7 +17,7 @@ from sparkapp.model.job.spec import Job, JobSpec, KafkaCluster, Sink, Source, Tr
 from sparkapp.source.formats.avro import AvroDecoder
 from sparkapp.source.formats.avro_types import arrow_type
 from sparkapp.source.formats.reader_schema import with_reader_schemas
-from sparkapp.source.formats.registered_records import REFUSED_SECONDS
+from sparkapp.source.formats.registered_records import REFUSALS_PER_SECOND, REFUSED_SECONDS
 from sparkapp.source.formats.schema_registry import SchemaRegistry
 from tests.support.kafka.schema_registry import RegistryServer, framed, registry
 
@@ -126,6 +126,34 @@ def test_unknown_ids_are_forgotten_where_there_are_too_many(
     assert len(server.requests) == 5
     decoding.decode(pa.array([framed(number, ONE, {"id": 1}) for number in (3, 4, 5)], pa.binary()))
     assert len(server.requests) == 5
+
+
+def test_the_unknown_ids_of_a_batch_share_a_connection_and_a_rate(
+    server: RegistryServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now, waited = [100.0], [0.0]
+
+    def sleep(seconds: float) -> None:
+        now[0] += seconds
+        waited[0] += seconds
+
+    monkeypatch.setattr("sparkapp.source.formats.registered_records.REFUSALS", 10)
+    decoding = decoder(server, ONE)
+    monkeypatch.setattr(decoding, "_clock", lambda: now[0])
+    monkeypatch.setattr(decoding, "_sleep", sleep)
+    flood = pa.array([framed(number, ONE, {"id": 1}) for number in range(2, 62)], pa.binary())
+    assert all(error is not None and "has no schema" in error for error in decoding.decode(flood)[1])
+    assert (len(server.requests), server.connections) == (60, 1)
+    assert waited[0] == pytest.approx(50 / REFUSALS_PER_SECOND)
+
+    # A good id is requested at once, and is not an error.
+    good = server.register("s", ONE)
+    one = pa.array([framed(good, ONE, {"id": 7})], pa.binary())
+    assert decoding.decode(one)[1] == [None]
+    assert (waited[0], server.connections) == (pytest.approx(50 / REFUSALS_PER_SECOND), 2)
+    server.schemas[30] = server.schemas[good]
+    now[0] += REFUSED_SECONDS
+    assert [error is None for error in decoding.decode(flood)[1]].count(True) == 1
 
 
 def test_a_registry_that_is_down_is_no_fault_of_the_record(server: RegistryServer) -> None:
