@@ -6,6 +6,7 @@ All moments are seconds since 1970 by the machine's clock, which a local cluster
 from __future__ import annotations
 
 import itertools
+import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -61,8 +62,6 @@ _CHECKPOINT = re.compile(
 )
 _STAMP = re.compile(r"(?P<second>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?P<fraction>\.\d+)?(?P<zone>Z|[+-]\d\d:\d\d) ")
 """The prefix of a line of ``kubectl logs --timestamps``: RFC 3339 with nanoseconds."""
-_LOGGED = re.compile(r"(?P<second>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d),(?P<millis>\d{3}) ")
-"""The prefix of a line of the driver, in the zone of its machine."""
 
 
 def moment_of(line: str) -> float | None:
@@ -71,11 +70,17 @@ def moment_of(line: str) -> float | None:
     if stamp is not None:
         whole = datetime.fromisoformat(stamp["second"] + stamp["zone"].replace("Z", "+00:00")).astimezone(UTC)
         return whole.timestamp() + float(f"0{stamp['fraction'] or '.0'}")
-    logged = _LOGGED.match(line)
-    if logged is None:
-        return None
-    whole = datetime.strptime(logged["second"], "%Y-%m-%d %H:%M:%S")  # noqa: DTZ007 (the machine's own zone)
-    return whole.timestamp() + int(logged["millis"]) / 1000
+    time = _logged(line).get("time")
+    return None if time is None else datetime.fromisoformat(time).timestamp()
+
+
+def _logged(line: str) -> dict[str, str]:
+    """A line of Python's or Spark's log, behind the runtime's stamp; empty for other lines."""
+    try:
+        found = json.loads(line[line.index("{") :])
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def marks_of_log(lines: Iterable[str]) -> dict[str, float]:
@@ -86,13 +91,14 @@ def marks_of_log(lines: Iterable[str]) -> dict[str, float]:
     """
     marks: dict[str, float] = {}
     for line in lines:
-        at = moment_of(line)
-        if at is None:
+        at, logged = moment_of(line), _logged(line)
+        if at is None or not logged:
             continue
+        text = f" {logged.get('logger')}: {logged.get('message')}"
         for mark, pattern in _LINES:
-            if mark not in marks and pattern.search(line):
+            if mark not in marks and pattern.search(text):
                 marks[mark] = at
-        checkpoint = _CHECKPOINT.search(line)
+        checkpoint = _CHECKPOINT.search(text)
         if checkpoint is not None and FIRST_BATCH not in marks:
             marks[FIRST_BATCH] = at - int(checkpoint["took"]) / 1000
             marks[DECIDED] = at - int(checkpoint["commit"]) / 1000

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from sparkapp.cli import checkpoints, transactions
 from sparkapp.model import names
+from sparkapp.model.encoding.json_log import log_as_json
 from sparkapp.model.errors import ConfigurationError
 from sparkapp.model.job.client.security_properties import credentials_directory
 from sparkapp.model.job.codec import decode_job
@@ -56,10 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     if "answer" in options:
         return int(options.answer(options))
-    logging.basicConfig(
-        level=os.environ.get("KAFKASPARK_LOG_LEVEL", "INFO"), stream=sys.stderr,
-        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
-    )  # fmt: skip
+    log_as_json(os.environ.get("KAFKASPARK_LOG_LEVEL", "INFO"))
     logging.getLogger("py4j").setLevel(logging.WARNING)
     logging.getLogger("kafka").setLevel(logging.WARNING)
     tail = LogTail()

@@ -28,7 +28,7 @@ class JsonFormatter(logging.Formatter):
 
 
 def log_as_json(level: str) -> None:
-    """Sets up the root logger. Called by the operator's main program."""
+    """Sets up the root logger. Called by the main programs of operator, driver and Python workers."""
     handler = logging.StreamHandler()
     handler.setFormatter(JsonFormatter())
     logging.basicConfig(level=level, handlers=[handler])

@@ -25,6 +25,9 @@ _DRIVER_OPTIONS = "spark.driver.defaultJavaOptions"
 _EXECUTOR_OPTIONS = "spark.executor.defaultJavaOptions"
 _DRIVER_CLASS_PATH = "spark.driver.extraClassPath"
 
+_LOG = f"-Dlog4j2.configurationFile=file:{Path(__file__).with_name('log4j2.properties')}"
+"""Options of a JVM whose log lines are JSON; driver and executors have this file at the same place."""
+
 _DEFAULTS = {
     # Larger batches, fewer crossings between the JVM and Python.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "16384",
@@ -92,7 +95,16 @@ def session_settings(job: Job, *, directory: Path = Path(names.JOB_DIRECTORY)) -
         settings[f"spark.executorEnv.{VARIABLE}"] = wanted
     exactly_once = job.spec.sink.delivery_guarantee is DeliveryGuarantee.EXACTLY_ONCE
     own = {**_ALWAYS, **(FORCED_EXACTLY_ONCE if exactly_once else {})}
-    return with_class_archive(settings) | own
+    return with_class_archive(with_json_log(settings)) | own
+
+
+def with_json_log(settings: Mapping[str, str]) -> dict[str, str]:
+    """Adds the options of the JVMs' logs; the user's options follow and win. Executors log from INFO, as Spark does."""
+    return {
+        **settings,
+        _DRIVER_OPTIONS: _joined(_LOG, settings.get(_DRIVER_OPTIONS)),
+        _EXECUTOR_OPTIONS: _joined(f"{_LOG} -Dkafkaspark.log.level=info", settings.get(_EXECUTOR_OPTIONS)),
+    }
 
 
 def _in_url(address: str) -> str:

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from pyspark.daemon import manager
 
+from sparkapp.model.encoding.json_log import log_as_json
 from sparkapp.spark.launch.preload import preload_workers
 
 if __name__ == "__main__":
+    log_as_json("WARNING")
     preload_workers()
     manager()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 from dataclasses import replace
@@ -21,6 +22,7 @@ from tests.support.kafka import visibility
 pytestmark = pytest.mark.spark
 
 _MODULE = """
+import logging
 from pyspark.sql import functions as f
 
 def amount(text):
@@ -29,6 +31,13 @@ def amount(text):
 def amounts(source):
     parse = f.udf(amount, "string")
     return source.select("key", parse(f.col("value").cast("string")).alias("value"))
+
+def quote(text):
+    logging.getLogger("user").warning("a record: %s", text)
+    raise ValueError(text)
+
+def quoting(source):
+    return source.select("key", f.udf(quote, "string")(f.col("value").cast("string")).alias("value"))
 
 def double(source):
     return source.select("key", (f.col("value.n") * 2).alias("value"))
@@ -165,6 +174,24 @@ def test_an_operator_that_a_stream_cannot_have_is_refused_with_a_remedy(
     assert (termination.reason, termination.fatal) == ("InvalidTransform", True)
     assert "watermark" in termination.message
     assert "outputMode: update" in termination.remedy
+
+
+def test_text_of_a_record_begins_no_line_of_the_log(local_job: LocalJobs, broker: str, code: Path) -> None:
+    """The Python worker and Spark log it, with its newline escaped; the driver's lines have the same form."""
+    job = local_job(transform=Transform(function="enrich:quoting"), code=code, partitions=1, parallelism=1)
+    producer = Producer({"bootstrap.servers": broker})
+    producer.produce(job.spec.source.topics[0], "x\nFORGED\r\x1b[2J")
+    producer.flush()
+    job.start(alone=True)
+    assert job.await_end() == 1
+    every = job.log(10_000).split("\n")
+    lines = [line for line in every if "FORGED" in line]
+    assert {"user", "org.apache.spark.scheduler.TaskSetManager"} <= {json.loads(line)["logger"] for line in lines}
+    assert "sparkapp.spark.driver" in {json.loads(line)["logger"] for line in every if line.startswith("{")}
+    assert all(line.isprintable() for line in lines)
+    termination = job.termination()
+    assert termination is not None
+    assert [line for line in termination.log.split("\n") if line.startswith("FORGED")] == []
 
 
 def test_operators_state_continues_after_a_crash(

@@ -25,6 +25,7 @@ from pyspark.sql import SparkSession
 
 from sparkapp.checkpoint.retained import FolderRetainedStore
 from sparkapp.checkpoint.store import FileStore
+from sparkapp.model.encoding.json_log import JsonFormatter, log_as_json
 from sparkapp.model.job.codec import decode_job
 from sparkapp.model.job.spec import Job
 from sparkapp.model.report import AttemptOutcome, encode_termination
@@ -34,7 +35,7 @@ from sparkapp.spark.launch.fork_server import ForkServer
 from sparkapp.spark.launch.jvm import Jvm
 from sparkapp.spark.launch.preload import VARIABLE
 from sparkapp.spark.launch.session import create_session
-from sparkapp.spark.launch.settings import session_settings, with_class_archive
+from sparkapp.spark.launch.settings import session_settings, with_class_archive, with_json_log
 from tests.support.jobs.local_job import Attempt, environment
 
 CORES = 3
@@ -196,7 +197,7 @@ def _end_queries(session: SparkSession) -> None:
 @contextmanager
 def _log_to(file: Path) -> Iterator[None]:
     handler = logging.FileHandler(file)
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    handler.setFormatter(JsonFormatter())
     root = logging.getLogger()
     root.addHandler(handler)
     try:
@@ -220,10 +221,10 @@ def _modules_from(code: str) -> Iterator[None]:
 
 
 if __name__ == "__main__":
-    logging.basicConfig(level=logging.INFO, stream=sys.stderr)
+    log_as_json("INFO")
     for noisy in ("py4j", "kafka"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
     forks = ForkServer()
-    jvm = Jvm(with_class_archive({}), forks.environment)
+    jvm = Jvm(with_class_archive(with_json_log({})), forks.environment)
     forks.start()
     _Host(jvm).run()
