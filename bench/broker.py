@@ -44,3 +44,21 @@ def drop_topic(bootstrap: str, topic: str) -> None:
 
     admin = AdminClient({"bootstrap.servers": bootstrap})
     admin.delete_topics([topic])[topic].result(60)
+
+
+def wake(bootstrap: str) -> None:
+    """Has the broker create its topics for transactions and offsets now, not in the first measured run."""
+    from confluent_kafka import Consumer, Producer, TopicPartition
+
+    topic = make_topic(bootstrap, 1)
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "wake"})
+    for number in range(8):  # enough ids for all partitions of the coordinators' topics
+        producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": f"wake-{number}"})
+        producer.init_transactions(60)
+        producer.begin_transaction()
+        producer.produce(topic, b"x")
+        offsets = [TopicPartition(topic, 0, 0)]
+        producer.send_offsets_to_transaction(offsets, consumer.consumer_group_metadata(), 60)
+        producer.commit_transaction(60)
+    consumer.close()
+    drop_topic(bootstrap, topic)

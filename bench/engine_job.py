@@ -1,0 +1,83 @@
+"""The engine in this process, on a session of the bench: what every bench that copies topics starts."""
+
+from __future__ import annotations
+
+import tempfile
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from sparkapp.checkpoint.pre_committed import Completed
+from sparkapp.model.delivery_guarantee import DeliveryGuarantee
+from sparkapp.model.job.record_format import Format
+from sparkapp.model.job.spec import Job, JobSpec, KafkaCluster, Sink, Source, Transform
+from sparkapp.model.job.startup import Startup, StartupMode
+from sparkapp.spark.driver import Driver
+from sparkapp.spark.launch.environment import DriverEnvironment
+from sparkapp.spark.launch.session import create_session
+from sparkapp.spark.launch.settings import session_settings
+from tests.support.fakes.memory_store import MemoryStore
+
+_NOWHERE = Path("/nowhere")
+
+
+def engine_job(
+    bootstrap: str,
+    source: str,
+    sink: str,
+    *,
+    delivery_guarantee: DeliveryGuarantee,
+    parallelism: int,
+    records_a_checkpoint: int,
+    interval_seconds: int = 1,
+    json_schema: str = "",
+    query: str = "",
+) -> Job:
+    """A job of one topic from its start, with names that no other job has.
+
+    :param records_a_checkpoint: with a larger backlog there is no pause between two checkpoints.
+    :param json_schema: the columns of values in JSON; empty for values that stay bytes.
+    :param query: SQL over the view ``source``; empty passes records through.
+    """
+    name = uuid.uuid4().hex[:8]
+    return Job(
+        namespace="bench", name=name, uid=name, generation=1, attempt=1,
+        spec=JobSpec(
+            kafka=KafkaCluster(bootstrap_servers=bootstrap),
+            source=Source(
+                topics=(source,), group_id=name, startup=Startup(mode=StartupMode.EARLIEST),
+                max_offsets_per_checkpoint=records_a_checkpoint,
+                value_format=Format.JSON if json_schema else Format.RAW, value_schema=json_schema,
+            ),
+            transform=Transform(sql=query),
+            sink=Sink(topic=sink, delivery_guarantee=delivery_guarantee, transactional_id_prefix=f"bench.{name}"),
+            parallelism=parallelism,
+            checkpoint_interval_seconds=interval_seconds,
+        ),
+    )  # fmt: skip
+
+
+def engine_session(parallelism: int, **settings: str) -> SparkSession:
+    """A session with the settings of a job, in this process.
+
+    :param settings: Spark's settings that win over the job's.
+    """
+    job = engine_job(
+        "none", "none", "none", delivery_guarantee=DeliveryGuarantee.NONE, parallelism=parallelism,
+        records_a_checkpoint=1,
+    )  # fmt: skip
+    return create_session(session_settings(job, directory=_NOWHERE) | {"spark.driver.memory": "2g"} | settings)
+
+
+def engine_driver(job: Job, spark: SparkSession, on_completed: Callable[[Completed], None]) -> Driver:
+    """A driver whose store is in memory, and that leaves the session open at its end."""
+    return Driver(
+        job,
+        DriverEnvironment(
+            store=MemoryStore(), write_report=lambda _: None, open_session=lambda: spark,
+            close_session=lambda _: None, folder=Path(tempfile.mkdtemp(prefix="bench-query-")),
+            stateful_allowed=False, credentials=_NOWHERE, on_completed=on_completed,
+        ),
+    )  # fmt: skip
