@@ -8,7 +8,7 @@ export PYTHONPATH := dev:$(PYTHONPATH)
 UV_VERSION := 0.13.8
 
 .DEFAULT_GOAL := help
-.PHONY: help fresh ready setup reference docs lint types contracts unit test integration e2e demo bench lock clean
+.PHONY: help fresh ready setup reference docs lint types contracts unit test integration e2e demo bench bench-peers lock clean
 
 help: ## list the commands
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | sort | awk -F'\t' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -42,6 +42,7 @@ lock: ## write the lock files from pyproject.toml
 	uv export --frozen --no-emit-project --no-annotate --all-extras --group dev -q -o locks/dev.txt
 	uv export --frozen --no-emit-project --no-annotate --no-default-groups --extra sparkapp -q -o locks/sparkapp.txt
 	uv export --frozen --no-emit-project --no-annotate --no-default-groups --extra operator -q -o locks/operator.txt
+	uv export --frozen --no-emit-project --no-annotate --only-group bench -q -o locks/bench.txt
 
 reference: setup ## write docs/fields.md from the CustomResourceDefinition
 	@$(PY) -m field_reference
@@ -83,6 +84,13 @@ demo: fresh ## run the demo: a job is killed and rescaled, every record is count
 
 bench: setup ## measure the throughput of the three semantics and of Spark's own Kafka connector
 	$(PY) -m bench.throughput $(ARGS)
+
+$(VENV)/.bench-ready: locks/bench.txt $(VENV)/.ready
+	@VIRTUAL_ENV=$(VENV) $(VENV)/bin/uv pip install --quiet --require-hashes -r locks/bench.txt
+	@touch $@
+
+bench-peers: $(VENV)/.bench-ready ## measure the engine beside Flink, Spark's connector and a loop in C (more than an hour)
+	$(PY) -m bench.peers $(ARGS)
 
 clean: ## delete the build results of this folder (for the cluster: make cluster-down PURGE=1)
 	rm -rf $(VENV) build dist *.egg-info artifacts .mypy_cache .ruff_cache .pytest_cache .hypothesis

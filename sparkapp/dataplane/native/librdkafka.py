@@ -17,10 +17,14 @@ def load() -> None:
 
     :raises OSError: no usable librdkafka was found.
     """
-    _kafka_arrow.load(str(_path()))
+    _kafka_arrow.load(str(library()))
 
 
-def _path() -> Path:
+def library() -> Path:
+    """The file of the library; also called by the bench, whose program in C is linked with it.
+
+    :raises OSError: confluent_kafka has no librdkafka of its own.
+    """
     # The import of confluent_kafka has mapped its library; the extension must use the same file, wherever it is.
     if _MAPS.exists():
         for line in _MAPS.read_text().splitlines():

@@ -19,9 +19,9 @@ def wrapped(folder: Path, source: str) -> Path:
     :param source: C; ``real("name")`` is librdkafka's own function.
     :returns: a path for ``_kafka_arrow.load()``.
     """
-    from sparkapp.dataplane.native.librdkafka import _path
+    from sparkapp.dataplane.native.librdkafka import library
 
-    real = _path()
+    real = library()
     prelude = '#include <dlfcn.h>\n#include "rdkafka.h"\n#define real(name) dlsym(RTLD_NEXT, name)\n'
     (folder / "wrapped.c").write_text(f"#define _GNU_SOURCE\n{prelude}{source}")
     library = folder / "wrapped.so"

@@ -1,0 +1,136 @@
+"""The contestants by name. One more is one more entry of :data:`CONTESTANTS`, and its program of :data:`PROGRAMS`."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from bench.peers.workload import Shape
+from sparkapp.model.delivery_guarantee import DeliveryGuarantee
+
+CACHE = Path(os.environ.get("KAFKASPARK_CACHE", Path.home() / ".cache" / "kafkaspark")) / "bench"
+_EXACTLY_ONCE, _AT_LEAST_ONCE = DeliveryGuarantee.EXACTLY_ONCE, DeliveryGuarantee.AT_LEAST_ONCE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pace:
+    """A way to run a contestant for latency.
+
+    :param interval_millis: of its commits or checkpoints; 0 where its trigger decides.
+    :param program: one of :data:`PROGRAMS` in place of the contestant's.
+    """
+
+    name: str
+    interval_millis: int = 0
+    program: str = ""
+    options: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contestant:
+    """A program with a setting.
+
+    :param program: one of :data:`PROGRAMS`. Contestants of one program share its process, one after the other.
+    :param shapes: the workloads that it can do.
+    :param paces: of its runs for latency; none where they would say nothing more.
+    """
+
+    name: str
+    title: str
+    program: str
+    delivery_guarantee: DeliveryGuarantee
+    shapes: frozenset[Shape]
+    options: Mapping[str, str] = field(default_factory=dict)
+    paces: tuple[Pace, ...] = ()
+
+
+def variant(contestant: Contestant, pace: Pace) -> str:
+    """The name of a contestant at a pace, in the results."""
+    return f"{contestant.name}, {pace.name}"
+
+
+def _intervals(*millis: int, **options: str) -> tuple[Pace, ...]:
+    named = {name.replace("_", "-"): value for name, value in options.items()}
+    return tuple(Pace(name=f"{each} ms", interval_millis=each, options=named) for each in millis)
+
+
+_FLINK_TUNED = {
+    "producer.batch.size": "1048576", "producer.linger.ms": "5", "producer.buffer.memory": "67108864",
+    "consumer.max.poll.records": "10000",
+}  # fmt: skip
+"""Clients for throughput. Flink's own defaults are those of Kafka's clients: 16 KiB a batch, no linger."""
+_COPY, _PROJECT = frozenset({Shape.COPY}), frozenset({Shape.PROJECT})
+
+CONTESTANTS = (
+    Contestant(
+        name="ours-exactly-once", title="ours, micro-batch", program="ours", delivery_guarantee=_EXACTLY_ONCE,
+        shapes=_COPY | _PROJECT, paces=_intervals(1000),
+    ),
+    Contestant(
+        name="ours-at-least-once", title="ours, micro-batch", program="ours", delivery_guarantee=_AT_LEAST_ONCE,
+        shapes=_COPY,
+    ),
+    Contestant(
+        name="spark", title="Spark's connector", program="spark", delivery_guarantee=_AT_LEAST_ONCE,
+        shapes=_COPY | _PROJECT,
+        paces=(
+            Pace(name="micro-batches"),
+            Pace(name="real-time trigger", program="spark-real-time", options={"trigger": "real-time"}),
+        ),
+    ),
+    Contestant(
+        name="c-exactly-once", title="C loop", program="c-loop", delivery_guarantee=_EXACTLY_ONCE, shapes=_COPY,
+        paces=_intervals(50, 100, 1000, linger_millis="0", fetch_wait_millis="500"),
+    ),
+    Contestant(
+        name="c-at-least-once", title="C loop", program="c-loop", delivery_guarantee=_AT_LEAST_ONCE, shapes=_COPY,
+    ),
+    Contestant(
+        name="flink-exactly-once", title="Flink, tuned clients", program="flink", delivery_guarantee=_EXACTLY_ONCE,
+        shapes=_COPY, options=_FLINK_TUNED, paces=_intervals(50, 100, 1000),
+    ),
+    Contestant(
+        name="flink-default", title="Flink, default clients", program="flink", delivery_guarantee=_EXACTLY_ONCE,
+        shapes=_COPY,
+    ),
+    Contestant(
+        name="flink-at-least-once", title="Flink, tuned clients", program="flink",
+        delivery_guarantee=_AT_LEAST_ONCE, shapes=_COPY, options=_FLINK_TUNED,
+    ),
+    Contestant(
+        name="flink-sql", title="Flink SQL, tuned clients", program="flink", delivery_guarantee=_EXACTLY_ONCE,
+        shapes=_PROJECT, options=_FLINK_TUNED,
+    ),
+)  # fmt: skip
+Command = Sequence[str | Path]
+
+
+def _in_python(module: str, parallelism: int) -> Command:
+    return [sys.executable, "-m", f"bench.peers.programs.{module}", "--parallelism", str(parallelism)]
+
+
+def _c_loop(_: int) -> Command:
+    from bench.peers.programs import c_loop
+
+    return [c_loop.build(CACHE)]
+
+
+def _flink(_: int) -> Command:
+    from bench.peers.programs import flink_cluster
+
+    return flink_cluster.command(CACHE)
+
+
+LATENCY_PARTITIONS = 4
+PROGRAMS: Mapping[str, Callable[[int], Command]] = {
+    "ours": lambda parallelism: _in_python("ours", parallelism),
+    "spark": lambda parallelism: _in_python("spark_connector", parallelism),
+    # A real-time query needs a slot for every partition at the same time.
+    "spark-real-time": lambda _: _in_python("spark_connector", LATENCY_PARTITIONS),
+    "c-loop": _c_loop,
+    "flink": _flink,
+}
+"""The command of each program by its parallelism. The call builds what the program needs."""

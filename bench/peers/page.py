@@ -1,0 +1,172 @@
+"""The results as a page in Markdown. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from bench.peers.contestants import CONTESTANTS, variant
+from bench.peers.results import CORES, CPU, MEMORY, QUANTILES, RATE, WHOLE, Figure, Results
+from bench.peers.workload import LATENCY, WORKLOADS
+
+NOT_RUN = "not run"
+BASES = {
+    "flink-exactly-once": "Flink exactly once", "flink-sql": "Flink SQL", "spark": "Spark's connector",
+    "c-exactly-once": "C loop",
+}  # fmt: skip
+"""Titles of the contestants that the others are compared with."""
+_METHOD = """\
+A figure is the median of the rounds, with its lowest and highest round in brackets. A ratio compares two contestants in
+the same round. After each run a `read_committed` reader counted the sink's records, outside of the time.
+
+*Warm* begins when the sink's log has a fifth of the records, and *whole* with the task. A contestant's process stays
+for all its rounds, so that later rounds find compiled code. Memory is the largest proportional set size of all its
+processes, in a process that may have done other tasks before. The broker's CPU time and memory are not included.
+
+Ours and Spark's connector read a fifth of the records in a micro-batch. Flink and the C loop commit every second. The C
+loop has no engine: it reads, writes and commits with librdkafka in two threads. Latency is the time from `send` until a
+`read_committed` reader has the record.""".splitlines()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """A line of a table.
+
+    :param variant: as in :class:`bench.peers.results.Run`.
+    """
+
+    variant: str
+    title: str
+    detail: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Section:
+    """A workload that ran, with a line for each contestant that can do it.
+
+    :param plot: the name of its plot's file.
+    """
+
+    workload: str
+    title: str
+    plot: str
+    rows: tuple[Row, ...]
+
+    def table(self, results: Results) -> list[str]:
+        """The section's table."""
+        if self.workload == LATENCY:
+            return latency_table(results, self.rows)
+        variants = {row.variant for row in self.rows}
+        bases = {variant: title for variant, title in BASES.items() if variant in variants}
+        return throughput_table(results, self.workload, self.rows, bases)
+
+
+def sections(results: Results) -> list[Section]:
+    """The workloads that ran."""
+    throughput = [
+        Section(
+            workload=workload.name, title=workload.title, plot=f"peers-{workload.name}.png",
+            rows=tuple(
+                Row(variant=each.name, title=each.title, detail=each.delivery_guarantee.value)
+                for each in CONTESTANTS
+                if workload.shape in each.shapes
+            ),
+        )
+        for workload in WORKLOADS
+    ]  # fmt: skip
+    latency = Section(
+        workload=LATENCY, title="End to end, at a steady rate", plot=f"peers-{LATENCY}.png",
+        rows=tuple(
+            Row(variant=variant(each, pace), title=f"{each.title}, {each.delivery_guarantee.value}", detail=pace.name)
+            for each in CONTESTANTS
+            for pace in each.paces
+        ),
+    )  # fmt: skip
+    return [section for section in (*throughput, latency) if results.ran(section.workload)]
+
+
+def page(results: Results) -> str:
+    """The whole page, with a link to each section's plot."""
+    environment = results.environment
+    machine, versions, options = environment["machine"], environment["versions"], environment["options"]
+    lines = [
+        "# Beside its peers",
+        "",
+        "`make bench-peers ARGS=--publish` writes this page. Edit `bench/peers/page.py` instead.",
+        "",
+        f"Measured on {environment['date']}, {results.rounds} interleaved rounds in one run. The machine had "
+        f"{machine['cores']} cores ({machine['cpu']}) and {machine['memoryGibibytes']} GiB, for broker and contestants "
+        f"together. Every contestant had a parallelism of {options['parallelism']}.",
+        "",
+        *(f"- {name} {version}" for name, version in versions.items()),
+        "",
+        *_METHOD,
+    ]
+    for section in sections(results):
+        lines += ["", f"## {section.title}", "", *section.table(results), "", f"![{section.title}]({section.plot})"]
+    return "\n".join(lines) + "\n"
+
+
+def throughput_table(results: Results, workload: str, rows: Sequence[Row], bases: Mapping[str, str]) -> list[str]:
+    """Rates, CPU time and memory of a workload, and the ratios of the rates.
+
+    :param bases: the title of each ratio's base by its variant.
+    """
+    heads = ["contestant", "guarantee", "k records/s, warm", "whole", "CPU s per million", "peak MiB"]
+    lines = _head([*heads, *(f"÷ {title}" for title in bases.values())])
+    for row in rows:
+        rate = results.figure(workload, row.variant, RATE)
+        whole = results.figure(workload, row.variant, WHOLE)
+        if whole is None:
+            lines.append(_line([row.title, row.detail, NOT_RUN, *[""] * (len(heads) - 3 + len(bases))]))
+            continue
+        cpu, memory = (results.figure(workload, row.variant, name) for name in (CPU, MEMORY))
+        ratios = [results.ratio(workload, row.variant, base, RATE) for base in bases]
+        lines.append(
+            _line(
+                [
+                    row.title, row.detail, _spread(rate, 1000, 0), f"{whole.median / 1000:,.0f}", _spread(cpu, 1, 2),
+                    _spread(memory, 1, 0), *(_spread(ratio, 1, 2) for ratio in ratios),
+                ]
+            )
+        )  # fmt: skip
+    return lines
+
+
+def latency_table(results: Results, rows: Sequence[Row]) -> list[str]:
+    """Milliseconds of each quantile, CPU and memory of a job at the steady rate.
+
+    :param rows: their details are the intervals or triggers.
+    """
+    lines = _head(["contestant", "commits", *(f"{name} ms" for name in QUANTILES), "cores", "peak MiB"])
+    for row in rows:
+        figures = [results.figure(LATENCY, row.variant, name) for name in QUANTILES]
+        if figures[0] is None:
+            lines.append(_line([row.title, row.detail, NOT_RUN, *[""] * (len(QUANTILES) + 1)]))
+            continue
+        cores, memory = (results.figure(LATENCY, row.variant, name) for name in (CORES, MEMORY))
+        lines.append(
+            _line(
+                [
+                    row.title, row.detail, *(_spread(figure, 1, 0) for figure in figures), _spread(cores, 1, 2),
+                    _spread(memory, 1, 0),
+                ]
+            )
+        )  # fmt: skip
+    return lines
+
+
+def _head(cells: Sequence[str]) -> list[str]:
+    return [_line(cells), "|" + "|".join(["---", "---", *["--:"] * (len(cells) - 2)]) + "|"]
+
+
+def _line(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(cells) + " |"
+
+
+def _spread(figure: Figure | None, unit: float, digits: int) -> str:
+    """Median, and lowest to highest of the rounds."""
+    if figure is None:
+        return "–"
+    low, middle, high = (f"{each / unit:,.{digits}f}" for each in (figure.lowest, figure.median, figure.highest))
+    return middle if low == high else f"{middle} ({low}–{high})"

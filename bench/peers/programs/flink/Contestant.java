@@ -1,0 +1,96 @@
+import java.io.BufferedReader;
+import java.io.InputStreamReader;
+import java.util.HashMap;
+import java.util.Locale;
+import java.util.Map;
+import java.util.TreeMap;
+import org.apache.flink.configuration.Configuration;
+import org.apache.flink.connector.base.DeliveryGuarantee;
+import org.apache.flink.core.execution.JobClient;
+import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
+
+/**
+ * Flink as a contestant: a local cluster in this JVM for each task of the standard input. The line of a task is described
+ * in bench/peers/program.py; further options are {@code --consumer.KEY VALUE} and {@code --producer.KEY VALUE}.
+ *
+ * <p>The shape "copy" is a job of the DataStream API, "project" one of Flink SQL. Objects are reused, checkpoints follow
+ * each other at the interval, and partitions are not discovered.
+ */
+public final class Contestant {
+    private final Map<String, String> options = new HashMap<>();
+    final String bootstrap;
+    final String source;
+    final String sink;
+    final boolean bounded;
+    final DeliveryGuarantee guarantee;
+    final String id;
+
+    private Contestant(String line, int number) {
+        String[] words = line.trim().split("\\s+");
+        for (int i = 0; i + 1 < words.length; i += 2) {
+            options.put(words[i].substring(2), words[i + 1]);
+        }
+        bootstrap = options.get("bootstrap");
+        source = options.get("source");
+        sink = options.get("sink");
+        bounded = Long.parseLong(options.get("records")) > 0;
+        String name = options.get("delivery-guarantee");
+        guarantee = switch (name) {
+            case "ExactlyOnce" -> DeliveryGuarantee.EXACTLY_ONCE;
+            case "AtLeastOnce" -> DeliveryGuarantee.AT_LEAST_ONCE;
+            default -> throw new IllegalArgumentException(name);
+        };
+        id = "flink-" + ProcessHandle.current().pid() + "-" + number;
+    }
+
+    /** The properties of a Kafka client: those of the options with the prefix, without it. */
+    Map<String, String> properties(String prefix) {
+        Map<String, String> found = new TreeMap<>();
+        options.forEach((name, value) -> {
+            if (name.startsWith(prefix + ".")) {
+                found.put(name.substring(prefix.length() + 1), value);
+            }
+        });
+        return found;
+    }
+
+    private StreamExecutionEnvironment environment() {
+        Configuration configuration = new Configuration();
+        configuration.setString("rest.bind-port", "0");
+        StreamExecutionEnvironment environment = StreamExecutionEnvironment.createLocalEnvironment(
+                Integer.parseInt(options.get("parallelism")), configuration);
+        environment.getConfig().enableObjectReuse();
+        environment.enableCheckpointing(Long.parseLong(options.get("interval-millis")));
+        environment.getCheckpointConfig().setMinPauseBetweenCheckpoints(0);
+        return environment;
+    }
+
+    /** Runs the task to its end, or to the next line of the input. */
+    private void run(BufferedReader input) throws Exception {
+        JobClient job = options.get("shape").equals("project")
+                ? ProjectJob.start(this, environment())
+                : CopyJob.start(this, environment());
+        if (!bounded) {
+            input.readLine();
+            job.cancel().get();
+            return;
+        }
+        job.getJobExecutionResult().get();
+    }
+
+    public static void main(String[] arguments) throws Exception {
+        BufferedReader input = new BufferedReader(new InputStreamReader(System.in));
+        int number = 0;
+        for (String line = input.readLine(); line != null; line = input.readLine()) {
+            try {
+                new Contestant(line, number++).run(input);
+            } catch (Exception failure) {
+                failure.printStackTrace();
+                System.exit(1);
+            }
+            System.out.printf(Locale.ROOT, "ANSWER {\"ended\": %.6f}%n", System.nanoTime() / 1e9);
+            System.out.flush();
+        }
+        System.exit(0); // nothing that a local cluster leaves behind is waited for
+    }
+}

@@ -1,0 +1,71 @@
+"""This project's engine as a contestant: the driver of a job, without Kubernetes."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import threading
+import time
+
+from pyspark.sql import SparkSession
+
+from bench.engine_job import engine_driver, engine_job, engine_session
+from bench.peers.programs.task_lines import TaskLine, serve
+from bench.peers.workload import JSON_COLUMNS, LARGE, Shape
+from sparkapp.checkpoint.pre_committed import Completed
+from sparkapp.model.delivery_guarantee import DeliveryGuarantee
+from sparkapp.model.report import AttemptOutcome
+
+_QUERY = (
+    f"SELECT to_json(struct(value.id, value.customer, value.amount)) AS value FROM source WHERE value.amount > {LARGE}"
+)
+_UNBOUNDED_RECORDS = 1_000_000
+
+
+def main() -> None:
+    """Serves tasks with one session."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--parallelism", type=int, required=True)
+    spark = engine_session(parser.parse_args().parallelism)
+    serve(lambda task: run(spark, task))
+
+
+def run(spark: SparkSession, task: TaskLine) -> float:
+    """One job.
+
+    :returns: the moment of its last completed checkpoint.
+    """
+    project = task["shape"] == Shape.PROJECT
+    job = engine_job(
+        task["bootstrap"], task["source"], task["sink"],
+        delivery_guarantee=DeliveryGuarantee(task["delivery-guarantee"]), parallelism=int(task["parallelism"]),
+        records_a_checkpoint=max(1, task.records // 5) if task.records else _UNBOUNDED_RECORDS,
+        interval_seconds=max(1, int(task["interval-millis"]) // 1000),
+        json_schema=JSON_COLUMNS if project else "", query=_QUERY if project else "",
+    )  # fmt: skip
+    done = 0
+    ended = time.monotonic()
+
+    def on_completed(checkpoint: Completed) -> None:
+        nonlocal done, ended
+        ended = time.monotonic()
+        done += sum(split.size for split in checkpoint.document.splits)
+        if 0 < task.records <= done:
+            driver.drain()
+
+    driver = engine_driver(job, spark, on_completed)
+    if not task.records:
+
+        def drain_at_stop() -> None:
+            task.await_stop()
+            driver.drain()
+
+        threading.Thread(target=drain_at_stop, daemon=True).start()
+    termination = driver.run()
+    if termination.outcome is not AttemptOutcome.DRAINED:
+        sys.exit(str(termination))
+    return ended
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,87 @@
+"""Structured Streaming with Spark's own Kafka connector as a contestant; its sink is at least once."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+from bench.engine_job import engine_session
+from bench.peers.programs.task_lines import TaskLine, serve
+from bench.peers.workload import JSON_COLUMNS, LARGE, Shape
+from bench.throughput import connector_jars
+
+_REAL_TIME_BATCH = "5 seconds"
+"""The shortest batch that Spark's real-time trigger allows; records do not wait for its end."""
+
+
+def main() -> None:
+    """Serves tasks with one session."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--parallelism", type=int, required=True, help="of the session; real time needs all partitions")
+    jars = ",".join(map(str, connector_jars()))
+    spark = engine_session(parser.parse_args().parallelism, **{"spark.jars": jars})
+    serve(lambda task: run(spark, task))
+
+
+def run(spark: SparkSession, task: TaskLine) -> float:
+    """One query.
+
+    :returns: the moment at which its last micro-batch was seen to be complete.
+    """
+    reader = (
+        spark.readStream.format("kafka")
+        .option("kafka.bootstrap.servers", task["bootstrap"])
+        .option("subscribe", task["source"])
+        .option("startingOffsets", "earliest")
+        .option("kafka.isolation.level", "read_committed")
+    )
+    if task.records:
+        reader = reader.option("maxOffsetsPerTrigger", max(1, task.records // 5))
+    writer = (
+        _transformed(reader.load(), task)
+        .writeStream.format("kafka")
+        .option("kafka.bootstrap.servers", task["bootstrap"])
+        .option("topic", task["sink"])
+    )
+    if task.get("trigger") == "real-time":
+        writer = writer.outputMode("update").trigger(realTime=_REAL_TIME_BATCH)
+    with tempfile.TemporaryDirectory(prefix="bench-query-", ignore_cleanup_errors=True) as folder:
+        query: Any = writer.option("checkpointLocation", Path(folder).as_uri()).start()
+        if task.records:
+            _await_records(query, task.records)
+        else:
+            task.await_stop()
+        ended = time.monotonic()
+        if query.exception() is not None:
+            sys.exit(str(query.exception()))
+        query.stop()
+    return ended
+
+
+def _transformed(records: DataFrame, task: TaskLine) -> DataFrame:
+    if task["shape"] == Shape.COPY:
+        return records.select("key", "value")
+    order = f.from_json(f.col("value").cast("string"), JSON_COLUMNS)
+    return (
+        records.select(order.alias("o"))
+        .where(f.col("o.amount") > LARGE)
+        .select(f.to_json(f.struct("o.id", "o.customer", "o.amount")).alias("value"))
+    )
+
+
+def _await_records(query: Any, records: int) -> None:
+    while sum(progress["numInputRows"] for progress in query.recentProgress) < records:
+        time.sleep(0.02)
+        if query.exception() is not None:
+            sys.exit(str(query.exception()))
+
+
+if __name__ == "__main__":
+    main()

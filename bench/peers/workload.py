@@ -1,0 +1,78 @@
+"""What contestants do: the records they read, and how many of them they write. Pure."""
+
+from __future__ import annotations
+
+import json
+import random
+from dataclasses import dataclass
+from enum import StrEnum
+
+from bench.topic_copy import incompressible
+
+_DIFFERENT_VALUES = 50_000
+JSON_COLUMNS = "id BIGINT, customer STRING, country STRING, amount DOUBLE, at STRING, note STRING"
+"""The columns of the records of :attr:`Shape.PROJECT`, as Spark and Flink both write them."""
+LARGE = 50.0
+"""Every second record has an amount above it."""
+
+
+class Shape(StrEnum):
+    """The work on each record."""
+
+    COPY = "copy"
+    """Key and value as bytes."""
+    PROJECT = "project"
+    """Parse JSON, keep the records with an amount above :data:`LARGE`, write id, customer and amount as JSON."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workload:
+    """A topic and the work on it.
+
+    :param records: in the topic where the options name no other number.
+    :param size: bytes of a value; about the size with JSON.
+    """
+
+    name: str
+    title: str
+    records: int
+    size: int
+    partitions: int
+    shape: Shape = Shape.COPY
+
+    def values(self) -> list[bytes]:
+        """Different values, an even number; the topic has them again and again."""
+        return incompressible(self.size) if self.shape is Shape.COPY else _orders(self.size)
+
+    def expected(self, records: int) -> int:
+        """Records in the sink after a run over ``records`` of the source."""
+        return records if self.shape is Shape.COPY else records // 2
+
+
+def _orders(size: int) -> list[bytes]:
+    chance = random.Random(7)
+    orders = []
+    for number in range(_DIFFERENT_VALUES):
+        amount = round(chance.uniform(0.01, LARGE - 1) + (LARGE if number % 2 else 0), 2)
+        order = {
+            "id": number, "customer": f"customer-{chance.randrange(10_000):05}",
+            "country": chance.choice(["DE", "FR", "IT", "PL"]), "amount": amount, "at": "2026-01-01T00:00:00Z",
+            "note": "",
+        }  # fmt: skip
+        missing = max(0, size - len(json.dumps(order)))
+        order["note"] = f"{chance.getrandbits(4 * missing):0{missing}x}" if missing else ""
+        orders.append(json.dumps(order).encode())
+    return orders
+
+
+WORKLOADS = (
+    Workload(name="small", title="Records of 100 bytes, 4 partitions", records=3_000_000, size=100, partitions=4),
+    Workload(name="large", title="Records of 1 KiB, 4 partitions", records=1_000_000, size=1024, partitions=4),
+    Workload(name="wide", title="Records of 100 bytes, 64 partitions", records=3_000_000, size=100, partitions=64),
+    Workload(
+        name="json", title="JSON of 200 bytes: parse, filter, project, 4 partitions", records=1_000_000, size=200,
+        partitions=4, shape=Shape.PROJECT,
+    ),
+)  # fmt: skip
+LATENCY = "latency"
+"""The workload that is measured in milliseconds: few records a second through a job that runs on."""
