@@ -29,12 +29,18 @@ def broker_at(bootstrap: str | None, *, overrides: Mapping[str, str] | None = No
 
 
 def make_topic(bootstrap: str, partitions: int) -> str:
-    """Creates a topic and returns its name."""
+    """Creates a topic whose partitions have leaders, and returns its name.
+
+    :raises TimeoutError: they have none after a minute.
+    """
     from confluent_kafka.admin import AdminClient, NewTopic
+
+    from bench.records import await_leaders
 
     name = f"bench-{uuid.uuid4().hex[:8]}"
     admin = AdminClient({"bootstrap.servers": bootstrap})
     admin.create_topics([NewTopic(name, partitions, 1)])[name].result(60)
+    await_leaders(bootstrap, name, partitions)
     return name
 
 

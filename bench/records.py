@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 
 import pyarrow as pa
-from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
+from confluent_kafka import IsolationLevel, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from sparkapp.dataplane.batch import open_consumer, open_producer
@@ -34,6 +34,23 @@ def write_records(bootstrap: str, topic: str, values: Sequence[bytes], *, record
     producer.close()
 
 
+def await_leaders(bootstrap: str, topic: str, partitions: int) -> None:
+    """Waits until the leader of each partition of a new topic answers; until then clients fail or retry.
+
+    :raises TimeoutError: they do not.
+    """
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    wanted = {TopicPartition(topic, number): OffsetSpec.latest() for number in range(partitions)}
+    deadline = time.monotonic() + _SETTLE_SECONDS
+    while time.monotonic() < deadline:
+        futures = admin.list_offsets(wanted, request_timeout=30).values()
+        if all(future.exception(60) is None for future in futures):
+            return
+        time.sleep(0.05)
+    msg = f"{topic} has partitions without a leader"
+    raise TimeoutError(msg)
+
+
 class EndOffsets:
     """The ends of a topic's partitions, as readers of either isolation level see them. One request each."""
 
@@ -48,17 +65,6 @@ class EndOffsets:
         :raises KafkaException: the broker does not answer.
         """
         level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
-        deadline = time.monotonic() + _SETTLE_SECONDS
-        while True:
-            try:
-                return self._ask(level)
-            except KafkaException:
-                # The leader of a new topic may not know yet that it is the leader.
-                if time.monotonic() > deadline:
-                    raise
-                time.sleep(0.1)
-
-    def _ask(self, level: IsolationLevel) -> dict[Partition, int]:
         futures = self._admin.list_offsets(
             dict.fromkeys(self._partitions, OffsetSpec.latest()), isolation_level=level, request_timeout=30
         )

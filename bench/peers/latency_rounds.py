@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from bench.broker import drop_topic, make_topic
 from bench.peers.contestants import LATENCY_PARTITIONS, Contestant, Pace, variant
 from bench.peers.process_usage import watch
-from bench.peers.program import ProgramFailed, Task
+from bench.peers.program import Program, ProgramFailed, Task
 from bench.peers.results import CORES, MEMORY, Run
 from bench.peers.rounds import INTERVAL_MILLIS, Programs
 from bench.peers.workload import LATENCY
@@ -63,7 +63,7 @@ class LatencyRounds:
             with watch(program.session) as usage:
                 started = time.monotonic()
                 program.begin(task)
-                figures = self._probe(source, sink, variant(contestant, pace))
+                figures = self._probe(program, source, sink, variant(contestant, pace))
                 seconds = time.monotonic() - started
             program.stop()
             program.answer(_STOP_SECONDS)
@@ -72,19 +72,21 @@ class LatencyRounds:
             drop_topic(self.bootstrap, sink)
         return {**figures, CORES: usage.cpu_seconds / seconds, MEMORY: usage.peak_bytes / 2**20}
 
-    def _probe(self, source: str, sink: str, name: str) -> dict[str, float]:
+    def _probe(self, program: Program, source: str, sink: str, name: str) -> dict[str, float]:
         command = [
             sys.executable, "-m", "bench.peers.programs.latency_probe", "--bootstrap", self.bootstrap,
             "--source", source, "--sink", sink, "--partitions", str(LATENCY_PARTITIONS), "--rate", str(self.rate),
             "--seconds", str(self.seconds),
         ]  # fmt: skip
-        try:
-            done = subprocess.run(
-                command, capture_output=True, text=True, check=False, timeout=self.seconds + _MORE_SECONDS
-            )
-        except subprocess.TimeoutExpired as error:
-            raise ProgramFailed(f"{name}: the probe did not end") from error
-        if done.returncode != 0:
-            raise ProgramFailed(f"{name}: {done.stdout.strip()} {done.stderr.strip()[-300:]}")
-        figures: dict[str, float] = json.loads(done.stdout)
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as probe:
+            deadline = time.monotonic() + self.seconds + _MORE_SECONDS
+            while probe.poll() is None and program.runs and time.monotonic() < deadline:
+                time.sleep(0.1)
+            if probe.poll() is None:
+                probe.kill()
+                program.answer(0)  # raises its failure, which says more than the probe would
+            output, errors = probe.communicate()
+        if probe.returncode != 0:
+            raise ProgramFailed(f"{name}: {output.strip()} {errors.strip()[-300:]}")
+        figures: dict[str, float] = json.loads(output)
         return figures

@@ -79,6 +79,11 @@ class Program:
         """The id of the session of its processes."""
         return self._process.pid
 
+    @property
+    def runs(self) -> bool:
+        """Whether it has not ended."""
+        return self._process.poll() is None
+
     def begin(self, task: Task) -> None:
         """Hands it a task. :meth:`answer` waits for the end.
 
