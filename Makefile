@@ -89,7 +89,7 @@ $(VENV)/.bench-ready: locks/bench.txt $(VENV)/.ready
 	@VIRTUAL_ENV=$(VENV) $(VENV)/bin/uv pip install --quiet --require-hashes -r locks/bench.txt
 	@touch $@
 
-bench-peers: $(VENV)/.bench-ready ## measure the engine beside Flink, Spark's connector and a loop in C (more than an hour)
+bench-peers: $(VENV)/.bench-ready ## compare the engine with Flink, Spark's connector and a loop in C (more than an hour)
 	$(PY) -m bench.peers $(ARGS)
 
 clean: ## delete the build results of this folder (for the cluster: make cluster-down PURGE=1)

@@ -1,4 +1,4 @@
-"""The engine beside its peers, Kafka to Kafka: throughput, CPU time, memory and latency, in interleaved rounds.
+"""The engine and its peers, Kafka to Kafka: throughput, CPU time, memory and latency, in interleaved rounds.
 
     make bench-peers                                             # everything: more than an hour
     make bench-peers ARGS="--rounds 1 --records 100000 --only ours-exactly-once spark --workloads small"

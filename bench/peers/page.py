@@ -12,7 +12,7 @@ from bench.peers.workload import LATENCY, WORKLOADS
 NOT_RUN = "not run"
 BASES = {
     "flink-exactly-once": "Flink exactly once", "flink-sql": "Flink SQL", "spark": "Spark's connector",
-    "c-exactly-once": "C loop",
+    "c-exactly-once": "C loop exactly once",
 }  # fmt: skip
 """Titles of the contestants that the others are compared with."""
 _METHOD = """\
@@ -23,9 +23,12 @@ the same round. After each run a `read_committed` reader counted the sink's reco
 for all its rounds, so that later rounds find compiled code. Memory is the largest proportional set size of all its
 processes, in a process that may have done other tasks before. The broker's CPU time and memory are not included.
 
-Ours and Spark's connector read a fifth of the records in a micro-batch. Flink and the C loop commit every second. The C
-loop has no engine: it reads, writes and commits with librdkafka in two threads. Latency is the time from `send` until a
-`read_committed` reader has the record.""".splitlines()
+Ours and Spark's connector read a fifth of the records in a micro-batch. Flink and the C loop commit every second.
+Flink's producers have batches of 1 MiB and a linger of 5 ms, except with the clients' defaults. The C loop has no
+engine: its threads read, write and commit with librdkafka.
+
+Latency is the time from `send` until a `read_committed` reader has the record. No producer lingers for
+latency.""".splitlines()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,12 +93,12 @@ def page(results: Results) -> str:
     environment = results.environment
     machine, versions, options = environment["machine"], environment["versions"], environment["options"]
     lines = [
-        "# Beside its peers",
+        "# The engine and its peers",
         "",
         "`make bench-peers ARGS=--publish` writes this page. Edit `bench/peers/page.py` instead.",
         "",
-        f"Measured on {environment['date']}, {results.rounds} interleaved rounds in one run. The machine had "
-        f"{machine['cores']} cores ({machine['cpu']}) and {machine['memoryGibibytes']} GiB, for broker and contestants "
+        f"Measured on {environment['date']}, in {results.rounds} interleaved rounds of one run. The machine had",
+        f"{machine['cores']} cores ({machine['cpu']}) and {machine['memoryGibibytes']} GiB, for broker and contestants",
         f"together. Every contestant had a parallelism of {options['parallelism']}.",
         "",
         *(f"- {name} {version}" for name, version in versions.items()),
