@@ -5,7 +5,6 @@ One broker, one Spark session (``local[P]``), the same records for every run.
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 from dataclasses import dataclass
@@ -15,16 +14,10 @@ from pyspark.sql import SparkSession
 from bench.broker import drop_topic, make_topic
 from bench.engine_job import engine_driver, engine_job, engine_session
 from bench.records import expect_committed, write_records
+from bench.values import incompressible
 from sparkapp.checkpoint.pre_committed import Completed
 from sparkapp.model.delivery_guarantee import DeliveryGuarantee
 from sparkapp.model.report import AttemptOutcome
-
-_DIFFERENT_VALUES = 50_000
-
-
-def incompressible(size: int) -> list[bytes]:
-    """Values of ``size`` bytes that do not compress, as many as a bench repeats."""
-    return [os.urandom(size // 2).hex().encode()[:size].ljust(size, b"x") for _ in range(_DIFFERENT_VALUES)]
 
 
 @dataclass(frozen=True)

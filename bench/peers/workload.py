@@ -7,9 +7,8 @@ import random
 from dataclasses import dataclass
 from enum import StrEnum
 
-from bench.topic_copy import incompressible
+from bench.values import DIFFERENT_VALUES, incompressible
 
-_DIFFERENT_VALUES = 50_000
 JSON_COLUMNS = "id BIGINT, customer STRING, country STRING, amount DOUBLE, at STRING, note STRING"
 """The columns of the records of :attr:`Shape.PROJECT`, as Spark and Flink both write them."""
 LARGE = 50.0
@@ -52,7 +51,7 @@ class Workload:
 def _orders(size: int) -> list[bytes]:
     chance = random.Random(7)
     orders = []
-    for number in range(_DIFFERENT_VALUES):
+    for number in range(DIFFERENT_VALUES):
         amount = round(chance.uniform(0.01, LARGE - 1) + (LARGE if number % 2 else 0), 2)
         order = {
             "id": number, "customer": f"customer-{chance.randrange(10_000):05}",
