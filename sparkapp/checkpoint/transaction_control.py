@@ -50,7 +50,9 @@ class KafkaTransactionControl:
             return ()
         evidence = None
         if document.evidence_group:
-            evidence = GroupOffsetsEvidence(self._config, group_id=document.evidence_group)
+            evidence = GroupOffsetsEvidence(
+                self._config, group_id=document.evidence_group, confirm_as=offsets_id(document.prefix)
+            )
         # The evidence would wait for a lingering transaction with offsets of the same partitions.
         committer = KafkaCommitter(
             self._client,

@@ -129,8 +129,13 @@ class KafkaWire:
         offsets: Mapping[TopicPartition, int],
         metadata: str,
         deadline: Deadline,
+        *,
+        node: Any = None,
     ) -> dict[TopicPartition, int]:
-        """One TxnOffsetCommit for the group as a whole, without a member; Kafka's error code of each partition."""
+        """One TxnOffsetCommit for the group as a whole, without a member; Kafka's error code of each partition.
+
+        :param node: the group's coordinator; None looks it up.
+        """
         by_topic: dict[str, list[Any]] = {}
         topic = TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic
         for (name, number), offset in offsets.items():
@@ -147,7 +152,8 @@ class KafkaWire:
             topics=[topic(name=name, partitions=partitions) for name, partitions in by_topic.items()],
             max_version=TXN_OFFSET_COMMIT_MAX_VERSION,
         )
-        response = await self._connection.send(request, await self._group_coordinator(group_id, deadline), deadline)
+        coordinator = node if node is not None else await self.group_coordinator(group_id, deadline)
+        response = await self._connection.send(request, coordinator, deadline)
         return {
             TopicPartition(topic.name, each.partition_index): each.error_code
             for topic in response.topics
@@ -155,11 +161,12 @@ class KafkaWire:
         }
 
     async def committed_offsets(
-        self, group_id: str, partitions: Iterable[TopicPartition], deadline: Deadline, *, stable: bool
+        self, group_id: str, partitions: Iterable[TopicPartition], deadline: Deadline, *, stable: bool, node: Any = None
     ) -> dict[TopicPartition, GroupOffset]:
         """One OffsetFetch; partitions without a committed offset are absent.
 
         :param stable: whether an open transaction that may change an offset makes this an UNSTABLE_OFFSET_COMMIT.
+        :param node: the group's coordinator; None looks it up.
         """
         by_topic: dict[str, list[int]] = {}
         for name, number in partitions:
@@ -172,7 +179,8 @@ class KafkaWire:
             min_version=OFFSET_FETCH_VERSION,
             max_version=OFFSET_FETCH_VERSION,
         )
-        response = await self._connection.send(request, await self._group_coordinator(group_id, deadline), deadline)
+        coordinator = node if node is not None else await self.group_coordinator(group_id, deadline)
+        response = await self._connection.send(request, coordinator, deadline)
         what = f"reading the committed offsets of group {group_id}"
         check(response.error_code, what)
         found = {}
@@ -184,7 +192,8 @@ class KafkaWire:
                     found[partition] = GroupOffset(each.committed_offset, (each.metadata or "").removesuffix(_C_END))
         return found
 
-    async def _group_coordinator(self, group_id: str, deadline: Deadline) -> Any:
+    async def group_coordinator(self, group_id: str, deadline: Deadline) -> Any:
+        """The broker that coordinates the group, as the asked broker knows it."""
         kind = CoordinatorType.GROUP
         request = FindCoordinatorRequest(key_type=kind.value, coordinator_keys=[group_id], min_version=4)
         (row,) = (await self._connection.send(request, None, deadline)).coordinators

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import shutil
 import time
 import uuid
@@ -119,9 +120,36 @@ class Ensemble:
             assert not deadline.expired, f"{topic} has no leader"
             time.sleep(deadline.bound(0.1))
 
+    def successor(self, topic: str, node: int) -> int:
+        """:meth:`coordinator`, once it is another one than this broker, which is frozen."""
+        asked = self.addresses(*(other for other in NODES if other != node))
+        deadline = Deadline.after(_SECONDS)
+        while True:
+            with contextlib.suppress(KafkaException):  # asked the frozen one
+                found = AdminClient({"bootstrap.servers": asked}).list_topics(topic, timeout=5)
+                leader = int(found.topics[topic].partitions[0].leader)
+                if leader in NODES and leader != node:
+                    return leader
+            assert not deadline.expired, f"{topic} is led by {node}"
+            time.sleep(deadline.bound(0.1))
+
     def kill(self, node: int) -> None:
         """Kills a broker; it stays away until :meth:`restart_brokers`."""
         self._brokers[node].kill()
+
+    def freeze(self, *nodes: int) -> None:
+        """Each stands still, as a machine that hangs; until :meth:`thaw`."""
+        for node in nodes:
+            self._brokers[node].pause()
+
+    def thaw(self, *nodes: int) -> None:
+        """Each continues with what it knew."""
+        for node in nodes:
+            self._brokers[node].resume()
+
+    def addresses(self, *nodes: int) -> str:
+        """Of some of them, for a client that asks these first."""
+        return ",".join(self._brokers[node].bootstrap for node in nodes)
 
     def restart_brokers(self) -> None:
         """Starts the brokers that are down; returns with every copy up to date and both coordinators in place."""

@@ -1,0 +1,107 @@
+"""A coordinator that hangs, and one that does not know of its successor: what a fence and a read are worth then."""
+
+from __future__ import annotations
+
+import pytest
+from confluent_kafka import Consumer, Producer
+from confluent_kafka import TopicPartition as ClientPartition
+
+from sparkapp.clients.deadline import Deadline
+from sparkapp.clients.group_offsets import GroupOffsetsEvidence
+from sparkapp.clients.transactions.client import TransactionClient
+from sparkapp.clients.transactions.states import TransactionState
+from sparkapp.model.checkpoint.commit_outcome import EndTxnAnswer
+from sparkapp.model.errors import KafkaUnreachable
+from sparkapp.model.partition import TopicPartition
+from tests.support.kafka.three_brokers import GROUPS, NODES, Ensemble
+
+pytestmark = pytest.mark.broker
+
+_SECONDS = 90
+
+
+@pytest.fixture(scope="module")
+def ensemble(tmp_path_factory):
+    with Ensemble(tmp_path_factory.mktemp("ensemble")) as running:
+        yield running
+
+
+class Subtask:
+    """Writes records with the group's offsets in one transaction, under one id."""
+
+    def __init__(self, ensemble, name):
+        self.source = TopicPartition(name, 0)
+        self.id = f"{name}-0.0"
+        self._group = name
+        self._ensemble = ensemble
+        ensemble.make_topic(name, 1)
+
+    def begin(self, offset, *nodes):
+        """A transaction that is complete but for its commit.
+
+        :param nodes: which its client asks first; all of them by default.
+        """
+        known = {"bootstrap.servers": self._ensemble.addresses(*(nodes or NODES))}
+        member = Consumer({**known, "group.id": self._group})
+        producer = Producer({**known, "transactional.id": self.id})
+        producer.init_transactions(_SECONDS)
+        producer.begin_transaction()
+        producer.produce(self.source.topic, str(offset).encode(), partition=0)
+        offsets = [ClientPartition(self.source.topic, 0, offset)]
+        producer.send_offsets_to_transaction(offsets, member.consumer_group_metadata(), _SECONDS)
+        member.close()
+        assert producer.flush(_SECONDS) == 0
+        return producer
+
+    def read(self, *nodes, timeout=_SECONDS, **options):
+        """The group's stable offset, by brokers that are asked first."""
+        known = {"bootstrap.servers": self._ensemble.addresses(*(nodes or NODES))}
+        evidence = GroupOffsetsEvidence(known, group_id=self._group, timeout=timeout, **options)
+        return evidence.committed([self.source])[self.source].offset
+
+
+def test_a_fence_waits_for_the_markers_of_a_commit(ensemble):
+    """The group's coordinator hangs: the commit is decided, and its markers are not written yet."""
+    subtask = Subtask(ensemble, "fenced")
+    subtask.begin(1)
+    client = TransactionClient({"bootstrap.servers": ensemble.bootstrap}, timeout=_SECONDS)
+    now = client.describe([subtask.id])[subtask.id]
+    hanging = ensemble.coordinator(GROUPS)
+    ensemble.freeze(hanging)
+    try:
+        triple = (subtask.id, now.producer_id, now.producer_epoch)
+        assert client.end_txn(*triple, commit=True) is EndTxnAnswer.NONE
+        with pytest.raises(KafkaUnreachable, match="CONCURRENT_TRANSACTIONS"):
+            client.fence_all([subtask.id], deadline=Deadline.after(0.2))
+        assert client.describe([subtask.id])[subtask.id].state is TransactionState.PREPARE_COMMIT
+    finally:
+        ensemble.thaw(hanging)
+    client.fence_all([subtask.id])
+    assert subtask.read() == 1
+    for commit in (True, False):
+        assert client.end_txn(*triple, commit=commit) is EndTxnAnswer.PRODUCER_FENCED
+    client.close()
+
+
+def test_a_read_is_believed_only_behind_a_write(ensemble):
+    """The group's coordinator hangs until another broker has replaced it, and then cannot reach the others."""
+    subtask = Subtask(ensemble, "stale")
+    subtask.begin(1).commit_transaction(_SECONDS)
+    assert subtask.read() == 1
+    superseded = ensemble.coordinator(GROUPS)
+    others = [node for node in NODES if node != superseded]
+    ensemble.freeze(superseded)
+    try:
+        ensemble.successor(GROUPS, superseded)
+        subtask.begin(2, *others).commit_transaction(_SECONDS)
+        assert subtask.read(*others) == 2
+        for other in others:
+            ensemble.kill(other)
+        ensemble.thaw(superseded)
+        assert subtask.read(superseded) == 1, "a stable read, and stale"
+        with pytest.raises(KafkaUnreachable):
+            subtask.read(superseded, timeout=5, confirm_as="stale-offsets")
+    finally:
+        ensemble.thaw(superseded)
+        ensemble.restart_brokers()
+    assert subtask.read(superseded, confirm_as="stale-offsets") == 2
