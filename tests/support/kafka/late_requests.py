@@ -1,4 +1,4 @@
-"""A proxy that withholds single requests and delivers them after their sender has repeated them.
+"""A proxy that withholds single requests, and delivers them after their sender has repeated them, or single answers.
 
 A request whose connection has ended may still reach its broker: it waits in a kernel's buffer, in a proxy, or in the
 broker's own queue. Its sender sees a lost connection and repeats the request on a new one.
@@ -12,6 +12,7 @@ import struct
 import threading
 from collections import Counter
 
+INIT_PRODUCER_ID = 22
 ADD_PARTITIONS_TO_TXN = 24
 ADD_OFFSETS_TO_TXN = 25
 END_TXN = 26
@@ -34,6 +35,7 @@ class LateRequests:
         self.address = f"{_HOST}:{self._port}"
         self.seen: Counter[int] = Counter()
         self._wanted: set[int] = set()
+        self._unanswered: dict[int, bool] = {}
         self._kept: list[bytes] = []
         self._sockets: list[socket.socket] = []
         threading.Thread(target=self._accept, daemon=True).start()
@@ -41,6 +43,13 @@ class LateRequests:
     def withhold(self, api_key: int) -> None:
         """The next request of this kind is kept, and its connection ended without an answer."""
         self._wanted.add(api_key)
+
+    def swallow(self, api_key: int, *, end: bool) -> None:
+        """The broker gets the next request of this kind, and its answer is dropped.
+
+        :param end: whether the connection ends then. Otherwise the client waits for its own time-out.
+        """
+        self._unanswered[api_key] = end
 
     @property
     def withheld(self) -> int:
@@ -70,28 +79,35 @@ class LateRequests:
                 self._sockets += [client, server]
                 for one in (client, server):
                     one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                dropped: dict[int, bool] = {}
                 for carry in (self._requests, self._answers):
-                    threading.Thread(target=carry, args=(client, server), daemon=True).start()
+                    threading.Thread(target=carry, args=(client, server, dropped), daemon=True).start()
 
-    def _requests(self, client: socket.socket, server: socket.socket) -> None:
+    def _requests(self, client: socket.socket, server: socket.socket, dropped: dict[int, bool]) -> None:
         with contextlib.suppress(OSError):
             while frame := _frame(client):
-                (api_key,) = struct.unpack_from(">h", frame, 4)
+                api_key, _, number = struct.unpack_from(">hhi", frame, 4)
                 self.seen[api_key] += 1
                 if api_key in self._wanted:
                     self._wanted.discard(api_key)
                     self._kept.append(frame)
                     break
+                if api_key in self._unanswered:
+                    dropped[number] = self._unanswered.pop(api_key)
                 server.sendall(frame)
         _end(client)
         _end(server)
 
-    def _answers(self, client: socket.socket, server: socket.socket) -> None:
+    def _answers(self, client: socket.socket, server: socket.socket, dropped: dict[int, bool]) -> None:
         # Metadata and coordinators name the broker as a host and a port, one right behind the other.
         own, ours = (_HOST.encode() + struct.pack(">i", port) for port in (self._target, self._port))
         with contextlib.suppress(OSError):
             while frame := _frame(server):
-                client.sendall(frame.replace(own, ours))
+                (number,) = struct.unpack_from(">i", frame, 4)
+                if number not in dropped:
+                    client.sendall(frame.replace(own, ours))
+                elif dropped.pop(number):
+                    break
         _end(client)
         _end(server)
 
