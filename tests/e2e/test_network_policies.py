@@ -165,9 +165,8 @@ class Matrix:
 
     def _sources(self) -> dict[str, Source]:
         executor, _ = self._executors()
-        (operator,) = self.operator.list("pods", f"{installation.SELECTOR},app.kubernetes.io/name=kafkaspark-operator")
         return {
-            "operator": Source(self.operator, operator["metadata"]["name"], "operator"),
+            "operator": Source(self.operator, self._operator()["metadata"]["name"], "operator"),
             "driver": self._driver(),
             "executor": Source(self.kubectl, executor, names.ROLE_EXECUTOR),
             "driver of another job": Source(self.kubectl, "other-driver", "c"),
@@ -175,6 +174,12 @@ class Matrix:
             "stranger of the namespace": Source(self.kubectl, "stranger", "c"),
             "stranger of another namespace": Source(self.elsewhere, "stranger", "c"),
         }
+
+    def _operator(self) -> Mapping[str, Any]:
+        """The pod of the operator. After an upgrade the previous pod may still be terminating."""
+        pods = self.operator.list("pods", f"{installation.SELECTOR},app.kubernetes.io/name=kafkaspark-operator")
+        (pod,) = [pod for pod in pods if "deletionTimestamp" not in pod["metadata"]]
+        return pod
 
     def _driver(self) -> Source:
         return Source(self.kubectl, names.driver_pod(NAME, self.cluster_job.job.attempt), names.DRIVER_CONTAINER)
@@ -188,12 +193,11 @@ class Matrix:
         listens = driver.python(LISTENS)
         assert METRICS in listens
         blocks = self._listens(executor)
-        (operator,) = self.operator.list("pods", f"{installation.SELECTOR},app.kubernetes.io/name=kafkaspark-operator")
         service = self.kubectl.within("default").get("service", "kubernetes")
         assert service is not None
         kafka, _, port = self.cluster_job.environment.bootstrap_pods.rpartition(":")
         targets = {
-            "operator": [(operator["status"]["podIP"], 8080)],
+            "operator": [(self._operator()["status"]["podIP"], 8080)],
             "metrics": [(self._address(driver.pod), METRICS)],
             "driver": [(self._address(driver.pod), each) for each in listens if each != METRICS],
             "executor": [(self._address(executor), each) for each in blocks],
