@@ -142,8 +142,10 @@ def _check_topics(job: Job, cluster: KafkaClusterView) -> None:
 
 
 def _missing_of_topics(job: Job, cluster: KafkaClusterView) -> list[Right]:
-    spec = job.spec
-    needed = {name: "READ" for name in sorted(subscriber_of(spec.source).named)}
+    spec, subscriber = job.spec, subscriber_of(job.spec.source)
+    # Brokers list only topics that the user may describe; the right to read one of them can still be missing.
+    read = subscriber.named or {partition.topic for partition in subscriber.partitions(cluster.topics())}
+    needed = dict.fromkeys(sorted(read), "READ")
     needed |= dict.fromkeys([spec.sink.topic, *dead_letter_topics(spec)], "WRITE")
     allowed = cluster.operations(needed)
     return [

@@ -4,19 +4,28 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from sparkapp.__main__ import main
+from sparkapp.checkpoint.retained import FolderRetainedStore
+from sparkapp.checkpoint.store import FileStore
 from sparkapp.clients.deadline import Deadline
 from sparkapp.clients.group_offsets import GroupOffsetsEvidence
 from sparkapp.clients.kafka_cluster_view import KafkaClusterView
 from sparkapp.clients.topics import SinkTopics
 from sparkapp.clients.transactions.client import TransactionClient
 from sparkapp.clients.transactions.states import TransactionState
+from sparkapp.model.checkpoint.codec import encode
 from sparkapp.model.checkpoint.commit_outcome import EndTxnAnswer
+from sparkapp.model.checkpoint.document import CheckpointDocument
+from sparkapp.model.checkpoint.retained import retained, retained_key
+from sparkapp.model.checkpoint.retained_codec import encode_retained
+from sparkapp.model.checkpoint.split import KafkaPartitionSplit
 from sparkapp.model.job.startup import ResetStrategy
 from sparkapp.model.partition import TopicPartition
 from sparkapp.source.group.member import KafkaGroupMember
@@ -125,20 +134,66 @@ def test_a_member_joins_its_group(authentication: str, config: dict[str, str]) -
         cluster.close()
 
 
-def test_the_commands_of_people(
-    authentication: str, config: dict[str, str], transactions: TransactionClient, tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-) -> None:  # fmt: skip
+def test_every_command_of_people(
+    authentication: str, config: dict[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """The client's file has librdkafka's names; a certificate is a file there."""
-    name = f"mine-cli-{authentication}"
-    transactions.fence_all([name])
+    prefix = f"mine-cli-{authentication}"
+    name = f"{prefix}-0"
     authority = tmp_path / "ca.crt"
     authority.write_text(config["ssl.ca.pem"])
     listed = {key: value for key, value in config.items() if key not in ("ssl.ca.pem", "bootstrap.servers")}
     file = tmp_path / "client.properties"
     file.write_text("".join(f"{key}={value}\n" for key, value in (listed | {"ssl.ca.location": authority}).items()))
-    cluster = ["--bootstrap", config["bootstrap.servers"], "--config", str(file)]
-    capsys.readouterr()
-    assert main(["txn", "describe", name, *cluster, "--output", "json"]) == 0
-    (row,) = json.loads(capsys.readouterr().out)
+    brokers = ["--bootstrap", config["bootstrap.servers"]]
+
+    def answer(*command: str) -> list[dict[str, Any]]:
+        capsys.readouterr()
+        status = main([*command, *brokers, "--output", "json"])
+        printed = capsys.readouterr()
+        assert status == 0, printed.err
+        return list(json.loads(printed.out))
+
+    batch_path = opened("native", config)
+    producer = batch_path.producer(**names_of(config), transactional_id=name)
+    producer.init_transactions(SECONDS)
+    client = ["--config", str(file)]
+    (row,) = answer("txn", "describe", name, *client)
     assert (row["transactionalId"], row["state"]) == (name, "Empty")
+
+    open_transaction(producer)
+    (row,) = answer("txn", "list", "--prefix", prefix, *client)
+    assert row["state"] == "Ongoing"
+    numbers = ("--producer-id", str(row["producerId"]), "--epoch", str(row["epoch"]))
+    (row,) = answer("txn", "commit", name, *numbers, "--yes", *client)
+    assert row["action"] == "committed"
+    batch_path.close()
+
+    batch_path = opened("native", config)
+    producer = batch_path.producer(**names_of(config), transactional_id=name)
+    producer.init_transactions(SECONDS)
+    open_transaction(producer)
+    (row,) = answer("txn", "abort", name, "--yes", *client)
+    assert row["action"] == "aborted"
+    assert answer("txn", "list", "--prefix", prefix, *client) == []
+    batch_path.close()
+
+    state = tmp_path / "state"
+    document = CheckpointDocument(
+        job_uid="uid", attempt=1, checkpoint_id=9, created_at="2026-11-21T08:00:00Z", parallelism=1, prefix="mine",
+        splits=(KafkaPartitionSplit(PARTITION, 1, 1),),
+    )  # fmt: skip
+    FileStore(state).write(encode(document), expected="0")
+    earlier = replace(document, checkpoint_id=4, splits=(KafkaPartitionSplit(PARTITION, 0, 0),))
+    FolderRetainedStore.next_to(state).change({retained_key(4): encode_retained(retained(earlier))}, [])
+    client = ["--state", str(state), "--command-config", str(file)]
+    assert answer("checkpoint", "verify", *client) != []
+    (row,) = answer("checkpoint", "restore", "4", "--yes", *client)
+    assert row["records"] == 1
+
+
+def open_transaction(producer: Any) -> None:
+    """With a record, which the broker has."""
+    producer.begin_transaction()
+    producer.produce(pa.record_batch({"value": pa.array(["x"])}), topic="mine")
+    assert producer.flush(SECONDS) == 1

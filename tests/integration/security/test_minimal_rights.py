@@ -6,10 +6,11 @@ A second user with rights on another prefix can neither fence the first nor read
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pyarrow as pa
 import pytest
-from confluent_kafka.admin import NewTopic
+from confluent_kafka.admin import AclOperation, NewTopic, ResourceType
 
 from sparkapp.clients.kafka_cluster_view import KafkaClusterView
 from sparkapp.clients.transactions.client import TransactionClient
@@ -41,10 +42,11 @@ def granted(tls_broker: TlsBroker) -> Iterator[TlsBroker]:
         revoke(tls_broker.bootstrap, right, admin={})
 
 
-def check(broker: TlsBroker) -> None:
+def check(broker: TlsBroker, **source: Any) -> None:
     """What an attempt of the job of the document checks before it starts Spark."""
     resource = {
-        "kafka": broker.spec("scram-sha-512"), "source": {"topics": ["orders"]}, "sink": {"topic": "enriched"},
+        "kafka": broker.spec("scram-sha-512"),
+        "source": source or {"topics": ["orders"]}, "sink": {"topic": "enriched"},
         "onRecordError": "DeadLetter", "deadLetter": {"topic": "orders-dlq"},
     }  # fmt: skip
     spec = spec_from_resource(resource, namespace="shop", name="orders")
@@ -80,6 +82,18 @@ def test_without_one_of_them_the_check_names_exactly_that_one(right: Right, gran
         f" --operation {right.operation.name.title()} --{kind} {right.name}{prefixed}"
     )
     check(granted)
+
+
+def test_a_topic_of_a_pattern_that_may_be_described_only_is_named(granted: TlsBroker) -> None:
+    create_topics(granted.bootstrap, NewTopic("orders.eu", 1, 1))
+    described = Right(ResourceType.TOPIC, "orders.eu", AclOperation.DESCRIBE)
+    check(granted, topicPattern=r"orders(\.eu)?")
+    grant(granted.bootstrap, described, admin={})
+    try:
+        with pytest.raises(AuthorizationFailed, match=r"lacks READ on topic orders\.eu$"):
+            check(granted, topicPattern=r"orders(\.eu)?")
+    finally:
+        revoke(granted.bootstrap, described, admin={})
 
 
 def test_a_second_user_with_another_prefix_cannot_fence_the_first(tls_broker: TlsBroker) -> None:
