@@ -6,6 +6,7 @@ from pathlib import Path
 
 from clusterjob.environment import ClusterEnvironment
 from clusterjob.helm import Helm
+from clusterjob.kubectl import RESTRICTED, Kubectl
 from localcluster.errors import SetupError
 from localcluster.images.builder import IMAGES, read_keys
 from localcluster.settings import REPOSITORY, Settings
@@ -44,6 +45,8 @@ def install(
     :param folder: of another chart than this working tree's.
     """
     used = settings if settings is not None else Settings.from_environment()
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE, "labels": RESTRICTED}}
+    Kubectl(environment).apply(namespace)
     repository, _, tag = IMAGE_OF["operator"].rpartition(":")
     Helm(environment, NAMESPACE).upgrade_install(
         RELEASE,

@@ -13,7 +13,9 @@ from localcluster.errors import SetupError
 Object = dict[str, Any]
 """A Kubernetes object as JSON."""
 
-JOBS_NAMESPACE = {"kafkaspark.io/jobs": "enabled", "pod-security.kubernetes.io/enforce": "restricted"}
+RESTRICTED = {"pod-security.kubernetes.io/enforce": "restricted"}
+"""Labels of a namespace that admits restricted pods only."""
+JOBS_NAMESPACE = {"kafkaspark.io/jobs": "enabled", **RESTRICTED}
 """Labels of a namespace for jobs."""
 _REQUEST_SECONDS = 120.0
 

@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
+from clusterjob import installation
 from clusterjob.installation import IMAGE_OF
+from clusterjob.kubectl import CommandFailed
 from sparkapp.model import names
 from tests.e2e.conftest import MakeClusterJob
 from tests.support.kubernetes.attacks import MERGE, filled, other_writes, pod_attacks
@@ -126,6 +128,19 @@ def assert_confined(cluster_job: ClusterJob) -> None:
 def test_a_running_driver_is_confined(cluster_job: ClusterJob) -> None:
     assert_confined(cluster_job)
     cluster_job.assert_exactly_once(BATCH)
+
+
+def test_every_namespace_admits_restricted_pods_only(cluster_job: ClusterJob) -> None:
+    """Those of the other tests are made by the same function; Kubernetes' own have no operator and no job."""
+    there = cluster_job.kubectl.list("namespaces")
+    active = [one["metadata"]["name"] for one in there if one["status"]["phase"] == "Active"]
+    ours = [name for name in active if name != "default" and not name.startswith("kube-")]
+    assert {cluster_job.namespace, installation.NAMESPACE} <= set(ours)
+    for name in ours:
+        pod = bystander("privileged")
+        pod["spec"]["containers"][0]["securityContext"] = {"privileged": True}
+        with pytest.raises(CommandFailed, match='violates PodSecurity "restricted'):
+            cluster_job.kubectl.within(name).run("create", "--dry-run=server", "--filename=-", stdin=json.dumps(pod))
 
 
 def test_it_scales_loses_and_replaces_executors_meanwhile(cluster_job: ClusterJob) -> None:

@@ -24,12 +24,17 @@ _MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
 class SaslBroker:
     """SASL PLAIN for clients, nothing between the broker and itself as controller; a context manager."""
 
-    def __init__(self, folder: Path, *, pods_host: str) -> None:
+    def __init__(self, folder: Path, *, pods_host: str, password: str = PASSWORD) -> None:
         settings = Settings.from_environment()
         distribution = KafkaDistribution.of(settings)
         distribution.fetch(settings, Progress())
         host_port, pods_port, controller_port = free_ports(3)
-        login = f'{_MODULE} required username="{USER}" password="{PASSWORD}" user_{USER}="{PASSWORD}";'
+        login = f'{_MODULE} required username="{USER}" password="{password}" user_{USER}="{password}";'
+        self.login = {
+            "security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN", "sasl.username": USER,
+            "sasl.password": password,
+        }  # fmt: skip
+        """Properties of a client."""
         self.bootstrap = f"127.0.0.1:{host_port}"
         self.bootstrap_pods = f"{pods_host}:{pods_port}"
         self._broker = Broker(
@@ -57,10 +62,4 @@ class SaslBroker:
 
     def create_topics(self, *names: str) -> None:
         """Topics of four partitions, made with the right password."""
-        login = {
-            "security.protocol": "SASL_PLAINTEXT",
-            "sasl.mechanism": "PLAIN",
-            "sasl.username": USER,
-            "sasl.password": PASSWORD,
-        }
-        create_topics(self.bootstrap, *(NewTopic(name, 4, 1) for name in names), **login)
+        create_topics(self.bootstrap, *(NewTopic(name, 4, 1) for name in names), **self.login)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import base64
 import json
-import uuid
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,11 +14,13 @@ from sparkapp.model.errors import AuthenticationFailed
 from sparkapp.model.report import Termination, termination_of
 from tests.support.kubernetes.api_client import ApiClient
 from tests.support.kubernetes.api_server_job import LiveJob
+from tests.support.kubernetes.canaries import Canaries, text_of
 from tests.support.kubernetes.operator_fixture import DRAINED
 from tests.support.kubernetes.operator_process import OperatorProcess, Place
 
-CANARY = f"canary-{uuid.uuid4().hex}"
-SECRETS = {"kafka": ("password", "ca.crt"), "registry": ("password", "ca.crt"), "shop": ("api-key",), "pull": ("x",)}
+CANARIES = Canaries(
+    {"kafka": ("password", "ca.crt"), "registry": ("password", "ca.crt"), "shop": ("api-key",), "pull": ("x",)}
+)
 SPEC: dict[str, Any] = {
     "kafka": {
         "bootstrapServers": "kafka:9093",
@@ -57,21 +57,15 @@ KINDS = (
 )  # fmt: skip
 
 
-def canary(secret: str, key: str) -> str:
-    return f"{CANARY}-{secret}-{key}"
-
-
 @pytest.fixture
 def secrets(api: ApiClient, place: Place) -> None:
-    for secret, keys in SECRETS.items():
-        body = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": secret}}
-        values = {key: canary(secret, key) for key in keys}
-        api.call("POST", f"/api/v1/namespaces/{place.namespace}/secrets", {**body, "stringData": values})
+    for secret in CANARIES.manifests():
+        api.call("POST", f"/api/v1/namespaces/{place.namespace}/secrets", secret)
 
 
 def everything(api: ApiClient, place: Place, operator: OperatorProcess) -> dict[str, str]:
     """All objects of the namespace but its Secrets, and what the operator shows of itself."""
-    found = {kind: json.dumps(api.items(kind.format(place.namespace))) for kind in KINDS}
+    found = {kind: text_of(api.items(kind.format(place.namespace))) for kind in KINDS}
     return found | {"log": operator.log, "metrics": operator.read("/metrics")} | operator.of_process()
 
 
@@ -97,12 +91,11 @@ def test_canaries_of_secrets_stay_in_their_secrets(
             job.ends(attempt, ending, code=1 if ending else 137)
             job.await_driver(attempt + 1, hold=False)
         seen.append(everything(api, place, operator))
-    for parts in seen:
-        for where, text in parts.items():
-            assert CANARY not in text, where
-            for secret, keys in SECRETS.items():
-                for key in keys:
-                    assert base64.b64encode(canary(secret, key).encode()).decode() not in text, where
+    assert [CANARIES.leaks(parts) for parts in seen] == [[]] * len(seen)
+    secrets_path = f"/api/v1/namespaces/{place.namespace}/secrets"
+    assert CANARIES.leaks({"the search": text_of(api.items(secrets_path))}) == ["the search"]
     pods = json.dumps([parts["/api/v1/namespaces/{}/pods"] for parts in seen])
-    assert all(f'\\"{secret}\\"' in pods or f'"{secret}"' in pods for secret in SECRETS), "the pods name every Secret"
+    assert all(f'\\"{secret}\\"' in pods or f'"{secret}"' in pods for secret in CANARIES.secrets), (
+        "the pods name every Secret"
+    )
     assert "AuthenticationFailed" in "".join(parts["/api/v1/namespaces/{}/events"] for parts in seen)
