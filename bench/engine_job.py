@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from sparkapp.checkpoint.pre_committed import Completed
 from sparkapp.model.delivery_guarantee import DeliveryGuarantee
 from sparkapp.model.job.record_format import Format
-from sparkapp.model.job.spec import Job, JobSpec, KafkaCluster, Sink, Source, Transform
+from sparkapp.model.job.spec import Engine, Job, JobSpec, KafkaCluster, Sink, Source, Transform
 from sparkapp.model.job.startup import Startup, StartupMode
 from sparkapp.spark.driver import Driver
 from sparkapp.spark.launch.environment import DriverEnvironment
@@ -34,6 +34,7 @@ def engine_job(
     interval_seconds: int = 1,
     json_schema: str = "",
     query: str = "",
+    engine: Engine = Engine.MICRO_BATCH,
 ) -> Job:
     """A job of one topic from its start, with names that no other job has.
 
@@ -53,6 +54,7 @@ def engine_job(
             ),
             transform=Transform(sql=query),
             sink=Sink(topic=sink, delivery_guarantee=delivery_guarantee, transactional_id_prefix=f"bench.{name}"),
+            engine=engine,
             parallelism=parallelism,
             checkpoint_interval_seconds=interval_seconds,
         ),

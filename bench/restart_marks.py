@@ -28,7 +28,7 @@ ACTIVATED = "activated"
 """A standby driver is activated; its earlier marks may be from before :data:`ASKED`."""
 PLANNED = "planned"
 """The source is made and the transform planned."""
-STARTED = "query started"
+STARTED = "engine started"
 FIRST_BATCH = "first batch"
 """The first checkpoint's splits are fixed and its tasks begin."""
 DECIDED = "first commit"
@@ -55,7 +55,7 @@ _LINES: Sequence[tuple[str, re.Pattern[str]]] = (
     (SPARK_UP, re.compile(r"sparkapp\.spark\.launch\.session: Spark \S+ is up")),
     (ACTIVATED, re.compile(r"sparkapp\.spark\.driver: attempt \d+ is activated")),
     (PLANNED, re.compile(r"sparkapp\.spark\.engine\.micro_batch\.query: columns read from Kafka")),
-    (STARTED, re.compile(r"sparkapp\.spark\.attempt: query started")),
+    (STARTED, re.compile(r"sparkapp\.spark\.attempt: the \w+ engine has started")),
 )
 _CHECKPOINT = re.compile(
     r"checkpoint \d+: \d+ offsets in, \d+ transactions, (?P<took>\d+) ms \(write \d+ ms, commit (?P<commit>\d+) ms\)"

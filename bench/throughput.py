@@ -17,6 +17,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from bench.broker import broker_at
 from bench.topic_copy import Run, TopicCopy
 from sparkapp.dataplane.batch import implementation
 from sparkapp.model.delivery_guarantee import DeliveryGuarantee
+from sparkapp.model.job.spec import Engine
 
 CONNECTOR = {  # the newest of Spark's connector that the registries hold; it runs on PySpark 4.3
     "org.apache.spark:spark-sql-kafka-0-10_2.13": "4.2.0",
@@ -44,7 +46,7 @@ def main() -> int:
     parser.add_argument("--parallelism", type=int, default=2)
     parser.add_argument("--batch", type=int, default=600_000, help="records of a micro-batch")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--only", nargs="*", help="contestants by name: None AtLeastOnce ExactlyOnce native")
+    parser.add_argument("--only", nargs="*", help="contestants by name: None AtLeastOnce ExactlyOnce Continuous native")
     options = parser.parse_args()
     jars = connector_jars()
     with broker_at(None, overrides={"log.retention.ms": "-1"}) as bootstrap:
@@ -76,6 +78,9 @@ class Bench:
             guarantee.value: (lambda guarantee=guarantee: self.copy.run(spark, source, guarantee, batch=o.batch))  # type: ignore[misc]
             for guarantee in DeliveryGuarantee
         }
+        contestants["Continuous"] = lambda: replace(self.copy, engine=Engine.CONTINUOUS).run(
+            spark, source, DeliveryGuarantee.EXACTLY_ONCE, batch=o.batch
+        )
         contestants["native"] = lambda: self.native(spark, source)
         if o.only:
             contestants = {name: contestants[name] for name in o.only}
@@ -99,13 +104,13 @@ class Bench:
             return statistics.median(run.whole if what == "whole" else run.warm for run in results[name])
 
         base = median("native", "warm") if "native" in results else None
-        print(f"\n{'contestant':16}{'guarantee':16}{'whole k/s':>10}{'warm k/s':>10}{'warm / native':>15}")
+        print(f"\n{'contestant':18}{'guarantee':16}{'whole k/s':>10}{'warm k/s':>10}{'warm / native':>15}")
         for name in results:
-            guarantee = "AtLeastOnce" if name == "native" else name
-            label = "Spark connector" if name == "native" else "ours"
+            guarantee = {"native": "AtLeastOnce", "Continuous": "ExactlyOnce"}.get(name, name)
+            label = {"native": "Spark connector", "Continuous": "ours, continuous"}.get(name, "ours")
             ratio = f"{median(name, 'warm') / base:.2f}" if base else "-"
             whole, warm = median(name, "whole") / 1000, median(name, "warm") / 1000
-            print(f"{label:16}{guarantee:16}{whole:>10,.0f}{warm:>10,.0f}{ratio:>15}")
+            print(f"{label:18}{guarantee:16}{whole:>10,.0f}{warm:>10,.0f}{ratio:>15}")
 
     def native(self, spark: SparkSession, source: str) -> Run:
         """Copies the topic with Spark's own connector."""

@@ -17,6 +17,7 @@ from bench.records import expect_committed, write_records
 from bench.values import incompressible
 from sparkapp.checkpoint.pre_committed import Completed
 from sparkapp.model.delivery_guarantee import DeliveryGuarantee
+from sparkapp.model.job.spec import Engine
 from sparkapp.model.report import AttemptOutcome
 
 
@@ -57,6 +58,7 @@ class TopicCopy:
     size: int
     partitions: int
     parallelism: int
+    engine: Engine = Engine.MICRO_BATCH
 
     def topic(self) -> str:
         """Creates a topic with the partitions of the copy."""
@@ -90,7 +92,7 @@ class TopicCopy:
 
         job = engine_job(
             self.bootstrap, source, sink, delivery_guarantee=delivery_guarantee, parallelism=self.parallelism,
-            records_a_checkpoint=batch,
+            records_a_checkpoint=batch, engine=self.engine,
         )  # fmt: skip
         driver = engine_driver(job, spark, on_completed)
         started = time.monotonic()

@@ -19,11 +19,14 @@ from sparkapp.checkpoint.retained import CheckpointRetainer
 from sparkapp.checkpoint.transaction_control import leave_nothing_open
 from sparkapp.model.delivery_guarantee import OffsetCommitMode
 from sparkapp.model.errors import CheckpointMissing, CheckpointRefused, StreamStalled
+from sparkapp.model.job.spec import Engine as Chosen
 from sparkapp.model.job.spec import Job
 from sparkapp.model.report import DriverState, termination_of
 from sparkapp.source.enumerator.enumerator import KafkaSourceEnumerator
 from sparkapp.source.group.membership import GroupMembership
 from sparkapp.source.offset_committer import OffsetCommitter
+from sparkapp.spark.engine.continuous.engine import ContinuousEngine
+from sparkapp.spark.engine.interface import Engine
 from sparkapp.spark.engine.micro_batch.engine import MicroBatchEngine
 from sparkapp.spark.frames.transform import Function
 from sparkapp.spark.launch.environment import DriverEnvironment
@@ -67,7 +70,7 @@ class Attempt:
     reporter: Reporter
     progress: Progress
     announcements: Announcements
-    _engine: MicroBatchEngine | None = field(default=None, init=False)
+    _engine: Engine | None = field(default=None, init=False)
 
     @property
     def finished(self) -> bool:
@@ -85,20 +88,28 @@ class Attempt:
         :raises KafkaSparkJobError: why the attempt failed.
         """
         import_pandas()
-        engine = MicroBatchEngine(
-            self.job, spark=self.session.result(), enumerator=self.enumerator, coordinator=self.coordinator,
-            function=self.function, folder=self.folder, stateful_allowed=self.environment.stateful_allowed,
-            completed=self._completed,
-        )  # fmt: skip
+        engine = self._made_engine()
         self.progress.client_totals = lambda: summed(engine.clients)
         if self.draining.is_set():
             return
         self._run_engine(engine)
         self._end(engine)
 
-    def _run_engine(self, engine: MicroBatchEngine) -> None:
+    def _made_engine(self) -> Engine:
+        if self.job.spec.engine is Chosen.CONTINUOUS:
+            return ContinuousEngine(
+                self.job, spark=self.session.result(), enumerator=self.enumerator, coordinator=self.coordinator,
+                completed=self._completed,
+            )  # fmt: skip
+        return MicroBatchEngine(
+            self.job, spark=self.session.result(), enumerator=self.enumerator, coordinator=self.coordinator,
+            function=self.function, folder=self.folder, stateful_allowed=self.environment.stateful_allowed,
+            completed=self._completed,
+        )  # fmt: skip
+
+    def _run_engine(self, engine: Engine) -> None:
         engine.start()
-        LOG.info("query started")
+        LOG.info("the %s engine has started", self.job.spec.engine.value)
         self._engine = engine
         if self.draining.is_set():
             engine.drain()
@@ -120,7 +131,7 @@ class Attempt:
         finally:
             watchdog.close()
 
-    def _end(self, engine: MicroBatchEngine) -> None:
+    def _end(self, engine: Engine) -> None:
         """The group's offsets and the document of an orderly stop."""
         if self.coordinator.mode is not OffsetCommitMode.DISABLED:
             if engine.finished:

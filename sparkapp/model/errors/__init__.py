@@ -5,7 +5,7 @@
 :mod:`.configuration`: ConfigurationError, above NameNotAllowed, TransformError and ReleaseMismatch; TransformFailed;
 RecordError.
 
-:mod:`.driver`: SparkDied, StreamStalled, ExtensionMissing; VolumeUnusable, above VolumeFull.
+:mod:`.driver`: SparkDied, StreamStalled, SubtaskDisconnected, ExtensionMissing; VolumeUnusable, above VolumeFull.
 
 :mod:`.kafka`: KafkaAccessError, above KafkaUnreachable, TlsFailed, AuthenticationFailed, AuthorizationFailed,
 TopicNotFound, TransactionTimeoutTooLong, LeaderUnavailable, GroupInUse, ReadTimedOut, ListingUnsupported and
@@ -65,6 +65,7 @@ from sparkapp.model.errors.driver import (
     ExtensionMissing,
     SparkDied,
     StreamStalled,
+    SubtaskDisconnected,
     VolumeFull,
     VolumeUnusable,
 )
@@ -181,6 +182,7 @@ __all__ = [
     "StateRolledBack",
     "StateUncertain",
     "StreamStalled",
+    "SubtaskDisconnected",
     "TlsFailed",
     "TopicNotFound",
     "TopicRecreated",

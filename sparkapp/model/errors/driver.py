@@ -18,6 +18,13 @@ class StreamStalled(KafkaSparkJobError):
     reason = "StreamStalled"
 
 
+class SubtaskDisconnected(KafkaSparkJobError):
+    """A subtask of the continuous engine has no connection to the driver; Spark starts its task again."""
+
+    reason = "SubtaskDisconnected"
+    default_remedy = "check that NetworkPolicies let executors connect to the driver's pod"
+
+
 class ExtensionMissing(KafkaSparkJobError):
     """``KAFKASPARK_NATIVE`` is ``required``, as in the image, and the C extension of the data plane does not load."""
 

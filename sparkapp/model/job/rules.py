@@ -21,6 +21,7 @@ from sparkapp.model.job.record_errors import check_record_errors
 from sparkapp.model.job.record_format import Format
 from sparkapp.model.job.retention import check_retention
 from sparkapp.model.job.spec import (
+    Engine,
     IsolationLevel,
     JobSpec,
     OnDataLoss,
@@ -51,6 +52,7 @@ def check_spec(spec: JobSpec) -> None:
     _check_sink(spec)
     _check_exactly_once(spec)
     _check_group_membership(spec)
+    _check_engine(spec)
     check_retention(spec.retention, spec.restore, subscribes=spec.source.group_membership.subscribes)
     # A start that may not list transactions tries every id that an earlier attempt can have used.
     _require(
@@ -200,6 +202,22 @@ def _check_group_membership(spec: JobSpec) -> None:
         offset_commit=source.offset_commit, state_claim=spec.state_claim, bounded=source.stopping.bounded,
         named_partitions=bool(source.partitions), skips=source.on_data_loss is OnDataLoss.SKIP_TO_AVAILABLE,
     )  # fmt: skip
+
+
+def _check_engine(spec: JobSpec) -> None:
+    source, transform = spec.source, spec.transform
+    for field, is_used in (
+        ("transform", bool(transform.function or transform.sql)),
+        ("source.format", {source.key_format, source.value_format} != {Format.RAW}),
+        ("source.stopping.predicate", bool(source.stopping.predicate)),
+        ("source.groupMembership", source.group_membership.subscribes),
+    ):
+        _require(
+            spec.engine is not Engine.CONTINUOUS or not is_used,
+            "spec.engine",
+            f"Continuous cannot run a job with {field}",
+            f"set engine: MicroBatch, or remove {field}",
+        )
 
 
 def _require(condition: bool, where: str, message: str, remedy: str | None = None) -> None:

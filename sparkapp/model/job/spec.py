@@ -28,6 +28,15 @@ from sparkapp.model.job.startup import Startup, Stopping, partitions_from, start
 from sparkapp.model.partition import TopicPartition
 
 
+class Engine(StrEnum):
+    """What runs the job's checkpoints."""
+
+    MICRO_BATCH = "MicroBatch"
+    """A Spark job for each checkpoint, with any transform."""
+    CONTINUOUS = "Continuous"
+    """Long-lived subtasks, for pipelines without transform and formats."""
+
+
 class OutputMode(StrEnum):
     """The output of an aggregation: final rows, or every change. Without an aggregation both are the same."""
 
@@ -201,6 +210,7 @@ class JobSpec:
     source: Source
     transform: Transform
     sink: Sink
+    engine: Engine = Engine.MICRO_BATCH
     parallelism: int = field(default=1, metadata=at(low=1))
     checkpoint_interval_seconds: int = field(default=10, metadata=at("checkpoint.intervalSeconds", low=1))
     retention: Retention = field(default_factory=Retention, metadata=at("checkpoint.retention"))

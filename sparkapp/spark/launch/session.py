@@ -71,6 +71,11 @@ def count_executors(session: SparkSession) -> int:
     return int(session.sparkContext._jsc.sc().getExecutorMemoryStatus().size()) - 1
 
 
+def control_host(session: SparkSession) -> str:
+    """The address at which the driver listens for its subtasks: in a pod the pod's, which executors reach."""
+    return "127.0.0.1" if _is_local(session) else str(session.conf.get("spark.driver.host")).strip("[]")
+
+
 def _is_local(session: SparkSession) -> bool:
     return bool(session.sparkContext.master.startswith("local["))
 

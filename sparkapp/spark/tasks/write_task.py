@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import traceback
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 
 import pyarrow as pa
@@ -14,6 +14,7 @@ from sparkapp.model.checkpoint.committable import KafkaCommittable
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
 from sparkapp.model.delivery_guarantee import DeliveryGuarantee
 from sparkapp.model.errors import KafkaSparkJobError
+from sparkapp.model.job.spec import Job
 
 RESULT_SCHEMA = pa.schema([pa.field("result", pa.string())])
 RESULT_DDL = "result STRING"
@@ -72,18 +73,29 @@ def write_partition(
     """
     from pyspark import TaskContext
 
-    from sparkapp.sink.delivery import writer_of
-    from sparkapp.spark.frames.record_policy import attempt_key, dead_letters_of_task, diverts
-    from sparkapp.spark.tasks import client_totals
-    from sparkapp.spark.tasks.worker_clients import job_of, producers_for, router_for
+    from sparkapp.spark.tasks.worker_clients import job_of
 
     context = TaskContext.get()
     if context is None:
         msg = "a write task needs Spark's task context"
         raise RuntimeError(msg)
     index = context.partitionId()
-    order = orders[index]
-    job = job_of(job_text)
+    result = write_batches(job_of(job_text), orders[index], batches, index=index)
+    yield pa.RecordBatch.from_pydict({"result": [encode_result(result)]}, schema=RESULT_SCHEMA)
+
+
+def write_batches(job: Job, order: WriteOrder, batches: Iterable[pa.RecordBatch], *, index: int) -> WriteResult:
+    """Writes a subtask's records of a checkpoint, up to the pre-commit; called in a worker by both engines.
+
+    :param batches: with the sink's columns.
+    :param index: of the task.
+    :raises TransformError: and other errors, see :func:`write_partition`.
+    """
+    from sparkapp.sink.delivery import writer_of
+    from sparkapp.spark.frames.record_policy import attempt_key, dead_letters_of_task, diverts
+    from sparkapp.spark.tasks import client_totals
+    from sparkapp.spark.tasks.worker_clients import producers_for, router_for
+
     writer = writer_of(
         job.spec.sink,
         pool=producers_for(job),
@@ -113,25 +125,23 @@ def write_partition(
         # No task has these records any more: a retry would succeed and hide the failure.
         failure = printed(error)
     client_totals.publish(attempt_key(job))
-    yield encode_result(
-        WriteResult(
-            index=index,
-            records=writer.records,
-            dead_letters=writer.dead_letters,
-            committable=committable,
-            failure=failure,
-            clients=client_totals.collect(attempt_key(job)),
-        )
+    return WriteResult(
+        index=index,
+        records=writer.records,
+        dead_letters=writer.dead_letters,
+        committable=committable,
+        failure=failure,
+        clients=client_totals.collect(attempt_key(job)),
     )
 
 
-def printed(error: KafkaSparkJobError) -> str:
+def printed(error: BaseException) -> str:
     """The error's text as in a traceback; :func:`sparkapp.spark.failures.original_error` reads it."""
     return "".join(traceback.format_exception_only(error)).strip()
 
 
-def encode_result(result: WriteResult) -> pa.RecordBatch:
-    """The answer as the single row of the task's output."""
+def encode_result(result: WriteResult) -> str:
+    """The answer as JSON text."""
     committable = result.committable
     body = {
         "index": result.index,
@@ -141,11 +151,14 @@ def encode_result(result: WriteResult) -> pa.RecordBatch:
         "clients": result.clients,
         "committable": None if committable is None else {k: v for k, v in asdict(committable).items() if k != "ranges"},
     }
-    return pa.RecordBatch.from_pydict({"result": [json.dumps(body)]}, schema=RESULT_SCHEMA)
+    return json.dumps(body)
 
 
-def decode_result(text: str, orders: Sequence[WriteOrder]) -> WriteResult:
-    """Reads a task's answer; its committable has the ranges of the task's order."""
+def decode_result(text: str, order_of: Callable[[int], WriteOrder]) -> WriteResult:
+    """Reads a task's answer; its committable has the ranges of the task's order.
+
+    :param order_of: gives the order of a task's index.
+    """
     body = json.loads(text)
     index = body["index"]
     committable = body["committable"]
@@ -155,5 +168,5 @@ def decode_result(text: str, orders: Sequence[WriteOrder]) -> WriteResult:
         dead_letters=body["dead_letters"],
         failure=body["failure"],
         clients=body["clients"],
-        committable=None if committable is None else KafkaCommittable(**committable, ranges=orders[index].ranges),
+        committable=None if committable is None else KafkaCommittable(**committable, ranges=order_of(index).ranges),
     )

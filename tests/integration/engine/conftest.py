@@ -9,7 +9,7 @@ import pytest
 
 from sparkapp.model.delivery_guarantee import DeliveryGuarantee
 from sparkapp.model.job.record_errors import OnRecordError, RecordErrors
-from sparkapp.model.job.spec import JobSpec, KafkaCluster, Sink, Source, Transform
+from sparkapp.model.job.spec import Engine, JobSpec, KafkaCluster, Sink, Source, Transform
 from sparkapp.model.job.startup import Startup, StartupMode
 from sparkapp.model.partition import TopicPartition
 from tests.support.jobs.engine_host import EngineHost
@@ -45,6 +45,7 @@ def local_job(
         stateful: bool = False,
         on_record_error: OnRecordError = OnRecordError.FAIL,
         only: tuple[TopicPartition, ...] = (),
+        engine: Engine = Engine.MICRO_BATCH,
         **source: object,
     ) -> LocalJob:
         topic = str(source.pop("topic", "") or make_topic(partitions, "in"))
@@ -62,6 +63,7 @@ def local_job(
                 producers_pool_size=pool_size,
                 transaction_timeout_seconds=120,
             ),
+            engine=engine,
             parallelism=parallelism,
             checkpoint_interval_seconds=interval,
             record_errors=RecordErrors(

@@ -7,6 +7,7 @@ import signal
 import pytest
 
 from sparkapp.clients.transactions.client import TransactionClient
+from sparkapp.model.job.spec import Engine
 from sparkapp.model.protocol import ProtocolStep
 from tests.integration.engine.conftest import LocalJobs
 from tests.support.jobs.local_job import produce
@@ -19,16 +20,19 @@ CHECKPOINT_OF_THE_FAULT = 2
 # Every step is tested on the cluster (tests/e2e), and without Spark with every rescale (tests/integration/protocol).
 # Here are the two steps after which the engine has most to repeat.
 CASES = [
-    pytest.param(ProtocolStep.BEFORE_FLUSH, 3, id="before-flush-then-up"),
-    pytest.param(ProtocolStep.BETWEEN_COMMITS, 1, id="between-commits-then-down"),
+    pytest.param((Engine.MICRO_BATCH, ProtocolStep.BEFORE_FLUSH, 3), id="before-flush-then-up"),
+    pytest.param((Engine.MICRO_BATCH, ProtocolStep.BETWEEN_COMMITS, 1), id="between-commits-then-down"),
+    pytest.param((Engine.CONTINUOUS, ProtocolStep.AFTER_FLUSH, 3), id="continuous-after-flush-then-up"),
+    pytest.param((Engine.CONTINUOUS, ProtocolStep.BETWEEN_COMMITS, 1), id="continuous-between-commits-then-down"),
 ]
 
 
-@pytest.mark.parametrize(("step", "parallelism"), CASES)
+@pytest.mark.parametrize("case", CASES)
 def test_a_crash_loses_and_repeats_nothing(
-    step: ProtocolStep, parallelism: int, local_job: LocalJobs, broker: str, client: TransactionClient
+    case: tuple[Engine, ProtocolStep, int], local_job: LocalJobs, broker: str, client: TransactionClient
 ) -> None:
-    job = local_job(max_offsets=3000)
+    engine, step, parallelism = case
+    job = local_job(max_offsets=3000, engine=engine)
     source, sink, prefix = job.spec.source.topics[0], job.spec.sink.topic, job.spec.sink.transactional_id_prefix
     produce(broker, source, 0, 9000)
     job.start(fault=f"{step}@attempt=1,checkpoint={CHECKPOINT_OF_THE_FAULT}")
@@ -54,10 +58,11 @@ def test_a_crash_loses_and_repeats_nothing(
     assert last.drained
 
 
+@pytest.mark.parametrize("engine", Engine)
 def test_a_drain_stops_at_a_checkpoint_and_a_resume_continues(
-    local_job: LocalJobs, broker: str, client: TransactionClient
+    engine: Engine, local_job: LocalJobs, broker: str, client: TransactionClient
 ) -> None:
-    job = local_job(max_offsets=2000)
+    job = local_job(max_offsets=2000, engine=engine)
     produce(broker, job.spec.source.topics[0], 0, 6000)
     job.start()
     job.await_records_in(2000)

@@ -14,7 +14,7 @@ from sparkapp.clients.deadline import Deadline
 from sparkapp.clients.transactions.client import TransactionClient
 from sparkapp.model import names
 from sparkapp.model.checkpoint.naming import offsets_id
-from sparkapp.model.job.spec import Transform
+from sparkapp.model.job.spec import Engine, Transform
 from tests.integration.engine.conftest import LocalJobs
 from tests.support.jobs.local_job import START_SECONDS, LocalJob, produce
 from tests.support.kafka import visibility
@@ -57,6 +57,27 @@ def test_python_workers_killed_while_they_write(
     assert job.drain() == 0, job.log()
     assert job.attempt == 1
     assert visibility.open_transactions(client, prefix) == []
+    assert sorted(visibility.numbers(broker, job.spec.sink.topic)) == list(range(RECORDS))
+
+
+def test_workers_of_the_continuous_engine_killed_between_two_checkpoints(
+    tried_again: None, local_job: LocalJobs, broker: str, client: TransactionClient
+) -> None:
+    """Spark starts the subtasks' tasks again; they connect to the driver and are given what was not answered."""
+    job = local_job(engine=Engine.CONTINUOUS, max_offsets=200)
+    produce(broker, job.spec.source.topics[0], 0, RECORDS)
+    job.start(alone=True)
+    before = job.await_records_in(1)
+    killed = _workers(job)
+    assert killed
+    for pid in killed:
+        os.kill(pid, signal.SIGKILL)
+    after = job.await_records_in(RECORDS)
+    assert after.checkpoint_id > before.checkpoint_id + 1, "the kill came before the last checkpoint"
+    assert not killed & _workers(job)
+    assert job.drain() == 0, job.log()
+    assert job.attempt == 1
+    assert visibility.open_transactions(client, job.spec.sink.transactional_id_prefix) == []
     assert sorted(visibility.numbers(broker, job.spec.sink.topic)) == list(range(RECORDS))
 
 

@@ -27,7 +27,7 @@ LOG = """\
 2026-11-21T12:00:02.500000000Z {"time": "x", "level": "INFO", "logger": "sparkapp.spark.wiring", "message": "recovered checkpoint 7: committ"}
 2026-11-21T12:00:05Z {"time": "x", "level": "INFO", "logger": "sparkapp.spark.launch.session", "message": "Spark 4.3.0 is up"}
 2026-11-21T12:00:06.5Z {"time": "x", "level": "INFO", "logger": "sparkapp.spark.engine.micro_batch.query", "message": "columns read from Kafka: key, value"}
-2026-11-21T12:00:07Z {"time": "x", "level": "INFO", "logger": "sparkapp.spark.attempt", "message": "query started"}
+2026-11-21T12:00:07Z {"time": "x", "level": "INFO", "logger": "sparkapp.spark.attempt", "message": "the MicroBatch engine has started"}
 2026-11-21T12:00:10Z {"time": "x", "level": "INFO", "logger": "sparkapp.spark.attempt", "message": "checkpoint 8: 5 offsets in, 2 transactions, 2500 ms (write 9 ms, commit 250 ms)"}
 2026-11-21T12:00:11Z {"time": "x", "level": "INFO", "logger": "sparkapp.spark.attempt", "message": "checkpoint 9: 5 offsets in, 2 transactions, 90 ms (write 9 ms, commit 25 ms)"}
 """.splitlines()  # noqa: E501

@@ -103,7 +103,7 @@ class WriteStage:
         task: Any = partial(write_partition, self._job_text, orders)
         with limited(frame.sparkSession, self._sizes):
             rows = frame.mapInArrow(task, RESULT_DDL).collect()
-        results = [decode_result(row.result, orders) for row in rows]
+        results = [decode_result(row.result, orders.__getitem__) for row in rows]
         if sorted(result.index for result in results) != list(range(len(orders))):
             msg = f"checkpoint {checkpoint_id}: {len(results)} answers came from {len(orders)} write tasks"
             raise TransactionError(msg)

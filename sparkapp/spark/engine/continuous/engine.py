@@ -1,0 +1,159 @@
+"""Runs one attempt's checkpoints over long-lived subtasks, from their start to an orderly stop."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
+
+from pyspark.sql import SparkSession
+
+from sparkapp.checkpoint.coordinator import CheckpointCoordinator
+from sparkapp.checkpoint.pre_committed import Completed
+from sparkapp.clients.deadline import Deadline
+from sparkapp.model.errors import OffsetsWentBackwards
+from sparkapp.model.job.spec import Job
+from sparkapp.source.enumerator.enumerator import KafkaSourceEnumerator
+from sparkapp.spark.engine.continuous.checkpoint_runner import CheckpointRunner
+from sparkapp.spark.engine.continuous.control_server import ControlServer
+from sparkapp.spark.engine.continuous.subtasks import Subtasks
+from sparkapp.spark.engine.schedule import CheckpointSchedule
+from sparkapp.spark.failures import original_error
+from sparkapp.spark.launch.session import control_host, has_executors
+from sparkapp.spark.reporting.liveness import MAX_STEP_SECONDS, PLAN_SECONDS, StreamLiveness, step_seconds
+from sparkapp.spark.tasks.flush import require_delivered
+
+_PAUSE = 0.1
+"""Longest pause in seconds between two looks at a stop that was asked for."""
+
+_COUNT_SECONDS = 10.0
+"""Seconds between two counts of executors."""
+
+_STOP_SECONDS = 60.0
+"""For the subtasks to send their last records: half of the time that Kubernetes gives a driver to stop."""
+
+
+class ContinuousEngine:
+    """Runs one attempt of a job until it fails or is asked to drain.
+
+    One Spark task for each subtask runs as long as the attempt, and keeps its consumer and its prefetched records. The
+    engine gives each of them the splits of a checkpoint and completes it when all have pre-committed. So the protocol
+    is that of the micro-batch engine, without a Spark job and new workers for each checkpoint.
+
+    Everything but the Spark job runs in the thread of :meth:`await_end`.
+
+    :param completed: called with each completed checkpoint and the seconds since its begin.
+    :ivar liveness: the present step, for the driver's watchdog.
+    :ivar lacks_executors: whether no executor was registered at the last count, some seconds ago.
+    :ivar finished: whether the engine stopped because a bounded source was read to its end.
+    """
+
+    late_rows = 0
+    """No transform of this engine has a watermark that drops rows."""
+
+    def __init__(
+        self,
+        job: Job,
+        *,
+        spark: SparkSession,
+        enumerator: KafkaSourceEnumerator,
+        coordinator: CheckpointCoordinator,
+        completed: Callable[[Completed, float], None],
+    ) -> None:
+        self._job = job
+        self._spark = spark
+        self._enumerator = enumerator
+        self._coordinator = coordinator
+        self._completed = completed
+        self._draining = threading.Event()
+        self._server = ControlServer(control_host(spark))
+        self._subtasks = Subtasks(job, spark=spark, address=self._server.address)
+        self._schedule = CheckpointSchedule(
+            job, enumerator=enumerator, coordinator=coordinator, idle_work=lambda: nullcontext(True)
+        )
+        self._runner = CheckpointRunner(
+            job, server=self._server, enumerator=enumerator, coordinator=coordinator,
+            await_subtasks=self._require_subtasks,
+        )  # fmt: skip
+        self._count_at = 0.0
+        self.liveness = StreamLiveness()
+        self.lacks_executors = False
+        self.finished = False
+
+    @property
+    def clients(self) -> Mapping[str, Mapping[str, int]]:
+        """Totals of the workers' Kafka clients, by worker."""
+        return self._runner.clients
+
+    def start(self) -> None:
+        """Submits the subtasks; called by the attempt once."""
+        self._subtasks.start()
+
+    def await_executors(self, seconds: float) -> None:
+        """Blocks until an executor is registered, a stop is asked for or the time is over."""
+        deadline = Deadline.after(seconds)
+        while not (has_executors(self._spark) or self._draining.is_set() or deadline.expired):
+            time.sleep(deadline.bound(_PAUSE))
+
+    def drain(self) -> None:
+        """Asks for a stop at the next completed checkpoint. Returns at once; a signal handler may call it."""
+        self._draining.set()
+
+    def await_end(self) -> None:
+        """Completes checkpoint after checkpoint, until the engine is drained or a bounded source is at its end.
+
+        :raises KafkaSparkJobError: why it failed.
+        """
+        try:
+            while not self._draining.is_set() and not self.finished:
+                self._next_checkpoint()
+            self._stop()
+        except OffsetsWentBackwards as error:
+            raise self._enumerator.explain(error) from None
+        finally:
+            self._server.close()
+            if not self._subtasks.ended:
+                self._subtasks.cancel()
+
+    def _next_checkpoint(self) -> None:
+        self.finished = self._enumerator.finished
+        if self.finished:
+            return
+        with self.liveness.during("the plan of the next checkpoint", PLAN_SECONDS):
+            splits = self._schedule.next_splits()
+        if splits is None:
+            self._require_subtasks()
+            self._draining.wait(min(_PAUSE, self._schedule.seconds_left))
+            return
+        checkpoint_id = self._coordinator.document.checkpoint_id + 1
+        with self.liveness.during(f"checkpoint {checkpoint_id}", step_seconds(self._job.spec.sink)):
+            completed, seconds = self._runner.run(splits)
+        if completed is not None:
+            self._completed(completed, seconds)
+
+    def _require_subtasks(self) -> None:
+        """:raises KafkaSparkJobError: the subtasks have ended, and why."""
+        if self._subtasks.ended:
+            raise original_error(self._subtasks.failure())
+        if time.monotonic() >= self._count_at:
+            self.lacks_executors = not has_executors(self._spark)
+            self._count_at = time.monotonic() + _COUNT_SECONDS
+
+    def _stop(self) -> None:
+        """Ends the subtasks between two checkpoints; with ``deliveryGuarantee: None`` brokers have every record then.
+
+        :raises PreCommitFailed: or the error of a record that was not delivered.
+        """
+        self.liveness.enter("the end of the subtasks", MAX_STEP_SECONDS)
+        deadline = Deadline.after(_STOP_SECONDS)
+        waiting = self._server.stop()
+        failures = []
+        while waiting and not deadline.expired and not self._subtasks.ended:
+            answer = self._server.answer(deadline.bound(_PAUSE))
+            if answer is not None and answer.checkpoint_id is None:
+                waiting.discard(answer.subtask)
+                failures.append(answer.failure)
+        require_delivered(failures)
+        while not deadline.expired and not self._subtasks.ended:
+            time.sleep(deadline.bound(_PAUSE / 10))

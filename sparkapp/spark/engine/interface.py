@@ -1,0 +1,48 @@
+"""What an attempt asks of its engine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from sparkapp.spark.reporting.liveness import StreamLiveness
+
+
+class Engine(Protocol):
+    """Completes checkpoints until it is drained or fails; used by the attempt, from the driver's main thread."""
+
+    liveness: StreamLiveness
+    """The present step, for the driver's watchdog."""
+    lacks_executors: bool
+    """Whether no executor was registered at the last count."""
+
+    @property
+    def finished(self) -> bool:
+        """Whether the engine stopped because a bounded source was read to its end."""
+        ...
+
+    @property
+    def late_rows(self) -> int:
+        """Rows of this attempt that the transform dropped as later than the watermark."""
+        ...
+
+    @property
+    def clients(self) -> Mapping[str, Mapping[str, int]]:
+        """Totals of the workers' Kafka clients, by worker."""
+        ...
+
+    def start(self) -> None:
+        """Starts the work on Spark. :raises KafkaSparkJobError: it cannot be planned."""
+        ...
+
+    def await_executors(self, seconds: float) -> None:
+        """Blocks until an executor is registered, the engine has ended or the time is over."""
+        ...
+
+    def drain(self) -> None:
+        """Asks for a stop at the next completed checkpoint. Returns at once; a signal handler may call it."""
+        ...
+
+    def await_end(self) -> None:
+        """Blocks until the engine has drained or finished. :raises KafkaSparkJobError: why it failed."""
+        ...

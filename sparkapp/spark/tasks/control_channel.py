@@ -1,0 +1,159 @@
+"""The connection between the continuous engine and one of its subtasks: work down, results up.
+
+Frames are JSON over TCP. Both sides prove that they know the attempt's key before the first frame. Spark carries the
+key to the subtasks within their task.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Sequence
+from dataclasses import dataclass
+from multiprocessing import AuthenticationError
+from multiprocessing.connection import Connection, answer_challenge, deliver_challenge
+from typing import Any
+
+from sparkapp.model.checkpoint.split import KafkaPartitionSplit
+from sparkapp.model.errors import SubtaskDisconnected
+from sparkapp.model.partition import TopicPartition
+from sparkapp.spark.tasks.write_task import WriteOrder
+
+MAX_FRAME = 64 << 20
+"""Bytes of a frame: 10,000 splits take one."""
+
+_CONNECT_SECONDS = 20.0
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where the engine listens, and the attempt's key; pickled into the tasks of the subtasks."""
+
+    host: str
+    port: int
+    key: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """One checkpoint's part of a subtask.
+
+    :param order: of the transaction. Its ranges are the splits, unless a partition is cut among subtasks.
+    :param splits: read completely, in this checkpoint.
+    """
+
+    order: WriteOrder
+    splits: tuple[KafkaPartitionSplit, ...]
+
+
+def encode_work(work: Work) -> bytes:
+    """The frame of one checkpoint's work."""
+    order = work.order
+    body = {
+        "checkpoint": order.checkpoint_id,
+        "subtask": order.subtask,
+        "nextFree": order.next_free,
+        "settled": order.settled,
+        "group": order.group_id,
+        "cut": work.splits != order.ranges,
+        "splits": [[*split.partition, split.start, split.stop] for split in work.splits],
+    }
+    return _encoded({"work": body})
+
+
+def decode_work(frame: bytes) -> Work | None:
+    """Reads a frame of the engine; None asks the subtask to end."""
+    body = json.loads(frame).get("work")
+    if body is None:
+        return None
+    splits = _splits(body["splits"])
+    order = WriteOrder(
+        checkpoint_id=body["checkpoint"],
+        subtask=body["subtask"],
+        next_free=body["nextFree"],
+        settled=body["settled"],
+        writes_what_it_reads=True,
+        ranges=() if body["cut"] else splits,
+        group_id=body["group"],
+    )
+    return Work(order=order, splits=splits)
+
+
+def encode_stop() -> bytes:
+    """The frame that ends a subtask."""
+    return _encoded({"stop": True})
+
+
+class SubtaskChannel:
+    """The subtask's side. A context manager, which closes the connection.
+
+    :param address: of the engine.
+    :param subtask: that this task stands for.
+    :raises SubtaskDisconnected: nobody answers, or somebody without the key.
+    """
+
+    def __init__(self, address: Address, *, subtask: int) -> None:
+        try:
+            connected = socket.create_connection((address.host, address.port), timeout=_CONNECT_SECONDS)
+            connected.settimeout(None)
+            connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self._connection: Connection[Any, Any] = Connection(connected.detach())
+            answer_challenge(self._connection, address.key)
+            deliver_challenge(self._connection, address.key)
+        except (OSError, EOFError, AuthenticationError) as error:
+            msg = f"the driver at {address.host}:{address.port} cannot be reached: {error!r}"
+            raise SubtaskDisconnected(msg) from error
+        self._send({"ready": subtask})
+
+    def __enter__(self) -> SubtaskChannel:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._connection.close()
+
+    def receive(self) -> Work | None:
+        """Blocks until the next work; None asks the subtask to end.
+
+        :raises SubtaskDisconnected: the connection ended.
+        """
+        try:
+            return decode_work(self._connection.recv_bytes(MAX_FRAME))
+        except (EOFError, OSError) as error:
+            msg = "the connection to the driver ended"
+            raise SubtaskDisconnected(msg) from error
+
+    def completed(self, checkpoint_id: int, result: str) -> None:
+        """The subtask has pre-committed.
+
+        :param result: of :func:`sparkapp.spark.tasks.write_task.encode_result`.
+        """
+        self._send({"completed": checkpoint_id, "result": result})
+
+    def failed(self, checkpoint_id: int, failure: str) -> None:
+        """The subtask could not complete its part; it waits for the next work.
+
+        :param failure: the error as Python prints it.
+        """
+        self._send({"failed": checkpoint_id, "failure": failure})
+
+    def stopped(self, failure: str) -> None:
+        """The subtask ends.
+
+        :param failure: why records are not delivered, as Python prints an error; empty without a failure.
+        """
+        self._send({"stopped": True, "failure": failure})
+
+    def _send(self, body: dict[str, Any]) -> None:
+        try:
+            self._connection.send_bytes(_encoded(body))
+        except OSError as error:
+            msg = "the connection to the driver ended"
+            raise SubtaskDisconnected(msg) from error
+
+
+def _encoded(body: dict[str, Any]) -> bytes:
+    return json.dumps(body, separators=(",", ":")).encode()
+
+
+def _splits(rows: Sequence[Sequence[Any]]) -> tuple[KafkaPartitionSplit, ...]:
+    return tuple(KafkaPartitionSplit(TopicPartition(row[0], row[1]), row[2], row[3]) for row in rows)

@@ -1,0 +1,88 @@
+"""A subtask of the continuous engine: one Spark task that reads, transforms and writes until it is asked to end."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from sparkapp.model.errors import KafkaSparkJobError
+from sparkapp.model.job.spec import Job, Partitioner
+from sparkapp.spark.tasks.control_channel import Address, SubtaskChannel, Work
+from sparkapp.spark.tasks.write_task import (
+    RESULT_SCHEMA,
+    WriteResult,
+    encode_result,
+    printed,
+    write_batches,
+)
+
+if TYPE_CHECKING:
+    from sparkapp.sink.producer_pool import ProducerPool
+
+LOG = logging.getLogger(__name__)
+
+_FLUSH_SECONDS = 30.0
+_SINK_COLUMNS = ("key", "value", "headers", "timestamp")
+
+
+def run_subtask(job_text: str, address: Address, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Runs in an executor's Python worker for as long as the attempt runs (``DataFrame.mapInArrow``).
+
+    A failed checkpoint is answered, and the engine decides whether the subtask tries again. So Spark retries the task
+    only where the worker or the driver's connection is lost.
+
+    :param job_text: the job's JSON.
+    :param address: of the engine.
+    :param batches: the task's input, which is ignored.
+    :raises SubtaskDisconnected: the connection to the driver ended.
+    """
+    from pyspark import TaskContext
+
+    from sparkapp.spark.tasks.worker_clients import drop_consumer, job_of, opened_producers
+
+    for _ in batches:
+        pass
+    context = TaskContext.get()
+    assert context is not None, "a task of Spark"
+    job = job_of(job_text)
+    with SubtaskChannel(address, subtask=context.partitionId()) as channel:
+        while (work := channel.receive()) is not None:
+            checkpoint_id = work.order.checkpoint_id
+            try:
+                result = encode_result(_complete(job, work))
+            except Exception as error:
+                LOG.exception("checkpoint %d failed", checkpoint_id)
+                drop_consumer(job)
+                channel.failed(checkpoint_id, printed(error))
+            else:
+                channel.completed(checkpoint_id, result)
+        channel.stopped(_flushed(opened_producers(job)))
+    yield pa.RecordBatch.from_pydict({"result": [""]}, schema=RESULT_SCHEMA)
+
+
+def _complete(job: Job, work: Work) -> WriteResult:
+    """Reads and writes one checkpoint's part, up to its pre-commit."""
+    from sparkapp.spark.tasks.worker_clients import consumer_for
+
+    columns = sink_columns(job)
+    read = consumer_for(job).read(work.splits, columns=frozenset(columns))
+    return write_batches(job, work.order, (batch.select(columns) for batch in read), index=work.order.subtask)
+
+
+def sink_columns(job: Job) -> list[str]:
+    """The source's columns that a record passes on to the sink."""
+    routed = ["partition"] if job.spec.sink.partitioner is Partitioner.SOURCE_PARTITION else []
+    return [*_SINK_COLUMNS, *routed]
+
+
+def _flushed(pool: ProducerPool | None) -> str:
+    """Sends what a producer without guarantee still has; returns the failure as text, or nothing."""
+    try:
+        if pool is not None:
+            pool.flush_plain(_FLUSH_SECONDS)
+    except KafkaSparkJobError as error:
+        return printed(error)
+    return ""

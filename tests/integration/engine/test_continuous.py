@@ -1,0 +1,76 @@
+"""The continuous engine on a real broker and a real Spark."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from sparkapp.clients.transactions.client import TransactionClient
+from sparkapp.model.delivery_guarantee import DeliveryGuarantee
+from sparkapp.model.job.spec import Engine
+from sparkapp.model.job.startup import Stopping, StoppingMode
+from tests.integration.engine.conftest import LocalJobs
+from tests.support.jobs.local_job import produce
+from tests.support.kafka import visibility
+
+pytestmark = pytest.mark.spark
+
+RECORDS = 3000
+
+
+def test_attempts_of_both_engines_continue_each_other(
+    local_job: LocalJobs, broker: str, client: TransactionClient
+) -> None:
+    job = local_job(max_offsets=1000)
+    source, sink = job.spec.source.topics[0], job.spec.sink.topic
+    expected = 0
+    for engine, parallelism in ((Engine.CONTINUOUS, 2), (Engine.MICRO_BATCH, 3), (Engine.CONTINUOUS, 1)):
+        produce(broker, source, expected, RECORDS)
+        expected += RECORDS
+        job.spec = replace(job.spec, engine=engine)
+        job.start(parallelism=parallelism)
+        job.await_records_in(expected)
+        assert job.drain() == 0, job.log()
+        assert f"the {engine.value} engine has started" in job.log()
+    assert sorted(visibility.numbers(broker, sink)) == list(range(expected))
+    assert visibility.open_transactions(client, job.spec.sink.transactional_id_prefix) == []
+
+
+@pytest.mark.parametrize("guarantee", [DeliveryGuarantee.AT_LEAST_ONCE, DeliveryGuarantee.NONE])
+def test_an_orderly_end_sends_everything(guarantee: DeliveryGuarantee, local_job: LocalJobs, broker: str) -> None:
+    job = local_job(engine=Engine.CONTINUOUS, delivery_guarantee=guarantee)
+    if guarantee is DeliveryGuarantee.NONE:
+        job.spec = replace(job.spec, sink=replace(job.spec.sink, properties={"linger.ms": "240000"}))
+    produce(broker, job.spec.source.topics[0], 0, RECORDS)
+    job.start()
+    job.await_records_in(RECORDS)
+    assert job.drain() == 0, job.log()
+    assert sorted(visibility.numbers(broker, job.spec.sink.topic)) == list(range(RECORDS))
+
+
+def test_a_bounded_job_finishes(local_job: LocalJobs, broker: str, client: TransactionClient) -> None:
+    job = local_job(engine=Engine.CONTINUOUS, max_offsets=1000, stopping=Stopping(mode=StoppingMode.LATEST))
+    produce(broker, job.spec.source.topics[0], 0, RECORDS)
+    job.start()
+    assert job.await_end() == 0, job.log()
+    termination = job.termination()
+    assert termination is not None
+    assert termination.reason == "Finished"
+    assert sorted(visibility.numbers(broker, job.spec.sink.topic)) == list(range(RECORDS))
+    assert visibility.open_transactions(client, job.spec.sink.transactional_id_prefix) == []
+
+
+def test_a_sink_that_refuses_records_ends_the_attempt_with_the_reason(
+    local_job: LocalJobs, broker: str, client: TransactionClient, make_topic: object
+) -> None:
+    job = local_job(engine=Engine.CONTINUOUS)
+    narrow = make_topic(2, "narrow", max_message_bytes="200")  # type: ignore[operator]
+    job.spec = replace(job.spec, sink=replace(job.spec.sink, topic=narrow))
+    produce(broker, job.spec.source.topics[0], 0, 1, value="x" * 1000)
+    job.start()
+    assert job.await_end() == 1, job.log()
+    termination = job.termination()
+    assert termination is not None
+    assert termination.reason == "PreCommitFailed", termination
+    assert visibility.records(broker, narrow) == []

@@ -1,0 +1,131 @@
+"""The connections between engine and subtasks: who may connect, and which answers count."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
+from multiprocessing.connection import Connection, answer_challenge, deliver_challenge
+from typing import Any
+
+import pytest
+
+from sparkapp.model.checkpoint.split import KafkaPartitionSplit
+from sparkapp.model.errors import SubtaskDisconnected
+from sparkapp.model.partition import TopicPartition
+from sparkapp.spark.engine.continuous.control_server import Answer, ControlServer
+from sparkapp.spark.tasks.control_channel import SubtaskChannel, Work, decode_work, encode_stop, encode_work
+from sparkapp.spark.tasks.write_task import WriteOrder
+
+SECONDS = 60.0
+SPLITS = (
+    KafkaPartitionSplit(TopicPartition("in", 0), 5, 9),
+    KafkaPartitionSplit(TopicPartition("in.put_ü", 11), 0, 1),
+)
+
+
+def work(checkpoint_id: int, **changes: Any) -> Work:
+    order = WriteOrder(
+        checkpoint_id=checkpoint_id, subtask=1, next_free=3, settled=checkpoint_id - 1, writes_what_it_reads=True,
+        ranges=SPLITS, group_id="g",
+    )  # fmt: skip
+    return Work(order=replace(order, **changes), splits=SPLITS)
+
+
+@pytest.fixture(params=["127.0.0.1", "::1"])
+def server(request: pytest.FixtureRequest) -> Iterator[ControlServer]:
+    made = ControlServer(request.param)
+    yield made
+    made.close()
+
+
+def plain_connection(server: ControlServer) -> Connection[Any, Any]:
+    """A connection that has proven nothing yet."""
+    return Connection(socket.create_connection((server.address.host, server.address.port)).detach())
+
+
+@pytest.mark.parametrize("one", [work(7), work(1, group_id=None), work(8, ranges=())], ids=["whole", "plain", "cut"])
+def test_work_is_read_as_it_was_written(one: Work) -> None:
+    assert decode_work(encode_work(one)) == one
+
+
+def test_a_stop_is_no_work() -> None:
+    assert decode_work(encode_stop()) is None
+
+
+def test_a_subtask_gets_its_work_before_and_after_it_connects(server: ControlServer) -> None:
+    server.give({1: work(7)})
+    with SubtaskChannel(server.address, subtask=1) as channel:
+        assert channel.receive() == work(7)
+        channel.completed(7, "done")
+        assert server.answer(SECONDS) == Answer(1, 7, "done", "")
+        server.give({1: work(8)})
+        assert channel.receive() == work(8)
+        channel.failed(8, "why")
+        assert server.answer(SECONDS) == Answer(1, 8, "", "why")
+
+
+def test_a_task_that_starts_again_gets_what_was_not_answered_and_the_older_one_is_not_heard(
+    server: ControlServer,
+) -> None:
+    server.give({1: work(7)})
+    old = SubtaskChannel(server.address, subtask=1)
+    assert old.receive() == work(7)
+    with SubtaskChannel(server.address, subtask=1) as new:
+        assert new.receive() == work(7)
+        with suppress(SubtaskDisconnected):  # the server may have closed the connection already
+            old.completed(7, "of the older task")
+        with pytest.raises(SubtaskDisconnected):
+            old.receive()
+        new.completed(7, "of the newer task")
+        assert server.answer(SECONDS) == Answer(1, 7, "of the newer task", "")
+    with SubtaskChannel(server.address, subtask=1) as third:
+        server.give({1: work(8)})
+        assert third.receive() == work(8), "checkpoint 7 was answered"
+
+
+def test_a_stop_reaches_the_connected_subtasks(server: ControlServer) -> None:
+    with SubtaskChannel(server.address, subtask=0) as first:
+        server.give({0: work(7)})
+        assert first.receive() == work(7)
+        first.completed(7, "")
+        assert server.answer(SECONDS) is not None
+        assert server.stop() == {0}
+        assert first.receive() is None
+        first.stopped("")
+        assert server.answer(SECONDS) == Answer(0, None, "", "")
+
+
+def test_nobody_without_the_key_is_given_work(server: ControlServer) -> None:
+    stranger = replace(server.address, key=b"guess")
+    server.give({1: work(7)})
+    with pytest.raises(SubtaskDisconnected):
+        SubtaskChannel(stranger, subtask=1)
+    plain = plain_connection(server)
+    plain.send_bytes(b'{"ready": 1}')
+    plain.recv_bytes()  # the challenge
+    assert b"FAILURE" in plain.recv_bytes()
+    with pytest.raises((EOFError, OSError)):
+        plain.recv_bytes()
+
+
+def test_a_frame_that_cannot_be_read_ends_its_connection_alone(server: ControlServer) -> None:
+    broken = plain_connection(server)
+    answer_challenge(broken, server.address.key)
+    deliver_challenge(broken, server.address.key)
+    broken.send_bytes(b"[")
+    with pytest.raises((EOFError, OSError)):
+        broken.recv_bytes()
+    server.give({1: work(7)})
+    with SubtaskChannel(server.address, subtask=1) as channel:
+        assert channel.receive() == work(7)
+
+
+def test_a_closed_server_ends_its_subtasks(server: ControlServer) -> None:
+    server.give({1: work(7)})
+    with SubtaskChannel(server.address, subtask=1) as channel:
+        assert channel.receive() == work(7)
+        server.close()
+        with pytest.raises(SubtaskDisconnected):
+            channel.receive()
