@@ -19,7 +19,7 @@ class Helm:
         self._namespace = namespace
 
     def upgrade_install(
-        self, release: str, chart: Path, values: Mapping[str, str | bool] | None = None, *, seconds: int = 600
+        self, release: str, chart: Path, values: Mapping[str, object] | None = None, *, seconds: int = 600
     ) -> None:
         """Installs a chart or upgrades its release, and waits until the deployed objects are ready.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from clusterjob.environment import ClusterEnvironment
@@ -36,6 +37,7 @@ def install(
     *,
     network_policies: bool = True,
     folder: Path | None = None,
+    values: Mapping[str, object] | None = None,
 ) -> None:
     """Installs or upgrades the operator, and waits until it is ready.
 
@@ -43,6 +45,7 @@ def install(
     the operator; an unchanged build does not.
 
     :param folder: of another chart than this working tree's.
+    :param values: more values of the chart.
     """
     used = settings if settings is not None else Settings.from_environment()
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE, "labels": RESTRICTED}}
@@ -58,5 +61,6 @@ def install(
             "image.repository": repository,
             "image.tag": tag,
             "podAnnotations.kafkaspark\\.io/image": read_keys(used).get("operator", ""),
+            **(values or {}),
         },
     )
