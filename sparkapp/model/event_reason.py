@@ -11,6 +11,8 @@ class DriverEvent(StrEnum):
     RUNNING = "Running"
     DRAINED = "Drained"
     FINISHED = "Finished"
+    CREDENTIALS_CHANGED = "CredentialsChanged"
+    CREDENTIALS_REFUSED = "CredentialsRefused"
     CHECKPOINT_NOT_KEPT = "CheckpointNotKept"
     METRICS_UNAVAILABLE = "MetricsUnavailable"
     OFFSET_OUT_OF_RANGE = "OffsetOutOfRange"

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from sparkapp.checkpoint.claim import Claim
 from sparkapp.model.job.spec import Job
-from sparkapp.model.report import AttemptOutcome, Termination, termination_of
+from sparkapp.model.report import CREDENTIALS_CHANGED, AttemptOutcome, Termination, termination_of
 from sparkapp.spark.attempt import Attempt, import_pandas
 from sparkapp.spark.failures import lost_jvm, spark_died
 from sparkapp.spark.frames.transform import import_function
@@ -34,6 +34,7 @@ class Driver:
         self._environment = environment
         self._claim = Claim(environment.store, job_uid=job.uid, attempt=job.attempt)
         self._draining = threading.Event()
+        self._credentials_changed = False
         self._attempt: Attempt | None = None
         self._progress: Progress | None = None
 
@@ -42,6 +43,11 @@ class Driver:
         self._draining.set()
         if self._attempt is not None:
             self._attempt.drain()
+
+    def _rotate(self) -> None:
+        """Drains, so that the next attempt uses the new content of the Secrets."""
+        self._credentials_changed = True
+        self.drain()
 
     def run(self) -> Termination:
         """Runs the attempt and stops Spark and all clients; raises nothing.
@@ -80,7 +86,7 @@ class Driver:
         self._progress = Progress(reporter.update)
         wiring = Wiring(
             self._job, self._environment, claim=self._claim, reporter=reporter, progress=self._progress,
-            draining=self._draining, stack=stack,
+            draining=self._draining, rotate=self._rotate, stack=stack,
         )  # fmt: skip
         self._attempt = wiring.build(lambda: session if session is not None else self._session(stack))
         self._attempt.run()
@@ -92,10 +98,10 @@ class Driver:
                 outcome=AttemptOutcome.FINISHED, reason="Finished",
                 message=f"read to its end, checkpoint {checkpoint_id} is the last", checkpoint_id=checkpoint_id,
             )  # fmt: skip
-        return Termination(
-            outcome=AttemptOutcome.DRAINED, reason="Drained", message=f"stopped after checkpoint {checkpoint_id}",
-            checkpoint_id=checkpoint_id,
-        )  # fmt: skip
+        reason, message = "Drained", f"stopped after checkpoint {checkpoint_id}"
+        if self._credentials_changed:
+            reason, message = CREDENTIALS_CHANGED, f"{message}: the Secrets of spec.kafka have new content"
+        return Termination(outcome=AttemptOutcome.DRAINED, reason=reason, message=message, checkpoint_id=checkpoint_id)
 
     def _prepared_session(self, activation: Activation, stack: ExitStack) -> Future[SparkSession] | None:
         """A standby's session with loaded workers, after its activation; touches nothing of the job.

@@ -20,11 +20,12 @@ from sparkapp.checkpoint.recovery.rolled_back import KafkaGroupMarks
 from sparkapp.checkpoint.retained import CheckpointRetainer
 from sparkapp.checkpoint.transaction_control import KafkaTransactionControl
 from sparkapp.clients.kafka_cluster_view import KafkaClusterView
+from sparkapp.clients.security.rotation import CredentialsWatch, fingerprint, usable_security
 from sparkapp.clients.transactions.client import TransactionClient
 from sparkapp.model.checkpoint.document import CheckpointDocument
 from sparkapp.model.delivery_guarantee import DeliveryGuarantee
+from sparkapp.model.errors import KafkaSparkJobError
 from sparkapp.model.job.client.config import cluster_config, group_member_config
-from sparkapp.model.job.client.security_properties import read_security
 from sparkapp.model.job.spec import Job
 from sparkapp.model.report import DriverState
 from sparkapp.sink.committer import KafkaCommitter
@@ -56,6 +57,7 @@ class Wiring:
     """Builds one :class:`Attempt`; made by the driver.
 
     :param draining: set when a stop is asked for.
+    :param rotate: asks for a stop because the job's Secrets have new content.
     :param stack: closes clients and threads at the attempt's end.
     """
 
@@ -68,6 +70,7 @@ class Wiring:
         reporter: Reporter,
         progress: Progress,
         draining: threading.Event,
+        rotate: Callable[[], None],
         stack: ExitStack,
     ) -> None:
         self._job = job
@@ -76,6 +79,7 @@ class Wiring:
         self._reporter = reporter
         self._progress = progress
         self._draining = draining
+        self._rotate = rotate
         self._stack = stack
 
     def build(self, start_session: Callable[[], Future[SparkSession]]) -> Attempt:
@@ -84,7 +88,8 @@ class Wiring:
         :param start_session: called after the checks. The JVM takes seconds to come up, and recovery runs meanwhile.
         :raises KafkaSparkJobError: why the attempt cannot start.
         """
-        security = read_security(self._job.spec.kafka, self._environment.credentials)
+        security = usable_security(self._job.spec.kafka, self._environment.credentials)
+        credentials = fingerprint(security)
         config = checked_consumer_config(self._job, security=security)
         cluster = self._checked_cluster(config)
         job = self._job = with_reader_schemas(self._job)
@@ -114,6 +119,7 @@ class Wiring:
         coordinator.begin(enumerator.unplanned(), enumerator.stops, enumerator.topic_ids)
         self._measure_lag(enumerator, coordinator.document)
         self._sweep_orphans(control, coordinator)
+        self._watch_credentials(credentials)
         return Attempt(
             job=job, environment=self._environment, draining=self._draining, session=session, folder=folder,
             function=function, claim=self._claim, control=control, enumerator=enumerator,
@@ -123,7 +129,7 @@ class Wiring:
 
     def _checked_cluster(self, config: Mapping[str, str]) -> KafkaClusterView:
         """The brokers, after the check that they are the checkpoint's and have what the job needs."""
-        cluster = KafkaClusterView(config, read_committed=config["isolation.level"] == "read_committed")
+        cluster = _view(config)
         self._stack.callback(cluster.close)
         refuse_other_cluster(self._job, self._environment.store, cluster.cluster_id())
         check_rights(self._job, cluster, config)
@@ -232,8 +238,47 @@ class Wiring:
         sweep.start()
         self._stack.callback(sweep.close)
 
+    def _watch_credentials(self, current: str) -> None:
+        kafka, directory = self._job.spec.kafka, self._environment.credentials
+        if kafka.tls is None and kafka.authentication is None:
+            return
+
+        def check(security: Mapping[str, str]) -> None:
+            config = checked_consumer_config(self._job, security=security)
+            cluster = _view(config)
+            try:
+                check_rights(self._job, cluster, config)
+            finally:
+                cluster.close()
+
+        def changed() -> None:
+            message = "the Secrets of spec.kafka have new content: the driver drains, and the next attempt uses it"
+            LOG.info("%s", message)
+            self._reporter.event("CredentialsChanged", message)
+            self._reporter.update(state=DriverState.DRAINING)
+            self._rotate()
+
+        def refused(error: KafkaSparkJobError) -> None:
+            message = (
+                "the new content of the Secrets of spec.kafka cannot be used, and the clients keep the old content:"
+                f" {error.message}; {error.remedy}"
+            )
+            LOG.warning("%s", message)
+            self._warn("CredentialsRefused", message)
+
+        watch = CredentialsWatch(
+            read=lambda: usable_security(kafka, directory), current=current, check=check, changed=changed,
+            refused=refused,
+        )  # fmt: skip
+        watch.start()
+        self._stack.callback(watch.close)
+
     def _warn(self, reason: str, message: str) -> None:
         self._reporter.event(reason, message, warning=True)
+
+
+def _view(config: Mapping[str, str]) -> KafkaClusterView:
+    return KafkaClusterView(config, read_committed=config["isolation.level"] == "read_committed")
 
 
 def query_folder(job: Job, environment: DriverEnvironment, document: CheckpointDocument) -> Path:

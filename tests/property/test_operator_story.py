@@ -15,7 +15,7 @@ from kafkasparkjob_operator.kubernetes.port import ClusterError
 from kafkasparkjob_operator.status.status import JobState
 from sparkapp.model import names
 from sparkapp.model.report import DriverState
-from tests.support.kubernetes.operator_fixture import DRAINED, FAILED, FATAL, KEY, OperatorFixture
+from tests.support.kubernetes.operator_fixture import DRAINED, FAILED, FATAL, KEY, ROTATED, OperatorFixture
 
 FORGED = "forged"
 """How names of pods begin that are not the operator's."""
@@ -116,16 +116,16 @@ class JobStory(RuleBasedStateMachine):
                 KEY, names.report_config_map(KEY.name), names.PREPARED_KEY, str(attempt)
             )
 
-    @rule(how=st.sampled_from([DRAINED, FAILED, FATAL, None]))
+    @rule(how=st.sampled_from([DRAINED, ROTATED, FAILED, FATAL, None]))
     @precondition(lambda self: self._waiting_drivers())
     def successor_ends(self, how: object) -> None:
         self.operator_fixture.driver_ends(self._waiting_drivers()[0], how)  # type: ignore[arg-type]
 
-    @rule(how=st.sampled_from([DRAINED, FAILED, FATAL, None]))
+    @rule(how=st.sampled_from([DRAINED, ROTATED, FAILED, FATAL, None]))
     @precondition(lambda self: self._present_drivers())
     def driver_ends(self, how: object) -> None:
         attempt = self._present_drivers()[0]
-        if how is DRAINED:
+        if how in (DRAINED, ROTATED):
             self.operator_fixture.checkpoint(attempt, attempt, drained=True)
         self.operator_fixture.driver_ends(attempt, how)  # type: ignore[arg-type]
 

@@ -119,7 +119,9 @@ def ending_of(driver: PodView | None, *, attempt: int, document: CheckpointDocum
         )
     if (termination is not None and driver.exit_code == 0) or drained:
         message = termination.message if termination is not None else "stopped after its last checkpoint"
-        return Ending(outcome=EndingKind.DRAINED, reason="Drained", message=message)
+        rotated = termination is not None and termination.reason == report.CREDENTIALS_CHANGED
+        reason = report.CREDENTIALS_CHANGED if rotated else "Drained"
+        return Ending(outcome=EndingKind.DRAINED, reason=reason, message=message)
     # The kubelet gives the log's end instead (terminationMessagePolicy: FallbackToLogsOnError).
     log = driver.termination_message[-report.MAX_TERMINATION_BYTES :] if termination is None else ""
     return replace(_without_termination(driver), log=log)

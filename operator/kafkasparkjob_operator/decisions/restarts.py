@@ -25,6 +25,7 @@ from kafkasparkjob_operator.status.reasons import StartReason, StopReason
 from kafkasparkjob_operator.status.status import JobState, StatusDraft
 from kafkasparkjob_operator.workload import RestartPolicy, restart_policy_of
 from sparkapp.model import errors
+from sparkapp.model.report import CREDENTIALS_CHANGED
 
 TRANSFORM_FAILURES = 6
 """Consecutive failures, where ``maxConsecutiveFailures`` is 0: the same record fails again. A Job's backoffLimit."""
@@ -66,7 +67,7 @@ def record_ending(draft: StatusDraft, observation: Observation, live: Live, driv
     if ending.outcome is EndingKind.DRAINED and attempt.get("startReason") == StartReason.DELETED:
         return  # its only task is done
     if ending.outcome is EndingKind.DRAINED:
-        _drained_unasked(draft, observation, number)
+        _drained_unasked(draft, observation, ending)
     else:
         _failed(draft, observation, live, ending)
 
@@ -107,16 +108,18 @@ def note_stability(draft: StatusDraft, spec: Mapping[str, Any]) -> float | None:
     return None
 
 
-def _drained_unasked(draft: StatusDraft, observation: Observation, number: int) -> None:
-    restarts = draft.section("restarts")
-    policy = restart_policy_of(observation.job.spec)
-    delay = _floor(draft, policy.initial_seconds if _age_seconds(draft) < QUICK_END_SECONDS else 0)
+def _drained_unasked(draft: StatusDraft, observation: Observation, ending: Ending) -> None:
+    number, restarts = current_attempt(observation), draft.section("restarts")
+    rotated = ending.reason == CREDENTIALS_CHANGED
+    quick = not rotated and _age_seconds(draft) < QUICK_END_SECONDS
+    delay = _floor(draft, restart_policy_of(observation.job.spec).initial_seconds if quick else 0)
     restarts["total"] = restarts.get("total", 0) + 1
-    restarts["lastReason"] = "Drained"
+    restarts["lastReason"] = ending.reason
     restarts["nextRetryTime"] = format_time(draft.now + timedelta(seconds=delay))
-    message = f"attempt {number} drained although the operator did not stop it; the next attempt starts in {delay} s"
+    cause = "because the Secrets of spec.kafka have new content" if rotated else "although the operator did not stop it"
+    message = f"attempt {number} drained {cause}; the next attempt starts in {delay} s"
     draft.event(f"end/{number}", "RestartScheduled", message)
-    draft.set_state(JobState.RESTARTING, reason="Drained", message=message)
+    draft.set_state(JobState.RESTARTING, reason=ending.reason, message=message)
 
 
 def _failed(draft: StatusDraft, observation: Observation, live: Live, ending: Ending) -> None:

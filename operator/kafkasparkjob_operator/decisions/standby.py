@@ -18,13 +18,14 @@ from kafkasparkjob_operator.decisions.attempts import (
     standby_drivers,
     unused_claims,
 )
+from kafkasparkjob_operator.decisions.endings import EndingKind
 from kafkasparkjob_operator.decisions.plan import Action, StartAttempt, WithdrawClaim, deletions
 from kafkasparkjob_operator.observation.observation import Live, Observation
 from kafkasparkjob_operator.observation.pod_view import PodView
 from kafkasparkjob_operator.status.status import StatusDraft
 from kafkasparkjob_operator.workload import DesiredJob, SuccessorPolicy
 from sparkapp.model import names
-from sparkapp.model.report import DriverState, Report
+from sparkapp.model.report import CREDENTIALS_CHANGED, DriverState, Report
 
 PREPARE_SECONDS = 90
 """The wait for a standby driver to be prepared. After that the current attempt stops first."""
@@ -55,10 +56,10 @@ class StandbyPods:
         """True where a standby driver was started for that generation of the resource."""
         return self.standing is not None and self.standing.generation == generation
 
-    def usable(self, generation: int, desired: DesiredJob) -> PodView | None:
+    def usable(self, draft: StatusDraft, generation: int, desired: DesiredJob) -> PodView | None:
         """The standby driver that may be activated when the current attempt is gone."""
         asked = desired.restart_policy.successor is not SuccessorPolicy.AFTER_STOP
-        return self.standing if asked and self.fits(generation) else None
+        return self.standing if asked and self.fits(generation) and not _ended_for_credentials(draft) else None
 
     @property
     def superseded(self) -> tuple[PodView, ...]:
@@ -147,6 +148,19 @@ def stand_by(
     if 0 < left <= STANDBY_AFTER_SECONDS:
         return Step(look_again_after=left)
     return _start(draft, observation, look(), desired)
+
+
+def _ended_for_credentials(draft: StatusDraft) -> bool:
+    """Whether the current attempt has drained by itself because the job's Secrets have new content.
+
+    Mounted files of a standby driver's pods may be older than those of this attempt's pods, so new pods are needed.
+    """
+    attempt = draft.section("attempt")
+    return (
+        attempt.get("outcome") == EndingKind.DRAINED
+        and not attempt.get("stopReason")
+        and draft.section("restarts").get("lastReason") == CREDENTIALS_CHANGED
+    )
 
 
 def _may_come_up(observation: Observation, desired: DesiredJob) -> bool:

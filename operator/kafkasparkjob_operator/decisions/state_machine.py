@@ -224,14 +224,15 @@ class _Planner:
             driver = None
         forget_executors(self.draft)
         judge_health(self.draft, None, self.desired, self.job.identity.key)
-        self.others.extend(self.standbys.pods if standby is None else self.standbys.superseded)
-        self._delete(self.others)
         attempt = self.draft.section("attempt")
         if self.attempt and not attempt.get("outcome"):
             if driver is not None:
                 self._adopt(driver)
             record_ending(self.draft, self.observation, live, driver)
             rescaled_meanwhile(self.draft, self.job, record_of(live, self.attempt, self.job.identity.uid))
+        standby = self._standby()  # not after every ending
+        self.others.extend(self.standbys.pods if standby is None else self.standbys.superseded)
+        self._delete(self.others)
         if self.others or (driver is not None and driver.deleting):
             self._wait_for_pods([*self.others, *([driver] if driver is not None and driver.deleting else [])])
             return
@@ -256,7 +257,8 @@ class _Planner:
         self._look_again(decision.look_again_after)
 
     def _standby(self) -> PodView | None:
-        return None if self.suspend or self.desired is None else self.standbys.usable(self.job.generation, self.desired)
+        desired = None if self.suspend else self.desired
+        return desired and self.standbys.usable(self.draft, self.job.generation, desired)
 
     def _wait_for_drain(self, driver: PodView) -> None:
         self._delete(pod for pod in self.others if pod.attempt != self.attempt)

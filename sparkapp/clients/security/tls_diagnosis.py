@@ -10,7 +10,7 @@ import ssl
 from collections.abc import Mapping
 
 from sparkapp.clients.deadline import Deadline
-from sparkapp.model.errors import ConfigurationError, TlsFailed
+from sparkapp.model.errors import CredentialsUnusable, TlsFailed
 
 _SECONDS = 5.0
 _NO_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "PACKET_LENGTH_TOO_LONG", "UNEXPECTED_EOF_WHILE_READING")
@@ -25,7 +25,7 @@ def uses_tls(config: Mapping[str, str]) -> bool:
 def tls_context(config: Mapping[str, str]) -> ssl.SSLContext:
     """A context that verifies the broker's certificate and host name, from librdkafka's properties; reads the files.
 
-    :raises ConfigurationError: a certificate or key cannot be read or used.
+    :raises CredentialsUnusable: a certificate or key cannot be read or used.
     """
     try:
         context = ssl.create_default_context(
@@ -38,7 +38,7 @@ def tls_context(config: Mapping[str, str]) -> ssl.SSLContext:
     except (OSError, ValueError) as error:
         msg = f"the certificates or the key for TLS cannot be used: {error}"
         remedy = "check that the Secrets hold certificates and an unencrypted key, both in PEM"
-        raise ConfigurationError(msg, remedy=remedy) from error
+        raise CredentialsUnusable(msg, remedy=remedy) from error
     return context
 
 

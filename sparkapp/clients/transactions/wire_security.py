@@ -28,7 +28,7 @@ def security_options(config: Mapping[str, str]) -> dict[str, Any]:
 
     Called where a connection is opened.
 
-    :raises ConfigurationError: a certificate or key cannot be read or used.
+    :raises CredentialsUnusable: a certificate or key cannot be read or used.
     """
     options: dict[str, Any] = {}
     if _TOKEN_CONFIG in config:

@@ -2,8 +2,8 @@
 
 :mod:`.base`: KafkaSparkJobError, the root; InvalidArgument (also a ValueError); CommandRefused.
 
-:mod:`.configuration`: ConfigurationError, above NameNotAllowed, TransformError and ReleaseMismatch; TransformFailed;
-RecordError.
+:mod:`.configuration`: ConfigurationError, above NameNotAllowed, TransformError, ReleaseMismatch and
+CredentialsUnusable; TransformFailed; RecordError.
 
 :mod:`.driver`: SparkDied, StreamStalled, SubtaskDisconnected, ExtensionMissing; VolumeUnusable, above VolumeFull.
 
@@ -55,6 +55,7 @@ from sparkapp.model.errors.checkpoint import (
 )
 from sparkapp.model.errors.configuration import (
     ConfigurationError,
+    CredentialsUnusable,
     NameNotAllowed,
     RecordError,
     ReleaseMismatch,
@@ -148,6 +149,7 @@ __all__ = [
     "CommandRefused",
     "CommitOutcomeUnknown",
     "ConfigurationError",
+    "CredentialsUnusable",
     "ExtensionMissing",
     "GroupFull",
     "GroupInUse",

@@ -44,6 +44,17 @@ class ReleaseMismatch(ConfigurationError):
     )
 
 
+class CredentialsUnusable(ConfigurationError):
+    """A Secret of the spec lacks a key, or holds something else than a client can use; the message names the field.
+
+    The job restarts with backoff, because another content of the Secret solves it without a change of the resource.
+    """
+
+    reason = "CredentialsUnusable"
+    fatal = False
+    default_remedy = "correct the Secret that the field names; the job then uses it by itself"
+
+
 class RecordError(KafkaSparkJobError):
     """A record does not parse and ``onRecordError`` is Fail; the message names topic, partition and offset."""
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sparkapp.model.errors import (
-    ConfigurationError,
+    CredentialsUnusable,
     SchemaError,
     SchemaNotFound,
     SchemaRegistryAccessDenied,
@@ -100,7 +100,7 @@ class SchemaRegistry:
         :raises SchemaNotFound: no such id.
         :raises SchemaRegistryUnreachable: no answer in time.
         :raises SchemaRegistryAccessDenied: and SchemaRegistryUntrusted, at once: a retry would not help.
-        :raises ConfigurationError: the credentials or certificates are not mounted.
+        :raises CredentialsUnusable: the credentials or certificates are not mounted.
         """
         return self._ask(lambda client: client.get_schema(schema_id, fmt=_form(compiled)), f"schema {schema_id}")
 
@@ -174,7 +174,7 @@ class SchemaRegistry:
             if self._access.tls is None and self._access.authentication is None:
                 raise
             msg = f"the certificates or the key of {_FIELD} cannot be used: {error}"
-            raise ConfigurationError(msg, remedy="put them into the Secrets that the field names, in PEM") from error
+            raise CredentialsUnusable(msg, remedy="put them into the Secrets that the field names, in PEM") from error
 
     def _credentials(self) -> dict[str, str]:
         who, secret = self._access.authentication, mounted_credential(self._access)

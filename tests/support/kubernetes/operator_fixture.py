@@ -158,6 +158,9 @@ class OperatorFixture:
 DRAINED = Termination(
     outcome=AttemptOutcome.DRAINED, reason="Drained", message="stopped after checkpoint 10", checkpoint_id=10
 )
+ROTATED = Termination(
+    outcome=AttemptOutcome.DRAINED, reason="CredentialsChanged", message="stopped after checkpoint 10", checkpoint_id=10
+)
 FINISHED = Termination(outcome=AttemptOutcome.FINISHED, reason="Finished", message="read to its end", checkpoint_id=10)
 FAILED = Termination(
     outcome=AttemptOutcome.FAILED, reason="KafkaUnreachable", message="no broker answered", remedy="check the brokers"

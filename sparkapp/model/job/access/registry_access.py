@@ -14,7 +14,7 @@ from pathlib import Path
 from sparkapp.model import names
 from sparkapp.model.encoding.fields import Fields
 from sparkapp.model.encoding.resource import read_part
-from sparkapp.model.errors import ConfigurationError
+from sparkapp.model.errors import ConfigurationError, CredentialsUnusable
 from sparkapp.model.job.access.mounts import (
     CERTIFICATE_FILE,
     KEY_FILE,
@@ -103,7 +103,7 @@ class RegistryAccess:
 def mounted_credential(access: RegistryAccess) -> str | None:
     """The mounted password or token, read for each request because a Secret may change; None where there is none.
 
-    :raises ConfigurationError: the Secret is not mounted, has no such key, or its value cannot be sent. The message
+    :raises CredentialsUnusable: the Secret is not mounted, has no such key, or its value cannot be sent. The message
         never holds the value.
     """
     who = access.authentication
@@ -116,10 +116,10 @@ def mounted_credential(access: RegistryAccess) -> str | None:
     except (OSError, UnicodeDecodeError) as error:
         cause = error.strerror if isinstance(error, OSError) else "it is not text in UTF-8"
         msg = f"the secret of {_FIELD}.authentication cannot be read: {cause}"
-        raise ConfigurationError(msg, remedy=_put(who)) from None
+        raise CredentialsUnusable(msg, remedy=_put(who)) from None
     if bearer and not _TOKEN.fullmatch(secret):
         msg = f"the token of {_FIELD}.authentication is empty, or has characters that a header cannot have"
-        raise ConfigurationError(msg, remedy=_put(who))
+        raise CredentialsUnusable(msg, remedy=_put(who))
     return secret
 
 

@@ -13,7 +13,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from sparkapp.model import names
-from sparkapp.model.errors import ConfigurationError
+from sparkapp.model.errors import CredentialsUnusable
 from sparkapp.model.job.access.mounts import (
     CERTIFICATE_FILE,
     CLIENT_SECRET_FILE,
@@ -56,7 +56,7 @@ def read_security(kafka: KafkaCluster, directory: Path | None = None) -> dict[st
 
     :param directory: by default :func:`credentials_directory`; it has the folders of
         :func:`sparkapp.model.job.access.mounts.secret_folders`.
-    :raises ConfigurationError: a Secret is not mounted, lacks a key, or holds something else.
+    :raises CredentialsUnusable: a Secret is not mounted, lacks a key, or holds something else.
     """
     directory = credentials_directory() if directory is None else directory
     tls, authentication = kafka.tls, kafka.authentication
@@ -79,7 +79,7 @@ def trusted_files(directory: Path, prefix: str, certificates: Sequence[TrustedCe
     """The mounted files of trusted certificates, in order.
 
     :param where: the field, for messages.
-    :raises ConfigurationError: the Secret has no such key, or it is not mounted.
+    :raises CredentialsUnusable: the Secret has no such key, or it is not mounted.
     """
     files = []
     for index, entry in enumerate(certificates):
@@ -90,7 +90,7 @@ def trusted_files(directory: Path, prefix: str, certificates: Sequence[TrustedCe
         found = [folder / name for name in names if name == wanted or (entry.pattern and fnmatchcase(name, wanted))]
         if not found:
             msg = f"{where}[{index}]: the Secret {entry.secret_name} has no key {wanted}"
-            raise ConfigurationError(
+            raise CredentialsUnusable(
                 msg, remedy=f"kubectl describe secret {entry.secret_name} -n NAMESPACE lists its keys"
             )
         files += found
@@ -139,8 +139,8 @@ def _read(file: Path, field: str) -> str:
         cause = error.strerror if isinstance(error, OSError) else "it is not text in UTF-8"
         msg = f"{file.name} of {_WHERE}.{field} cannot be read: {cause}"
         remedy = "check that the Secret of that field exists in the job's namespace, with the key that the field names"
-        raise ConfigurationError(msg, remedy=remedy) from None
+        raise CredentialsUnusable(msg, remedy=remedy) from None
     if not text.strip():
         msg = f"{file.name} of {_WHERE}.{field} is empty"
-        raise ConfigurationError(msg, remedy="put the value into the Secret that the field names")
+        raise CredentialsUnusable(msg, remedy="put the value into the Secret that the field names")
     return text
