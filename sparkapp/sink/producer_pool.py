@@ -13,7 +13,13 @@ from sparkapp.clients.daemon_thread import run_in_background
 from sparkapp.clients.transactions.states import TransactionDescriber, TransactionDescription
 from sparkapp.dataplane.interface import BatchProducer, GivenUp
 from sparkapp.model.checkpoint.slots import Slots
-from sparkapp.model.errors import KafkaSparkJobError, KafkaUnreachable, TransactionFenced
+from sparkapp.model.errors import (
+    AuthenticationFailed,
+    KafkaSparkJobError,
+    KafkaUnreachable,
+    TlsFailed,
+    TransactionFenced,
+)
 
 LOG = logging.getLogger(__name__)
 
@@ -21,6 +27,8 @@ _SLICE_SECONDS = 5.0
 """A slice of ``init_transactions`` is over well before."""
 
 OpenProducer = Callable[[Mapping[str, str]], BatchProducer]
+Renew = Callable[[Mapping[str, str]], "tuple[TransactionDescriber, Mapping[str, str]] | None"]
+"""A client and a configuration with new credentials, after the brokers refused credentials; None without any."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +117,7 @@ class ProducerPool:
 
     :param open_producer: opens a client; see :func:`sparkapp.dataplane.batch.open_producer`.
     :param config: without ``transactional.id``, which the pool adds.
+    :param renew: called when the brokers refuse the credentials; a Secret may have changed.
     :param timeout: seconds for each blocking call of a client.
     """
 
@@ -118,11 +127,13 @@ class ProducerPool:
         open_producer: OpenProducer,
         client: TransactionDescriber,
         config: Mapping[str, str],
+        renew: Renew = lambda _: None,
         timeout: float = 60.0,
     ) -> None:
         self._open = open_producer
         self._client = client
-        self._config = dict(config)
+        self._config = config
+        self._renew = renew
         self._timeout = timeout
         self._entries: dict[str, PooledProducer] = {}
         self._plain: BatchProducer | None = None
@@ -248,6 +259,17 @@ class ProducerPool:
 
     def _fresh(self, transactional_id: str, preparation: Preparation) -> PooledProducer:
         preparation.check_wanted()
+        try:
+            return self._initialised(transactional_id, preparation)
+        except (AuthenticationFailed, TlsFailed) as error:
+            renewed = self._renew(self._config)
+            if renewed is None:
+                raise
+            LOG.info("%s; again with the new content of the Secrets", error.message)
+        self._client, self._config = renewed
+        return self._initialised(transactional_id, preparation)
+
+    def _initialised(self, transactional_id: str, preparation: Preparation) -> PooledProducer:
         producer = self._open({**self._config, "transactional.id": transactional_id})
         try:
             preparation.initialise(producer, self._timeout)

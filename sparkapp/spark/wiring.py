@@ -20,7 +20,8 @@ from sparkapp.checkpoint.recovery.rolled_back import KafkaGroupMarks
 from sparkapp.checkpoint.retained import CheckpointRetainer
 from sparkapp.checkpoint.transaction_control import KafkaTransactionControl
 from sparkapp.clients.kafka_cluster_view import KafkaClusterView
-from sparkapp.clients.security.rotation import CredentialsWatch, fingerprint, usable_security
+from sparkapp.clients.security.mounted import check_usable, mounted_security
+from sparkapp.clients.security.rotation import CredentialsWatch
 from sparkapp.clients.transactions.client import TransactionClient
 from sparkapp.model.checkpoint.document import CheckpointDocument
 from sparkapp.model.delivery_guarantee import DeliveryGuarantee
@@ -88,8 +89,8 @@ class Wiring:
         :param start_session: called after the checks. The JVM takes seconds to come up, and recovery runs meanwhile.
         :raises KafkaSparkJobError: why the attempt cannot start.
         """
-        security = usable_security(self._job.spec.kafka, self._environment.credentials)
-        credentials = fingerprint(security)
+        security = mounted_security(self._job.spec.kafka, self._environment.credentials)
+        check_usable(security)
         config = checked_consumer_config(self._job, security=security)
         cluster = self._checked_cluster(config)
         job = self._job = with_reader_schemas(self._job)
@@ -119,7 +120,7 @@ class Wiring:
         coordinator.begin(enumerator.unplanned(), enumerator.stops, enumerator.topic_ids)
         self._measure_lag(enumerator, coordinator.document)
         self._sweep_orphans(control, coordinator)
-        self._watch_credentials(credentials)
+        self._watch_credentials(security)
         return Attempt(
             job=job, environment=self._environment, draining=self._draining, session=session, folder=folder,
             function=function, claim=self._claim, control=control, enumerator=enumerator,
@@ -238,12 +239,12 @@ class Wiring:
         sweep.start()
         self._stack.callback(sweep.close)
 
-    def _watch_credentials(self, current: str) -> None:
-        kafka, directory = self._job.spec.kafka, self._environment.credentials
-        if kafka.tls is None and kafka.authentication is None:
+    def _watch_credentials(self, current: Mapping[str, str]) -> None:
+        if not current:
             return
 
         def check(security: Mapping[str, str]) -> None:
+            check_usable(security)
             config = checked_consumer_config(self._job, security=security)
             cluster = _view(config)
             try:
@@ -267,8 +268,8 @@ class Wiring:
             self._warn("CredentialsRefused", message)
 
         watch = CredentialsWatch(
-            read=lambda: usable_security(kafka, directory), current=current, check=check, changed=changed,
-            refused=refused,
+            read=lambda: mounted_security(self._job.spec.kafka, self._environment.credentials),
+            current=current, check=check, changed=changed, refused=refused,
         )  # fmt: skip
         watch.start()
         self._stack.callback(watch.close)

@@ -258,7 +258,7 @@ class _Planner:
 
     def _standby(self) -> PodView | None:
         desired = None if self.suspend else self.desired
-        return desired and self.standbys.usable(self.draft, self.job.generation, desired)
+        return None if desired is None else self.standbys.usable(self.draft, self.job.generation, desired)
 
     def _wait_for_drain(self, driver: PodView) -> None:
         self._delete(pod for pod in self.others if pod.attempt != self.attempt)

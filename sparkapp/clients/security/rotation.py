@@ -1,64 +1,31 @@
 """Notices that the Secrets of ``spec.kafka`` have new content, and that the brokers accept it.
 
-A Kafka client keeps what it was created with. The kubelet replaces the mounted files while the job runs. So the driver
-compares them with what its clients have, and ends its attempt when the next attempt can connect (ADR 47).
+The kubelet replaces the mounted files while the job runs. The driver compares them with what its clients have, and ends
+its attempt when the next attempt can connect (ADR 47).
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
-import logging
 from collections.abc import Callable, Mapping
-from pathlib import Path
 
 from sparkapp.clients.daemon_thread import PeriodicThread
 from sparkapp.clients.deadline import Deadline
-from sparkapp.clients.security.tls_diagnosis import tls_context, uses_tls
 from sparkapp.model.errors import KafkaSparkJobError
-from sparkapp.model.job.client.security_properties import read_security
-from sparkapp.model.job.spec import KafkaCluster
-
-LOG = logging.getLogger(__name__)
 
 LOOK_SECONDS = 5.0
 """Between two looks at the files. The kubelet takes up to a minute or two to write them."""
-TRY_SECONDS = 30.0
+TRY_SECONDS = 10.0
 """Between two connections with credentials that the brokers refuse."""
-_FILE = ".location"
 
-
-def usable_security(kafka: KafkaCluster, directory: Path) -> dict[str, str]:
-    """The properties of :func:`read_security`, whose certificates and key can be loaded.
-
-    Called by the wiring for an attempt's clients, and by :class:`CredentialsWatch`.
-
-    :raises CredentialsUnusable: a Secret lacks a key or holds something else. Another content of the Secret solves it.
-    """
-    security = read_security(kafka, directory)
-    if uses_tls(security):
-        tls_context(security)
-    return security
-
-
-def fingerprint(security: Mapping[str, str]) -> str:
-    """A digest of what clients keep: the properties, and the files that they name.
-
-    Secrets and tokens for OAUTHBEARER are no part of it: clients read their files for each token.
-    """
-    content = {
-        name: hashlib.sha256(Path(value).read_bytes()).hexdigest() if name.endswith(_FILE) else value
-        for name, value in security.items()
-    }
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+Security = Mapping[str, str]
 
 
 class CredentialsWatch:
     """Looks at the mounted files in a daemon thread, from :meth:`start` until :meth:`close`.
 
-    :param read: the present properties (:func:`usable_security`).
-    :param current: :func:`fingerprint` of the properties of the attempt's clients, from before they were created.
-    :param check: connects with new properties; raises where the brokers refuse them.
+    :param read: the present properties (:func:`sparkapp.clients.security.mounted.mounted_security`).
+    :param current: the properties of the attempt's clients.
+    :param check: connects with new properties; raises where they cannot be loaded or the brokers refuse them.
     :param changed: called once, in the thread, when the brokers accept new properties.
     :param refused: called in the thread with the cause, once for each content that cannot be used.
     """
@@ -66,9 +33,9 @@ class CredentialsWatch:
     def __init__(
         self,
         *,
-        read: Callable[[], Mapping[str, str]],
-        current: str,
-        check: Callable[[Mapping[str, str]], None],
+        read: Callable[[], Security],
+        current: Security,
+        check: Callable[[Security], None],
         changed: Callable[[], None],
         refused: Callable[[KafkaSparkJobError], None],
     ) -> None:
@@ -77,7 +44,7 @@ class CredentialsWatch:
         self._changed = changed
         self._refused = refused
         self._current = self._seen = current
-        self._told = ""
+        self._told: object = None
         self._try_again = Deadline.after(0)
         self._done = False
         # A connection attempt may be under way at the attempt's end; nothing waits for it.
@@ -95,32 +62,29 @@ class CredentialsWatch:
         if self._done:
             return
         try:
-            security = self._read()
-            before, self._seen = self._seen, fingerprint(security)
-        except OSError:
-            return  # a file was replaced meanwhile
+            before, self._seen = self._seen, self._read()
         except KafkaSparkJobError as error:
-            self._seen = ""
-            self._tell(error, str(error))
+            self._seen = {}
+            self._tell(error, error.message)
             return
         if self._seen == self._current:
-            self._told = ""
+            self._told = None
         elif self._seen != before:
             self._try_again = Deadline.after(0)
         elif self._try_again.expired:
-            self._try(security)
+            self._try(self._seen)
 
-    def _try(self, security: Mapping[str, str]) -> None:
+    def _try(self, security: Security) -> None:
         try:
             self._check(security)
         except KafkaSparkJobError as error:
             self._try_again = Deadline.after(TRY_SECONDS)
-            self._tell(error, self._seen)
+            self._tell(error, security)
         else:
             self._done = True
             self._changed()
 
-    def _tell(self, error: KafkaSparkJobError, content: str) -> None:
+    def _tell(self, error: KafkaSparkJobError, content: object) -> None:
         if content != self._told:
             self._told = content
             self._refused(error)

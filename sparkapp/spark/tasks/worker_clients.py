@@ -8,15 +8,16 @@ keeps only the clients of its present job.
 from __future__ import annotations
 
 import json
-from functools import cache
+from collections.abc import Mapping
+from functools import cache, partial
 from typing import Any
 
+from sparkapp.clients.security.mounted import mounted_security
 from sparkapp.clients.topics import SinkTopics
 from sparkapp.clients.transactions.client import TransactionClient
 from sparkapp.dataplane.batch import open_consumer, open_producer
 from sparkapp.dataplane.interface import BatchConsumer
 from sparkapp.model.job.client.config import cluster_config, consumer_config
-from sparkapp.model.job.client.security_properties import read_security
 from sparkapp.model.job.codec import decode_job
 from sparkapp.model.job.spec import Job, Partitioner, TopicFrom
 from sparkapp.sink.delivery import producer_config
@@ -39,7 +40,7 @@ def consumer_for(job: Job) -> BatchConsumer:
     """The worker's consumer of a job; opened on first use."""
     key = _only(job)
     if key not in _consumers:
-        _consumers[key] = open_consumer(consumer_config(job, security=read_security(job.spec.kafka)))
+        _consumers[key] = open_consumer(consumer_config(job, security=mounted_security(job.spec.kafka)))
     return _consumers[key]
 
 
@@ -54,12 +55,30 @@ def producers_for(job: Job) -> ProducerPool:
     """The worker's producers of a job; opened on first use."""
     key = _only(job)
     if key not in _pools:
-        shared = cluster_config(
-            job.spec.kafka, security=read_security(job.spec.kafka), client_id=f"{job.namespace}.{job.name}-sink"
-        )
+        shared = _sink_config(job)
         client = _coordinators[key] = TransactionClient(shared)
-        _pools[key] = ProducerPool(open_producer=open_producer, client=client, config=producer_config(job, shared))
+        _pools[key] = ProducerPool(
+            open_producer=open_producer, client=client, config=producer_config(job, shared), renew=partial(_renew, job)
+        )
     return _pools[key]
+
+
+def _renew(job: Job, config: Mapping[str, str]) -> tuple[TransactionClient, Mapping[str, str]] | None:
+    """Clients of the pool by the present content of the mounted Secrets; None where that is the configuration's."""
+    shared = _sink_config(job)
+    renewed = producer_config(job, shared)
+    if renewed == config:
+        return None
+    key = _key(job)
+    _coordinators[key].close()
+    _coordinators[key] = TransactionClient(shared)
+    return _coordinators[key], renewed
+
+
+def _sink_config(job: Job) -> dict[str, str]:
+    return cluster_config(
+        job.spec.kafka, security=mounted_security(job.spec.kafka), client_id=f"{job.namespace}.{job.name}-sink"
+    )
 
 
 def opened_producers(job: Job) -> ProducerPool | None:
@@ -77,11 +96,7 @@ def router_for(job: Job, *, start: int) -> Router | None:
         return None
     key = _only(job)
     if key not in _topics:
-        _topics[key] = SinkTopics(
-            cluster_config(
-                job.spec.kafka, security=read_security(job.spec.kafka), client_id=f"{job.namespace}.{job.name}-sink"
-            )
-        )
+        _topics[key] = SinkTopics(_sink_config(job))
     return Router(job.spec, partitions_of=_topics[key].partitions, start=start)
 
 

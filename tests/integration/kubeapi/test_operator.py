@@ -11,7 +11,7 @@ from sparkapp.model import names
 from sparkapp.model.job.codec import decode_job
 from tests.support.kubernetes.api_client import ApiClient, await_that
 from tests.support.kubernetes.api_server_job import LiveJob
-from tests.support.kubernetes.operator_fixture import DRAINED, FAILED, FATAL
+from tests.support.kubernetes.operator_fixture import DRAINED, FAILED, FATAL, ROTATED
 from tests.support.kubernetes.operator_process import Running
 
 
@@ -104,6 +104,22 @@ def test_a_failure_is_followed_by_another_attempt_once_nothing_is_left(job: Live
     assert [reason for reason, count in job.events if count == 1] == [
         "Submitted", "KafkaUnreachable", "RestartScheduled", "Submitted",
     ]  # fmt: skip
+
+
+def test_an_attempt_that_drains_for_new_credentials_is_followed_at_once(job: LiveJob) -> None:
+    job.create(restartPolicy={"maxConsecutiveFailures": 1, "backoff": {"initialSeconds": 3600, "maxSeconds": 3600}})
+    job.run(1)
+    executor = job.add_executor(1)
+    job.api.merge(f"{job.pods_path}/{executor}", {"metadata": {"finalizers": ["tests.kafkaspark.io/kubelet"]}})
+    job.checkpoint(1, 11, drained=True)
+    job.ends(1, ROTATED, code=0, reason="Completed")
+    assert job.await_state("Restarting", reason="CredentialsChanged")["restarts"]["total"] == 1
+    job.api.merge(f"{job.pods_path}/{executor}", {"metadata": {"finalizers": None}})
+    job.await_deletion(1)
+    job.release(1)
+    job.run(2, checkpoint=12)
+    assert job.status["restarts"] == {"total": 1, "lastReason": "CredentialsChanged"}
+    assert [reason for reason, _ in job.events] == ["Submitted", "RestartScheduled", "Submitted"]
 
 
 def test_scale_drains_and_continues_with_the_new_parallelism(job: LiveJob) -> None:

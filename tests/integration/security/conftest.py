@@ -28,7 +28,7 @@ def tls_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TlsBroker]:
     broker = TlsBroker(tmp_path_factory.mktemp("tls"))
     tokens = broker.authority.issue("tokens", "127.0.0.1")
     with broker, token_server(broker.issuer, {USER: PASSWORD}, certificate=tokens) as server:
-        broker.token_endpoint = server.url
+        broker.tokens = server
         create_topics(broker.bootstrap, NewTopic("mine", 1, 1), NewTopic("theirs", 1, 1))
         grant(broker.bootstrap, *MINE, admin={})
         yield broker

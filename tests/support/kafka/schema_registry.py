@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import base64
 import json
-import ssl
-import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -20,6 +17,7 @@ from google.protobuf.descriptor_pb2 import FileDescriptorProto
 
 from localcluster.kubernetes.pki import Certificate
 from sparkapp.model.job.access.registry_access import RegistryAccess
+from tests.support.kafka.tls.json_server import Request, Response, json_server
 
 
 @dataclass
@@ -127,45 +125,18 @@ def registry(
     """
     state = RegistryServer(authorization=authorization)
 
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-        timeout = 30
+    def answer(request: Request) -> Response:
+        status, body = state.answer(request.path, request.authorization)
+        if state.elsewhere:
+            return Response(302, body, location=state.elsewhere + request.path)
+        return Response(status, body)
 
-        def setup(self) -> None:
-            state.connections += 1
-            super().setup()
+    def connected() -> None:
+        state.connections += 1
 
-        def do_GET(self) -> None:
-            status, body = state.answer(self.path, self.headers["Authorization"])
-            content = json.dumps(body).encode()
-            self.send_response(302 if state.elsewhere else status)
-            if state.elsewhere:
-                self.send_header("Location", state.elsewhere + self.path)
-            self.send_header("Content-Type", "application/vnd.schemaregistry.v1+json")
-            self.send_header("Content-Length", str(len(content)))
-            self.end_headers()
-            self.wfile.write(content)
-
-        def log_message(self, format: str, *args: object) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    if certificate is not None:
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(certificate.certificate, certificate.key)
-        if clients is not None:
-            context.verify_mode = ssl.CERT_REQUIRED
-            context.load_verify_locations(clients)
-        server.socket = context.wrap_socket(server.socket, server_side=True)
-    state.url = f"{'http' if certificate is None else 'https'}://127.0.0.1:{server.server_port}"
-    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
-    thread.start()
-    try:
+    with json_server(answer, certificate=certificate, clients=clients, connected=connected) as url:
+        state.url = url
         yield state
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join(10)
 
 
 def framed(schema_id: int, schema: object, record: object) -> bytes:

@@ -14,6 +14,9 @@ from typing import Any, Self
 
 from confluent_kafka.admin import (
     AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
     ScramCredentialInfo,
     ScramMechanism,
     UserScramCredentialUpsertion,
@@ -32,7 +35,8 @@ from sparkapp.model.job.access.mounts import secret_folders
 from sparkapp.model.job.client.security_properties import read_security
 from sparkapp.model.job.spec import KafkaCluster
 from tests.support.kafka.tls.certificates import CertificateAuthority
-from tests.support.kafka.tls.token_server import AUDIENCE, ISSUER, TokenIssuer
+from tests.support.kafka.tls.mounted_secret import mount_secret
+from tests.support.kafka.tls.token_server import AUDIENCE, ISSUER, TokenIssuer, TokenServer
 
 USER = "job"
 PASSWORD = 'pa55:w"rd=, für-den-Job'
@@ -40,24 +44,32 @@ _SECURITY = "org.apache.kafka.common.security"
 _MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
 LISTENERS = {
     "plain": "PLAINTEXT", "tls": "SSL", "mtls": "SSL", "sasl": "SASL_SSL", "insecure": "SASL_PLAINTEXT",
-    "expired": "SSL", "otherhost": "SSL",
+    "expired": "SSL", "otherhost": "SSL", "reauth": "SASL_SSL",
 }  # fmt: skip
+REAUTH_MILLIS = "6000"
+"""So often do clients of the listener ``reauth`` prove anew who they are (KIP-368)."""
+_MTLS = "listener.name.mtls."
 AUTHENTICATIONS = ("tls", "mtls", "plain", "scram-sha-256", "scram-sha-512", "oauth", "oauth-file")
 """What :meth:`TlsBroker.kafka` makes ``spec.kafka`` of."""
 
 
 class TlsBroker:
-    """The broker; a context manager."""
+    """The broker; a context manager.
 
-    def __init__(self, folder: Path) -> None:
+    :param host: the address of every listener.
+    """
+
+    def __init__(self, folder: Path, *, host: str = "127.0.0.1") -> None:
         settings = Settings.from_environment()
         distribution = KafkaDistribution.of(settings)
         distribution.fetch(settings, Progress())
         self.folder = folder
+        self._host = host
         self.authority = CertificateAuthority(folder / "pki")
         self.user = self.authority.issue(USER)
         self.issuer = TokenIssuer()
-        self.token_endpoint = ""
+        self.tokens: TokenServer | None = None
+        """The authorization server, set by who runs it."""
         folder.mkdir(parents=True, exist_ok=True)
         self._keys = folder / "keys.json"
         self.issuer.write_keys(self._keys)
@@ -66,7 +78,7 @@ class TlsBroker:
         self._broker = Broker(
             folder / "broker",
             distribution=distribution,
-            listeners=[Listener("PLAIN", "127.0.0.1", self.ports["plain"])],
+            listeners=[Listener("PLAIN", host, self.ports["plain"])],
             controller_port=self._controller_port,
             overrides=self._overrides(),
             options=[*SHORT_LIVED, f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={self._keys.as_uri()}"],
@@ -75,15 +87,11 @@ class TlsBroker:
 
     def address(self, listener: str) -> str:
         """``host:port`` of a listener."""
-        return f"127.0.0.1:{self.ports[listener]}"
+        return f"{self._host}:{self.ports[listener]}"
 
     def __enter__(self) -> Self:
         self._broker.start()
-        admin = AdminClient({"bootstrap.servers": self.bootstrap})
-        for mechanism in (ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512):
-            upsertion = UserScramCredentialUpsertion(USER, ScramCredentialInfo(mechanism, 4096), PASSWORD.encode())
-            for done in admin.alter_user_scram_credentials([upsertion]).values():
-                done.result(30)
+        self.set_password(PASSWORD)
         return self
 
     def __exit__(
@@ -95,6 +103,34 @@ class TlsBroker:
     def broker(self) -> Broker:
         """The process, to kill and start again."""
         return self._broker
+
+    def set_password(self, password: str) -> None:
+        """The user's password for SCRAM from now on; connections that are open stay."""
+        admin = AdminClient({"bootstrap.servers": self.bootstrap})
+        for mechanism in (ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512):
+            upsertion = UserScramCredentialUpsertion(USER, ScramCredentialInfo(mechanism, 4096), password.encode())
+            for done in admin.alter_user_scram_credentials([upsertion]).values():
+                done.result(30)
+
+    def use_on_mtls(self, pair: Certificate | None = None, *trusted: CertificateAuthority) -> None:
+        """The listener's own certificate, and whose clients it trusts, from the next connection on.
+
+        :param pair: None goes back to those of the start.
+        """
+        store, authorities = f"{_MTLS}ssl.keystore.location", f"{_MTLS}ssl.truststore.location"
+        values: dict[str, str | None] = {store: None, authorities: None}
+        if pair is not None:
+            bundle = self.folder / f"trusted-{len(list(self.folder.glob('trusted-*')))}.crt"
+            bundle.write_bytes(b"".join(authority.certificate.read_bytes() for authority in trusted))
+            values = {store: str(_keystore(pair)), authorities: str(bundle)}
+        change = {True: AlterConfigOpType.DELETE, False: AlterConfigOpType.SET}
+        entries = [
+            ConfigEntry(name, value, incremental_operation=change[value is None]) for name, value in values.items()
+        ]
+        resource = ConfigResource(ConfigResource.Type.BROKER, "1", incremental_configs=entries)
+        admin = AdminClient({"bootstrap.servers": self.bootstrap})
+        for done in admin.incremental_alter_configs([resource]).values():
+            done.result(30)
 
     def spec(self, authentication: str, *, listener: str | None = None, tls: bool = True) -> dict[str, object]:
         """``spec.kafka`` of a job that uses one of :data:`AUTHENTICATIONS`, with a KafkaUser's Secret.
@@ -112,8 +148,8 @@ class TlsBroker:
         proofs: Mapping[str, dict[str, object]] = {
             "mtls": {"type": "tls", "certificateAndKey": {"secretName": USER}},
             "oauth": {
-                "type": "oauth", "tokenEndpointUri": self.token_endpoint, "clientId": USER, "scope": "kafka",
-                "audience": AUDIENCE, "clientSecret": {"secretName": USER, "key": "password"},
+                "type": "oauth", "tokenEndpointUri": self.tokens.url if self.tokens else "", "clientId": USER,
+                "scope": "kafka", "audience": AUDIENCE, "clientSecret": {"secretName": USER, "key": "password"},
                 "tlsTrustedCertificates": [{"secretName": "cluster-ca", "pattern": "*.crt"}],
             },
             "oauth-file": {"type": "oauth", "accessToken": {"secretName": USER, "key": "token"}},
@@ -140,8 +176,12 @@ class TlsBroker:
         password: str = PASSWORD,
         user: Certificate | None = None,
         token: str | None = None,
+        root: Path | None = None,
     ) -> Path:
-        """A folder with the Secrets of ``spec.kafka``, as a pod has them."""
+        """A folder with the Secrets of ``spec.kafka``, as a pod has them.
+
+        :param root: such a folder, which gets this content.
+        """
         pair = user or self.user
         secrets: dict[str, dict[str, bytes]] = {
             "cluster-ca": {"ca.crt": (authority or self.authority.certificate).read_bytes()},
@@ -150,11 +190,10 @@ class TlsBroker:
                 "password": password.encode(), "token": (token or self.issuer.token(USER)).encode(),
             },
         }  # fmt: skip
-        root = self.folder / f"mounts-{len(list(self.folder.glob('mounts-*')))}"
+        root = root or self.folder / f"mounts-{len(list(self.folder.glob('mounts-*')))}"
         for folder, secret, items in secret_folders(cluster.tls, cluster.authentication):
-            (root / folder).mkdir(parents=True)
-            for key, file in items or [(key, key) for key in secrets[secret]]:
-                (root / folder / file).write_bytes(secrets[secret][key])
+            files = items or [(key, key) for key in secrets[secret]]
+            mount_secret(root / folder, {file: secrets[secret][key] for key, file in files})
         return root
 
     def config(
@@ -168,13 +207,13 @@ class TlsBroker:
         }
 
     def _overrides(self) -> dict[str, str]:
-        hosts = ("127.0.0.1", "localhost")
+        hosts = (self._host, "localhost")
         stores = {
             "": self.authority.issue("broker", *hosts),
             "listener.name.expired.": self.authority.issue("expired", *hosts, lifetime=timedelta(hours=-1)),
             "listener.name.otherhost.": self.authority.issue("other", "elsewhere.test"),
         }
-        endpoints = ",".join(f"{name.upper()}://127.0.0.1:{port}" for name, port in self.ports.items())
+        endpoints = ",".join(f"{name.upper()}://{self._host}:{port}" for name, port in self.ports.items())
         kinds = ",".join(f"{name.upper()}:{kind}" for name, kind in LISTENERS.items())
         overrides = {
             "listeners": f"{endpoints},CONTROLLER://127.0.0.1:{self._controller_port}",
@@ -188,8 +227,10 @@ class TlsBroker:
             "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
             "super.users": "User:ANONYMOUS",
         }
-        for listener in ("sasl", "insecure"):
+        for listener in ("sasl", "insecure", "reauth"):
             overrides |= self._mechanisms(f"listener.name.{listener}.")
+        for mechanism in _MECHANISMS:
+            overrides[f"listener.name.reauth.{mechanism.lower()}.connections.max.reauth.ms"] = REAUTH_MILLIS
         for prefix, pair in stores.items():
             overrides[f"{prefix}ssl.keystore.location"] = str(_keystore(pair))
         return overrides

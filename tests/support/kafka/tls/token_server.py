@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import base64
 import json
-import ssl
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import parse_qs, unquote_plus
 
@@ -17,6 +14,7 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 
 from localcluster.kubernetes.pki import Certificate
+from tests.support.kafka.tls.json_server import Request, Response, json_server
 
 AUDIENCE = "kafka"
 ISSUER = "https://issuer.test"
@@ -88,34 +86,12 @@ def token_server(
     """
     state = TokenServer(issuer, secrets)
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            form = self.rfile.read(int(self.headers["Content-Length"])).decode()
-            status, body = state.answer(self.headers["Authorization"], form)
-            content = json.dumps(body).encode()
-            self.send_response(status)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(content)))
-            self.end_headers()
-            self.wfile.write(content)
+    def answer(request: Request) -> Response:
+        return Response(*state.answer(request.authorization or "", request.body))
 
-        def log_message(self, format: str, *args: object) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    if certificate is not None:
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(certificate.certificate, certificate.key)
-        server.socket = context.wrap_socket(server.socket, server_side=True)
-    state.url = f"{'http' if certificate is None else 'https'}://127.0.0.1:{server.server_port}/token"
-    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
-    thread.start()
-    try:
+    with json_server(answer, certificate=certificate) as url:
+        state.url = f"{url}/token"
         yield state
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join(10)
 
 
 def _part(value: bytes) -> str:

@@ -9,7 +9,7 @@ import pytest
 
 from sparkapp.clients.transactions.states import TransactionDescription, TransactionState
 from sparkapp.dataplane.interface import GivenUp
-from sparkapp.model.errors import KafkaUnreachable, TransactionFenced
+from sparkapp.model.errors import AuthenticationFailed, KafkaUnreachable, TlsFailed, TransactionFenced
 from sparkapp.model.job.spec import Sink
 from sparkapp.sink import producer_pool
 from sparkapp.sink.delivery import writer_of
@@ -121,6 +121,33 @@ def test_W04_a_producer_that_failed_to_start_is_closed(pool, coordinator, step):
         pool.begin("p-0")
     assert coordinator.calls[-1] == "close"
     assert pool.live == 0
+
+
+@pytest.mark.parametrize("refusal", [AuthenticationFailed, TlsFailed])
+def test_refused_credentials_are_replaced_by_the_new_content_of_the_secrets_once(coordinator, refusal):
+    coordinator.fail = {"init": refusal("the brokers do not know the password")}
+    asked = []
+
+    def renew(config):
+        asked.append(config)
+        coordinator.fail = {}
+        return coordinator, {"bootstrap.servers": "b:1", "sasl.password": "new"}
+
+    pool = ProducerPool(
+        open_producer=coordinator.open_producer, client=coordinator, config={"bootstrap.servers": "b:1"}, renew=renew
+    )
+    assert pool.begin("p-0").producer.config["sasl.password"] == "new"
+    assert coordinator.calls == ["open", "init", "close", "open", "init", "describe", "begin"]
+    assert pool.begin("p-1").producer.config["sasl.password"] == "new"
+    assert asked == [{"bootstrap.servers": "b:1"}]
+
+
+def test_refused_credentials_that_have_not_changed_fail_the_task(coordinator):
+    coordinator.fail = {"init": AuthenticationFailed("the brokers do not know the password")}
+    pool = ProducerPool(open_producer=coordinator.open_producer, client=coordinator, config={}, renew=lambda _: None)
+    with pytest.raises(AuthenticationFailed):
+        pool.begin("p-0")
+    assert coordinator.calls == ["open", "init", "close"]
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from sparkapp.clients.security import rotation
-from sparkapp.clients.security.rotation import CredentialsWatch, fingerprint, usable_security
+from sparkapp.clients.security.mounted import check_usable, mounted_security
+from sparkapp.clients.security.rotation import CredentialsWatch
 from sparkapp.model.errors import AuthenticationFailed, CredentialsUnusable, KafkaSparkJobError
 from sparkapp.model.job.access.security import (
     Authentication,
@@ -58,12 +59,12 @@ class Mount:
             bootstrap_servers="b:9093", tls=Tls(trusted_certificates=trusted), authentication=self.authentication
         )
         self.watch = CredentialsWatch(
-            read=self.read, current=fingerprint(self.read()), check=self.check, changed=self.changed,
+            read=self.read, current=self.read(), check=self.check, changed=self.changed,
             refused=self.refusals.append,
         )  # fmt: skip
 
     def read(self) -> dict[str, str]:
-        return usable_security(self.kafka, self.folder)
+        return mounted_security(self.kafka, self.folder)
 
     def password(self, value: str) -> None:
         (self.folder / "user/password").write_text(value)
@@ -78,6 +79,7 @@ class Mount:
         (self.folder / "user/user.key").write_bytes(pair.key.read_bytes())
 
     def check(self, security: Mapping[str, str]) -> None:
+        check_usable(security)
         self.connections += 1
         if self.accepted != security.get("sasl.password", self.accepted):
             raise AuthenticationFailed("wrong password")
@@ -168,11 +170,11 @@ def test_a_secret_that_is_mended_to_what_it_was_changes_nothing(mount: Mount) ->
 def test_a_new_authority_counts_with_the_old_one_and_alone(tmp_path: Path) -> None:
     mount = Mount(tmp_path)
     second = CertificateAuthority(tmp_path / "second", name="second")
-    prints = {fingerprint(mount.read())}
+    seen = [mount.read()]
     for trusted in ((mount.authority, second), (second,)):
         mount.trust(*trusted)
-        prints.add(fingerprint(mount.read()))
-    assert len(prints) == 3
+        seen.append(mount.read())
+    assert all(one != other for one, other in itertools.combinations(seen, 2))
 
 
 def test_a_new_certificate_with_its_key_counts(tmp_path: Path) -> None:
@@ -180,6 +182,21 @@ def test_a_new_certificate_with_its_key_counts(tmp_path: Path) -> None:
     mount.issue(mount.authority)
     mount.look()
     assert mount.changes == 1
+
+
+def test_clients_keep_the_certificate_that_they_began_with(tmp_path: Path) -> None:
+    """librdkafka reads the files again for each client, and a job creates clients all the time."""
+    mount = Mount(tmp_path, authentication=MTLS)
+    names = ("ssl.certificate.location", "ssl.key.location")
+    before = mount.read()
+    content = [Path(before[name]).read_bytes() for name in names]
+    mount.issue(mount.authority)
+    after = mount.read()
+    assert [Path(before[name]).read_bytes() for name in names] == content
+    for security in (before, after, mount.read()):
+        check_usable(security)
+    assert all(before[name] != after[name] for name in names)
+    assert mount.read() == after
 
 
 def test_a_key_of_another_certificate_is_refused(tmp_path: Path) -> None:

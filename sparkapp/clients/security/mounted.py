@@ -1,0 +1,53 @@
+"""The properties of ``spec.kafka`` as a pod's clients use them: a snapshot of the mounted Secrets.
+
+librdkafka reads certificate and key for each client that it creates, and each transaction has a client of its own.
+Without a copy a new certificate would be in use before anybody knows that the brokers accept it.
+``ssl.certificate.pem`` would not do: librdkafka takes its first certificate only, and drops authorities in between.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from sparkapp.clients.security.tls_diagnosis import tls_context, uses_tls
+from sparkapp.model.job.client.security_properties import read_security
+from sparkapp.model.job.spec import KafkaCluster
+
+_LOCATIONS = ("ssl.certificate.location", "ssl.key.location")
+_copies: dict[bytes, str] = {}
+
+
+def mounted_security(kafka: KafkaCluster, directory: Path | None = None) -> dict[str, str]:
+    """The present properties, with a copy of certificate and key; equal as long as the Secrets are.
+
+    Called for the clients of driver and executors, and by the driver's watch.
+
+    :param directory: by default the pod's.
+    :raises CredentialsUnusable: a Secret is not mounted, lacks a key, or holds something else.
+    """
+    security = read_security(kafka, directory)
+    return {name: _copied(value) if name in _LOCATIONS else value for name, value in security.items()}
+
+
+def check_usable(security: Mapping[str, str]) -> None:
+    """Loads certificates and key. librdkafka would refuse them as it refuses a property of the resource.
+
+    Called before clients are created.
+
+    :raises CredentialsUnusable: another content of the Secret solves it.
+    """
+    if uses_tls(security):
+        tls_context(security)
+
+
+def _copied(file: str) -> str:
+    """The name of a file in memory with the same content, for this process alone; one for each content."""
+    content = Path(file).read_bytes()
+    if content not in _copies:
+        descriptor = os.memfd_create("credentials")
+        with os.fdopen(descriptor, "wb", closefd=False) as copy:
+            copy.write(content)
+        _copies[content] = f"/proc/self/fd/{descriptor}"
+    return _copies[content]
