@@ -12,8 +12,8 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-import sparkapp.dataplane.native.librdkafka as own
 from sparkapp.clients.deadline import Deadline
+from sparkapp.dataplane.native.librdkafka import library
 
 _MILLIS = 60_000
 _PRODUCER, _COPY, _IMMEDIATE = 0, 2, 4
@@ -50,7 +50,7 @@ class CountingProducer:
     """
 
     def __init__(self, config: Mapping[str, str]) -> None:
-        self._lib = ctypes.CDLL(str(own._path()))
+        self._lib = ctypes.CDLL(str(library()))
         for name in ("conf_new", "new", "topic_new", "topic_partition_list_new", "topic_partition_list_add",
                      "consumer_group_metadata_new", "init_transactions", "begin_transaction", "commit_transaction",
                      "abort_transaction", "send_offsets_to_transaction"):  # fmt: skip
