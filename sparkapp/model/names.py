@@ -48,6 +48,10 @@ CREDENTIALS_DIRECTORY = "/etc/kafkaspark/credentials"
 """Where the Kafka password's Secret is mounted, in driver and executors."""
 SCHEMA_REGISTRY_DIRECTORY = "/etc/kafkaspark/schema-registry"
 """Where the schema registry's password or token and its certificates are mounted, in driver and executors."""
+SPARK_SECRET_KEY = "secret"  # noqa: S105 - a file's name
+"""Key of the attempt's Secret: what driver and executors authenticate to each other with."""
+SPARK_SECRET_DIRECTORY = "/etc/kafkaspark/spark"  # noqa: S105 - a path
+"""Where :data:`SPARK_SECRET_KEY` is mounted, in driver and executors."""
 STATE_DIRECTORY = "/var/kafkaspark/state"
 """Where ``checkpoint.stateVolume`` is mounted, in driver and executors: operators' state outlives the pods there."""
 WORK_DIRECTORY = "/var/kafkaspark/work"
@@ -72,6 +76,11 @@ def report_config_map(job: str) -> str:
 def attempt_config_map(job: str, attempt: int) -> str:
     """Holds the resolved job of one attempt; immutable."""
     return f"{job}-{attempt}-job"
+
+
+def spark_secret(job: str, attempt: int) -> str:
+    """The Secret that driver and executors of one attempt authenticate to each other with; immutable."""
+    return f"{job}-{attempt}-spark"
 
 
 def service_account(job: str) -> str:

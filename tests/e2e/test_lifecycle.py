@@ -80,6 +80,10 @@ def test_suspend_drains_and_resume_continues_where_it_stopped(cluster_job: Clust
     cluster_job.change(suspend=False)
     cluster_job.job.wait_ready(attempt_above=before)
     cluster_job.assert_exactly_once(records)
+    attempt = cluster_job.job.attempt
+    kept = {names.spark_secret(NAME, number) for number in (attempt - 1, attempt)}
+    with Watch(cluster_job.kubectl, "secrets", f"--selector={names.LABEL_JOB}={NAME}") as watch:
+        watch.wait("Secrets of earlier attempts are gone", lambda found: set(found) == kept)
 
 
 def test_a_restarted_operator_adopts_what_runs(cluster_job: ClusterJob, deployment: Kubectl) -> None:
@@ -126,8 +130,9 @@ def test_delete_leaves_nothing_behind(cluster_job: ClusterJob) -> None:
     assert (verdict.duplicates, verdict.wrong) == (0, 0), verdict.explain()
 
     owned = "configmaps,serviceaccounts,roles,rolebindings,networkpolicies"
-    with Watch(cluster_job.kubectl, "configmaps", f"--selector={names.LABEL_JOB}={NAME}") as watch:
-        watch.wait("no ConfigMap is left", lambda found: not found)
+    for kind in ("configmaps", "secrets"):
+        with Watch(cluster_job.kubectl, kind, f"--selector={names.LABEL_JOB}={NAME}") as watch:
+            watch.wait(f"no object of {kind} is left", lambda found: not found)
     left = [one["metadata"]["name"] for one in cluster_job.kubectl.list(owned, f"{names.LABEL_JOB}={NAME}")]
     assert left == []
 

@@ -115,6 +115,10 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 - apiGroups: [""]
   resources: [configmaps]
   verbs: [get, list, watch, create, delete, patch]
+# What an attempt's driver and executors authenticate to each other with. The operator never reads it.
+- apiGroups: [""]
+  resources: [secrets]
+  verbs: [create]
 # Each driver's and its executors' identity.
 - apiGroups: [""]
   resources: [serviceaccounts]

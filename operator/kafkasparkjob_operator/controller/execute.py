@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -34,7 +35,14 @@ from kafkasparkjob_operator.kubernetes.port import (
     ObjectRefused,
 )
 from kafkasparkjob_operator.observation.observation import JobResource, recorded_number
-from kafkasparkjob_operator.resources.access import executor_service_account, role, role_binding, service_account
+from kafkasparkjob_operator.resources.access import (
+    SECRET_BYTES,
+    executor_service_account,
+    role,
+    role_binding,
+    service_account,
+    spark_secret,
+)
 from kafkasparkjob_operator.resources.config_maps import (
     attempt_config_map,
     attempt_references,
@@ -59,6 +67,12 @@ class ObjectAwaitsCollection(ClusterError):
     """An object of a deleted job of the same name still exists; Kubernetes is about to collect it."""
 
     reason = "AwaitingCollection"
+
+
+class SecretExists(ClusterError):
+    """A Secret of the attempt's name exists, which the operator may not read."""
+
+    reason = "SecretExists"
 
 
 class PodNameTaken(ClusterError):
@@ -117,6 +131,7 @@ class Executor:
         :raises ObjectExists: the number is taken: another process acts, or acted since the look.
         :raises ObjectRefused: Kubernetes refuses an object; nothing of the attempt is left.
         :raises ObjectAwaitsCollection: an old object is still there; retry later.
+        :raises SecretExists: the Secret of an earlier claim is still there, or somebody else's; retry later.
         :raises PodNameTaken: a foreign pod has the driver's name; the next number is tried when the claim is old.
         """
         references = action.referenced.union([attempt_references(job, action.desired, attempt=action.attempt)])
@@ -133,6 +148,7 @@ class Executor:
             )
         )  # fmt: skip
         try:
+            await self._create_secret(job, action.attempt, record)
             generation = action.generation if action.awaits_activation else None
             return await self.guard().create(
                 driver_pod(
@@ -143,12 +159,26 @@ class Executor:
         except ObjectExists:
             await self._tell_apart(names.driver_pod(job.name, action.attempt), record, job)
             raise
-        except ObjectRefused:
+        except (ObjectRefused, SecretExists):
             # The number was not used; the deletion of its ConfigMap frees it.
             await self._cluster.delete(
                 "ConfigMap", job.namespace, record["metadata"]["name"], uid=record["metadata"]["uid"]
             )
             raise
+
+    async def _create_secret(self, job: JobIdentity, attempt: int, record: Body) -> None:
+        """:raises SecretExists: it was not made for this claim, so its content is nobody's secret."""
+        value = secrets.token_urlsafe(SECRET_BYTES)
+        manifest = spark_secret(job, attempt=attempt, claim_uid=record["metadata"]["uid"], value=value)
+        try:
+            await self.guard().create(manifest)
+        except ObjectExists as error:
+            name = manifest["metadata"]["name"]
+            msg = (
+                f"Secret {name} already exists: Kubernetes is about to delete it, or the operator did not create it;"
+                f" if it stays, delete it: kubectl delete secret {name} -n {job.namespace}"
+            )
+            raise SecretExists(msg) from error
 
     async def _tell_apart(self, pod: str, record: Body, job: JobIdentity) -> None:
         """:raises PodNameTaken: the operator did not create the pod for that ConfigMap."""

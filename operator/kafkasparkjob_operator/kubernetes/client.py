@@ -43,6 +43,7 @@ PAGE_ITEMS = 250
 _PATHS = {
     "Pod": "/api/v1/namespaces/{namespace}/pods",
     "ConfigMap": "/api/v1/namespaces/{namespace}/configmaps",
+    "Secret": "/api/v1/namespaces/{namespace}/secrets",
     "ServiceAccount": "/api/v1/namespaces/{namespace}/serviceaccounts",
     "Event": "/api/v1/namespaces/{namespace}/events",
     "Role": "/apis/rbac.authorization.k8s.io/v1/namespaces/{namespace}/roles",

@@ -17,7 +17,8 @@ from sparkapp.model import names
 from sparkapp.model.errors import ConfigurationError, NameNotAllowed
 
 EXECUTOR_LIMITS: Mapping[str, int] = {"secrets": 16, "configmaps": 4, "persistentvolumeclaims": 2, "audiences": 1}
-"""Different names of a kind that an executor may refer to. The chart's admission policy of drivers has the same."""
+"""Different names of a kind that a job's executors may refer to. The chart's admission policy of drivers has the same,
+and room for the Secret of the attempt."""
 MOST_REFERENCES = 64
 """References of an executor to Secrets, or to ConfigMaps, repetitions included; likewise."""
 MOST_PROJECTED = 4
@@ -81,10 +82,11 @@ def _own_references(desired: DesiredJob, job: JobIdentity, settings: JobSettings
     )
     pods = (driver_pod(job, bare, attempt=0, claim_uid=""), executor_pod_template(job, bare, attempt=0))
     found = References().union(references_of(pod, image=image, pull_secrets=secrets) for pod in pods)
-    described = names.attempt_config_map(job.name, 0)
+    described, secret = names.attempt_config_map(job.name, 0), names.spark_secret(job.name, 0)
     return replace(
         found,
         images=tuple(name for name in found.images if name),
+        secrets=tuple(name for name in found.secrets if name != secret),
         configmaps=tuple(name for name in found.configmaps if name != described),
     )
 
@@ -103,6 +105,7 @@ def _check_limits(desired: DesiredJob, job: JobIdentity) -> None:
         )
         raise ConfigurationError(msg, remedy="remove some of them from spec.executor.podTemplate.metadata")
     found = [*every_reference(spec), *(("secrets", name) for name in desired.workload.image_pull_secrets)]
+    found.remove(("secrets", names.spark_secret(job.name, 0)))
     for kind, most in EXECUTOR_LIMITS.items():
         every = [name for other, name in found if other == kind]
         # The policy counts a claim for each of its volumes, and a token for each of its sources.

@@ -1,4 +1,4 @@
-"""The service accounts of a job, and the driver's rights."""
+"""The service accounts of a job, the driver's rights, and the secret of an attempt."""
 
 from __future__ import annotations
 
@@ -78,4 +78,31 @@ def role_binding(job: JobIdentity) -> dict[str, Any]:
         "metadata": metadata(job, name),
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name},
         "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": job.namespace}],
+    }
+
+
+SECRET_BYTES = 32
+"""Length of an attempt's secret, before its encoding."""
+
+
+def spark_secret(job: JobIdentity, *, attempt: int, claim_uid: str, value: str) -> dict[str, Any]:
+    """Immutable. The attempt's ConfigMap owns it, so Kubernetes deletes it with the ConfigMap.
+
+    Called between the ConfigMap and the driver's pod.
+
+    :param claim_uid: UID of the attempt's ConfigMap.
+    :param value: random text; nothing else may keep it.
+    """
+    name = names.attempt_config_map(job.name, attempt)
+    owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": name, "uid": claim_uid}
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "type": "Opaque",
+        "metadata": {
+            **metadata(job, names.spark_secret(job.name, attempt), attempt=attempt),
+            "ownerReferences": [owner],
+        },
+        "immutable": True,
+        "stringData": {names.SPARK_SECRET_KEY: value},
     }

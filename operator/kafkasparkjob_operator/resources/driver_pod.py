@@ -32,7 +32,7 @@ def driver_pod(
     :param standby_for: the resource's generation, for a standby driver; None for a driver that starts at once.
     """
     workload = desired.workload
-    volumes, mounts = volumes_and_mounts(desired)
+    volumes, mounts = volumes_and_mounts(job, desired, attempt=attempt)
     volumes.append({"name": "job", "configMap": {"name": names.attempt_config_map(job.name, attempt)}})
     mounts.append({"name": "job", "mountPath": names.JOB_DIRECTORY, "readOnly": True})
     memory = f"{workload.driver.container_mebibytes}Mi"

@@ -26,7 +26,7 @@ EXECUTOR_CONTAINER = names.ROLE_EXECUTOR
 
 def executor_pod_template(job: JobIdentity, desired: DesiredJob, *, attempt: int) -> dict[str, Any]:
     """No token of a service account, no root, no writable image; Spark adds image, command, size and owner."""
-    volumes, mounts = volumes_and_mounts(desired)
+    volumes, mounts = volumes_and_mounts(job, desired, attempt=attempt)
     # By this beginning of the name Spark knows its scratch space. The volume that it would add has no size limit.
     volumes.append({"name": "spark-local-dir-1", "emptyDir": {}})
     mounts.append({"name": "spark-local-dir-1", "mountPath": SPARK_DIRECTORY})

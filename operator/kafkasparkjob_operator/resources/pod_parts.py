@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from kafkasparkjob_operator.identity import JobIdentity
 from kafkasparkjob_operator.workload import DesiredJob, PodResources
 from sparkapp.model import names
 from sparkapp.model.job.access.mounts import TOKEN_FILE, SecretFolder, secret_folders
@@ -31,13 +32,18 @@ def container_security_context() -> dict[str, Any]:
     }
 
 
-def volumes_and_mounts(desired: DesiredJob) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+def volumes_and_mounts(
+    job: JobIdentity, desired: DesiredJob, *, attempt: int
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Scratch space, code, operators' state and secrets: the same places in driver and executors."""
     volumes: list[dict[str, Any]] = [{"name": "tmp", "emptyDir": {}}, {"name": "work", "emptyDir": {}}]
     mounts: list[dict[str, Any]] = [
         {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108 - an emptyDir of the pod
         {"name": "work", "mountPath": names.WORK_DIRECTORY},
     ]
+    secret = SecretFolder("secret", names.spark_secret(job.name, attempt), ())
+    volumes.append(_secret_volume("spark", secret))
+    mounts.append({"name": "spark-secret", "mountPath": names.SPARK_SECRET_DIRECTORY, "readOnly": True})
     if desired.spec.transform.config_map:
         volumes.append({"name": "code", "configMap": {"name": desired.spec.transform.config_map}})
         mounts.append({"name": "code", "mountPath": names.CODE_DIRECTORY, "readOnly": True})

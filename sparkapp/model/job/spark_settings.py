@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from sparkapp.model import names
+
 FORCED: Mapping[str, str] = {
     # A second copy of a running task.
     "spark.speculation": "false",
@@ -47,6 +49,26 @@ FORCED_EXACTLY_ONCE: Mapping[str, str] = {
     "spark.sql.shuffle.orderIndependentChecksum.enableQueryLevelRollbackOnMismatch": "false",
 }
 """Settings of sessions that write transactions."""
+
+AUTHENTICATION = "spark.authenticate"
+"""Beginning of the settings that a job may not set: without authentication whoever reaches a port runs code there."""
+
+AUTHENTICATED: Mapping[str, str] = {
+    AUTHENTICATION: "true",
+    # Without a file Spark would put the secret into the executors' environment.
+    "spark.authenticate.secret.file": f"{names.SPARK_SECRET_DIRECTORY}/{names.SPARK_SECRET_KEY}",
+}
+"""Settings of sessions with executor pods: whoever connects to a port must have the attempt's secret."""
+
+ENCRYPTED: Mapping[str, str] = {
+    "spark.network.crypto.enabled": "true",
+    # Spark's defaults are kept for the sake of old shuffle services: version 1, and a cipher that does not detect
+    # changed bytes.
+    "spark.network.crypto.authEngineVersion": "2",
+    "spark.network.crypto.cipher": "AES/GCM/NoPadding",
+    "spark.network.crypto.saslFallback": "false",
+}
+"""Defaults of the same sessions, which a job may change."""
 
 REFUSED_PREFIXES = (
     "spark.speculation", "spark.dynamicAllocation.", "spark.decommission.", "spark.storage.decommission.",

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from sparkapp.model import names
 from sparkapp.model.delivery_guarantee import DeliveryGuarantee
-from sparkapp.model.job.spark_settings import FORCED, FORCED_EXACTLY_ONCE, is_protocols
+from sparkapp.model.job.spark_settings import AUTHENTICATED, ENCRYPTED, FORCED, FORCED_EXACTLY_ONCE, is_protocols
 from sparkapp.model.job.spec import Job
 from sparkapp.spark.launch.preload import VARIABLE, wanted_by
 
@@ -81,7 +81,9 @@ def session_settings(job: Job, *, directory: Path = Path(names.JOB_DIRECTORY)) -
         }
         given = json.loads(file.read_text(encoding="utf-8"))
         # The operator refuses settings of the protocol; an earlier release passed them on.
+        settings |= ENCRYPTED
         settings |= {name: value for name, value in given.items() if not is_protocols(name)}
+        settings |= AUTHENTICATED
     else:
         settings |= {
             "spark.master": f"local[{job.spec.parallelism}]",

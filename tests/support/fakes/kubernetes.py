@@ -65,6 +65,7 @@ class FakeKubernetes:
 
     async def get(self, kind: str, namespace: str, name: str) -> Body | None:
         await asyncio.sleep(0)
+        _refuse_secret(kind)
         return copy.deepcopy(self.objects.get((kind, namespace, name)))
 
     async def create(self, manifest: Mapping[str, Any]) -> Body:
@@ -115,6 +116,7 @@ class FakeKubernetes:
         self, kind: str, namespace: str, name: str, *, uid: str | None = None, grace_seconds: int | None = None
     ) -> None:
         await asyncio.sleep(0)
+        _refuse_secret(kind)
         place = (kind, namespace, name)
         current = self.objects.get(place)
         if current is None or (uid is not None and current["metadata"]["uid"] != uid):
@@ -277,7 +279,12 @@ class FakeKubernetes:
         self.objects["ConfigMap", key.namespace, config_map].setdefault("data", {})[name] = text
 
     def remove(self, place: tuple[str, str, str]) -> None:
-        self.objects.pop(place, None)
+        """The object goes, and the Secret that it owns."""
+        gone = self.objects.pop(place, None)
+        for other, body in list(self.objects.items()):
+            owners = body["metadata"].get("ownerReferences") or ()
+            if gone and other[0] == "Secret" and any(one["uid"] == gone["metadata"].get("uid") for one in owners):
+                self.objects.pop(other)
 
     def _written(self, verb: str, place: tuple[str, str, str]) -> None:
         self.writes.append((verb, place[0], place[2]))
@@ -298,6 +305,13 @@ class FakeKubernetes:
             if body["metadata"]["namespace"] == key.namespace
             and (body["metadata"].get("labels") or {}).get(names.LABEL_JOB) == key.name
         )
+
+
+def _refuse_secret(kind: str) -> None:
+    """The operator creates Secrets, and has no other right."""
+    if kind == "Secret":
+        msg = "secrets is forbidden"
+        raise ObjectRefused(msg, status=403)
 
 
 def merged(body: Mapping[str, Any], patch: Mapping[str, Any]) -> Body:

@@ -55,7 +55,7 @@ def test_executor_has_its_java_options_in_order_and_unbroken(path: str) -> None:
 
 def test_executor_without_java_options(path: str) -> None:
     arguments = run(path, "executor", **EXECUTOR)
-    assert arguments[:6] == ["-s", "--", "java", "-Xms512m", "-Xmx512m", "-cp"]
+    assert arguments[:7] == ["-s", "--", "java", "-Dspark.master=k8s://driver", "-Xms512m", "-Xmx512m", "-cp"]
 
 
 def test_anything_else_is_a_command(path: str) -> None:

@@ -302,9 +302,9 @@ def test_an_executor_with_as_many_secrets_as_the_policy_asks_for(
             return False
         return True
 
-    await_that("16 Secrets are admitted", admitted)
-    variable(secretKeyRef={"name": more[12], "key": "k"})(executor)
-    assert "at most 16 Secrets" in driver.refusal("POST", "pods?dryRun=All", executor).message
+    await_that("17 Secrets are admitted", admitted)
+    variable(secretKeyRef={"name": more[13], "key": "k"})(executor)
+    assert "at most 17 Secrets" in driver.refusal("POST", "pods?dryRun=All", executor).message
     api.merge(role, {"rules": rules})
 
 

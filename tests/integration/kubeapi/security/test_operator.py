@@ -68,6 +68,34 @@ def test_the_operator_reads_no_secret_and_gets_no_token(token: ApiClient, place:
     refused(token, "POST", f"{base}/serviceaccounts/default/token", {"spec": {}})
 
 
+def test_the_operator_creates_the_secrets_of_attempts_only(token: ApiClient, place: Place) -> None:
+    base = f"/api/v1/namespaces/{place.namespace}/secrets"
+    claim = {"apiVersion": "v1", "kind": "ConfigMap", "name": "orders-1-job", "uid": "u"}
+    meta = {"name": "orders-1-spark", "labels": OURS | {names.LABEL_ATTEMPT: "1"}, "ownerReferences": [claim]}
+    body = {"apiVersion": "v1", "kind": "Secret", "metadata": meta, "immutable": True, "stringData": {"secret": "v"}}
+    account = {"kubernetes.io/service-account.name": "default"}
+    job = {"apiVersion": "streaming.kafkaspark.io/v1beta1", "kind": names.KIND, "name": "orders", "uid": "u"}
+    configs = f"/api/v1/namespaces/{place.namespace}/configmaps?dryRun=All"
+    await_that("the policy is in force", lambda: _is_refused(token, configs))
+    token.call("POST", f"{base}?dryRun=All", body)
+    for wrong in (
+        body | {"metadata": meta | {"name": "orders-2-spark"}},
+        body | {"metadata": meta | {"name": "foreign"}},
+        body | {"metadata": meta | {"labels": {}}},
+        body | {"metadata": meta | {"ownerReferences": []}},
+        body | {"metadata": meta | {"ownerReferences": [claim | {"name": "foreign"}]}},
+        body | {"metadata": meta | {"ownerReferences": [job]}},
+        body | {"immutable": False},
+        body | {"metadata": meta | {"annotations": account}, "type": "kubernetes.io/service-account-token"},
+    ):
+        refused(token, "POST", f"{base}?dryRun=All", wrong)
+    token.call("POST", base, body)
+    merge = "application/merge-patch+json"
+    refused(token, "PATCH", f"{base}/orders-1-spark", {"metadata": {"labels": {"a": "b"}}}, kind=merge)
+    for method in ("GET", "DELETE"):
+        refused(token, method, f"{base}/orders-1-spark")
+
+
 def test_the_operator_writes_no_unowned_object(token: ApiClient, place: Place, api: ApiClient) -> None:
     base = f"/api/v1/namespaces/{place.namespace}"
     merge = "application/merge-patch+json"

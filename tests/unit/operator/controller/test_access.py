@@ -27,7 +27,7 @@ async def test_a_role_names_what_the_executors_refer_to() -> None:
         checkpoint={"stateVolume": {"claimName": "volume"}},
     )
     await operator_fixture.look()
-    assert granted(operator_fixture, "secrets") == ["registry"]
+    assert granted(operator_fixture, "secrets") == ["orders-1-spark", "registry"]
     assert granted(operator_fixture, "configmaps") == ["settings"]
     assert granted(operator_fixture, "persistentvolumeclaims") == ["volume"]
     assert granted(operator_fixture, "serviceaccounts") == ["orders-executor"]
@@ -38,7 +38,7 @@ async def test_a_role_names_what_the_executors_refer_to() -> None:
 async def test_a_role_names_what_the_executors_template_refers_to() -> None:
     operator_fixture = OperatorFixture(executor={"podTemplate": everything("executor")})
     await operator_fixture.look()
-    assert granted(operator_fixture, "secrets") == ["lookup-keys", "service-keys"]
+    assert granted(operator_fixture, "secrets") == ["lookup-keys", "orders-1-spark", "service-keys"]
     assert granted(operator_fixture, "configmaps") == ["limits", "lookup-tables"]
     assert granted(operator_fixture, "persistentvolumeclaims") == ["model-files"]
     (text,) = granted(operator_fixture, "executormetadata")
@@ -51,7 +51,7 @@ async def test_the_executors_of_two_attempts_that_run_at_once_are_granted() -> N
     operator_fixture.kubernetes.edit_job(KEY, imagePullSecrets=[{"name": "latter"}])
     await operator_fixture.look()
     assert operator_fixture.drivers == ["orders-1-driver", "orders-2-driver"]
-    assert granted(operator_fixture, "secrets") == ["former", "latter"]
+    assert granted(operator_fixture, "secrets") == ["former", "latter", "orders-1-spark", "orders-2-spark"]
 
 
 async def test_a_binding_to_another_role_is_replaced() -> None:

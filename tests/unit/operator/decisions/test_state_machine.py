@@ -50,6 +50,7 @@ async def test_a_new_job_gets_everything_its_driver_needs_and_the_driver_last(
         ("ConfigMap", "orders-report"),
         ("RoleBinding", "orders-driver"),
         ("ConfigMap", "orders-1-job"),
+        ("Secret", "orders-1-spark"),
         ("Pod", "orders-1-driver"),
     ]
     assert operator_fixture.status["state"] == "Starting"

@@ -14,7 +14,7 @@ import pytest
 from sparkapp.model import names
 from sparkapp.model.delivery_guarantee import DeliveryGuarantee
 from sparkapp.model.job.record_format import Format
-from sparkapp.model.job.spark_settings import FORCED, FORCED_EXACTLY_ONCE
+from sparkapp.model.job.spark_settings import AUTHENTICATED, ENCRYPTED, FORCED, FORCED_EXACTLY_ONCE
 from sparkapp.model.job.spec import Job, JobSpec, KafkaCluster, Sink, Source, Transform
 from sparkapp.spark.launch.settings import session_settings
 
@@ -90,6 +90,21 @@ def test_planning_waits_for_no_executor_unless_the_job_asks_for_it(
 
     file.write_text(json.dumps({RATIO: "1"}))
     assert session_settings(JOB, directory=tmp_path)[RATIO] == "1"
+
+
+def test_a_job_may_switch_off_encryption_and_never_authentication(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("KAFKASPARK_POD_IP", "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"):
+        monkeypatch.setenv(name, "1")
+    file = tmp_path / names.SPARK_CONF_KEY
+    file.write_text("{}")
+    assert session_settings(JOB, directory=tmp_path).items() >= (AUTHENTICATED | ENCRYPTED).items()
+
+    off = dict.fromkeys(AUTHENTICATED | ENCRYPTED, "false")
+    file.write_text(json.dumps(off))
+    assert session_settings(JOB, directory=tmp_path).items() >= (off | AUTHENTICATED).items()
+    assert "spark.authenticate" not in session_settings(JOB, directory=Path("/nowhere")), "a local session has no ports"
 
 
 @pytest.mark.parametrize(
