@@ -5,10 +5,10 @@ VENV := .venv
 CLASSES := $(VENV)/kafkaspark-classes/classpath
 PY := $(VENV)/bin/python
 export PYTHONPATH := dev:$(PYTHONPATH)
-UV_VERSION := 0.13.8
 
 .DEFAULT_GOAL := help
-.PHONY: help fresh ready setup reference docs lint types contracts unit test integration e2e demo bench bench-peers lock clean
+.PHONY: help fresh ready setup reference docs lint types contracts unit test integration e2e demo bench bench-peers lock \
+	lock-debian class-list release-images images-twice clean
 
 help: ## list the commands
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | sort | awk -F'\t' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -18,17 +18,18 @@ include dev/cluster.mk
 # Packages are locked by hash: the cache is tried first, without a query to the index. The lock serializes it with the
 # images' packages, so that pyspark is built once. Its wheel is not compressed, because it is unpacked at once.
 UV := VIRTUAL_ENV=$(VENV) $(VENV)/bin/uv pip install --quiet --require-hashes \
-	--config-setting=--build-option=--compression=stored -r locks/dev.txt
+	--build-constraints locks/build.txt --config-setting=--build-option=--compression=stored -r locks/dev.txt
 
 NATIVE := $(wildcard sparkapp/dataplane/native/*.c sparkapp/dataplane/native/ext/*/*.[ch])
 
-$(VENV)/.ready: locks/dev.txt pyproject.toml setup.py $(NATIVE)
+$(VENV)/.ready: locks/dev.txt locks/build.txt pyproject.toml setup.py $(NATIVE)
 	@test -x $(PY) || $(PYTHON) -m venv $(VENV)
 	@$(PY) -m pip --version >/dev/null 2>&1 || $(PY) -m ensurepip >/dev/null
-	@$(PY) -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
+	@$(PY) -m pip install --quiet --disable-pip-version-check --require-hashes -r locks/build.txt
 	@echo "installing the locked Python packages (pyspark is 430 MB: some minutes on a first run)"
 	@flock .python.lock sh -c "$(UV) --offline 2>/dev/null || $(UV)"
-	@VIRTUAL_ENV=$(VENV) $(VENV)/bin/uv pip install --quiet --no-deps --reinstall-package kafkaspark -e .
+	@VIRTUAL_ENV=$(VENV) $(VENV)/bin/uv pip install --quiet --no-deps --reinstall-package kafkaspark \
+		--build-constraints locks/build.txt -e .
 	@touch $@
 
 # On a fresh machine both take minutes, mostly of waiting.
@@ -43,6 +44,19 @@ lock: ## write the lock files from pyproject.toml
 	uv export --frozen --no-emit-project --no-annotate --no-default-groups --extra sparkapp -q -o locks/sparkapp.txt
 	uv export --frozen --no-emit-project --no-annotate --no-default-groups --extra operator -q -o locks/operator.txt
 	uv export --frozen --no-emit-project --no-annotate --only-group bench -q -o locks/bench.txt
+	uv export --frozen --no-emit-project --no-annotate --only-group build -q -o locks/build.txt
+
+lock-debian: setup ## write locks/debian and the date of the images' files from Debian's archive
+	@$(PY) -m imagerelease lock-debian
+
+class-list: setup ## write images/sparkapp/classes.list, after a change of Spark or Java
+	@$(PY) -m imagerelease class-list
+
+release-images: setup ## build the images of a release with their bills of materials into artifacts/images
+	@$(PY) -m imagerelease build $(ARGS)
+
+images-twice: setup ## build the images twice from nothing; fails where a bit differs
+	@$(PY) -m imagerelease twice $(ARGS)
 
 reference: setup ## write docs/fields.md from the CustomResourceDefinition
 	@$(PY) -m field_reference
@@ -72,7 +86,7 @@ test: fresh ## run lint and all tests, with the local cluster
 	$(PY) -m tests.streams
 
 # The JVMs of tests start with a class archive, like those of the image.
-$(CLASSES): $(VENV)/.ready images/sparkapp/class_archive.py
+$(CLASSES): $(VENV)/.ready images/sparkapp/class_archive.py images/sparkapp/classes.list
 	@$(PY) images/sparkapp/class_archive.py $(@D)
 
 ready:

@@ -20,6 +20,7 @@ ROOT = Path(__file__).resolve().parents[1]
 ARTIFACTS = ROOT / "artifacts"
 _ENGINE = "tests/integration/engine"
 _FAULTS = "tests/integration/faults"
+_IMAGES = "tests/integration/images"
 _KUBEAPI = "tests/integration/kubeapi"
 _PROTOCOL = "tests/integration/protocol"
 _SECURITY = "tests/integration/security"
@@ -92,11 +93,12 @@ class Stream:
 
 def streams() -> list[Stream]:
     """Every test below ``tests``, once."""
-    apart = (_ENGINE, _FAULTS, _KUBEAPI, _PROTOCOL, _SECURITY)
+    apart = (_ENGINE, _FAULTS, _IMAGES, _KUBEAPI, _PROTOCOL, _SECURITY)
     return [
         Stream("cluster", ["tests/e2e", "-vv", "--durations=12"], alone=True),
         Stream("properties", ["tests/property"], patient=True),
         Stream("units", ["tests/unit"], patient=True),
+        Stream("images", [_IMAGES], patient=True),
         *(Stream(f"engine-{number}", files, nice=True) for number, files in enumerate(_dealt(_ENGINE), 1)),
         *(Stream(f"protocol-{number}", files) for number, files in enumerate(_dealt(_PROTOCOL), 1)),
         Stream("parts", ["tests/integration", *(f"--ignore={folder}" for folder in apart)]),

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
 from localcluster.images.oci import Layout
+from localcluster.images.source_date import source_date_epoch
 from localcluster.machine import mounts
 from localcluster.machine.commands import output_of, run, succeeds
 from localcluster.settings import REPOSITORY, Settings
@@ -33,17 +35,19 @@ class Buildah:
         target: str = "",
         arguments: Mapping[str, str] | None = None,
         contexts: Mapping[str, str] | None = None,
-        cache_layers: bool = True,
         context: Path = REPOSITORY,
     ) -> None:
         """Builds ``image``, or just the stage ``target`` of it.
 
-        ``contexts`` replaces stages by folders or images. ``cache_layers`` keeps the result of every step,
-        at the cost of a commit for each.
+        ``contexts`` replaces stages by folders or images. Every file in the new layers has the same date.
 
         :raises SetupError: the build failed.
         """
-        options = [f"--layers={'true' if cache_layers else 'false'}"]
+        # buildah's cache of layers does not know the contents of bind mounts, and costs a commit for each step.
+        options = ["--layers=false", f"--timestamp={source_date_epoch()}"]
+        # The certificates by which this machine trusts the Python package index.
+        certificates = os.environ.get("SSL_CERT_FILE", "")
+        options += [f"--secret=id=index-ca,src={certificates}"] if certificates else []
         options += [f"--target={target}"] if target else []
         options += [f"--build-arg={name}={value}" for name, value in (arguments or {}).items()]
         options += [f"--build-context={name}={value}" for name, value in (contexts or {}).items()]
@@ -52,12 +56,14 @@ class Buildah:
         building = ["build", "--isolation=chroot", "--format=oci", *options]
         run([*self.command(), *building, f"--tag={image}", f"--file={containerfile}", context], log=log)
 
-    def export(self, image: str, layout: str) -> Layout:
-        """Writes ``image`` into the layout called ``layout``. Layers that exist there are not written again.
+    def export(self, image: str, layout: str, folder: Path | None = None) -> Layout:
+        """Writes ``image`` into the layout called ``layout``, by default a folder of the cache.
+
+        Layers that exist there are not written again.
 
         :raises SetupError: the layout cannot be written.
         """
-        folder = self._layouts / layout
+        folder = folder or self._layouts / layout
         folder.parent.mkdir(parents=True, exist_ok=True)
         # skopeo, because buildah's push compresses: a minute of work for a reader on the same disk.
         copying = ["skopeo", "copy", "--quiet", "--dest-oci-accept-uncompressed-layers"]
@@ -84,6 +90,10 @@ class Buildah:
             if other != image:
                 succeeds([*self.command(), "rmi", other])
         succeeds([*self.command(), "rmi", "--prune", "--force"])
+
+    def remove(self, image: str) -> None:
+        """Deletes ``image``."""
+        succeeds([*self.command(), "rmi", "--force", image])
 
     def unmount(self) -> None:
         """Unmounts the builder's mounts, so that its folder can be moved or deleted."""

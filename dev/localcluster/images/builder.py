@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +17,8 @@ from localcluster.progress import Progress
 from localcluster.settings import REPOSITORY, Settings
 
 NAMES = ("sparkapp", "operator")
+ARCHIVE: Mapping[str, str] = {"DEBIAN_ARCHIVE": "", "DEBIAN_LOCK": "newest"}
+"""Debian's packages come from this machine's archive, which may no longer have a locked version."""
 
 
 @dataclass(frozen=True)
@@ -49,8 +52,18 @@ class Image:
         content = hashlib.sha256()
         for file in sorted(file for file in self.folder.iterdir() if file.is_file()):
             content.update(file.name.encode() + b"\0" + file.read_bytes())
-        content.update((REPOSITORY / "locks" / f"{self.name}.txt").read_bytes())
-        content.update(f"{base_image.IMAGE} {python_trees.application_key()}".encode())
+        content.update(f"{self.dependencies_key()} {python_trees.application_key()}".encode())
+        return content.hexdigest()[:16]
+
+    def dependencies_key(self) -> str:
+        """A hash of the inputs of the image without the project's own code."""
+        locks = REPOSITORY / "locks"
+        inputs = [self.containerfile, *self.folder.glob("*.py"), *self.folder.glob("*.list"), locks / "build.txt"]
+        inputs += [locks / f"{self.name}.txt", *(locks / "debian").iterdir()]
+        inputs += [file for file in (REPOSITORY / "images" / "common").iterdir() if file.is_file()]
+        content = hashlib.sha256(base_image.IMAGE.encode())
+        for file in sorted(inputs):
+            content.update(file.name.encode() + b"\0" + file.read_bytes())
         return content.hexdigest()[:16]
 
 
@@ -86,7 +99,6 @@ class ImageBuilder:
                     "dependencies": f"container-image://{dependencies}",
                     **self._application_context(),
                 },
-                cache_layers=False,
             )
             layout = self._buildah.export(image.reference, image.name)
             self._buildah.keep_only(image.reference)
@@ -103,12 +115,7 @@ class ImageBuilder:
         return self._buildah.export(self._build_dependencies(image), image.name)
 
     def _build_dependencies(self, image: Image) -> str:
-        key = hashlib.sha256(
-            f"{base_image.IMAGE} {self._trees.site_packages_key(image.name)}".encode()
-            + image.containerfile.read_bytes()
-            + b"".join(file.read_bytes() for file in sorted(image.folder.glob("*.py")))
-        ).hexdigest()[:16]
-        reference = f"{image.dependencies_reference}:{key}"
+        reference = f"{image.dependencies_reference}:{image.dependencies_key()}"
         if not self._buildah.has(reference):
             base = base_image.ensure(self._settings, self._buildah, self._progress)
             contexts = {}
@@ -119,7 +126,7 @@ class ImageBuilder:
                     image.containerfile,
                     reference,
                     target="dependencies",
-                    arguments={"BASE_IMAGE": base},
+                    arguments={"BASE_IMAGE": base, **ARCHIVE},
                     contexts=contexts,
                 )
                 self._buildah.keep_only(reference)

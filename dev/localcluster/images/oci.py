@@ -13,6 +13,7 @@ from typing import IO, Any
 _LAYOUT = json.dumps({"imageLayoutVersion": "1.0.0"}).encode()
 _MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 _CONFIG = "application/vnd.oci.image.config.v1+json"
+_EMPTY = "application/vnd.oci.empty.v1+json"
 _LAYER = "application/vnd.oci.image.layer.v1.tar"
 _EXECUTABLE = 0o755
 
@@ -65,7 +66,7 @@ class Layout:
 
         :raises LookupError: there is no such manifest.
         """
-        self._folder = folder
+        self.folder = folder
         index = json.loads((folder / "index.json").read_bytes())
         for entry in index["manifests"]:
             if entry.get("annotations", {}).get("org.opencontainers.image.ref.name") == tag:
@@ -85,6 +86,40 @@ class Layout:
         layers = [str(layer["digest"]) for layer in self._manifest["layers"]]
         return [self.digest, str(self._manifest["config"]["digest"]), *layers]
 
+    def layers(self) -> list[Path]:
+        """The files of the image's layers, the lowest first."""
+        return [self._blob(str(layer["digest"])) for layer in self._manifest["layers"]]
+
+    def config(self) -> Any:
+        """The image's configuration: user, environment, entry point, history."""
+        return json.loads(self._blob(str(self._manifest["config"]["digest"])).read_bytes())
+
+    def attach(self, media_type: str, content: bytes, title: str) -> None:
+        """Adds ``content`` to the layout as an artifact whose subject is the image (a referrer of OCI 1.1).
+
+        An artifact of the same type is replaced.
+        """
+        subject = {key: self._entry[key] for key in ("mediaType", "digest", "size")}
+        layer = {**self._store(media_type, content), "annotations": {"org.opencontainers.image.title": title}}
+        manifest = {
+            "schemaVersion": 2,
+            "mediaType": _MANIFEST,
+            "artifactType": media_type,
+            "config": self._store(_EMPTY, b"{}"),
+            "layers": [layer],
+            "subject": subject,
+        }
+        entry = {**self._store(_MANIFEST, json.dumps(manifest).encode()), "artifactType": media_type}
+        index_file = self.folder / "index.json"
+        index = json.loads(index_file.read_bytes())
+        others = [found for found in index["manifests"] if found.get("artifactType") != media_type]
+        index_file.write_text(json.dumps({**index, "manifests": [*others, entry]}))
+
+    def _store(self, media_type: str, content: bytes) -> dict[str, Any]:
+        descriptor = _descriptor(media_type, content)
+        self._blob(descriptor["digest"]).write_bytes(content)
+        return descriptor
+
     def write_archive(self, archive: IO[bytes], name: str, known: Collection[str] = ()) -> None:
         """Writes the image, under ``name``, as an archive without the ``known`` blobs."""
         entry = {key: self._entry[key] for key in ("mediaType", "digest", "size")}
@@ -98,12 +133,12 @@ class Layout:
     def discard_other_blobs(self) -> None:
         """Deletes the blobs of earlier builds: a layer of third-party packages is a gigabyte."""
         mine = {self._blob(digest) for digest in self.blobs()}
-        for blob in self._folder.glob("blobs/*/*"):
+        for blob in self.folder.glob("blobs/*/*"):
             if blob not in mine:
                 blob.unlink()
 
     def _blob(self, digest: str) -> Path:
-        return self._folder / "blobs" / digest.replace(":", "/")
+        return self.folder / "blobs" / digest.replace(":", "/")
 
 
 def _descriptor(media_type: str, content: bytes) -> dict[str, Any]:

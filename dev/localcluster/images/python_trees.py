@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
+import os
 import platform
 import shutil
 import sys
@@ -16,6 +17,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from localcluster.errors import SetupError
+from localcluster.images.source_date import source_date_epoch
 from localcluster.machine import packages
 from localcluster.machine.commands import output_of, run, succeeds
 from localcluster.progress import Progress
@@ -28,6 +30,7 @@ _SOURCES = ("pyproject.toml", "setup.py", "README.md", "sparkapp", "operator")
 _NOT_SOURCES = shutil.ignore_patterns("__pycache__", "*.so", "*.egg-info", "build")
 _LEFT_OUT = ("**/tests", "pyspark/python/lib/*.zip")
 """As in the Containerfiles. Each of Spark's Python processes would compile the pyspark of the zip file again."""
+_BUILD_LOCK = REPOSITORY / "locks" / "build.txt"
 _COMPILER = packages.Need("build-essential", "gcc")
 _VENV = packages.Need("python3-venv", "/usr/share/doc/python3-venv")
 
@@ -61,13 +64,14 @@ class PythonTrees:
                 self._install(unfinished / "out", [f"--requirement={lock}", "--require-hashes"], f"packages-{image}")
                 _leave_out(unfinished / "out")
                 _compile(unfinished / "out")
+                _date(unfinished / "out")
                 unfinished.rename(made)
         return made
 
     def site_packages_key(self, image: str) -> str:
         """A hash of the lock file of ``image``."""
         lock = (REPOSITORY / "locks" / f"{image}.txt").read_bytes()
-        return hashlib.sha256(lock + " ".join(_LEFT_OUT).encode()).hexdigest()[:16]
+        return hashlib.sha256(lock + f"{_LEFT_OUT} {source_date_epoch()}".encode()).hexdigest()[:16]
 
     def application(self) -> Path:
         """A build context whose ``out`` has the project's own packages, with the compiled C extension.
@@ -105,6 +109,7 @@ class PythonTrees:
             sys.executable,
             # As in `make setup`: the wheel that is built of pyspark's sources is unpacked at once.
             "--config-setting=--build-option=--compression=stored",
+            f"--build-constraints={_BUILD_LOCK}",
             "--target",
             target,
             *what,
@@ -131,7 +136,9 @@ class PythonTrees:
             packages.ensure([_VENV], self._settings, self._progress)
             log = self._settings.logs / "install-uv.log"
             run([sys.executable, "-m", "venv", "--clear", own], log=log)
-            run([own / "bin" / "pip", "install", "--quiet", "uv"], log=log)
+            run(
+                [own / "bin" / "pip", "install", "--quiet", "--require-hashes", f"--requirement={_BUILD_LOCK}"], log=log
+            )
         return own / "bin" / "uv"
 
 
@@ -161,6 +168,13 @@ def _compile(folder: Path) -> None:
     # because the files never change, while their dates do.
     compiling = ["-m", "compileall", "-q", "-j", "0", "--invalidation-mode", "unchecked-hash"]
     output_of([sys.executable, *compiling, "-s", folder, "-p", _INSTALLED_AT, folder])
+
+
+def _date(folder: Path) -> None:
+    # The class archive of Spark's jars records their dates.
+    date = source_date_epoch()
+    for path in folder.rglob("*"):
+        os.utime(path, (date, date), follow_symlinks=False)
 
 
 def _copy(source: Path, target: Path) -> None:
