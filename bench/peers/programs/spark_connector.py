@@ -25,8 +25,12 @@ def main() -> None:
     """Serves tasks with one session."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--parallelism", type=int, required=True, help="of the session; real time needs all partitions")
-    jars = ",".join(map(str, connector_jars()))
-    spark = engine_session(parser.parse_args().parallelism, **{"spark.jars": jars})
+    settings = {
+        "spark.jars": ",".join(map(str, connector_jars())),
+        # The real-time trigger asks for it. None of the queries keeps state.
+        "spark.sql.streaming.stateStore.checkpointFormatVersion": "2",
+    }
+    spark = engine_session(parser.parse_args().parallelism, **settings)
     serve(lambda task: run(spark, task))
 
 
