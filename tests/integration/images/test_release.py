@@ -18,7 +18,6 @@ import pytest
 from imagerelease.bill_of_materials import MEDIA_TYPE, attach
 from imagerelease.difference import differences
 from imagerelease.release import Source, build
-from localcluster.images import base_image
 from localcluster.images.buildah import Buildah
 from localcluster.images.builder import Image
 from localcluster.images.oci import Layout
@@ -29,18 +28,20 @@ _PYTHON = "import importlib.metadata as m; print(*(f'{d.name}={d.version}' for d
 
 
 @pytest.fixture(scope="module")
-def settings() -> Settings:
-    found = Settings.from_environment()
-    if os.geteuid() != 0 or shutil.which("buildah") is None or not Buildah(found).has(base_image.IMAGE):
+def settings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Settings]:
+    """A storage of its own: the end of another build unmounts every mount of the machine's storage."""
+    if os.geteuid() != 0 or shutil.which("buildah") is None:
         pytest.skip("the builder of images is not on this machine: make images")
-    return found
+    folder = tmp_path_factory.mktemp("images")
+    found = Settings(cache=folder / "cache", state=folder / "state", run=folder / "run")
+    yield found
+    Buildah(found).unmount()
+    shutil.rmtree(folder)
 
 
 @pytest.fixture(scope="module")
-def builds(settings: Settings, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Layout]]:
-    folder = tmp_path_factory.mktemp("images")
-    yield [build(IMAGE, Source(), settings, folder / number) for number in ("first", "second")]
-    shutil.rmtree(folder)
+def builds(settings: Settings) -> list[Layout]:
+    return [build(IMAGE, Source(), settings, settings.state / number) for number in ("first", "second")]
 
 
 def test_two_builds_are_equal(builds: list[Layout]) -> None:
