@@ -8,7 +8,7 @@ export PYTHONPATH := dev:$(PYTHONPATH)
 
 .DEFAULT_GOAL := help
 .PHONY: help fresh ready setup reference docs lint types contracts unit test integration e2e demo bench bench-peers lock \
-	lock-debian class-list release-images images-twice clean
+	lock-debian class-list release-images images-twice images-test clean
 
 help: ## list the commands
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | sort | awk -F'\t' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -58,6 +58,9 @@ release-images: setup ## build the images of a release with their bills of mater
 images-twice: setup ## build the images twice from nothing; fails where a bit differs
 	@$(PY) -m imagerelease twice $(ARGS)
 
+images-test: setup ## build the operator's image twice: equal bits, and a bill of materials of what it contains
+	$(PY) -m pytest tests/integration/images -q
+
 reference: setup ## write docs/fields.md from the CustomResourceDefinition
 	@$(PY) -m field_reference
 
@@ -75,7 +78,7 @@ unit: setup ## run the tests that need neither broker nor cluster
 	$(PY) -m pytest tests/unit tests/property -q
 
 integration: setup ## run the tests against a real broker and a real Spark on this machine
-	$(PY) -m pytest tests/conformance tests/integration -q -m "not e2e"
+	$(PY) -m pytest tests/conformance tests/integration -q -m "not e2e" --ignore=tests/integration/images
 
 e2e: fresh cluster-up images ## run the tests on the local cluster: crashes, rescales, every record counted
 	$(PY) -m pytest tests/e2e -q -m e2e

@@ -1,4 +1,4 @@
-"""``python -m tests.streams``: runs every test, in parallel streams.
+"""``python -m tests.streams``: runs the tests of every commit, in parallel streams.
 
 The cluster's tests come first, together with patient tests at a low priority. The other streams wait more than they
 work. Long streams start first; when a stream ends, the next stream starts. Each stream writes
@@ -20,7 +20,9 @@ ROOT = Path(__file__).resolve().parents[1]
 ARTIFACTS = ROOT / "artifacts"
 _ENGINE = "tests/integration/engine"
 _FAULTS = "tests/integration/faults"
-_IMAGES = "tests/integration/images"
+BY_HAND = "tests/integration/images"
+"""``make images-test``: builds an image twice from nothing, with the exact packages of the lock. The machine's archive
+of Debian may have newer versions, so these tests say something about a release, and not about every commit."""
 _KUBEAPI = "tests/integration/kubeapi"
 _PROTOCOL = "tests/integration/protocol"
 _SECURITY = "tests/integration/security"
@@ -92,13 +94,12 @@ class Stream:
 
 
 def streams() -> list[Stream]:
-    """Every test below ``tests``, once."""
-    apart = (_ENGINE, _FAULTS, _IMAGES, _KUBEAPI, _PROTOCOL, _SECURITY)
+    """Every test below ``tests``, once, but those of :data:`BY_HAND`."""
+    apart = (_ENGINE, _FAULTS, BY_HAND, _KUBEAPI, _PROTOCOL, _SECURITY)
     return [
         Stream("cluster", ["tests/e2e", "-vv", "--durations=12"], alone=True),
         Stream("properties", ["tests/property"], patient=True),
         Stream("units", ["tests/unit"], patient=True),
-        Stream("images", [_IMAGES], patient=True),
         *(Stream(f"engine-{number}", files, nice=True) for number, files in enumerate(_dealt(_ENGINE), 1)),
         *(Stream(f"protocol-{number}", files) for number, files in enumerate(_dealt(_PROTOCOL), 1)),
         Stream("parts", ["tests/integration", *(f"--ignore={folder}" for folder in apart)]),
