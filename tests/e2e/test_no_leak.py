@@ -1,4 +1,4 @@
-"""Canaries in every Secret of a real job: after success and after a crash they are nowhere else."""
+"""Canaries in every Secret of a real job: after success, crash and a refused login they are nowhere else."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from tests.support.kubernetes.canaries import Canaries, text_of
 from tests.support.kubernetes.cluster_job import NAME, ClusterJob, numbered
 
 RECORDS = 500
-CANARIES = Canaries({"kafka": ("password",), "shop": ("api-key",), "files": ("token",)})
-PASSWORD = CANARIES.value("kafka", "password")
+CANARIES = Canaries({"kafka": ("password",), "wrong": ("password",), "shop": ("api-key",), "files": ("token",)})
+PASSWORD, WRONG = CANARIES.value("kafka", "password"), CANARIES.value("wrong", "password")
 PROCESSES = "for file in /proc/[0-9]*/{}; do tr '\\0' '\\n' < $file; done 2>/dev/null; true"
 FETCH = "import sys, urllib.request; sys.stdout.write(urllib.request.urlopen(sys.argv[1], timeout=20).read().decode())"
 
@@ -157,4 +157,17 @@ def test_nothing_leaks_after_a_crash(cluster_job: ClusterJob) -> None:
     cluster_job.job.wait_ready(attempt_above=before)
     cluster_job.job.wait_executors(1)
     assert cluster_job.job.status["lastFailure"]["attempt"] == before
+    assert_no_leak(cluster_job)
+
+
+def test_nothing_leaks_after_a_refused_login(cluster_job: ClusterJob) -> None:
+    cluster_job.kubectl.patch("secret", "kafka", {"stringData": {"password": WRONG}})
+    cluster_job.change(restartNonce=1)
+    status = cluster_job.job.wait(
+        "a refused login", lambda status: status.get("lastFailure", {}).get("reason") == "AuthenticationFailed"
+    )
+    assert status["lastFailure"]["log"]
+    # Its drivers come and go until then. The node keeps their logs, and the status the last termination message.
+    cluster_job.change(suspend=True)
+    cluster_job.job.wait_pods("no pod is left", lambda pods: not pods)
     assert_no_leak(cluster_job)
