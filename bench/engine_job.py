@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 
 from sparkapp.checkpoint.pre_committed import Completed
 from sparkapp.model.delivery_guarantee import DeliveryGuarantee
+from sparkapp.model.job.client.security_properties import credentials_directory
 from sparkapp.model.job.record_format import Format
 from sparkapp.model.job.spec import Engine, Job, JobSpec, KafkaCluster, Sink, Source, Transform
 from sparkapp.model.job.startup import Startup, StartupMode
@@ -35,18 +36,20 @@ def engine_job(
     json_schema: str = "",
     query: str = "",
     engine: Engine = Engine.MICRO_BATCH,
+    kafka: KafkaCluster | None = None,
 ) -> Job:
     """A job of one topic from its start, with names that no other job has.
 
     :param records_a_checkpoint: with a larger backlog there is no pause between two checkpoints.
     :param json_schema: the columns of values in JSON; empty for values that stay bytes.
     :param query: SQL over the view ``source``; empty passes records through.
+    :param kafka: of a secured broker, instead of ``bootstrap``.
     """
     name = uuid.uuid4().hex[:8]
     return Job(
         namespace="bench", name=name, uid=name, generation=1, attempt=1,
         spec=JobSpec(
-            kafka=KafkaCluster(bootstrap_servers=bootstrap),
+            kafka=kafka or KafkaCluster(bootstrap_servers=bootstrap),
             source=Source(
                 topics=(source,), group_id=name, startup=Startup(mode=StartupMode.EARLIEST),
                 max_offsets_per_checkpoint=records_a_checkpoint,
@@ -80,6 +83,6 @@ def engine_driver(job: Job, spark: SparkSession, on_completed: Callable[[Complet
         DriverEnvironment(
             store=MemoryStore(), write_report=lambda _: None, open_session=lambda: spark,
             close_session=lambda _: None, folder=Path(tempfile.mkdtemp(prefix="bench-query-")),
-            stateful_allowed=False, credentials=_NOWHERE, on_completed=on_completed,
+            stateful_allowed=False, credentials=credentials_directory(), on_completed=on_completed,
         ),
     )  # fmt: skip

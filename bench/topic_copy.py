@@ -17,7 +17,7 @@ from bench.records import expect_committed, write_records
 from bench.values import incompressible
 from sparkapp.checkpoint.pre_committed import Completed
 from sparkapp.model.delivery_guarantee import DeliveryGuarantee
-from sparkapp.model.job.spec import Engine
+from sparkapp.model.job.spec import Engine, KafkaCluster
 from sparkapp.model.report import AttemptOutcome
 
 
@@ -51,6 +51,8 @@ class TopicCopy:
 
     :param bootstrap: of the broker.
     :param records: in the source topic; ``size`` bytes each.
+    :param kafka: how the jobs reach a secured broker.
+    :param query: of the jobs; it keeps every record.
     """
 
     bootstrap: str
@@ -59,6 +61,8 @@ class TopicCopy:
     partitions: int
     parallelism: int
     engine: Engine = Engine.MICRO_BATCH
+    kafka: KafkaCluster | None = None
+    query: str = ""
 
     def topic(self) -> str:
         """Creates a topic with the partitions of the copy."""
@@ -92,7 +96,7 @@ class TopicCopy:
 
         job = engine_job(
             self.bootstrap, source, sink, delivery_guarantee=delivery_guarantee, parallelism=self.parallelism,
-            records_a_checkpoint=batch, engine=self.engine,
+            records_a_checkpoint=batch, engine=self.engine, kafka=self.kafka, query=self.query,
         )  # fmt: skip
         driver = engine_driver(job, spark, on_completed)
         started = time.monotonic()

@@ -6,7 +6,7 @@ grants to the principal ``User:job``.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
 from types import TracebackType
@@ -22,8 +22,8 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
-from localcluster.kafka.broker import SHORT_LIVED, Broker
-from localcluster.kafka.distribution import KafkaDistribution
+from localcluster.kafka.broker import Broker
+from localcluster.kafka.distribution import SHORT_LIVED, KafkaDistribution
 from localcluster.kafka.properties import Listener
 from localcluster.kubernetes.pki import Certificate
 from localcluster.machine.ports import free_ports
@@ -59,7 +59,9 @@ class TlsBroker:
     :param host: the address of every listener.
     """
 
-    def __init__(self, folder: Path, *, host: str = "127.0.0.1") -> None:
+    def __init__(
+        self, folder: Path, *, host: str = "127.0.0.1", heap: str = "512m", options: Sequence[str] = SHORT_LIVED
+    ) -> None:
         settings = Settings.from_environment()
         distribution = KafkaDistribution.of(settings)
         distribution.fetch(settings, Progress())
@@ -81,7 +83,8 @@ class TlsBroker:
             listeners=[Listener("PLAIN", host, self.ports["plain"])],
             controller_port=self._controller_port,
             overrides=self._overrides(),
-            options=[*SHORT_LIVED, f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={self._keys.as_uri()}"],
+            heap=heap,
+            options=[*options, f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={self._keys.as_uri()}"],
         )
         self.bootstrap = self.address("plain")
 
