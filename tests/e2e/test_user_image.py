@@ -68,12 +68,8 @@ def test_the_printed_containerfile_works(settings: Settings, tmp_path: Path) -> 
     buildah = Buildah(settings)
     try:
         buildah.build(
-            containerfile,
-            IMAGE,
-            contexts={"packages": str(packages_stage(tmp_path))},
-            context=context,
-            cache_layers=False,
-        )
+            containerfile, IMAGE, contexts={"packages": str(packages_stage(tmp_path))}, context=context
+        )  # fmt: skip
         inside = [*buildah.command(), "from", "--pull-never", IMAGE]
         container = subprocess.run(inside, check=True, capture_output=True, text=True, timeout=120).stdout.strip()
         try:
