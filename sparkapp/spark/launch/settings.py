@@ -81,9 +81,9 @@ def session_settings(job: Job, *, directory: Path = Path(names.JOB_DIRECTORY)) -
         }
         given = json.loads(file.read_text(encoding="utf-8"))
         # The operator refuses settings of the protocol; an earlier release passed them on.
-        settings |= ENCRYPTED
         settings |= {name: value for name, value in given.items() if not is_protocols(name)}
-        settings |= AUTHENTICATED
+        if settings["spark.master"].startswith("k8s://"):  # a session without executor pods opens no port to others
+            settings = {**ENCRYPTED, **settings, **AUTHENTICATED}
     else:
         settings |= {
             "spark.master": f"local[{job.spec.parallelism}]",

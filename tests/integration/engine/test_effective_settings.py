@@ -28,7 +28,7 @@ from sparkapp.spark.launch.session import create_session
 from sparkapp.spark.launch.settings import session_settings
 from tests.unit.sparkapp.spark.launch.test_session import JOB
 
-settings = session_settings(JOB, directory=Path(sys.argv[1])) | {"spark.authenticate": "false"}  # the master is local
+settings = session_settings(JOB, directory=Path(sys.argv[1]))
 spark = create_session(settings)
 entry = spark._jvm.org.apache.spark.internal.config.ConfigEntry
 core, session = spark.sparkContext._jsc.sc().conf(), spark._jsparkSession.sessionState().conf()
