@@ -142,7 +142,7 @@ def test_a_dead_jvm_and_a_function_that_raises_are_distinguished_and_nothing_of_
     termination = job.termination()
     assert termination is not None
     assert (termination.reason, termination.fatal) == ("TransformFailed", False)
-    assert "enrich.py:5 in amount" in termination.message, termination
+    assert "enrich.py:6 in amount" in termination.message, termination
     assert "invalid literal for int() with base 10: 'twelve'" in termination.message
     assert f"{job.spec.source.topics[0]}-0 offset 10" in termination.message
     assert "return str(int(text))" in termination.log
