@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import uuid
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
-
-import pytest
 
 from kafkasparkjob_operator.identity import JobIdentity
 from kafkasparkjob_operator.resources.config_maps import checkpoints_config_map, state_config_map
@@ -30,12 +27,7 @@ class KubernetesFixture:
     """The API server of :class:`ApiServerRig`, and the proxy before it."""
 
     def __init__(self, folder: Path, stack: ExitStack) -> None:
-        bin_folder = programs(folder / "bin")
-        if bin_folder is None:
-            if os.environ.get("CI"):
-                pytest.fail("the API server's program is missing: make cluster-up builds it")
-            pytest.skip("make cluster-up builds the API server's program")
-        kubeconfig = stack.enter_context(api_server(folder, bin_folder))
+        kubeconfig = stack.enter_context(api_server(folder, programs(folder / "bin")))
         self._api = ApiClient(kubeconfig)
         self.proxy = ApiProxy(kubeconfig)
         self._core = stack.enter_context(serving(self.proxy))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import subprocess
 import uuid
 from collections.abc import Callable, Iterator
@@ -24,12 +23,7 @@ from tests.support.kubernetes.operator_process import OperatorProcess, Place, Ru
 def kubeconfig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The administrator's kubeconfig of an API server that ends with the tests."""
     folder = tmp_path_factory.mktemp("kubernetes")
-    bin_folder = programs(folder / "bin")
-    if bin_folder is None:
-        if os.environ.get("CI"):
-            pytest.fail("the API server's program is missing: make cluster-up builds it")
-        pytest.skip("make cluster-up builds the API server's program")
-    with api_server(folder, bin_folder) as made:
+    with api_server(folder, programs(folder / "bin")) as made:
         yield made
 
 
