@@ -1,4 +1,4 @@
-"""``helm upgrade`` from a former release: what runs goes on, and the new operator takes it over."""
+"""``helm upgrade`` from a previous release: running jobs continue, and the new operator takes them over."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from clusterjob.live_job import KIND
 from clusterjob.watch import Watch
 from sparkapp.model import names
 from tests.support.kubernetes.cluster_job import NAME, ClusterJob
-from tests.support.kubernetes.former_chart import FIELDS, VERSION, former_chart
+from tests.support.kubernetes.previous_chart import FIELDS, VERSION, previous_chart
 
 BATCH = 5_000
 
 
 @pytest.fixture
-def former(environment: ClusterEnvironment, tmp_path: Path) -> Iterator[ClusterJob]:
-    """A job that the operator of a former release has started."""
-    chart = former_chart(installation.chart(), tmp_path)
+def cluster_job(environment: ClusterEnvironment, tmp_path: Path) -> Iterator[ClusterJob]:
+    """A job that the operator of a previous release has started."""
+    chart = previous_chart(installation.chart(), tmp_path)
     installation.install(environment, folder=chart, network_policies=False)
     cluster_job = ClusterJob.make(environment, "upgrade")
     try:
@@ -47,9 +47,9 @@ def running_pods(cluster_job: ClusterJob) -> dict[str, tuple[str, list[int]]]:
     }  # fmt: skip
 
 
-def await_leader(operators: Kubectl, *, former: bool) -> None:
-    """Blocks until a pod of the former release, or of another release, holds the Lease."""
-    version = f"app.kubernetes.io/version{'=' if former else '!='}{VERSION}"
+def await_leader(operators: Kubectl, *, previous: bool) -> None:
+    """Blocks until a pod of the previous release, or of another release, holds the Lease."""
+    version = f"app.kubernetes.io/version{'=' if previous else '!='}{VERSION}"
     pods = [pod["metadata"]["name"] for pod in operators.list("pods", f"{installation.SELECTOR},{version}")]
     with Watch(operators, "leases", "--field-selector=metadata.name=kafkaspark-operator") as leases:
         leases.wait(
@@ -61,7 +61,7 @@ def await_leader(operators: Kubectl, *, former: bool) -> None:
 
 
 def known_fields(cluster_job: ClusterJob) -> list[bool]:
-    """Whether the resource, as the API server gives it, has each of the fields that the former release lacks."""
+    """Whether the resource, as the API server gives it, has each of the fields that the previous release lacks."""
     found: list[bool] = []
     for path in FIELDS:
         part: Any = (cluster_job.kubectl.get(KIND, NAME) or {})["spec"]
@@ -72,33 +72,33 @@ def known_fields(cluster_job: ClusterJob) -> list[bool]:
 
 
 def test_an_upgrade_leaves_running_pods_and_takes_them_over(
-    environment: ClusterEnvironment, former: ClusterJob
+    environment: ClusterEnvironment, cluster_job: ClusterJob
 ) -> None:
     operators = Kubectl(environment, installation.NAMESPACE)
     policies = "validatingadmissionpolicies,networkpolicies"
-    before, attempt = running_pods(former), former.job.attempt
-    await_leader(operators, former=True)
-    assert not any(known_fields(former))
+    before, attempt = running_pods(cluster_job), cluster_job.job.attempt
+    await_leader(operators, previous=True)
+    assert not any(known_fields(cluster_job))
     assert operators.list(policies, installation.SELECTOR) == []
 
     installation.install(environment)
-    assert all(known_fields(former)), "the API server fills in new defaults"
+    assert all(known_fields(cluster_job)), "the API server fills in new defaults"
     assert operators.list(policies, installation.SELECTOR) != []
-    await_leader(operators, former=False)
+    await_leader(operators, previous=False)
     # Only the new operator writes the status now, so it has looked at the job when the status has these records.
-    former.assert_exactly_once(former.load(BATCH))
-    assert running_pods(former) == before
+    cluster_job.assert_exactly_once(cluster_job.load(BATCH))
+    assert running_pods(cluster_job) == before
 
     # Under the policies that it was started without, the attempt replaces an executor.
-    killed = former.job.kill_executor()
-    former.job.wait_executors(1, without=killed["metadata"]["uid"])
-    former.assert_exactly_once(former.load(BATCH))
+    killed = cluster_job.job.kill_executor()
+    cluster_job.job.wait_executors(1, without=killed["metadata"]["uid"])
+    cluster_job.assert_exactly_once(cluster_job.load(BATCH))
     driver = names.driver_pod(NAME, attempt)
-    assert running_pods(former)[driver] == before[driver]
+    assert running_pods(cluster_job)[driver] == before[driver]
 
-    former.job.rescale(3)
-    former.job.wait_ready(attempt_above=attempt)
-    former.assert_exactly_once(former.load(BATCH))
-    assert former.job.attempt == attempt + 1
-    assert former.job.status["restarts"]["total"] == 0
-    assert former.job.status["parallelism"] == 3
+    cluster_job.job.rescale(3)
+    cluster_job.job.wait_ready(attempt_above=attempt)
+    cluster_job.assert_exactly_once(cluster_job.load(BATCH))
+    assert cluster_job.job.attempt == attempt + 1
+    assert cluster_job.job.status["restarts"]["total"] == 0
+    assert cluster_job.job.status["parallelism"] == 3

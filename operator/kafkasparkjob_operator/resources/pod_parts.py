@@ -18,7 +18,7 @@ _CREDENTIALS_MODE = 0o440
 
 
 def pod_security_context(desired: DesiredJob) -> dict[str, Any]:
-    """The pod's share of the restricted Pod Security Standard. No pod runs as root, whoever chooses the user."""
+    """The pod's share of the restricted Pod Security Standard. No pod runs as root, with any user."""
     return {"runAsNonRoot": True, **desired.workload.user, "seccompProfile": {"type": "RuntimeDefault"}}
 
 

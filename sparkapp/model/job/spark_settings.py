@@ -51,14 +51,14 @@ FORCED_EXACTLY_ONCE: Mapping[str, str] = {
 """Settings of sessions that write transactions."""
 
 AUTHENTICATION = "spark.authenticate"
-"""Beginning of the settings that a job may not set: without authentication whoever reaches a port runs code there."""
+"""Beginning of the settings that a job may not set: without authentication a port runs anybody's code."""
 
 AUTHENTICATED: Mapping[str, str] = {
     AUTHENTICATION: "true",
     # Without a file Spark would put the secret into the executors' environment.
     "spark.authenticate.secret.file": f"{names.SPARK_SECRET_DIRECTORY}/{names.SPARK_SECRET_KEY}",
 }
-"""Settings of sessions with executor pods: whoever connects to a port must have the attempt's secret."""
+"""Settings of sessions with executor pods: a client of their ports must have the attempt's secret."""
 
 ENCRYPTED: Mapping[str, str] = {
     "spark.network.crypto.enabled": "true",

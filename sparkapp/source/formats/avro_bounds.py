@@ -1,4 +1,4 @@
-"""Bounds of Avro records. Whoever may write to a topic or register a schema may try to stop the job with a record.
+"""Bounds of Avro records. Anybody who may write to a topic or register a schema can try to stop the job with a record.
 
 fastavro reads what a record says, by recursion in C. A record of a few bytes may say that an array has 2^62 nulls. A
 record of a mebibyte may contain itself half a million times, which ends the process. fastavro also passes over an

@@ -205,19 +205,19 @@ def test_the_definition_is_kept_and_can_be_left_out(chart: Render) -> None:
 
 
 def test_a_cluster_that_stores_v1alpha1_is_left_as_it_is(kubeconfig: Path, api: ApiClient, tmp_path: Path) -> None:
-    group = "former.example.com"  # a definition of its own: the other tests use the real one
+    group = "previous.example.com"  # a definition of its own: the other tests use the real one
     copied = Path(shutil.copytree(CHART, tmp_path / "chart"))
     for file in (copied / "files/kafkasparkjobs.yaml", copied / "templates/crds.yaml"):
         file.write_text(file.read_text(encoding="utf-8").replace(names.GROUP, group), encoding="utf-8")
     file = copied / "files/kafkasparkjobs.yaml"
-    former = yaml.safe_load(file.read_text(encoding="utf-8").replace("v1beta1", "v1alpha1"))
-    former["spec"]["names"]["shortNames"] = []
-    api.call("POST", f"{DEFINITIONS}", former)
-    install = ("upgrade", "--install", "former", str(copied), "--namespace=former", "--create-namespace")
-    flags = (f"--kubeconfig={kubeconfig}", "--set=fullnameOverride=former")
+    previous = yaml.safe_load(file.read_text(encoding="utf-8").replace("v1beta1", "v1alpha1"))
+    previous["spec"]["names"]["shortNames"] = []
+    api.call("POST", f"{DEFINITIONS}", previous)
+    install = ("upgrade", "--install", "previous", str(copied), "--namespace=previous", "--create-namespace")
+    flags = (f"--kubeconfig={kubeconfig}", "--set=fullnameOverride=previous")
     done = helm(kubeconfig, *install, *flags)
     assert "the cluster stores KafkaSparkJobs of v1alpha1" in done.stderr, done.stdout + done.stderr
-    assert api.items(PATHS["ServiceAccount"].format("former")) == []
+    assert api.items(PATHS["ServiceAccount"].format("previous")) == []
     api.call("DELETE", f"{DEFINITIONS}/{names.PLURAL}.{group}")
     await_that("it is gone", lambda: api.get(f"{DEFINITIONS}/{names.PLURAL}.{group}") is None)
     done = helm(kubeconfig, *install, *flags, "--dry-run=server")

@@ -25,7 +25,7 @@ class Outsider:
     def fetch(self, block: Block, application: str, settings: Mapping[str, str]) -> bytes:
         """Fetches a block from its block manager.
 
-        :param application: Spark's id of the application, which whoever lists pods can read.
+        :param application: Spark's id of the application, which anybody who lists pods can read.
         :param settings: what it knows of the job's settings, with the secret under ``spark.authenticate.secret``.
         :raises Refused: with Spark's exception.
         """

@@ -123,14 +123,14 @@ def foreign(jobs: dict[str, LiveJob], api: ApiClient) -> Iterator[str]:
 
 
 @pytest.fixture
-def former_rights(driver: DriverToken, api: ApiClient) -> Iterator[None]:
+def previous_rights(driver: DriverToken, api: ApiClient) -> Iterator[None]:
     """More than the seven verbs on pods that drivers once had."""
     group = "rbac.authorization.k8s.io"
     parts = ("status", "ephemeralcontainers", "eviction", "binding", "exec", "attach", "portforward")
     verbs = {"apiGroups": [""], "resources": ["pods", *(f"pods/{part}" for part in parts)], "verbs": ["*"]}
-    name = {"metadata": {"name": "former-rights"}, "apiVersion": f"{group}/v1"}
+    name = {"metadata": {"name": "previous-rights"}, "apiVersion": f"{group}/v1"}
     base = f"/apis/{group}/v1/namespaces/{driver.namespace}"
-    reference = {"apiGroup": group, "kind": "Role", "name": "former-rights"}
+    reference = {"apiGroup": group, "kind": "Role", "name": "previous-rights"}
     subject = {"kind": "User", "apiGroup": group, "name": driver.account}
     api.call("POST", f"{base}/roles", {**name, "kind": "Role", "rules": [verbs]})
     binding = {**name, "kind": "RoleBinding", "roleRef": reference, "subjects": [subject]}
@@ -143,7 +143,7 @@ def former_rights(driver: DriverToken, api: ApiClient) -> Iterator[None]:
     await_that("the rights are known", lambda: status() == 404)
     yield
     for plural in ("rolebindings", "roles"):
-        api.call("DELETE", f"{base}/{plural}/former-rights")
+        api.call("DELETE", f"{base}/{plural}/previous-rights")
     await_that("the rights are gone", lambda: status() == 403)
 
 
@@ -208,7 +208,7 @@ def test_no_other_pod_is_written(driver: DriverToken, foreign: str, mine: str) -
         assert refusal.status == 403, f"{name}: {refusal}"
 
 
-@pytest.mark.usefixtures("former_rights")
+@pytest.mark.usefixtures("previous_rights")
 def test_the_policy_refuses_such_writes_whatever_the_role_says(driver: DriverToken, foreign: str, mine: str) -> None:
     for name, (method, path, body) in WRITES.items():
         kind = MERGE if method == "PATCH" else "application/json"
@@ -221,7 +221,7 @@ def test_the_policy_refuses_such_writes_whatever_the_role_says(driver: DriverTok
         assert (refusal.status, "denied request" in refusal.message) == (403, True), f"{name}: {refusal}"
 
 
-@pytest.mark.usefixtures("former_rights")
+@pytest.mark.usefixtures("previous_rights")
 def test_an_update_is_refused_like_a_patch(driver: DriverToken, foreign: str) -> None:
     pod = driver.send("GET", f"pods/{foreign}")
     pod["metadata"]["labels"]["a"] = "b"
@@ -229,8 +229,8 @@ def test_an_update_is_refused_like_a_patch(driver: DriverToken, foreign: str) ->
     assert (refusal.status, "denied request" in refusal.message) == (403, True), refusal
 
 
-@pytest.mark.usefixtures("former_rights")
-def test_with_former_rights_and_without_the_policy_they_are_carried_out(
+@pytest.mark.usefixtures("previous_rights")
+def test_with_previous_rights_and_without_the_policy_they_are_carried_out(
     driver: DriverToken, foreign: str, mine: str, policies: AdmissionPolicies
 ) -> None:
     with policies.off():

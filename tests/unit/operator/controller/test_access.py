@@ -46,12 +46,14 @@ async def test_a_role_names_what_the_executors_template_refers_to() -> None:
 
 
 async def test_the_executors_of_two_attempts_that_run_at_once_are_granted() -> None:
-    operator_fixture = OperatorFixture(restartPolicy={"successor": "BeforeStop"}, imagePullSecrets=[{"name": "former"}])
+    operator_fixture = OperatorFixture(
+        restartPolicy={"successor": "BeforeStop"}, imagePullSecrets=[{"name": "earlier"}]
+    )
     await operator_fixture.run()
-    operator_fixture.kubernetes.edit_job(KEY, imagePullSecrets=[{"name": "latter"}])
+    operator_fixture.kubernetes.edit_job(KEY, imagePullSecrets=[{"name": "later"}])
     await operator_fixture.look()
     assert operator_fixture.drivers == ["orders-1-driver", "orders-2-driver"]
-    assert granted(operator_fixture, "secrets") == ["former", "latter", "orders-1-spark", "orders-2-spark"]
+    assert granted(operator_fixture, "secrets") == ["earlier", "later", "orders-1-spark", "orders-2-spark"]
 
 
 async def test_a_binding_to_another_role_is_replaced() -> None:

@@ -136,7 +136,7 @@ async def test_a_foreign_object_of_our_name_is_left_alone_and_named() -> None:
 
 async def test_an_object_of_a_deleted_namesake_is_waited_for() -> None:
     operator_fixture = OperatorFixture()
-    previous = job_body()["metadata"] | {"uid": "former"}
+    previous = job_body()["metadata"] | {"uid": "previous"}
     owner = {"kind": names.KIND, "uid": previous["uid"]}
     operator_fixture.kubernetes.objects["Role", "team", "orders-driver"] = {
         "kind": "Role",

@@ -42,7 +42,7 @@ def body(text: str | None, job: JobIdentity = JOB) -> dict[str, Any]:
         (body(document("another")), StateKind.REFUSED, "StateForeign"),
         ({**body(None), "binaryData": {CHECKPOINT_KEY: "H4sI"}}, StateKind.REFUSED, "StateCorrupt"),
         ({**body(None), "data": {"backup.json": document()}}, StateKind.REFUSED, "StateCorrupt"),
-        (body(None, JOB._replace(uid="former")), StateKind.COLLECTED, ""),
+        (body(None, JOB._replace(uid="previous")), StateKind.COLLECTED, ""),
     ],
 )
 def test_state(config_map: dict[str, Any] | None, kind: StateKind, reason: str) -> None:
@@ -53,7 +53,7 @@ def test_state(config_map: dict[str, Any] | None, kind: StateKind, reason: str) 
 
 
 def test_a_state_that_was_orphaned_by_a_namesake_is_foreign_even_when_it_is_empty() -> None:
-    orphan = body(None, JOB._replace(uid="former"))
+    orphan = body(None, JOB._replace(uid="previous"))
     del orphan["metadata"]["ownerReferences"]
     view = state_view(orphan, JOB)
     assert view.kind is StateKind.REFUSED

@@ -69,11 +69,11 @@ async def test_a_list_that_breaks_off_deletes_nothing(monkeypatch: pytest.Monkey
     assert "DELETED" not in [one[0] for one in await delivered(monkeypatch, "pods", *parts) if one is not LISTED]
 
 
-@pytest.mark.parametrize(("plural", "deleted"), [("pods", ["former"]), (names.PLURAL, []), ("configmaps", [])])
+@pytest.mark.parametrize(("plural", "deleted"), [("pods", ["previous"]), (names.PLURAL, []), ("configmaps", [])])
 async def test_a_namesake_that_came_meanwhile_stays(
     monkeypatch: pytest.MonkeyPatch, plural: str, deleted: list[str]
 ) -> None:
     found = await delivered(
-        monkeypatch, plural, [event(None, "a", "former"), LISTED, event(None, "a", "new"), LISTED]
+        monkeypatch, plural, [event(None, "a", "previous"), LISTED, event(None, "a", "new"), LISTED]
     )  # fmt: skip
     assert [one[2] for one in found if one is not LISTED and one[0] == "DELETED"] == deleted

@@ -1,4 +1,4 @@
-"""The chart of a former release, made from the present one, so that it cannot become stale."""
+"""The chart of a previous release, made from the present one, so that it cannot become stale."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ import yaml
 
 VERSION = "0.0.1"
 FIELDS = (("source", "discoveryIntervalSeconds"), ("metrics",), ("restartPolicy",))
-"""Fields of ``spec`` with a default, which the former definition does not have."""
+"""Fields of ``spec`` with a default, which the previous definition does not have."""
 
 
-def former_chart(chart: Path, folder: Path) -> Path:
+def previous_chart(chart: Path, folder: Path) -> Path:
     """A copy of the chart in the folder, without any policy and without :data:`FIELDS`, of another version."""
-    former = Path(shutil.copytree(chart, folder / "former"))  # links become files
-    about = former / "Chart.yaml"
+    previous = Path(shutil.copytree(chart, folder / "previous"))  # links become files
+    about = previous / "Chart.yaml"
     text = yaml.safe_load(about.read_text(encoding="utf-8"))
     about.write_text(yaml.safe_dump({**text, "version": VERSION, "appVersion": VERSION}), encoding="utf-8")
-    for policy in (former / "templates").glob("*-policy.yaml"):
+    for policy in (previous / "templates").glob("*-policy.yaml"):
         policy.unlink()
-    file = former / "files/kafkasparkjobs.yaml"
+    file = previous / "files/kafkasparkjobs.yaml"
     definition = yaml.safe_load(file.read_text(encoding="utf-8"))
     for path in FIELDS:
         _remove(definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"], path)
     # The chart replaces the name's line, as it is in the file.
     file.write_text(yaml.safe_dump(definition, sort_keys=False, width=120), encoding="utf-8")
-    return former
+    return previous
 
 
 def _remove(schema: dict[str, Any], path: tuple[str, ...]) -> None:
