@@ -16,10 +16,11 @@ import json
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
+from typing import TextIO
 
 from bench.broker import broker_at
 from bench.spread import PairedRatio, Spread, alternating
-from bench.topic_copy import Run, TopicCopy
+from bench.topic_copy import Run, TopicCopy, interleaved
 from sparkapp.dataplane.batch import implementation
 from sparkapp.model.delivery_guarantee import DeliveryGuarantee
 
@@ -70,29 +71,20 @@ def measure(copy: TopicCopy, options: argparse.Namespace) -> tuple[int, list[tup
             for delivery_guarantee in (B, A)
         ]
         batch = batch_of(min(run.warm for run in first), options.interval, copy.records)
-        tell(options, f"{batch:,} records a checkpoint; batch path: {implementation()}")
-        runs: list[tuple[DeliveryGuarantee, Run]] = []
-        for number, is_a in enumerate(alternating(options.pairs), 1):
-            delivery_guarantee = A if is_a else B
-            run = copy.run(spark, source, delivery_guarantee, batch=batch)
-            runs.append((delivery_guarantee, run))
-            tell(options, f"run {number:2}  {delivery_guarantee.value:14} warm {run.warm:>10,.0f}/s")
+        print(f"{batch:,} records a checkpoint; batch path: {implementation()}", file=progress(options), flush=True)
+        rounds = (
+            ((guarantee.value, copy.run(spark, source, guarantee, batch=batch)) for guarantee in order)
+            for order in alternating(options.pairs, A, B)
+        )
+        runs = interleaved(rounds, progress(options))
     finally:
         spark.stop()
-    return batch, paired(runs)
+    return batch, list(zip(runs[A.value], runs[B.value], strict=True))
 
 
 def batch_of(rate: float, interval: float, records: int) -> int:
     """Records of a checkpoint that takes ``interval`` seconds at ``rate``; few enough for three checkpoints a run."""
     return max(1, min(round(rate * interval), records // 3))
-
-
-def paired(runs: Sequence[tuple[DeliveryGuarantee, Run]]) -> list[tuple[Run, Run]]:
-    """Neighbours as (ExactlyOnce, AtLeastOnce), whichever came first."""
-    return [
-        (first[1], second[1]) if first[0] is A else (second[1], first[1])
-        for first, second in zip(runs[::2], runs[1::2], strict=True)
-    ]
 
 
 def checkpoint_seconds(run: Run) -> list[float]:
@@ -126,8 +118,8 @@ def report(batch: int, runs: Sequence[tuple[Run, Run]], options: argparse.Namesp
         rate, took, commit = Spread.of([run.warm for run in found]), seconds[name], commits[name]
         if rate is not None and took is not None and commit is not None:
             print(
-                f"{name:14} {rate.p50:>10,.0f} records/s; a checkpoint took {took.p50:.2f} s (p95 {took.p95:.2f}), "
-                f"its commits {commit.p50:.0f} ms (p95 {commit.p95:.0f})"
+                f"{name:14} {rate.median:>10,.0f} records/s; a checkpoint took {took.median:.2f} s "
+                f"(p95 {took.p95:.2f}), its commits {commit.median:.0f} ms (p95 {commit.p95:.0f})"
             )
     print(
         f"ExactlyOnce / AtLeastOnce: {ratio.mean:.3f} ± {ratio.error:.3f} (standard error, {len(ratio.ratios)} "
@@ -135,9 +127,9 @@ def report(batch: int, runs: Sequence[tuple[Run, Run]], options: argparse.Namesp
     )
 
 
-def tell(options: argparse.Namespace, text: str) -> None:
-    """Prints progress, to stderr if the outcome is JSON."""
-    print(text, file=sys.stderr if options.output == "json" else sys.stdout, flush=True)
+def progress(options: argparse.Namespace) -> TextIO:
+    """Where progress is printed: not among an outcome in JSON."""
+    return sys.stderr if options.output == "json" else sys.stdout
 
 
 if __name__ == "__main__":

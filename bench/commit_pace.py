@@ -188,14 +188,13 @@ def report(costs: dict[str, Costs], rates: dict[tuple[int, int], list[float]], o
         print(json.dumps(body, indent=2))
         return
     for way, found in steps.items():
-        shown = "; ".join(f"{step} {one.p50:.1f} (p95 {one.p95:.1f})" for step, one in found.items() if one)
+        shown = "; ".join(f"{step} {one.median:.1f} (p95 {one.p95:.1f})" for step, one in found.items() if one)
         print(f"{way:18} ms: {shown}")
     for (width, producers), one in spreads.items():
         if one is not None:
-            lowest = min(rates[width, producers])
             print(
-                f"{width:3} partitions, {producers} producers: {one.p50:7.1f} transactions/s ({lowest:.1f} to "
-                f"{one.highest:.1f}), {one.p50 * (width + 1):8.0f} markers/s"
+                f"{width:3} partitions, {producers} producers: {one.median:7.1f} transactions/s ({one.lowest:.1f} to "
+                f"{one.highest:.1f}), {one.median * (width + 1):8.0f} markers/s"
             )
 
 

@@ -16,11 +16,12 @@ import secrets
 import statistics
 import sys
 import tempfile
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from bench.spread import PairedRatio, alternating
-from bench.topic_copy import TopicCopy
+from bench.topic_copy import Run, TopicCopy, interleaved
 from localcluster.kafka.distribution import THROUGHPUT
 from sparkapp.dataplane.batch import implementation
 from sparkapp.model.delivery_guarantee import DeliveryGuarantee
@@ -82,15 +83,8 @@ class Bench:
         )
         source = self.plain.topic()
         self.plain.load(source)
-        rates: dict[str, list[float]] = {name: [] for found in self.runs.values() for name in found}
-        for number, first in enumerate(alternating(o.rounds), 1):
-            for encrypted in (first, not first):
-                spark = self.plain.session(**settings(encrypted=encrypted))
-                for name, copy in self.runs[encrypted].items():
-                    run = copy.run(spark, source, DeliveryGuarantee.EXACTLY_ONCE, batch=o.batch)
-                    rates[name].append(run.warm)
-                    print(f"  round {number}  {name:18} {run.warm:>10,.0f}/s", flush=True)
-                spark.stop()
+        runs = interleaved(self.round(source, order) for order in alternating(o.rounds, True, False))
+        rates = {name: [run.warm for run in found] for name, found in runs.items()}
         for title, judged, base in COMPARED:
             ratio = PairedRatio.of(list(zip(rates[judged], rates[base], strict=True)))
             print(
@@ -99,6 +93,14 @@ class Bench:
                 f" against {statistics.median(rates[base]):,.0f}/s"
             )
         return 0
+
+    def round(self, source: str, order: Sequence[bool]) -> Iterator[tuple[str, Run]]:
+        """A session for each item of ``order``; True stands for Spark's encryption."""
+        for encrypted in order:
+            spark = self.plain.session(**settings(encrypted=encrypted))
+            for name, copy in self.runs[encrypted].items():
+                yield name, copy.run(spark, source, DeliveryGuarantee.EXACTLY_ONCE, batch=self.options.batch)
+            spark.stop()
 
 
 def settings(*, encrypted: bool) -> dict[str, str]:

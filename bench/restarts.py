@@ -74,7 +74,7 @@ class Restarts:
             "summary": {
                 name: {
                     "count": spread.count,
-                    "p50": spread.p50,
+                    "p50": spread.median,
                     "p95": spread.p95,
                     "max": spread.highest,
                     "goal": GOAL_SECONDS,
@@ -87,7 +87,7 @@ class Restarts:
         """The summary, and for each kind where the seconds go."""
         header = ("seconds", "count", "p50", "p95", "max", "goal p95")
         rows: list[Sequence[object]] = [
-            (name, spread.count, spread.p50, spread.p95, spread.highest, GOAL_SECONDS)
+            (name, spread.count, spread.median, spread.p95, spread.highest, GOAL_SECONDS)
             for name, spread in self._summary()
         ]
         parts = [render(header, rows)]
@@ -138,5 +138,5 @@ def _spreads(found: Sequence[Mapping[str, float]], names: Sequence[str]) -> list
     for name in names:
         spread = Spread.of([marks[name] for marks in found if name in marks])
         if spread is not None:
-            rows.append((name, spread.count, spread.p50, spread.p95, spread.highest))
+            rows.append((name, spread.count, spread.median, spread.p95, spread.highest))
     return rows

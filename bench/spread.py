@@ -6,6 +6,9 @@ import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeVar
+
+Compared = TypeVar("Compared")
 
 
 def percentile(figures: Sequence[float], share: float) -> float:
@@ -23,10 +26,11 @@ def percentile(figures: Sequence[float], share: float) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spread:
-    """Figures in a line: how many, and how far apart."""
+    """Figures of runs: how many, their median, and how far apart they are."""
 
     count: int
-    p50: float
+    lowest: float
+    median: float
     p95: float
     highest: float
 
@@ -36,16 +40,17 @@ class Spread:
         if not figures:
             return None
         return cls(
-            count=len(figures), p50=percentile(figures, 0.5), p95=percentile(figures, 0.95), highest=max(figures)
-        )
+            count=len(figures), lowest=min(figures), median=statistics.median(figures), p95=percentile(figures, 0.95),
+            highest=max(figures),
+        )  # fmt: skip
 
 
-def alternating(pairs: int) -> list[bool]:
-    """The order of paired runs, A B B A A B B A …; True stands for A.
+def alternating(pairs: int, a: Compared, b: Compared) -> list[tuple[Compared, Compared]]:
+    """The order of each pair of runs: A B, B A, A B, B A …
 
     Drift over the minutes of a bench (a broker's page cache, other load) then favours neither of the two.
     """
-    return [is_a for number in range(pairs) for is_a in ((True, False) if number % 2 == 0 else (False, True))]
+    return [(a, b) if number % 2 == 0 else (b, a) for number in range(pairs)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

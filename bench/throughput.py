@@ -24,7 +24,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from bench.broker import broker_at
-from bench.topic_copy import Run, TopicCopy
+from bench.topic_copy import Run, TopicCopy, interleaved
 from sparkapp.dataplane.batch import implementation
 from sparkapp.model.delivery_guarantee import DeliveryGuarantee
 from sparkapp.model.job.spec import Engine
@@ -84,15 +84,8 @@ class Bench:
         contestants["native"] = lambda: self.native(spark, source)
         if o.only:
             contestants = {name: contestants[name] for name in o.only}
-        results: dict[str, list[Run]] = {name: [] for name in contestants}
-        for round_number in range(o.rounds):
-            for name, contestant in contestants.items():
-                run = contestant()
-                results[name].append(run)
-                print(
-                    f"  round {round_number + 1}  {name:14}  whole {run.whole:>9,.0f}/s   warm {run.warm:>9,.0f}/s",
-                    flush=True,
-                )
+        rounds = (((name, run()) for name, run in contestants.items()) for _ in range(o.rounds))
+        results = interleaved(rounds)
         spark.stop()
         self.table(results)
         return 0

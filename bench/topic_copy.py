@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import TextIO
 
 from pyspark.sql import SparkSession
 
@@ -43,6 +45,21 @@ class Run:
     def warm(self) -> float:
         """Without the first micro-batch, which pays for code generation, workers and connections."""
         return sum(self.records[1:]) / (self.ends[-1] - self.ends[0])
+
+
+def interleaved(rounds: Iterable[Iterable[tuple[str, Run]]], progress: TextIO | None = None) -> dict[str, list[Run]]:
+    """All runs of a bench by contestant, in the order of the rounds.
+
+    :param rounds: the names and runs of each round, which are measured as they are asked for.
+    :param progress: gets a line after each run; by default standard output.
+    """
+    found: dict[str, list[Run]] = {}
+    for number, runs in enumerate(rounds, 1):
+        for name, run in runs:
+            found.setdefault(name, []).append(run)
+            line = f"  round {number}  {name:18} whole {run.whole:>9,.0f}/s   warm {run.warm:>9,.0f}/s"
+            print(line, file=progress, flush=True)
+    return found
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from bench.peers.contestants import CONTESTANTS, variant
-from bench.peers.results import CORES, CPU, MEMORY, QUANTILES, RATE, WHOLE, Figure, Results
+from bench.peers.results import CORES, CPU, MEMORY, QUANTILES, RATE, WHOLE, Results
 from bench.peers.workload import LATENCY, WORKLOADS
+from bench.spread import Spread
 
 NOT_RUN = "not run"
 BASES = {
@@ -167,7 +168,7 @@ def _line(cells: Sequence[str]) -> str:
     return "| " + " | ".join(cells) + " |"
 
 
-def _spread(figure: Figure | None, unit: float, digits: int) -> str:
+def _spread(figure: Spread | None, unit: float, digits: int) -> str:
     """Median, and lowest to highest of the rounds."""
     if figure is None:
         return "–"

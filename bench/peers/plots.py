@@ -11,7 +11,7 @@ mpl.use("Agg")
 import matplotlib.pyplot as plt
 
 from bench.peers.page import Row
-from bench.peers.results import QUANTILES, RATE, Figure, Results
+from bench.peers.results import QUANTILES, RATE, Results
 from bench.peers.workload import LATENCY
 
 _INCHES_A_ROW = 0.45
@@ -26,12 +26,12 @@ def plot_rates(results: Results, workload: str, rows: Sequence[Row], title: str,
     """
     ran = [(row, figure) for row in rows if (figure := results.figure(workload, row.variant, RATE)) is not None]
     figure, axes = plt.subplots(figsize=(_INCHES, _MARGIN_INCHES + _INCHES_A_ROW * len(ran)), layout="constrained")
-    rates = [_in_thousands(rate) for _, rate in ran]
+    medians = [rate.median / 1000 for _, rate in ran]
     axes.barh(
-        [f"{row.title}\n{row.detail}" for row, _ in ran], [rate.median for rate in rates],
+        [f"{row.title}\n{row.detail}" for row, _ in ran], medians,
         xerr=[
-            [rate.median - rate.lowest for rate in rates],
-            [rate.highest - rate.median for rate in rates],
+            [median - rate.lowest / 1000 for median, (_, rate) in zip(medians, ran, strict=True)],
+            [rate.highest / 1000 - median for median, (_, rate) in zip(medians, ran, strict=True)],
         ],
         color=["#1f77b4" if row.title.startswith("ours") else "#b0b0b0" for row, _ in ran], capsize=3,
     )  # fmt: skip
@@ -58,7 +58,3 @@ def plot_latency(results: Results, rows: Sequence[Row], file: Path) -> None:
     axes.legend()
     figure.savefig(file, dpi=120)
     plt.close(figure)
-
-
-def _in_thousands(figure: Figure) -> Figure:
-    return Figure(median=figure.median / 1000, lowest=figure.lowest / 1000, highest=figure.highest / 1000)

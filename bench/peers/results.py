@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from bench.spread import percentile
+from bench.spread import Spread, percentile
 
 RATE, WHOLE, CPU, MEMORY = "recordsPerSecond", "wholeRecordsPerSecond", "cpuSecondsPerMillion", "peakMebibytes"
 CORES = "cores"
@@ -31,22 +30,6 @@ class Run:
     failure: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Figure:
-    """A figure over the rounds: the median, and how far apart they were."""
-
-    median: float
-    lowest: float
-    highest: float
-
-    @classmethod
-    def of(cls, figures: Sequence[float]) -> Figure | None:
-        """None where there are no figures."""
-        if not figures:
-            return None
-        return cls(median=statistics.median(figures), lowest=min(figures), highest=max(figures))
-
-
 def quantiles(millis: Sequence[float]) -> dict[str, float]:
     """The quantiles of latencies, by nearest rank.
 
@@ -67,17 +50,17 @@ class Results:
     rounds: int
     runs: tuple[Run, ...]
 
-    def figure(self, workload: str, variant: str, name: str) -> Figure | None:
+    def figure(self, workload: str, variant: str, name: str) -> Spread | None:
         """The figure of a variant; None unless every round has it, because a median of other rounds says nothing."""
         found = self._by_round(workload, variant, name)
-        return Figure.of(list(found.values())) if len(found) == self.rounds else None
+        return Spread.of(list(found.values())) if len(found) == self.rounds else None
 
-    def ratio(self, workload: str, variant: str, base: str, name: str) -> Figure | None:
+    def ratio(self, workload: str, variant: str, base: str, name: str) -> Spread | None:
         """A variant's figure by that of another variant in the same round; None unless every round has both."""
         ours, theirs = self._by_round(workload, variant, name), self._by_round(workload, base, name)
         if not len(ours) == len(theirs) == self.rounds or not all(theirs.values()):
             return None
-        return Figure.of([figure / theirs[number] for number, figure in ours.items()])
+        return Spread.of([figure / theirs[number] for number, figure in ours.items()])
 
     def ran(self, workload: str) -> bool:
         """Whether any run of the workload has figures."""

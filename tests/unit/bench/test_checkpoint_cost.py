@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-from bench.checkpoint_cost import A, B, batch_of, checkpoint_seconds, paired
+from bench.checkpoint_cost import batch_of, checkpoint_seconds
 from bench.topic_copy import Run
-
-
-def test_neighbours_are_a_pair_whichever_came_first() -> None:
-    runs = [Run(float(number), (1.0,), (1,)) for number in range(4)]
-    assert paired(list(zip([A, B, B, A], runs, strict=True))) == [(runs[0], runs[1]), (runs[3], runs[2])]
 
 
 def test_a_checkpoint_has_the_records_of_the_interval_and_a_run_three_checkpoints_at_least() -> None:

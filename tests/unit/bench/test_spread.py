@@ -40,12 +40,12 @@ def test_a_percentile_of_nothing_is_refused() -> None:
 
 def test_spread_of_nothing_is_none() -> None:
     assert Spread.of([]) is None
-    assert Spread.of([2.0, 9.0, 4.0]) == Spread(count=3, p50=4.0, p95=9.0, highest=9.0)
+    assert Spread.of([2.0, 9.0, 4.0]) == Spread(count=3, lowest=2.0, median=4.0, p95=9.0, highest=9.0)
 
 
 def test_runs_alternate_so_that_neither_is_always_first() -> None:
-    assert alternating(3) == [True, False, False, True, True, False]
-    assert alternating(0) == []
+    assert alternating(3, "a", "b") == [("a", "b"), ("b", "a"), ("a", "b")]
+    assert alternating(0, "a", "b") == []
 
 
 def test_ratio_of_pairs() -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from bench.peers.page import Row, latency_table, throughput_table
-from bench.peers.results import CORES, CPU, MEMORY, RATE, WHOLE, Figure, Results, Run, quantiles
+from bench.peers.results import CORES, CPU, MEMORY, RATE, WHOLE, Results, Run, quantiles
 from bench.peers.workload import LATENCY
+from bench.spread import Spread
 
 
 def run(variant: str, number: int, rate: float, workload: str = "small") -> Run:
@@ -25,14 +26,13 @@ THREE = results(
 
 
 def test_a_figure_is_the_median_with_the_ends_of_its_rounds() -> None:
-    assert THREE.figure("small", "a", RATE) == Figure(median=300_000, lowest=100_000, highest=500_000)
+    assert THREE.figure("small", "a", RATE) == Spread.of([300_000, 100_000, 500_000])
     assert THREE.figure("large", "a", RATE) is None
-    assert Figure.of([]) is None
 
 
 def test_a_ratio_is_of_the_same_round_and_not_of_two_medians() -> None:
-    assert THREE.ratio("small", "a", "b", RATE) == Figure(median=1.0, lowest=0.5, highest=3.0)
-    assert THREE.ratio("small", "a", "a", RATE) == Figure(median=1.0, lowest=1.0, highest=1.0)
+    assert THREE.ratio("small", "a", "b", RATE) == Spread.of([3.0, 1.0, 0.5])
+    assert THREE.ratio("small", "a", "a", RATE) == Spread.of([1.0, 1.0, 1.0])
     assert THREE.ratio("small", "a", "nobody", RATE) is None
 
 
