@@ -6,26 +6,52 @@ import base64
 import json
 import subprocess
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
 from confluent_kafka import Producer
+from confluent_kafka.admin import NewTopic
 
 from clusterjob import installation
 from clusterjob.environment import ClusterEnvironment
 from clusterjob.kubectl import Kubectl
 from clusterjob.live_job import EXECUTOR_CONTAINER
+from localcluster.settings import NETWORK
 from sparkapp.model import names
 from tests.e2e.conftest import MakeClusterJob
-from tests.support.kafka.sasl_broker import USER, SaslBroker
+from tests.support.kafka.schema_registry import RegistryServer, basic, framed, registry
+from tests.support.kafka.secured_broker import grant, rights_of_job
+from tests.support.kafka.tls.broker import USER, TlsBroker
+from tests.support.kafka.topics import create_topics
 from tests.support.kubernetes.canaries import Canaries, text_of
-from tests.support.kubernetes.cluster_job import NAME, ClusterJob, numbered
+from tests.support.kubernetes.cluster_job import NAME, ClusterJob
 
 RECORDS = 500
-CANARIES = Canaries({"kafka": ("password",), "wrong": ("password",), "shop": ("api-key",), "files": ("token",)})
-PASSWORD, WRONG = CANARIES.value("kafka", "password"), CANARIES.value("wrong", "password")
+SCHEMA = {"type": "record", "name": "Order", "fields": [{"name": "id", "type": "long"}]}
+SECRETS = {
+    USER: ("password",), "registry": ("password", "token"), "wrong": ("password", "token"), "shop": ("api-key",),
+    "files": ("token",),
+}  # fmt: skip
+"""Keys with canaries; those of ``wrong`` replace others for a refused login."""
 PROCESSES = "for file in /proc/[0-9]*/{}; do tr '\\0' '\\n' < $file; done 2>/dev/null; true"
 FETCH = "import sys, urllib.request; sys.stdout.write(urllib.request.urlopen(sys.argv[1], timeout=20).read().decode())"
+
+
+@dataclass(frozen=True)
+class Access:
+    """How a job proves to brokers and registry who it is.
+
+    :param kafka: one of the authentications of :class:`TlsBroker`.
+    :param registry: ``source.schemaRegistry.authentication``.
+    :param header: what the registry wants, with the canary of its Secret.
+    :param refused: Secret and key of the credential that the test replaces, and the reason of the failure.
+    """
+
+    kafka: str
+    registry: dict[str, Any]
+    header: str
+    refused: tuple[str, str, str]
 
 
 def pod_parts(container: str) -> dict[str, Any]:
@@ -40,33 +66,73 @@ def pod_parts(container: str) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def broker(environment: ClusterEnvironment, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SaslBroker]:
-    host = environment.bootstrap_pods.rpartition(":")[0]
-    with SaslBroker(tmp_path_factory.mktemp("sasl"), pods_host=host, password=PASSWORD) as running:
+def broker(environment: ClusterEnvironment, tmp_path_factory: pytest.TempPathFactory) -> Iterator[TlsBroker]:
+    with TlsBroker(tmp_path_factory.mktemp("tls"), host=NETWORK.node_ip) as running:
         yield running
 
 
 @pytest.fixture(scope="module")
-def cluster_job(make_cluster_job: MakeClusterJob, broker: SaslBroker) -> ClusterJob:
-    """A job that runs, with a Secret of each kind: credentials, variable, volume and image registry."""
+def schemas(broker: TlsBroker) -> Iterator[RegistryServer]:
+    certificate = broker.authority.issue("registry", NETWORK.node_ip)
+    with registry(host=NETWORK.node_ip, certificate=certificate) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def canaries(broker: TlsBroker) -> Canaries:
+    pair = broker.user
+    files = {
+        "cluster-ca": {"ca.crt": broker.authority.certificate.read_text()},
+        USER: {"user.crt": pair.certificate.read_text(), "user.key": pair.key.read_text()},
+    }
+    made = Canaries(SECRETS, files)
+    broker.set_password(made.value(USER, "password"))
+    return made
+
+
+@pytest.fixture(scope="module", params=["passwords", "key and token"])
+def access(request: pytest.FixtureRequest, canaries: Canaries) -> Access:
+    if request.param == "passwords":
+        by_password = {"type": "basic", "username": USER, "passwordSecret": {"secretName": "registry"}}
+        return Access(
+            "scram-sha-512", by_password, basic(USER, canaries.value("registry", "password")),
+            (USER, "password", "AuthenticationFailed"),
+        )  # fmt: skip
+    by_token = {"type": "bearer", "accessToken": {"secretName": "registry", "key": "token"}}
+    return Access(
+        "mtls", by_token, f"Bearer {canaries.value('registry', 'token')}",
+        ("registry", "token", "SchemaRegistryAccessDenied"),
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def cluster_job(
+    make_cluster_job: MakeClusterJob, broker: TlsBroker, schemas: RegistryServer, canaries: Canaries, access: Access
+) -> ClusterJob:
+    """A job that runs, with a Secret of each kind: credentials, certificates, variable, volume and image registry."""
     cluster_job = make_cluster_job("canaries")
-    broker.create_topics(cluster_job.source, cluster_job.sink)
-    registries = {"auths": {"registry.example.com": {"auth": base64.b64encode(f"u:{PASSWORD}".encode()).decode()}}}
+    create_topics(broker.bootstrap, NewTopic(cluster_job.source, 4, 1), NewTopic(cluster_job.sink, 4, 1))
+    grant(broker.bootstrap, *rights_of_job(cluster_job.namespace), admin={})
+    schemas.authorization = access.header
+    schemas.register(f"{cluster_job.source}-value", SCHEMA)
+    login = base64.b64encode(f"u:{canaries.value(USER, 'password')}".encode()).decode()
     pull = {
         "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "pull"}, "type": "kubernetes.io/dockerconfigjson",
-        "stringData": {".dockerconfigjson": json.dumps(registries)},
+        "stringData": {".dockerconfigjson": json.dumps({"auths": {"registry.example.com": {"auth": login}}})},
     }  # fmt: skip
-    cluster_job.kubectl.run("create", "--filename=-", stdin=text_of(listed([*CANARIES.manifests(), pull])))
-    authentication = {
-        "type": "plain", "username": USER, "allowInsecure": True,
-        "passwordSecret": {"secretName": "kafka", "password": "password"},
-    }  # fmt: skip
+    cluster_job.kubectl.run("create", "--filename=-", stdin=text_of(listed([*canaries.manifests(), pull])))
+    kafka = broker.spec(access.kafka)
     cluster_job.apply(
-        kafka={"bootstrapServers": broker.bootstrap_pods, "authentication": authentication},
+        kafka=kafka,
+        source={
+            "groupId": f"{cluster_job.namespace}.group", "format": {"value": "avro"},
+            "schemaRegistry": {"url": schemas.url, "authentication": access.registry, "tls": kafka["tls"]},
+        },
+        transform={"sql": "SELECT key, CAST(value.id AS STRING) AS value FROM source"},
         imagePullSecrets=[{"name": "pull"}],
         driver=pod_parts(names.DRIVER_CONTAINER),
         executor=pod_parts(EXECUTOR_CONTAINER),
-    )
+    )  # fmt: skip
     cluster_job.job.wait_ready()
     cluster_job.job.wait_executors(1)
     return cluster_job
@@ -76,10 +142,11 @@ def listed(objects: Sequence[Any]) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "List", "items": list(objects)}
 
 
-def load(cluster_job: ClusterJob, broker: SaslBroker) -> None:
-    producer = Producer({"bootstrap.servers": broker.bootstrap, **broker.login})
-    for record in numbered(range(RECORDS)):
-        producer.produce(cluster_job.source, record.value, record.key)
+def load(cluster_job: ClusterJob, broker: TlsBroker, schemas: RegistryServer) -> None:
+    (schema,) = schemas.subjects[f"{cluster_job.source}-value"]
+    producer = Producer({"bootstrap.servers": broker.bootstrap})
+    for number in range(RECORDS):
+        producer.produce(cluster_job.source, framed(schema, SCHEMA, {"id": number}), b"%d" % number)
     assert producer.flush(60) == 0
 
 
@@ -112,62 +179,68 @@ def inside(kubectl: Kubectl, pod: dict[str, Any]) -> dict[str, str]:
     return found
 
 
-def pod_logs(environment: ClusterEnvironment) -> list[str]:
+def pod_logs(environment: ClusterEnvironment, canaries: Canaries) -> list[str]:
     """Files of logs on the node that have a canary, those of deleted pods and of Kubernetes included."""
-    word = PASSWORD.rpartition("-kafka")[0]
     done = subprocess.run(
-        ["grep", "--recursive", "--fixed-strings", "--files-with-matches", word, str(environment.logs)],
-        capture_output=True, text=True, check=False,
+        ["grep", "--recursive", "--fixed-strings", "--files-with-matches", "--file=-", str(environment.logs)],
+        input="\n".join(canaries.forms), capture_output=True, text=True, check=False,
     )  # fmt: skip
     return done.stdout.splitlines()
 
 
-def assert_no_leak(cluster_job: ClusterJob) -> None:
+def assert_no_leak(cluster_job: ClusterJob, canaries: Canaries) -> None:
     parts = everything(cluster_job)
-    assert CANARIES.leaks(parts) == []
-    assert pod_logs(cluster_job.environment) == []
+    assert canaries.leaks(parts) == []
+    assert pod_logs(cluster_job.environment, canaries) == []
 
 
-def test_the_search_finds_a_canary(cluster_job: ClusterJob) -> None:
-    planted = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "planted"}, "data": {"x": PASSWORD}}
+def test_the_search_finds_each_canary(cluster_job: ClusterJob, canaries: Canaries) -> None:
+    values = [canaries.value(secret, key) for secret, keys in canaries.secrets.items() for key in keys]
+    for value in values:
+        encoded = base64.b64encode(f"user:{value}".encode()).decode()
+        assert canaries.leaks({"as it is": text_of([value]), "in base64": encoded}) == ["as it is", "in base64"]
+    planted = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "planted"}, "data": {"x": values[-1]}}
     cluster_job.kubectl.run("create", "--filename=-", stdin=text_of(planted))
-    found = CANARIES.leaks(everything(cluster_job))
+    found = canaries.leaks(everything(cluster_job))
     cluster_job.kubectl.delete("configmap", "planted")
     assert found == [f"{cluster_job.namespace} configmaps"]
 
 
-def test_nothing_leaks_after_success(cluster_job: ClusterJob, broker: SaslBroker) -> None:
-    load(cluster_job, broker)
+def test_nothing_leaks_after_success(
+    cluster_job: ClusterJob, broker: TlsBroker, schemas: RegistryServer, canaries: Canaries
+) -> None:
+    load(cluster_job, broker, schemas)
     cluster_job.job.wait_read(RECORDS)
-    assert_no_leak(cluster_job)
+    assert_no_leak(cluster_job, canaries)
 
 
-def test_only_the_variable_is_in_the_environment_of_processes(cluster_job: ClusterJob) -> None:
-    key = CANARIES.value("shop", "api-key")
+def test_only_the_variable_is_in_the_environment_of_processes(cluster_job: ClusterJob, canaries: Canaries) -> None:
+    key = canaries.value("shop", "api-key")
     for pod in cluster_job.kubectl.list("pods", f"{names.LABEL_JOB}={NAME}"):
         name = pod["metadata"]["name"]
         text = cluster_job.kubectl.run("exec", name, "--", "bash", "-c", PROCESSES.format("environ"))
         assert f"API_KEY={key}" in text
-        assert CANARIES.leaks({name: text}, allowed=[key]) == []
+        assert canaries.leaks({name: text}, allowed=[key]) == []
 
 
-def test_nothing_leaks_after_a_crash(cluster_job: ClusterJob) -> None:
+def test_nothing_leaks_after_a_crash(cluster_job: ClusterJob, canaries: Canaries) -> None:
     before = cluster_job.job.attempt
     cluster_job.job.kill_driver()
     cluster_job.job.wait_ready(attempt_above=before)
     cluster_job.job.wait_executors(1)
     assert cluster_job.job.status["lastFailure"]["attempt"] == before
-    assert_no_leak(cluster_job)
+    assert_no_leak(cluster_job, canaries)
 
 
-def test_nothing_leaks_after_a_refused_login(cluster_job: ClusterJob) -> None:
-    cluster_job.kubectl.patch("secret", "kafka", {"stringData": {"password": WRONG}})
+def test_nothing_leaks_after_a_refused_login(cluster_job: ClusterJob, canaries: Canaries, access: Access) -> None:
+    secret, key, reason = access.refused
+    cluster_job.kubectl.patch("secret", secret, {"stringData": {key: canaries.value("wrong", key)}})
     cluster_job.change(restartNonce=1)
     status = cluster_job.job.wait(
-        "a refused login", lambda status: status.get("lastFailure", {}).get("reason") == "AuthenticationFailed"
+        "a refused login", lambda status: status.get("lastFailure", {}).get("reason") == reason
     )
     assert status["lastFailure"]["log"]
     # Its drivers come and go until then. The node keeps their logs, and the status the last termination message.
     cluster_job.change(suspend=True)
     cluster_job.job.wait_pods("no pod is left", lambda pods: not pods)
-    assert_no_leak(cluster_job)
+    assert_no_leak(cluster_job, canaries)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka.admin import AclOperation, NewTopic, ResourceType
+from confluent_kafka.admin import NewTopic
 
 from localcluster.kubernetes.pki import Certificate
 from localcluster.settings import NETWORK
@@ -17,7 +17,7 @@ from sparkapp.clients.transactions.client import TransactionClient
 from tests.e2e.conftest import MakeClusterJob
 from tests.support.jobs.local_job import produce
 from tests.support.kafka import visibility
-from tests.support.kafka.secured_broker import Right, grant
+from tests.support.kafka.secured_broker import grant, rights_of_job
 from tests.support.kafka.tls.broker import USER, TlsBroker
 from tests.support.kafka.topics import create_topics
 from tests.support.kubernetes.cluster_job import ClusterJob
@@ -65,17 +65,7 @@ class Load:
 def prepared(broker: TlsBroker, cluster_job: ClusterJob) -> None:
     """Topics, rights and Secrets of the job."""
     create_topics(broker.bootstrap, NewTopic(cluster_job.source, 4, 1), NewTopic(cluster_job.sink, 4, 1))
-    operations = {
-        ResourceType.TOPIC: (AclOperation.READ, AclOperation.WRITE),
-        ResourceType.GROUP: (AclOperation.READ,),
-        ResourceType.TRANSACTIONAL_ID: (AclOperation.WRITE,),
-    }
-    rights = [
-        Right(kind, cluster_job.namespace, operation, prefixed=True)
-        for kind, listed in operations.items()
-        for operation in listed
-    ]
-    grant(broker.bootstrap, *rights, admin={})
+    grant(broker.bootstrap, *rights_of_job(cluster_job.namespace), admin={})
     cluster_job.kubectl.apply(
         secret("cluster-ca", ca_crt=broker.authority.certificate.read_bytes()), user_secret(broker.user)
     )

@@ -116,10 +116,15 @@ def basic(user: str, password: str) -> str:
 
 @contextmanager
 def registry(
-    *, authorization: str | None = None, certificate: Certificate | None = None, clients: Path | None = None
+    *,
+    host: str = "127.0.0.1",
+    authorization: str | None = None,
+    certificate: Certificate | None = None,
+    clients: Path | None = None,
 ) -> Iterator[RegistryServer]:
     """A registry that listens until the block ends.
 
+    :param host: the address that it listens at.
     :param certificate: its own; with one it speaks TLS only.
     :param clients: the authority of the client certificates that it asks for.
     """
@@ -134,7 +139,7 @@ def registry(
     def connected() -> None:
         state.connections += 1
 
-    with json_server(answer, certificate=certificate, clients=clients, connected=connected) as url:
+    with json_server(answer, host=host, certificate=certificate, clients=clients, connected=connected) as url:
         state.url = url
         yield state
 

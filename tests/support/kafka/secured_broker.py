@@ -45,6 +45,18 @@ class Right(NamedTuple):
     prefixed: bool = False
 
 
+def rights_of_job(prefix: str) -> list[Right]:
+    """What a job needs whose topics, group and transactional ids begin with ``prefix``."""
+    operations = {
+        ResourceType.TOPIC: (AclOperation.READ, AclOperation.WRITE),
+        ResourceType.GROUP: (AclOperation.READ,),
+        ResourceType.TRANSACTIONAL_ID: (AclOperation.WRITE,),
+    }
+    return [
+        Right(kind, prefix, operation, prefixed=True) for kind, listed in operations.items() for operation in listed
+    ]
+
+
 @contextmanager
 def secured_broker(folder: Path, *rights: Right, topics: Sequence[str] = ()) -> Iterator[Broker]:
     """The broker, running, with these topics of one partition; its passwords are ``a`` for admin and ``j`` for job."""

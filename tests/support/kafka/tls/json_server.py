@@ -34,12 +34,14 @@ class Response(NamedTuple):
 def json_server(
     answer: Callable[[Request], Response],
     *,
+    host: str = "127.0.0.1",
     certificate: Certificate | None = None,
     clients: Path | None = None,
     connected: Callable[[], None] = lambda: None,
 ) -> Iterator[str]:
     """Serves until the block ends; yields the URL without a path.
 
+    :param host: the address that it listens at.
     :param certificate: its own; without one it speaks plain HTTP.
     :param clients: the authority of the client certificates that it asks for.
     :param connected: called for each connection.
@@ -70,7 +72,7 @@ def json_server(
         def log_message(self, format: str, *args: object) -> None:
             pass
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server = ThreadingHTTPServer((host, 0), Handler)
     if certificate is not None:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(certificate.certificate, certificate.key)
@@ -81,7 +83,7 @@ def json_server(
     thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
     thread.start()
     try:
-        yield f"{'http' if certificate is None else 'https'}://127.0.0.1:{server.server_port}"
+        yield f"{'http' if certificate is None else 'https'}://{host}:{server.server_port}"
     finally:
         server.shutdown()
         server.server_close()
