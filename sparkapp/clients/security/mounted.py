@@ -1,7 +1,8 @@
 """The properties of ``spec.kafka`` as a pod's clients use them: a snapshot of the mounted Secrets.
 
 librdkafka reads certificate and key for each client that it creates, and each transaction has a client of its own.
-Without a copy a new certificate would be in use before anybody knows that the brokers accept it.
+Spark starts Python workers during the whole attempt, and a worker opens clients when a task needs them. Without a
+snapshot new content would be in use before anybody knows that the brokers accept it.
 ``ssl.certificate.pem`` would not do: librdkafka takes its first certificate only, and drops authorities in between.
 """
 
@@ -17,18 +18,31 @@ from sparkapp.model.job.spec import KafkaCluster
 
 _LOCATIONS = ("ssl.certificate.location", "ssl.key.location")
 _copies: dict[bytes, str] = {}
+_held: dict[KafkaCluster, dict[str, str]] = {}
 
 
 def mounted_security(kafka: KafkaCluster, directory: Path | None = None) -> dict[str, str]:
     """The present properties, with a copy of certificate and key; equal as long as the Secrets are.
 
-    Called for the clients of driver and executors, and by the driver's watch.
+    Called by the driver for its clients and its watch, and where the brokers refuse a worker's held properties.
 
     :param directory: by default the pod's.
     :raises CredentialsUnusable: a Secret is not mounted, lacks a key, or holds something else.
     """
     security = read_security(kafka, directory)
     return {name: _copied(value) if name in _LOCATIONS else value for name, value in security.items()}
+
+
+def held_security(kafka: KafkaCluster) -> dict[str, str]:
+    """The properties when this process, or the one that it was forked from, first asked for them.
+
+    Called for a worker's clients, and by the worker daemon before it forks (ADR 47).
+
+    :raises CredentialsUnusable: as :func:`mounted_security`.
+    """
+    if kafka not in _held:
+        _held[kafka] = mounted_security(kafka)
+    return _held[kafka]
 
 
 def check_usable(security: Mapping[str, str]) -> None:
@@ -43,7 +57,7 @@ def check_usable(security: Mapping[str, str]) -> None:
 
 
 def _copied(file: str) -> str:
-    """The name of a file in memory with the same content, for this process alone; one for each content."""
+    """The name of a file in memory with the same content, for this process and its forks; one for each content."""
     content = Path(file).read_bytes()
     if content not in _copies:
         descriptor = os.memfd_create("credentials")

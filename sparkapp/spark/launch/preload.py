@@ -1,4 +1,4 @@
-"""Imports the modules of Spark's Python processes once, in the process that they are forked from.
+"""Prepares Spark's Python processes once, in the process that they are forked from: modules, and a job's Secrets.
 
 The imports start no Python thread and open no connection, so a fork afterwards is safe.
 
@@ -11,12 +11,17 @@ from __future__ import annotations
 
 import gc
 import importlib
+import json
 import os
 import sys
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from importlib.abc import MetaPathFinder
 
-from sparkapp.model.job.spec import JobSpec
+from sparkapp.clients.security.mounted import held_security
+from sparkapp.model.encoding.description import decode_part, encode_part
+from sparkapp.model.errors import CredentialsUnusable
+from sparkapp.model.job.spec import JobSpec, KafkaCluster
 
 WORKERS = (
     "pyarrow",
@@ -45,13 +50,21 @@ PLANNERS = (
 """Modules of Spark's planner processes; the driver imports most of them, too."""
 VARIABLE = "KAFKASPARK_PRELOAD"
 """Names the modules that only this job's workers need; the settings of a session set it."""
+KAFKA_VARIABLE = "KAFKASPARK_KAFKA"
+"""Has ``spec.kafka``, for which workers hold the mounted Secrets; the settings of a session set it."""
 _PANDAS = "pandas"
 _PARSERS = "sparkapp.source.formats"
 """The package with the parsers of registered formats; each module has its format's name."""
 
 
-def wanted_by(spec: JobSpec) -> str:
-    """The value of :data:`VARIABLE` for a job; empty if its workers need no more than others."""
+def variables_of(spec: JobSpec) -> dict[str, str]:
+    """What the worker daemon of a job has in its environment; empty if its workers need no more than others."""
+    secured = spec.kafka.tls is not None or spec.kafka.authentication is not None
+    values = {VARIABLE: _wanted_by(spec), KAFKA_VARIABLE: json.dumps(encode_part(spec.kafka)) if secured else ""}
+    return {name: value for name, value in values.items() if value}
+
+
+def _wanted_by(spec: JobSpec) -> str:
     source = spec.source
     chosen = (source.key_format, source.value_format)
     wanted = {f"{_PARSERS}.{kind}" for kind in chosen if kind.traits.registered}
@@ -61,12 +74,19 @@ def wanted_by(spec: JobSpec) -> str:
 
 
 def preload_workers() -> None:
-    """Imports the modules of the job's workers; called by the worker daemon before it forks."""
+    """Imports the modules of the job's workers, and reads its Secrets; called by the worker daemon before it forks.
+
+    Secrets that cannot be used are the first task's to refuse: a daemon that fails has no message.
+    """
     wanted = os.environ.get(VARIABLE, "").split()
     if _PANDAS not in wanted:
         sys.meta_path.insert(0, _NoPandas())
     _preload((*WORKERS, *wanted))
     importlib.import_module("pyarrow").scalar(0)  # imports pandas or fails to, once for all forks
+    kafka = os.environ.get(KAFKA_VARIABLE)
+    if kafka:
+        with suppress(CredentialsUnusable):
+            held_security(decode_part(KafkaCluster, json.loads(kafka), ""))
     _settle()
 
 

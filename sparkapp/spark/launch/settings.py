@@ -16,7 +16,7 @@ from sparkapp.model import names
 from sparkapp.model.delivery_guarantee import DeliveryGuarantee
 from sparkapp.model.job.spark_settings import AUTHENTICATED, ENCRYPTED, FORCED, FORCED_EXACTLY_ONCE, is_protocols
 from sparkapp.model.job.spec import Job
-from sparkapp.spark.launch.preload import VARIABLE, wanted_by
+from sparkapp.spark.launch.preload import variables_of
 
 CLASSES_VARIABLE = "KAFKASPARK_CLASSES"
 """Names the folder of the class archive; the image sets it."""
@@ -92,9 +92,7 @@ def session_settings(job: Job, *, directory: Path = Path(names.JOB_DIRECTORY)) -
     code = code_directory()
     if Path(code).is_dir():
         settings["spark.executorEnv.PYTHONPATH"] = code
-    wanted = wanted_by(job.spec)
-    if wanted:
-        settings[f"spark.executorEnv.{VARIABLE}"] = wanted
+    settings |= {f"spark.executorEnv.{name}": value for name, value in variables_of(job.spec).items()}
     exactly_once = job.spec.sink.delivery_guarantee is DeliveryGuarantee.EXACTLY_ONCE
     own = {**_ALWAYS, **(FORCED_EXACTLY_ONCE if exactly_once else {})}
     return with_class_archive(with_json_log(settings)) | own

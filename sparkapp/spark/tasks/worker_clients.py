@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from functools import cache, partial
 from typing import Any
 
-from sparkapp.clients.security.mounted import mounted_security
+from sparkapp.clients.security.mounted import held_security, mounted_security
 from sparkapp.clients.topics import SinkTopics
 from sparkapp.clients.transactions.client import TransactionClient
 from sparkapp.dataplane.batch import open_consumer, open_producer
@@ -40,7 +40,7 @@ def consumer_for(job: Job) -> BatchConsumer:
     """The worker's consumer of a job; opened on first use."""
     key = _only(job)
     if key not in _consumers:
-        _consumers[key] = open_consumer(consumer_config(job, security=mounted_security(job.spec.kafka)))
+        _consumers[key] = open_consumer(consumer_config(job, security=held_security(job.spec.kafka)))
     return _consumers[key]
 
 
@@ -55,7 +55,7 @@ def producers_for(job: Job) -> ProducerPool:
     """The worker's producers of a job; opened on first use."""
     key = _only(job)
     if key not in _pools:
-        shared = _sink_config(job)
+        shared = _sink_config(job, held_security(job.spec.kafka))
         client = _coordinators[key] = TransactionClient(shared)
         _pools[key] = ProducerPool(
             open_producer=open_producer, client=client, config=producer_config(job, shared), renew=partial(_renew, job)
@@ -65,7 +65,7 @@ def producers_for(job: Job) -> ProducerPool:
 
 def _renew(job: Job, config: Mapping[str, str]) -> tuple[TransactionClient, Mapping[str, str]] | None:
     """Clients of the pool by the present content of the mounted Secrets; None where that is the configuration's."""
-    shared = _sink_config(job)
+    shared = _sink_config(job, mounted_security(job.spec.kafka))
     renewed = producer_config(job, shared)
     if renewed == config:
         return None
@@ -75,10 +75,8 @@ def _renew(job: Job, config: Mapping[str, str]) -> tuple[TransactionClient, Mapp
     return _coordinators[key], renewed
 
 
-def _sink_config(job: Job) -> dict[str, str]:
-    return cluster_config(
-        job.spec.kafka, security=mounted_security(job.spec.kafka), client_id=f"{job.namespace}.{job.name}-sink"
-    )
+def _sink_config(job: Job, security: Mapping[str, str]) -> dict[str, str]:
+    return cluster_config(job.spec.kafka, security=security, client_id=f"{job.namespace}.{job.name}-sink")
 
 
 def opened_producers(job: Job) -> ProducerPool | None:
@@ -96,7 +94,7 @@ def router_for(job: Job, *, start: int) -> Router | None:
         return None
     key = _only(job)
     if key not in _topics:
-        _topics[key] = SinkTopics(_sink_config(job))
+        _topics[key] = SinkTopics(_sink_config(job, held_security(job.spec.kafka)))
     return Router(job.spec, partitions_of=_topics[key].partitions, start=start)
 
 

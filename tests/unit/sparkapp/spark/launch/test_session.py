@@ -13,6 +13,8 @@ import pytest
 
 from sparkapp.model import names
 from sparkapp.model.delivery_guarantee import DeliveryGuarantee
+from sparkapp.model.job.access.security import Authentication, AuthenticationType, PasswordSecret, Tls
+from sparkapp.model.job.codec import encode_job
 from sparkapp.model.job.record_format import Format
 from sparkapp.model.job.spark_settings import AUTHENTICATED, ENCRYPTED, FORCED, FORCED_EXACTLY_ONCE
 from sparkapp.model.job.spec import Job, JobSpec, KafkaCluster, Sink, Source, Transform
@@ -25,7 +27,8 @@ JOB = Job(
         transform=Transform(), sink=Sink(topic="out", transactional_id_prefix="p"), parallelism=3,
     ),
 )  # fmt: skip
-PRELOAD = "spark.executorEnv.KAFKASPARK_PRELOAD"
+ENV = "spark.executorEnv."
+PRELOAD = f"{ENV}KAFKASPARK_PRELOAD"
 RATIO = "spark.scheduler.minRegisteredResourcesRatio"
 
 
@@ -62,6 +65,43 @@ print("pandas" in sys.modules, *set(sys.modules) - before)
     environment = {**os.environ, "KAFKASPARK_PRELOAD": wanted}
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, env=environment)
     assert done.stdout.split() == [str(bool(wanted))]
+
+
+def test_workers_keep_the_secrets_of_their_daemon(tmp_path: Path) -> None:
+    """A worker of a later task would have content that the brokers may refuse, and the attempt would fail (ADR 47)."""
+    secret = PasswordSecret(secret_name="kafka", password="password")
+    user = Authentication(type=AuthenticationType.SCRAM_SHA_512, username="me", password_secret=secret)
+    job = replace(JOB, spec=replace(JOB.spec, kafka=replace(JOB.spec.kafka, tls=Tls(), authentication=user)))
+    (tmp_path / "user").mkdir()
+    password = tmp_path / "user/password"
+    password.write_text("first")
+    program = """
+import os, sys
+from pathlib import Path
+from sparkapp.model.job.codec import decode_job
+from sparkapp.spark.launch.preload import preload_workers
+preload_workers()
+Path(sys.argv[1]).write_text("second")
+if os.fork() == 0:
+    from sparkapp.clients.security.mounted import mounted_security
+    from sparkapp.spark.tasks import worker_clients
+    worker_clients.open_consumer = lambda config: print(config["sasl.password"], flush=True)
+    job = decode_job(sys.argv[2])
+    worker_clients.consumer_for(job)
+    print(mounted_security(job.spec.kafka)["sasl.password"], flush=True)
+    os._exit(0)
+os.wait()
+"""
+    settings = session_settings(job, directory=Path("/nowhere"))
+    environment = {
+        **os.environ, "KAFKASPARK_CREDENTIALS": str(tmp_path),
+        **{name.removeprefix(ENV): value for name, value in settings.items() if name.startswith(ENV)},
+    }  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, "-c", program, password, encode_job(job)],
+        capture_output=True, text=True, check=False, env=environment,
+    )  # fmt: skip
+    assert done.stdout.split() == ["first", "second"], done.stderr
 
 
 def test_workers_of_a_python_function_have_pandas() -> None:
