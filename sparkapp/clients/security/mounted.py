@@ -34,7 +34,7 @@ def mounted_security(kafka: KafkaCluster, directory: Path | None = None) -> dict
 
 
 def held_security(kafka: KafkaCluster) -> dict[str, str]:
-    """The properties when this process, or the one that it was forked from, first asked for them.
+    """The properties that this process, or the process it was forked from, read first.
 
     Called for a worker's clients, and by the worker daemon before it forks (ADR 47).
 
