@@ -22,6 +22,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -35,7 +36,6 @@ from tests.support.kubernetes.operator_fixture import FAILED
 from tests.support.kubernetes.operator_process import OperatorProcess
 
 NOISY, QUIET = "noisy", "quiet"
-TIME = "2026-11-21T12:00:00Z"
 LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{QUIET}/leases/kafkaspark-operator"
 POLL_SECONDS = 0.01
 
@@ -159,13 +159,13 @@ class Noise:
             self.created += 1
 
     def flood(self) -> None:
-        first = next(self._numbers) * 20
+        first, time_now = next(self._numbers) * 20, _now()
         self.events += 20
         events = tuple(
-            ReportEvent(sequence=number, type="Warning", reason="PartitionAdded", message="flood", time=TIME)
+            ReportEvent(sequence=number, type="Warning", reason="PartitionAdded", message="flood", time=time_now)
             for number in range(first, first + 20)
         )
-        report = Report(job_uid=self._uid, attempt=1, state=DriverState.RUNNING, updated_at=TIME, events=events)
+        report = Report(job_uid=self._uid, attempt=1, state=DriverState.RUNNING, updated_at=time_now, events=events)
         self._write("flooding", encode_report(report))
 
     def write_large(self) -> None:
@@ -188,6 +188,11 @@ class Noise:
         for line in self._operator.read("/metrics").splitlines():
             if line.startswith("process_resident_memory_bytes "):
                 self.memory.append(float(line.split()[-1]) / 2**20)
+
+
+def _now() -> str:
+    """The operator publishes no event that Kubernetes would have forgotten by now."""
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 @contextmanager
