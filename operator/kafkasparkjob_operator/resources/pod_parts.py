@@ -44,8 +44,8 @@ def volumes_and_mounts(
     secret = SecretFolder("secret", names.spark_secret(job.name, attempt), ())
     volumes.append(_secret_volume("spark", secret))
     mounts.append({"name": "spark-secret", "mountPath": names.SPARK_SECRET_DIRECTORY, "readOnly": True})
-    if desired.spec.transform.config_map:
-        volumes.append({"name": "code", "configMap": {"name": desired.spec.transform.config_map}})
+    if desired.spec.transform.code:
+        volumes.append({"name": "code", "configMap": {"name": desired.spec.transform.code}})
         mounts.append({"name": "code", "mountPath": names.CODE_DIRECTORY, "readOnly": True})
     if desired.spec.state_claim:
         volumes.append({"name": "state", "persistentVolumeClaim": {"claimName": desired.spec.state_claim}})

@@ -140,17 +140,28 @@ def _check_formats(source: Source) -> None:
 def _check_transform(spec: JobSpec) -> None:
     transform = spec.transform
     _require(
-        not (transform.function and transform.sql),
+        sum(map(bool, (transform.function, transform.arrow.name, transform.sql))) <= 1,
         "spec.transform",
-        "set at most one of transform.python and transform.sql",
+        "set at most one of transform.python, transform.arrow and transform.sql",
     )
     _require(
-        not transform.function or bool(_FUNCTION.fullmatch(transform.function)),
-        "spec.transform.python.function",
-        f"{transform.function!r} must have the form module:function, for instance enrich:transform",
+        not (transform.arrow.function and transform.arrow.factory)
+        and bool(transform.arrow.name or not transform.arrow.config_map),
+        "spec.transform.arrow",
+        "set exactly one of arrow.function and arrow.factory",
     )
+    for field, name in (
+        ("python.function", transform.function),
+        ("arrow.function", transform.arrow.function),
+        ("arrow.factory", transform.arrow.factory),
+    ):
+        _require(
+            not name or bool(_FUNCTION.fullmatch(name)),
+            f"spec.transform.{field}",
+            f"{name!r} must have the form module:function, for instance enrich:transform",
+        )
     _require(
-        spec.sink.topic_from is TopicFrom.SPEC or bool(transform.function or transform.sql),
+        spec.sink.topic_from is TopicFrom.SPEC or not transform.passes_through,
         "spec.sink.topicFrom",
         "Column needs a transform, because without it the column topic is the source topic",
         "add spec.transform, or set topicFrom: Spec",
@@ -207,7 +218,8 @@ def _check_group_membership(spec: JobSpec) -> None:
 def _check_engine(spec: JobSpec) -> None:
     source, transform = spec.source, spec.transform
     for field, is_used in (
-        ("transform", bool(transform.function or transform.sql)),
+        ("transform.python", bool(transform.function)),
+        ("transform.sql", bool(transform.sql)),
         ("source.format", {source.key_format, source.value_format} != {Format.RAW}),
         ("source.stopping.predicate", bool(source.stopping.predicate)),
         ("source.groupMembership", source.group_membership.subscribes),

@@ -34,7 +34,7 @@ class Engine(StrEnum):
     MICRO_BATCH = "MicroBatch"
     """A Spark job for each checkpoint, with any transform."""
     CONTINUOUS = "Continuous"
-    """Long-lived subtasks, for pipelines without transform and formats."""
+    """Long-lived subtasks, for pipelines of raw records with an Arrow function or without a transform."""
 
 
 class OutputMode(StrEnum):
@@ -143,18 +143,49 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ArrowTransform:
+    """A function over Arrow batches; exactly one of ``function`` and ``factory`` is set, or neither without one.
+
+    :param function: ``module:function``, called with each batch.
+    :param factory: ``module:factory``, called once per subtask without arguments. It returns the function.
+    :param config_map: as in :class:`Transform`.
+    """
+
+    function: str = ""
+    factory: str = ""
+    config_map: str = field(default="", metadata=at("configMapRef.name", required=True))
+
+    @property
+    def name(self) -> str:
+        """``module:function`` or ``module:factory``; empty without an Arrow function."""
+        return self.function or self.factory
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Transform:
-    """At most one of ``function`` and ``sql``; neither passes records through.
+    """At most one of ``function``, ``arrow`` and ``sql``; none of them passes records through.
 
     :param function: ``module:function``, a Python function DataFrame -> DataFrame.
     :param config_map: ConfigMap whose keys are the module files; empty means that the image has the module.
+    :param arrow: a Python function RecordBatch -> RecordBatch.
     :param sql: a query over the view ``source``.
     """
 
     function: str = field(default="", metadata=at("python.function", required=True))
     config_map: str = field(default="", metadata=at("python.configMapRef.name", required=True))
+    arrow: ArrowTransform = field(default_factory=ArrowTransform)
     sql: str = field(default="", metadata=at("sql.query", required=True))
     output_mode: OutputMode = OutputMode.APPEND
+
+    @property
+    def passes_through(self) -> bool:
+        """Whether records pass through unchanged."""
+        return not (self.function or self.arrow.name or self.sql)
+
+    @property
+    def code(self) -> str:
+        """The ConfigMap of the modules, whichever function it is for; empty where the image has them."""
+        return self.config_map or self.arrow.config_map
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

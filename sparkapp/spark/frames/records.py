@@ -20,17 +20,11 @@ from pyspark.sql.types import (
 from sparkapp.model.errors import TransformError
 from sparkapp.model.job.record_format import Format
 from sparkapp.model.job.spec import Job, Partitioner, Sink, Source, TopicFrom
+from sparkapp.spark.frames.batch_transform import SINK_COLUMNS
 from sparkapp.spark.frames.end_of_stream import end_at_predicate
 from sparkapp.spark.frames.json_format import parse_json
 from sparkapp.spark.frames.record_policy import apply_policy, with_raw_columns
 from sparkapp.spark.frames.registry_format import parse_registered
-
-SINK_COLUMNS = ("key", "value", "headers", "timestamp")
-"""Columns of the transform's result that the sink writes. ``value`` is required; other columns are not written.
-
-``topic`` and ``partition`` are used only if the sink's options ask for them: on records that pass through they are the
-source's.
-"""
 
 
 def decode_records(records: DataFrame, job: Job) -> DataFrame:

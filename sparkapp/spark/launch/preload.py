@@ -68,7 +68,7 @@ def _wanted_by(spec: JobSpec) -> str:
     source = spec.source
     chosen = (source.key_format, source.value_format)
     wanted = {f"{_PARSERS}.{kind}" for kind in chosen if kind.traits.registered}
-    if spec.transform.function:
+    if spec.transform.function or spec.transform.arrow.name:
         wanted.add(_PANDAS)
     return " ".join(sorted(wanted))
 

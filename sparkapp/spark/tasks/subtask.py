@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from sparkapp.model.errors import KafkaSparkJobError
-from sparkapp.model.job.spec import Job, Partitioner
+from sparkapp.model.job.spec import Job
+from sparkapp.spark.frames.batch_transform import BatchTransform, transform_of
 from sparkapp.spark.tasks.control_channel import Address, SubtaskChannel, Work
 from sparkapp.spark.tasks.write_task import (
     RESULT_SCHEMA,
@@ -25,7 +27,6 @@ if TYPE_CHECKING:
 LOG = logging.getLogger(__name__)
 
 _FLUSH_SECONDS = 30.0
-_SINK_COLUMNS = ("key", "value", "headers", "timestamp")
 
 
 def run_subtask(job_text: str, address: Address, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -48,14 +49,18 @@ def run_subtask(job_text: str, address: Address, batches: Iterator[pa.RecordBatc
     context = TaskContext.get()
     assert context is not None, "a task of Spark"
     job = job_of(job_text)
-    with SubtaskChannel(address, subtask=context.partitionId()) as channel:
+    with (
+        SubtaskChannel(address, subtask=context.partitionId()) as channel,
+        closing(transform_of(job.spec)) as transform,
+    ):
         while (work := channel.receive()) is not None:
             checkpoint_id = work.order.checkpoint_id
             try:
-                result = encode_result(_complete(job, work))
+                result = encode_result(_complete(job, work, transform))
             except Exception as error:
                 LOG.exception("checkpoint %d failed", checkpoint_id)
                 drop_consumer(job)
+                transform.close()
                 channel.failed(checkpoint_id, printed(error))
             else:
                 channel.completed(checkpoint_id, result)
@@ -63,19 +68,13 @@ def run_subtask(job_text: str, address: Address, batches: Iterator[pa.RecordBatc
     yield pa.RecordBatch.from_pydict({"result": [""]}, schema=RESULT_SCHEMA)
 
 
-def _complete(job: Job, work: Work) -> WriteResult:
-    """Reads and writes one checkpoint's part, up to its pre-commit."""
+def _complete(job: Job, work: Work, transform: BatchTransform) -> WriteResult:
+    """Reads, transforms and writes one checkpoint's part, up to its pre-commit."""
     from sparkapp.spark.tasks.worker_clients import consumer_for
 
-    columns = sink_columns(job)
-    read = consumer_for(job).read(work.splits, columns=frozenset(columns))
-    return write_batches(job, work.order, (batch.select(columns) for batch in read), index=work.order.subtask)
-
-
-def sink_columns(job: Job) -> list[str]:
-    """The source's columns that a record passes on to the sink."""
-    routed = ["partition"] if job.spec.sink.partitioner is Partitioner.SOURCE_PARTITION else []
-    return [*_SINK_COLUMNS, *routed]
+    transform.open()
+    read = consumer_for(job).read(work.splits, columns=transform.source_columns)
+    return write_batches(job, work.order, transform.map(read), index=work.order.subtask)
 
 
 def _flushed(pool: ProducerPool | None) -> str:

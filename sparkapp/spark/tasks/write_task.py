@@ -136,8 +136,12 @@ def write_batches(job: Job, order: WriteOrder, batches: Iterable[pa.RecordBatch]
 
 
 def printed(error: BaseException) -> str:
-    """The error's text as in a traceback; :func:`sparkapp.spark.failures.original_error` reads it."""
-    return "".join(traceback.format_exception_only(error)).strip()
+    """The error's text, as :func:`sparkapp.spark.failures.original_error` reads it.
+
+    The errors of this project are complete in one line. Others have their traceback, which shows the user's line.
+    """
+    lines = traceback.format_exception_only if isinstance(error, KafkaSparkJobError) else traceback.format_exception
+    return "".join(lines(error)).strip()
 
 
 def encode_result(result: WriteResult) -> str:

@@ -13,11 +13,14 @@ DIGEST = "codeDigest"
 
 
 def config_map_of(job: JobResource) -> str:
-    """``spec.transform.python.configMapRef.name``; empty where it is absent or the spec is unreadable."""
-    found: Any = job.spec
-    for name in ("transform", "python", "configMapRef", "name"):
-        found = found.get(name) if isinstance(found, Mapping) else None
-    return found if isinstance(found, str) else ""
+    """``configMapRef.name`` of ``spec.transform.python`` or ``arrow``; empty without one or in an unreadable spec."""
+    for kind in ("python", "arrow"):
+        found: Any = job.spec
+        for name in ("transform", kind, "configMapRef", "name"):
+            found = found.get(name) if isinstance(found, Mapping) else None
+        if isinstance(found, str):
+            return found
+    return ""
 
 
 def changed_code(draft: StatusDraft, observation: Observation) -> str:

@@ -11,10 +11,11 @@ from sparkapp.checkpoint.coordinator import CheckpointCoordinator
 from sparkapp.checkpoint.pre_committed import Completed, PreCommitted
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit, assign
 from sparkapp.model.delivery_guarantee import OffsetCommitMode
+from sparkapp.model.errors import TransformFailed
 from sparkapp.model.job.spec import Job
 from sparkapp.source.enumerator.enumerator import KafkaSourceEnumerator
 from sparkapp.spark.engine.continuous.control_server import Answer, ControlServer
-from sparkapp.spark.failures import original_error
+from sparkapp.spark.failures import original_error, while_reading
 from sparkapp.spark.tasks.client_totals import merge
 from sparkapp.spark.tasks.control_channel import Work
 from sparkapp.spark.tasks.flush import require_delivered
@@ -122,6 +123,6 @@ class CheckpointRunner:
     def _try_again(self, answer: Answer, work: Work, failures: int) -> None:
         error = original_error(answer.failure)
         if failures >= _TRIES or error.fatal:
-            raise error
+            raise while_reading(error, work.splits) if isinstance(error, TransformFailed) else error
         LOG.warning("subtask %d failed for the %d. time and tries again: %s", answer.subtask, failures, error.message)
         self._server.give({answer.subtask: work})

@@ -61,7 +61,7 @@ def start_query(
     spark.dataSource.register(KafkaSparkDataSource)
     options = {"job": encode_job(job), "planner": server.address, "key": key.hex()}
     records = decode_records(spark.readStream.format(FORMAT).options(**options).load(), job)
-    result = encode_records(apply_transform(records, job.spec.transform, function, spark), job.spec.sink)
+    result = encode_records(apply_transform(records, job.spec, function, spark), job.spec.sink)
     planner.columns = columns_used(result, spark)
     limit_stream(spark, planner.columns)
     LOG.info("columns read from Kafka: %s", ", ".join(sorted(planner.columns)))

@@ -7,7 +7,7 @@ import pytest
 from kafkasparkjob_operator.controller.watches.code_watch import CodeWatch
 from tests.support.kubernetes.operator_fixture import DRAINED, FAILED, FATAL, KEY, OperatorFixture
 
-PYTHON = {"python": {"function": "enrich:transform", "configMapRef": {"name": "modules"}}}
+CODE = {"function": "enrich:transform", "configMapRef": {"name": "modules"}}
 
 
 def put_code(operator_fixture: OperatorFixture, text: str) -> None:
@@ -24,9 +24,9 @@ async def found_by_the_watch(operator_fixture: OperatorFixture) -> None:
     await operator_fixture.reconciler.reconcile(KEY)
 
 
-@pytest.fixture
-async def operator_fixture() -> OperatorFixture:
-    operator_fixture = OperatorFixture(transform=PYTHON)
+@pytest.fixture(params=["python", "arrow"])
+async def operator_fixture(request: pytest.FixtureRequest) -> OperatorFixture:
+    operator_fixture = OperatorFixture(transform={request.param: CODE})
     put_code(operator_fixture, "one")
     await operator_fixture.run()
     assert operator_fixture.status["attempt"]["codeDigest"]
@@ -63,7 +63,7 @@ async def test_a_job_that_its_code_has_failed_starts_again_when_the_code_is_corr
 
 
 async def test_a_job_whose_config_map_was_created_later_starts_again_when_the_code_is_corrected() -> None:
-    operator_fixture = OperatorFixture(transform=PYTHON)
+    operator_fixture = OperatorFixture(transform={"python": CODE})
     await operator_fixture.settle()
     put_code(operator_fixture, "one")
     operator_fixture.kubernetes.pod_runs("orders-1-driver")
@@ -92,7 +92,7 @@ async def test_a_config_map_that_is_gone_stops_nothing(operator_fixture: Operato
 
 
 async def test_a_standby_with_the_modules_of_before_is_not_activated() -> None:
-    operator_fixture = OperatorFixture(transform=PYTHON, restartPolicy={"successor": "Standby"})
+    operator_fixture = OperatorFixture(transform={"python": CODE}, restartPolicy={"successor": "Standby"})
     put_code(operator_fixture, "one")
     await operator_fixture.run()
     operator_fixture.wait(60)

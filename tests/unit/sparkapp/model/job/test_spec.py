@@ -122,6 +122,13 @@ def test_every_field():
     assert (found.parallelism, found.checkpoint_interval_seconds) == (4, 2)
 
 
+def test_the_modules_of_an_arrow_function_are_the_jobs_code():
+    arrow = {"factory": "scores:Model", "configMapRef": {"name": "code"}}
+    found = parsed(spec(engine="Continuous", transform={"arrow": arrow}, sink={"topicFrom": "Column"}))
+    assert (found.transform.arrow.name, found.transform.code) == ("scores:Model", "code")
+    assert not found.transform.passes_through
+
+
 def test_a_partition_in_pieces_has_no_end_record():
     source = {"stopping": {"predicate": "value = 'END'"}, "limits": {"maxRecordsPerSplit": 10}}
     with pytest.raises(ConfigurationError, match="in several splits") as caught:
@@ -271,7 +278,19 @@ def test_the_drivers_copy_is_checked_again():
         (spec(metrics={"prometheus": {"port": 80, "enabled": False}}), "spec.metrics.prometheus.port"),
         (spec(metrics={"prometheus": {"enabled": "no"}}), "spec.metrics.prometheus.enabled must be true or false"),
         (spec(transform={"python": {"function": "a:b"}, "sql": {"query": "select 1"}}), "at most one of transform"),
+        (spec(transform={"arrow": {"function": "a:b"}, "sql": {"query": "select 1"}}), "at most one of transform"),
         (spec(transform={"python": {"function": "no_colon"}}), "module:function"),
+        (spec(transform={"arrow": {"factory": "no_colon"}}), "spec.transform.arrow.factory: 'no_colon' must have"),
+        (spec(transform={"arrow": {"function": "a:b", "factory": "a:c"}}), "exactly one of arrow.function and"),
+        (spec(transform={"arrow": {"configMapRef": {"name": "code"}}}), "exactly one of arrow.function and"),
+        (
+            spec(engine="Continuous", transform={"sql": {"query": "select 1"}}),
+            "Continuous cannot run a job with transform.sql; set engine: MicroBatch, or remove transform.sql",
+        ),
+        (
+            spec(engine="Continuous", transform={"arrow": {"function": "a:b"}}, source={"format": {"key": "string"}}),
+            "spec.engine: Continuous cannot run a job with source.format",
+        ),
         (spec(source={"format": {"value": "json"}}), "valueSchema: needed with format value: json"),
         (spec(source={"format": {"keySchema": "id INT"}}), "keySchema: not allowed with format key: raw"),
         (spec(source={"format": {"value": "xml"}}), "one of raw, string, json, avro, protobuf"),

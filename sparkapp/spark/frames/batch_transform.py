@@ -1,0 +1,153 @@
+"""``spec.transform.arrow``: the user's function over Arrow batches, the same in both engines."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
+from typing import Any
+
+import pyarrow as pa
+
+from sparkapp.dataplane.interface import ALL_COLUMNS, SOURCE_SCHEMA
+from sparkapp.dataplane.output_batch import OutputBatch
+from sparkapp.model.errors import TransformError
+from sparkapp.model.job.spec import ArrowTransform, JobSpec, Partitioner, Sink, TopicFrom
+from sparkapp.spark.frames.user_code import imported
+
+LOG = logging.getLogger(__name__)
+
+SINK_COLUMNS = ("key", "value", "headers", "timestamp")
+"""Columns of a result that the sink writes. ``value`` is required; other columns are not written.
+
+``topic`` and ``partition`` are used only if the sink's options ask for them: on records that pass through they are the
+source's.
+"""
+
+RESULT_SCHEMA = pa.schema([field for field in SOURCE_SCHEMA if field.name not in {"offset", "timestampType"}])
+"""Of :func:`map_in_arrow`: every column that a sink can write or route by."""
+
+_REMEDY = "return pyarrow record batches with a column value; batch.set_column replaces a column of the input"
+
+
+class BatchTransform:
+    """Maps batches of source records to batches with the sink's columns, by ``transform.arrow`` or unchanged.
+
+    Made for a task, and used by its thread. The continuous engine keeps it until the subtask ends.
+
+    :ivar source_columns: that the records need; the others may be null.
+    """
+
+    def __init__(self, arrow: ArrowTransform, sink: Sink) -> None:
+        self._arrow = arrow
+        self._required = ("value", *_routing_columns(sink))
+        self._columns = (*SINK_COLUMNS, *_routing_columns(sink))
+        self.source_columns = ALL_COLUMNS if arrow.name else frozenset(self._columns)
+        self._function: Callable[[pa.RecordBatch], Any] | None = None
+
+    def open(self) -> None:
+        """Imports the function, or calls its factory; nothing if that is done.
+
+        :raises TransformError: the import fails, or the factory returns no function.
+        :raises Exception: of the factory.
+        """
+        if self._function is not None or not self._arrow.name:
+            return
+        found = import_arrow(self._arrow)
+        function = found() if self._arrow.factory else found
+        if not callable(function):
+            msg = f"the factory {self._arrow.name} returned {type(function).__name__}, which cannot be called"
+            raise TransformError(msg, remedy="return a function of a pyarrow.RecordBatch from the factory")
+        self._function = function
+
+    def map(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The result of each batch, with no other columns than the sink's.
+
+        :raises TransformError: the function returns something else than batches, or a batch lacks a column.
+        :raises Exception: of the function.
+        """
+        self.open()
+        for batch in batches:
+            if self._function is None:
+                yield self._selected(batch)
+                continue
+            for result in self._results(self._function(batch)):
+                yield self._selected(result)
+
+    def close(self) -> None:
+        """Calls ``close`` of what the factory returned; a later batch calls the factory again.
+
+        Its exceptions are logged only: the records are written, or the task has failed before.
+        """
+        function, self._function = self._function, None
+        close = getattr(function, "close", None) if self._arrow.factory else None
+        if close is None:
+            return
+        try:
+            close()
+        except Exception:
+            LOG.exception("close of what %s returned failed", self._arrow.name)
+
+    def _results(self, result: Any) -> Iterator[pa.RecordBatch]:
+        if result is None:
+            return
+        if isinstance(result, pa.RecordBatch):
+            yield result
+            return
+        for batch in result if isinstance(result, Iterable) else [result]:
+            if not isinstance(batch, pa.RecordBatch):
+                inside = "" if batch is result else f"{type(result).__name__} with "
+                msg = (
+                    f"the function of {self._arrow.name} returned {inside}{type(batch).__name__}: it may return a"
+                    " RecordBatch, several of them, or None"
+                )
+                raise TransformError(msg, remedy=_REMEDY)
+            yield batch
+
+    def _selected(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        for name in self._required:
+            if batch.schema.get_field_index(name) < 0:  # also if there are two
+                msg = (
+                    f"a batch of {self._arrow.name} has not exactly one column {name!r}: it has"
+                    f" {', '.join(batch.schema.names) or 'nothing'}"
+                )
+                raise TransformError(msg, remedy=_REMEDY)
+        return batch.select([name for name in self._columns if name in batch.schema.names])
+
+
+def _routing_columns(sink: Sink) -> tuple[str, ...]:
+    topic = ("topic",) if sink.topic_from is TopicFrom.COLUMN else ()
+    partition = ("partition",) if sink.partitioner is Partitioner.SOURCE_PARTITION else ()
+    return (*topic, *partition)
+
+
+def import_arrow(arrow: ArrowTransform) -> Callable[..., Any]:
+    """The function or factory that the spec names.
+
+    :raises TransformError: see :func:`sparkapp.spark.frames.user_code.imported`.
+    """
+    return imported(arrow.name, field=f"spec.transform.arrow.{'function' if arrow.function else 'factory'}")
+
+
+def transform_of(spec: JobSpec) -> BatchTransform:
+    """The transform of a subtask; called by the continuous engine's task."""
+    return BatchTransform(spec.transform.arrow, spec.sink)
+
+
+def map_in_arrow(arrow: ArrowTransform, sink: Sink, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """A Python stage of the micro-batch (``DataFrame.mapInArrow``); its columns are those of the source's schema.
+
+    Spark wants the columns' types before it sees a batch. So a column that a result lacks is null, as where the sink's
+    default applies.
+
+    :raises TransformError: see :meth:`BatchTransform.map`; or a column has an unsupported type.
+    """
+    with closing(BatchTransform(arrow, sink)) as transform:
+        for batch in transform.map(batches):
+            output = OutputBatch.of(batch)
+            yield pa.RecordBatch.from_arrays([_column(output, field) for field in RESULT_SCHEMA], schema=RESULT_SCHEMA)
+
+
+def _column(output: OutputBatch, field: pa.Field[Any]) -> pa.Array[Any]:
+    column: pa.Array[Any] | None = getattr(output, field.name)
+    return pa.nulls(output.rows, field.type) if column is None else column.cast(field.type)

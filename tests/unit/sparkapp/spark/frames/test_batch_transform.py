@@ -1,0 +1,195 @@
+"""The user's function over Arrow batches: what it may return, and how long what its factory returned lives."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from sparkapp.dataplane.interface import SOURCE_SCHEMA
+from sparkapp.model.errors import TransformError
+from sparkapp.model.job.spec import ArrowTransform, Partitioner, Sink, TopicFrom
+from sparkapp.spark.frames.batch_transform import RESULT_SCHEMA, BatchTransform, map_in_arrow
+
+SINK = Sink(topic="out", transactional_id_prefix="p")
+ROUTED = Sink(
+    topic="out", transactional_id_prefix="p", topic_from=TopicFrom.COLUMN, partitioner=Partitioner.SOURCE_PARTITION
+)
+
+_MODULE = """
+import pyarrow as pa
+
+log = []
+
+def same(batch):
+    return batch
+
+def nothing(batch):
+    return None
+
+def twice(batch):
+    return [batch, batch]
+
+def row_by_row(batch):
+    for row in range(batch.num_rows):
+        yield batch.slice(row, 1)
+
+def table(batch):
+    return pa.Table.from_batches([batch])
+
+def texts(batch):
+    return ["a", "b"]
+
+def value_and_more(batch):
+    return pa.record_batch({"value": batch.column("value").cast(pa.string()), "other": batch.column("offset")})
+
+def keys(batch):
+    return batch.select(["key"])
+
+def numbers(batch):
+    return pa.record_batch({"value": batch.column("offset")})
+
+class Model:
+    def __init__(self):
+        log.append("opened")
+
+    def __call__(self, batch):
+        if batch.column("key")[0].as_py() == b"bad":
+            raise ValueError("bad key")
+        return batch
+
+    def close(self):
+        log.append("closed")
+
+class Unclosable(Model):
+    def close(self):
+        raise OSError("the connection is gone")
+
+def no_function():
+    return 42
+
+def broken():
+    raise OSError("no model")
+"""
+
+
+@pytest.fixture(autouse=True)
+def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    (tmp_path / "own_batches.py").write_text(_MODULE)
+    monkeypatch.setenv("KAFKASPARK_CODE", str(tmp_path))
+    monkeypatch.syspath_prepend(str(tmp_path))
+    yield
+    __import__("sys").modules.pop("own_batches", None)
+
+
+def batch(*keys: bytes) -> pa.RecordBatch:
+    rows = [
+        {
+            "key": key, "value": b"v-" + key, "topic": "in", "partition": 3, "offset": offset, "timestamp": 1_000_000,
+            "timestampType": 0, "headers": [{"key": "h", "value": b"1"}],
+        }
+        for offset, key in enumerate(keys)
+    ]  # fmt: skip
+    return pa.RecordBatch.from_pylist(rows, schema=SOURCE_SCHEMA)
+
+
+def function(name: str, sink: Sink = SINK) -> BatchTransform:
+    return BatchTransform(ArrowTransform(function=f"own_batches:{name}"), sink)
+
+
+def factory(name: str) -> BatchTransform:
+    return BatchTransform(ArrowTransform(factory=f"own_batches:{name}"), SINK)
+
+
+def log() -> list[str]:
+    return list(__import__("own_batches").log)
+
+
+@pytest.mark.parametrize(
+    ("name", "keys"),
+    [
+        ("same", [[b"a", b"b"], [b"c"]]),
+        ("nothing", []),
+        ("twice", [[b"a", b"b"], [b"a", b"b"], [b"c"], [b"c"]]),
+        ("row_by_row", [[b"a"], [b"b"], [b"c"]]),
+    ],
+)
+def test_a_function_returns_a_batch_or_none_or_several(name: str, keys: list[list[bytes]]) -> None:
+    results = list(function(name).map([batch(b"a", b"b"), batch(b"c")]))
+    assert [result.column("key").to_pylist() for result in results] == keys
+    assert all(result.schema.names == ["key", "value", "headers", "timestamp"] for result in results)
+
+
+def test_a_result_keeps_the_columns_that_the_sink_writes_and_routes_by() -> None:
+    (result,) = function("same", ROUTED).map([batch(b"a")])
+    assert result.schema.names == ["key", "value", "headers", "timestamp", "topic", "partition"]
+    (result,) = function("value_and_more").map([batch(b"a")])
+    assert result.schema.names == ["value"]
+
+
+def test_records_that_pass_through_are_read_without_the_columns_that_nobody_needs() -> None:
+    unchanged = BatchTransform(ArrowTransform(), ROUTED)
+    assert unchanged.source_columns == {"key", "value", "headers", "timestamp", "topic", "partition"}
+    assert unchanged.source_columns < function("same").source_columns
+    (result,) = BatchTransform(ArrowTransform(), SINK).map([batch(b"a")])
+    assert result.schema.names == ["key", "value", "headers", "timestamp"]
+
+
+@pytest.mark.parametrize(
+    ("made", "message"),
+    [
+        (function("table"), "the function of own_batches:table returned Table: it may return a RecordBatch"),
+        (function("texts"), "the function of own_batches:texts returned list with str"),
+        (function("keys"), "a batch of own_batches:keys has not exactly one column 'value': it has key"),
+        (function("value_and_more", ROUTED), "has not exactly one column 'topic': it has value, other"),
+        (function("missing"), "module 'own_batches' has no function 'missing'"),
+        (factory("no_function"), "the factory own_batches:no_function returned int, which cannot be called"),
+    ],
+    ids=lambda value: value.split(":")[0] if isinstance(value, str) else "",
+)
+def test_what_is_no_result_is_refused_with_a_remedy(made: BatchTransform, message: str) -> None:
+    with pytest.raises(TransformError) as caught:
+        list(made.map([batch(b"a")]))
+    assert message in caught.value.message
+    assert caught.value.remedy
+
+
+def test_a_factory_is_called_once_and_again_after_a_failure() -> None:
+    made = factory("Model")
+    made.open()
+    assert len(list(made.map([batch(b"a"), batch(b"b")]))) == 2
+    assert len(list(made.map([batch(b"c")]))) == 1
+    assert log() == ["opened"]
+    with pytest.raises(ValueError, match="bad key"):
+        list(made.map([batch(b"bad")]))
+    made.close()
+    made.close()
+    list(made.map([batch(b"d")]))
+    assert log() == ["opened", "closed", "opened"]
+
+
+def test_an_exception_of_close_is_in_the_log_and_ends_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    made = factory("Unclosable")
+    made.open()
+    with caplog.at_level(logging.ERROR):
+        made.close()
+    assert "the connection is gone" in caplog.text
+
+
+def test_a_stage_of_a_micro_batch_fills_columns_and_closes_what_the_factory_returned() -> None:
+    (result,) = map_in_arrow(ArrowTransform(function="own_batches:value_and_more"), SINK, iter([batch(b"a")]))
+    assert result.schema == RESULT_SCHEMA
+    assert result.to_pylist() == [
+        {"key": None, "value": b"v-a", "topic": None, "partition": None, "timestamp": None, "headers": None}
+    ]
+    (result,) = map_in_arrow(ArrowTransform(function="own_batches:same"), ROUTED, iter([batch(b"a")]))
+    assert result == batch(b"a").select(RESULT_SCHEMA.names)
+    model = ArrowTransform(factory="own_batches:Model")
+    with pytest.raises(ValueError, match="bad key"):
+        list(map_in_arrow(model, SINK, iter([batch(b"a"), batch(b"bad")])))
+    assert log() == ["opened", "closed"]
+    with pytest.raises(TransformError, match="column 'value' has type int64, not binary or string"):
+        list(map_in_arrow(ArrowTransform(function="own_batches:numbers"), SINK, iter([batch(b"a")])))
