@@ -13,7 +13,7 @@ from typing import Any
 from sparkapp.model import commands, errors
 from sparkapp.model.errors import KafkaSparkJobError
 from sparkapp.model.event_reason import DriverEvent
-from sparkapp.model.job.spec import Job
+from sparkapp.model.job.spec import Engine, Job
 
 MAX_REPORT_BYTES = 64 * 1024
 MAX_TERMINATION_BYTES = 4096
@@ -65,6 +65,7 @@ class Report:
     """The driver's running report; numbers are totals of the job unless their name says otherwise.
 
     :param lag_records: records not yet read, measured within the last three heartbeats; None where that is unknown.
+    :param engine: that runs the attempt; empty before it is chosen. ``engine_message`` says why.
     :param transaction_time_used: percent of its time-out that the oldest open transaction has reached: 50, 80, or 0
         below.
     :param heartbeat_seconds: the longest time between two reports; 0 where the driver sends no heartbeats (an image of
@@ -98,6 +99,8 @@ class Report:
     commits_failed: int = 0
     heartbeat_seconds: int = 0
     transaction_time_used: int = 0
+    engine: str = ""
+    engine_message: str = ""
     events: tuple[ReportEvent, ...] = ()
 
 
@@ -203,6 +206,8 @@ def decode_report(text: str, *, job_uid: str) -> Report | None:
             checkpoint_time=_text(body["checkpoint_time"])[:40],
             transactions_known=body.get("transactions_known", False) is True,
             oldest_transaction_time=_text(body.get("oldest_transaction_time", ""))[:40],
+            engine=Engine(engine).value if (engine := _text(body.get("engine", ""))) else "",
+            engine_message=_text(body.get("engine_message", ""))[:MAX_MESSAGE],
             events=events,
             lag_records=lag if body.get("lag_known") is not False else None,
             **numbers,

@@ -19,6 +19,7 @@ from sparkapp.checkpoint.retained import CheckpointRetainer
 from sparkapp.checkpoint.transaction_control import leave_nothing_open
 from sparkapp.model.delivery_guarantee import OffsetCommitMode
 from sparkapp.model.errors import CheckpointMissing, CheckpointRefused, StreamStalled
+from sparkapp.model.job.rules import chosen_engine
 from sparkapp.model.job.spec import Engine as Chosen
 from sparkapp.model.job.spec import Job
 from sparkapp.model.report import DriverState, termination_of
@@ -96,7 +97,8 @@ class Attempt:
         self._end(engine)
 
     def _made_engine(self) -> Engine:
-        if self.job.spec.engine is Chosen.CONTINUOUS:
+        chosen, _ = chosen_engine(self.job.spec)
+        if chosen is Chosen.CONTINUOUS:
             return ContinuousEngine(
                 self.job, spark=self.session.result(), enumerator=self.enumerator, coordinator=self.coordinator,
                 completed=self._completed,
@@ -109,7 +111,8 @@ class Attempt:
 
     def _run_engine(self, engine: Engine) -> None:
         engine.start()
-        LOG.info("the %s engine has started", self.job.spec.engine.value)
+        chosen, reason = chosen_engine(self.job.spec)
+        LOG.info("the %s engine has started: %s", chosen.value, reason)
         self._engine = engine
         if self.draining.is_set():
             engine.drain()
@@ -117,9 +120,9 @@ class Attempt:
         self.reporter.event(
             "Running",
             f"attempt {self.job.attempt} runs with parallelism {self.job.spec.parallelism}"
-            f" after checkpoint {self.coordinator.document.checkpoint_id}",
+            f" after checkpoint {self.coordinator.document.checkpoint_id}; engine {chosen.value}: {reason}",
         )
-        self.reporter.update(state=DriverState.RUNNING)
+        self.reporter.update(state=DriverState.RUNNING, engine=chosen.value, engine_message=reason)
         watchdog = Watchdog(engine.liveness, stalled=self._stalled, suspended=lambda: engine.lacks_executors)
         watchdog.start()
         try:

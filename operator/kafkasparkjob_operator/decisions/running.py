@@ -133,6 +133,8 @@ def warn_of_slow_stop(draft: StatusDraft, pods: Sequence[PodView], job: JobKey) 
 
 def show_numbers(draft: StatusDraft, report: Report) -> None:
     """Copies the report's numbers. They change with every checkpoint, so the reconciler throttles their writes."""
+    if report.engine:
+        draft.replace("engine", {"name": report.engine, "message": report.engine_message})
     if report.checkpoint_id:
         draft.section("checkpoint").update(
             id=report.checkpoint_id,

@@ -259,6 +259,7 @@ def submit(
         # The resource has changed: earlier failures say nothing about it.
         restarts["consecutiveFailures"] = 0
     draft.replace("parallelism", desired.spec.parallelism)
+    draft.replace("engine", None)
     draft.replace("executors", {"desired": desired.workload.executor_instances, "running": 0})
     draft.section("transactions")["prefix"] = desired.spec.sink.transactional_id_prefix
     if draft.has_condition(ConditionType.FINISHED):

@@ -216,20 +216,39 @@ def _check_group_membership(spec: JobSpec) -> None:
 
 
 def _check_engine(spec: JobSpec) -> None:
-    source, transform = spec.source, spec.transform
-    for field, is_used in (
-        ("transform.python", bool(transform.function)),
-        ("transform.sql", bool(transform.sql)),
-        ("source.format", {source.key_format, source.value_format} != {Format.RAW}),
-        ("source.stopping.predicate", bool(source.stopping.predicate)),
-        ("source.groupMembership", source.group_membership.subscribes),
-    ):
+    for field in _not_continuous(spec):
         _require(
-            spec.engine is not Engine.CONTINUOUS or not is_used,
+            spec.engine is not Engine.CONTINUOUS,
             "spec.engine",
             f"Continuous cannot run a job with {field}",
             f"set engine: MicroBatch, or remove {field}",
         )
+
+
+def chosen_engine(spec: JobSpec) -> tuple[Engine, str]:
+    """The engine that runs a job, and why; called by the driver, whose release has the engines.
+
+    :returns: never Auto.
+    """
+    if spec.engine is not Engine.AUTO:
+        return spec.engine, "set by spec.engine"
+    fields = _not_continuous(spec)
+    if fields:
+        return Engine.MICRO_BATCH, f"spec.engine is Auto, and Continuous cannot run a job with {', '.join(fields)}"
+    return Engine.CONTINUOUS, "spec.engine is Auto, and Continuous can run the job"
+
+
+def _not_continuous(spec: JobSpec) -> list[str]:
+    """The fields that the job uses and the continuous engine does not have."""
+    source, transform = spec.source, spec.transform
+    used = {
+        "transform.python": bool(transform.function),
+        "transform.sql": bool(transform.sql),
+        "source.format": {source.key_format, source.value_format} != {Format.RAW},
+        "source.stopping.predicate": bool(source.stopping.predicate),
+        "source.groupMembership": source.group_membership.subscribes,
+    }
+    return [field for field, is_used in used.items() if is_used]
 
 
 def _require(condition: bool, where: str, message: str, remedy: str | None = None) -> None:

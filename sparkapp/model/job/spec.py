@@ -31,6 +31,8 @@ from sparkapp.model.partition import TopicPartition
 class Engine(StrEnum):
     """What runs the job's checkpoints."""
 
+    AUTO = "Auto"
+    """Continuous where it can run the job, else MicroBatch (:func:`sparkapp.model.job.rules.chosen_engine`)."""
     MICRO_BATCH = "MicroBatch"
     """A Spark job for each checkpoint, with any transform."""
     CONTINUOUS = "Continuous"

@@ -79,8 +79,10 @@ def test_a_function_that_drops_and_multiplies_is_exactly_once_over_crash_rescale
     (code / "log").unlink()
 
     produce(broker, source, 3000, 999)
+    job.spec = replace(job.spec, engine=Engine.AUTO)
     job.start(parallelism=3, alone=True)
     job.await_records_in(3999)
+    assert "the Continuous engine has started: spec.engine is Auto" in job.log(1000)
     produce(broker, source, 3999, 1)  # nothing of this checkpoint is written
     job.await_records_in(4000)
     assert job.drain() == 0, job.log()
@@ -113,7 +115,7 @@ def test_a_function_that_raises_names_line_and_offset_in_both_engines(
         assert termination is not None
         assert (termination.reason, termination.fatal) == ("TransformFailed", False), termination
         assert termination.message == (
-            "ValueError: invalid literal for int() with base 10: 'ten' (arrows.py:16 in number_of),"
+            "ValueError: invalid literal for int() with base 10: 'ten' (arrows.py:15 in number_of),"
             f" while it read {source}-0 offset 10"
         )
         assert "return int(text)" in termination.log

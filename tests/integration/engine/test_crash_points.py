@@ -58,7 +58,7 @@ def test_a_crash_loses_and_repeats_nothing(
     assert last.drained
 
 
-@pytest.mark.parametrize("engine", Engine)
+@pytest.mark.parametrize("engine", [Engine.MICRO_BATCH, Engine.CONTINUOUS])
 def test_a_drain_stops_at_a_checkpoint_and_a_resume_continues(
     engine: Engine, local_job: LocalJobs, broker: str, client: TransactionClient
 ) -> None:

@@ -26,6 +26,7 @@ def test_a_job_comes_up_and_reports_its_progress(job: LiveJob, running: Running)
     status = job.status
     assert job.condition("Ready")["status"] == "True"
     assert (status["attempt"]["id"], status["parallelism"], status["checkpoint"]["id"]) == (1, 2, 10)
+    assert status["engine"] == {"name": "MicroBatch", "message": "set by spec.engine"}
     assert status["observedGeneration"] == 1
     assert ("Submitted", 1) in job.events
     assert running.operator.read("/healthz") == running.operator.read("/readyz") == "ok"

@@ -95,7 +95,10 @@ class LiveJob:
         self.await_driver(attempt, hold=hold)
         self.pod_status(attempt, "Running", {"running": {"startedAt": "2026-11-21T12:00:00Z"}})
         self.checkpoint(attempt, attempt * 10 if checkpoint is None else checkpoint)
-        self.report(attempt, checkpoint_id=attempt * 10 if checkpoint is None else checkpoint)
+        self.report(
+            attempt, checkpoint_id=attempt * 10 if checkpoint is None else checkpoint, engine="MicroBatch",
+            engine_message="set by spec.engine",
+        )  # fmt: skip
         self.await_state("Running")
 
     def report(self, attempt: int, state: DriverState = DriverState.RUNNING, **fields: Any) -> None:

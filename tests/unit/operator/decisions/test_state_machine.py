@@ -72,6 +72,19 @@ async def test_ready_is_true_when_the_driver_reports_running(operator_fixture: O
     assert operator_fixture.kubernetes.condition(KEY, "CheckpointHealthy")["status"] == "True"
 
 
+async def test_the_status_names_the_engine_of_the_present_attempt(operator_fixture: OperatorFixture) -> None:
+    await operator_fixture.run()
+    operator_fixture.report(1, engine="Continuous", engine_message="set by spec.engine")
+    await operator_fixture.settle()
+    assert operator_fixture.status["engine"] == {"name": "Continuous", "message": "set by spec.engine"}
+    operator_fixture.driver_ends(1, FAILED)
+    await operator_fixture.settle()
+    operator_fixture.wait(60)
+    await operator_fixture.settle()
+    assert operator_fixture.drivers == ["orders-2-driver"]
+    assert "engine" not in operator_fixture.status, "until the next driver reports its own"
+
+
 @pytest.mark.parametrize(
     ("state", "reason"), [(DriverState.STARTING, "DriverStarting"), (DriverState.RECOVERING, "Recovering")]
 )

@@ -27,6 +27,7 @@ from sparkapp.model.report import (
 
 REPORT = Report(
     job_uid="uid", attempt=2, state=DriverState.RUNNING, updated_at="2026-11-21T08:00:00Z", checkpoint_id=7,
+    engine="Continuous", engine_message="set by spec.engine",
     lag_records=9, records_in=100, records_out=99, commits_succeeded=6, commits_failed=1,
     events=(ReportEvent(sequence=1, type="Warning", reason="TransactionsLost", message="two", time="t"),),
 )  # fmt: skip
@@ -51,6 +52,13 @@ def test_a_report_of_a_driver_without_heartbeats_is_read():
     del body["lag_known"], body["heartbeat_seconds"]
     found = decode_report(json.dumps(body), job_uid="uid")
     assert (found.lag_records, found.heartbeat_seconds) == (9, 0)
+
+
+def test_a_report_of_a_driver_that_names_no_engine_is_read():
+    body = json.loads(encode_report(REPORT))
+    del body["engine"], body["engine_message"]
+    found = decode_report(json.dumps(body), job_uid="uid")
+    assert (found.engine, found.engine_message, found.checkpoint_id) == ("", "", 7)
 
 
 def test_a_report_of_a_driver_that_counts_no_commits_is_read():
@@ -78,6 +86,7 @@ def test_another_jobs_report_is_none():
     [
         ("attempt", "2"), ("attempt", -1), ("attempt", True), ("attempt", 1 << 63),
         ("state", "Dancing"), ("state", None),
+        ("engine", "Steam"), ("engine", 7), ("engine_message", None),
         ("updated_at", 7), ("events", 7), ("events", [7]), ("events", [{}]), ("events", {"a": 1}),
         ("events", [{"sequence": "1", "type": "Normal", "reason": "r", "message": "m", "time": "t"}]),
         ("records_in", 1.5), ("lag_records", None), ("checkpoint_time", []), ("commits_failed", -1),

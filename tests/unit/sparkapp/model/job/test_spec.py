@@ -14,7 +14,8 @@ from sparkapp.model.job.access.registry_access import RegistryAccess
 from sparkapp.model.job.access.security import AuthenticationType
 from sparkapp.model.job.codec import FORMAT, decode_job, encode_job
 from sparkapp.model.job.record_format import Format
-from sparkapp.model.job.spec import IsolationLevel, Job, OnTransactionLost
+from sparkapp.model.job.rules import chosen_engine
+from sparkapp.model.job.spec import Engine, IsolationLevel, Job, OnTransactionLost
 from sparkapp.model.job.spec_from_resource import spec_from_resource
 from sparkapp.model.job.startup import ResetStrategy, StartupMode
 
@@ -127,6 +128,33 @@ def test_the_modules_of_an_arrow_function_are_the_jobs_code():
     found = parsed(spec(engine="Continuous", transform={"arrow": arrow}, sink={"topicFrom": "Column"}))
     assert (found.transform.arrow.name, found.transform.code) == ("scores:Model", "code")
     assert not found.transform.passes_through
+
+
+@pytest.mark.parametrize(
+    ("fields", "engine", "reason"),
+    [
+        ({}, Engine.MICRO_BATCH, "set by spec.engine"),
+        ({"engine": "Continuous"}, Engine.CONTINUOUS, "set by spec.engine"),
+        ({"engine": "Auto"}, Engine.CONTINUOUS, "spec.engine is Auto, and Continuous can run the job"),
+        (
+            {"engine": "Auto", "transform": {"arrow": {"function": "a:b"}}},
+            Engine.CONTINUOUS, "spec.engine is Auto, and Continuous can run the job",
+        ),
+        (
+            {"engine": "Auto", "transform": {"sql": {"query": "SELECT 1"}}, "source": {"format": {"key": "string"}}},
+            Engine.MICRO_BATCH,
+            "spec.engine is Auto, and Continuous cannot run a job with transform.sql, source.format",
+        ),
+        (
+            {"engine": "Auto", "source": {"stopping": {"predicate": "key IS NULL"}}},
+            Engine.MICRO_BATCH,
+            "spec.engine is Auto, and Continuous cannot run a job with source.stopping.predicate",
+        ),
+    ],
+    ids=["default", "set", "pass-through", "arrow", "sql", "predicate"],
+)  # fmt: skip
+def test_auto_takes_the_continuous_engine_where_that_can_run_the_job(fields, engine, reason):
+    assert chosen_engine(parsed(spec(**fields))) == (engine, reason)
 
 
 def test_a_partition_in_pieces_has_no_end_record():
