@@ -116,14 +116,14 @@ class Attempt:
         self._engine = engine
         if self.draining.is_set():
             engine.drain()
-        engine.await_executors(_EXECUTORS_SECONDS)
+        engine.executors.await_first(_EXECUTORS_SECONDS)
         self.reporter.event(
             "Running",
             f"attempt {self.job.attempt} runs with parallelism {self.job.spec.parallelism}"
             f" after checkpoint {self.coordinator.document.checkpoint_id}; engine {chosen.value}: {reason}",
         )
         self.reporter.update(state=DriverState.RUNNING, engine=chosen.value, engine_message=reason)
-        watchdog = Watchdog(engine.liveness, stalled=self._stalled, suspended=lambda: engine.lacks_executors)
+        watchdog = Watchdog(engine.liveness, stalled=self._stalled, suspended=lambda: engine.executors.lacking)
         watchdog.start()
         try:
             engine.await_end()

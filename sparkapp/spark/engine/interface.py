@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
+from sparkapp.spark.engine.executors import ExecutorPresence
 from sparkapp.spark.reporting.liveness import StreamLiveness
 
 
@@ -13,8 +14,8 @@ class Engine(Protocol):
 
     liveness: StreamLiveness
     """The present step, for the driver's watchdog."""
-    lacks_executors: bool
-    """Whether no executor was registered at the last count."""
+    executors: ExecutorPresence
+    """Whether Spark has executors."""
 
     @property
     def finished(self) -> bool:
@@ -33,10 +34,6 @@ class Engine(Protocol):
 
     def start(self) -> None:
         """Starts the work on Spark. :raises KafkaSparkJobError: it cannot be planned."""
-        ...
-
-    def await_executors(self, seconds: float) -> None:
-        """Blocks until an executor is registered, the engine has ended or the time is over."""
         ...
 
     def drain(self) -> None:

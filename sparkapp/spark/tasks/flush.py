@@ -54,6 +54,14 @@ def require_delivered(failures: Iterable[str]) -> None:
     raise PreCommitFailed(error.message, remedy=_REMEDY) if type(error) is PreCommitFailed else error
 
 
+def not_everything_sent(what: str) -> PreCommitFailed:
+    """The error of an orderly stop whose last records may be lost; raised by both engines.
+
+    :param what: who did not answer.
+    """
+    return PreCommitFailed(what, remedy=_REMEDY)
+
+
 def flush_workers(session: SparkSession, job: Job) -> None:
     """Waits until the clients of all Python workers have sent their records; called by the engine at an orderly stop.
 
@@ -79,8 +87,7 @@ def flush_workers(session: SparkSession, job: Job) -> None:
     except Exception as error:
         if not over.is_set():
             raise
-        msg = f"not every worker sent its records within {_SECONDS:g} s"
-        raise PreCommitFailed(msg, remedy=_REMEDY) from error
+        raise not_everything_sent(f"not every worker sent its records within {_SECONDS:g} s") from error
     finally:
         watchdog.cancel()
 
@@ -91,8 +98,7 @@ def _flush_in_rounds(session: SparkSession, job: Job, deadline: Deadline) -> Non
     through: set[str] = set()
     while len(through) < count_executors(session):
         if deadline.expired:
-            msg = f"not every worker was asked for its records within {_SECONDS:g} s"
-            raise PreCommitFailed(msg, remedy=_REMEDY)
+            raise not_everything_sent(f"not every worker was asked for its records within {_SECONDS:g} s")
         row_per_task = session.range(0, tasks, 1, tasks)
         rows = row_per_task.mapInArrow(partial(_flush_worker, encode_job(job)), RESULT_DDL).collect()
         answers = [json.loads(row.result) for row in rows]

@@ -52,7 +52,7 @@ class ControlServer:
         self._connections: dict[int, Connection[Any, Any]] = {}
         self._unanswered: dict[int, bytes] = {}
         self._answers: queue.SimpleQueue[Answer] = queue.SimpleQueue()
-        self._is_closed = False
+        self._is_stopping = self._is_closed = False
         self.address = Address(host, self._listener.getsockname()[1], self._key)
         threading.Thread(target=self._accept, name="subtasks", daemon=True).start()
 
@@ -61,11 +61,21 @@ class ControlServer:
         self._give({subtask: encode_work(part) for subtask, part in work.items()})
 
     def stop(self) -> set[int]:
-        """Asks every connected subtask to end; returns them. Each of them answers."""
+        """Asks every subtask to end, now or as soon as it connects; returns those that are connected.
+
+        Each of them answers.
+        """
         with self._lock:
+            self._is_stopping = True
             connected = set(self._connections)
         self._give(dict.fromkeys(connected, encode_stop()))
         return connected
+
+    @property
+    def connected(self) -> set[int]:
+        """The subtasks whose connections stand. All that another subtask has sent can be had by :meth:`answer`."""
+        with self._lock:
+            return set(self._connections)
 
     def answer(self, seconds: float) -> Answer | None:
         """The next answer; None if there is none within the time."""
@@ -133,7 +143,7 @@ class ControlServer:
             self._connections[subtask] = connection
             if replaced is not None:
                 _hang_up(replaced)
-            frame = self._unanswered.get(subtask)
+            frame = self._unanswered.get(subtask, encode_stop() if self._is_stopping else None)
             if frame is not None:
                 self._send(subtask, frame)
 

@@ -12,23 +12,22 @@ from pyspark.sql import SparkSession
 from sparkapp.checkpoint.coordinator import CheckpointCoordinator
 from sparkapp.checkpoint.pre_committed import Completed
 from sparkapp.clients.deadline import Deadline
+from sparkapp.model.delivery_guarantee import DeliveryGuarantee
 from sparkapp.model.errors import OffsetsWentBackwards
 from sparkapp.model.job.spec import Job
 from sparkapp.source.enumerator.enumerator import KafkaSourceEnumerator
 from sparkapp.spark.engine.continuous.checkpoint_runner import CheckpointRunner
 from sparkapp.spark.engine.continuous.control_server import ControlServer
 from sparkapp.spark.engine.continuous.subtasks import Subtasks
+from sparkapp.spark.engine.executors import ExecutorPresence
 from sparkapp.spark.engine.schedule import CheckpointSchedule
 from sparkapp.spark.failures import original_error
-from sparkapp.spark.launch.session import control_host, has_executors
+from sparkapp.spark.launch.session import control_host
 from sparkapp.spark.reporting.liveness import MAX_STEP_SECONDS, PLAN_SECONDS, StreamLiveness, step_seconds
-from sparkapp.spark.tasks.flush import require_delivered
+from sparkapp.spark.tasks.flush import not_everything_sent, require_delivered
 
 _PAUSE = 0.1
 """Longest pause in seconds between two looks at a stop that was asked for."""
-
-_COUNT_SECONDS = 10.0
-"""Seconds between two counts of executors."""
 
 _STOP_SECONDS = 60.0
 """For the subtasks to send their last records: half of the time that Kubernetes gives a driver to stop."""
@@ -45,7 +44,7 @@ class ContinuousEngine:
 
     :param completed: called with each completed checkpoint and the seconds since its begin.
     :ivar liveness: the present step, for the driver's watchdog.
-    :ivar lacks_executors: whether no executor was registered at the last count, some seconds ago.
+    :ivar executors: whether Spark has any.
     :ivar finished: whether the engine stopped because a bounded source was read to its end.
     """
 
@@ -76,9 +75,8 @@ class ContinuousEngine:
             job, server=self._server, enumerator=enumerator, coordinator=coordinator,
             await_subtasks=self._require_subtasks,
         )  # fmt: skip
-        self._count_at = 0.0
         self.liveness = StreamLiveness()
-        self.lacks_executors = False
+        self.executors = ExecutorPresence(spark, is_over=self._draining.is_set)
         self.finished = False
 
     @property
@@ -89,12 +87,6 @@ class ContinuousEngine:
     def start(self) -> None:
         """Submits the subtasks; called by the attempt once."""
         self._subtasks.start()
-
-    def await_executors(self, seconds: float) -> None:
-        """Blocks until an executor is registered, a stop is asked for or the time is over."""
-        deadline = Deadline.after(seconds)
-        while not (has_executors(self._spark) or self._draining.is_set() or deadline.expired):
-            time.sleep(deadline.bound(_PAUSE))
 
     def drain(self) -> None:
         """Asks for a stop at the next completed checkpoint. Returns at once; a signal handler may call it."""
@@ -136,9 +128,7 @@ class ContinuousEngine:
         """:raises KafkaSparkJobError: the subtasks have ended, and why."""
         if self._subtasks.ended:
             raise original_error(self._subtasks.failure())
-        if time.monotonic() >= self._count_at:
-            self.lacks_executors = not has_executors(self._spark)
-            self._count_at = time.monotonic() + _COUNT_SECONDS
+        self.executors.count()
 
     def _stop(self) -> None:
         """Ends the subtasks between two checkpoints; with ``deliveryGuarantee: None`` brokers have every record then.
@@ -147,13 +137,26 @@ class ContinuousEngine:
         """
         self.liveness.enter("the end of the subtasks", MAX_STEP_SECONDS)
         deadline = Deadline.after(_STOP_SECONDS)
-        waiting = self._server.stop()
+        silent, failures = self._last_answers(deadline)
+        require_delivered(failures)
+        if silent and self._job.spec.sink.delivery_guarantee is DeliveryGuarantee.NONE:
+            raise not_everything_sent(f"subtasks {sorted(silent)} did not confirm that their records were sent")
+        while not deadline.expired:
+            time.sleep(deadline.bound(_PAUSE / 10))
+
+    def _last_answers(self, deadline: Deadline) -> tuple[set[int], list[str]]:
+        """Asks every connected subtask to end; returns those that do not answer, and the failures of the others.
+
+        When Spark's job has ended, answers may still be on their way. They come before the end of their connection.
+        """
+        silent = self._server.stop()
         failures = []
-        while waiting and not deadline.expired and not self._subtasks.ended:
+        while silent and not deadline.expired:
+            may_answer = not self._subtasks.ended or silent & self._server.connected
             answer = self._server.answer(deadline.bound(_PAUSE))
             if answer is not None and answer.checkpoint_id is None:
-                waiting.discard(answer.subtask)
+                silent.discard(answer.subtask)
                 failures.append(answer.failure)
-        require_delivered(failures)
-        while not deadline.expired and not self._subtasks.ended:
-            time.sleep(deadline.bound(_PAUSE / 10))
+            elif answer is None and not may_answer:
+                break
+        return silent, failures

@@ -10,11 +10,11 @@ from pyspark.sql import SparkSession
 
 from sparkapp.checkpoint.coordinator import CheckpointCoordinator
 from sparkapp.checkpoint.pre_committed import Completed
-from sparkapp.clients.deadline import Deadline
 from sparkapp.model.delivery_guarantee import DeliveryGuarantee
 from sparkapp.model.errors import OffsetsWentBackwards
 from sparkapp.model.job.spec import Job
 from sparkapp.source.enumerator.enumerator import KafkaSourceEnumerator
+from sparkapp.spark.engine.executors import ExecutorPresence
 from sparkapp.spark.engine.micro_batch.checkpoint_runner import CheckpointRunner
 from sparkapp.spark.engine.micro_batch.planner import MicroBatchPlanner
 from sparkapp.spark.engine.micro_batch.query import RunningQuery, start_query
@@ -22,16 +22,12 @@ from sparkapp.spark.engine.micro_batch.stream_state import StreamState
 from sparkapp.spark.engine.micro_batch.write_stage import WriteStage
 from sparkapp.spark.failures import original_error
 from sparkapp.spark.frames.transform import Function
-from sparkapp.spark.launch.session import has_executors
 from sparkapp.spark.reporting.liveness import MAX_STEP_SECONDS, StreamLiveness
 from sparkapp.spark.state.query_log import restored_engine
 from sparkapp.spark.tasks.flush import flush_workers
 
 _PAUSE = 0.1
 """Seconds between two looks at the query."""
-
-_COUNT_SECONDS = 10.0
-"""Seconds between two counts of executors."""
 
 
 class MicroBatchEngine:
@@ -45,7 +41,7 @@ class MicroBatchEngine:
     :param stateful_allowed: whether ``folder`` outlives the driver, so that the transform may keep state there.
     :param completed: called with each completed checkpoint and the seconds since the start of its tasks.
     :ivar liveness: the stream's present step, for the driver's watchdog.
-    :ivar lacks_executors: whether no executor was registered at the last count, some seconds ago.
+    :ivar executors: whether Spark has any.
     """
 
     def __init__(
@@ -69,7 +65,7 @@ class MicroBatchEngine:
         self._checkpoint_id = coordinator.document.checkpoint_id
         self._restored = restored_engine(coordinator.document)
         self.liveness = StreamLiveness()
-        self.lacks_executors = False
+        self.executors = ExecutorPresence(spark, is_over=self._is_over)
         self._stream = StreamState(self._checkpoint_id)
         self._planner = MicroBatchPlanner(
             job, stream=self._stream, enumerator=enumerator, coordinator=coordinator, restored=self._restored,
@@ -109,14 +105,6 @@ class MicroBatchEngine:
             restored=self._restored,
         )  # fmt: skip
 
-    def await_executors(self, seconds: float) -> None:
-        """Blocks until an executor is registered, the query has ended or the time is over."""
-        deadline = Deadline.after(seconds)
-        while not (has_executors(self._spark) or self._stream.draining or deadline.expired):
-            if self._running is None or not self._running.query.isActive:
-                return
-            time.sleep(deadline.bound(_PAUSE))
-
     def drain(self) -> None:
         """Asks for a stop at the next completed checkpoint. Returns at once; a signal handler may call it."""
         self._stream.drain()
@@ -128,11 +116,8 @@ class MicroBatchEngine:
         """
         assert self._running is not None, "started before"
         query = self._running.query
-        count_at = time.monotonic()
         while query.isActive:
-            if time.monotonic() >= count_at:
-                self.lacks_executors = not has_executors(self._spark)
-                count_at = time.monotonic() + _COUNT_SECONDS
+            self.executors.count()
             time.sleep(_PAUSE)
             if self._stream.draining and self._stream.stop_between_checkpoints():
                 query.stop()
@@ -145,3 +130,6 @@ class MicroBatchEngine:
             return
         failure = self._stream.failure or original_error(query.exception())
         raise self._enumerator.explain(failure) if isinstance(failure, OffsetsWentBackwards) else failure
+
+    def _is_over(self) -> bool:
+        return self._stream.draining or self._running is None or not self._running.query.isActive

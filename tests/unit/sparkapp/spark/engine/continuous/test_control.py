@@ -85,7 +85,7 @@ def test_a_task_that_starts_again_gets_what_was_not_answered_and_the_older_one_i
         assert third.receive() == work(8), "checkpoint 7 was answered"
 
 
-def test_a_stop_reaches_the_connected_subtasks(server: ControlServer) -> None:
+def test_a_stop_reaches_every_subtask(server: ControlServer) -> None:
     with SubtaskChannel(server.address, subtask=0) as first:
         server.give({0: work(7)})
         assert first.receive() == work(7)
@@ -95,6 +95,8 @@ def test_a_stop_reaches_the_connected_subtasks(server: ControlServer) -> None:
         assert first.receive() is None
         first.stopped("")
         assert server.answer(SECONDS) == Answer(0, None, "", "")
+    with SubtaskChannel(server.address, subtask=1) as late:
+        assert late.receive() is None, "it connects when the engine has stopped"
 
 
 def test_nobody_without_the_key_is_given_work(server: ControlServer) -> None:

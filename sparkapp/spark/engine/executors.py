@@ -1,0 +1,46 @@
+"""Whether Spark has executors: an engine without them cannot progress, and is not stalled."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from pyspark.sql import SparkSession
+
+from sparkapp.clients.deadline import Deadline
+from sparkapp.spark.launch.session import has_executors
+
+_PAUSE = 0.1
+"""Seconds between two looks while the first executor is awaited."""
+
+_COUNT_SECONDS = 10.0
+"""Seconds between two counts of a running engine."""
+
+
+class ExecutorPresence:
+    """Made by each engine.
+
+    :param is_over: whether the engine needs no executor any more: it stops, or has ended.
+    :ivar lacking: whether no executor was registered at the last count, some seconds ago; read by the watchdog.
+    """
+
+    def __init__(
+        self, spark: SparkSession, *, is_over: Callable[[], bool], clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._spark = spark
+        self._is_over = is_over
+        self._clock = clock
+        self._count_at = clock()
+        self.lacking = False
+
+    def await_first(self, seconds: float) -> None:
+        """Blocks until an executor is registered, the engine is over or the time is; called by the attempt."""
+        deadline = Deadline.after(seconds)
+        while not (has_executors(self._spark) or self._is_over() or deadline.expired):
+            time.sleep(deadline.bound(_PAUSE))
+
+    def count(self) -> None:
+        """Counts if the last count is old; called by the engine in its loop."""
+        if self._clock() >= self._count_at:
+            self.lacking = not has_executors(self._spark)
+            self._count_at = self._clock() + _COUNT_SECONDS
