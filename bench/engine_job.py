@@ -32,7 +32,7 @@ def engine_job(
     delivery_guarantee: DeliveryGuarantee,
     parallelism: int,
     records_a_checkpoint: int,
-    interval_seconds: int = 1,
+    interval_millis: int = 1000,
     json_schema: str = "",
     query: str = "",
     engine: Engine = Engine.MICRO_BATCH,
@@ -59,7 +59,7 @@ def engine_job(
             sink=Sink(topic=sink, delivery_guarantee=delivery_guarantee, transactional_id_prefix=f"bench.{name}"),
             engine=engine,
             parallelism=parallelism,
-            checkpoint_interval_seconds=interval_seconds,
+            checkpoint_interval_millis=interval_millis,
         ),
     )  # fmt: skip
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import logging
 import threading
+import time
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -72,6 +73,7 @@ class Attempt:
     progress: Progress
     announcements: Announcements
     _engine: Engine | None = field(default=None, init=False)
+    _logged_at: float = field(default=0.0, init=False)
 
     @property
     def finished(self) -> bool:
@@ -156,7 +158,8 @@ class Attempt:
         """
         document = completed.document
         self.environment.on_completed(completed)
-        LOG.info(
+        LOG.log(
+            self._log_level(),
             "checkpoint %d: %d offsets in, %d transactions, %.0f ms (write %d ms, commit %d ms)",
             document.checkpoint_id, sum(split.size for split in document.splits), len(document.committables),
             seconds * 1000, completed.write_millis, completed.commit_millis,
@@ -166,6 +169,14 @@ class Attempt:
         if self.retainer is not None:
             self.retainer.offer(document)
         self.announcements.bad_records(document.counters)
+
+    def _log_level(self) -> int:
+        """The first checkpoint of a second is worth a line of the log."""
+        now = time.monotonic()
+        if now < self._logged_at + 1:
+            return logging.DEBUG
+        self._logged_at = now
+        return logging.INFO
 
     def _stalled(self, error: StreamStalled) -> None:
         checkpoint_id = self.progress.snapshot.checkpoint_id

@@ -40,7 +40,7 @@ def run(spark: SparkSession, task: TaskLine) -> float:
         task["bootstrap"], task["source"], task["sink"],
         delivery_guarantee=DeliveryGuarantee(task["delivery-guarantee"]), parallelism=int(task["parallelism"]),
         records_a_checkpoint=max(1, task.records // 5) if task.records else _UNBOUNDED_RECORDS,
-        interval_seconds=max(1, int(task["interval-millis"]) // 1000),
+        interval_millis=int(task["interval-millis"]),
         json_schema=JSON_COLUMNS if project else "", query=_QUERY if project else "",
     )  # fmt: skip
     done = 0

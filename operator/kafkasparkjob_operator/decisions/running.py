@@ -166,7 +166,7 @@ def show_numbers(draft: StatusDraft, report: Report) -> None:
 
 
 def judge_checkpoints(
-    draft: StatusDraft, report: Report | None, *, job: JobKey, interval_seconds: int, now: datetime
+    draft: StatusDraft, report: Report | None, *, job: JobKey, interval_seconds: float, now: datetime
 ) -> float | None:
     """Sets CheckpointHealthy. Until an attempt's first checkpoint the time counts from its first running report.
 

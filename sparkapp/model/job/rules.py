@@ -188,10 +188,10 @@ def _check_exactly_once(spec: JobSpec) -> None:
         "set source.isolationLevel: read_committed, or sink.deliveryGuarantee: AtLeastOnce",
     )
     _require(
-        sink.transaction_timeout_millis > spec.checkpoint_interval_seconds * 1000,
+        sink.transaction_timeout_millis > spec.checkpoint_interval * 1000,
         "spec.sink.transactions.timeoutSeconds",
-        "must exceed checkpoint.intervalSeconds, or the broker aborts a transaction before its commit",
-        f"set sink.transactions.timeoutSeconds to more than {spec.checkpoint_interval_seconds}",
+        "must exceed the checkpoint interval, or the broker aborts a transaction before its commit",
+        f"set sink.transactions.timeoutSeconds to more than {spec.checkpoint_interval:g}",
     )
     _require(
         sink.transactions_expire or "socket.timeout.ms" not in sink.properties,

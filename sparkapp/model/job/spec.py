@@ -18,6 +18,7 @@ from sparkapp.model.checkpoint.naming import TransactionNaming
 from sparkapp.model.delivery_guarantee import DeliveryGuarantee, OffsetCommit
 from sparkapp.model.encoding.fields import Fields
 from sparkapp.model.encoding.resource import at
+from sparkapp.model.errors import ConfigurationError
 from sparkapp.model.job.access.registry_access import RegistryAccess, registry_access_from
 from sparkapp.model.job.access.security import Authentication, Tls, tls_from
 from sparkapp.model.job.group_membership import MembershipOptions
@@ -231,10 +232,24 @@ def _metrics_port_from(metrics: Fields, name: str) -> int:
     return port if prometheus.boolean("enabled", True) else 0
 
 
+MIN_INTERVAL_MILLIS = 20
+"""Each checkpoint opens a producer for each subtask and writes the document, which together take some 50 ms."""
+
+
+def _interval_millis_from(checkpoint: Fields, name: str) -> int:
+    """:raises ConfigurationError: both units are used."""
+    if checkpoint.has(name) and checkpoint.has("intervalSeconds"):
+        msg = f"{checkpoint.path}: intervalSeconds and {name} exclude each other"
+        raise ConfigurationError(msg, remedy=f"remove one of them from {checkpoint.path}")
+    return checkpoint.integer(name, 0, low=MIN_INTERVAL_MILLIS)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobSpec:
     """The whole job, defaults filled in.
 
+    :param checkpoint_interval_millis: 0 where the interval is in ``checkpoint_interval_seconds``; read
+        :attr:`checkpoint_interval`.
     :param state_claim: PersistentVolumeClaim for operators' state; a transform that keeps state needs one.
     :param metrics_port: TCP port of the driver's Prometheus endpoint; 0 for none.
     """
@@ -246,11 +261,20 @@ class JobSpec:
     engine: Engine = Engine.MICRO_BATCH
     parallelism: int = field(default=1, metadata=at(low=1))
     checkpoint_interval_seconds: int = field(default=10, metadata=at("checkpoint.intervalSeconds", low=1))
+    checkpoint_interval_millis: int = field(
+        default=0, metadata=at("checkpoint.intervalMillis", reader=_interval_millis_from)
+    )
     retention: Retention = field(default_factory=Retention, metadata=at("checkpoint.retention"))
     restore: Restore = field(default_factory=Restore)
     record_errors: RecordErrors = field(default_factory=RecordErrors, metadata=at("."))
     state_claim: str = field(default="", metadata=at("checkpoint.stateVolume.claimName", required=True))
     metrics_port: int = field(default=0, metadata=at("metrics.prometheus", reader=_metrics_port_from))
+
+    @property
+    def checkpoint_interval(self) -> float:
+        """Seconds from a checkpoint to the next."""
+        millis = self.checkpoint_interval_millis
+        return millis / 1000 if millis else float(self.checkpoint_interval_seconds)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

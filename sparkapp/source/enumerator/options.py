@@ -37,7 +37,7 @@ class EnumeratorOptions:
             discovery_interval=source.discovery_interval_seconds,
             max_offsets=source.max_offsets_per_checkpoint,
             max_rate=source.max_rate_per_partition,
-            interval=spec.checkpoint_interval_seconds,
+            interval=spec.checkpoint_interval,
             max_drift=source.max_drift_seconds,
             ends_by_record=bool(source.stopping.predicate),
             on_topic_deleted=source.on_topic_deleted,

@@ -11,8 +11,9 @@ from sparkapp.model.checkpoint.split import KafkaPartitionSplit
 from sparkapp.model.job.spec import Job
 from sparkapp.source.enumerator.enumerator import KafkaSourceEnumerator
 
-_IDLE_PROBE_SECONDS = 0.25
-"""Pause between two questions to the brokers while a checkpoint is due and there are no new records."""
+_IDLE_PROBE_SECONDS = (0.01, 0.25)
+"""Shortest and longest pause between two questions to the brokers while a checkpoint is due and there are no new
+records: otherwise a tenth of the interval."""
 
 _IDLE_SECONDS = 10.0
 """A job without a checkpoint for this long is idle: it removes settled committables from the document, once.
@@ -37,7 +38,7 @@ class CheckpointSchedule:
         idle_work: Callable[[], AbstractContextManager[bool]],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._interval = float(job.spec.checkpoint_interval_seconds)
+        self._interval = job.spec.checkpoint_interval
         self._cap = job.spec.source.max_offsets_per_checkpoint
         self._enumerator = enumerator
         self._coordinator = coordinator
@@ -62,7 +63,8 @@ class CheckpointSchedule:
         self._enumerator.discover_if_due()
         splits = self._enumerator.plan()
         if not any(split.size for split in splits) and not owes_batch:
-            self._due = now + min(_IDLE_PROBE_SECONDS, self._interval / 10)
+            shortest, longest = _IDLE_PROBE_SECONDS
+            self._due = now + max(shortest, min(longest, self._interval / 10))
             if now - self._planned_at > _IDLE_SECONDS:
                 self._write_idle_document()
             return None

@@ -28,7 +28,7 @@ SPEC = DEFINITION["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["propertie
 PASSED_ON = re.compile(r"spec\.(driver|executor)\.env\[\]\.(value|valueFrom)\b")
 """The operator copies these to the pod as they are."""
 READ_BY_HAND = {"spec.source.partitions[].partitions"}
-BY_MODE = {"spec.source.startup.onMissingOffset"}
+BY_MODE = {"spec.source.startup.onMissingOffset", "spec.checkpoint.intervalSeconds"}
 """Another field decides the default."""
 TYPES = {
     "string": "string", "choice": "string", "integer": "integer", "boolean": "boolean", "strings": "array",

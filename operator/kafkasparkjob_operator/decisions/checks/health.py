@@ -24,7 +24,7 @@ def judge_health(draft: StatusDraft, report: Report | None, desired: DesiredJob 
     :param desired: the resource's spec; None where it is invalid. :param job: for commands.
     :returns: seconds after which time alone changes a condition, or None.
     """
-    interval = desired.spec.checkpoint_interval_seconds if desired is not None else _INTERVAL_SECONDS
+    interval = desired.spec.checkpoint_interval if desired is not None else _INTERVAL_SECONDS
     again = (
         judge_checkpoints(draft, report, job=job, interval_seconds=interval, now=draft.now),
         judge_transactions(draft, report, desired, job),
@@ -49,7 +49,7 @@ def judge_transactions(
         draft.condition(kind, ConditionStatus.UNKNOWN, reason="NotObserved", message=message)
         return None
     began = parse_time(report.oldest_transaction_time)
-    limit = timedelta(seconds=max(MIN_STALL_SECONDS, STALL_INTERVALS * desired.spec.checkpoint_interval_seconds))
+    limit = timedelta(seconds=max(MIN_STALL_SECONDS, STALL_INTERVALS * desired.spec.checkpoint_interval))
     left = None if began is None else (began + limit - draft.now).total_seconds()
     used = report.transaction_time_used
     runs_out = f"the oldest transaction has used {used} % of spec.sink.transactions.timeoutSeconds" if used else ""

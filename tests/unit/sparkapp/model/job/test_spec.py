@@ -92,7 +92,7 @@ def test_defaults():
     assert found.sink.on_transaction_lost is OnTransactionLost.REPLAY
     assert found.sink.producers_pool_size == 5
     assert found.sink.transaction_timeout_seconds == 900
-    assert (found.parallelism, found.checkpoint_interval_seconds, found.metrics_port) == (1, 10, 8090)
+    assert (found.parallelism, found.checkpoint_interval, found.metrics_port) == (1, 10, 8090)
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,8 @@ def test_every_field():
     assert found.sink.transaction_naming is TransactionNaming.SUBTASK_AND_SLOT
     assert found.sink.on_transaction_lost is OnTransactionLost.FAIL
     assert found.sink.properties == {"compression.type": "zstd"}
-    assert (found.parallelism, found.checkpoint_interval_seconds) == (4, 2)
+    assert (found.parallelism, found.checkpoint_interval) == (4, 2)
+    assert parsed(spec(checkpoint={"intervalMillis": 250})).checkpoint_interval == 0.25
 
 
 def test_the_modules_of_an_arrow_function_are_the_jobs_code():
@@ -344,7 +345,13 @@ def test_the_drivers_copy_is_checked_again():
             "needs exactly one topic",
         ),
         (spec(source={"isolationLevel": "read_uncommitted"}), "ExactlyOnce needs read_committed"),
-        (spec(sink={"transactions": {"timeoutSeconds": 10}}), "must exceed checkpoint.intervalSeconds"),
+        (spec(sink={"transactions": {"timeoutSeconds": 10}}), "must exceed the checkpoint interval"),
+        (
+            spec(checkpoint={"intervalMillis": 1000}, sink={"transactions": {"timeoutSeconds": 1}}),
+            "set sink.transactions.timeoutSeconds to more than 1",
+        ),
+        (spec(checkpoint={"intervalSeconds": 1, "intervalMillis": 1000}), "remove one of them from spec.checkpoint"),
+        (spec(checkpoint={"intervalMillis": 19}), "at least 20"),
         (spec(sink={"transactions": {"idPrefix": "a b"}}), "transactions.idPrefix"),
         (spec(sink={"transactions": {"idPrefix": "x" * 250}}), "transactions.idPrefix"),
         (spec(sink={"transactions": {"producersPoolSize": 1}}), "at least 2"),
