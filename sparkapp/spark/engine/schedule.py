@@ -12,8 +12,10 @@ from sparkapp.model.job.spec import Job
 from sparkapp.source.enumerator.enumerator import KafkaSourceEnumerator
 
 _IDLE_PROBE_SECONDS = (0.01, 0.25)
-"""Shortest and longest pause between two questions to the brokers while a checkpoint is due and there are no new
-records: otherwise a tenth of the interval."""
+"""Shortest and longest pause between two questions to the brokers while a checkpoint is due without new records.
+
+Between these bounds it is a tenth of the interval.
+"""
 
 _IDLE_SECONDS = 10.0
 """A job without a checkpoint for this long is idle: it removes settled committables from the document, once.
