@@ -128,7 +128,7 @@ def cluster_job(
             "groupId": f"{cluster_job.namespace}.group", "format": {"value": "avro"},
             "schemaRegistry": {"url": schemas.url, "authentication": access.registry, "tls": kafka["tls"]},
         },
-        transform={"sql": "SELECT key, CAST(value.id AS STRING) AS value FROM source"},
+        transform={"sql": {"query": "SELECT key, CAST(value.id AS STRING) AS value FROM source"}},
         imagePullSecrets=[{"name": "pull"}],
         driver=pod_parts(names.DRIVER_CONTAINER),
         executor=pod_parts(EXECUTOR_CONTAINER),
