@@ -221,7 +221,7 @@ def _check_engine(spec: JobSpec) -> None:
             spec.engine is not Engine.CONTINUOUS,
             "spec.engine",
             f"Continuous cannot run a job with {field}",
-            f"set engine: MicroBatch, or remove {field}",
+            f"set engine: MicroBatch, or remove {field.partition(' ')[0]}",
         )
 
 
@@ -239,12 +239,15 @@ def chosen_engine(spec: JobSpec) -> tuple[Engine, str]:
 
 
 def _not_continuous(spec: JobSpec) -> list[str]:
-    """The fields that the job uses and the continuous engine does not have."""
+    """What the job uses and the continuous engine does not have: a field, and its value where that matters."""
     source, transform = spec.source, spec.transform
+    formats = {source.key_format, source.value_format}
     used = {
         "transform.python": bool(transform.function),
         "transform.sql": bool(transform.sql),
-        "source.format": {source.key_format, source.value_format} != {Format.RAW},
+        "source.format json": Format.JSON in formats,
+        "source.format avro or protobuf and no transform.arrow": not transform.arrow.name
+        and any(chosen.traits.registered for chosen in formats),
         "source.stopping.predicate": bool(source.stopping.predicate),
         "source.groupMembership": source.group_membership.subscribes,
     }

@@ -37,7 +37,7 @@ class Engine(StrEnum):
     MICRO_BATCH = "MicroBatch"
     """A Spark job for each checkpoint, with any transform."""
     CONTINUOUS = "Continuous"
-    """Long-lived subtasks, for pipelines of raw records with an Arrow function or without a transform."""
+    """Long-lived subtasks, for pipelines with an Arrow function or without a transform."""
 
 
 class OutputMode(StrEnum):

@@ -37,7 +37,7 @@ def parse_registered(
 
     # Spark reads these type hints, and accepts only the bare name.
     def decode(values: pa.Array) -> pa.Array:  # type: ignore[type-arg]
-        return decoded(_decoder(kind, registry, schema, side), values, f"the {side} is not {kind}: ")
+        return decoded_side(values, side, kind=kind, registry=registry, schema=schema)
 
     # Declared as nondeterministic, so that Spark does not copy the call into every filter and projection that uses a
     # field of the record.
@@ -51,7 +51,14 @@ def parse_registered(
     )
 
 
-def decoded(decoder: RegisteredDecoder, values: pa.Array[Any], prefix: str) -> pa.Array[Any]:
+def decoded_side(
+    values: pa.Array[Any], side: str, *, kind: Format, registry: RegistryAccess, schema: str
+) -> pa.StructArray:
+    """:func:`decoded` with the worker's decoder of a side; called by both engines in executors."""
+    return decoded(_decoder(kind, registry, schema, side), values, f"the {side} is not {kind}: ")
+
+
+def decoded(decoder: RegisteredDecoder, values: pa.Array[Any], prefix: str) -> pa.StructArray:
     """A struct of record and error for each value; called once a batch.
 
     :param prefix: of each error.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -13,6 +14,7 @@ from sparkapp.model.errors import KafkaSparkJobError
 from sparkapp.model.job.spec import Job
 from sparkapp.spark.frames.batch_transform import BatchTransform, transform_of
 from sparkapp.spark.tasks.control_channel import Address, SubtaskChannel, Work
+from sparkapp.spark.tasks.record_decoder import RecordDecoder
 from sparkapp.spark.tasks.write_task import (
     RESULT_SCHEMA,
     WriteResult,
@@ -53,10 +55,11 @@ def run_subtask(job_text: str, address: Address, batches: Iterator[pa.RecordBatc
         SubtaskChannel(address, subtask=context.partitionId()) as channel,
         closing(transform_of(job.spec)) as transform,
     ):
+        decoder = RecordDecoder(job)
         while (work := channel.receive()) is not None:
             checkpoint_id = work.order.checkpoint_id
             try:
-                result = encode_result(_complete(job, work, transform))
+                result = encode_result(_complete(job, work, decoder, transform))
             except Exception as error:
                 LOG.exception("checkpoint %d failed", checkpoint_id)
                 drop_consumer(job)
@@ -68,13 +71,16 @@ def run_subtask(job_text: str, address: Address, batches: Iterator[pa.RecordBatc
     yield pa.RecordBatch.from_pydict({"result": [""]}, schema=RESULT_SCHEMA)
 
 
-def _complete(job: Job, work: Work, transform: BatchTransform) -> WriteResult:
-    """Reads, transforms and writes one checkpoint's part, up to its pre-commit."""
+def _complete(job: Job, work: Work, decoder: RecordDecoder, transform: BatchTransform) -> WriteResult:
+    """Reads, decodes, transforms and writes one checkpoint's part, up to its pre-commit."""
     from sparkapp.spark.tasks.worker_clients import consumer_for
 
     transform.open()
+    skipped = decoder.skipped
     read = consumer_for(job).read(work.splits, columns=transform.source_columns)
-    return write_batches(job, work.order, transform.map(read), index=work.order.subtask)
+    with closing(decoder.decode(read)) as records:
+        result = write_batches(job, work.order, transform.map(records), index=work.order.subtask)
+    return replace(result, skipped=decoder.skipped - skipped)
 
 
 def _flushed(pool: ProducerPool | None) -> str:

@@ -46,7 +46,7 @@ class WriteResult:
     """A task's answer to the write stage.
 
     :param index: of the task.
-    :param records: written; ``dead_letters`` are counted apart.
+    :param records: written; ``dead_letters`` are counted apart, and so are records that the task ``skipped``.
     :param committable: None without a transaction.
     :param failure: why the pre-commit failed, as Python prints an exception; only with ``deliveryGuarantee: None``.
     :param clients: totals of the Kafka clients of the executor's workers.
@@ -56,6 +56,7 @@ class WriteResult:
     records: int
     dead_letters: int
     committable: KafkaCommittable | None
+    skipped: int = 0
     failure: str = ""
     clients: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
@@ -151,6 +152,7 @@ def encode_result(result: WriteResult) -> str:
         "index": result.index,
         "records": result.records,
         "dead_letters": result.dead_letters,
+        "skipped": result.skipped,
         "failure": result.failure,
         "clients": result.clients,
         "committable": None if committable is None else {k: v for k, v in asdict(committable).items() if k != "ranges"},
@@ -170,6 +172,7 @@ def decode_result(text: str, order_of: Callable[[int], WriteOrder]) -> WriteResu
         index=index,
         records=body["records"],
         dead_letters=body["dead_letters"],
+        skipped=body["skipped"],
         failure=body["failure"],
         clients=body["clients"],
         committable=None if committable is None else KafkaCommittable(**committable, ranges=order_of(index).ranges),

@@ -5,17 +5,22 @@ from __future__ import annotations
 import signal
 from collections import Counter
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
 
 from sparkapp.clients.transactions.client import TransactionClient
+from sparkapp.model.job.access.registry_access import RegistryAccess
+from sparkapp.model.job.record_errors import OnRecordError, RecordErrors
+from sparkapp.model.job.record_format import Format
 from sparkapp.model.job.spec import ArrowTransform, Engine, Transform
 from sparkapp.model.protocol import ProtocolStep
 from tests.integration.engine.conftest import LocalJobs
 from tests.support.jobs.local_job import produce
 from tests.support.kafka import visibility
+from tests.support.kafka.schema_registry import framed, registry
 
 pytestmark = pytest.mark.spark
 
@@ -40,6 +45,13 @@ def parsed(batch):
     for text in batch.column("value").cast(pa.string()).to_pylist():
         number_of(text)
     return batch
+
+
+def dated(batch):
+    value = batch.column("value")
+    assert batch.schema.field("key").type == pa.string()
+    parts = (batch.column("key"), pc.struct_field(value, "n"), pc.year(pc.struct_field(value, "at")))
+    return batch.set_column(1, "value", pc.binary_join_element_wise(*(p.cast(pa.string()) for p in parts), ","))
 
 
 class Thirds:
@@ -121,3 +133,65 @@ def test_a_function_that_raises_names_line_and_offset_in_both_engines(
         assert "return int(text)" in termination.log
     assert visibility.open_transactions(client, job.spec.sink.transactional_id_prefix) == []
     assert sorted(visibility.numbers(broker, sink)) == list(range(10))
+
+
+def test_records_of_a_format_and_those_that_do_not_parse_in_both_engines(
+    local_job: LocalJobs, broker: str, client: TransactionClient, code: Path
+) -> None:
+    schema = {
+        "type": "record", "name": "R",
+        "fields": [
+            {"name": "n", "type": "long"}, {"name": "at", "type": {"type": "long", "logicalType": "timestamp-millis"}},
+        ],
+    }  # fmt: skip
+    with registry() as server:
+        job = local_job(
+            engine=Engine.CONTINUOUS, transform=Transform(arrow=ArrowTransform(function="arrows:dated")), code=code,
+            on_record_error=OnRecordError.DEAD_LETTER, key_format=Format.STRING, value_format=Format.AVRO,
+            schema_registry=RegistryAccess(url=server.url), max_offsets=200,
+        )  # fmt: skip
+        source, sink = job.spec.source.topics[0], job.spec.sink.topic
+        number = server.register(f"{source}-value", schema)
+        producer = Producer({"bootstrap.servers": broker})
+
+        def write(first: int, count: int) -> tuple[list[str], list[bytes]]:
+            good, bad = [], []
+            for n in range(first, first + count):
+                value = framed(number, schema, {"n": n, "at": datetime(2000 + n % 20, 1, 2, tzinfo=UTC)})
+                if n % 3 == 2:
+                    value = b"bad %d" % n
+                    bad.append(value)
+                else:
+                    good.append(f"k{n},{n},{2000 + n % 20}")
+                producer.produce(source, key=f"k{n}", value=value)
+            assert producer.flush(30) == 0
+            return good, bad
+
+        good, bad = write(0, 600)
+        job.start(fault=f"{ProtocolStep.AFTER_FLUSH}@attempt=1,checkpoint=2")
+        assert job.await_end() == -signal.SIGKILL, job.log()
+        job.spec = replace(job.spec, engine=Engine.MICRO_BATCH)
+        job.start(alone=True)
+        assert job.await_records_in(600).counters.records_dead_lettered == len(bad)
+        assert job.drain() == 0, job.log()
+        letters = visibility.messages(broker, job.spec.record_errors.dead_letter_topic)
+        assert Counter(message.value() for message in letters) == Counter(bad)
+
+        job.spec = replace(job.spec, engine=Engine.CONTINUOUS, record_errors=RecordErrors(policy=OnRecordError.SKIP))
+        more, skipped = write(600, 60)
+        job.start(alone=True)
+        assert job.await_records_in(660).counters.records_skipped == len(skipped)
+        assert job.drain() == 0, job.log()
+
+        job.spec = replace(job.spec, record_errors=RecordErrors())
+        write(662, 1)
+        job.start(alone=True)
+        assert job.await_end() == 1, job.log()
+    termination = job.termination()
+    assert termination is not None
+    assert (termination.reason, termination.fatal) == ("RecordError", True), termination
+    assert f"topic {source}, partition " in termination.message
+    assert ": the value is not avro: it does not begin with a zero byte" in termination.message
+    values = [(value or b"").decode() for value in visibility.records(broker, sink)]
+    assert sorted(values) == sorted(good + more)
+    assert visibility.open_transactions(client, job.spec.sink.transactional_id_prefix) == []

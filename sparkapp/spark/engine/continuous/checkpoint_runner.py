@@ -75,6 +75,8 @@ class CheckpointRunner:
                 aligned=not is_cut,
                 committables=tuple(result.committable for result in results if result.committable is not None),
                 records_out=sum(result.records for result in results),
+                records_skipped=sum(result.skipped for result in results),
+                records_dead_lettered=sum(result.dead_letters for result in results),
             )
         )
         self._enumerator.complete(splits)

@@ -138,13 +138,23 @@ def test_the_modules_of_an_arrow_function_are_the_jobs_code():
         ({"engine": "Continuous"}, Engine.CONTINUOUS, "set by spec.engine"),
         ({"engine": "Auto"}, Engine.CONTINUOUS, "spec.engine is Auto, and Continuous can run the job"),
         (
-            {"engine": "Auto", "transform": {"arrow": {"function": "a:b"}}},
+            {"engine": "Auto", "source": {"format": {"key": "string", "value": "string"}}},
             Engine.CONTINUOUS, "spec.engine is Auto, and Continuous can run the job",
         ),
         (
-            {"engine": "Auto", "transform": {"sql": {"query": "SELECT 1"}}, "source": {"format": {"key": "string"}}},
+            {
+                "engine": "Auto", "transform": {"arrow": {"function": "a:b"}},
+                "source": {"format": {"value": "avro"}, "schemaRegistry": {"url": "http://r:8081"}},
+            },
+            Engine.CONTINUOUS, "spec.engine is Auto, and Continuous can run the job",
+        ),
+        (
+            {
+                "engine": "Auto", "transform": {"sql": {"query": "SELECT 1"}},
+                "source": {"format": {"key": "string", "value": "json", "valueSchema": "n INT"}},
+            },
             Engine.MICRO_BATCH,
-            "spec.engine is Auto, and Continuous cannot run a job with transform.sql, source.format",
+            "spec.engine is Auto, and Continuous cannot run a job with transform.sql, source.format json",
         ),
         (
             {"engine": "Auto", "source": {"stopping": {"predicate": "key IS NULL"}}},
@@ -152,7 +162,7 @@ def test_the_modules_of_an_arrow_function_are_the_jobs_code():
             "spec.engine is Auto, and Continuous cannot run a job with source.stopping.predicate",
         ),
     ],
-    ids=["default", "set", "pass-through", "arrow", "sql", "predicate"],
+    ids=["default", "set", "pass-through", "text", "arrow", "sql", "predicate"],
 )  # fmt: skip
 def test_auto_takes_the_continuous_engine_where_that_can_run_the_job(fields, engine, reason):
     assert chosen_engine(parsed(spec(**fields))) == (engine, reason)
@@ -317,8 +327,16 @@ def test_the_drivers_copy_is_checked_again():
             "Continuous cannot run a job with transform.sql; set engine: MicroBatch, or remove transform.sql",
         ),
         (
-            spec(engine="Continuous", transform={"arrow": {"function": "a:b"}}, source={"format": {"key": "string"}}),
-            "spec.engine: Continuous cannot run a job with source.format",
+            spec(
+                engine="Continuous",
+                transform={"arrow": {"function": "a:b"}},
+                source={"format": {"key": "json", "keySchema": "n INT"}},
+            ),
+            "Continuous cannot run a job with source.format json; set engine: MicroBatch, or remove source.format",
+        ),
+        (
+            spec(engine="Continuous", source={"format": {"value": "avro"}, "schemaRegistry": {"url": "http://r:8081"}}),
+            "Continuous cannot run a job with source.format avro or protobuf and no transform.arrow; set engine",
         ),
         (spec(source={"format": {"value": "json"}}), "valueSchema: needed with format value: json"),
         (spec(source={"format": {"keySchema": "id INT"}}), "keySchema: not allowed with format key: raw"),

@@ -47,8 +47,8 @@ class Server:
                 self.answers.append(Answer(subtask, number, "", failures.pop(0)))
                 continue
             result = WriteResult(
-                index=subtask, records=sum(split.size for split in one.splits), dead_letters=0, committable=None,
-                clients={f"worker-{subtask}": {"fetched": 1}},
+                index=subtask, records=sum(split.size for split in one.splits), dead_letters=1, skipped=2,
+                committable=None, clients={f"worker-{subtask}": {"fetched": 1}},
             )  # fmt: skip
             # An answer to an earlier checkpoint counts for nothing.
             self.answers += [
@@ -91,6 +91,7 @@ def test_each_subtask_reads_its_own_partitions_and_the_checkpoint_has_all() -> N
     assert log[:2] == [("prepare", SPLITS), 7]
     (checkpoint,) = (entry for entry in log if isinstance(entry, PreCommitted))
     assert (checkpoint.checkpoint_id, checkpoint.splits, checkpoint.aligned) == (7, SPLITS, True)
+    assert (checkpoint.records_dead_lettered, checkpoint.records_skipped) == (PARALLELISM, 2 * PARALLELISM)
     assert checkpoint.records_out == sum(split.size for split in SPLITS)
     assert log[-1] == ("complete", SPLITS), "the enumerator goes on behind the final checkpoint only"
     assert set(made.clients) == {"worker-0", "worker-1"}
