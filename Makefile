@@ -96,8 +96,8 @@ ready:
 	@$(MAKE) --no-print-directory cluster-up
 	@$(MAKE) --no-print-directory images
 
-demo: fresh ## run the demo: a job is killed and rescaled, every record is counted (KEEP=1 keeps the job running)
-	@$(PY) -m demo $(if $(KEEP),--keep) $(ARGS)
+demo: fresh ## run the demo: a job is killed and rescaled, every record is counted (KEEP=1 keeps the job, ENGINE=continuous)
+	@$(PY) -m demo $(if $(KEEP),--keep) $(if $(ENGINE),--engine $(ENGINE)) $(ARGS)
 
 bench: setup ## measure the throughput of the three semantics and of Spark's own Kafka connector
 	$(PY) -m bench.throughput $(ARGS)

@@ -11,6 +11,7 @@ from clusterjob import installation
 from clusterjob.environment import ClusterEnvironment
 from clusterjob.kubectl import Kubectl
 from demo.data import ALL_FLIGHTS
+from demo.manifest import ENGINES
 from demo.output import count_table, incidents_table, verdict_line
 from demo.story import NAMESPACE, FlightsStory
 from localcluster import cli
@@ -24,6 +25,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         prog="demo", description="Kills and rescales a running job, then counts every record."
     )
     parser.add_argument("--keep", action="store_true", help="leave the job running")
+    parser.add_argument("--engine", choices=ENGINES, default="micro-batch", help="engine of the job")
     parser.add_argument("--records", type=int, default=ALL_FLIGHTS, help="number of flights (default: all)")
     parser.add_argument("--rate", type=float, default=3000.0, help="records a second during the incidents")
     parser.add_argument("--no-build", action="store_true", help="use the running cluster and its images")
@@ -49,7 +51,7 @@ def _run(options: argparse.Namespace) -> int:
     progress = Progress()
     with progress.step("install the operator with helm"):
         installation.install(environment)
-    story = FlightsStory(environment, progress, records=options.records, rate=options.rate)
+    story = FlightsStory(environment, progress, engine=options.engine, records=options.records, rate=options.rate)
     outcome = story.play()
     kubectl = Kubectl(environment, NAMESPACE)
     for arguments in (("get", "ksj", "--output=wide"), ("describe", "ksj", story.name)):

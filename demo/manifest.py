@@ -11,12 +11,16 @@ from clusterjob.installation import IMAGE_OF
 from localcluster.settings import REPOSITORY
 
 EXAMPLE = REPOSITORY / "examples" / "flights"
-CODE = EXAMPLE / "delays.py"
+ENGINES = {"micro-batch": "job.yaml", "continuous": "continuous.yaml"}
+"""The example's manifest for each engine; both have the same names and the same result."""
 
 
-def flights_job(environment: ClusterEnvironment) -> dict[str, Any]:
-    """The resource of ``examples/flights/job.yaml`` with this cluster's broker and image."""
-    job: dict[str, Any] = yaml.safe_load((EXAMPLE / "job.yaml").read_text(encoding="utf-8"))
+def flights_job(environment: ClusterEnvironment, engine: str) -> dict[str, Any]:
+    """The example's resource with this cluster's broker and image.
+
+    :param engine: a key of :data:`ENGINES`.
+    """
+    job: dict[str, Any] = yaml.safe_load((EXAMPLE / ENGINES[engine]).read_text(encoding="utf-8"))
     job["spec"]["kafka"]["bootstrapServers"] = environment.bootstrap_pods
     job["spec"]["image"] = IMAGE_OF["sparkapp"]
     return job
@@ -24,9 +28,11 @@ def flights_job(environment: ClusterEnvironment) -> dict[str, Any]:
 
 def code_config_map(job: dict[str, Any]) -> dict[str, Any]:
     """The ConfigMap that the resource names, with the example's code."""
+    (transform,) = job["spec"]["transform"].values()
+    code = EXAMPLE / f"{transform['function'].partition(':')[0]}.py"
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",
-        "metadata": {"name": job["spec"]["transform"]["python"]["configMapRef"]["name"]},
-        "data": {CODE.name: CODE.read_text(encoding="utf-8")},
+        "metadata": {"name": transform["configMapRef"]["name"]},
+        "data": {code.name: code.read_text(encoding="utf-8")},
     }

@@ -65,6 +65,7 @@ class Outcome:
 class FlightsStory:
     """Plays the story on a cluster where the operator runs.
 
+    :param engine: a key of :data:`demo.manifest.ENGINES`.
     :param records: number of flights; tests use fewer.
     :param rate: records a second during the incidents; the remaining records follow without a limit.
     """
@@ -75,6 +76,7 @@ class FlightsStory:
         progress: Progress,
         *,
         namespace: str = NAMESPACE,
+        engine: str = "micro-batch",
         records: int = ALL_FLIGHTS,
         rate: float = 3000.0,
     ) -> None:
@@ -84,7 +86,7 @@ class FlightsStory:
         self._rate = rate
         self._kubectl = Kubectl(environment, namespace)
         self._topics = Topics(environment.bootstrap)
-        self._resource = flights_job(environment)
+        self._resource = flights_job(environment, engine)
         spec = self._resource["spec"]
         # Each namespace has its own topics, so that tests and the demo can share a broker.
         suffix = "" if namespace == NAMESPACE else f".{namespace}"

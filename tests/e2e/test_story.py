@@ -9,16 +9,17 @@ import pytest
 
 from clusterjob.environment import ClusterEnvironment
 from clusterjob.kubectl import Kubectl
+from demo.manifest import ENGINES
 from demo.story import FlightsStory
 from localcluster.progress import Progress
 
 RECORDS = 60_000
 
 
-@pytest.fixture
-def story(operator: ClusterEnvironment) -> Iterator[FlightsStory]:
+@pytest.fixture(params=ENGINES)
+def story(operator: ClusterEnvironment, request: pytest.FixtureRequest) -> Iterator[FlightsStory]:
     namespace = f"e2e-story-{uuid.uuid4().hex[:6]}"
-    story = FlightsStory(operator, Progress(), namespace=namespace, records=RECORDS, rate=800)
+    story = FlightsStory(operator, Progress(), namespace=namespace, engine=request.param, records=RECORDS, rate=800)
     yield story
     story.clean_up()
     Kubectl(operator).delete("namespace", namespace, wait=False)

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 
+import pyarrow as pa
 import pytest
 
 from demo.data import flight, flights
 from demo.delays import delay_class, expected
+from demo.manifest import EXAMPLE
+
+SOURCE = pa.schema([("key", pa.binary()), ("value", pa.binary())])
 
 
 def test_flights_are_numbered_json_keyed_by_the_aircraft() -> None:
@@ -43,3 +48,15 @@ def test_expected_record_has_no_field_for_a_null() -> None:
     result = {"id": 3, "flight": "UA15", "route": "EWR-IAH", "class": "on time", "minutesMadeUp": 3}
     assert expected(record) == result
     assert expected(record | {"arr_delay": None}).keys() == {"id", "flight", "route", "class"}
+
+
+def test_the_function_over_arrow_batches_agrees_with_the_second_computation(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(EXAMPLE))
+    records = list(flights(20_000))
+    keys, values = ([getattr(record, name) for record in records] for name in ("key", "value"))
+    batch = pa.RecordBatch.from_pydict({"key": keys, "value": values}, schema=SOURCE)
+    result = importlib.import_module("arrow_delays").classify(batch)
+    assert result.column("key").to_pylist() == keys
+    found = [json.loads(value) for value in result.column("value").to_pylist()]
+    assert found == [expected(json.loads(value)) for value in values]
+    assert {record["class"] for record in found} >= {"cancelled", "diverted"}
