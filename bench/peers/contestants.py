@@ -62,12 +62,17 @@ _FLINK_TUNED = {
     "consumer.max.poll.records": "10000",
 }  # fmt: skip
 """Clients for throughput. Flink has the defaults of Kafka's clients, for instance 16 KiB a batch."""
+_CONTINUOUS = {"engine": "Continuous"}
 _COPY, _PROJECT = frozenset({Shape.COPY}), frozenset({Shape.PROJECT})
 
 CONTESTANTS = (
     Contestant(
         name="ours-exactly-once", title="ours, micro-batch", program="ours", delivery_guarantee=_EXACTLY_ONCE,
         shapes=_COPY | _PROJECT, paces=_intervals(1000),
+    ),
+    Contestant(
+        name="ours-continuous", title="ours, continuous", program="ours", delivery_guarantee=_EXACTLY_ONCE,
+        shapes=_COPY, options=_CONTINUOUS, paces=_intervals(100, 1000, **_CONTINUOUS),
     ),
     Contestant(
         name="ours-at-least-once", title="ours, micro-batch", program="ours", delivery_guarantee=_AT_LEAST_ONCE,

@@ -45,7 +45,9 @@ class PreCommits(Protocol):
 
 
 class CheckpointCoordinator:
-    """Completes checkpoints; used by the engine from one thread.
+    """Completes checkpoints in their order.
+
+    While a thread completes a checkpoint, another thread may prepare the next, whose tasks then write (ADR 50).
 
     Transactional ids follow from the recovered document alone, so repeated checkpoints write the same hint (H10).
 
@@ -91,15 +93,21 @@ class CheckpointCoordinator:
         else:
             self._slots = self._slots.with_attempt(parallelism=parallelism, pool_size=sink.producers_pool_size)
         self._next_free = document.hint.next_free_transactional_id
-        self._committed_id = document.checkpoint_id
+        self._prepared_id = self._committed_id = document.checkpoint_id
         self._clock = clock
-        self._began = clock()
-        self._running: int | None = None
+        self._made_at = clock()
+        self._began: dict[int, float] = {}
+        """When each running checkpoint began. Two threads change it, by atomic operations."""
 
     @property
     def document(self) -> CheckpointDocument:
         """The last document written."""
         return self._document
+
+    @property
+    def committed_id(self) -> int:
+        """The newest checkpoint whose transactions are all committed."""
+        return self._committed_id
 
     @property
     def next_free(self) -> int:
@@ -111,18 +119,17 @@ class CheckpointCoordinator:
         self._hook(ProtocolStep.BEFORE_FLUSH, checkpoint_id)
 
     def ids_in_use(self) -> list[str]:
-        """Ids that the running checkpoint's tasks may write under, until its transactions are committed.
+        """Ids that the running checkpoints' tasks may write under, until their transactions are committed.
 
         Empty where no checkpoint runs. Called by the orphan sweep, from its thread.
         """
-        running, sink, parallelism = self._running, self._job.spec.sink, self._job.spec.parallelism
-        if running is None:
-            return []
+        sink, parallelism = self._job.spec.sink, self._job.spec.parallelism
         return [
             pool_of_subtask(
                 sink.transaction_naming, prefix=sink.transactional_id_prefix, subtask=subtask, parallelism=parallelism,
                 pool_size=sink.producers_pool_size, next_free=self._next_free,
             )[running % sink.producers_pool_size]
+            for running in tuple(self._began)
             for subtask in range(parallelism)
         ]  # fmt: skip
 
@@ -156,8 +163,8 @@ class CheckpointCoordinator:
             )
         )  # fmt: skip
 
-    def prepare(self, splits: Sequence[KafkaPartitionSplit]) -> None:
-        """Begins a checkpoint, before anything of it is written; called by the engine.
+    def prepare(self, splits: Sequence[KafkaPartitionSplit]) -> int:
+        """Begins a checkpoint, before anything of it is written; called by the engine. Returns its number.
 
         Reads the claim first. Tasks initialise producers, which ends transactions of a later attempt under the same ids
         and erases the description that proves its commits. The risk lasts until the last task has its producer.
@@ -166,15 +173,23 @@ class CheckpointCoordinator:
         :raises KafkaAccessError: and KafkaUnreachable: see :meth:`GroupProgress.place`.
         """
         self._claim.require()
-        self._began = self._clock()
-        self._running = self._document.checkpoint_id + 1
+        self._prepared_id = max(self._prepared_id, self._document.checkpoint_id) + 1
+        self._began[self._prepared_id] = self._clock()
         self._group.place(splits, self._document.checkpoint_id)
+        return self._prepared_id
 
-    def complete(self, checkpoint: PreCommitted) -> Completed | None:
+    def allows_next(self, checkpoint: PreCommitted) -> bool:
+        """Whether the next checkpoint may be prepared before this checkpoint is complete.
+
+        Of two offsets of a partition a group keeps the offset that reached it last. Offsets that this checkpoint
+        commits outside its transactions would replace offsets in the next checkpoint's transactions.
+        """
+        return self._group.moves_inside(checkpoint)
+
+    def complete(self, checkpoint: PreCommitted, *, next_runs: bool = False) -> Completed | None:
         """Makes a pre-committed checkpoint final: document first, then the commits, then the group's offsets.
 
-        Returns None for a checkpoint that was completed before: an engine repeats its last batch after a
-        crash.
+        Returns None for a checkpoint that was completed before: an engine repeats its last batch after a crash.
 
         Right before the document, the transactions' coordinators confirm that every transaction is still open. Each
         subtask asked when it was done, and the last subtask may be done long after the first. Each transaction must
@@ -182,6 +197,7 @@ class CheckpointCoordinator:
         paused after the write, nothing is committed: a part of the transactions could have ended. The next attempt
         settles them as a whole.
 
+        :param next_runs: whether the next checkpoint may run meanwhile, by :meth:`allows_next`.
         :raises CheckpointConflict: superseded; this attempt commits nothing of the checkpoint.
         :raises TransactionFenced: a transaction was lost, before the document (then nothing is final) or after it; the
             next attempt replays it.
@@ -194,7 +210,8 @@ class CheckpointCoordinator:
         self._hook(ProtocolStep.AFTER_FLUSH, checkpoint.checkpoint_id)
         times = None
         if checkpoint.committables:
-            times = self._pre_commits.require(checkpoint.committables, began=self._began)
+            began = self._began.get(checkpoint.checkpoint_id, self._made_at)
+            times = self._pre_commits.require(checkpoint.committables, began=began)
         started = time.monotonic()
         size = self._write(self._document_after(checkpoint), times.write_by if times is not None else None)
         written = time.monotonic()
@@ -203,11 +220,13 @@ class CheckpointCoordinator:
             msg = f"checkpoint {checkpoint.checkpoint_id} is final, but its transactions may have timed out"
             raise TransactionFenced(msg)
         self._commit(checkpoint)
-        self._committed_id, self._running = checkpoint.checkpoint_id, None
+        self._committed_id = checkpoint.checkpoint_id
+        self._began.pop(checkpoint.checkpoint_id, None)
         committed = time.monotonic()
         self._hook(ProtocolStep.AFTER_COMMITS, checkpoint.checkpoint_id)
         self._group.commit(checkpoint)
-        self.renew()
+        if not next_runs:
+            self.renew()
         return Completed(
             document=self._document,
             bytes=size,

@@ -31,7 +31,9 @@ class GroupOffsets(Protocol):
 
 
 class GroupProgress:
-    """Decides which offsets the group gets, and when; used by the checkpoint coordinator, from its thread.
+    """Decides which offsets the group gets, and when; used by the checkpoint coordinator.
+
+    Checkpoints are placed in one thread and committed in another; both only add to the sets.
 
     :param group_offsets: None for a job that commits no offsets.
     :param document: the recovered document.
@@ -79,6 +81,15 @@ class GroupProgress:
             self._group_offsets.place(starts, self._mark(checkpoint_id))
             self._placed |= starts.keys()
             self._note_moved(starts)
+
+    def moves_inside(self, checkpoint: PreCommitted) -> bool:
+        """Whether nothing of the group moves at the end of the checkpoint but by its transactions.
+
+        True as well where no transaction has offsets: then commits simply follow each other.
+        """
+        if self.mode is not OffsetCommitMode.IN_TRANSACTION:
+            return True
+        return not offsets_to_commit(checkpoint, self.mode) and self._clock() < self._renew_at
 
     def commit(self, checkpoint: PreCommitted) -> None:
         """Commits the offsets of a committed checkpoint that are in none of its transactions."""

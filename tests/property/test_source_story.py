@@ -26,6 +26,7 @@ STEPS = st.lists(
         st.tuples(st.just("produce"), st.sampled_from(TOPICS), st.integers(0, 40)),
         st.tuples(st.just("grow"), st.sampled_from(TOPICS), st.integers(1, 3)),
         st.tuples(st.just("checkpoint"), st.just(""), st.integers(1, 30)),
+        st.tuples(st.just("begin"), st.just(""), st.integers(1, 30)),
         st.tuples(st.just("fail"), st.just(""), st.integers(1, 30)),
         st.tuples(st.just("restart"), st.just(""), st.integers(1, 9)),
         st.tuples(st.just("delete"), st.sampled_from(TOPICS), st.just(0)),
@@ -50,6 +51,8 @@ class Story:
         self.read: dict[TopicPartition, list[KafkaPartitionSplit]] = {}
         self.previous_owners: list[list[KafkaPartitionSplit]] = []
         """What was read of partitions that are gone."""
+        self.begun: list[tuple[tuple[KafkaPartitionSplit, ...], list[list[KafkaPartitionSplit]]]] = []
+        """Checkpoints that are not complete, and where their splits will have been read."""
         self.source = self._started_source()
         self.source.start(None)
 
@@ -66,9 +69,7 @@ class Story:
 
     def do(self, what: str, topic: str, number: int) -> None:
         if what == "produce":
-            for partition in range(self.cluster.partitions.get(topic, 0)):
-                one = TopicPartition(topic, partition)
-                self.cluster.ends[one] = self.cluster.ends.get(one, 0) + number + partition
+            self._produce(topic, number)
         elif what == "grow":
             if topic not in self.cluster.deleted or all(one.topic != topic for one in self.source.offsets):
                 self.cluster.grow(topic, number)
@@ -76,20 +77,38 @@ class Story:
             self._delete(topic)
         elif what == "restart":
             self.parallelism = number
+            self.begun.clear()
             previous_owners = self.source
             self.source = self._started_source()
             self.source.start(dict(previous_owners.offsets), dict(previous_owners.stops))
-        else:
-            self.clock += number
-            self.source.discover_if_due()
-            splits = self.source.plan()
-            self._assert_one_reader_each(splits)
-            assert {split.partition for split in splits} == set(self.source.offsets)
-            assert not self.cluster.deleted & {split.partition.topic for split in splits}, "gone, and not read"
-            if what == "checkpoint":
-                self.source.complete(splits)
-                for split in splits:
-                    self.read.setdefault(split.partition, []).append(split)
+        elif what == "checkpoint" and self.begun:
+            self._complete(*self.begun.pop(0))
+        elif what != "begin" or len(self.begun) < 2:
+            self._plan(what, number)
+
+    def _plan(self, what: str, number: int) -> None:
+        self.clock += number
+        self.source.discover_if_due()
+        splits = self.source.plan()
+        self._assert_one_reader_each(splits)
+        assert {split.partition for split in splits} == set(self.source.offsets)
+        assert not self.cluster.deleted & {split.partition.topic for split in splits}, "gone, and not read"
+        places = [self.read.setdefault(split.partition, []) for split in splits]
+        if what == "checkpoint":
+            self._complete(splits, places)
+        elif what == "begin":
+            self.source.begin(splits)
+            self.begun.append((splits, places))
+
+    def _complete(self, splits: tuple[KafkaPartitionSplit, ...], places: list[list[KafkaPartitionSplit]]) -> None:
+        self.source.complete(splits)
+        for split, place in zip(splits, places, strict=True):
+            place.append(split)
+
+    def _produce(self, topic: str, number: int) -> None:
+        for partition in range(self.cluster.partitions.get(topic, 0)):
+            one = TopicPartition(topic, partition)
+            self.cluster.ends[one] = self.cluster.ends.get(one, 0) + number + partition
 
     def _delete(self, topic: str) -> None:
         if topic in self.cluster.partitions:
@@ -106,7 +125,7 @@ class Story:
         assert sum(split.size for split in splits) <= 25
 
     def assert_contiguous(self) -> None:
-        for splits in (*self.read.values(), *self.previous_owners):
+        for splits in filter(None, (*self.read.values(), *self.previous_owners)):
             partition = splits[0].partition
             assert splits[0].start == 0, f"{partition} was not read from its beginning"
             for before, after in itertools.pairwise(splits):

@@ -14,7 +14,7 @@ from confluent_kafka.admin import NewTopic
 from sparkapp.clients.transactions.client import TransactionClient
 from sparkapp.model.checkpoint.naming import TransactionNaming
 from tests.support.kafka.topics import create_topics
-from tests.support.protocol.moments import DriverMoment, End, Place
+from tests.support.protocol.moments import AHEAD, Ahead, DriverMoment, End, Place
 from tests.support.protocol.overtaking import IN_A_CHECKPOINT, IN_A_DRAIN, IN_A_START, MEANWHILE, TO, Overtaking
 from tests.support.protocol.story import Story
 
@@ -66,9 +66,9 @@ class Schedule:
         elif number < 0.30:
             self._produce(story, dice)
         elif number < 0.52:
-            story.checkpoint(retry=dice.random() < 0.25)
+            story.checkpoint(retry=dice.random() < 0.25, ahead=self._ahead(dice))
         elif number < 0.80:
-            story.checkpoint((dice.choice(_OF_A_CHECKPOINT), self._end(dice)))
+            story.checkpoint((dice.choice(_OF_A_CHECKPOINT), self._end(dice)), ahead=self._ahead(dice))
         elif number < 0.84:
             story.drain((dice.choice(IN_A_DRAIN), self._end(dice)))
         elif number < 0.92:
@@ -76,6 +76,10 @@ class Schedule:
                 self._thaw(story, dice)
         else:
             self._change(story, dice)
+
+    @staticmethod
+    def _ahead(dice: random.Random) -> Ahead | None:
+        return dice.choice(AHEAD) if dice.random() < 0.5 else None
 
     @staticmethod
     def _change(story: Story, dice: random.Random) -> None:

@@ -14,6 +14,7 @@ from bench.peers.programs.task_lines import TaskLine, serve
 from bench.peers.workload import JSON_COLUMNS, LARGE, Shape
 from sparkapp.checkpoint.pre_committed import Completed
 from sparkapp.model.delivery_guarantee import DeliveryGuarantee
+from sparkapp.model.job.spec import Engine
 from sparkapp.model.report import AttemptOutcome
 
 _QUERY = (
@@ -40,7 +41,7 @@ def run(spark: SparkSession, task: TaskLine) -> float:
         task["bootstrap"], task["source"], task["sink"],
         delivery_guarantee=DeliveryGuarantee(task["delivery-guarantee"]), parallelism=int(task["parallelism"]),
         records_a_checkpoint=max(1, task.records // 5) if task.records else _UNBOUNDED_RECORDS,
-        interval_millis=int(task["interval-millis"]),
+        interval_millis=int(task["interval-millis"]), engine=Engine(task.get("engine", Engine.MICRO_BATCH)),
         json_schema=JSON_COLUMNS if project else "", query=_QUERY if project else "",
     )  # fmt: skip
     done = 0

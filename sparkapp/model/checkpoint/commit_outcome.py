@@ -196,7 +196,7 @@ def _evidence_from_mark(committable: KafkaCommittable, stop: int, offset: GroupO
     """One range, by the last mark of its partition.
 
     - The attempt that wrote the committable, this checkpoint or later, at the range's stop: committed. The attempt
-      begins a checkpoint only when the previous checkpoint is committed.
+      commits a checkpoint only when the previous checkpoint is committed.
     - The same attempt, an earlier checkpoint: lost. The attempt marks each partition before it writes, so the
       transaction would have moved the offset next.
     - A later attempt, at the range's stop: the document was restored by hand. That attempt had settled the transaction,

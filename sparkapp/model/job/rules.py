@@ -33,6 +33,7 @@ from sparkapp.model.job.startup import check_subscribed
 from sparkapp.model.transactional_id import check_prefix
 
 MAX_PORT = 65535
+MIN_CONTINUOUS_POOL = 3
 _TOPIC = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}")
 _FUNCTION = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*:[A-Za-z_][A-Za-z0-9_]*")
 
@@ -240,8 +241,9 @@ def chosen_engine(spec: JobSpec) -> tuple[Engine, str]:
 
 def _not_continuous(spec: JobSpec) -> list[str]:
     """What the job uses and the continuous engine does not have: a field, and its value where that matters."""
-    source, transform = spec.source, spec.transform
+    source, transform, sink = spec.source, spec.transform, spec.sink
     formats = {source.key_format, source.value_format}
+    is_exact = sink.delivery_guarantee is DeliveryGuarantee.EXACTLY_ONCE
     used = {
         "transform.python": bool(transform.function),
         "transform.sql": bool(transform.sql),
@@ -250,6 +252,8 @@ def _not_continuous(spec: JobSpec) -> list[str]:
         and any(chosen.traits.registered for chosen in formats),
         "source.stopping.predicate": bool(source.stopping.predicate),
         "source.groupMembership": source.group_membership.subscribes,
+        # The document names one checkpoint, another becomes final, and the subtasks write a third.
+        "sink.transactions.producersPoolSize: 2": is_exact and sink.producers_pool_size < MIN_CONTINUOUS_POOL,
     }
     return [field for field, is_used in used.items() if is_used]
 

@@ -25,7 +25,8 @@ from sparkapp.source.offsets_initializer import OffsetsInitializer, Warn, starti
 class KafkaSourceEnumerator:
     """Tracks where every subscribed partition resumes, and turns available records into splits.
 
-    Used from one thread: :meth:`start` once, then :meth:`plan` and :meth:`complete` alternately.
+    Used from one thread: :meth:`start` once, then :meth:`plan` and :meth:`complete` alternately. An engine that plans
+    before the previous checkpoint is complete calls :meth:`begin` between them.
 
     :param starting: starting offsets of a first start.
     :param stopping: stopping offsets of a bounded job; None for an unbounded job.
@@ -65,7 +66,7 @@ class KafkaSourceEnumerator:
     @property
     def offsets(self) -> Mapping[TopicPartition, int]:
         """Where each partition resumes after the last completed checkpoint."""
-        return self._positions.next
+        return self._positions.completed
 
     @property
     def topic_ids(self) -> Mapping[str, str]:
@@ -91,9 +92,7 @@ class KafkaSourceEnumerator:
         return self._positions.seconds_since_look
 
     def look(self) -> None:
-        """Asks the brokers for the partitions' ends, for :attr:`pending` alone. From any thread.
-
-        Called by the driver's lag clock, because no plan is made while a micro-batch runs.
+        """Asks the brokers for the partitions' ends, for :attr:`pending` alone; called by the lag clock, in its thread.
 
         :raises KafkaAccessError: the brokers do not answer.
         """
@@ -189,6 +188,10 @@ class KafkaSourceEnumerator:
             KafkaPartitionSplit(partition, start, start) for partition, start in sorted(self._positions.next.items())
         )
 
+    def begin(self, splits: tuple[KafkaPartitionSplit, ...]) -> None:
+        """The next plan begins behind these splits. Never undone: an attempt whose checkpoint fails ends."""
+        self._positions.begin(splits)
+
     def complete(
         self, splits: tuple[KafkaPartitionSplit, ...], stops: Mapping[TopicPartition, int] | None = None
     ) -> None:
@@ -207,7 +210,7 @@ class KafkaSourceEnumerator:
         :returns: the error that ends the attempt. It names both offsets where the log begins behind the plan, and is
             not fatal where the job skips lost records.
         """
-        return self._lost.explain(error, self._positions.next)
+        return self._lost.explain(error, self._positions.completed)
 
     def _restore(
         self, restored: Mapping[TopicPartition, int], topics: Mapping[str, int], *, may_grow: bool

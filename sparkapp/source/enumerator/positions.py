@@ -15,11 +15,21 @@ class Positions:
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self.next: dict[TopicPartition, int] = {}
-        """Where each partition resumes after the last completed checkpoint."""
+        """Where the next plan begins: behind every checkpoint that has begun."""
+        self._begun: tuple[tuple[KafkaPartitionSplit, ...], ...] = ()
+        """Splits of the checkpoints that have begun and are not complete, the oldest first."""
         self.stops: dict[TopicPartition, int] = {}
         """Stopping offsets of a bounded job."""
         self._ends: Mapping[TopicPartition, int] | None = None
         self._looked_at = clock()
+
+    @property
+    def completed(self) -> dict[TopicPartition, int]:
+        """Where each partition resumes after the last completed checkpoint."""
+        found = dict(self.next)
+        for splits in reversed(self._begun):
+            found |= {split.partition: split.start for split in splits if split.partition in found}
+        return found
 
     @property
     def pending(self) -> dict[TopicPartition, int] | None:
@@ -28,7 +38,8 @@ class Positions:
         ends = self._ends
         if ends is None:
             return None
-        return {partition: max(0, end - self.next.get(partition, end)) for partition, end in ends.items()}
+        offsets = self.completed
+        return {partition: max(0, end - offsets.get(partition, end)) for partition, end in ends.items()}
 
     @property
     def seconds_since_look(self) -> float:
@@ -37,8 +48,8 @@ class Positions:
 
     @property
     def at_stops(self) -> bool:
-        """Whether every partition has reached its stopping offset."""
-        return all(
+        """Whether every partition has reached its stopping offset, in completed checkpoints."""
+        return not self._begun and all(
             partition in self.stops and offset >= self.stops[partition] for partition, offset in self.next.items()
         )
 
@@ -50,12 +61,20 @@ class Positions:
         """Notes the ends that the brokers have answered with."""
         self._ends, self._looked_at = ends, self._clock()
 
+    def begin(self, splits: tuple[KafkaPartitionSplit, ...]) -> None:
+        """Moves the next plan behind the splits; :meth:`complete` follows, in the order of the checkpoints."""
+        self._begun = (*self._begun, splits)
+        self.next |= {split.partition: split.stop for split in splits}
+
     def complete(self, splits: Iterable[KafkaPartitionSplit], stops: Mapping[TopicPartition, int]) -> None:
-        """Moves each partition behind its split.
+        """Moves each partition behind its split, unless :meth:`begin` has done so.
 
         :param stops: stopping offsets that were found in the records.
         """
-        self.next |= {split.partition: split.stop for split in splits}
+        if self._begun:
+            self._begun = self._begun[1:]
+        else:
+            self.next |= {split.partition: split.stop for split in splits}
         if stops:
             self.stops |= stops
             self._ends = {

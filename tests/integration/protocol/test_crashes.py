@@ -37,7 +37,7 @@ def test_I01_an_attempt_that_is_killed_in_a_checkpoint(moment: Moment, change: s
 
 @pytest.mark.parametrize("moment", OF_A_CHECKPOINT)
 def test_I02_an_attempt_that_continues_in_the_middle_of_anothers_checkpoint(moment: Moment, story: Stories) -> None:
-    """The only way to two checkpoints at a time: in an attempt the next begins when the previous is committed."""
+    """Two checkpoints of two attempts at a time; those of one attempt are in test_pipelining.py."""
     job = story()
     job.produce(60)
     job.start(FROM)

@@ -13,13 +13,14 @@ from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_s
 
 from sparkapp.clients.transactions.client import TransactionClient
 from tests.soak.schedule import Schedule
-from tests.support.protocol.moments import End, Place
+from tests.support.protocol.moments import AHEAD, Ahead, End, Place
 from tests.support.protocol.overtaking import IN_A_CHECKPOINT, IN_A_DRAIN, IN_A_FIRST_CHECKPOINT, IN_A_START, MEANWHILE
 from tests.support.protocol.story import Story
 
 _EXAMPLES = int(os.environ.get("KAFKASPARK_STORIES", "8"))
 _SUBTASKS = st.integers(1, 4)
 _ENDS = st.sampled_from(list(End))
+_AHEAD = st.none() | st.sampled_from(AHEAD)
 
 
 class Rescaling(RuleBasedStateMachine):
@@ -45,14 +46,14 @@ class Rescaling(RuleBasedStateMachine):
         self.story.start(parallelism, stop=(place, end))
 
     @precondition(lambda self: self.story.running)
-    @rule(retry=st.booleans())
-    def checkpoint(self, retry: bool) -> None:
-        self.story.checkpoint(retry=retry)
+    @rule(retry=st.booleans(), ahead=_AHEAD)
+    def checkpoint(self, retry: bool, ahead: Ahead | None) -> None:
+        self.story.checkpoint(retry=retry, ahead=ahead)
 
     @precondition(lambda self: self.story.running)
-    @rule(place=st.sampled_from((*IN_A_FIRST_CHECKPOINT, *IN_A_CHECKPOINT)), end=_ENDS)
-    def checkpoint_in_vain(self, place: Place, end: End) -> None:
-        self.story.checkpoint((place, end))
+    @rule(place=st.sampled_from((*IN_A_FIRST_CHECKPOINT, *IN_A_CHECKPOINT)), end=_ENDS, ahead=_AHEAD)
+    def checkpoint_in_vain(self, place: Place, end: End, ahead: Ahead | None) -> None:
+        self.story.checkpoint((place, end), ahead=ahead)
 
     @precondition(lambda self: self.story.running)
     @rule(place=st.sampled_from(IN_A_DRAIN), end=_ENDS)

@@ -11,6 +11,7 @@ import random
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -49,6 +50,7 @@ from sparkapp.spark.state import query_log
 from tests.support.fakes.memory_store import MemoryStore
 from tests.support.jobs.commit_counter import CommitCounter
 from tests.support.protocol.moments import (
+    Ahead,
     DriverMoment,
     End,
     Killed,
@@ -78,6 +80,21 @@ class SharedStore(MemoryStore):
     def write(self, text: str, *, expected: str, deadline: Deadline | None = None) -> str:
         with self._lock:
             return super().write(text, expected=expected, deadline=deadline)
+
+
+@dataclass
+class Begun:
+    """A checkpoint that its tasks write.
+
+    :ivar halted: the last task, which has not pre-committed; None if its worker is lost.
+    :ivar last: its subtask and ranges; None if all have pre-committed.
+    """
+
+    checkpoint_id: int
+    splits: tuple[KafkaPartitionSplit, ...]
+    written: list[Written] = field(default_factory=list)
+    halted: Task | None = None
+    last: tuple[int, tuple[KafkaPartitionSplit, ...]] | None = None
 
 
 @dataclass
@@ -137,6 +154,8 @@ class AttemptRun:
         self._readers_config, self._writers_config = {**self._config, **way}, producer_config(job, shared)
         self._workers = [self._worker() for _ in range(WORKERS)]
         self._latest_worker = 0
+        self._begun: Begun | None = None
+        self._ahead: Ahead | None = None
         self._coordinated = self._ended = self._killed = False
         """Whether it has come to its first checkpoint, has stopped in order, was killed as it stood still."""
 
@@ -165,14 +184,19 @@ class AttemptRun:
         """Recovery and everything else up to the first checkpoint."""
         self._act(self._start, stop)
 
-    def checkpoint(self, stop: Stop | None = None, *, retry: bool = False, abreast: bool = False) -> None:
+    def checkpoint(
+        self, stop: Stop | None = None, *, retry: bool = False, abreast: bool = False, ahead: Ahead | None = None
+    ) -> None:
         """Plans, reads, writes and completes one checkpoint; nothing where nothing is new.
+
+        The next one continues what was begun ``ahead``.
 
         :param retry: a task's first try ends after its pre-commit, as its worker dies, and is tried in another one.
         :param abreast: every task is at the :class:`TaskMoment` where something happens, each in a worker of its own;
             otherwise the last one is, and the others are done.
+        :param ahead: the subtasks are so far with the next checkpoint, where the coordinator allows it.
         """
-        self._act(lambda: self._checkpoint(retry, abreast), stop)
+        self._act(lambda: self._checkpoint(retry, abreast, ahead), stop)
 
     def drain(self, stop: Stop | None = None) -> None:
         """An orderly stop after the last checkpoint."""
@@ -226,6 +250,7 @@ class AttemptRun:
     def _act(self, what: Callable[[], None], stop: Stop | None) -> None:
         assert self.failure is None
         self._stop, self._error = stop, None
+        self._ahead = None
         self._store.writes = 0
 
         def run() -> None:
@@ -268,12 +293,18 @@ class AttemptRun:
                 raise Killed
 
     def _lose(self, what: Loss) -> None:
+        if self._begun is not None:
+            self._begun.halted = None
         for number in range(WORKERS) if what is Loss.EXECUTOR else [self._latest_worker]:
             self._workers[number].end()
             self._workers[number] = self._worker()
 
     def _step(self, step: ProtocolStep, _: int) -> None:
-        self._passed(Moment(step.value))
+        moment = Moment(step.value)
+        if self._ahead is not None and self._ahead.at is moment:
+            halt, self._ahead = self._ahead.to, None
+            self._begin_ahead(halt)
+        self._passed(moment)
 
     def _start(self) -> None:
         job = self.job
@@ -300,39 +331,76 @@ class AttemptRun:
         self._coordinator.begin(self._enumerator.unplanned(), topic_ids=self._enumerator.topic_ids)
         self._coordinated = True
         self._passed(Moment.AFTER_BEGIN)
-        self._settled = recovery.document.checkpoint_id
 
-    def _checkpoint(self, retry: bool, abreast: bool) -> None:
-        splits = self._enumerator.plan()
-        if not any(split.size for split in splits):
-            self._coordinator.forget_settled()
-            return
-        checkpoint_id = self._coordinator.document.checkpoint_id + 1
-        self._passed(DriverMoment.BEFORE_PREPARE)
-        self._coordinator.prepare(splits)
-        groups = splits_by_subtask(splits, self.job.spec.parallelism)
-        if abreast:
-            written = self._tasks_abreast(groups, checkpoint_id)
-        else:
-            written = self._tasks_in_turn(groups, checkpoint_id, retry)
-        committables = tuple(one.committable for one in written if one.committable is not None)
-        self._coordinator.complete(
-            PreCommitted(
-                checkpoint_id=checkpoint_id, splits=splits, aligned=self.aligned, committables=committables,
-                topic_ids=self._enumerator.topic_ids,
-                records_out=sum(one.records for one in written),
-                records_dead_lettered=sum(one.dead_letters for one in written),
-            )
+    def _checkpoint(self, retry: bool, abreast: bool, ahead: Ahead | None) -> None:
+        begun, self._begun = self._begun, None
+        if begun is None:
+            splits = self._enumerator.plan()
+            if not any(split.size for split in splits):
+                self._coordinator.forget_settled()
+                return
+            self._passed(DriverMoment.BEFORE_PREPARE)
+            begun = self._prepared(splits)
+            groups = splits_by_subtask(splits, self.job.spec.parallelism)
+            tasks = self._tasks_abreast if abreast else partial(self._tasks_in_turn, retry=retry)
+            begun.written = tasks(groups, begun.checkpoint_id)
+        self._finish_halted(begun)
+        self._complete(begun, ahead)
+
+    def _complete(self, begun: Begun, ahead: Ahead | None) -> None:
+        pre_committed = PreCommitted(
+            checkpoint_id=begun.checkpoint_id, splits=begun.splits, aligned=self.aligned,
+            committables=tuple(one.committable for one in begun.written if one.committable is not None),
+            topic_ids=self._enumerator.topic_ids,
+            records_out=sum(one.records for one in begun.written),
+            records_dead_lettered=sum(one.dead_letters for one in begun.written),
         )  # fmt: skip
-        self._enumerator.complete(splits)
-        self._settled = checkpoint_id
+        allows_next = ahead is not None and self._coordinator.allows_next(pre_committed)
+        self._ahead = ahead if allows_next else None
+        self._coordinator.complete(pre_committed, next_runs=allows_next)
+        self._enumerator.complete(begun.splits)
         self._offer()
 
+    def _prepared(self, splits: tuple[KafkaPartitionSplit, ...]) -> Begun:
+        checkpoint_id = self._coordinator.prepare(splits)
+        self._enumerator.begin(splits)
+        return Begun(checkpoint_id, splits)
+
+    def _begin_ahead(self, halt: TaskMoment | None) -> None:
+        """The next checkpoint, up to where its last task halts; nothing where nothing is new."""
+        splits = self._enumerator.plan()
+        if not any(split.size for split in splits):
+            return
+        begun = self._begun = self._prepared(splits)
+        groups = splits_by_subtask(splits, self.job.spec.parallelism)
+        for number, (subtask, ranges) in enumerate(groups.items(), start=1):
+            self._latest_worker = self.dice.randrange(self.workers)
+            task = self._task(self._latest_worker, subtask, ranges, begun.checkpoint_id)
+            if halt is None or number < len(groups):
+                begun.written.append(run_task(task, unwatched))
+                continue
+            written = run_task_to(task, halt)
+            if written is None:
+                begun.halted, begun.last = task, (subtask, ranges)
+            else:
+                begun.written.append(written)
+
+    def _finish_halted(self, begun: Begun) -> None:
+        """A task whose worker is lost is tried again in another."""
+        if begun.last is None:
+            return
+        subtask, ranges = begun.last
+        again = self._task((self._latest_worker + 1) % WORKERS, subtask, ranges, begun.checkpoint_id)
+        begun.written.append(run_task(begun.halted or again, unwatched))
+
     def _stop_when_idle(self) -> None:
-        self._coordinator.forget_settled()
+        if self._begun is None:
+            self._coordinator.forget_settled()
         self._drain()
 
     def _drain(self) -> None:
+        if self._begun is not None:
+            self._checkpoint(retry=False, abreast=False, ahead=None)
         for worker in self._workers:
             worker.pool.flush_plain(self.patience)
         self._passed(DriverMoment.BEFORE_DRAIN)
@@ -345,7 +413,7 @@ class AttemptRun:
         assert self._retainer is not None
         self._retainer.offer(self._coordinator.document)
 
-    def _tasks_in_turn(self, groups: Groups, checkpoint_id: int, retry: bool) -> list[Written]:
+    def _tasks_in_turn(self, groups: Groups, checkpoint_id: int, *, retry: bool) -> list[Written]:
         """Something may happen to the last task."""
         written: list[Written] = []
         for subtask, ranges in groups.items():
@@ -400,7 +468,7 @@ class AttemptRun:
             spec.sink, pool=process.pool, subtask=subtask, parallelism=spec.parallelism,
             next_free=self._coordinator.next_free, timeout=self.patience, router=self._router(),
         )  # fmt: skip
-        writer.notify_committed(self._settled)
+        writer.notify_committed(self._coordinator.committed_id)
         writer.begin(checkpoint_id)
         if writer.transactional_id is not None:
             self.names.note(subtask, writer.transactional_id, self._names_in_reach())

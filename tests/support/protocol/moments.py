@@ -36,6 +36,24 @@ class TaskMoment(StrEnum):
     """Every record is with the client, nothing is acknowledged for sure."""
 
 
+class Ahead(NamedTuple):
+    """How far the subtasks are with the next checkpoint while one is completed (ADR 50).
+
+    :param at: step of the completed checkpoint at which the next one is begun.
+    :param to: where the last of its tasks then stands; None: all have pre-committed.
+    """
+
+    at: Moment
+    to: TaskMoment | None
+
+
+AHEAD = tuple(
+    Ahead(at, to)
+    for at in (Moment.AFTER_FLUSH, Moment.AFTER_WRITE, Moment.BETWEEN_COMMITS, Moment.AFTER_COMMITS)
+    for to in (*TaskMoment, None)
+)
+
+
 class DriverMoment(StrEnum):
     """Further places of a driver, in the order in which it comes to them."""
 

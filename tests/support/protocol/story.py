@@ -32,6 +32,7 @@ from sparkapp.model.delivery_guarantee import DeliveryGuarantee
 from sparkapp.model.errors import KafkaSparkJobError
 from sparkapp.model.job.record_errors import OnRecordError, RecordErrors
 from sparkapp.model.job.retention import Restore
+from sparkapp.model.job.rules import MIN_CONTINUOUS_POOL
 from sparkapp.model.job.spec import (
     Job,
     JobSpec,
@@ -46,7 +47,7 @@ from sparkapp.model.job.spec import (
 from sparkapp.model.job.startup import Startup, StartupMode
 from tests.support.kafka import visibility
 from tests.support.protocol.attempt import WORKERS, AttemptRun, SharedStore
-from tests.support.protocol.moments import End, Stop
+from tests.support.protocol.moments import Ahead, End, Stop
 from tests.support.protocol.tasks import Names
 
 UID = "uid-of-the-story"
@@ -191,14 +192,19 @@ class Story:
         self.recovery = run.recovery or self.recovery
         self._after(run, ended=_ends(stop))
 
-    def checkpoint(self, stop: Stop | None = None, *, retry: bool = False, abreast: bool = False) -> None:
+    def checkpoint(
+        self, stop: Stop | None = None, *, retry: bool = False, abreast: bool = False, ahead: Ahead | None = None
+    ) -> None:
         """One checkpoint of the running attempt; with an end the attempt ends there, with an incident it may continue.
 
         See :meth:`tests.support.protocol.attempt.AttemptRun.checkpoint`.
         """
         assert self._run is not None
-        self._record(f"checkpoint{' with a task tried twice' if retry else ''}", stop)
-        self._run.checkpoint(stop, retry=retry, abreast=abreast)
+        if ahead is not None and self._run.job.spec.sink.producers_pool_size < MIN_CONTINUOUS_POOL:
+            ahead = None
+        next_one = f", the next one is begun at {ahead.at} up to {ahead.to or 'its pre-commit'}" if ahead else ""
+        self._record(f"checkpoint{' with a task tried twice' if retry else ''}{next_one}", stop)
+        self._run.checkpoint(stop, retry=retry, abreast=abreast, ahead=ahead)
         self._after(self._run, ended=_ends(stop))
 
     def drain(self, stop: Stop | None = None) -> None:

@@ -51,7 +51,7 @@ class ControlServer:
         self._lock = threading.Lock()
         self._connections: dict[int, Connection[Any, Any]] = {}
         self._unanswered: dict[int, bytes] = {}
-        self._answers: queue.SimpleQueue[Answer] = queue.SimpleQueue()
+        self._answers: queue.SimpleQueue[Answer | None] = queue.SimpleQueue()
         self._is_stopping = self._is_closed = False
         self.address = Address(host, self._listener.getsockname()[1], self._key)
         threading.Thread(target=self._accept, name="subtasks", daemon=True).start()
@@ -72,17 +72,26 @@ class ControlServer:
         return connected
 
     @property
+    def has_answers(self) -> bool:
+        """Whether :meth:`answer` returns at once."""
+        return not self._answers.empty()
+
+    @property
     def connected(self) -> set[int]:
         """The subtasks whose connections stand. All that another subtask has sent can be had by :meth:`answer`."""
         with self._lock:
             return set(self._connections)
 
     def answer(self, seconds: float) -> Answer | None:
-        """The next answer; None if there is none within the time."""
+        """The next answer; None if there is none within the time, or after :meth:`wake`."""
         try:
             return self._answers.get(timeout=seconds)
         except queue.Empty:
             return None
+
+    def wake(self) -> None:
+        """Ends a wait for an answer; from any thread."""
+        self._answers.put(None)
 
     def close(self) -> None:
         """Ends all connections."""

@@ -16,8 +16,8 @@ from sparkapp.model.delivery_guarantee import DeliveryGuarantee
 from sparkapp.model.errors import OffsetsWentBackwards
 from sparkapp.model.job.spec import Job
 from sparkapp.source.enumerator.enumerator import KafkaSourceEnumerator
-from sparkapp.spark.engine.continuous.checkpoint_runner import CheckpointRunner
 from sparkapp.spark.engine.continuous.control_server import ControlServer
+from sparkapp.spark.engine.continuous.pipeline import CheckpointPipeline
 from sparkapp.spark.engine.continuous.subtasks import Subtasks
 from sparkapp.spark.engine.executors import ExecutorPresence
 from sparkapp.spark.engine.schedule import CheckpointSchedule
@@ -40,7 +40,7 @@ class ContinuousEngine:
     engine gives each of them the splits of a checkpoint and completes it when all have pre-committed. So the protocol
     is that of the micro-batch engine, without a Spark job and new workers for each checkpoint.
 
-    Everything but the Spark job runs in the thread of :meth:`await_end`.
+    Everything but the Spark job and the completion of a checkpoint runs in the thread of :meth:`await_end`.
 
     :param completed: called with each completed checkpoint and the seconds since its begin.
     :ivar liveness: the present step, for the driver's watchdog.
@@ -64,17 +64,18 @@ class ContinuousEngine:
         self._spark = spark
         self._enumerator = enumerator
         self._coordinator = coordinator
-        self._completed = completed
         self._draining = threading.Event()
         self._server = ControlServer(control_host(spark))
         self._subtasks = Subtasks(job, spark=spark, address=self._server.address)
         self._schedule = CheckpointSchedule(
-            job, enumerator=enumerator, coordinator=coordinator, idle_work=lambda: nullcontext(True)
-        )
-        self._runner = CheckpointRunner(
-            job, server=self._server, enumerator=enumerator, coordinator=coordinator,
+            job, enumerator=enumerator, coordinator=coordinator,
+            idle_work=lambda: nullcontext(self._pipeline.oldest is None),
+        )  # fmt: skip
+        self._pipeline = CheckpointPipeline(
+            job, server=self._server, enumerator=enumerator, coordinator=coordinator, completed=completed,
             await_subtasks=self._require_subtasks,
         )  # fmt: skip
+        self._watched: int | None = None
         self.liveness = StreamLiveness()
         self.executors = ExecutorPresence(spark, is_over=self._draining.is_set)
         self.finished = False
@@ -82,7 +83,7 @@ class ContinuousEngine:
     @property
     def clients(self) -> Mapping[str, Mapping[str, int]]:
         """Totals of the workers' Kafka clients, by worker."""
-        return self._runner.clients
+        return self._pipeline.clients
 
     def start(self) -> None:
         """Submits the subtasks; called by the attempt once."""
@@ -98,8 +99,11 @@ class ContinuousEngine:
         :raises KafkaSparkJobError: why it failed.
         """
         try:
-            while not self._draining.is_set() and not self.finished:
-                self._next_checkpoint()
+            try:
+                self._run()
+            finally:
+                # A checkpoint that was pre-committed is complete, or its error is the cause of any other.
+                self._pipeline.join()
             self._stop()
         except OffsetsWentBackwards as error:
             raise self._enumerator.explain(error) from None
@@ -108,21 +112,34 @@ class ContinuousEngine:
             if not self._subtasks.ended:
                 self._subtasks.cancel()
 
-    def _next_checkpoint(self) -> None:
-        self.finished = self._enumerator.finished
-        if self.finished:
-            return
-        with self.liveness.during("the plan of the next checkpoint", PLAN_SECONDS):
-            splits = self._schedule.next_splits()
-        if splits is None:
-            self._require_subtasks()
-            self._draining.wait(min(_PAUSE, self._schedule.seconds_left))
-            return
-        checkpoint_id = self._coordinator.document.checkpoint_id + 1
-        with self.liveness.during(f"checkpoint {checkpoint_id}", step_seconds(self._job.spec.sink)):
-            completed, seconds = self._runner.run(splits)
-        if completed is not None:
-            self._completed(completed, seconds)
+    def _run(self) -> None:
+        while True:
+            self.finished = self._enumerator.finished
+            is_over = self.finished or self._draining.is_set()
+            if is_over and self._pipeline.oldest is None:
+                return
+            wait = _PAUSE
+            if self._pipeline.takes_next and not is_over:
+                self._plan()
+                wait = min(wait, self._schedule.seconds_left)
+            self._watch()
+            self._pipeline.advance(wait)
+
+    def _plan(self) -> None:
+        if self._pipeline.oldest is None:
+            self.liveness.enter("the plan of the next checkpoint", PLAN_SECONDS)
+        splits = self._schedule.next_splits()
+        if splits is not None:
+            self._pipeline.begin(splits)
+
+    def _watch(self) -> None:
+        """The watchdog counts the time of the oldest checkpoint, whatever is planned behind it."""
+        oldest = self._pipeline.oldest
+        if oldest is None:
+            self.liveness.enter("the wait for records", PLAN_SECONDS)
+        elif oldest != self._watched:
+            self.liveness.enter(f"checkpoint {oldest}", step_seconds(self._job.spec.sink))
+        self._watched = oldest
 
     def _require_subtasks(self) -> None:
         """:raises KafkaSparkJobError: the subtasks have ended, and why."""
@@ -152,7 +169,7 @@ class ContinuousEngine:
         silent = self._server.stop()
         failures = []
         while silent and not deadline.expired:
-            may_answer = not self._subtasks.ended or silent & self._server.connected
+            may_answer = not self._subtasks.ended or silent & self._server.connected or self._server.has_answers
             answer = self._server.answer(deadline.bound(_PAUSE))
             if answer is not None and answer.checkpoint_id is None:
                 silent.discard(answer.subtask)

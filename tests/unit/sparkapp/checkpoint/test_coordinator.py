@@ -416,3 +416,54 @@ def test_nothing_is_written_while_an_older_commit_may_still_reach_the_group() ->
     group.is_over = True
     one.prepare(SPLITS)
     assert group.calls[-1] == ("place", {A0: 0, A1: 5}, "uid/1/0")
+
+
+def test_two_checkpoints_run_and_the_ids_of_both_are_in_use() -> None:
+    sink = replace(SPEC.sink, producers_pool_size=3)
+    one = coordinator(Group(), replace(SPEC, sink=sink, parallelism=2))
+    assert one.ids_in_use() == []
+    assert [one.prepare(SPLITS), one.prepare(SPLITS)] == [1, 2]
+    assert sorted(one.ids_in_use()) == ["p-1", "p-2", "p-4", "p-5"]
+    assert one.complete(pre_committed(), next_runs=True) is not None
+    assert one.committed_id == 1
+    assert sorted(one.ids_in_use()) == ["p-2", "p-5"], "the others are committed"
+    assert one.prepare(SPLITS) == 3
+
+
+def test_each_checkpoint_has_its_own_begin() -> None:
+    transactions = patient()
+    one = coordinator(Group(), transactions=transactions)
+    for now in (5.0, 7.0):
+        transactions.now = now
+        one.prepare(SPLITS)
+    one.complete(pre_committed(COMMITTABLE), next_runs=True)
+    assert transactions.began == 5.0
+    one.complete(pre_committed(replace(COMMITTABLE, checkpoint_id=2), checkpoint_id=2))
+    assert transactions.began == 7.0
+
+
+def test_offsets_outside_the_transactions_forbid_a_next_checkpoint_beside_it() -> None:
+    """They would reach the group behind those of the next checkpoint's transactions, and replace them."""
+    one = coordinator(Group(), transactions=patient())
+    assert one.allows_next(pre_committed(COMMITTABLE))
+    assert not one.allows_next(pre_committed()), "a subtask that wrote nothing"
+    assert not one.allows_next(replace(pre_committed(COMMITTABLE), aligned=False)), "a partition that was cut"
+    plain = replace(SPEC, sink=replace(SPEC.sink, delivery_guarantee=DeliveryGuarantee.AT_LEAST_ONCE))
+    assert coordinator(Group(), plain).allows_next(pre_committed()), "no transaction has offsets"
+
+
+def test_offsets_are_renewed_only_while_no_next_checkpoint_runs() -> None:
+    group, transactions = Group(), patient()
+    one = coordinator(group, transactions=transactions)
+    read_both(one, group)
+    second = pre_committed(replace(COMMITTABLE, checkpoint_id=2), checkpoint_id=2)
+    transactions.now = HOUR + 1
+    one.renew()
+    assert one.allows_next(second)
+    transactions.now = 2 * HOUR + 2
+    assert not one.allows_next(second), "the renewal is due"
+    assert one.complete(second, next_runs=True) is not None
+    assert group.calls == [], "it was not due when the next checkpoint began"
+    third = pre_committed(replace(COMMITTABLE, checkpoint_id=3), checkpoint_id=3)
+    assert one.complete(third) is not None
+    assert group.calls == [("commit", {A1: 5}, "uid/1/3")]

@@ -323,6 +323,10 @@ def test_the_drivers_copy_is_checked_again():
         (spec(transform={"arrow": {"function": "a:b", "factory": "a:c"}}), "exactly one of arrow.function and"),
         (spec(transform={"arrow": {"configMapRef": {"name": "code"}}}), "exactly one of arrow.function and"),
         (
+            spec(engine="Continuous", sink={"transactions": {"producersPoolSize": 2}}),
+            "Continuous cannot run a job with sink.transactions.producersPoolSize: 2; set engine: MicroBatch",
+        ),
+        (
             spec(engine="Continuous", transform={"sql": {"query": "select 1"}}),
             "Continuous cannot run a job with transform.sql; set engine: MicroBatch, or remove transform.sql",
         ),

@@ -722,3 +722,27 @@ def test_a_truncated_log_is_not_read_from_its_beginning() -> None:
     failing.start({A0: 10, A1: 25}, topic_ids=OLD)
     with pytest.raises(OffsetsWentBackwards, match="its log was truncated"):
         failing.plan()
+
+
+def test_a_checkpoint_may_be_planned_behind_one_that_is_not_complete() -> None:
+    view = cluster()
+    source = enumerator(view, max_offsets=15, stopping=LatestOffsetsInitializer())
+    source.start(None)
+    first = source.plan()
+    source.begin(first)
+    second = source.plan()
+    source.begin(second)
+    assert [split.start for split in second] == [split.stop for split in first]
+    assert [(split.start, split.size) for split in source.plan()] == [(split.stop, 0) for split in second]
+    assert source.offsets == {A0: 3, A1: 0}, "nothing is complete"
+    assert source.pending == {A0: 7, A1: 20}
+    assert not source.finished
+    view.starts[A1] = 1
+    error = source.explain(OffsetsWentBackwards("reading a-1 at 0 of 20: out of range"))
+    assert "a-1: records from offset 0 on are gone" in error.message
+    source.complete(first)
+    assert source.offsets == {split.partition: split.stop for split in first}
+    assert not source.finished
+    source.complete(second)
+    assert source.pending == {A0: 0, A1: 0}
+    assert source.finished

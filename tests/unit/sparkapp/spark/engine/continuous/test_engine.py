@@ -66,7 +66,7 @@ def stopped(monkeypatch: pytest.MonkeyPatch) -> Callable[[DeliveryGuarantee, Las
             ),
         )  # fmt: skip
         spark: Any = SimpleNamespace(sparkContext=SimpleNamespace(master="local[2]"))
-        parts: Any = {"enumerator": None, "coordinator": None}
+        parts: Any = {"enumerator": SimpleNamespace(finished=False), "coordinator": None}
         engine = ContinuousEngine(job, spark=spark, completed=lambda *_: None, **parts)
         connected = threading.Event()
         while len(servers[0].connected) < PARALLELISM:

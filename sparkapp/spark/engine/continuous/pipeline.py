@@ -1,0 +1,129 @@
+"""At most two checkpoints at a time: the subtasks write the next while a checkpoint becomes final (ADR 50)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass
+from functools import partial
+
+from sparkapp.checkpoint.coordinator import CheckpointCoordinator
+from sparkapp.checkpoint.pre_committed import Completed
+from sparkapp.clients.daemon_thread import run_in_background
+from sparkapp.model.checkpoint.split import KafkaPartitionSplit
+from sparkapp.model.delivery_guarantee import OffsetCommitMode
+from sparkapp.model.job.spec import Job
+from sparkapp.source.enumerator.enumerator import KafkaSourceEnumerator
+from sparkapp.spark.engine.continuous.control_server import ControlServer
+from sparkapp.spark.engine.continuous.running_checkpoint import RunningCheckpoint
+from sparkapp.spark.tasks.client_totals import merge
+
+
+@dataclass(frozen=True, slots=True)
+class _Completing:
+    """A checkpoint whose document is written and whose transactions are committed, in a thread of their own."""
+
+    checkpoint: RunningCheckpoint
+    allows_next: bool
+    done: Future[Completed | None]
+
+
+class CheckpointPipeline:
+    """Used by the engine, in its thread.
+
+    The order of the protocol stays: a checkpoint is completed only when the previous checkpoint is complete. Only the
+    subtasks' work is ahead of it, and nothing of that is visible or in a document.
+
+    :param completed: called with each completed checkpoint and the seconds since its begin.
+    :param await_subtasks: called while a subtask has not answered; raises why none will.
+    :ivar clients: totals of the workers' Kafka clients, by worker.
+    """
+
+    def __init__(
+        self,
+        job: Job,
+        *,
+        server: ControlServer,
+        enumerator: KafkaSourceEnumerator,
+        coordinator: CheckpointCoordinator,
+        completed: Callable[[Completed, float], None],
+        await_subtasks: Callable[[], None],
+    ) -> None:
+        self._job = job
+        self._server = server
+        self._enumerator = enumerator
+        self._coordinator = coordinator
+        self._completed = completed
+        self._await_subtasks = await_subtasks
+        self._running: RunningCheckpoint | None = None
+        self._completing: _Completing | None = None
+        self.clients: dict[str, Mapping[str, int]] = {}
+
+    @property
+    def oldest(self) -> int | None:
+        """The oldest checkpoint that has begun and is not complete."""
+        if self._completing is not None:
+            return self._completing.checkpoint.checkpoint_id
+        return None if self._running is None else self._running.checkpoint_id
+
+    @property
+    def takes_next(self) -> bool:
+        """Whether the next checkpoint may begin."""
+        return self._running is None and (self._completing is None or self._completing.allows_next)
+
+    def begin(self, splits: tuple[KafkaPartitionSplit, ...]) -> None:
+        """Gives the subtasks the next checkpoint; called while :attr:`takes_next`.
+
+        :param splits: every known partition with the range of this checkpoint.
+        :raises KafkaSparkJobError: of the coordinator.
+        """
+        coordinator = self._coordinator
+        checkpoint_id = coordinator.prepare(splits)
+        self._enumerator.begin(splits)
+        in_transaction = coordinator.mode is OffsetCommitMode.IN_TRANSACTION
+        self._running = RunningCheckpoint(
+            self._job, checkpoint_id, splits, server=self._server, topic_ids=self._enumerator.topic_ids,
+            next_free=coordinator.next_free, settled=coordinator.committed_id,
+            group_id=self._job.spec.source.group_id if in_transaction else None,
+        )  # fmt: skip
+        coordinator.before_flush(checkpoint_id)
+        self._running.give()
+
+    def advance(self, seconds: float) -> None:
+        """Does what can be done, and waits for an answer or the end of a completion, at most so long.
+
+        :raises KafkaSparkJobError: of a subtask that failed for good, or of the coordinator.
+        """
+        if self._completing is not None and self._completing.done.done():
+            self.join()
+        if self._running is not None and self._running.is_pre_committed and self._completing is None:
+            self._complete(self._running)
+            return
+        answer = self._server.answer(seconds)
+        if answer is None:
+            self._await_subtasks()
+        elif self._running is not None:
+            merge(self.clients, self._running.take(answer))
+
+    def join(self) -> None:
+        """Waits until the checkpoint that is being completed is complete; called at an end of any kind.
+
+        :raises KafkaSparkJobError: it failed.
+        """
+        if self._completing is None:
+            return
+        ended, self._completing = self._completing, None
+        completed = ended.done.result()
+        self._enumerator.complete(ended.checkpoint.splits)
+        if completed is not None:
+            self._completed(completed, time.monotonic() - ended.checkpoint.began)
+
+    def _complete(self, checkpoint: RunningCheckpoint) -> None:
+        self._running = None
+        pre_committed = checkpoint.pre_committed()
+        allows_next = self._coordinator.allows_next(pre_committed)
+        complete = partial(self._coordinator.complete, pre_committed, next_runs=allows_next)
+        done = run_in_background(complete, name=f"checkpoint-{checkpoint.checkpoint_id}")
+        self._completing = _Completing(checkpoint, allows_next, done)
+        done.add_done_callback(lambda _: self._server.wake())

@@ -1,0 +1,118 @@
+"""A checkpoint that the subtasks write: their work, their answers, and another try of a subtask that failed."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import Counter
+from collections.abc import Mapping
+
+from sparkapp.checkpoint.pre_committed import PreCommitted
+from sparkapp.model.checkpoint.split import KafkaPartitionSplit, assign
+from sparkapp.model.errors import TransformFailed
+from sparkapp.model.job.spec import Job
+from sparkapp.spark.engine.continuous.control_server import Answer, ControlServer
+from sparkapp.spark.failures import original_error, while_reading
+from sparkapp.spark.tasks.control_channel import Work
+from sparkapp.spark.tasks.flush import require_delivered
+from sparkapp.spark.tasks.write_task import WriteOrder, WriteResult, decode_result
+
+LOG = logging.getLogger(__name__)
+
+_TRIES = 4
+"""Of a subtask at one checkpoint, as ``spark.task.maxFailures`` has it for a task."""
+
+
+class RunningCheckpoint:
+    """Made and asked by the pipeline, in the engine's thread.
+
+    :param splits: every known partition with the range of this checkpoint.
+    :param topic_ids: ids of the splits' topics.
+    :param next_free: base of the attempt's transactional ids by hint.
+    :param settled: the newest checkpoint that is committed: slots of older checkpoints are free.
+    :param group_id: group whose offsets are committed in the transactions, or None.
+    """
+
+    def __init__(
+        self,
+        job: Job,
+        checkpoint_id: int,
+        splits: tuple[KafkaPartitionSplit, ...],
+        *,
+        server: ControlServer,
+        topic_ids: Mapping[str, str],
+        next_free: int,
+        settled: int,
+        group_id: str | None,
+    ) -> None:
+        self.checkpoint_id = checkpoint_id
+        self.splits = splits
+        self.began = time.monotonic()
+        self._server = server
+        self._topic_ids = dict(topic_ids)
+        groups, self._is_cut = assign(splits, job.spec.parallelism, job.spec.source.max_records_per_split)
+        self._work = {
+            subtask: Work(
+                order=WriteOrder(
+                    checkpoint_id=checkpoint_id,
+                    subtask=subtask,
+                    next_free=next_free,
+                    settled=settled,
+                    writes_what_it_reads=True,
+                    ranges=() if self._is_cut else ranges,
+                    group_id=None if self._is_cut else group_id,
+                ),
+                splits=ranges,
+            )
+            for subtask, ranges in groups.items()
+        }
+        self._results: dict[int, WriteResult] = {}
+        self._failures: Counter[int] = Counter()
+
+    def give(self) -> None:
+        """Gives the subtasks their work; called once."""
+        self._server.give(self._work)
+
+    def take(self, answer: Answer) -> Mapping[str, Mapping[str, int]]:
+        """Takes a subtask's answer; a subtask that failed tries again.
+
+        :returns: totals of the Kafka clients of the subtask's executor, by worker.
+        :raises KafkaSparkJobError: of a subtask that failed for good.
+        """
+        if answer.checkpoint_id != self.checkpoint_id:
+            return {}
+        if answer.failure:
+            self._try_again(answer)
+            return {}
+        result = decode_result(answer.result, lambda subtask: self._work[subtask].order)
+        require_delivered([result.failure])
+        self._results[answer.subtask] = result
+        return result.clients
+
+    @property
+    def is_pre_committed(self) -> bool:
+        """Whether every subtask with records has pre-committed."""
+        return len(self._results) == len(self._work)
+
+    def pre_committed(self) -> PreCommitted:
+        """The checkpoint, once every subtask has pre-committed."""
+        results = [self._results[subtask] for subtask in sorted(self._results)]
+        return PreCommitted(
+            checkpoint_id=self.checkpoint_id,
+            splits=self.splits,
+            topic_ids=self._topic_ids,
+            aligned=not self._is_cut,
+            committables=tuple(result.committable for result in results if result.committable is not None),
+            records_out=sum(result.records for result in results),
+            records_skipped=sum(result.skipped for result in results),
+            records_dead_lettered=sum(result.dead_letters for result in results),
+        )
+
+    def _try_again(self, answer: Answer) -> None:
+        self._failures[answer.subtask] += 1
+        failures, work = self._failures[answer.subtask], self._work[answer.subtask]
+        error = original_error(answer.failure)
+        if failures >= _TRIES or error.fatal:
+            raise while_reading(error, work.splits) if isinstance(error, TransformFailed) else error
+        LOG.warning("subtask %d failed for the %d. time and tries again: %s", answer.subtask, failures, error.message)
+        self._server.give({answer.subtask: work})

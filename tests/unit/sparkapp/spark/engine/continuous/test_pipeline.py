@@ -1,0 +1,276 @@
+"""Two checkpoints over the same subtasks: one is written while the other becomes final."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from sparkapp.checkpoint.pre_committed import Completed, PreCommitted
+from sparkapp.model.checkpoint.split import KafkaPartitionSplit
+from sparkapp.model.delivery_guarantee import OffsetCommitMode
+from sparkapp.model.errors import (
+    CheckpointConflict,
+    ConfigurationError,
+    KafkaUnreachable,
+    PreCommitFailed,
+    SubtaskDisconnected,
+)
+from sparkapp.model.job.spec import Engine, Job, JobSpec, KafkaCluster, Sink, Source, Transform
+from sparkapp.model.partition import TopicPartition, split_owner
+from sparkapp.spark.engine.continuous.control_server import Answer
+from sparkapp.spark.engine.continuous.pipeline import CheckpointPipeline
+from sparkapp.spark.tasks.control_channel import Work
+from sparkapp.spark.tasks.write_task import WriteResult, encode_result, printed
+
+SECONDS = 30.0
+PARALLELISM = 2
+SPLITS = tuple(KafkaPartitionSplit(TopicPartition("in", number), 10, 20 + number) for number in range(4))
+LATER = tuple(KafkaPartitionSplit(split.partition, split.stop, split.stop + 5) for split in SPLITS)
+JOB = Job(
+    namespace="n", name="job", uid="uid", generation=1, attempt=2,
+    spec=JobSpec(
+        kafka=KafkaCluster(bootstrap_servers="b:1"), source=Source(topics=("in",), group_id="g"),
+        transform=Transform(), sink=Sink(topic="out", transactional_id_prefix="p"), parallelism=PARALLELISM,
+        engine=Engine.CONTINUOUS,
+    ),
+)  # fmt: skip
+
+
+class Server:
+    """Subtasks that answer at once; each takes its next failure from ``failures``."""
+
+    def __init__(self, **failures: list[str]) -> None:
+        self.failures = {int(name.removeprefix("subtask_")): texts for name, texts in failures.items()}
+        self.given: list[Work] = []
+        self.answers: list[Answer] = []
+        self.result = WriteResult(index=0, records=1, dead_letters=1, skipped=2, committable=None)
+        self.woken = threading.Event()
+
+    def give(self, work: dict[int, Work]) -> None:
+        for subtask, one in work.items():
+            self.given.append(one)
+            number = one.order.checkpoint_id
+            failures = self.failures.get(subtask, [])
+            if failures:
+                self.answers.append(Answer(subtask, number, "", failures.pop(0)))
+                continue
+            records = sum(split.size for split in one.splits)
+            result = replace(self.result, index=subtask, records=records, clients={f"worker-{subtask}": {"fetched": 1}})
+            # An answer to an earlier checkpoint counts for nothing.
+            self.answers += [
+                Answer(subtask, number - 1, "", "late"),
+                Answer(subtask, number, encode_result(result), ""),
+            ]
+
+    def answer(self, _seconds: float) -> Answer | None:
+        return self.answers.pop(0) if self.answers else None
+
+    def wake(self) -> None:
+        self.woken.set()
+
+
+class Coordinator:
+    """Completes a checkpoint when the test lets it."""
+
+    mode, next_free = OffsetCommitMode.IN_TRANSACTION, 4
+
+    def __init__(self) -> None:
+        self.log: list[Any] = []
+        self.prepared = self.committed_id = 6
+        self.may_complete = threading.Event()
+        self.may_complete.set()
+        self.inside = True
+        self.error: Exception | None = None
+
+    def prepare(self, splits: tuple[KafkaPartitionSplit, ...]) -> int:
+        self.prepared += 1
+        self.log.append(("prepare", splits))
+        return self.prepared
+
+    def before_flush(self, checkpoint_id: int) -> None:
+        self.log.append(("give", checkpoint_id))
+
+    def allows_next(self, _: PreCommitted) -> bool:
+        return self.inside
+
+    def complete(self, checkpoint: PreCommitted, *, next_runs: bool) -> Completed:
+        assert self.may_complete.wait(SECONDS)
+        assert next_runs is self.inside
+        if self.error is not None:
+            raise self.error
+        self.log.append(checkpoint)
+        self.committed_id = checkpoint.checkpoint_id
+        document: Any = SimpleNamespace(checkpoint_id=checkpoint.checkpoint_id)
+        return Completed(document=document, bytes=1, write_millis=1, commit_millis=1)
+
+    @property
+    def pre_committed(self) -> list[PreCommitted]:
+        return [entry for entry in self.log if isinstance(entry, PreCommitted)]
+
+
+class Rig:
+    """A pipeline over fakes."""
+
+    def __init__(self, **failures: list[str]) -> None:
+        self.server, self.coordinator = Server(**failures), Coordinator()
+        self.completed: list[int] = []
+        self.have_ended = False
+        log = self.coordinator.log
+        enumerator: Any = SimpleNamespace(
+            topic_ids={"in": "id"}, begin=lambda splits: log.append(("begin", splits)),
+            complete=lambda splits: log.append(("complete", splits)),
+        )  # fmt: skip
+
+        def ended() -> None:
+            if self.have_ended:
+                raise SubtaskDisconnected("the subtasks have ended")
+
+        parts: Any = {"server": self.server, "coordinator": self.coordinator}
+        self.pipeline = CheckpointPipeline(
+            JOB, enumerator=enumerator, await_subtasks=ended, **parts,
+            completed=lambda completed, _: self.completed.append(completed.document.checkpoint_id),
+        )  # fmt: skip
+
+    def until(self, is_reached: Callable[[], bool]) -> None:
+        """Advances until then."""
+        pause = threading.Event()
+        while not is_reached():
+            self.pipeline.advance(0)
+            pause.wait(0.001)
+
+    def run(self, splits: tuple[KafkaPartitionSplit, ...] = SPLITS) -> None:
+        """One checkpoint, to its end."""
+        self.pipeline.begin(splits)
+        self.until(lambda: self.pipeline.oldest is None)
+
+
+def test_each_subtask_reads_its_own_partitions_and_the_checkpoint_has_all() -> None:
+    rig = Rig()
+    rig.run()
+    assert [one.order.subtask for one in rig.server.given] == [0, 1]
+    for one in rig.server.given:
+        assert one.splits == one.order.ranges
+        assert {split_owner("in", split.partition.partition, PARALLELISM) for split in one.splits} == {
+            one.order.subtask
+        }
+        assert (one.order.checkpoint_id, one.order.settled, one.order.next_free) == (7, 6, 4)
+        assert one.order.group_id == "g"
+    log = rig.coordinator.log
+    assert log[:3] == [("prepare", SPLITS), ("begin", SPLITS), ("give", 7)]
+    (checkpoint,) = rig.coordinator.pre_committed
+    assert (checkpoint.checkpoint_id, checkpoint.splits, checkpoint.aligned) == (7, SPLITS, True)
+    assert (checkpoint.records_dead_lettered, checkpoint.records_skipped) == (PARALLELISM, 2 * PARALLELISM)
+    assert checkpoint.records_out == sum(split.size for split in SPLITS)
+    assert log[-1] == ("complete", SPLITS), "the enumerator goes on behind the final checkpoint only"
+    assert set(rig.pipeline.clients) == {"worker-0", "worker-1"}
+    assert rig.completed == [7]
+
+
+def test_the_subtasks_write_the_next_checkpoint_while_one_becomes_final() -> None:
+    rig = Rig()
+    rig.coordinator.may_complete.clear()
+    rig.pipeline.begin(SPLITS)
+    assert not rig.pipeline.takes_next
+    rig.until(lambda: rig.pipeline.takes_next)
+    assert rig.pipeline.oldest == 7
+    rig.pipeline.begin(LATER)
+    rig.until(lambda: not rig.server.answers)
+    assert {one.order.settled for one in rig.server.given} == {6}, "checkpoint 7 is not committed yet"
+    for _ in range(3):
+        rig.pipeline.advance(0)
+    assert not rig.pipeline.takes_next, "a third checkpoint would need a fourth slot"
+    assert rig.coordinator.pre_committed == [], "the answers of 8 are not used"
+    rig.coordinator.may_complete.set()
+    rig.until(lambda: rig.pipeline.oldest is None)
+    assert [one.checkpoint_id for one in rig.coordinator.pre_committed] == [7, 8]
+    ends = [entry for entry in rig.coordinator.log if not isinstance(entry, PreCommitted) and entry[0] == "complete"]
+    assert ends == [("complete", SPLITS), ("complete", LATER)]
+    assert rig.completed == [7, 8]
+    rig.run()
+    assert rig.server.given[-1].order.settled == 8
+
+
+def test_a_checkpoint_with_offsets_outside_its_transactions_is_complete_before_the_next_begins() -> None:
+    rig = Rig()
+    rig.coordinator.inside = False
+    rig.coordinator.may_complete.clear()
+    rig.pipeline.begin(SPLITS)
+    rig.until(lambda: not rig.server.answers)
+    for _ in range(3):
+        rig.pipeline.advance(0)
+        assert not rig.pipeline.takes_next
+    rig.coordinator.may_complete.set()
+    rig.until(lambda: rig.pipeline.takes_next)
+    assert rig.completed == [7]
+
+
+def test_a_subtask_that_fails_three_times_tries_again_and_no_other_does() -> None:
+    rig = Rig(subtask_1=[printed(KafkaUnreachable("away"))] * 3)
+    rig.run()
+    assert [one.order.subtask for one in rig.server.given] == [0, 1, 1, 1, 1]
+    assert rig.completed == [7]
+
+
+@pytest.mark.parametrize(
+    ("failures", "kind"),
+    [
+        ([printed(KafkaUnreachable("away"))] * 4, KafkaUnreachable),
+        ([printed(ConfigurationError("no"))], ConfigurationError),
+    ],
+    ids=["four-times", "at-once-where-no-retry-helps"],
+)
+def test_a_failure_for_good_completes_nothing(failures: list[str], kind: type[Exception]) -> None:
+    rig = Rig(subtask_0=failures)
+    with pytest.raises(kind):
+        rig.run()
+    assert rig.coordinator.pre_committed == []
+    assert not rig.server.failures[0]
+
+
+def test_a_record_that_was_refused_without_a_guarantee_ends_the_checkpoint() -> None:
+    rig = Rig()
+    rig.server.result = replace(rig.server.result, failure=printed(PreCommitFailed("1 records failed")))
+    with pytest.raises(PreCommitFailed, match="1 records failed"):
+        rig.run()
+    assert rig.coordinator.pre_committed == []
+
+
+def test_the_error_of_the_older_checkpoint_ends_the_wait_for_the_younger() -> None:
+    rig = Rig()
+    rig.coordinator.may_complete.clear()
+    rig.coordinator.error = CheckpointConflict("superseded")
+    rig.pipeline.begin(SPLITS)
+    rig.until(lambda: rig.pipeline.takes_next)
+    rig.server.give = lambda _: None  # type: ignore[method-assign]
+    rig.pipeline.begin(LATER)
+    rig.coordinator.may_complete.set()
+    assert rig.server.woken.wait(SECONDS)
+    with pytest.raises(CheckpointConflict):
+        rig.until(lambda: False)
+    rig.pipeline.join()
+    assert rig.completed == []
+
+
+def test_an_end_waits_for_the_checkpoint_that_becomes_final() -> None:
+    rig = Rig()
+    rig.coordinator.may_complete.clear()
+    rig.pipeline.begin(SPLITS)
+    rig.until(lambda: rig.pipeline.takes_next)
+    threading.Timer(0.05, rig.coordinator.may_complete.set).start()
+    rig.pipeline.join()
+    assert rig.completed == [7]
+    rig.pipeline.join()
+    assert rig.completed == [7]
+
+
+def test_subtasks_that_have_ended_end_the_wait() -> None:
+    rig = Rig()
+    rig.server.give = lambda _: None  # type: ignore[method-assign]
+    rig.have_ended = True
+    with pytest.raises(SubtaskDisconnected):
+        rig.run()
