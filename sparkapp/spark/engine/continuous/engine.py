@@ -158,7 +158,7 @@ class ContinuousEngine:
         require_delivered(failures)
         if silent and self._job.spec.sink.delivery_guarantee is DeliveryGuarantee.NONE:
             raise not_everything_sent(f"subtasks {sorted(silent)} did not confirm that their records were sent")
-        while not deadline.expired:
+        while not (self._subtasks.ended or deadline.expired):
             time.sleep(deadline.bound(_PAUSE / 10))
 
     def _last_answers(self, deadline: Deadline) -> tuple[set[int], list[str]]:

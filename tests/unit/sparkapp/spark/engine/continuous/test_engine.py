@@ -97,3 +97,10 @@ def test_a_subtask_that_says_nothing_may_have_lost_records(
     with pytest.raises(PreCommitFailed, match=r"subtasks \[1\] did not confirm"):
         stopped(DeliveryGuarantee.NONE, last_words)
     stopped(DeliveryGuarantee.EXACTLY_ONCE, last_words)
+
+
+def test_a_job_of_spark_that_has_ended_is_not_waited_for(
+    stopped: Callable[[DeliveryGuarantee, LastWords], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module.time, "sleep", lambda _: pytest.fail("the engine waits"))
+    stopped(DeliveryGuarantee.EXACTLY_ONCE, lambda channel, _: channel.stopped(""))
