@@ -62,7 +62,7 @@ class Stream:
     def start(self) -> None:
         self._began = time.monotonic()
         niceness = 19 if self.patient else 5 if self.nice else 0
-        command = ["nice", "-n", str(niceness), sys.executable, "-m", "pytest", "-q", *self.what]
+        command = ["nice", "-n", str(niceness), sys.executable, "-m", "pytest", "-q", "--durations=8", *self.what]
         with self.log.open("wb") as output:
             self.process = subprocess.Popen(command, cwd=ROOT, stdout=output, stderr=subprocess.STDOUT)
 
@@ -97,7 +97,7 @@ def streams() -> list[Stream]:
     """Every test below ``tests``, once, but those of :data:`BY_HAND`."""
     apart = (_ENGINE, _FAULTS, BY_HAND, _KUBEAPI, _PROTOCOL, _SECURITY)
     return [
-        Stream("cluster", ["tests/e2e", "-vv", "--durations=12"], alone=True),
+        Stream("cluster", ["tests/e2e", "-vv"], alone=True),
         Stream("properties", ["tests/property"], patient=True),
         Stream("units", ["tests/unit"], patient=True),
         *(Stream(f"engine-{number}", files, nice=True) for number, files in enumerate(_dealt(_ENGINE), 1)),
