@@ -85,11 +85,12 @@ class GroupProgress:
     def moves_inside(self, checkpoint: PreCommitted) -> bool:
         """Whether nothing of the group moves at the end of the checkpoint but by its transactions.
 
-        True as well where no transaction has offsets: then commits simply follow each other.
+        True as well where no transaction has offsets: then commits simply follow each other. A renewal that is due is
+        left to a checkpoint that ends alone, in every mode.
         """
-        if self.mode is not OffsetCommitMode.IN_TRANSACTION:
-            return True
-        return not offsets_to_commit(checkpoint, self.mode) and self._clock() < self._renew_at
+        if self._clock() >= self._renew_at:
+            return False
+        return self.mode is not OffsetCommitMode.IN_TRANSACTION or not offsets_to_commit(checkpoint, self.mode)
 
     def commit(self, checkpoint: PreCommitted) -> None:
         """Commits the offsets of a committed checkpoint that are in none of its transactions."""

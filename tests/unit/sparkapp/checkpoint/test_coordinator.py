@@ -467,3 +467,16 @@ def test_offsets_are_renewed_only_while_no_next_checkpoint_runs() -> None:
     third = pre_committed(replace(COMMITTABLE, checkpoint_id=3), checkpoint_id=3)
     assert one.complete(third) is not None
     assert group.calls == [("commit", {A1: 5}, "uid/1/3")]
+
+
+def test_a_busy_job_without_offsets_in_transactions_renews_them_too() -> None:
+    """It is never idle: unless a checkpoint ends alone, brokers forget the offsets of quiet partitions."""
+    group, transactions = Group(), patient()
+    spec = replace(SPEC, sink=replace(SPEC.sink, delivery_guarantee=DeliveryGuarantee.AT_LEAST_ONCE))
+    one = coordinator(group, spec, replace(DOCUMENT, checkpoint_id=1, splits=SPLITS), transactions=transactions)
+    for number in (2, 3, 4):
+        transactions.now += HOUR + 1
+        only_a0 = (KafkaPartitionSplit(A0, 10 * number, 10 * number + 10), SPLITS[1])
+        busy = PreCommitted(checkpoint_id=number, splits=only_a0, aligned=True, committables=(), records_out=10)
+        one.complete(busy, next_runs=one.allows_next(busy))
+    assert any(call[1].get(A1) == 5 for call in group.calls), group.calls
