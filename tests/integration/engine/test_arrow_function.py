@@ -64,7 +64,16 @@ class Thirds:
         numbers = batch.column("value").cast(pa.string()).cast(pa.int64())
         thirds = pc.multiply(pc.divide(numbers, 3), 3)
         kept = batch.filter(pc.not_equal(numbers, thirds))
-        return [kept, kept] if kept.num_rows else None
+        return self.twice(kept) if kept.num_rows else None
+
+    def twice(self, batch):
+        yield batch
+        try:
+            LOG.with_name("armed").unlink()
+        except FileNotFoundError:
+            yield batch
+        else:
+            raise ValueError("once, with half of the records in the transaction")
 
     def close(self):
         note("closed")
@@ -79,7 +88,7 @@ def code(tmp_path: Path) -> Path:
     return folder
 
 
-def test_a_function_that_drops_and_multiplies_is_exactly_once_over_crash_rescale_and_engines(
+def test_a_function_that_drops_multiplies_and_raises_once_is_exactly_once_over_crash_rescale_and_engines(
     local_job: LocalJobs, broker: str, client: TransactionClient, code: Path
 ) -> None:
     arrow = ArrowTransform(factory="arrows:Thirds")
@@ -89,6 +98,7 @@ def test_a_function_that_drops_and_multiplies_is_exactly_once_over_crash_rescale
     job.start(fault=f"{ProtocolStep.AFTER_FLUSH}@attempt=1,checkpoint=2")
     assert job.await_end() == -signal.SIGKILL, job.log()
     (code / "log").unlink()
+    (code / "armed").touch()
 
     produce(broker, source, 3000, 999)
     job.spec = replace(job.spec, engine=Engine.AUTO)
@@ -98,7 +108,9 @@ def test_a_function_that_drops_and_multiplies_is_exactly_once_over_crash_rescale
     produce(broker, source, 3999, 1)  # nothing of this checkpoint is written
     job.await_records_in(4000)
     assert job.drain() == 0, job.log()
-    assert Counter((code / "log").read_text().split()) == {"opened": 3, "closed": 3}, "once a subtask"
+    assert not (code / "armed").exists()
+    opened = Counter((code / "log").read_text().split())
+    assert opened == {"opened": 4, "closed": 4}, "once in each subtask, and again after the failure"
 
     job.spec = replace(job.spec, engine=Engine.MICRO_BATCH)
     produce(broker, source, 4000, 1000)
