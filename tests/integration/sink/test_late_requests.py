@@ -85,6 +85,31 @@ def test_a_late_offset_commit_moves_no_offset_of_a_later_transaction(subtask, wa
     assert topic_scope.numbers() == [1, 2, 3]
 
 
+def test_a_late_offset_commit_sets_the_group_back_until_the_next_checkpoint(harness, way, topic_scope, source):
+    """A limit of ADR 50: checkpoint 2 is pre-committed while checkpoint 1 is open and its epoch valid.
+
+    The transaction's coordinator outweighs the older mark, so nothing is written again."""
+    subtask = harness(bootstrap=way.address, pool_size=3, group_id=topic_scope.prefix).open()
+    evidence = GroupOffsetsEvidence({"bootstrap.servers": topic_scope.bootstrap}, group_id=topic_scope.prefix)
+    way.withhold(TXN_OFFSET_COMMIT)
+    for number in (1, 2):
+        subtask.write(number)
+        state = subtask.snapshot(number, ranges=(KafkaPartitionSplit(source, number - 1, number),))
+    assert way.withheld == 1, "the client has sent the offsets of checkpoint 1 again"
+    way.deliver()
+    subtask.notify(1)
+    subtask.notify(2)
+    topic_scope.await_ended()
+    assert topic_scope.numbers() == [1, 2]
+    assert evidence.committed([source]) == {source: GroupOffset(1, offset_mark(JOB_UID, 1, 1))}
+    again = harness(pool_size=3, group_id=topic_scope.prefix).open(state)
+    assert [one.outcome for one in again.settled] == [CommitOutcome.COMMITTED] * 2
+    complete(again, 3, source)
+    assert evidence.committed([source]) == {source: GroupOffset(3, offset_mark(JOB_UID, 1, 3))}
+    assert topic_scope.open_transactions() == []
+    assert topic_scope.numbers() == [1, 2, 3]
+
+
 @pytest.mark.parametrize("api_key", [ADD_PARTITIONS_TO_TXN, ADD_OFFSETS_TO_TXN])
 @pytest.mark.parametrize("turn", ["before", "within"])
 def test_what_a_late_request_opens_ends_when_the_id_is_used_again(harness, way, topic_scope, api_key, turn):
