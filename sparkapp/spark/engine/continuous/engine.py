@@ -102,8 +102,7 @@ class ContinuousEngine:
             try:
                 self._run()
             finally:
-                # A checkpoint that was pre-committed is complete, or its error is the cause of any other.
-                self._pipeline.join()
+                self._pipeline.end()
             self._stop()
         except OffsetsWentBackwards as error:
             raise self._enumerator.explain(error) from None

@@ -11,6 +11,7 @@ from functools import partial
 from sparkapp.checkpoint.coordinator import CheckpointCoordinator
 from sparkapp.checkpoint.pre_committed import Completed
 from sparkapp.clients.daemon_thread import run_in_background
+from sparkapp.clients.deadline import Deadline
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
 from sparkapp.model.delivery_guarantee import OffsetCommitMode
 from sparkapp.model.job.spec import Job
@@ -18,6 +19,12 @@ from sparkapp.source.enumerator.enumerator import KafkaSourceEnumerator
 from sparkapp.spark.engine.continuous.control_server import ControlServer
 from sparkapp.spark.engine.continuous.running_checkpoint import RunningCheckpoint
 from sparkapp.spark.tasks.client_totals import merge
+
+_PAUSE = 0.1
+"""Longest pause in seconds between two looks at the connections of subtasks that write."""
+
+_WRITERS_SECONDS = 5.0
+"""For the subtasks to end what they write when the attempt fails: a transaction begins within a second."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +103,7 @@ class CheckpointPipeline:
         :raises KafkaSparkJobError: of a subtask that failed for good, or of the coordinator.
         """
         if self._completing is not None and self._completing.done.done():
-            self.join()
+            self._join()
         if self._running is not None and self._running.is_pre_committed and self._completing is None:
             self._complete(self._running)
             return
@@ -106,11 +113,21 @@ class CheckpointPipeline:
         elif self._running is not None:
             merge(self.clients, self._running.take(answer))
 
-    def join(self) -> None:
-        """Waits until the checkpoint that is being completed is complete; called at an end of any kind.
+    def end(self) -> None:
+        """Waits for the checkpoint that is being completed, and until no subtask writes; called at an end of any kind.
 
-        :raises KafkaSparkJobError: it failed.
+        The error of a checkpoint that was pre-committed is the cause of any other. After a failure the attempt may end
+        its open transactions: a subtask would begin another behind that.
+
+        :raises KafkaSparkJobError: the checkpoint failed.
         """
+        try:
+            self._join()
+        finally:
+            self._await_writers(Deadline.after(_WRITERS_SECONDS))
+
+    def _join(self) -> None:
+        """:raises KafkaSparkJobError: the checkpoint that is being completed failed."""
         if self._completing is None:
             return
         ended, self._completing = self._completing, None
@@ -118,6 +135,12 @@ class CheckpointPipeline:
         self._enumerator.complete(ended.checkpoint.splits)
         if completed is not None:
             self._completed(completed, time.monotonic() - ended.checkpoint.began)
+
+    def _await_writers(self, deadline: Deadline) -> None:
+        while self._running is not None and self._running.writing & self._server.connected and not deadline.expired:
+            answer = self._server.answer(deadline.bound(_PAUSE))
+            if answer is not None:
+                self._running.answered(answer)
 
     def _complete(self, checkpoint: RunningCheckpoint) -> None:
         self._running = None

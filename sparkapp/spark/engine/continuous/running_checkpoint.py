@@ -31,6 +31,7 @@ class RunningCheckpoint:
     :param next_free: base of the attempt's transactional ids by hint.
     :param settled: the newest checkpoint that is committed: slots of older checkpoints are free.
     :param group_id: group whose offsets are committed in the transactions, or None.
+    :ivar writing: subtasks that have work and have not answered.
     """
 
     def __init__(
@@ -67,11 +68,12 @@ class RunningCheckpoint:
             for subtask, ranges in groups.items()
         }
         self._results: dict[int, WriteResult] = {}
+        self.writing: set[int] = set()
         self._failures: Counter[int] = Counter()
 
     def give(self) -> None:
         """Gives the subtasks their work; called once."""
-        self._server.give(self._work)
+        self._give(self._work)
 
     def take(self, answer: Answer) -> Mapping[str, Mapping[str, int]]:
         """Takes a subtask's answer; a subtask that failed tries again.
@@ -79,7 +81,7 @@ class RunningCheckpoint:
         :returns: totals of the Kafka clients of the subtask's executor, by worker.
         :raises KafkaSparkJobError: of a subtask that failed for good.
         """
-        if answer.checkpoint_id != self.checkpoint_id:
+        if not self.answered(answer):
             return {}
         if answer.failure:
             self._try_again(answer)
@@ -88,6 +90,13 @@ class RunningCheckpoint:
         require_delivered([result.failure])
         self._results[answer.subtask] = result
         return result.clients
+
+    def answered(self, answer: Answer) -> bool:
+        """Notes that a subtask does not write any more; returns whether the answer is for this checkpoint."""
+        if answer.checkpoint_id != self.checkpoint_id:
+            return False
+        self.writing.discard(answer.subtask)
+        return True
 
     @property
     def is_pre_committed(self) -> bool:
@@ -115,4 +124,8 @@ class RunningCheckpoint:
         if failures >= _TRIES or error.fatal:
             raise while_reading(error, work.splits) if isinstance(error, TransformFailed) else error
         LOG.warning("subtask %d failed for the %d. time and tries again: %s", answer.subtask, failures, error.message)
-        self._server.give({answer.subtask: work})
+        self._give({answer.subtask: work})
+
+    def _give(self, work: Mapping[int, Work]) -> None:
+        self.writing |= work.keys()
+        self._server.give(work)

@@ -15,6 +15,7 @@ from sparkapp.model.checkpoint.split import KafkaPartitionSplit
 from sparkapp.model.delivery_guarantee import OffsetCommitMode
 from sparkapp.model.errors import (
     CheckpointConflict,
+    CheckpointMissing,
     ConfigurationError,
     KafkaUnreachable,
     PreCommitFailed,
@@ -50,6 +51,7 @@ class Server:
         self.answers: list[Answer] = []
         self.result = WriteResult(index=0, records=1, dead_letters=1, skipped=2, committable=None)
         self.woken = threading.Event()
+        self.connected = set(range(PARALLELISM))
 
     def give(self, work: dict[int, Work]) -> None:
         for subtask, one in work.items():
@@ -252,8 +254,28 @@ def test_the_error_of_the_older_checkpoint_ends_the_wait_for_the_younger() -> No
     assert rig.server.woken.wait(SECONDS)
     with pytest.raises(CheckpointConflict):
         rig.until(lambda: False)
-    rig.pipeline.join()
+    rig.pipeline.end()
     assert rig.completed == []
+
+
+def test_no_subtask_writes_when_a_failed_attempt_has_ended() -> None:
+    """The driver of a deleted job then aborts its open transactions, and a subtask must not begin another."""
+    rig = Rig()
+    rig.coordinator.may_complete.clear()
+    rig.coordinator.error = CheckpointMissing("deleted")
+    rig.pipeline.begin(SPLITS)
+    rig.until(lambda: rig.pipeline.takes_next)
+    answers, rig.server.answers = rig.server.answers, []
+    rig.pipeline.begin(LATER)
+    late, rig.server.answers = rig.server.answers, answers
+    rig.coordinator.may_complete.set()
+    with pytest.raises(CheckpointMissing):
+        rig.until(lambda: False)
+    of_0 = [answer for answer in late if answer.subtask == 0]
+    rig.server.answers = [*of_0]
+    rig.server.connected = {0}
+    rig.pipeline.end()
+    assert rig.server.answers == [], "the answer of subtask 0 was awaited, and nothing of subtask 1, which is gone"
 
 
 def test_an_end_waits_for_the_checkpoint_that_becomes_final() -> None:
@@ -262,9 +284,9 @@ def test_an_end_waits_for_the_checkpoint_that_becomes_final() -> None:
     rig.pipeline.begin(SPLITS)
     rig.until(lambda: rig.pipeline.takes_next)
     threading.Timer(0.05, rig.coordinator.may_complete.set).start()
-    rig.pipeline.join()
+    rig.pipeline.end()
     assert rig.completed == [7]
-    rig.pipeline.join()
+    rig.pipeline.end()
     assert rig.completed == [7]
 
 
