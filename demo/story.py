@@ -94,6 +94,7 @@ class FlightsStory:
         self.sink = spec["sink"]["topic"] + suffix
         spec["source"]["topics"], spec["sink"]["topic"] = [self.source], self.sink
         self.name: str = self._resource["metadata"]["name"]
+        self.engine: str = spec.get("engine", "MicroBatch")
         self._incidents: list[Incident] = []
 
     def play(self) -> Outcome:

@@ -36,4 +36,5 @@ def test_killed_and_rescaled_while_data_comes_in_every_record_is_there_once(stor
     assert outcome.status["attempt"]["id"] == 4
     assert outcome.status["restarts"]["total"] == 1
     assert outcome.status["parallelism"] == 1
+    assert outcome.status["engine"] == {"name": story.engine, "message": "set by spec.engine"}
     assert outcome.status["transactions"]["committed"] >= outcome.status["checkpoint"]["id"]
