@@ -53,6 +53,11 @@ class ExactlyOnceKafkaWriter(KafkaWriter):
         if self._transactional_id is not None and self._entry is None:
             self._pool.prepare(self._transactional_id)
 
+    def prepare_next(self, checkpoint_id: int) -> None:
+        """See :meth:`KafkaWriter.prepare_next`."""
+        if self._pool.slots.is_free(self._ids, checkpoint_id):
+            self._pool.prepare(self._ids[checkpoint_id % len(self._ids)])
+
     def notify_committed(self, checkpoint_id: int) -> None:
         """See :meth:`KafkaWriter.notify_committed`."""
         self._pool.slots.settle(checkpoint_id)

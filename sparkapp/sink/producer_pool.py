@@ -54,6 +54,11 @@ class Preparation:
         self._fencing = False
         self._future = run_in_background(partial(ready, self), name="prepare-producer")
 
+    def serves(self, transactional_id: str) -> bool:
+        """Whether it has opened a producer of the id, or may still do so."""
+        has_failed = self._future.done() and self._future.exception() is not None
+        return transactional_id == self.transactional_id and not has_failed
+
     def check_wanted(self) -> None:
         """:raises GivenUp: the task no longer needs it."""
         if self._given_up.is_set():
@@ -149,8 +154,10 @@ class ProducerPool:
         """Opens a producer of the id in the background; the caller continues until its first record.
 
         :meth:`begin` of the same id begins the transaction, and raises a failure of the preparation. A task that ends
-        without a record calls :meth:`give_up`.
+        without a record calls :meth:`give_up`. A producer of the id that is opened already, or soon, is kept.
         """
+        if self._preparing is not None and self._preparing.serves(transactional_id):
+            return
         self.give_up()
         self._preparing = Preparation(transactional_id, partial(self._fresh, transactional_id))
 

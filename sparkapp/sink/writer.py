@@ -76,6 +76,12 @@ class KafkaWriter:
     def prepare(self) -> None:
         """Opens the current checkpoint's producer in the background, until the first record."""
 
+    def prepare_next(self, checkpoint_id: int) -> None:
+        """Opens a later checkpoint's producer in the background, after the pre-commit of the current checkpoint.
+
+        Nothing is opened where the checkpoint's slot may not be free yet.
+        """
+
     def write(self, batch: pa.RecordBatch) -> None:
         """Gives a batch to the producer; see :class:`sparkapp.dataplane.interface.BatchProducer` for its columns.
 

@@ -42,6 +42,7 @@ class Schedule:
             prefix=f"{prefix}.{self.seed}", client=client, partitions=partitions, dice=dice,
             naming=namings[self.seed % len(namings)],
             timeout=_SHORT_TIMEOUT if dice.random() < 0.15 else _LONG_TIMEOUT,
+            opens_ahead=dice.random() < 0.5,
         )  # fmt: skip
         self.history = story.history
         try:

@@ -42,6 +42,13 @@ class Slots:
         self._holders[transactional_id] = checkpoint_id
         return transactional_id
 
+    def is_free(self, ids: Sequence[str], checkpoint_id: int) -> bool:
+        """Whether :meth:`take` would give the id whatever process has held it, so that a producer may be opened ahead.
+
+        The checkpoint that used the id last is older than the newest settled checkpoint: no document names it.
+        """
+        return checkpoint_id - len(ids) < self._settled
+
     def settle(self, checkpoint_id: int) -> None:
         """Records that every checkpoint up to this number is complete and committed. A lower number has no effect."""
         self._settled = max(self._settled, checkpoint_id)

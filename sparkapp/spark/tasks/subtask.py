@@ -17,10 +17,12 @@ from sparkapp.spark.tasks.control_channel import Address, SubtaskChannel, Work
 from sparkapp.spark.tasks.record_decoder import RecordDecoder
 from sparkapp.spark.tasks.write_task import (
     RESULT_SCHEMA,
+    WriteOrder,
     WriteResult,
     encode_result,
     printed,
     write_batches,
+    writer_for,
 )
 
 if TYPE_CHECKING:
@@ -59,14 +61,15 @@ def run_subtask(job_text: str, address: Address, batches: Iterator[pa.RecordBatc
         while (work := channel.receive()) is not None:
             checkpoint_id = work.order.checkpoint_id
             try:
-                result = encode_result(_complete(job, work, decoder, transform))
+                result = _complete(job, work, decoder, transform)
             except Exception as error:
                 LOG.exception("checkpoint %d failed", checkpoint_id)
                 drop_consumer(job)
                 transform.close()
                 channel.failed(checkpoint_id, printed(error))
             else:
-                channel.completed(checkpoint_id, result)
+                channel.completed(checkpoint_id, encode_result(result))
+                _prepare_next(job, work.order, result)
         channel.stopped(_flushed(opened_producers(job)))
     yield pa.RecordBatch.from_pydict({"result": [""]}, schema=RESULT_SCHEMA)
 
@@ -83,10 +86,23 @@ def _complete(job: Job, work: Work, decoder: RecordDecoder, transform: BatchTran
     return replace(result, skipped=decoder.skipped - skipped)
 
 
+def _prepare_next(job: Job, order: WriteOrder, result: WriteResult) -> None:
+    """Opens the producer of the next checkpoint while the engine plans it (ADR 52).
+
+    Only where the group's offsets prove the outcome of a transaction that this may end by mistake.
+    """
+    if result.committable is not None and order.group_id is not None:
+        writer_for(job, order).prepare_next(order.checkpoint_id + 1)
+
+
 def _flushed(pool: ProducerPool | None) -> str:
-    """Sends what a producer without guarantee still has; returns the failure as text, or nothing."""
+    """Sends what a producer without guarantee still has; returns the failure as text, or nothing.
+
+    A producer that was opened for a next checkpoint can fence nothing after that.
+    """
     try:
         if pool is not None:
+            pool.give_up()
             pool.flush_plain(_FLUSH_SECONDS)
     except KafkaSparkJobError as error:
         return printed(error)

@@ -6,6 +6,7 @@ import json
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -15,6 +16,9 @@ from sparkapp.model.checkpoint.split import KafkaPartitionSplit
 from sparkapp.model.delivery_guarantee import DeliveryGuarantee
 from sparkapp.model.errors import KafkaSparkJobError
 from sparkapp.model.job.spec import Job
+
+if TYPE_CHECKING:
+    from sparkapp.sink.writer import KafkaWriter
 
 RESULT_SCHEMA = pa.schema([pa.field("result", pa.string())])
 RESULT_DDL = "result STRING"
@@ -92,19 +96,10 @@ def write_batches(job: Job, order: WriteOrder, batches: Iterable[pa.RecordBatch]
     :param index: of the task.
     :raises TransformError: and other errors, see :func:`write_partition`.
     """
-    from sparkapp.sink.delivery import writer_of
     from sparkapp.spark.frames.record_policy import attempt_key, dead_letters_of_task, diverts
     from sparkapp.spark.tasks import client_totals
-    from sparkapp.spark.tasks.worker_clients import producers_for, router_for
 
-    writer = writer_of(
-        job.spec.sink,
-        pool=producers_for(job),
-        subtask=order.subtask,
-        parallelism=job.spec.parallelism,
-        next_free=order.next_free,
-        router=router_for(job, start=order.subtask + order.checkpoint_id),
-    )
+    writer = writer_for(job, order)
     writer.notify_committed(order.settled)
     writer.begin(order.checkpoint_id)
     if not order.ranges or any(split.size for split in order.ranges):
@@ -133,6 +128,21 @@ def write_batches(job: Job, order: WriteOrder, batches: Iterable[pa.RecordBatch]
         committable=committable,
         failure=failure,
         clients=client_totals.collect(attempt_key(job)),
+    )
+
+
+def writer_for(job: Job, order: WriteOrder) -> KafkaWriter:
+    """The writer of an order, with the producers of the worker process."""
+    from sparkapp.sink.delivery import writer_of
+    from sparkapp.spark.tasks.worker_clients import producers_for, router_for
+
+    return writer_of(
+        job.spec.sink,
+        pool=producers_for(job),
+        subtask=order.subtask,
+        parallelism=job.spec.parallelism,
+        next_free=order.next_free,
+        router=router_for(job, start=order.subtask + order.checkpoint_id),
     )
 
 

@@ -16,28 +16,38 @@ from tests.support.protocol.story import Story
 POOL = 3
 FROM = 2
 TO = {"same": 2, "up": 3, "down": 1}
-FACES = [(ahead, end) for ahead in AHEAD for end in End if end is not End.STRAND]
+ENDS = [
+    *((ahead, End.KILL) for ahead in AHEAD),
+    *((ahead, End.FREEZE) for ahead in AHEAD if ahead.to is None),
+]
+CASES = [
+    (*end, change, opens_ahead)
+    for end, change, opens_ahead in zip(
+        ENDS, itertools.cycle(TO), itertools.cycle([True, False, True, True, False]), strict=False
+    )
+]
 EVERY_PRE_COMMITTED = Ahead(Moment.AFTER_FLUSH, None)
 
 
 def begun(job: Story, count: int = 120) -> Story:
     """An attempt that has completed a checkpoint, with records for three more."""
     job.produce(count)
-    job.start(FROM, POOL)
+    job.start(FROM, POOL + 2 * job.opens_ahead)
     job.checkpoint()
     job.produce(count)
     return job
 
 
-@pytest.mark.parametrize(("face", "change"), list(zip(FACES, itertools.cycle(TO), strict=False)), ids=str)
-def test_an_attempt_ends_with_two_checkpoints_under_way(face: tuple[Ahead, End], change: str, story: Stories) -> None:
-    ahead, end = face
-    job = begun(story())
+@pytest.mark.parametrize(("ahead", "end", "change", "opens_ahead"), CASES)
+def test_an_attempt_ends_with_two_checkpoints_under_way(
+    ahead: Ahead, end: End, change: str, opens_ahead: bool, story: Stories
+) -> None:
+    job = begun(story(opens_ahead=opens_ahead))
     before = job.document.checkpoint_id
     job.checkpoint((ahead.at, end), ahead=ahead)
     written = ahead.at is not Moment.AFTER_FLUSH
     assert job.document.checkpoint_id == before + written
-    job.start(TO[change], POOL)
+    job.start(TO[change], POOL + 2 * opens_ahead)
     job.checkpoint(ahead=EVERY_PRE_COMMITTED)
     job.finish(TO[change])
     if end is End.KILL:
@@ -54,12 +64,12 @@ def test_the_next_checkpoint_is_pre_committed_before_the_document_of_the_one_bef
     assert job.failures == []
 
 
-@pytest.mark.parametrize("ahead", AHEAD, ids=str)
-def test_checkpoints_follow_each_other(ahead: Ahead, story: Stories) -> None:
+@pytest.mark.parametrize(("to", "opens_ahead"), list(zip([*TaskMoment, None], [True, False, False, True], strict=True)))
+def test_checkpoints_follow_each_other(to: TaskMoment | None, opens_ahead: bool, story: Stories) -> None:
     """More of them than the pool has slots, then an orderly stop with one under way."""
-    job = begun(story(per_checkpoint=20))
-    for _ in range(2 * POOL):
-        job.checkpoint(ahead=ahead)
+    job = begun(story(per_checkpoint=20, opens_ahead=opens_ahead))
+    for at in 2 * [one.at for one in AHEAD if one.to is to]:
+        job.checkpoint(ahead=Ahead(at, to))
     job.drain()
     assert job.failures == []
     assert job.document.drained

@@ -31,6 +31,7 @@ from sparkapp.clients.topics import SinkTopics
 from sparkapp.clients.transactions.client import TransactionClient
 from sparkapp.dataplane.batch import open_consumer, open_producer
 from sparkapp.model.checkpoint.commit_outcome import offset_mark
+from sparkapp.model.checkpoint.naming import pool_of_subtask
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit, splits_by_subtask
 from sparkapp.model.delivery_guarantee import OffsetCommitMode
 from sparkapp.model.errors import CheckpointMissing, CheckpointRefused, KafkaSparkJobError
@@ -112,6 +113,7 @@ class AttemptRun:
     :param executors: another way to the brokers, for what runs in executors: readers and writers.
     :param security: of TLS and authentication, the properties of every client.
     :param patience: seconds that a task waits for the brokers before it fails.
+    :param opens_ahead: subtasks keep their workers, and open their next producer after a pre-commit (ADR 52).
     :param topics: of the numbers that are let through, where the result names topics; None: all go to the sink's.
     """
 
@@ -128,6 +130,7 @@ class AttemptRun:
     security: Mapping[str, str] = field(default_factory=dict)
     patience: float = 30.0
     topics: Callable[[pa.Array], pa.Array] | None = None
+    opens_ahead: bool = False
     failure: KafkaSparkJobError | None = None
     recovery: Recovery | None = None
     names: Names = field(default_factory=Names)
@@ -374,7 +377,7 @@ class AttemptRun:
         begun = self._begun = self._prepared(splits)
         groups = splits_by_subtask(splits, self.job.spec.parallelism)
         for number, (subtask, ranges) in enumerate(groups.items(), start=1):
-            self._latest_worker = self.dice.randrange(self.workers)
+            self._latest_worker = self._worker_of(subtask)
             task = self._task(self._latest_worker, subtask, ranges, begun.checkpoint_id)
             if halt is None or number < len(groups):
                 begun.written.append(run_task(task, unwatched))
@@ -384,6 +387,9 @@ class AttemptRun:
                 begun.halted, begun.last = task, (subtask, ranges)
             else:
                 begun.written.append(written)
+
+    def _worker_of(self, subtask: int) -> int:
+        return subtask % WORKERS if self.opens_ahead else self.dice.randrange(self.workers)
 
     def _finish_halted(self, begun: Begun) -> None:
         """A task whose worker is lost is tried again in another."""
@@ -417,7 +423,7 @@ class AttemptRun:
         """Something may happen to the last task."""
         written: list[Written] = []
         for subtask, ranges in groups.items():
-            worker = self.dice.randrange(self.workers)
+            worker = self._worker_of(subtask)
             if retry:
                 run_task(self._task(worker, subtask, ranges, checkpoint_id), unwatched)
                 worker = (worker + 1) % WORKERS
@@ -485,6 +491,14 @@ class AttemptRun:
         committable = writer.pre_commit(
             ranges if self.aligned else (), group_id=spec.source.group_id if inside else None, metadata=metadata
         )
+        if self.opens_ahead and committable is not None:
+            writer.prepare_next(checkpoint_id + 1)
+            ids = pool_of_subtask(
+                spec.sink.transaction_naming, prefix=spec.sink.transactional_id_prefix, subtask=subtask,
+                parallelism=spec.parallelism, pool_size=spec.sink.producers_pool_size,
+                next_free=self._coordinator.next_free,
+            )  # fmt: skip
+            self.names.note(subtask, ids[(checkpoint_id + 1) % len(ids)], self._names_in_reach())
         return Written(committable, writer.records, writer.dead_letters)
 
     def _router(self) -> Router | None:

@@ -90,6 +90,7 @@ class Story:
     :param odd: topic of the odd numbers, by the result's column ``topic``; empty: all are in ``sink``.
     :param letters: topic of the dead letters, which are what the transform leaves out otherwise.
     :param patience: seconds that a task waits for the brokers before it fails, from the next attempt on.
+    :param opens_ahead: see :class:`AttemptRun`.
     :param properties: of the sink, from the next attempt on.
     """
 
@@ -121,6 +122,7 @@ class Story:
     odd: str = ""
     letters: str = ""
     patience: float = 30.0
+    opens_ahead: bool = False
     properties: dict[str, str] = field(default_factory=dict)
     recovery: Recovery | None = None
     """Of the latest attempt that has recovered."""
@@ -184,7 +186,7 @@ class Story:
             self._job(parallelism, pool_size), self.store, self._keep, random.Random(self.dice.random()), self._now,
             retained=self.retained, aligned=self.aligned, workers=self.workers, stepwise=stepwise,
             executors=self.executors, security=self.security, patience=self.patience,
-            topics=self._topics if self.odd else None,
+            topics=self._topics if self.odd else None, opens_ahead=self.opens_ahead,
         )  # fmt: skip
         self._names.append((self._attempt, run.names))
         self._record(f"start P={parallelism} pool={pool_size} naming={self.naming}", stop)

@@ -205,6 +205,36 @@ def test_a_failure_of_a_prepared_producer_is_raised_by_its_begin_alone(pool, coo
     assert pool.live == 1
 
 
+def test_a_producer_that_was_opened_ahead_is_the_one_of_its_task(pool, coordinator):
+    pool.prepare("p-0")
+    await_calls(coordinator, 3)
+    pool.prepare("p-0")
+    assert pool.begin("p-0").transactional_id == "p-0"
+    assert coordinator.calls == ["open", "init", "describe", "begin"], "it was opened once"
+
+
+def test_a_producer_that_could_not_be_opened_ahead_is_opened_again_by_its_task(pool, coordinator):
+    coordinator.fail["init"] = KafkaUnreachable("x")
+    pool.prepare("p-0")
+    await_calls(coordinator, 3)
+    assert coordinator.calls == ["open", "init", "close"]
+    while pool._preparing.serves("p-0"):
+        time.sleep(0.001)
+    del coordinator.fail["init"]
+    pool.prepare("p-0")
+    assert pool.begin("p-0").transactional_id == "p-0"
+
+
+@pytest.mark.parametrize(("settled", "is_opened"), [(2, False), (3, True)])
+def test_a_producer_is_opened_ahead_only_where_no_document_names_its_id(pool, coordinator, settled, is_opened):
+    """Checkpoint 2 used the id before 5, and a document may name it until 3 is committed."""
+    sink = Sink(topic="t", transactional_id_prefix="p", producers_pool_size=3)
+    writer = writer_of(sink, pool=pool, subtask=0, parallelism=1, next_free=0)
+    writer.notify_committed(settled)
+    writer.prepare_next(5)
+    assert (pool._preparing is not None and pool._preparing.transactional_id == "p-2") is is_opened
+
+
 @pytest.mark.parametrize("end", [lambda pool: pool.drop("p-0"), lambda pool: pool.close()], ids=["drop", "close"])
 def test_a_prepared_producer_is_not_left_behind(pool, coordinator, end):
     opened = threading.Event()
