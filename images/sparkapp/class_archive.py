@@ -4,10 +4,16 @@ The start of a driver or executor is mostly the JVM loading some fifteen thousan
 its CPU. The image's build runs ``class_archive.py FOLDER``, which writes ``FOLDER/classes.jsa`` and
 ``FOLDER/classpath``. The archive is valid for JVMs whose class path begins with that class path. Any other JVM ignores
 it. The classes are those of ``classes.list``.
+
+Two archives of the same classes are equal bit by bit, where the builder may choose how the JVM is scheduled (ADR 48).
 """
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
+import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -28,9 +34,12 @@ def main(folder: Path) -> None:
     classpath = ":".join(map(str, jars))
     folder.mkdir(parents=True, exist_ok=True)
     archive = folder / "classes.jsa"
+    _read_ahead()
     with tempfile.TemporaryFile() as log:
         dump = [*_DUMP, f"-XX:SharedClassListFile={CLASSES}", f"-XX:SharedArchiveFile={archive}", "-cp", classpath]
-        done = subprocess.run(["java", *dump], stdout=log, stderr=subprocess.STDOUT, check=False, timeout=900)
+        done = subprocess.run(
+            ["java", *dump], stdout=log, stderr=subprocess.STDOUT, check=False, timeout=900, preexec_fn=_in_order
+        )
         log.seek(0)
         if done.returncode != 0:
             sys.exit(log.read().decode(errors="replace")[-4000:])
@@ -39,7 +48,38 @@ def main(folder: Path) -> None:
     print(f"archive of {archive.stat().st_size / 1e6:.0f} MB")
 
 
-_DUMP = ("-Xshare:dump",)
+def _read_ahead() -> None:
+    """Puts the JVM's files into the page cache, because a thread that waits for a disk lets another thread run."""
+    libraries = Path(shutil.which("java") or "java").resolve().parents[1] / "lib"
+    for file in (libraries / "modules", libraries / "server" / "libjvm.so"):
+        file.read_bytes()
+
+
+def _in_order() -> None:
+    """Runs in the child before the JVM: the JVM's threads take turns, and addresses are those of every other run.
+
+    The archive contains addresses, and symbols in the order in which threads create them. At the JVM's start two
+    threads load classes at once. A container without the capability SYS_NICE, or whose seccomp profile refuses
+    ``personality``, gives a valid archive that is not reproducible.
+    """
+    _LIBC.personality(_ADDR_NO_RANDOMIZE)
+    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+    with contextlib.suppress(PermissionError):
+        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
+
+
+_LIBC = ctypes.CDLL(None)
+_ADDR_NO_RANDOMIZE = 0x0040000
+"""``personality(2)``."""
+
+_DUMP = (
+    "-Xshare:dump",
+    # The collector that archives strings. With a single CPU the JVM would choose another.
+    "-XX:+UseG1GC", "-XX:ParallelGCThreads=1", "-XX:ConcGCThreads=1",
+    # The header has the largest heap. Strings are written at its end, and the gaps between them are zero only where the
+    # heap has not grown to that.
+    "-Xms256m", "-Xmx2g",
+)  # fmt: skip
 
 
 if __name__ == "__main__":
