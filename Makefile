@@ -58,7 +58,7 @@ release-images: setup ## build the images of a release with their bills of mater
 images-twice: setup ## build the images twice from nothing; fails where a bit differs
 	@$(PY) -m imagerelease twice $(ARGS)
 
-images-test: setup ## build the operator's image twice: equal bits, and a bill of materials of what it contains
+images-test: setup ## build the operator's image and a class archive twice: equal bits, and the bill of materials
 	$(PY) -m pytest tests/integration/images -q
 
 reference: setup ## write docs/fields.md from the CustomResourceDefinition
