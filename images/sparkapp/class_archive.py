@@ -74,6 +74,8 @@ _ADDR_NO_RANDOMIZE = 0x0040000
 
 _DUMP = (
     "-Xshare:dump",
+    # A file in the folder for temporary files, which stays.
+    "-XX:-UsePerfData",
     # The collector that archives strings. With a single CPU the JVM would choose another.
     "-XX:+UseG1GC", "-XX:ParallelGCThreads=1", "-XX:ConcGCThreads=1",
     # The header has the largest heap. Strings are written at its end, and the gaps between them are zero only where the
