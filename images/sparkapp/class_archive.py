@@ -17,6 +17,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 import pyspark
@@ -34,7 +35,7 @@ def main(folder: Path) -> None:
     classpath = ":".join(map(str, jars))
     folder.mkdir(parents=True, exist_ok=True)
     archive = folder / "classes.jsa"
-    _read_ahead()
+    _read_ahead(jars)
     with tempfile.TemporaryFile() as log:
         dump = [*_DUMP, f"-XX:SharedClassListFile={CLASSES}", f"-XX:SharedArchiveFile={archive}", "-cp", classpath]
         done = subprocess.run(
@@ -48,10 +49,10 @@ def main(folder: Path) -> None:
     print(f"archive of {archive.stat().st_size / 1e6:.0f} MB")
 
 
-def _read_ahead() -> None:
-    """Puts the JVM's files into the page cache, because a thread that waits for a disk lets another thread run."""
+def _read_ahead(jars: Sequence[Path]) -> None:
+    """Puts the files into the page cache, because a thread that waits for a disk lets another thread run."""
     libraries = Path(shutil.which("java") or "java").resolve().parents[1] / "lib"
-    for file in (libraries / "modules", libraries / "server" / "libjvm.so"):
+    for file in (CLASSES, libraries / "modules", *libraries.rglob("*.so"), *jars):
         file.read_bytes()
 
 
