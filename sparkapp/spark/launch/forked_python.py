@@ -16,9 +16,12 @@ SOCKET = "fork.sock"
 
 def main() -> None:
     """Waits for the fork's end, forwards SIGTERM to it, and ends with its status."""
+    # Until it can be forwarded: else the fork would live on without its stand-in.
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
     # The server only runs modules; a script or a command runs in a new Python.
     connection = _ordered() if sys.argv[1:2] == ["-m"] else None
     if connection is None:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
         os.execv(sys.executable, [sys.executable, *sys.argv[1:]])  # noqa: S606 (there is no shell to want)
     answer = connection.makefile("rb")
     pid = int.from_bytes(answer.read(4), "big")
@@ -28,6 +31,7 @@ def main() -> None:
             os.kill(pid, number)
 
     signal.signal(signal.SIGTERM, end)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
     status = answer.read(1)
     os._exit(status[0] if status else 1)
 

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+
+from sparkapp.spark.launch.fork_server import ForkServer
+from sparkapp.spark.launch.forked_python import SOCKET
 
 DRIVER = """
 import sys, threading
@@ -127,6 +133,29 @@ def test_a_signal_reaches_the_fork(driver: Driver, modules: Path) -> None:
         # Its output ends with the fork, not with its stand-in.
         assert process.stdout.read() == ""
         assert process.wait(20) != 0
+
+
+def test_a_signal_that_comes_before_the_answer_of_the_server_reaches_the_fork() -> None:
+    folder = ForkServer().folder
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(folder / SOCKET))
+        listener.listen()
+        with (
+            subprocess.Popen([folder / "python3", "-m", "probe"]) as stand_in,
+            subprocess.Popen(["sleep", "60"]) as fork,
+        ):
+            connection, _ = listener.accept()
+            stand_in.send_signal(signal.SIGTERM)
+            with suppress(BrokenPipeError):
+                connection.sendall(fork.pid.to_bytes(4, "big"))
+            try:
+                assert fork.wait(20) == -signal.SIGTERM
+            finally:
+                fork.kill()
+            connection.sendall(bytes([7]))
+            assert stand_in.wait(20) == 7
+            connection.close()
+    shutil.rmtree(folder)
 
 
 def test_what_is_no_module_gets_a_python_of_its_own(driver: Driver) -> None:
