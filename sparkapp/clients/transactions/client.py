@@ -261,12 +261,12 @@ class TransactionClient:
             except RefusedWireError as error:
                 raise KafkaAccessError(f"{what}: {error}") from error
             except RetriableWireError as error:
-                if deadline.expired:
-                    msg = f"{what}: not within the time allowed; the last answer was {error}"
-                    raise KafkaUnreachable(msg) from error
                 if error.name != _CONCURRENT:
                     self._wire.forget_coordinators(transactional_ids)
-            await self._connection.sleep(deadline.bound(pause))
+                await self._connection.sleep(deadline.bound(pause))
+                if deadline.expired:  # another request would have no time, and hide this answer
+                    msg = f"{what}: not within the time allowed; the last answer was {error}"
+                    raise KafkaUnreachable(msg) from error
             pause = min(2 * pause, _LONGEST_PAUSE)
 
 

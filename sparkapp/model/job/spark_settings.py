@@ -21,6 +21,9 @@ FORCED: Mapping[str, str] = {
     "spark.storage.decommission.enabled": "false",
     "spark.excludeOnFailure.killExcludedExecutors.decommission": "false",
     "spark.stage.ignoreDecommissionFetchFailure": "false",
+    # After a SIGKILL every later executor of the driver would have a place for a single task. The subtasks of the
+    # continuous engine need all places at once, so the job would wait for ever; micro-batches would only be slower.
+    "spark.kubernetes.allocation.recoveryMode.enabled": "false",
     # Spark's default. A failed task is retried when it is gone; then the attempt ends and the next attempt decides.
     "spark.task.maxFailures": "4",
     # Workers are forks of the application's daemon and keep their Kafka clients until the executor ends.

@@ -72,7 +72,7 @@ def test_a_fence_waits_for_the_markers_of_a_commit(ensemble):
         triple = (subtask.id, now.producer_id, now.producer_epoch)
         assert client.end_txn(*triple, commit=True) is EndTxnAnswer.NONE
         with pytest.raises(KafkaUnreachable, match="CONCURRENT_TRANSACTIONS"):
-            client.fence_all([subtask.id], deadline=Deadline.after(0.2))
+            client.fence_all([subtask.id], deadline=Deadline.after(1))
         assert client.describe([subtask.id])[subtask.id].state is TransactionState.PREPARE_COMMIT
     finally:
         ensemble.thaw(hanging)
