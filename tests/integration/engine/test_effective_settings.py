@@ -30,6 +30,8 @@ from tests.unit.sparkapp.spark.launch.test_session import JOB
 
 settings = session_settings(JOB, directory=Path(sys.argv[1]))
 spark = create_session(settings)
+# Entries register when their class is loaded; a local session loads none of Kubernetes.
+spark._jvm.java.lang.Class.forName("org.apache.spark.deploy.k8s.Config$")
 entry = spark._jvm.org.apache.spark.internal.config.ConfigEntry
 core, session = spark.sparkContext._jsc.sc().conf(), spark._jsparkSession.sessionState().conf()
 found = {}
