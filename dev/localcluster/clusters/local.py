@@ -31,6 +31,7 @@ class LocalCluster:
 
     def __init__(self, settings: Settings, progress: Progress) -> None:
         """Describes the cluster; starts nothing."""
+        packages.widen_path()
         self._settings = settings
         self._progress = progress
         self._daemons = Daemons(settings.records, settings.logs)

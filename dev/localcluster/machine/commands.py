@@ -74,14 +74,11 @@ def output_of(argv: Sequence[str | Path], *, stdin: bytes | None = None) -> str:
 
 
 def succeeds(argv: Sequence[str | Path]) -> bool:
-    """Whether a quick command ends without an error."""
-    return (
-        subprocess.run(
-            [str(argument) for argument in argv],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            check=False,
-        ).returncode
-        == 0
-    )
+    """Whether a quick command ends without an error. A program that is not on this machine does not."""
+    command = [str(argument) for argument in argv]
+    nothing = subprocess.DEVNULL
+    try:
+        done = subprocess.run(command, stdin=nothing, stdout=nothing, stderr=nothing, check=False)
+    except FileNotFoundError:
+        return False
+    return done.returncode == 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from pathlib import Path
 
 from localcluster.machine.commands import output_of, run, succeeds
@@ -122,15 +123,19 @@ def filter_bridged_traffic() -> bool:
 
 
 def tear_down() -> None:
-    """Removes the bridge with every pod's interface, and every firewall rule of the stopped cluster."""
+    """Removes the bridge with every pod's interface, and every firewall rule of the stopped cluster.
+
+    A machine without the programs has no rules: ``make cluster-down`` succeeds before the first ``make cluster-up``.
+    """
     if _bridge_exists():
         for interface in json.loads(output_of(["ip", "-json", "link", "show", "master", NETWORK.bridge]) or "[]"):
             succeeds(["ip", "link", "delete", interface["ifname"]])
         succeeds(["ip", "link", "delete", NETWORK.bridge])
     for table in ("filter", "nat", "mangle"):
-        for family in ("iptables", "ip6tables"):
+        for family in filter(shutil.which, ("iptables", "ip6tables")):
             _remove_chains(family, table)
-    for name in output_of(["ipset", "list", "-name"]).split():
+    names = output_of(["ipset", "list", "-name"]) if shutil.which("ipset") else ""
+    for name in names.split():
         if name.startswith(_POLICY_SETS):
             succeeds(["ipset", "destroy", name])
 

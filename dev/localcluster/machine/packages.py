@@ -51,7 +51,7 @@ IMAGES = (Need("buildah", "buildah"), Need("mmdebstrap", "mmdebstrap"), Need("sk
 
 def missing(needs: Iterable[Need]) -> list[str]:
     """The packages among ``needs`` whose program is not on this machine."""
-    _widen_path()
+    widen_path()
     return sorted({need.package for need in needs if not need.is_met()})
 
 
@@ -100,7 +100,8 @@ def _environment() -> dict[str, str]:
     return {"DEBIAN_FRONTEND": "noninteractive", "RUNLEVEL": "1", "NEEDRESTART_SUSPEND": "1"}
 
 
-def _widen_path() -> None:
+def widen_path() -> None:
+    """Adds the folders of administrators' programs to ``PATH``. The local cluster calls it before it looks for one."""
     present = os.environ.get("PATH", "").split(os.pathsep)
     added = [folder for folder in _MORE_PROGRAM_FOLDERS if folder not in present]
     if added:

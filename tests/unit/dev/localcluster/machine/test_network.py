@@ -1,5 +1,10 @@
 """Which firewall rules `cluster-down` takes away, and which it leaves to others."""
 
+from pathlib import Path
+
+import pytest
+
+from localcluster.machine import network
 from localcluster.machine.network import cluster_chains, rules_leading_to
 
 SAVED = """\
@@ -32,3 +37,14 @@ def test_only_foreign_rules_that_lead_to_them_are_deleted_one_by_one() -> None:
 
 def test_a_table_without_the_cluster_has_nothing_to_take() -> None:
     assert cluster_chains([":INPUT ACCEPT [0:0]", "-A INPUT -j ACCEPT"]) == []
+
+
+def test_a_fresh_machine_enforces_no_policies_and_has_nothing_to_take(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """``make test`` asks for both before it installs iptables and ipset."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(network, "filter_bridged_traffic", lambda: True)
+    monkeypatch.setattr(network, "_bridge_exists", lambda: False)
+    assert not network.can_enforce_policies()
+    network.tear_down()
