@@ -1,9 +1,9 @@
 """``python -m tests.streams``: runs the tests of every commit, in parallel streams.
 
-The cluster's tests come first, together with patient tests at a low priority. The other streams wait more than they
-work. Long streams start first; when a stream ends, the next stream starts. Each stream writes
-``artifacts/<stream>.log``. The program prints their progress, and at the end their reports. The exit status is 0 if all
-streams passed.
+The cluster's tests come first, together with patient tests at a low priority: two streams of jobs, and then the tests
+that change the operator. The other streams wait more than they work. Long streams start first; when a stream ends, the
+next stream starts. Each stream writes ``artifacts/<stream>.log``. The program prints their progress, and at the end
+their reports. The exit status is 0 if all streams passed.
 """
 
 from __future__ import annotations
@@ -27,8 +27,17 @@ _KUBEAPI = "tests/integration/kubeapi"
 _PROTOCOL = "tests/integration/protocol"
 _SECURITY = "tests/integration/security"
 _PROGRESS_SECONDS = 30
+_LAST = 3
+"""The stage of the streams without the cluster: :data:`WIDTH` of them run at once, the patient ones included."""
 WIDTH = 5
 """Number of parallel streams after the cluster's tests."""
+_CLUSTER = "tests/e2e"
+CHANGE_THE_OPERATOR = tuple(
+    f"{_CLUSTER}/test_{name}.py" for name in ("any_user", "lifecycle", "network_policies", "upgrade")
+)
+"""They install another release, or end the operator, which every other test on the cluster uses."""
+_STORIES = tuple(f"{_CLUSTER}/test_{name}.py" for name in ("story", "crash_points", "deletion", "no_leak"))
+"""About half of the time of the other tests on the cluster."""
 _CHATTER = re.compile(r"^%\d\|.*\|(FAIL|TERMINATE|GETPID)\|")
 """Lines that librdkafka logs when a broker ends before its clients."""
 
@@ -37,14 +46,14 @@ _CHATTER = re.compile(r"^%\d\|.*\|(FAIL|TERMINATE|GETPID)\|")
 class Stream:
     """A run of pytest.
 
-    :param alone: only a patient stream runs at the same time.
+    :param stage: starts when every stream of an earlier stage has ended.
     :param patient: needs neither broker nor cluster, and runs at the lowest priority.
     :param nice: runs at a lower priority.
     """
 
     name: str
     what: list[str]
-    alone: bool = False
+    stage: int = _LAST
     patient: bool = False
     nice: bool = False
     process: subprocess.Popen[bytes] | None = None
@@ -96,8 +105,11 @@ class Stream:
 def streams() -> list[Stream]:
     """Every test below ``tests``, once, but those of :data:`BY_HAND`."""
     apart = (_ENGINE, _FAULTS, BY_HAND, _KUBEAPI, _PROTOCOL, _SECURITY)
+    elsewhere = [f"--ignore={file}" for file in (*CHANGE_THE_OPERATOR, *_STORIES)]
     return [
-        Stream("cluster", ["tests/e2e", "-vv"], alone=True),
+        Stream("stories", [*_STORIES, "-vv"], stage=1),
+        Stream("jobs", [_CLUSTER, *elsewhere, "-vv"], stage=1),
+        Stream("operator", [*CHANGE_THE_OPERATOR, "-vv"], stage=2),
         Stream("properties", ["tests/property"], patient=True),
         Stream("units", ["tests/unit"], patient=True),
         *(Stream(f"engine-{number}", files, nice=True) for number, files in enumerate(_dealt(_ENGINE), 1)),
@@ -120,10 +132,12 @@ def due(every: list[Stream]) -> list[Stream]:
     """The streams that start now."""
     waiting = [stream for stream in every if not stream.began]
     running = [stream for stream in every if stream.began and stream.status is None]
-    if not any(stream.alone for stream in (*waiting, *running)):
+    stage = min((stream.stage for stream in (*waiting, *running) if not stream.patient), default=_LAST)
+    if stage == _LAST:
         return waiting[: WIDTH - len(running)]
     patient = [stream for stream in waiting if stream.patient]
-    return [stream for stream in waiting if stream.alone] + patient[: not any(stream.patient for stream in running)]
+    ours = [stream for stream in waiting if stream.stage == stage and not stream.patient]
+    return ours + patient[: not any(stream.patient for stream in running)]
 
 
 def main() -> int:

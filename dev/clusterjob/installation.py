@@ -8,6 +8,7 @@ from pathlib import Path
 from clusterjob.environment import ClusterEnvironment
 from clusterjob.helm import Helm
 from clusterjob.kubectl import RESTRICTED, Kubectl
+from localcluster import state
 from localcluster.errors import SetupError
 from localcluster.images.builder import IMAGES, read_keys
 from localcluster.settings import REPOSITORY, Settings
@@ -42,7 +43,7 @@ def install(
     """Installs or upgrades the operator, and waits until it is ready.
 
     The images' tags do not change from build to build, so the image's key goes into an annotation. A new build restarts
-    the operator; an unchanged build does not.
+    the operator; an unchanged build does not. Two installations at once take turns, because Helm refuses the second.
 
     :param folder: of another chart than this working tree's.
     :param values: more values of the chart.
@@ -51,16 +52,17 @@ def install(
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE, "labels": RESTRICTED}}
     Kubectl(environment).apply(namespace)
     repository, _, tag = IMAGE_OF["operator"].rpartition(":")
-    Helm(environment, NAMESPACE).upgrade_install(
-        RELEASE,
-        folder or chart(),
-        {
-            "fullnameOverride": "kafkaspark-operator",
-            "networkPolicy.enabled": network_policies,
-            "watchNamespaceSelector.kafkaspark\\.io/jobs": "enabled",
-            "image.repository": repository,
-            "image.tag": tag,
-            "podAnnotations.kafkaspark\\.io/image": read_keys(used).get("operator", ""),
-            **(values or {}),
-        },
-    )
+    with state.held(used):
+        Helm(environment, NAMESPACE).upgrade_install(
+            RELEASE,
+            folder or chart(),
+            {
+                "fullnameOverride": "kafkaspark-operator",
+                "networkPolicy.enabled": network_policies,
+                "watchNamespaceSelector.kafkaspark\\.io/jobs": "enabled",
+                "image.repository": repository,
+                "image.tag": tag,
+                "podAnnotations.kafkaspark\\.io/image": read_keys(used).get("operator", ""),
+                **(values or {}),
+            },
+        )

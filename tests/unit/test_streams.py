@@ -33,16 +33,17 @@ def test_every_file_is_in_one_stream_or_run_by_hand() -> None:
                 continue
             files = [ROOT / place] if place.endswith(".py") else (ROOT / place).rglob("test_*.py")
             names = [str(file.relative_to(ROOT)) for file in files]
-            found.update(name for name in names if not any(name.startswith(f"{one}/") for one in ignored))
+            found.update(name for name in names if not any(f"{name}/".startswith(f"{one}/") for one in ignored))
     there = {str(file.relative_to(ROOT)) for file in (ROOT / "tests").rglob("test_*.py")}
     by_hand = {name for name in there if name.startswith(f"{BY_HAND}/")}
     assert by_hand
     assert found == Counter(there - by_hand)
 
 
-def test_next_to_the_clusters_tests_runs_one_patient_stream_at_a_time_and_then_the_others() -> None:
+def test_the_clusters_stages_come_first_next_to_one_patient_stream_at_a_time() -> None:
     every = [
-        FakeStream("cluster", [], alone=True), FakeStream("first", [], patient=True),
+        FakeStream("stories", [], stage=1), FakeStream("jobs", [], stage=1), FakeStream("operator", [], stage=2),
+        FakeStream("first", [], patient=True),
         FakeStream("second", [], patient=True),
         *(FakeStream(f"other-{number}", []) for number in range(6)),
     ]  # fmt: skip
@@ -53,12 +54,15 @@ def test_next_to_the_clusters_tests_runs_one_patient_stream_at_a_time_and_then_t
             one.begun = True  # type: ignore[attr-defined]
         return [one.name for one in found]
 
-    cluster, first, second, *others = every
-    assert begin() == ["cluster", "first"]
+    stories, jobs, operator, first, second, *others = every
+    assert begin() == ["stories", "jobs", "first"]
+    stories.ended = True
     assert begin() == []
     first.ended = True
     assert begin() == ["second"]
-    cluster.ended = True
+    jobs.ended = True
+    assert begin() == ["operator"]
+    operator.ended = True
     assert begin() == ["other-0", "other-1", "other-2", "other-3"]
     second.ended = others[1].ended = True
     assert begin() == ["other-4", "other-5"]
