@@ -145,9 +145,9 @@ def connector_jars() -> list[Path]:
         folder.mkdir(parents=True, exist_ok=True)
         for coordinates, version in CONNECTOR.items():
             subprocess.run(
-                ["mvn", "-q", "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy",
+                ["mvn", "--batch-mode", "--quiet", "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy",
                  f"-Dartifact={coordinates}:{version}", f"-DoutputDirectory={folder}"],
-                check=True,
+                check=True, stdout=sys.stderr,  # standard output belongs to the program that calls
             )  # fmt: skip
         (folder / ".complete").touch()
     return sorted(folder.glob("*.jar"))
