@@ -112,12 +112,12 @@ def streams() -> list[Stream]:
         Stream("operator", [*CHANGE_THE_OPERATOR, "-vv"], stage=2),
         Stream("properties", ["tests/property"], patient=True),
         Stream("units", ["tests/unit"], patient=True),
-        *(Stream(f"engine-{number}", files, nice=True) for number, files in enumerate(_dealt(_ENGINE), 1)),
-        *(Stream(f"protocol-{number}", files) for number, files in enumerate(_dealt(_PROTOCOL), 1)),
+        Stream("kubernetes", [_KUBEAPI]),
         Stream("parts", ["tests/integration", *(f"--ignore={folder}" for folder in apart)]),
         Stream("security", [_SECURITY]),
+        *(Stream(f"engine-{number}", files, nice=True) for number, files in enumerate(_dealt(_ENGINE), 1)),
+        *(Stream(f"protocol-{number}", files) for number, files in enumerate(_dealt(_PROTOCOL), 1)),
         Stream("conformance", ["tests/conformance"]),
-        Stream("kubernetes", [_KUBEAPI]),
         Stream("faults", [_FAULTS]),
     ]
 
