@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sparkapp.model.errors import ConfigurationError
-from sparkapp.model.job.spec import JobSpec, Source, dead_letter_topics
+from sparkapp.model.job.spec import JobSpec, Source
 
 _FIELD = "spec.source.topicPattern"
 
@@ -66,7 +66,7 @@ def check_no_loop(spec: JobSpec) -> None:
     if not spec.source.topic_pattern:
         return
     pattern = TopicPattern(spec.source.topic_pattern)
-    written = {"spec.sink.topic": (spec.sink.topic,), "spec.deadLetter.topic": dead_letter_topics(spec)}
+    written = {"spec.sink.topic": (spec.sink.topic,), "spec.deadLetter.topic": spec.record_errors.topics}
     for field, topics in written.items():
         for topic in pattern.matching(topics):
             msg = f"{field}: {topic!r} matches source.topicPattern: the job would read its own output forever"

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from sparkapp.clients.topic_pattern import is_read
 from sparkapp.model.errors import TransformError
-from sparkapp.model.job.spec import JobSpec, Partitioner, TopicFrom, dead_letter_topics
+from sparkapp.model.job.spec import JobSpec, Partitioner, TopicFrom
 
 
 class Router:
@@ -55,7 +55,7 @@ class Router:
         for name in names:
             if name in self._allowed:
                 continue
-            if is_read(self._spec.source, name) or name in dead_letter_topics(self._spec):
+            if is_read(self._spec.source, name) or name in self._spec.record_errors.topics:
                 msg = (
                     f"column topic names {name!r}, which the job itself reads or writes dead letters to: set the column"
                     " to the target, or sink.topicFrom: Spec"

@@ -93,6 +93,7 @@ class Attempt:
         import_pandas()
         engine = self._made_engine()
         self.progress.client_totals = lambda: summed(engine.clients)
+        self.progress.watermarks = lambda: engine.watermarks
         if self.draining.is_set():
             return
         self._run_engine(engine)

@@ -19,7 +19,7 @@ from sparkapp.model.checkpoint.naming import offsets_id
 from sparkapp.model.delivery_guarantee import DeliveryGuarantee, OffsetCommit
 from sparkapp.model.errors import AuthorizationFailed, TopicNotFound, TransactionTimeoutTooLong
 from sparkapp.model.job.client.config import cluster_config, consumer_config
-from sparkapp.model.job.spec import Job, OnTopicDeleted, dead_letter_topics
+from sparkapp.model.job.spec import Job, OnTopicDeleted
 from sparkapp.model.job.startup import StartupMode
 from sparkapp.model.partition import TopicPartition
 from sparkapp.sink.delivery import producer_config
@@ -133,7 +133,7 @@ def _too_long(job: Job, wanted: int, allowed: int) -> TransactionTimeoutTooLong:
 
 
 def _check_topics(job: Job, cluster: KafkaClusterView) -> None:
-    written = [job.spec.sink.topic, *dead_letter_topics(job.spec)]
+    written = [job.spec.sink.topic, *job.spec.record_errors.topics]
     subscriber = subscriber_of(job.spec.source)
     topics = known_topics(cluster, {*written, *subscriber.named})
     require_topics(topics, written)
@@ -146,7 +146,7 @@ def _missing_of_topics(job: Job, cluster: KafkaClusterView) -> list[Right]:
     # Brokers list only topics that the user may describe; the right to read one of them can still be missing.
     read = subscriber.named or {partition.topic for partition in subscriber.partitions(cluster.topics())}
     needed = dict.fromkeys(sorted(read), "READ")
-    needed |= dict.fromkeys([spec.sink.topic, *dead_letter_topics(spec)], "WRITE")
+    needed |= dict.fromkeys([spec.sink.topic, *spec.record_errors.topics], "WRITE")
     allowed = cluster.operations(needed)
     return [
         Right(operation, "topic", name)

@@ -28,6 +28,11 @@ class RecordErrors:
     policy: OnRecordError = field(default=OnRecordError.FAIL, metadata=at("onRecordError"))
     dead_letter_topic: str = field(default="", metadata=at("deadLetter.topic", required=True))
 
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """The dead letter topic, if there is one."""
+        return (self.dead_letter_topic,) if self.dead_letter_topic else ()
+
 
 def check_record_errors(errors: RecordErrors, *, topics: Collection[str], sink: str) -> None:
     """Called by the rules between a job's fields, which check the topic's name, too.

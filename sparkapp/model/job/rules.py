@@ -27,7 +27,6 @@ from sparkapp.model.job.spec import (
     OnDataLoss,
     Source,
     TopicFrom,
-    dead_letter_topics,
 )
 from sparkapp.model.job.startup import check_subscribed
 from sparkapp.model.transactional_id import check_prefix
@@ -76,7 +75,7 @@ def _check_topics(spec: JobSpec) -> None:
         "set exactly one of source.topics, source.topicPattern and source.partitions",
     )
     named = {*source.topics, *(partition.topic for partition in source.partitions)}
-    for topic in (*sorted(named), sink.topic, *dead_letter_topics(spec)):
+    for topic in (*sorted(named), sink.topic, *spec.record_errors.topics):
         _require(
             bool(_TOPIC.fullmatch(topic)),
             "spec",
@@ -102,6 +101,12 @@ def _check_source(source: Source) -> None:
         "spec.source.limits.maxRecordsPerSplit",
         "a partition in several splits has no first record of which stopping.predicate is true",
         "set source.limits.maxRecordsPerSplit: 0, or remove source.stopping.predicate",
+    )
+    _require(
+        source.max_out_of_orderness_seconds is not None or not source.idle_timeout_seconds,
+        "spec.source.watermarks",
+        "idleTimeoutSeconds needs maxOutOfOrdernessSeconds",
+        "set watermarks.maxOutOfOrdernessSeconds: 0 where the records of each partition are in the order of their time",
     )
 
 
@@ -224,6 +229,13 @@ def _check_engine(spec: JobSpec) -> None:
             f"Continuous cannot run a job with {field}",
             f"set engine: MicroBatch, or remove {field.partition(' ')[0]}",
         )
+    engine, reason = chosen_engine(spec)
+    _require(
+        spec.source.max_out_of_orderness_seconds is None or engine is Engine.CONTINUOUS,
+        "spec.source.watermarks",
+        f"needs the continuous engine, because Spark has one watermark for a query. MicroBatch: {reason}",
+        "set engine: Continuous, or remove source.watermarks and declare withWatermark in the transform",
+    )
 
 
 def chosen_engine(spec: JobSpec) -> tuple[Engine, str]:

@@ -118,6 +118,8 @@ class Source:
     :param max_rate_per_partition: records a second of a partition; 0 is no limit.
     :param max_records_per_split: a partition with more in one checkpoint is read by several subtasks; 0 is no limit.
     :param max_drift_seconds: of record time, between partitions; 0 is no limit.
+    :param max_out_of_orderness_seconds: of record time, within a partition; None for a job without watermarks.
+    :param idle_timeout_seconds: without records, after which a partition does not hold watermarks back; 0 for never.
     :param schema_registry: set with registered formats, and only there.
     """
 
@@ -136,6 +138,10 @@ class Source:
     max_rate_per_partition: int = field(default=0, metadata=at("limits.maxRatePerPartition", low=0))
     max_records_per_split: int = field(default=0, metadata=at("limits.maxRecordsPerSplit", low=0))
     max_drift_seconds: int = field(default=0, metadata=at("watermarkAlignment.maxDriftSeconds", low=0))
+    max_out_of_orderness_seconds: int | None = field(
+        default=None, metadata=at("watermarks.maxOutOfOrdernessSeconds", low=0)
+    )
+    idle_timeout_seconds: int = field(default=0, metadata=at("watermarks.idleTimeoutSeconds", low=0))
     key_format: Format = field(default=Format.RAW, metadata=at("format.key"))
     value_format: Format = field(default=Format.RAW, metadata=at("format.value"))
     key_schema: str = field(default="", metadata=at("format.keySchema"))
@@ -292,9 +298,3 @@ class Job:
     attempt: int
     spec: JobSpec
     settles_only: bool = False
-
-
-def dead_letter_topics(spec: JobSpec) -> tuple[str, ...]:
-    """The dead letter topic, if there is one."""
-    topic = spec.record_errors.dead_letter_topic
-    return (topic,) if topic else ()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
+from sparkapp.source.watermarks.job_watermarks import WatermarkSnapshot
 from sparkapp.spark.engine.executors import ExecutorPresence
 from sparkapp.spark.reporting.liveness import StreamLiveness
 
@@ -30,6 +31,11 @@ class Engine(Protocol):
     @property
     def clients(self) -> Mapping[str, Mapping[str, int]]:
         """Totals of the workers' Kafka clients, by worker."""
+        ...
+
+    @property
+    def watermarks(self) -> WatermarkSnapshot | None:
+        """Watermarks by partition, subtask and job; None without them. From any thread."""
         ...
 
     def start(self) -> None:

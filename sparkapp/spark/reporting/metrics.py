@@ -9,8 +9,8 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from prometheus_client import CollectorRegistry, ProcessCollector, start_http_server
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -19,6 +19,7 @@ from prometheus_client.registry import Collector
 from sparkapp.dataplane import statistics
 from sparkapp.model.job.spec import Job
 from sparkapp.model.partition import TopicPartition
+from sparkapp.source.watermarks.job_watermarks import WatermarkSnapshot
 from sparkapp.spark.reporting.progress import Progress, Snapshot
 
 LOG = logging.getLogger(__name__)
@@ -43,6 +44,8 @@ _CLIENT_TOTALS = (
 
 _LABELS = ("topic", "partition")
 
+Combine = Callable[[Iterable[float]], float]
+
 
 class DriverCollector(Collector):
     """Makes metrics of the present snapshot at each scrape."""
@@ -60,6 +63,7 @@ class DriverCollector(Collector):
         now, pending = self._progress.snapshot, self._progress.pending
         yield self._info()
         yield from _source(now, pending)
+        yield from _watermarks(now.watermark_millis, self._progress.watermarks())
         yield from _sink(now)
         yield from _checkpoints(now)
         yield from _clients(self._progress.client_totals())
@@ -120,16 +124,46 @@ def _source(now: Snapshot, pending: Mapping[TopicPartition, int] | None) -> Iter
     yield _counter(
         "kafkaspark_source_rebalances", "Rebalances of the group, with groupMembership Subscribe.", now.rebalances
     )
-    if now.watermark_millis is not None:
-        yield _gauge(
-            "kafkaspark_watermark_seconds",
-            "currentInputWatermark: event time of the last checkpoint, in Unix time.",
-            now.watermark_millis / 1000,
-        )
     yield _counter(
         "kafkaspark_source_late_records_dropped",
         "numLateRecordsDropped: rows that the transform dropped as later than the watermark.",
         now.late_rows,
+    )
+
+
+def _watermarks(of_transform: int | None, of_source: WatermarkSnapshot | None) -> Iterator[Metric]:
+    job_millis = of_transform if of_source is None else of_source.job
+    if job_millis is not None:
+        yield _gauge(
+            "kafkaspark_watermark_seconds",
+            "currentInputWatermark: the job's watermark after the last checkpoint, in Unix time.",
+            job_millis / 1000,
+        )
+    if of_source is None:
+        return
+    by_subtask = GaugeMetricFamily(
+        "kafkaspark_source_subtask_watermark_seconds",
+        "currentOutputWatermark of a subtask of the source, in Unix time.",
+        labels=["subtask"],
+    )
+    for subtask, millis in sorted(of_source.subtasks.items()):
+        by_subtask.add_metric([str(subtask)], millis / 1000)
+    yield by_subtask
+    yield _by_partition(
+        "kafkaspark_source_partition_watermark_seconds",
+        "watermark by partition: its latest record time, less the bound, in Unix time.",
+        {partition: millis / 1000 for partition, millis in of_source.partitions.items()},
+        combine=min,
+    )
+    yield _by_partition(
+        "kafkaspark_source_partition_idle",
+        "1 for a partition that is idle: it holds no watermark back.",
+        of_source.idle,
+    )
+    yield _by_partition(
+        "kafkaspark_source_partition_paused",
+        "1 for a partition with unread records, none of which the last checkpoint reads.",
+        of_source.paused,
     )
 
 
@@ -189,21 +223,27 @@ def _checkpoints(now: Snapshot) -> Iterator[Metric]:
     )
 
 
-def bounded(values: Mapping[TopicPartition, int], limit: int) -> Mapping[tuple[str, str], int]:
-    """Values by topic and partition, or their sums if that would be more than ``limit`` series. Pure."""
+def bounded(
+    values: Mapping[TopicPartition, float], limit: int, combine: Combine = sum
+) -> Mapping[tuple[str, str], float]:
+    """Values by topic and partition, or combined if that would be more than ``limit`` series. Pure.
+
+    :param combine: of the values of a topic, or of all topics: their sum or their minimum.
+    """
     if len(values) <= limit:
         return {(topic, str(partition)): value for (topic, partition), value in values.items()}
-    topics: Counter[str] = Counter()
+    topics: dict[str, list[float]] = defaultdict(list)
     for (topic, _), value in values.items():
-        topics[topic] += value
+        topics[topic].append(value)
     if len(topics) <= limit:
-        return {(topic, ""): value for topic, value in topics.items()}
-    return {("", ""): topics.total()}
+        return {(topic, ""): combine(found) for topic, found in topics.items()}
+    return {("", ""): combine(values.values())}
 
 
-def _by_partition(name: str, text: str, values: Mapping[TopicPartition, int]) -> Metric:
-    family = GaugeMetricFamily(name, f"{text} Beyond {MAX_SERIES} partitions: sum by topic.", labels=_LABELS)
-    for labels, value in bounded(values, MAX_SERIES).items():
+def _by_partition(name: str, text: str, values: Mapping[TopicPartition, float], combine: Combine = sum) -> Metric:
+    how = "sum" if combine is sum else "minimum"
+    family = GaugeMetricFamily(name, f"{text} Beyond {MAX_SERIES} partitions: {how} by topic.", labels=_LABELS)
+    for labels, value in bounded(values, MAX_SERIES, combine).items():
         family.add_metric(labels, value)
     return family
 

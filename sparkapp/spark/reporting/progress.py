@@ -13,6 +13,7 @@ from sparkapp.checkpoint.recovery.recovery import Recovery
 from sparkapp.model.checkpoint.document import CheckpointDocument, Counters
 from sparkapp.model.partition import TopicPartition
 from sparkapp.sink.orphans import OpenNow
+from sparkapp.source.watermarks.job_watermarks import WatermarkSnapshot
 from sparkapp.spark.state.query_log import watermark_millis
 
 Pending = Mapping[TopicPartition, int]
@@ -62,6 +63,8 @@ class Progress:
         self._snapshot = Snapshot()
         self._restored = Counters()
         self._pending: Callable[[], Pending | None] = lambda: None
+        self.watermarks: Callable[[], WatermarkSnapshot | None] = lambda: None
+        """Watermarks by partition, subtask and job; from any thread."""
         self.client_totals: Callable[[], Mapping[str, int]] = dict
         """Totals of the executors' Kafka clients (:mod:`sparkapp.dataplane.statistics`); from any thread."""
 

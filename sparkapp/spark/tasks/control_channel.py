@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import socket
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from multiprocessing import AuthenticationError
 from multiprocessing.connection import Connection, answer_challenge, deliver_challenge
@@ -17,6 +17,7 @@ from typing import Any
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
 from sparkapp.model.errors import SubtaskDisconnected
 from sparkapp.model.partition import TopicPartition
+from sparkapp.source.watermarks.subtask_watermark import GivenWatermarks, ReachedWatermarks
 from sparkapp.spark.tasks.write_task import WriteOrder
 
 MAX_FRAME = 64 << 20
@@ -40,10 +41,12 @@ class Work:
 
     :param order: of the transaction. Its ranges are the splits, unless a partition is cut among subtasks.
     :param splits: read completely, in this checkpoint.
+    :param watermarks: None for a job without ``source.watermarks``.
     """
 
     order: WriteOrder
     splits: tuple[KafkaPartitionSplit, ...]
+    watermarks: GivenWatermarks | None = None
 
 
 def encode_work(work: Work) -> bytes:
@@ -57,6 +60,7 @@ def encode_work(work: Work) -> bytes:
         "group": order.group_id,
         "cut": work.splits != order.ranges,
         "splits": [[*split.partition, split.start, split.stop] for split in work.splits],
+        "watermarks": _given_body(work.watermarks),
     }
     return _encoded({"work": body})
 
@@ -76,7 +80,7 @@ def decode_work(frame: bytes) -> Work | None:
         ranges=() if body["cut"] else splits,
         group_id=body["group"],
     )
-    return Work(order=order, splits=splits)
+    return Work(order=order, splits=splits, watermarks=_given(body["watermarks"]))
 
 
 def encode_stop() -> bytes:
@@ -122,12 +126,16 @@ class SubtaskChannel:
             msg = "the connection to the driver ended"
             raise SubtaskDisconnected(msg) from error
 
-    def completed(self, checkpoint_id: int, result: str) -> None:
+    def completed(self, checkpoint_id: int, result: str, watermarks: ReachedWatermarks | None = None) -> None:
         """The subtask has pre-committed.
 
         :param result: of :func:`sparkapp.spark.tasks.write_task.encode_result`.
+        :param watermarks: after the checkpoint; None for a job without them.
         """
-        self._send({"completed": checkpoint_id, "result": result})
+        body: dict[str, Any] = {"completed": checkpoint_id, "result": result}
+        if watermarks is not None:
+            body["watermarks"] = {"own": watermarks.own, "partitions": _rows(watermarks.partitions)}
+        self._send(body)
 
     def failed(self, checkpoint_id: int, failure: str) -> None:
         """The subtask could not complete its part; it waits for the next work.
@@ -153,6 +161,33 @@ class SubtaskChannel:
 
 def _encoded(body: dict[str, Any]) -> bytes:
     return json.dumps(body, separators=(",", ":")).encode()
+
+
+def _given_body(given: GivenWatermarks | None) -> dict[str, Any] | None:
+    if given is None:
+        return None
+    return {"own": given.own, "others": given.others, "partitions": _rows(given.partitions)}
+
+
+def _given(body: dict[str, Any] | None) -> GivenWatermarks | None:
+    if body is None:
+        return None
+    return GivenWatermarks(own=body["own"], others=body["others"], partitions=_partitions_of(body["partitions"]))
+
+
+def decode_reached(body: dict[str, Any] | None) -> ReachedWatermarks | None:
+    """Reads the watermarks of a subtask's answer; called by the engine's side."""
+    if body is None:
+        return None
+    return ReachedWatermarks(own=body["own"], partitions=_partitions_of(body["partitions"]))
+
+
+def _rows(partitions: Mapping[TopicPartition, int]) -> list[tuple[str, int, int]]:
+    return [(*partition, millis) for partition, millis in partitions.items()]
+
+
+def _partitions_of(rows: Sequence[Sequence[Any]]) -> dict[TopicPartition, int]:
+    return {TopicPartition(row[0], row[1]): row[2] for row in rows}
 
 
 def _splits(rows: Sequence[Sequence[Any]]) -> tuple[KafkaPartitionSplit, ...]:

@@ -12,6 +12,8 @@ import pyarrow as pa
 
 from sparkapp.model.errors import KafkaSparkJobError
 from sparkapp.model.job.spec import Job
+from sparkapp.source.watermarks.record_times import TIME_COLUMNS
+from sparkapp.source.watermarks.subtask_watermark import ReachedWatermarks, SubtaskWatermark
 from sparkapp.spark.frames.batch_transform import BatchTransform, transform_of
 from sparkapp.spark.tasks.control_channel import Address, SubtaskChannel, Work
 from sparkapp.spark.tasks.record_decoder import RecordDecoder
@@ -61,29 +63,40 @@ def run_subtask(job_text: str, address: Address, batches: Iterator[pa.RecordBatc
         while (work := channel.receive()) is not None:
             checkpoint_id = work.order.checkpoint_id
             try:
-                result = _complete(job, work, decoder, transform)
+                result, watermarks = _complete(job, work, decoder, transform)
             except Exception as error:
                 LOG.exception("checkpoint %d failed", checkpoint_id)
                 drop_consumer(job)
                 transform.close()
                 channel.failed(checkpoint_id, printed(error))
             else:
-                channel.completed(checkpoint_id, encode_result(result))
+                channel.completed(checkpoint_id, encode_result(result), watermarks)
                 _prepare_next(job, work.order, result)
         channel.stopped(_flushed(opened_producers(job)))
     yield pa.RecordBatch.from_pydict({"result": [""]}, schema=RESULT_SCHEMA)
 
 
-def _complete(job: Job, work: Work, decoder: RecordDecoder, transform: BatchTransform) -> WriteResult:
+def _complete(
+    job: Job, work: Work, decoder: RecordDecoder, transform: BatchTransform
+) -> tuple[WriteResult, ReachedWatermarks | None]:
     """Reads, decodes, transforms and writes one checkpoint's part, up to its pre-commit."""
     from sparkapp.spark.tasks.worker_clients import consumer_for
 
     transform.open()
     skipped = decoder.skipped
-    read = consumer_for(job).read(work.splits, columns=transform.source_columns)
-    with closing(decoder.decode(read)) as records:
+    watermark = _watermark_of(job, work)
+    columns = transform.source_columns if watermark is None else transform.source_columns | TIME_COLUMNS
+    read = consumer_for(job).read(work.splits, columns=columns)
+    with closing(decoder.decode(read if watermark is None else watermark.watch(read))) as records:
         result = write_batches(job, work.order, transform.map(records), index=work.order.subtask)
-    return replace(result, skipped=decoder.skipped - skipped)
+    return replace(result, skipped=decoder.skipped - skipped), None if watermark is None else watermark.reached
+
+
+def _watermark_of(job: Job, work: Work) -> SubtaskWatermark | None:
+    bound = job.spec.source.max_out_of_orderness_seconds
+    if work.watermarks is None or bound is None:
+        return None
+    return SubtaskWatermark(work.watermarks, bound_millis=bound * 1000)
 
 
 def _prepare_next(job: Job, order: WriteOrder, result: WriteResult) -> None:

@@ -15,8 +15,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from localcluster.machine.ports import free_ports
 from sparkapp.clients.kafka_cluster_view import KafkaClusterView
-from sparkapp.model.job.spec import Transform
-from sparkapp.model.partition import TopicPartition
+from sparkapp.model.job.spec import Engine, Transform
+from sparkapp.model.partition import TopicPartition, split_owner
 from tests.integration.engine.conftest import LocalJobs
 from tests.support.jobs.local_job import START_SECONDS, LocalJob, produce
 from tests.support.kafka import visibility
@@ -153,3 +153,39 @@ def test_rows_that_an_operator_drops_as_late_are_counted(local_job: LocalJobs, b
     awaited(job, port, source_records_in_total=25, source_late_records_dropped_total=5)
     assert job.drain() == 0
     assert sorted(visibility.numbers(broker, job.spec.sink.topic)) == list(range(20))
+
+
+def test_watermarks_by_partition_subtask_and_job(local_job: LocalJobs, broker: str) -> None:
+    job = local_job(engine=Engine.CONTINUOUS, max_out_of_orderness_seconds=5, idle_timeout_seconds=2)
+    (port,) = free_ports(1)
+    job.spec = replace(job.spec, metrics_port=port)
+    topic, start = job.spec.source.topics[0], int(time.time()) - 1000
+
+    def write(number: int, seconds: int) -> None:
+        """One record in a partition. Retention goes by the timestamps of records, so they are near now."""
+        produce(broker, topic, number, 1, partition=number, timestamp=(start + seconds) * 1000)
+
+    def watermark(seconds: int) -> float:
+        return ((start + seconds) * 1000 - 5001) / 1000
+
+    def of(number: int, what: str) -> str:
+        return f"source_partition_{what},partition={number},topic={topic}"
+
+    for number, seconds in ((0, 100), (1, 200), (2, 300), (0, 90)):
+        write(number, seconds)
+    job.start()
+    job.await_records_in(4)
+    found = awaited(job, port, **{of(3, "idle"): 1})
+    assert [found[f"kafkaspark_{of(number, 'watermark_seconds')}"] for number in range(3)] == [
+        watermark(100), watermark(200), watermark(300),
+    ]  # fmt: skip
+    for number, seconds in ((0, 400), (1, 500), (2, 600)):
+        write(number, seconds)
+    awaited(job, port, source_records_in_total=7, watermark_seconds=watermark(400))
+    write(3, 50)
+    found = awaited(job, port, **{of(3, "watermark_seconds"): watermark(50)})
+    assert found["kafkaspark_watermark_seconds"] == watermark(400), "it does not go back"
+    for number, seconds in ((0, 400), (1, 500)):
+        subtask = split_owner(topic, number, 2)
+        assert found[f"kafkaspark_source_subtask_watermark_seconds,subtask={subtask}"] == watermark(seconds)
+    assert job.drain() == 0, job.log()

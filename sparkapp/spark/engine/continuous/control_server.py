@@ -16,7 +16,8 @@ from multiprocessing import AuthenticationError
 from multiprocessing.connection import Connection, answer_challenge, deliver_challenge
 from typing import Any
 
-from sparkapp.spark.tasks.control_channel import MAX_FRAME, Address, Work, encode_stop, encode_work
+from sparkapp.source.watermarks.subtask_watermark import ReachedWatermarks
+from sparkapp.spark.tasks.control_channel import MAX_FRAME, Address, Work, decode_reached, encode_stop, encode_work
 
 LOG = logging.getLogger(__name__)
 
@@ -28,12 +29,14 @@ class Answer:
     :param checkpoint_id: that it answers for; None for its end.
     :param result: of the write task; empty after a failure.
     :param failure: an error as Python prints it; empty without one.
+    :param watermarks: None after a failure, and for a job without them.
     """
 
     subtask: int
     checkpoint_id: int | None
     result: str
     failure: str
+    watermarks: ReachedWatermarks | None = None
 
 
 class ControlServer:
@@ -162,7 +165,8 @@ class ControlServer:
                 return
             self._unanswered.pop(subtask, None)
         checkpoint_id = body.get("completed", body.get("failed"))
-        self._answers.put(Answer(subtask, checkpoint_id, body.get("result", ""), body.get("failure", "")))
+        watermarks = decode_reached(body.get("watermarks"))
+        self._answers.put(Answer(subtask, checkpoint_id, body.get("result", ""), body.get("failure", ""), watermarks))
 
     def _disconnected(self, subtask: int | None, connection: Connection[Any, Any]) -> None:
         with self._lock:

@@ -16,6 +16,7 @@ from sparkapp.model.delivery_guarantee import DeliveryGuarantee
 from sparkapp.model.errors import OffsetsWentBackwards
 from sparkapp.model.job.spec import Job
 from sparkapp.source.enumerator.enumerator import KafkaSourceEnumerator
+from sparkapp.source.watermarks.job_watermarks import WatermarkSnapshot, job_watermarks_of
 from sparkapp.spark.engine.continuous.control_server import ControlServer
 from sparkapp.spark.engine.continuous.pipeline import CheckpointPipeline
 from sparkapp.spark.engine.continuous.subtasks import Subtasks
@@ -67,13 +68,14 @@ class ContinuousEngine:
         self._draining = threading.Event()
         self._server = ControlServer(control_host(spark))
         self._subtasks = Subtasks(job, spark=spark, address=self._server.address)
+        self._watermarks = job_watermarks_of(job.spec)
         self._schedule = CheckpointSchedule(
             job, enumerator=enumerator, coordinator=coordinator,
             idle_work=lambda: nullcontext(self._pipeline.oldest is None),
         )  # fmt: skip
         self._pipeline = CheckpointPipeline(
             job, server=self._server, enumerator=enumerator, coordinator=coordinator, completed=completed,
-            await_subtasks=self._require_subtasks,
+            await_subtasks=self._require_subtasks, watermarks=self._watermarks,
         )  # fmt: skip
         self._watched: int | None = None
         self.liveness = StreamLiveness()
@@ -84,6 +86,11 @@ class ContinuousEngine:
     def clients(self) -> Mapping[str, Mapping[str, int]]:
         """Totals of the workers' Kafka clients, by worker."""
         return self._pipeline.clients
+
+    @property
+    def watermarks(self) -> WatermarkSnapshot | None:
+        """See :attr:`sparkapp.spark.engine.interface.Engine.watermarks`."""
+        return None if self._watermarks is None else self._watermarks.snapshot
 
     def start(self) -> None:
         """Submits the subtasks; called by the attempt once."""
@@ -128,7 +135,9 @@ class ContinuousEngine:
         if self._pipeline.oldest is None:
             self.liveness.enter("the plan of the next checkpoint", PLAN_SECONDS)
         splits = self._schedule.next_splits()
-        if splits is not None:
+        if splits is None:
+            self._pipeline.look()
+        else:
             self._pipeline.begin(splits)
 
     def _watch(self) -> None:

@@ -12,10 +12,13 @@ from sparkapp.checkpoint.coordinator import CheckpointCoordinator
 from sparkapp.checkpoint.pre_committed import Completed
 from sparkapp.clients.daemon_thread import run_in_background
 from sparkapp.clients.deadline import Deadline
-from sparkapp.model.checkpoint.split import KafkaPartitionSplit
+from sparkapp.model.checkpoint.split import Assignment, KafkaPartitionSplit, assign
 from sparkapp.model.delivery_guarantee import OffsetCommitMode
 from sparkapp.model.job.spec import Job
+from sparkapp.model.partition import TopicPartition
 from sparkapp.source.enumerator.enumerator import KafkaSourceEnumerator
+from sparkapp.source.watermarks.job_watermarks import JobWatermarks
+from sparkapp.source.watermarks.subtask_watermark import GivenWatermarks
 from sparkapp.spark.engine.continuous.control_server import ControlServer
 from sparkapp.spark.engine.continuous.running_checkpoint import RunningCheckpoint
 from sparkapp.spark.tasks.client_totals import merge
@@ -43,6 +46,7 @@ class CheckpointPipeline:
     subtasks' work is ahead of it, and nothing of that is visible or in a document.
 
     :param completed: called with each completed checkpoint and the seconds since its begin.
+    :param watermarks: None for a job without them.
     :param await_subtasks: called while a subtask has not answered; raises why none will.
     :ivar clients: totals of the workers' Kafka clients, by worker.
     """
@@ -56,6 +60,7 @@ class CheckpointPipeline:
         coordinator: CheckpointCoordinator,
         completed: Callable[[Completed, float], None],
         await_subtasks: Callable[[], None],
+        watermarks: JobWatermarks | None = None,
     ) -> None:
         self._job = job
         self._server = server
@@ -63,6 +68,7 @@ class CheckpointPipeline:
         self._coordinator = coordinator
         self._completed = completed
         self._await_subtasks = await_subtasks
+        self._watermarks = watermarks
         self._running: RunningCheckpoint | None = None
         self._completing: _Completing | None = None
         self.clients: dict[str, Mapping[str, int]] = {}
@@ -87,15 +93,23 @@ class CheckpointPipeline:
         """
         coordinator = self._coordinator
         checkpoint_id = coordinator.prepare(splits)
+        assigned = assign(splits, self._job.spec.parallelism, self._job.spec.source.max_records_per_split)
+        watermarks = self._given_watermarks(splits, assigned)
         self._enumerator.begin(splits)
         in_transaction = coordinator.mode is OffsetCommitMode.IN_TRANSACTION
         self._running = RunningCheckpoint(
             self._job, checkpoint_id, splits, server=self._server, topic_ids=self._enumerator.topic_ids,
             next_free=coordinator.next_free, settled=coordinator.committed_id,
             group_id=self._job.spec.source.group_id if in_transaction else None,
+            assigned=assigned, watermarks=watermarks,
         )  # fmt: skip
         coordinator.before_flush(checkpoint_id)
         self._running.give()
+
+    def look(self) -> None:
+        """Finds idle partitions while there is nothing to begin; called often."""
+        if self._watermarks is not None and self.oldest is None and self._watermarks.is_look_due:
+            self._watermarks.look(self._enumerator.unplanned(), ends=self._ends(), stops=self._enumerator.stops)
 
     def advance(self, seconds: float) -> None:
         """Does what can be done, and waits for an answer or the end of a completion, at most so long.
@@ -142,8 +156,23 @@ class CheckpointPipeline:
             if answer is not None:
                 self._running.answered(answer)
 
+    def _given_watermarks(
+        self, splits: tuple[KafkaPartitionSplit, ...], assigned: Assignment
+    ) -> Mapping[int, GivenWatermarks]:
+        if self._watermarks is None:
+            return {}
+        stops = self._enumerator.stops
+        return self._watermarks.begin(splits, assigned.by_subtask, ends=self._ends(), stops=stops)
+
+    def _ends(self) -> dict[TopicPartition, int]:
+        """The last known end of each partition."""
+        pending = self._enumerator.pending or {}
+        return {each: offset + pending.get(each, 0) for each, offset in self._enumerator.offsets.items()}
+
     def _complete(self, checkpoint: RunningCheckpoint) -> None:
         self._running = None
+        if self._watermarks is not None:
+            self._watermarks.end(checkpoint.watermarks)
         pre_committed = checkpoint.pre_committed()
         allows_next = self._coordinator.allows_next(pre_committed)
         complete = partial(self._coordinator.complete, pre_committed, next_runs=allows_next)

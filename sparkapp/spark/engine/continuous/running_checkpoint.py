@@ -8,9 +8,10 @@ from collections import Counter
 from collections.abc import Mapping
 
 from sparkapp.checkpoint.pre_committed import PreCommitted
-from sparkapp.model.checkpoint.split import KafkaPartitionSplit, assign
+from sparkapp.model.checkpoint.split import Assignment, KafkaPartitionSplit
 from sparkapp.model.errors import TransformFailed
 from sparkapp.model.job.spec import Job
+from sparkapp.source.watermarks.subtask_watermark import GivenWatermarks, ReachedWatermarks
 from sparkapp.spark.engine.continuous.control_server import Answer, ControlServer
 from sparkapp.spark.failures import original_error, while_reading
 from sparkapp.spark.tasks.control_channel import Work
@@ -31,6 +32,9 @@ class RunningCheckpoint:
     :param next_free: base of the attempt's transactional ids by hint.
     :param settled: the newest checkpoint that is committed: slots of older checkpoints are free.
     :param group_id: group whose offsets are committed in the transactions, or None.
+    :param assigned: the splits of each subtask.
+    :param watermarks: at the begin, by subtask; empty for a job without them.
+    :ivar watermarks: that the subtasks have reached.
     :ivar writing: subtasks that have work and have not answered.
     """
 
@@ -45,13 +49,15 @@ class RunningCheckpoint:
         next_free: int,
         settled: int,
         group_id: str | None,
+        assigned: Assignment,
+        watermarks: Mapping[int, GivenWatermarks],
     ) -> None:
         self.checkpoint_id = checkpoint_id
         self.splits = splits
         self.began = time.monotonic()
         self._server = server
         self._topic_ids = dict(topic_ids)
-        groups, self._is_cut = assign(splits, job.spec.parallelism, job.spec.source.max_records_per_split)
+        self._is_cut = assigned.is_cut
         self._work = {
             subtask: Work(
                 order=WriteOrder(
@@ -64,10 +70,12 @@ class RunningCheckpoint:
                     group_id=None if self._is_cut else group_id,
                 ),
                 splits=ranges,
+                watermarks=watermarks.get(subtask),
             )
-            for subtask, ranges in groups.items()
+            for subtask, ranges in assigned.by_subtask.items()
         }
         self._results: dict[int, WriteResult] = {}
+        self.watermarks: dict[int, ReachedWatermarks] = {}
         self.writing: set[int] = set()
         self._failures: Counter[int] = Counter()
 
@@ -89,6 +97,8 @@ class RunningCheckpoint:
         result = decode_result(answer.result, lambda subtask: self._work[subtask].order)
         require_delivered([result.failure])
         self._results[answer.subtask] = result
+        if answer.watermarks is not None:
+            self.watermarks[answer.subtask] = answer.watermarks
         return result.clients
 
     def answered(self, answer: Answer) -> bool:

@@ -84,6 +84,9 @@ class MicroBatchEngine:
         """Whether the engine stopped because a bounded source was read to its end."""
         return self._stream.stopped and self._planner.finished
 
+    watermarks = None
+    """Spark has one watermark for a query, of what the transform declares."""
+
     @property
     def late_rows(self) -> int:
         """Rows of this attempt that the transform dropped as later than the watermark."""

@@ -342,6 +342,23 @@ def test_the_drivers_copy_is_checked_again():
             spec(engine="Continuous", source={"format": {"value": "avro"}, "schemaRegistry": {"url": "http://r:8081"}}),
             "Continuous cannot run a job with source.format avro or protobuf and no transform.arrow; set engine",
         ),
+        (
+            spec(source={"watermarks": {"maxOutOfOrdernessSeconds": 0}}),
+            "spec.source.watermarks: needs the continuous engine, because Spark has one watermark for a query."
+            " MicroBatch: set by spec.engine; set engine: Continuous, or remove source.watermarks and declare",
+        ),
+        (
+            spec(
+                engine="Auto",
+                transform={"sql": {"query": "select 1"}},
+                source={"watermarks": {"maxOutOfOrdernessSeconds": 0}},
+            ),
+            "MicroBatch: spec.engine is Auto, and Continuous cannot run a job with transform.sql",
+        ),
+        (
+            spec(engine="Continuous", source={"watermarks": {"idleTimeoutSeconds": 5}}),
+            "spec.source.watermarks: idleTimeoutSeconds needs maxOutOfOrdernessSeconds",
+        ),
         (spec(source={"format": {"value": "json"}}), "valueSchema: needed with format value: json"),
         (spec(source={"format": {"keySchema": "id INT"}}), "keySchema: not allowed with format key: raw"),
         (spec(source={"format": {"value": "xml"}}), "one of raw, string, json, avro, protobuf"),

@@ -24,6 +24,7 @@ from sparkapp.source.enumerator.enumerator import KafkaSourceEnumerator
 from sparkapp.source.enumerator.options import EnumeratorOptions
 from sparkapp.source.enumerator.subscriber import TopicListSubscriber
 from sparkapp.source.offsets_initializer import EarliestOffsetsInitializer
+from sparkapp.source.watermarks.job_watermarks import WatermarkSnapshot
 from sparkapp.spark.reporting.metrics import MAX_SERIES, DriverCollector, MetricsEndpoint, bounded
 from sparkapp.spark.reporting.progress import Progress
 from sparkapp.spark.state.query_log import EngineState, encode_engine
@@ -168,6 +169,28 @@ def test_the_watermark_is_that_of_the_last_batch() -> None:
     assert samples(progress)["kafkaspark_watermark_seconds"] == 1_700_000_000.5
 
 
+def test_watermarks_of_the_source_are_series_of_partitions_and_subtasks() -> None:
+    progress, _ = reported_progress()
+    progress.watermarks = WatermarkSnapshot
+    assert not [name for name in samples(progress) if "watermark" in name or "idle" in name]
+    progress.watermarks = lambda: WatermarkSnapshot(
+        job=1_000, subtasks={0: 1_500, 1: 1_000}, partitions={A0: 1_500, A1: 1_000}, idle={A0: False, A1: True},
+        paused={A0: True, A1: False},
+    )  # fmt: skip
+    found = samples(progress)
+    assert {
+        "kafkaspark_watermark_seconds": 1,
+        "kafkaspark_source_subtask_watermark_seconds,subtask=0": 1.5,
+        "kafkaspark_source_subtask_watermark_seconds,subtask=1": 1,
+        "kafkaspark_source_partition_watermark_seconds,partition=0,topic=a": 1.5,
+        "kafkaspark_source_partition_watermark_seconds,partition=1,topic=a": 1,
+        "kafkaspark_source_partition_idle,partition=0,topic=a": 0,
+        "kafkaspark_source_partition_idle,partition=1,topic=a": 1,
+        "kafkaspark_source_partition_paused,partition=0,topic=a": 1,
+        "kafkaspark_source_partition_paused,partition=1,topic=a": 0,
+    }.items() <= found.items()
+
+
 def test_late_rows_are_counted() -> None:
     progress, _ = reported_progress()
     progress.completed(completed(1), 1, late_rows=4)
@@ -202,6 +225,8 @@ def test_series_are_bounded_by_sums() -> None:
     assert bounded(three, 3) == {("a", "0"): 1, ("a", "1"): 2, ("b", "0"): 4}
     assert bounded(three, 2) == {("a", ""): 3, ("b", ""): 4}
     assert bounded(three, 1) == {("", ""): 7}
+    assert bounded(three, 2, combine=min) == {("a", ""): 1, ("b", ""): 4}
+    assert bounded(three, 1, combine=min) == {("", ""): 1}
     assert bounded({}, 1) == {}
 
 

@@ -14,6 +14,7 @@ import pytest
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
 from sparkapp.model.errors import SubtaskDisconnected
 from sparkapp.model.partition import TopicPartition
+from sparkapp.source.watermarks.subtask_watermark import NO_LIMIT, NO_WATERMARK, GivenWatermarks, ReachedWatermarks
 from sparkapp.spark.engine.continuous.control_server import Answer, ControlServer
 from sparkapp.spark.tasks.control_channel import SubtaskChannel, Work, decode_work, encode_stop, encode_work
 from sparkapp.spark.tasks.write_task import WriteOrder
@@ -45,7 +46,15 @@ def plain_connection(server: ControlServer) -> Connection[Any, Any]:
     return Connection(socket.create_connection((server.address.host, server.address.port)).detach())
 
 
-@pytest.mark.parametrize("one", [work(7), work(1, group_id=None), work(8, ranges=())], ids=["whole", "plain", "cut"])
+MARKS = {split.partition: 1_700_000_000_000 for split in SPLITS}
+MARKED = replace(work(7), watermarks=GivenWatermarks(own=NO_WATERMARK, others=NO_LIMIT, partitions=MARKS))
+
+
+@pytest.mark.parametrize(
+    "one",
+    [work(7), work(1, group_id=None), work(8, ranges=()), MARKED],
+    ids=["whole", "plain", "cut", "watermarks"],
+)
 def test_work_is_read_as_it_was_written(one: Work) -> None:
     assert decode_work(encode_work(one)) == one
 
@@ -64,6 +73,9 @@ def test_a_subtask_gets_its_work_before_and_after_it_connects(server: ControlSer
         assert channel.receive() == work(8)
         channel.failed(8, "why")
         assert server.answer(SECONDS) == Answer(1, 8, "", "why")
+        reached = ReachedWatermarks(own=5, partitions=MARKS)
+        channel.completed(9, "marked", reached)
+        assert server.answer(SECONDS) == Answer(1, 9, "marked", "", reached)
 
 
 def test_a_task_that_starts_again_gets_what_was_not_answered_and_the_older_one_is_not_heard(

@@ -23,6 +23,8 @@ from sparkapp.model.errors import (
 )
 from sparkapp.model.job.spec import Engine, Job, JobSpec, KafkaCluster, Sink, Source, Transform
 from sparkapp.model.partition import TopicPartition, split_owner
+from sparkapp.source.watermarks.job_watermarks import JobWatermarks
+from sparkapp.source.watermarks.subtask_watermark import NO_WATERMARK, ReachedWatermarks
 from sparkapp.spark.engine.continuous.control_server import Answer
 from sparkapp.spark.engine.continuous.pipeline import CheckpointPipeline
 from sparkapp.spark.tasks.control_channel import Work
@@ -66,7 +68,7 @@ class Server:
             # An answer to an earlier checkpoint counts for nothing.
             self.answers += [
                 Answer(subtask, number - 1, "", "late"),
-                Answer(subtask, number, encode_result(result), ""),
+                Answer(subtask, number, encode_result(result), "", reached(one)),
             ]
 
     def answer(self, _seconds: float) -> Answer | None:
@@ -74,6 +76,14 @@ class Server:
 
     def wake(self) -> None:
         self.woken.set()
+
+
+def reached(work: Work) -> ReachedWatermarks | None:
+    """Each checkpoint advances each partition by its offsets."""
+    if work.watermarks is None:
+        return None
+    partitions = {split.partition: split.stop for split in work.splits}
+    return ReachedWatermarks(own=min(partitions.values()), partitions=partitions)
 
 
 class Coordinator:
@@ -118,13 +128,14 @@ class Coordinator:
 class Rig:
     """A pipeline over fakes."""
 
-    def __init__(self, **failures: list[str]) -> None:
+    def __init__(self, *, watermarks: JobWatermarks | None = None, **failures: list[str]) -> None:
         self.server, self.coordinator = Server(**failures), Coordinator()
         self.completed: list[int] = []
         self.have_ended = False
         log = self.coordinator.log
         enumerator: Any = SimpleNamespace(
-            topic_ids={"in": "id"}, begin=lambda splits: log.append(("begin", splits)),
+            topic_ids={"in": "id"}, offsets={}, pending=None, stops={},
+            begin=lambda splits: log.append(("begin", splits)),
             complete=lambda splits: log.append(("complete", splits)),
         )  # fmt: skip
 
@@ -134,7 +145,7 @@ class Rig:
 
         parts: Any = {"server": self.server, "coordinator": self.coordinator}
         self.pipeline = CheckpointPipeline(
-            JOB, enumerator=enumerator, await_subtasks=ended, **parts,
+            JOB, enumerator=enumerator, await_subtasks=ended, watermarks=watermarks, **parts,
             completed=lambda completed, _: self.completed.append(completed.document.checkpoint_id),
         )  # fmt: skip
 
@@ -232,6 +243,23 @@ def test_a_failure_for_good_completes_nothing(failures: list[str], kind: type[Ex
         rig.run()
     assert rig.coordinator.pre_committed == []
     assert not rig.server.failures[0]
+
+
+def test_watermarks_go_with_the_splits_and_come_back_with_the_answers() -> None:
+    watermarks = JobWatermarks(parallelism=PARALLELISM, idle_timeout=0)
+    rig = Rig(watermarks=watermarks, subtask_1=[printed(KafkaUnreachable("away"))])
+    rig.run()
+    first, failed, again = (one.watermarks for one in rig.server.given)
+    assert first is not None
+    assert first.own == NO_WATERMARK
+    assert failed == again, "another try begins where the first began"
+    assert watermarks.snapshot.job == 20
+    rig.run(LATER)
+    given = [one.watermarks for one in rig.server.given[-PARALLELISM:]]
+    assert sorted((one.own, sorted(one.partitions.values())) for one in given if one) == [
+        (20, [20, 22]), (21, [21, 23]),
+    ]  # fmt: skip
+    assert watermarks.snapshot.job == 25
 
 
 def test_a_record_that_was_refused_without_a_guarantee_ends_the_checkpoint() -> None:

@@ -1,0 +1,1 @@
+"""Watermarks by partition, subtask and job, in record time (ADR 54)."""

@@ -1,0 +1,157 @@
+"""The watermarks of an attempt, kept by the driver. Pure but for the clock."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from sparkapp.model.checkpoint.split import KafkaPartitionSplit
+from sparkapp.model.job.spec import JobSpec
+from sparkapp.model.partition import TopicPartition, split_owner
+from sparkapp.source.watermarks.subtask_watermark import NO_LIMIT, NO_WATERMARK, GivenWatermarks, ReachedWatermarks
+
+_LOOK_SECONDS = 1.0
+"""Between two looks at a job without checkpoints: 10,000 partitions take some 20 ms."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WatermarkSnapshot:
+    """One moment, for metrics; watermarks in milliseconds since 1970. What has no watermark yet is absent.
+
+    :param job: None before the first.
+    :param idle: of each partition, whether it is left out.
+    :param paused: of each partition, whether it has unread records of which the last checkpoint reads none.
+    """
+
+    job: int | None = None
+    subtasks: Mapping[int, int] = field(default_factory=dict)
+    partitions: Mapping[TopicPartition, int] = field(default_factory=dict)
+    idle: Mapping[TopicPartition, bool] = field(default_factory=dict)
+    paused: Mapping[TopicPartition, bool] = field(default_factory=dict)
+
+
+class JobWatermarks:
+    """Used by the continuous engine, in its thread; :attr:`snapshot` from any thread.
+
+    The driver keeps the watermarks, because a subtask whose executor is lost begins again in another process. A subtask
+    gets those of its partitions with each checkpoint, so they move with a partition.
+
+    :param parallelism: number of subtasks.
+    :param idle_timeout: seconds without records after which a partition without unread records is idle; 0 for never.
+    :param clock: monotonic, in seconds.
+    """
+
+    def __init__(self, *, parallelism: int, idle_timeout: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._timeout = idle_timeout
+        self._clock = clock
+        self._job = NO_WATERMARK
+        self._subtasks = dict.fromkeys(range(parallelism), NO_WATERMARK)
+        self._partitions: dict[TopicPartition, int] = {}
+        self._owners: dict[TopicPartition, int] = {}
+        self._silent_since: dict[TopicPartition, float] = {}
+        self._idle: set[TopicPartition] = set()
+        self._paused: set[TopicPartition] = set()
+        self._looked_at = -_LOOK_SECONDS
+        self.snapshot = WatermarkSnapshot()
+
+    @property
+    def is_look_due(self) -> bool:
+        """Whether :meth:`look` is worth a call while nothing is read."""
+        return self._clock() - self._looked_at >= _LOOK_SECONDS
+
+    def look(
+        self,
+        splits: Iterable[KafkaPartitionSplit],
+        *,
+        ends: Mapping[TopicPartition, int],
+        stops: Mapping[TopicPartition, int],
+    ) -> None:
+        """Finds the partitions that are idle now; called while nothing is read, too.
+
+        :param splits: every known partition, with the range of the checkpoint that begins.
+        :param ends: last known end of each partition.
+        :param stops: stopping offsets of a bounded job. A partition that has reached its own holds nobody back.
+        """
+        now = self._looked_at = self._clock()
+        known = [split for split in splits if split.size or split.stop < stops.get(split.partition, NO_LIMIT)]
+        unread = {split.partition for split in known if split.stop < ends.get(split.partition, 0)}
+        reads = {split.partition for split in known if split.size}
+        self._partitions = {each.partition: self._partitions.get(each.partition, NO_WATERMARK) for each in known}
+        self._silent_since = {each: self._silent_since.get(each, now) for each in self._partitions}
+        for partition in self._partitions.keys() - self._owners.keys():
+            self._owners[partition] = split_owner(*partition, len(self._subtasks))
+        self._paused = unread - reads
+        self._idle = {
+            partition
+            for partition, since in self._silent_since.items()
+            if 0 < self._timeout <= now - since and partition not in reads and partition not in unread
+        }
+        self._advance()
+
+    def begin(
+        self,
+        splits: Iterable[KafkaPartitionSplit],
+        work: Mapping[int, tuple[KafkaPartitionSplit, ...]],
+        *,
+        ends: Mapping[TopicPartition, int],
+        stops: Mapping[TopicPartition, int],
+    ) -> dict[int, GivenWatermarks]:
+        """What each subtask needs to know with its splits; the parameters are those of :meth:`look`.
+
+        :param work: the non-empty splits of each subtask.
+        """
+        self.look(splits, ends=ends, stops=stops)
+        reads = {split.partition for part in work.values() for split in part}
+        others = self._minimum_by_subtask(self._partitions.keys() - reads)
+        return {
+            subtask: GivenWatermarks(
+                own=self._subtasks[subtask],
+                others=others.get(subtask, NO_LIMIT),
+                partitions={split.partition: self._partitions[split.partition] for split in part},
+            )
+            for subtask, part in work.items()
+        }
+
+    def end(self, reached: Mapping[int, ReachedWatermarks]) -> None:
+        """All subtasks have read their splits; called once a checkpoint, in order.
+
+        :param reached: by each subtask that had splits.
+        """
+        now = self._clock()
+        for subtask, answer in reached.items():
+            self._subtasks[subtask] = max(self._subtasks[subtask], answer.own)
+            for partition in answer.partitions.keys() & self._partitions.keys():
+                self._partitions[partition] = max(self._partitions[partition], answer.partitions[partition])
+                self._silent_since[partition] = now
+        self._advance()
+
+    def _advance(self) -> None:
+        """Subtasks and job never go back, whichever partitions they get."""
+        found = self._minimum_by_subtask(self._partitions)
+        self._subtasks |= {subtask: max(self._subtasks[subtask], millis) for subtask, millis in found.items()}
+        self._job = max(self._job, min((self._subtasks[subtask] for subtask in found), default=NO_WATERMARK))
+        self.snapshot = WatermarkSnapshot(
+            job=None if self._job == NO_WATERMARK else self._job,
+            subtasks={each: millis for each, millis in self._subtasks.items() if millis != NO_WATERMARK},
+            partitions={each: millis for each, millis in self._partitions.items() if millis != NO_WATERMARK},
+            idle={each: each in self._idle for each in self._partitions},
+            paused={each: each in self._paused for each in self._partitions},
+        )
+
+    def _minimum_by_subtask(self, partitions: Iterable[TopicPartition]) -> dict[int, int]:
+        """The least watermark of these partitions, by their subtask; a subtask without active partitions is absent."""
+        found: dict[int, int] = defaultdict(lambda: NO_LIMIT)
+        for partition in partitions:
+            if partition not in self._idle:
+                subtask = self._owners[partition]
+                found[subtask] = min(found[subtask], self._partitions[partition])
+        return found
+
+
+def job_watermarks_of(spec: JobSpec) -> JobWatermarks | None:
+    """Those of a job's attempt; None for a job without ``source.watermarks``. Called by the continuous engine."""
+    if spec.source.max_out_of_orderness_seconds is None:
+        return None
+    return JobWatermarks(parallelism=spec.parallelism, idle_timeout=spec.source.idle_timeout_seconds)

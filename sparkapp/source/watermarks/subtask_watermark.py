@@ -1,0 +1,82 @@
+"""A subtask's watermark while it reads one checkpoint. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from sparkapp.model.partition import TopicPartition
+from sparkapp.source.watermarks.record_times import latest_times
+
+NO_WATERMARK = -(1 << 63)
+"""Before every record time, as Flink's ``Long.MIN_VALUE``."""
+NO_LIMIT = (1 << 63) - 1
+"""After every record time."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GivenWatermarks:
+    """Watermarks at a checkpoint's begin, in milliseconds since 1970; given to a subtask with its splits.
+
+    :param own: the subtask's.
+    :param others: the minimum of its active partitions that it does not read in this checkpoint; NO_LIMIT without any.
+    :param partitions: of the partitions that it reads.
+    """
+
+    own: int
+    others: int
+    partitions: Mapping[TopicPartition, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReachedWatermarks:
+    """A subtask's answer with a checkpoint, in milliseconds since 1970.
+
+    :param own: the subtask's.
+    :param partitions: of the partitions with records in the checkpoint.
+    """
+
+    own: int
+    partitions: Mapping[TopicPartition, int]
+
+
+class SubtaskWatermark:
+    """Made by a subtask for each try of a checkpoint, and used by its thread.
+
+    A partition's watermark is its latest record time, less the bound and a millisecond: a record of exactly the bound
+    may still come (Flink's ``BoundedOutOfOrdernessWatermarks``). The subtask's is the minimum of its active partitions,
+    and never goes back.
+
+    :param bound_millis: how much earlier than the latest record of its partition a record may be.
+    """
+
+    def __init__(self, given: GivenWatermarks, *, bound_millis: int) -> None:
+        self._given = given
+        self._delay = bound_millis + 1
+        self._partitions = dict(given.partitions)
+        self._read: set[TopicPartition] = set()
+        self.value = given.own
+        """The subtask's watermark, in milliseconds since 1970; NO_WATERMARK before the first."""
+
+    def observe(self, times: Mapping[TopicPartition, int]) -> None:
+        """Records were read.
+
+        :param times: latest record time of each partition that they are of, in milliseconds since 1970.
+        """
+        self._read |= times.keys()
+        for partition, millis in times.items():
+            self._partitions[partition] = max(self._partitions[partition], millis - self._delay)
+        self.value = max(self.value, min((self._given.others, *self._partitions.values())))
+
+    def watch(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The batches; each counts when the next is asked for, so :attr:`value` is that of before a batch."""
+        for batch in batches:
+            yield batch
+            self.observe(latest_times(batch))
+
+    @property
+    def reached(self) -> ReachedWatermarks:
+        """The answer, when everything is read."""
+        return ReachedWatermarks(own=self.value, partitions={each: self._partitions[each] for each in self._read})

@@ -1,0 +1,243 @@
+"""Watermarks of partitions, subtasks and the job: minimum of the active, never back, and the rule of idleness."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+
+import pyarrow as pa
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sparkapp.dataplane.interface import SOURCE_SCHEMA
+from sparkapp.model.checkpoint.split import KafkaPartitionSplit
+from sparkapp.model.partition import TopicPartition, split_owner
+from sparkapp.source.watermarks.job_watermarks import JobWatermarks
+from sparkapp.source.watermarks.record_times import latest_times
+from sparkapp.source.watermarks.subtask_watermark import NO_LIMIT, NO_WATERMARK, ReachedWatermarks, SubtaskWatermark
+
+BOUND = 100
+PARTITIONS = [TopicPartition("in", number) for number in range(4)]
+IN0, IN1, IN2, IN3 = PARTITIONS
+
+
+class Attempt:
+    """An attempt without Kafka and Spark: two subtasks, a clock, and the offsets of four partitions."""
+
+    def __init__(self, *, timeout: float = 0, parallelism: int = 2) -> None:
+        self.now = 1000.0
+        self.parallelism = parallelism
+        self.marks = JobWatermarks(parallelism=parallelism, idle_timeout=timeout, clock=lambda: self.now)
+        self.offsets = dict.fromkeys(PARTITIONS, 0)
+        self.seen: list[int] = []
+        """Watermarks of the subtasks before each batch, in the order of the calls."""
+
+    def owner(self, partition: TopicPartition) -> int:
+        return split_owner(*partition, self.parallelism)
+
+    def checkpoint(
+        self,
+        records: Mapping[TopicPartition, Sequence[int]],
+        *,
+        unread: Sequence[TopicPartition] = (),
+        readers: Mapping[TopicPartition, int] | None = None,
+        stops: Mapping[TopicPartition, int] | None = None,
+    ) -> dict[int, ReachedWatermarks]:
+        """Reads the records, each of them in a batch of its own.
+
+        :param records: times of the records, by partition.
+        :param unread: partitions with more records than that.
+        :param readers: subtasks that read a partition instead of its owner.
+        """
+        splits = [
+            KafkaPartitionSplit(partition, offset, offset + len(records.get(partition, ())))
+            for partition, offset in self.offsets.items()
+        ]
+        work: dict[int, tuple[KafkaPartitionSplit, ...]] = {}
+        for split in splits:
+            if split.size:
+                subtask = (readers or {}).get(split.partition, self.owner(split.partition))
+                work[subtask] = (*work.get(subtask, ()), split)
+        self.offsets |= {split.partition: split.stop for split in splits}
+        ends = {each: offset + (each in unread) for each, offset in self.offsets.items()}
+        given = self.marks.begin(splits, work, ends=ends, stops=stops or {})
+        reached = {}
+        for subtask, part in work.items():
+            watermark = SubtaskWatermark(given[subtask], bound_millis=BOUND)
+            for split in part:
+                for millis in records[split.partition]:
+                    self.seen.append(watermark.value)
+                    watermark.observe({split.partition: millis})
+            reached[subtask] = watermark.reached
+        self.marks.end(reached)
+        return reached
+
+    def look(self) -> None:
+        splits = [KafkaPartitionSplit(each, offset, offset) for each, offset in self.offsets.items()]
+        self.marks.look(splits, ends=self.offsets, stops={})
+
+    @property
+    def idle(self) -> set[TopicPartition]:
+        return {partition for partition, is_idle in self.marks.snapshot.idle.items() if is_idle}
+
+
+def test_the_minimum_of_partitions_and_of_subtasks() -> None:
+    attempt = Attempt()
+    assert {attempt.owner(each) for each in (IN0, IN2)} == {attempt.owner(IN0)} != {attempt.owner(IN1)}
+    attempt.checkpoint({IN0: [5000, 4950], IN1: [7000], IN2: [6000]})
+    now = attempt.marks.snapshot
+    assert now.partitions == {IN0: 4899, IN1: 6899, IN2: 5899}, "a record of 4900 may still come"
+    assert now.subtasks == {attempt.owner(IN0): 4899}, "the other subtask has a partition without a record"
+    assert now.job is None
+    attempt.checkpoint({IN3: [9000]})
+    assert attempt.marks.snapshot.subtasks == {attempt.owner(IN0): 4899, attempt.owner(IN1): 6899}
+    assert attempt.marks.snapshot.job == 4899
+
+
+def test_the_watermark_of_before_each_batch() -> None:
+    attempt = Attempt(parallelism=1)
+    attempt.checkpoint({IN1: [2000], IN2: [2000], IN3: [2000]})
+    assert set(attempt.seen) == {NO_WATERMARK}
+    attempt.seen.clear()
+    attempt.checkpoint({IN0: [3000, 1500, 3500, 3600]})
+    assert attempt.seen == [NO_WATERMARK, 1899, 1899, 1899], "three partitions wait at 1899"
+    attempt.seen.clear()
+    attempt.checkpoint({each: [4000] for each in PARTITIONS})
+    assert attempt.seen == [1899, 1899, 1899, 1899]
+    assert attempt.marks.snapshot.job == 3899
+
+
+def test_a_partition_that_is_silent_becomes_idle_and_holds_nobody_back() -> None:
+    attempt = Attempt(timeout=10)
+    attempt.checkpoint({IN0: [5000], IN1: [6000], IN3: [6000]})
+    attempt.now += 9
+    attempt.checkpoint({IN0: [7000]})
+    assert attempt.idle == set()
+    assert attempt.marks.snapshot.job is None
+    attempt.now += 1
+    attempt.look()
+    assert attempt.idle == {IN1, IN2, IN3}
+    assert attempt.marks.snapshot.job == 6899, "a subtask with idle partitions only is left out"
+    attempt.now += 10
+    attempt.look()
+    assert attempt.idle == set(PARTITIONS)
+    assert attempt.marks.snapshot.job == 6899, "it stays where everything is idle"
+    attempt.checkpoint({IN1: [6000]})
+    assert attempt.idle == {IN0, IN2, IN3}
+    assert attempt.marks.snapshot.partitions[IN1] == 5899
+    assert attempt.marks.snapshot.job == 6899, "and does not go back"
+
+
+def test_a_partition_with_unread_records_is_paused_and_never_idle() -> None:
+    attempt = Attempt(timeout=10)
+    attempt.checkpoint({each: [1000] for each in PARTITIONS})
+    attempt.now += 100
+    attempt.checkpoint({IN0: [5000], IN2: [5000]}, unread=[IN0, IN1])
+    assert attempt.idle == {IN3}
+    assert {each for each, is_paused in attempt.marks.snapshot.paused.items() if is_paused} == {IN1}
+    assert attempt.marks.snapshot.job == 899
+
+
+def test_a_partition_at_its_stop_holds_nobody_back() -> None:
+    attempt = Attempt()
+    attempt.checkpoint({IN0: [5000], IN1: [6000], IN3: [6000]}, stops={IN0: 1, IN1: 1, IN2: 0, IN3: 1})
+    assert attempt.marks.snapshot.job == 4899
+    attempt.checkpoint({IN1: [8000], IN3: [8000]}, stops={IN0: 1, IN2: 0})
+    assert attempt.marks.snapshot.job == 7899
+
+
+TIMES = st.lists(st.integers(0, 5000), max_size=4)
+STEPS = st.lists(
+    st.tuples(
+        st.fixed_dictionaries({}, optional=dict.fromkeys(PARTITIONS, TIMES)),
+        st.sets(st.sampled_from(PARTITIONS)),
+        st.dictionaries(st.sampled_from(PARTITIONS), st.integers(0, 1)),
+        st.integers(0, 15),
+    ),
+    max_size=12,
+)
+
+
+@given(STEPS, st.sampled_from([0, 10]))
+def test_minimum_of_the_active_never_back_wherever_partitions_are_read(
+    steps: list[tuple[dict[TopicPartition, list[int]], set[TopicPartition], dict[TopicPartition, int], int]],
+    timeout: int,
+) -> None:
+    attempt = Attempt(timeout=timeout)
+    latest: dict[TopicPartition, int] = {}
+    last_records = dict.fromkeys(PARTITIONS, attempt.now)
+    before = attempt.marks.snapshot
+    for number, (records, unread, readers, seconds) in enumerate(steps):
+        if number:
+            attempt.now += seconds
+        reached = attempt.checkpoint(records, unread=sorted(unread), readers=readers)
+        snapshot = attempt.marks.snapshot
+        reads = {partition for partition, times in records.items() if times}
+        idle = {
+            partition
+            for partition in set(PARTITIONS) - reads - unread
+            if timeout and attempt.now - last_records[partition] >= timeout
+        }
+        assert attempt.idle == idle
+        for partition in reads:
+            latest[partition] = max(latest.get(partition, 0), *records[partition])
+            last_records[partition] = attempt.now
+        assert snapshot.partitions == {partition: millis - BOUND - 1 for partition, millis in latest.items()}
+        for subtask in range(attempt.parallelism):
+            owned = [each for each in PARTITIONS if attempt.owner(each) == subtask and each not in idle]
+            least = min((snapshot.partitions.get(each, NO_WATERMARK) for each in owned), default=NO_WATERMARK)
+            known = [least, before.subtasks.get(subtask, NO_WATERMARK)]
+            if subtask in reached:
+                known.append(reached[subtask].own)
+            assert snapshot.subtasks.get(subtask, NO_WATERMARK) == max(known)
+            if subtask in reached and not readers:
+                assert reached[subtask].own == max(known)
+        active = {attempt.owner(each) for each in PARTITIONS if each not in idle}
+        least = min((snapshot.subtasks.get(each, NO_WATERMARK) for each in active), default=NO_WATERMARK)
+        job = max(least, NO_WATERMARK if before.job is None else before.job)
+        assert snapshot.job == (None if job == NO_WATERMARK else job)
+        before = snapshot
+
+
+def test_a_partition_that_is_deleted_holds_nobody_back_and_a_new_one_does() -> None:
+    attempt = Attempt(parallelism=1)
+    attempt.checkpoint({IN0: [5000], IN1: [5000], IN2: [5000]})
+    del attempt.offsets[IN3]
+    attempt.look()
+    assert attempt.marks.snapshot.job == 4899
+    attempt.offsets[IN3] = 0
+    attempt.checkpoint({IN0: [8000], IN1: [8000], IN2: [8000]})
+    assert attempt.marks.snapshot.job == 4899
+    attempt.checkpoint({IN3: [3000]})
+    assert attempt.marks.snapshot.job == 4899
+    assert attempt.marks.snapshot.partitions[IN3] == 2899
+
+
+def test_the_latest_times_of_a_batch() -> None:
+    rows = [
+        ("a", 0, datetime.fromtimestamp(5, UTC)), ("b", 0, datetime.fromtimestamp(2, UTC)), ("a", 1, None),
+        ("a", 0, datetime.fromtimestamp(4, UTC)), ("b", 0, None), ("b", 7, datetime.fromtimestamp(-1.5, UTC)),
+    ]  # fmt: skip
+    names = ["topic", "partition", "timestamp"]
+    columns = dict(zip(names, zip(*rows, strict=True), strict=True))
+    batch = pa.record_batch(
+        [pa.array(columns.get(field.name, [None] * len(rows)), field.type) for field in SOURCE_SCHEMA],
+        schema=SOURCE_SCHEMA,
+    )
+    assert latest_times(batch) == {
+        TopicPartition("a", 0): 5000, TopicPartition("b", 0): 2000, TopicPartition("b", 7): -1500,
+    }  # fmt: skip
+    assert latest_times(batch.slice(0, 0)) == {}
+
+
+def test_a_try_again_begins_where_the_failed_one_began() -> None:
+    attempt = Attempt(parallelism=1)
+    split = KafkaPartitionSplit(IN0, 0, 3)
+    given = attempt.marks.begin([split], {0: (split,)}, ends={}, stops={})[0]
+    assert given.others == NO_LIMIT
+    failed = SubtaskWatermark(given, bound_millis=BOUND)
+    failed.observe({IN0: 9000})
+    again = SubtaskWatermark(given, bound_millis=BOUND)
+    assert again.value == NO_WATERMARK
+    again.observe({IN0: 9000})
+    assert again.reached == failed.reached == ReachedWatermarks(own=8899, partitions={IN0: 8899})
