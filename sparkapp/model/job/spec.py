@@ -155,7 +155,7 @@ class Source:
 class ArrowTransform:
     """A function over Arrow batches; exactly one of ``function`` and ``factory`` is set, or neither without one.
 
-    :param function: ``module:function``, called with each batch.
+    :param function: ``module:function``, called with each batch, and with a context if it takes one.
     :param factory: ``module:factory``, called once per subtask without arguments. It returns the function.
     :param config_map: as in :class:`Transform`.
     """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
 
@@ -14,6 +15,9 @@ NO_WATERMARK = -(1 << 63)
 """Before every record time, as Flink's ``Long.MIN_VALUE``."""
 NO_LIMIT = (1 << 63) - 1
 """After every record time."""
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_LATEST_MILLIS = 253_402_300_799_999
+"""The end of the year 9999, the last that a ``datetime`` can have."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,6 +79,12 @@ class SubtaskWatermark:
         for batch in batches:
             yield batch
             self.observe(latest_times(batch))
+
+    def time(self) -> datetime | None:
+        """The subtask's watermark in UTC; None before the first."""
+        if self.value == NO_WATERMARK:
+            return None
+        return _EPOCH + timedelta(milliseconds=min(self.value, _LATEST_MILLIS))
 
     @property
     def reached(self) -> ReachedWatermarks:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
@@ -27,7 +30,25 @@ source's.
 RESULT_SCHEMA = pa.schema([field for field in SOURCE_SCHEMA if field.name not in {"offset", "timestampType"}])
 """Of :func:`map_in_arrow`: every column that a sink can write or route by."""
 
+_WITH_CONTEXT = 2
+"""Required parameters of a function that gets the context, too."""
+
 _REMEDY = "return pyarrow record batches with a column value; batch.set_column replaces a column of the input"
+
+
+@dataclass(frozen=True, slots=True)
+class BatchContext:
+    """The second argument of a function that takes two.
+
+    :param watermark: the subtask's before the batch, in UTC. None before the first, and without ``source.watermarks``.
+    """
+
+    watermark: datetime | None
+
+
+def no_watermark() -> None:
+    """For a job without ``source.watermarks``."""
+    return
 
 
 class BatchTransform:
@@ -43,7 +64,8 @@ class BatchTransform:
         self._required = ("value", *_routing_columns(sink))
         self._columns = (*SINK_COLUMNS, *_routing_columns(sink))
         self.source_columns = ALL_COLUMNS if arrow.name else frozenset(self._columns)
-        self._function: Callable[[pa.RecordBatch], Any] | None = None
+        self._function: Callable[..., Any] | None = None
+        self._wants_context = False
 
     def open(self) -> None:
         """Imports the function, or calls its factory; nothing if that is done.
@@ -58,11 +80,14 @@ class BatchTransform:
         if not callable(function):
             msg = f"the factory {self._arrow.name} returned {type(function).__name__}, which cannot be called"
             raise TransformError(msg, remedy="return a function of a pyarrow.RecordBatch from the factory")
-        self._function = function
+        self._function, self._wants_context = function, _wants_context(function)
 
-    def map(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def map(
+        self, batches: Iterable[pa.RecordBatch], *, watermark: Callable[[], datetime | None] = no_watermark
+    ) -> Iterator[pa.RecordBatch]:
         """The result of each batch, with no other columns than the sink's.
 
+        :param watermark: gives the subtask's watermark, asked before each batch.
         :raises TransformError: the function returns something else than batches, or a batch lacks a column.
         :raises Exception: of the function.
         """
@@ -71,7 +96,8 @@ class BatchTransform:
             if self._function is None:
                 yield self._selected(batch)
                 continue
-            for result in self._results(self._function(batch)):
+            context = (BatchContext(watermark()),) if self._wants_context else ()
+            for result in self._results(self._function(batch, *context)):
                 yield self._selected(result)
 
     def close(self) -> None:
@@ -113,6 +139,20 @@ class BatchTransform:
                 )
                 raise TransformError(msg, remedy=_REMEDY)
         return batch.select([name for name in self._columns if name in batch.schema.names])
+
+
+def _wants_context(function: Callable[..., Any]) -> bool:
+    """Whether the function has a second parameter that it cannot be called without.
+
+    So a second parameter with a default keeps its default.
+    """
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except ValueError:  # a function of C that does not say
+        return False
+    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    required = [each for each in parameters if each.kind in positional and each.default is inspect.Parameter.empty]
+    return len(required) == _WITH_CONTEXT
 
 
 def _routing_columns(sink: Sink) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from sparkapp.model.errors import KafkaSparkJobError
 from sparkapp.model.job.spec import Job
 from sparkapp.source.watermarks.record_times import TIME_COLUMNS
 from sparkapp.source.watermarks.subtask_watermark import ReachedWatermarks, SubtaskWatermark
-from sparkapp.spark.frames.batch_transform import BatchTransform, transform_of
+from sparkapp.spark.frames.batch_transform import BatchTransform, no_watermark, transform_of
 from sparkapp.spark.tasks.control_channel import Address, SubtaskChannel, Work
 from sparkapp.spark.tasks.record_decoder import RecordDecoder
 from sparkapp.spark.tasks.write_task import (
@@ -88,7 +88,8 @@ def _complete(
     columns = transform.source_columns if watermark is None else transform.source_columns | TIME_COLUMNS
     read = consumer_for(job).read(work.splits, columns=columns)
     with closing(decoder.decode(read if watermark is None else watermark.watch(read))) as records:
-        result = write_batches(job, work.order, transform.map(records), index=work.order.subtask)
+        results = transform.map(records, watermark=no_watermark if watermark is None else watermark.time)
+        result = write_batches(job, work.order, results, index=work.order.subtask)
     return replace(result, skipped=decoder.skipped - skipped), None if watermark is None else watermark.reached
 
 

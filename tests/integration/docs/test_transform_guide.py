@@ -23,7 +23,7 @@ def blocks(language: str) -> list[str]:
 def test_the_printed_test_passes(tmp_path: Path) -> None:
     """The module of the guide, its test, and the SQL query over the same columns."""
     modules = {re.match(r'"""(\w+\.py)"""', text)[1]: text for text in blocks("python")}
-    assert set(modules) == {"orders.py", "scores.py", "readings.py", "paid.py", "test_orders.py"}
+    assert set(modules) == {"orders.py", "scores.py", "readings.py", "paid.py", "late.py", "test_orders.py"}
     for name, text in modules.items():
         (tmp_path / name).write_text(text, encoding="utf-8")
     (query,) = [
@@ -43,4 +43,4 @@ def test_the_printed_test_passes(tmp_path: Path) -> None:
         check=False, timeout=500,
     )  # fmt: skip
     assert ran.returncode == 0, ran.stdout + ran.stderr
-    assert "5 passed" in ran.stdout
+    assert "6 passed" in ran.stdout

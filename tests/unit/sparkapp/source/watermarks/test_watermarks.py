@@ -14,7 +14,13 @@ from sparkapp.model.checkpoint.split import KafkaPartitionSplit
 from sparkapp.model.partition import TopicPartition, split_owner
 from sparkapp.source.watermarks.job_watermarks import JobWatermarks
 from sparkapp.source.watermarks.record_times import latest_times
-from sparkapp.source.watermarks.subtask_watermark import NO_LIMIT, NO_WATERMARK, ReachedWatermarks, SubtaskWatermark
+from sparkapp.source.watermarks.subtask_watermark import (
+    NO_LIMIT,
+    NO_WATERMARK,
+    GivenWatermarks,
+    ReachedWatermarks,
+    SubtaskWatermark,
+)
 
 BOUND = 100
 PARTITIONS = [TopicPartition("in", number) for number in range(4)]
@@ -213,21 +219,32 @@ def test_a_partition_that_is_deleted_holds_nobody_back_and_a_new_one_does() -> N
     assert attempt.marks.snapshot.partitions[IN3] == 2899
 
 
-def test_the_latest_times_of_a_batch() -> None:
-    rows = [
-        ("a", 0, datetime.fromtimestamp(5, UTC)), ("b", 0, datetime.fromtimestamp(2, UTC)), ("a", 1, None),
-        ("a", 0, datetime.fromtimestamp(4, UTC)), ("b", 0, None), ("b", 7, datetime.fromtimestamp(-1.5, UTC)),
-    ]  # fmt: skip
-    names = ["topic", "partition", "timestamp"]
-    columns = dict(zip(names, zip(*rows, strict=True), strict=True))
-    batch = pa.record_batch(
+def batch(*rows: tuple[str, int, datetime | None]) -> pa.RecordBatch:
+    """Topic, partition and time of records."""
+    columns = dict(zip(["topic", "partition", "timestamp"], zip(*rows, strict=True), strict=True))
+    return pa.record_batch(
         [pa.array(columns.get(field.name, [None] * len(rows)), field.type) for field in SOURCE_SCHEMA],
         schema=SOURCE_SCHEMA,
     )
-    assert latest_times(batch) == {
+
+
+def test_the_latest_times_of_a_batch() -> None:
+    found = batch(
+        ("a", 0, datetime.fromtimestamp(5, UTC)), ("b", 0, datetime.fromtimestamp(2, UTC)), ("a", 1, None),
+        ("a", 0, datetime.fromtimestamp(4, UTC)), ("b", 0, None), ("b", 7, datetime.fromtimestamp(-1.5, UTC)),
+    )  # fmt: skip
+    assert latest_times(found) == {
         TopicPartition("a", 0): 5000, TopicPartition("b", 0): 2000, TopicPartition("b", 7): -1500,
     }  # fmt: skip
-    assert latest_times(batch.slice(0, 0)) == {}
+    assert latest_times(found.slice(0, 0)) == {}
+
+
+def test_a_batch_counts_when_the_next_one_is_read() -> None:
+    given = GivenWatermarks(own=NO_WATERMARK, others=NO_LIMIT, partitions={IN0: NO_WATERMARK})
+    watermark = SubtaskWatermark(given, bound_millis=BOUND)
+    batches = [batch(("in", 0, datetime.fromtimestamp(seconds, UTC))) for seconds in (5, 7)]
+    assert [watermark.value for _ in watermark.watch(batches)] == [NO_WATERMARK, 4899]
+    assert watermark.value == 6899
 
 
 def test_a_try_again_begins_where_the_failed_one_began() -> None:
@@ -241,3 +258,14 @@ def test_a_try_again_begins_where_the_failed_one_began() -> None:
     assert again.value == NO_WATERMARK
     again.observe({IN0: 9000})
     assert again.reached == failed.reached == ReachedWatermarks(own=8899, partitions={IN0: 8899})
+
+
+def test_the_watermark_of_a_function_is_a_time_or_none() -> None:
+    watermark = SubtaskWatermark(
+        GivenWatermarks(own=NO_WATERMARK, others=NO_LIMIT, partitions={IN0: 0}), bound_millis=0
+    )
+    assert watermark.time() is None
+    watermark.observe({IN0: 1_700_000_000_002})
+    assert watermark.time() == datetime(2023, 11, 14, 22, 13, 20, 1000, UTC)
+    watermark.observe({IN0: NO_LIMIT})
+    assert watermark.time() == datetime(9999, 12, 31, 23, 59, 59, 999_000, UTC)

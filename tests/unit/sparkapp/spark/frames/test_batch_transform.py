@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pyarrow as pa
@@ -21,6 +22,7 @@ ROUTED = Sink(
 
 _MODULE = """
 import pyarrow as pa
+import pyarrow.compute as pc
 
 log = []
 
@@ -51,6 +53,20 @@ def keys(batch):
 
 def numbers(batch):
     return pa.record_batch({"value": batch.column("offset")})
+
+def late(batch, context):
+    log.append(context.watermark)
+    if context.watermark is None:
+        return None
+    return batch.filter(pc.less_equal(batch.column("timestamp"), context.watermark))
+
+def strict(batch, context=None):
+    assert context is None
+    return batch
+
+class Late:
+    def __call__(self, batch, context):
+        return late(batch, context)
 
 class Model:
     def __init__(self):
@@ -104,7 +120,7 @@ def factory(name: str) -> BatchTransform:
     return BatchTransform(ArrowTransform(factory=f"own_batches:{name}"), SINK)
 
 
-def log() -> list[str]:
+def log() -> list[object]:
     return list(__import__("own_batches").log)
 
 
@@ -121,6 +137,23 @@ def test_a_function_returns_a_batch_or_none_or_several(name: str, keys: list[lis
     results = list(function(name).map([batch(b"a", b"b"), batch(b"c")]))
     assert [result.column("key").to_pylist() for result in results] == keys
     assert all(result.schema.names == ["key", "value", "headers", "timestamp"] for result in results)
+
+
+@pytest.mark.parametrize("made", [function("late"), factory("Late")], ids=["function", "factory"])
+def test_a_function_of_two_arguments_gets_the_watermark_of_before_the_batch(made: BatchTransform) -> None:
+    early, late = datetime(1970, 1, 1, 0, 0, 0, 999_000, UTC), datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC)
+    given: list[datetime | None] = [None, early, late]
+    watermarks = iter(given)
+    found = list(made.map([batch(b"a"), batch(b"b"), batch(b"c")], watermark=lambda: next(watermarks)))
+    assert [part.column("key").to_pylist() for part in found] == [[], [b"c"]], (
+        "a record of the watermark's time is late"
+    )
+    assert log() == given
+    assert list(made.map([batch(b"d")])) == [], "no watermark in the other engine"
+
+
+def test_a_second_parameter_with_a_default_keeps_it() -> None:
+    assert len(list(function("strict").map([batch(b"a")], watermark=lambda: datetime.now(UTC)))) == 1
 
 
 def test_a_result_keeps_the_columns_that_the_sink_writes_and_routes_by() -> None:
