@@ -1,6 +1,6 @@
 """``python -m tests.streams``: runs the tests of every commit, in parallel streams.
 
-The cluster's tests come first, together with patient tests at a low priority: two streams of jobs, and then the tests
+The cluster's tests come first, together with patient tests at a lower priority: two streams of jobs, and then the tests
 that change the operator. The other streams wait more than they work. Long streams start first; when a stream ends, the
 next stream starts. Each stream writes ``artifacts/<stream>.log``. The program prints their progress, and at the end
 their reports. The exit status is 0 if all streams passed.
@@ -47,15 +47,15 @@ class Stream:
     """A run of pytest.
 
     :param stage: starts when every stream of an earlier stage has ended.
-    :param patient: needs neither broker nor cluster, and runs at the lowest priority.
-    :param nice: runs at a lower priority.
+    :param patient: needs neither broker nor cluster, and may run next to the cluster's tests.
+    :param niceness: as of ``nice``.
     """
 
     name: str
     what: list[str]
     stage: int = _LAST
     patient: bool = False
-    nice: bool = False
+    niceness: int = 0
     process: subprocess.Popen[bytes] | None = None
     cost: str = ""
     """After its end: the duration, and the CPU time with that of its child processes."""
@@ -70,8 +70,7 @@ class Stream:
 
     def start(self) -> None:
         self._began = time.monotonic()
-        niceness = 19 if self.patient else 5 if self.nice else 0
-        command = ["nice", "-n", str(niceness), sys.executable, "-m", "pytest", "-q", "--durations=8", *self.what]
+        command = ["nice", "-n", str(self.niceness), sys.executable, "-m", "pytest", "-q", "--durations=8", *self.what]
         with self.log.open("wb") as output:
             self.process = subprocess.Popen(command, cwd=ROOT, stdout=output, stderr=subprocess.STDOUT)
 
@@ -110,12 +109,12 @@ def streams() -> list[Stream]:
         Stream("stories", [*_STORIES, "-vv"], stage=1),
         Stream("jobs", [_CLUSTER, *elsewhere, "-vv"], stage=1),
         Stream("operator", [*CHANGE_THE_OPERATOR, "-vv"], stage=2),
-        Stream("properties", ["tests/property"], patient=True),
-        Stream("units", ["tests/unit"], patient=True),
-        Stream("kubernetes", [_KUBEAPI]),
+        Stream("kubernetes", [_KUBEAPI], patient=True, niceness=5),
+        Stream("properties", ["tests/property"], patient=True, niceness=19),
+        Stream("units", ["tests/unit"], patient=True, niceness=19),
         Stream("parts", ["tests/integration", *(f"--ignore={folder}" for folder in apart)]),
         Stream("security", [_SECURITY]),
-        *(Stream(f"engine-{number}", files, nice=True) for number, files in enumerate(_dealt(_ENGINE), 1)),
+        *(Stream(f"engine-{number}", files, niceness=5) for number, files in enumerate(_dealt(_ENGINE), 1)),
         *(Stream(f"protocol-{number}", files) for number, files in enumerate(_dealt(_PROTOCOL), 1)),
         Stream("conformance", ["tests/conformance"]),
         Stream("faults", [_FAULTS]),
