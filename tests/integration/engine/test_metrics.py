@@ -193,7 +193,7 @@ def test_watermarks_by_partition_subtask_and_job(local_job: LocalJobs, broker: s
 
     for number, seconds in ((0, 100), (1, 200), (2, 300), (0, 96)):
         write(number, seconds)
-    job.start()
+    job.start(alone=True)  # its workers find the code
     job.await_records_in(4)
     found = awaited(job, port, **{of(3, "idle"): 1})
     assert [found[f"kafkaspark_{of(number, 'watermark_seconds')}"] for number in range(3)] == [
