@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol
 
@@ -17,6 +17,7 @@ from sparkapp.model.checkpoint.codec import encode
 from sparkapp.model.checkpoint.committable import KafkaCommittable
 from sparkapp.model.checkpoint.document import CheckpointDocument
 from sparkapp.model.checkpoint.naming import NO_SLOTS, TransactionNaming, is_first_start, pool_of_subtask
+from sparkapp.model.checkpoint.slots import slot_of
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
 from sparkapp.model.delivery_guarantee import DeliveryGuarantee, OffsetCommitMode
 from sparkapp.model.errors import TransactionFenced
@@ -96,8 +97,8 @@ class CheckpointCoordinator:
         self._prepared_id = self._committed_id = document.checkpoint_id
         self._clock = clock
         self._made_at = clock()
-        self._began: dict[int, float] = {}
-        """When each running checkpoint began. Two threads change it, by atomic operations."""
+        self._running: dict[int, tuple[float, Collection[int]]] = {}
+        """Running checkpoints: their begin, and the subtasks that may write. Two threads change it, atomically."""
 
     @property
     def document(self) -> CheckpointDocument:
@@ -121,16 +122,16 @@ class CheckpointCoordinator:
     def ids_in_use(self) -> list[str]:
         """Ids that the running checkpoints' tasks may write under, until their transactions are committed.
 
-        Empty where no checkpoint runs. Called by the orphan sweep, from its thread.
+        A producer that is opened ahead (ADR 52) has no transaction yet. Called by the orphan sweep, from its thread.
         """
         sink, parallelism = self._job.spec.sink, self._job.spec.parallelism
         return [
             pool_of_subtask(
                 sink.transaction_naming, prefix=sink.transactional_id_prefix, subtask=subtask, parallelism=parallelism,
                 pool_size=sink.producers_pool_size, next_free=self._next_free,
-            )[running % sink.producers_pool_size]
-            for running in tuple(self._began)
-            for subtask in range(parallelism)
+            )[slot_of(running, sink.producers_pool_size)]
+            for running, (_, writers) in tuple(self._running.items())
+            for subtask in writers
         ]  # fmt: skip
 
     @property
@@ -163,18 +164,20 @@ class CheckpointCoordinator:
             )
         )  # fmt: skip
 
-    def prepare(self, splits: Sequence[KafkaPartitionSplit]) -> int:
+    def prepare(self, splits: Sequence[KafkaPartitionSplit], writers: Collection[int] | None = None) -> int:
         """Begins a checkpoint, before anything of it is written; called by the engine. Returns its number.
 
         Reads the claim first. Tasks initialise producers, which ends transactions of a later attempt under the same ids
         and erases the description that proves its commits. The risk lasts until the last task has its producer.
 
+        :param writers: subtasks that may write; None for all. A pipeline of Spark's may write without reading.
         :raises CheckpointConflict: superseded. :raises CheckpointError: the document cannot be read.
         :raises KafkaAccessError: and KafkaUnreachable: see :meth:`GroupProgress.place`.
         """
         self._claim.require()
         self._prepared_id = max(self._prepared_id, self._document.checkpoint_id) + 1
-        self._began[self._prepared_id] = self._clock()
+        writers = range(self._job.spec.parallelism) if writers is None else tuple(writers)
+        self._running[self._prepared_id] = self._clock(), writers
         self._group.place(splits, self._document.checkpoint_id)
         return self._prepared_id
 
@@ -210,7 +213,7 @@ class CheckpointCoordinator:
         self._hook(ProtocolStep.AFTER_FLUSH, checkpoint.checkpoint_id)
         times = None
         if checkpoint.committables:
-            began = self._began.get(checkpoint.checkpoint_id, self._made_at)
+            began, _ = self._running.get(checkpoint.checkpoint_id, (self._made_at, ()))
             times = self._pre_commits.require(checkpoint.committables, began=began)
         started = time.monotonic()
         size = self._write(self._document_after(checkpoint), times.write_by if times is not None else None)
@@ -221,7 +224,7 @@ class CheckpointCoordinator:
             raise TransactionFenced(msg)
         self._commit(checkpoint)
         self._committed_id = checkpoint.checkpoint_id
-        self._began.pop(checkpoint.checkpoint_id, None)
+        self._running.pop(checkpoint.checkpoint_id, None)
         committed = time.monotonic()
         self._hook(ProtocolStep.AFTER_COMMITS, checkpoint.checkpoint_id)
         self._group.commit(checkpoint)
@@ -281,9 +284,7 @@ class CheckpointCoordinator:
         settled = self._committer.commit(checkpoint.committables, after_each=watched)
         bad = [end for end in settled if end.outcome is not CommitOutcome.COMMITTED]
         if bad:
-            shown = ", ".join(
-                f"{transaction.committable.transactional_id} ({transaction.answer.name})" for transaction in bad
-            )
+            shown = ", ".join(f"{end.committable.transactional_id} ({end.answer.name})" for end in bad)
             msg = f"checkpoint {checkpoint.checkpoint_id} is final, but could not be committed: {shown}"
             raise TransactionFenced(msg)
 

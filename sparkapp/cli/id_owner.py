@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from sparkapp.model.checkpoint.committable import KafkaCommittable
 from sparkapp.model.checkpoint.document import CheckpointDocument
 from sparkapp.model.checkpoint.naming import NO_SLOTS, is_of_prefix, offsets_id, place_of
+from sparkapp.model.checkpoint.slots import slot_of
 from sparkapp.model.transactional_id import number_of
 
 
@@ -43,7 +44,7 @@ def owner_of(transactional_id: str, document: CheckpointDocument, *, pool_size: 
         return IdOwner(subtask=None, slot=None, attempt="the driver of any attempt: offsets alone")
     place, named = place_of(transactional_id, prefix), committable_of(transactional_id, document)
     if named is not None:
-        slot = named.checkpoint_id % pool_size if place is None else place.slot
+        slot = slot_of(named.checkpoint_id, pool_size) if place is None else place.slot
         return IdOwner(subtask=named.subtask, slot=slot, attempt=f"checkpoint {named.checkpoint_id} names it as final")
     if place is not None:
         known = f"attempt {document.attempt} or any before it" if place in document.slots else "an unknown attempt"

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from sparkapp.model.checkpoint.committable import KafkaCommittable
+from sparkapp.model.checkpoint.slots import slot_of
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
 from sparkapp.model.job.spec import Sink
 from sparkapp.sink.producer_pool import PooledProducer, ProducerPool
@@ -56,7 +57,7 @@ class ExactlyOnceKafkaWriter(KafkaWriter):
     def prepare_next(self, checkpoint_id: int) -> None:
         """See :meth:`KafkaWriter.prepare_next`."""
         if self._pool.slots.is_free(self._ids, checkpoint_id):
-            self._pool.prepare(self._ids[checkpoint_id % len(self._ids)])
+            self._pool.prepare(self._ids[slot_of(checkpoint_id, len(self._ids))])
 
     def notify_committed(self, checkpoint_id: int) -> None:
         """See :meth:`KafkaWriter.notify_committed`."""

@@ -12,6 +12,14 @@ from collections.abc import Sequence
 from sparkapp.model.errors import InvalidArgument, ProducersPoolEmpty
 
 
+def slot_of(checkpoint_id: int, pool_size: int) -> int:
+    """The place in a subtask's pool whose id a checkpoint writes under: ``checkpoint mod pool``, in both namings.
+
+    :param pool_size: ids of a subtask.
+    """
+    return checkpoint_id % pool_size
+
+
 class Slots:
     """Holders of the ids in a process; owned by its producer pool, called by writers that begin a transaction."""
 
@@ -20,7 +28,7 @@ class Slots:
         self._settled = -1
 
     def take(self, ids: Sequence[str], checkpoint_id: int) -> str:
-        """The id of a subtask's transaction in a checkpoint: ``checkpoint mod pool`` of its ids.
+        """The id of a subtask's transaction in a checkpoint, by :func:`slot_of`.
 
         A retry of the same checkpoint gets the same id.
 
@@ -31,7 +39,7 @@ class Slots:
         if checkpoint_id < 0 or not ids:
             msg = f"no slot for checkpoint {checkpoint_id} among {len(ids)} ids"
             raise InvalidArgument(msg)
-        transactional_id = ids[checkpoint_id % len(ids)]
+        transactional_id = ids[slot_of(checkpoint_id, len(ids))]
         holder = self._holders.get(transactional_id)
         if holder is not None and holder != checkpoint_id and holder >= self._settled:
             msg = (

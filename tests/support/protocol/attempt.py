@@ -32,6 +32,7 @@ from sparkapp.clients.transactions.client import TransactionClient
 from sparkapp.dataplane.batch import open_consumer, open_producer
 from sparkapp.model.checkpoint.commit_outcome import offset_mark
 from sparkapp.model.checkpoint.naming import pool_of_subtask
+from sparkapp.model.checkpoint.slots import slot_of
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit, splits_by_subtask
 from sparkapp.model.delivery_guarantee import OffsetCommitMode
 from sparkapp.model.errors import CheckpointMissing, CheckpointRefused, KafkaSparkJobError
@@ -498,7 +499,7 @@ class AttemptRun:
                 parallelism=spec.parallelism, pool_size=spec.sink.producers_pool_size,
                 next_free=self._coordinator.next_free,
             )  # fmt: skip
-            self.names.note(subtask, ids[(checkpoint_id + 1) % len(ids)], self._names_in_reach())
+            self.names.note(subtask, ids[slot_of(checkpoint_id + 1, len(ids))], self._names_in_reach())
         return Written(committable, writer.records, writer.dead_letters)
 
     def _router(self) -> Router | None:

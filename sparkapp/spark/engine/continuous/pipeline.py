@@ -92,15 +92,16 @@ class CheckpointPipeline:
         :raises KafkaSparkJobError: of the coordinator.
         """
         coordinator = self._coordinator
-        checkpoint_id = coordinator.prepare(splits)
-        assigned = assign(splits, self._job.spec.parallelism, self._job.spec.source.max_records_per_split)
+        spec = self._job.spec
+        assigned = assign(splits, spec.parallelism, spec.source.max_records_per_split)
+        checkpoint_id = coordinator.prepare(splits, writers=assigned.by_subtask.keys())
         watermarks = self._given_watermarks(splits, assigned)
         self._enumerator.begin(splits)
         in_transaction = coordinator.mode is OffsetCommitMode.IN_TRANSACTION
         self._running = RunningCheckpoint(
-            self._job, checkpoint_id, splits, server=self._server, topic_ids=self._enumerator.topic_ids,
+            checkpoint_id, splits, server=self._server, topic_ids=self._enumerator.topic_ids,
             next_free=coordinator.next_free, settled=coordinator.committed_id,
-            group_id=self._job.spec.source.group_id if in_transaction else None,
+            group_id=spec.source.group_id if in_transaction else None,
             assigned=assigned, watermarks=watermarks,
         )  # fmt: skip
         coordinator.before_flush(checkpoint_id)

@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from sparkapp.checkpoint.pre_committed import PreCommitted
 from sparkapp.model.checkpoint.split import Assignment, KafkaPartitionSplit
 from sparkapp.model.errors import TransformFailed
-from sparkapp.model.job.spec import Job
 from sparkapp.source.watermarks.subtask_watermark import GivenWatermarks, ReachedWatermarks
 from sparkapp.spark.engine.continuous.control_server import Answer, ControlServer
 from sparkapp.spark.failures import original_error, while_reading
@@ -40,7 +39,6 @@ class RunningCheckpoint:
 
     def __init__(
         self,
-        job: Job,
         checkpoint_id: int,
         splits: tuple[KafkaPartitionSplit, ...],
         *,

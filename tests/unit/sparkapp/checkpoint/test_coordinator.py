@@ -430,6 +430,15 @@ def test_two_checkpoints_run_and_the_ids_of_both_are_in_use() -> None:
     assert one.prepare(SPLITS) == 3
 
 
+def test_the_ids_of_subtasks_without_work_are_not_in_use() -> None:
+    """The sweep would spare an orphan of theirs."""
+    sink = replace(SPEC.sink, producers_pool_size=3)
+    one = coordinator(Group(), replace(SPEC, sink=sink, parallelism=3))
+    one.prepare(SPLITS, writers={2})
+    one.prepare(SPLITS, writers=())
+    assert one.ids_in_use() == ["p-7"]
+
+
 def test_each_checkpoint_has_its_own_begin() -> None:
     transactions = patient()
     one = coordinator(Group(), transactions=transactions)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -93,13 +93,15 @@ class Coordinator:
 
     def __init__(self) -> None:
         self.log: list[Any] = []
+        self.writers: list[set[int]] = []
         self.prepared = self.committed_id = 6
         self.may_complete = threading.Event()
         self.may_complete.set()
         self.inside = True
         self.error: Exception | None = None
 
-    def prepare(self, splits: tuple[KafkaPartitionSplit, ...]) -> int:
+    def prepare(self, splits: tuple[KafkaPartitionSplit, ...], *, writers: Collection[int]) -> int:
+        self.writers.append(set(writers))
         self.prepared += 1
         self.log.append(("prepare", splits))
         return self.prepared
@@ -173,6 +175,7 @@ def test_each_subtask_reads_its_own_partitions_and_the_checkpoint_has_all() -> N
         }
         assert (one.order.checkpoint_id, one.order.settled, one.order.next_free) == (7, 6, 4)
         assert one.order.group_id == "g"
+    assert rig.coordinator.writers == [{0, 1}]
     log = rig.coordinator.log
     assert log[:3] == [("prepare", SPLITS), ("begin", SPLITS), ("give", 7)]
     (checkpoint,) = rig.coordinator.pre_committed
