@@ -23,8 +23,9 @@ settings.load_profile("fixed")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """The long form of the fault matrix; what ``python -m tests.soak --matrix`` sets."""
+    """The long form of the fault matrix, which ``python -m tests.soak --matrix`` sets; and the stories' engine."""
     parser.addoption("--matrix", action="store_true", help="every cell of tests/integration/faults/matrix.py")
+    parser.addoption("--engine", default="MicroBatch", help="of the stories in tests/integration/protocol")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -6,22 +6,23 @@
 test`` runs a part of the cells. ``--only EXPRESSION`` selects cells as pytest's ``-k`` does.
 
 Prints a line for each failed schedule with its seed, and at the end the number of schedules and their seeds. ``--seed S
---schedules 1`` repeats a schedule.
+--schedules 1`` repeats a schedule. Half of the seeds run the continuous engine; ``--engine`` chooses one for all.
 """
 
 from __future__ import annotations
 
 import argparse
-import multiprocessing
 import signal
 import sys
 import tempfile
 import time
 from collections.abc import Iterable
+from multiprocessing.context import SpawnContext, SpawnProcess
 from pathlib import Path
 
+from sparkapp.model.job.spec import Engine
 from tests.soak.broker_faults import BrokerFaults
-from tests.soak.schedule import run_schedule
+from tests.soak.schedule import ENGINES, run_schedule
 
 _CELLS = Path(__file__).resolve().parents[1] / "integration/faults/test_matrix.py"
 _OVERRIDES = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "500"}
@@ -38,6 +39,7 @@ def main() -> int:
     parser.add_argument(
         "--break-every", type=float, metavar="SECONDS", help="mean time between two faults of the broker"
     )
+    parser.add_argument("--engine", choices=[engine.value for engine in ENGINES], help="of every schedule")
     parser.add_argument("--matrix", action="store_true", help="run the whole fault matrix")
     parser.add_argument(
         "--only", default="", metavar="EXPRESSION", help="run the cells of the matrix whose names match"
@@ -65,6 +67,16 @@ def main() -> int:
             print(f"the broker was killed {faults.kills} times and frozen {faults.pauses} times")
 
 
+class _Parent(SpawnProcess):
+    """A worker of the soak, which starts processes itself: a daemon may not."""
+
+    daemon = property(lambda _: False, lambda _, __: None)  # type: ignore[assignment]
+
+
+class _Spawning(SpawnContext):
+    Process = _Parent  # type: ignore[assignment]
+
+
 def _matrix(only: str) -> int:
     import pytest
 
@@ -75,12 +87,13 @@ def _soak(options: argparse.Namespace, bootstrap: str) -> int:
     began = time.monotonic()
     clean: list[int] = []
     failed: list[int] = []
+    engine = Engine(options.engine) if options.engine else None
     seeds = (
-        (bootstrap, seed, began + options.seconds) for seed in range(options.seed, options.seed + options.schedules)
+        (bootstrap, seed, began + options.seconds, engine)
+        for seed in range(options.seed, options.seed + options.schedules)
     )
     # Each schedule has its own process, which ends the threads of killed attempts' clients.
-    context = multiprocessing.get_context("spawn")
-    with context.Pool(options.workers, maxtasksperchild=20) as pool:
+    with _Spawning().Pool(options.workers, maxtasksperchild=20) as pool:
         for seed, trace in pool.imap_unordered(run_schedule, seeds):
             if trace is None:
                 break

@@ -13,11 +13,13 @@ from confluent_kafka.admin import NewTopic
 
 from sparkapp.clients.transactions.client import TransactionClient
 from sparkapp.model.checkpoint.naming import TransactionNaming
+from sparkapp.model.job.spec import Engine
 from tests.support.kafka.topics import create_topics
 from tests.support.protocol.moments import AHEAD, Ahead, DriverMoment, End, Place
 from tests.support.protocol.overtaking import IN_A_CHECKPOINT, IN_A_DRAIN, IN_A_START, MEANWHILE, TO, Overtaking
 from tests.support.protocol.story import Story
 
+ENGINES = (Engine.MICRO_BATCH, Engine.CONTINUOUS)
 _STEPS = 12
 _OVERTAKINGS = 0.4
 _LONG_TIMEOUT = 60
@@ -31,6 +33,8 @@ class Schedule:
     """Up to a dozen steps of work and faults, then the end of the source and the count of what readers see."""
 
     seed: int
+    engine: Engine | None = None
+    """By the seed where it is None: half of the schedules of each naming have either engine."""
     history: list[str] = field(default_factory=list)
 
     def run(self, bootstrap: str, client: TransactionClient, make_topic: Callable[..., str], *, prefix: str) -> None:
@@ -42,7 +46,7 @@ class Schedule:
             prefix=f"{prefix}.{self.seed}", client=client, partitions=partitions, dice=dice,
             naming=namings[self.seed % len(namings)],
             timeout=_SHORT_TIMEOUT if dice.random() < 0.15 else _LONG_TIMEOUT,
-            opens_ahead=dice.random() < 0.5,
+            opens_ahead=dice.random() < 0.5, engine=self.engine or list(ENGINES)[self.seed // 2 % 2],
         )  # fmt: skip
         self.history = story.history
         try:
@@ -120,12 +124,12 @@ class Schedule:
         return End.FREEZE if dice.random() < 0.3 else End.KILL
 
 
-def run_schedule(work: tuple[str, int, float]) -> tuple[int, str | None]:
+def run_schedule(work: tuple[str, int, float, Engine | None]) -> tuple[int, str | None]:
     """Runs a schedule in a process of the soak: its seed, and its trace (empty if clean, None if the time is up).
 
-    :param work: the broker's address, the seed, and when the time is up by the monotonic clock.
+    :param work: the broker's address, the seed, when the time is up by the monotonic clock, and the engine.
     """
-    bootstrap, seed, until = work
+    bootstrap, seed, until, engine = work
     if time.monotonic() > until:
         return seed, None
     client = TransactionClient({"bootstrap.servers": bootstrap})
@@ -136,7 +140,7 @@ def run_schedule(work: tuple[str, int, float]) -> tuple[int, str | None]:
         create_topics(bootstrap, NewTopic(topic, partitions, 1))
         return topic
 
-    schedule = Schedule(seed)
+    schedule = Schedule(seed, engine)
     try:
         schedule.run(bootstrap, client, make_topic, prefix=f"soak.{run}")
     except Exception:

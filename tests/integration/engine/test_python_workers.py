@@ -13,8 +13,9 @@ import pytest
 from sparkapp.clients.deadline import Deadline
 from sparkapp.clients.transactions.client import TransactionClient
 from sparkapp.model import names
+from sparkapp.model.checkpoint.document import CheckpointDocument
 from sparkapp.model.checkpoint.naming import offsets_id
-from sparkapp.model.job.spec import Engine, Transform
+from sparkapp.model.job.spec import ArrowTransform, Engine, Transform
 from tests.integration.engine.conftest import LocalJobs
 from tests.support.jobs.local_job import START_SECONDS, LocalJob, produce
 from tests.support.kafka import visibility
@@ -25,6 +26,17 @@ RECORDS = 3000
 _BATCH = "spark.sql.execution.arrow.maxRecordsPerBatch"
 SLOWLY = "SELECT key, value FROM source WHERE reflect('java.lang.Thread', 'sleep', 2L) = 'null'"
 """Three seconds for a task's records, so that it can be met while it writes."""
+
+
+IN_TWO_HALVES = """
+import time
+
+def in_two_halves(batch):
+    half = batch.num_rows // 2
+    yield batch.slice(0, half)
+    time.sleep(1.5)
+    yield batch.slice(half)
+"""
 
 
 @pytest.fixture
@@ -81,13 +93,74 @@ def test_workers_of_the_continuous_engine_killed_between_two_checkpoints(
     assert sorted(visibility.numbers(broker, job.spec.sink.topic)) == list(range(RECORDS))
 
 
+def test_workers_of_the_continuous_engine_killed_and_frozen_with_two_checkpoints_under_way(
+    tried_again: None, local_job: LocalJobs, broker: str, client: TransactionClient, tmp_path: Path
+) -> None:
+    """A checkpoint is written and not committed, and the subtasks are in the middle of the next (ADR 50)."""
+    (tmp_path / "slow.py").write_text(IN_TWO_HALVES)
+    slowly, hold = Transform(arrow=ArrowTransform(function="slow:in_two_halves")), tmp_path / "hold"
+    job = local_job(engine=Engine.CONTINUOUS, max_offsets=300, transform=slowly, code=tmp_path)
+    prefix = job.spec.sink.transactional_id_prefix
+    produce(broker, job.spec.source.topics[0], 0, RECORDS)
+    job.start(fault=f"hold:{hold}")
+    job.await_records_in(1)
+    for first, then in ((signal.SIGKILL, None), (signal.SIGSTOP, signal.SIGCONT)):
+        hold.with_suffix(".held").unlink(missing_ok=True)
+        hold.touch()
+        final = _await_two_checkpoints(client, prefix, hold.with_suffix(".held"), job)
+        workers = _workers(job)
+        assert workers
+        for pid in workers:
+            os.kill(pid, first)
+        hold.unlink()
+        if then is not None:
+            _await_commits(client, prefix, final, job)
+            for pid in workers:
+                os.kill(pid, then)
+        job.await_checkpoint(final.checkpoint_id + 1)
+        assert bool(workers & _workers(job)) == (then is not None)
+    job.await_records_in(RECORDS)
+    assert job.drain() == 0, job.log()
+    assert job.attempt == 1
+    assert visibility.open_transactions(client, prefix) == []
+    assert sorted(visibility.numbers(broker, job.spec.sink.topic)) == list(range(RECORDS))
+
+
+def _await_two_checkpoints(client: TransactionClient, prefix: str, held: Path, job: LocalJob) -> CheckpointDocument:
+    """The document, once its transactions wait for their commits and others have begun."""
+    deadline = Deadline.after(START_SECONDS)
+    while not held.exists():
+        assert not deadline.expired, job.log()
+        time.sleep(0.02)
+    document = job.document()
+    assert document is not None
+    while not _open_ids(client, prefix) > _ids(document):
+        assert not deadline.expired, job.log()
+        time.sleep(0.02)
+    return document
+
+
+def _await_commits(client: TransactionClient, prefix: str, final: CheckpointDocument, job: LocalJob) -> None:
+    """Until the document's transactions are committed, while the subtasks stand still."""
+    deadline = Deadline.after(START_SECONDS)
+    while _ids(final) & _open_ids(client, prefix):
+        assert not deadline.expired, job.log()
+        time.sleep(0.02)
+
+
+def _ids(document: CheckpointDocument) -> set[str]:
+    return {one.transactional_id for one in document.committables}
+
+
+def _open_ids(client: TransactionClient, prefix: str) -> set[str]:
+    rows = client.list_transactions(prefix)
+    return {row.transactional_id for row in rows if row.state.open} - {offsets_id(prefix)}
+
+
 def _await_open(client: TransactionClient, prefix: str, job: LocalJob) -> set[str]:
     """The ids under which subtasks have something open, once there is one; the driver marks offsets before."""
     deadline = Deadline.after(START_SECONDS)
-    while not (
-        begun := {row.transactional_id for row in client.list_transactions(prefix) if row.state.open}
-        - {offsets_id(prefix)}
-    ):
+    while not (begun := _open_ids(client, prefix)):
         assert not deadline.expired, job.log()
         time.sleep(0.02)
     return begun

@@ -68,6 +68,12 @@ class ProcessRig(Rig):
         assert story.attempts == begun + (not goes_on)
 
 
+class ComesBackRig(ProcessRig):
+    def judge(self, story: Story) -> None:
+        """A producer that the old process still opens may fence the new process: that costs an attempt at most."""
+        assert len(story.failures) <= 1
+
+
 class ApiServerRig(Rig):
     """The job's document and its earlier checkpoints are on a real API server, behind a proxy."""
 

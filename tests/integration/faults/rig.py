@@ -42,7 +42,8 @@ class Rig:
         self._make_topic(sink, 2)
         client = TransactionClient({"bootstrap.servers": self.bootstrap})
         story = Story(
-            bootstrap=self.bootstrap, source=source, sink=sink, prefix=name, client=client, partitions=PARTITIONS
+            bootstrap=self.bootstrap, source=source, sink=sink, prefix=name, client=client, partitions=PARTITIONS,
+            engine=self.cell.engine,
         )  # fmt: skip
         self._furnish(story)
         try:

@@ -16,7 +16,7 @@ from localcluster.progress import Progress
 from localcluster.settings import Settings
 from sparkapp.checkpoint.store import FileStore
 from sparkapp.model.errors import KafkaUnreachable, PreCommitFailed, ReadTimedOut, VolumeFull
-from tests.integration.faults.job_rigs import ApiServerRig, KubernetesFixture, LongAwayRig, ProcessRig
+from tests.integration.faults.job_rigs import ApiServerRig, ComesBackRig, KubernetesFixture, LongAwayRig, ProcessRig
 from tests.integration.faults.matrix import TO, Cell, Fault
 from tests.integration.faults.rig import Rig
 from tests.support.jobs.volume import small_volume
@@ -241,6 +241,8 @@ class Rigs:
             Fault.DRIVER: lambda: ProcessRig(cell, folder, shared, End.KILL),
             Fault.EXECUTOR: lambda: ProcessRig(cell, folder, shared, Loss.EXECUTOR),
             Fault.WORKER: lambda: ProcessRig(cell, folder, shared, Loss.WORKER),
+            Fault.WORKER_STANDS_STILL: lambda: ProcessRig(cell, folder, shared, Loss.STANDS_STILL),
+            Fault.WORKER_COMES_BACK: lambda: ComesBackRig(cell, folder, shared, Loss.COMES_BACK),
             Fault.API_SERVER: lambda: ApiServerRig(cell, folder, shared, self._own_kubernetes()),
             Fault.API_SERVER_LONG: lambda: LongAwayRig(cell, folder, shared, self._own_kubernetes()),
         }

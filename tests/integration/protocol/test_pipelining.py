@@ -1,14 +1,16 @@
 """An attempt whose subtasks write the next checkpoint while one becomes final ends anywhere (ADR 50).
 
-Every record once, no transaction left open.
+With the real pipeline and real processes of subtasks. Every record once, no transaction left open.
 """
 
 from __future__ import annotations
 
 import itertools
+from functools import partial
 
 import pytest
 
+from sparkapp.model.job.spec import Engine
 from tests.integration.protocol.conftest import Stories
 from tests.support.protocol.moments import AHEAD, Ahead, End, Loss, Moment, TaskMoment
 from tests.support.protocol.story import Story
@@ -27,6 +29,12 @@ CASES = [
     )
 ]
 EVERY_PRE_COMMITTED = Ahead(Moment.AFTER_FLUSH, None)
+
+
+@pytest.fixture
+def story(story: Stories) -> Stories:
+    """Stories of the continuous engine."""
+    return partial(story, engine=Engine.CONTINUOUS)
 
 
 def begun(job: Story, count: int = 120) -> Story:
@@ -112,8 +120,9 @@ def test_a_worker_is_lost_with_two_checkpoints_under_way(to: TaskMoment | None, 
     job = begun(story())
     job.checkpoint((Moment.AFTER_WRITE, lambda: loss), ahead=Ahead(Moment.AFTER_WRITE, to))
     job.checkpoint()
-    assert job.failures == []
+    assert loss is Loss.COMES_BACK or job.failures == []
     job.finish(FROM)
+    assert len(job.failures) <= 1, "a producer that the old process still opened has fenced the new process"
 
 
 def test_a_superseded_attempt_completes_neither_checkpoint(story: Stories) -> None:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_state_machine_as_test
 
 from sparkapp.clients.transactions.client import TransactionClient
+from sparkapp.model.job.spec import Engine
 from tests.soak.schedule import Schedule
 from tests.support.protocol.moments import AHEAD, Ahead, End, Place
 from tests.support.protocol.overtaking import IN_A_CHECKPOINT, IN_A_DRAIN, IN_A_FIRST_CHECKPOINT, IN_A_START, MEANWHILE
@@ -90,12 +91,14 @@ def machine(make: Callable[[], Story]) -> type[Rescaling]:
 
 
 def test_any_story_ends_with_every_record_once(
-    broker: str, unique: str, client: TransactionClient, make_topic: Callable[..., str]
+    broker: str, unique: str, client: TransactionClient, make_topic: Callable[..., str], pytestconfig: pytest.Config
 ) -> None:
+    engine = Engine(pytestconfig.getoption("--engine"))
+
     def make() -> Story:
         return Story(
             bootstrap=broker, source=make_topic(3, "in"), sink=make_topic(2, "out"),
-            prefix=f"{unique}.{uuid.uuid4().hex[:6]}", client=client,
+            prefix=f"{unique}.{uuid.uuid4().hex[:6]}", client=client, engine=engine,
         )  # fmt: skip
 
     run_state_machine_as_test(
@@ -111,5 +114,5 @@ def test_any_story_ends_with_every_record_once(
 def test_the_soaks_schedules(
     seed: int, broker: str, unique: str, client: TransactionClient, make_topic: Callable[..., str]
 ) -> None:
-    """The first of those that ``python -m tests.soak`` runs by the thousand."""
+    """The first of those that ``python -m tests.soak`` runs by the thousand, in both engines."""
     Schedule(seed).run(broker, client, make_topic, prefix=unique)

@@ -4,6 +4,9 @@ On a cluster it is the job's module (``transform.python.configMapRef``) and is a
 driver. On this machine ``python -m tests.support.jobs.faults`` runs the driver with it. An order is
 ``<step>@attempt=<n>,checkpoint=<n>`` with a step of :class:`sparkapp.model.protocol.ProtocolStep`. It is bound to an
 attempt, so that a restart does not meet it again.
+
+``hold:<file>`` makes the driver wait behind each document, before the commits, for as long as the file exists. A file
+of the same name with the suffix ``.held`` says that it does.
 """
 
 from __future__ import annotations
@@ -15,19 +18,22 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from functools import wraps
+from functools import partial, wraps
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from sparkapp.checkpoint.coordinator import CheckpointCoordinator
+from sparkapp.clients.deadline import Deadline
 from sparkapp.model.job.spec import Job
 from sparkapp.model.protocol import ProtocolStep
 from sparkapp.spark.engine.micro_batch import write_stage
 from sparkapp.spark.tasks.write_task import WriteOrder, write_partition
 
 VARIABLE = "FAULT"
+_HOLD = "hold:"
 _FORM = re.compile(r"(?P<step>[a-z-]+)@attempt=(?P<attempt>\d+),checkpoint=(?P<checkpoint>\d+)")
 _HOLD_SECONDS = 60.0
 _KILL_AFTER_SECONDS = 4.0
@@ -40,24 +46,34 @@ def transform(frame: DataFrame) -> DataFrame:
 
 def arm(order: str) -> None:
     """Every coordinator of this process from now on meets the fault in its attempt."""
-    match = _FORM.fullmatch(order)
-    assert match is not None, f"{order!r} is no fault"
-    fault = ProtocolStep(match["step"]), int(match["checkpoint"])
+    attempt, hook = None, partial(_hold, Path(order.removeprefix(_HOLD)))
+    if not order.startswith(_HOLD):
+        match = _FORM.fullmatch(order)
+        assert match is not None, f"{order!r} is no fault"
+        fault = ProtocolStep(match["step"]), int(match["checkpoint"])
+        attempt, hook = int(match["attempt"]), partial(_meet, fault)
     begin = CheckpointCoordinator.__init__
 
     @wraps(begin)
     def begin_with_fault(self: CheckpointCoordinator, job: Job, **parts: Any) -> None:
-        if job.attempt == int(match["attempt"]):
-            parts["hook"] = lambda *step: _meet(step, fault)
+        if attempt in (None, job.attempt):
+            parts["hook"] = hook
         begin(self, job, **parts)
 
     CheckpointCoordinator.__init__ = begin_with_fault  # type: ignore[method-assign]
 
 
-def _meet(step: tuple[ProtocolStep, int], fault: tuple[ProtocolStep, int]) -> None:
-    if step != fault:
+def _hold(file: Path, step: ProtocolStep, _: int) -> None:
+    deadline = Deadline.after(_HOLD_SECONDS)
+    while step is ProtocolStep.AFTER_WRITE and file.exists() and not deadline.expired:
+        file.with_suffix(".held").touch()
+        time.sleep(0.02)
+
+
+def _meet(fault: tuple[ProtocolStep, int], step: ProtocolStep, checkpoint_id: int) -> None:
+    if (step, checkpoint_id) != fault:
         return
-    if step[0] is ProtocolStep.BEFORE_FLUSH:
+    if step is ProtocolStep.BEFORE_FLUSH:
         # The writers produce and then wait, so the driver dies while their transactions are open.
         vars(write_stage)["write_partition"] = write_and_wait
         threading.Timer(_KILL_AFTER_SECONDS, _die).start()

@@ -156,12 +156,17 @@ class AttemptRun:
         shared = {**self._shared, **way}
         self._executors_client = TransactionClient(shared, timeout=self.patience)
         self._readers_config, self._writers_config = {**self._config, **way}, producer_config(job, shared)
-        self._workers = [self._worker() for _ in range(WORKERS)]
+        self._workers = self._open_workers()
         self._latest_worker = 0
         self._begun: Begun | None = None
         self._ahead: Ahead | None = None
         self._coordinated = self._ended = self._killed = False
         """Whether it has come to its first checkpoint, has stopped in order, was killed as it stood still."""
+        self.two_have_run = False
+        """Whether two checkpoints were under way at a time."""
+
+    def _open_workers(self) -> list[Worker]:
+        return [self._worker() for _ in range(WORKERS)]
 
     def _worker(self) -> Worker:
         pool = ProducerPool(
@@ -289,12 +294,17 @@ class AttemptRun:
             return
         if end is End.KILL:
             raise Killed
+        if end is End.FREEZE:
+            self._stand_still()
         if end is not None:
             self._frozen.set()
         if end is End.FREEZE:
             self._thawed.wait()
             if self._killed:
                 raise Killed
+
+    def _stand_still(self) -> None:
+        """The processes of its tasks, if they are others than its own."""
 
     def _lose(self, what: Loss) -> None:
         if self._begun is not None:
@@ -333,8 +343,12 @@ class AttemptRun:
             hook=self._step if self.stepwise else no_hook,
         )  # fmt: skip
         self._coordinator.begin(self._enumerator.unplanned(), topic_ids=self._enumerator.topic_ids)
+        self._coordinator_is_made()
         self._coordinated = True
         self._passed(Moment.AFTER_BEGIN)
+
+    def _coordinator_is_made(self) -> None:
+        """For what is made of it."""
 
     def _checkpoint(self, retry: bool, abreast: bool, ahead: Ahead | None) -> None:
         begun, self._begun = self._begun, None
@@ -375,6 +389,7 @@ class AttemptRun:
         splits = self._enumerator.plan()
         if not any(split.size for split in splits):
             return
+        self.two_have_run = True
         begun = self._begun = self._prepared(splits)
         groups = splits_by_subtask(splits, self.job.spec.parallelism)
         for number, (subtask, ranges) in enumerate(groups.items(), start=1):
@@ -405,11 +420,14 @@ class AttemptRun:
             self._coordinator.forget_settled()
         self._drain()
 
-    def _drain(self) -> None:
+    def _end_tasks(self) -> None:
         if self._begun is not None:
             self._checkpoint(retry=False, abreast=False, ahead=None)
         for worker in self._workers:
             worker.pool.flush_plain(self.patience)
+
+    def _drain(self) -> None:
+        self._end_tasks()
         self._passed(DriverMoment.BEFORE_DRAIN)
         self._coordinator.drained()
         self._passed(DriverMoment.AFTER_DRAIN)

@@ -97,6 +97,10 @@ class Loss(StrEnum):
     """The Python worker of the current task, or of the last task."""
     EXECUTOR = "executor"
     """Every Python worker."""
+    STANDS_STILL = "stands-still"
+    """The worker of the last task, for a second; only in the continuous engine, where it is a process."""
+    COMES_BACK = "comes-back"
+    """The same worker, until another has taken its place; then it continues."""
 
 
 Incident = Callable[[], End | Loss | None]

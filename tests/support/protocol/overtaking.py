@@ -6,11 +6,13 @@ import random
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from sparkapp.model.job.spec import Engine
 from sparkapp.model.partition import split_owner
 from tests.support.protocol.attempt import AttemptRun
 from tests.support.protocol.moments import (
     OF_A_CHECKPOINT,
     OF_A_START,
+    Ahead,
     DriverMoment,
     End,
     Moment,
@@ -75,7 +77,9 @@ class Overtaking:
         :param count: records of each step; fewer than a checkpoint takes.
         """
         silent: set[int] = set()
-        if self.place is not Moment.BETWEEN_COMMITS:
+        if self._next_has_begun(job):
+            count *= 2
+        elif self.place is not Moment.BETWEEN_COMMITS:
             silent = {one for one in range(job.partitions) if split_owner(job.source, one, FROM) == FROM - 1}
         job.produce(count)
         job.start(FROM)
@@ -120,5 +124,13 @@ class Overtaking:
         elif self.act == "drain":
             job.checkpoint()
             job.drain(stop)
+        elif self._next_has_begun(job):
+            assert isinstance(self.place, Moment)
+            job.checkpoint(stop, ahead=Ahead(self.place, None if self.dies else TaskMoment.PRODUCED))
         else:
             job.checkpoint(stop)
+
+    def _next_has_begun(self, job: Story) -> bool:
+        """In the continuous engine, at the steps of a checkpoint's completion, with every other parallelism."""
+        is_completed = self.act == "checkpoint" and self.place in OF_A_CHECKPOINT[1:]
+        return is_completed and job.engine is Engine.CONTINUOUS and self.change != "same"

@@ -34,6 +34,7 @@ from sparkapp.model.job.record_errors import OnRecordError, RecordErrors
 from sparkapp.model.job.retention import Restore
 from sparkapp.model.job.rules import MIN_CONTINUOUS_POOL
 from sparkapp.model.job.spec import (
+    Engine,
     Job,
     JobSpec,
     KafkaCluster,
@@ -47,11 +48,12 @@ from sparkapp.model.job.spec import (
 from sparkapp.model.job.startup import Startup, StartupMode
 from tests.support.kafka import visibility
 from tests.support.protocol.attempt import WORKERS, AttemptRun, SharedStore
+from tests.support.protocol.continuous_run import ContinuousRun
 from tests.support.protocol.moments import Ahead, End, Stop
+from tests.support.protocol.subtask_process import MODULUS, SILENT, TRANSFORM
 from tests.support.protocol.tasks import Names
 
 UID = "uid-of-the-story"
-_MODULUS = 5
 _MOST_STARTS = 20
 _TRIES = 10
 Answer = TypeVar("Answer")
@@ -92,6 +94,7 @@ class Story:
     :param patience: seconds that a task waits for the brokers before it fails, from the next attempt on.
     :param opens_ahead: see :class:`AttemptRun`.
     :param properties: of the sink, from the next attempt on.
+    :param engine: of the next attempt.
     """
 
     bootstrap: str
@@ -124,6 +127,7 @@ class Story:
     patience: float = 30.0
     opens_ahead: bool = False
     properties: dict[str, str] = field(default_factory=dict)
+    engine: Engine = Engine.MICRO_BATCH
     recovery: Recovery | None = None
     """Of the latest attempt that has recovered."""
     failure: KafkaSparkJobError | None = None
@@ -132,6 +136,8 @@ class Story:
     """Of every attempt that ended with an error, those that continued too late left out."""
     history: list[str] = field(default_factory=list)
     """What happened, for a person who reads a failure."""
+    two_have_run: bool = False
+    """Whether an attempt had two checkpoints under way at a time."""
     lost: list[int] = field(default_factory=list)
     """What readers do not see in the end."""
 
@@ -169,11 +175,12 @@ class Story:
         :param silent: partitions of which the transform leaves out every one of these.
         """
         for number in range(self._produced, self._produced + count):
-            partition = number // 3 % self.partitions
+            partition, is_silent = number // 3 % self.partitions, False
             if partition in silent:
+                is_silent = True
                 self._silent.add(number)
             self._partitions[partition].append(number)
-            self._producer.produce(self.source, str(number), partition=partition)
+            self._producer.produce(self.source, str(number), SILENT if is_silent else None, partition=partition)
         assert self._producer.flush(30) == 0
         self._produced += count
 
@@ -182,14 +189,17 @@ class Story:
         self.kill()
         self._attempt += 1
         self._thawed = False
-        run = AttemptRun(
+        is_continuous = self.engine is Engine.CONTINUOUS
+        if is_continuous:
+            pool_size = max(pool_size, MIN_CONTINUOUS_POOL)
+        run = (ContinuousRun if is_continuous else AttemptRun)(
             self._job(parallelism, pool_size), self.store, self._keep, random.Random(self.dice.random()), self._now,
             retained=self.retained, aligned=self.aligned, workers=self.workers, stepwise=stepwise,
             executors=self.executors, security=self.security, patience=self.patience,
             topics=self._topics if self.odd else None, opens_ahead=self.opens_ahead,
         )  # fmt: skip
         self._names.append((self._attempt, run.names))
-        self._record(f"start P={parallelism} pool={pool_size} naming={self.naming}", stop)
+        self._record(f"start {self.engine} P={parallelism} pool={pool_size} naming={self.naming}", stop)
         run.start(stop)
         self.recovery = run.recovery or self.recovery
         self._after(run, ended=_ends(stop))
@@ -364,7 +374,7 @@ class Story:
 
     def _is_kept(self, number: int) -> bool:
         """The transform: one number of five is left out, so that a subtask may have read and yet produced nothing."""
-        return number % _MODULUS != 0 and number not in self._silent
+        return number % MODULUS != 0 and number not in self._silent
 
     def _keep(self, numbers: pa.Array) -> pa.Array:
         return pa.array([self._is_kept(number) for number in numbers.to_pylist()], pa.bool_())
@@ -421,6 +431,7 @@ class Story:
 
     def _after(self, run: AttemptRun, *, ended: bool) -> None:
         self._run = run
+        self.two_have_run |= run.two_have_run
         self.failure = run.failure
         if run.failure is not None:
             self.failures.append(run.failure)
@@ -453,7 +464,8 @@ class Story:
                 topics=(self.source,), group_id=self.prefix, startup=Startup(mode=self.startup),
                 max_offsets_per_checkpoint=self.per_checkpoint, on_data_loss=self.data_loss,
             ),
-            transform=Transform(),
+            engine=self.engine,
+            transform=TRANSFORM if self.engine is Engine.CONTINUOUS else Transform(),
             record_errors=RecordErrors(
                 policy=OnRecordError.DEAD_LETTER if self.letters else OnRecordError.FAIL,
                 dead_letter_topic=self.letters,

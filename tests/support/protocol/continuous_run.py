@@ -1,0 +1,272 @@
+"""One attempt of the continuous engine: the real pipeline, control server and subtasks, each subtask in a process.
+
+The driver is in this process, as in :mod:`tests.support.protocol.attempt`. Spark's part, to start a task again, is the
+test's.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Collection, Mapping
+from concurrent.futures import wait
+from dataclasses import replace
+
+from sparkapp.clients.daemon_thread import PeriodicThread
+from sparkapp.clients.deadline import Deadline
+from sparkapp.model.checkpoint.naming import pool_of_subtask
+from sparkapp.model.checkpoint.slots import slot_of
+from sparkapp.model.checkpoint.split import KafkaPartitionSplit, splits_by_subtask
+from sparkapp.model.errors import KafkaSparkJobError
+from sparkapp.model.job.codec import encode_job
+from sparkapp.model.protocol import ProtocolStep
+from sparkapp.spark.engine.continuous.control_server import ControlServer
+from sparkapp.spark.engine.continuous.pipeline import CheckpointPipeline
+from tests.support.protocol.attempt import AttemptRun
+from tests.support.protocol.moments import Ahead, DriverMoment, Killed, Loss, Moment, TaskMoment, TasksLost
+from tests.support.protocol.subtask_process import SubtaskProcess
+from tests.support.protocol.tasks import Worker
+
+_SECONDS = 120.0
+_PAUSE = 0.005
+_STANDS_STILL_SECONDS = 1.5
+_ANSWERS_SECONDS = 20.0
+_BEFORE_IT_ANSWERS = None
+
+Halts = Mapping[int, TaskMoment | None]
+"""Where subtasks halt."""
+
+
+class ContinuousRun(AttemptRun):
+    """See :class:`AttemptRun`. Losses and freezes are signals to processes of subtasks.
+
+    Two checkpoints run where the test wants one begun ``ahead``: the engine's thread begins it while the thread that
+    completes the checkpoint before waits at its step.
+    """
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._server = ControlServer("127.0.0.1")
+        self._lock = threading.Lock()
+        self._subtasks: dict[int, SubtaskProcess] = {}
+        self._replaced: list[SubtaskProcess] = []
+        self._halted: set[int] = set()
+        self._spark = PeriodicThread(self._start_again, name="subtasks-again", interval=0.02)
+        self._is_over = self._is_dead = False
+        self._asked, self._answered = threading.Event(), threading.Event()
+        self._to: TaskMoment | None = None
+        self._abreast = False
+
+    def _open_workers(self) -> list[Worker]:
+        return []
+
+    # -- Spark's part -----------------------------------------------------------------------------------------------
+
+    def _start_subtask(self, number: int) -> SubtaskProcess:
+        job, kafka = self.job, self.job.spec.kafka
+        if self.executors:
+            kafka = replace(kafka, bootstrap_servers=self.executors)
+        text = encode_job(replace(job, spec=replace(job.spec, kafka=kafka)))
+        return SubtaskProcess.start(number, text, self._server.address, patience=self.patience)
+
+    def _start_again(self) -> None:
+        with self._lock:
+            for number, process in self._subtasks.items():
+                if process.ended and process.process.exitcode and not self._is_over:
+                    self._subtasks[number] = self._start_subtask(number)
+
+    def _lose(self, what: Loss) -> None:
+        for number in list(self._subtasks) if what is Loss.EXECUTOR else [self._latest_worker]:
+            with self._lock:
+                process = self._subtasks[number]
+                if what is Loss.STANDS_STILL:
+                    process.freeze()
+                    threading.Timer(_STANDS_STILL_SECONDS, process.thaw).start()
+                    continue
+                if number in self._halted:
+                    self._halted.discard(number)
+                    process.release()
+                if what is Loss.COMES_BACK:
+                    process.freeze()
+                    self._replaced.append(process)
+                    self._subtasks[number] = self._start_subtask(number)
+                else:
+                    process.kill()
+
+    def _come_back(self) -> None:
+        for process in self._replaced:
+            process.thaw()
+
+    def _stand_still(self) -> None:
+        for process in self._subtasks.values():
+            process.freeze()
+
+    def thaw(self, *, draining: bool = False) -> None:
+        for process in self._subtasks.values():
+            process.thaw()
+        super().thaw(draining=draining)
+
+    def close(self) -> None:
+        with self._lock:
+            self._is_over = True
+        for process in (*self._subtasks.values(), *self._replaced):
+            process.kill()
+        self._spark.close()
+        self._server.close()
+        super().close()
+
+    # -- the driver -------------------------------------------------------------------------------------------------
+
+    def _start(self) -> None:
+        with self._lock:
+            self._subtasks = {number: self._start_subtask(number) for number in range(self.job.spec.parallelism)}
+        self._latest_worker = self.job.spec.parallelism - 1
+        self._spark.start()
+        super()._start()
+
+    def _coordinator_is_made(self) -> None:
+        self._pipeline = CheckpointPipeline(
+            self.job, server=self._server, enumerator=self._enumerator, coordinator=self._coordinator,
+            completed=lambda *_: self._offer(), await_subtasks=lambda: None,
+        )  # fmt: skip
+
+    def _checkpoint(self, retry: bool, abreast: bool, ahead: Ahead | None) -> None:
+        try:
+            self._run_checkpoint(retry, abreast, ahead)
+        except KafkaSparkJobError:  # as the engine ends
+            try:
+                self._pipeline.end()
+            finally:
+                with self._lock:
+                    self._is_over = True
+                self._server.close()
+            raise
+        except Killed:
+            self._is_dead = True
+            self._answered.set()
+            if self._pipeline._completing is not None:
+                wait([self._pipeline._completing.done], timeout=_SECONDS)
+            raise
+
+    def _run_checkpoint(self, retry: bool, abreast: bool, ahead: Ahead | None) -> None:
+        self._ahead, self._abreast = ahead, abreast
+        if self._pipeline.oldest is None:
+            splits = self._enumerator.plan()
+            if not any(split.size for split in splits):
+                self._coordinator.forget_settled()
+                return
+            self._passed(DriverMoment.BEFORE_PREPARE)
+            place = self._stop[0] if self._stop is not None else None
+            if isinstance(place, TaskMoment):
+                self._begin(splits, place)
+                try:
+                    self._passed(place)
+                except TasksLost:
+                    self._come_back()
+            elif retry:
+                self._begin(splits, _BEFORE_IT_ANSWERS)
+                self._lose(Loss.WORKER)
+            else:
+                self._begin(splits)
+        self._come_back()
+        self._complete_oldest()
+        while self.frozen and self._pipeline.oldest is not None:  # nobody waits for it
+            self._complete_oldest()
+
+    def _complete_oldest(self) -> None:
+        self._release()
+        while self._pipeline._completing is None:
+            self._pipeline.advance(0.05)
+        done = self._pipeline._completing.done
+        while not done.done():
+            if self._asked.is_set():
+                self._asked.clear()
+                try:
+                    self._begin_next()
+                finally:
+                    self._answered.set()
+            else:
+                time.sleep(_PAUSE)
+        self._pipeline._join()
+
+    def _step(self, step: ProtocolStep, _: int) -> None:
+        moment = Moment(step.value)
+        if self._is_dead:
+            raise Killed
+        if self._ahead is not None and self._ahead.at is moment:
+            self._to, self._ahead = self._ahead.to, None
+            self._answered.clear()
+            self._asked.set()
+            self._answered.wait(_SECONDS)
+            if self._is_dead:
+                raise Killed
+        self._passed(moment)
+
+    def _begin_next(self) -> None:
+        if not self._pipeline.takes_next:
+            return
+        splits = self._enumerator.plan()
+        if not any(split.size for split in splits):
+            return
+        self.two_have_run = True
+        if self._to is not None:
+            self._begin(splits, self._to)
+            return
+        self._begin(splits)
+        running = self._pipeline._running
+        assert running is not None
+        while not running.is_pre_committed:
+            self._pipeline.advance(0.05)
+
+    def _begin(self, splits: tuple[KafkaPartitionSplit, ...], *halt: TaskMoment | None) -> None:
+        """:param halt: where the last subtask that has work halts, or each of them; nowhere by default."""
+        groups = splits_by_subtask([split for split in splits if split.size], self.job.spec.parallelism)
+        self._latest_worker = max(groups)
+        halting = set(groups if self._abreast else [self._latest_worker]) if halt else set()
+        for number in halting:
+            self._subtasks[number].order(halt[0])
+        self._note(groups)
+        self._pipeline.begin(splits)
+        if halting:
+            self._await_halts(halting)
+
+    def _await_halts(self, halting: Collection[int]) -> None:
+        running, deadline = self._pipeline._running, Deadline.after(_SECONDS)
+        assert running is not None
+        while not (running.writing <= set(halting) and all(self._subtasks[number].halts for number in halting)):
+            self._pipeline.advance(0.02)
+            assert not deadline.expired, f"of {halting} not all halt; {running.writing} write"
+        self._halted = set(halting)
+
+    def _release(self) -> None:
+        for number in self._halted:
+            self._subtasks[number].release()
+        self._halted.clear()
+
+    def _note(self, subtasks: Collection[int]) -> None:
+        """The ids of the checkpoint that begins, and of the next, whose producers are opened ahead."""
+        spec = self.job.spec
+        begins = max(self._coordinator._prepared_id, self._coordinator.document.checkpoint_id) + 1
+        for subtask in subtasks:
+            ids = pool_of_subtask(
+                spec.sink.transaction_naming, prefix=spec.sink.transactional_id_prefix, subtask=subtask,
+                parallelism=spec.parallelism, pool_size=spec.sink.producers_pool_size,
+                next_free=self._coordinator.next_free,
+            )  # fmt: skip
+            for checkpoint_id in (begins, begins + 1):
+                self.names.note(subtask, ids[slot_of(checkpoint_id, len(ids))], self._names_in_reach())
+
+    def _stop_when_idle(self) -> None:
+        if self._pipeline.oldest is None:
+            self._coordinator.forget_settled()
+        self._drain()
+
+    def _end_tasks(self) -> None:
+        while self._pipeline.oldest is not None:
+            self._checkpoint(retry=False, abreast=False, ahead=None)
+        silent, deadline = self._server.stop(), Deadline.after(_ANSWERS_SECONDS)
+        while silent and not deadline.expired:
+            answer = self._server.answer(deadline.bound(0.1))
+            if answer is not None and answer.checkpoint_id is None:
+                assert not answer.failure
+                silent.discard(answer.subtask)

@@ -1,0 +1,157 @@
+"""A subtask of the continuous engine in a process of its own: the real task, without Spark around it.
+
+The test takes Spark's part: it starts the process, and another process where this one was killed. So a worker can be
+killed and frozen by the signals of the operating system.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+from collections.abc import Generator, Iterable
+from dataclasses import dataclass
+from functools import partial
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark import TaskContext
+
+from sparkapp.clients.transactions.client import TransactionClient
+from sparkapp.dataplane.batch import open_consumer
+from sparkapp.dataplane.interface import BatchConsumer
+from sparkapp.model.job.spec import ArrowTransform, Job, Transform
+from sparkapp.sink import delivery
+from sparkapp.sink.producer_pool import ProducerPool
+from sparkapp.spark.tasks import client_totals, subtask, worker_clients
+from sparkapp.spark.tasks.control_channel import Address
+from sparkapp.spark.tasks.write_task import WriteOrder, WriteResult, write_batches
+from tests.support.protocol.moments import TaskMoment
+
+MODULUS = 5
+SILENT = b"silent"
+"""Key of the records that the transform leaves out besides."""
+TRANSFORM = Transform(arrow=ArrowTransform(function=f"{__name__}:let_through"))
+_DIE_WITH_PARENT = 1
+_HALT_SECONDS = 60.0
+
+_PROCESSES = get_context("forkserver")
+_PROCESSES.set_forkserver_preload([__name__])
+
+
+def let_through(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The transform of a story: one number of five is left out, and what is silent."""
+    numbers = pc.cast(pc.cast(batch.column("value"), pa.string()), pa.int64())
+    multiples = pc.multiply(pc.divide(numbers, MODULUS), MODULUS)
+    silent = pc.fill_null(pc.equal(pc.cast(batch.column("key"), pa.binary()), pa.scalar(SILENT)), False)
+    return batch.filter(pc.and_not(pc.not_equal(numbers, multiples), silent)).select(["value"])
+
+
+@dataclass
+class SubtaskProcess:
+    """The test's side of a process; made by :meth:`start`."""
+
+    subtask: int
+    process: Any
+    _moments: Connection[Any, Any]
+
+    @classmethod
+    def start(cls, number: int, job_text: str, address: Address, *, patience: float) -> SubtaskProcess:
+        """:param patience: seconds that the subtask waits for the brokers before a checkpoint fails."""
+        ours, its = _PROCESSES.Pipe()
+        process = _PROCESSES.Process(target=_run, args=(number, job_text, address, its, patience), daemon=True)
+        process.start()
+        its.close()
+        return cls(number, process, ours)
+
+    @property
+    def ended(self) -> bool:
+        return not self.process.is_alive()
+
+    def order(self, moment: TaskMoment | None) -> None:
+        """In its next checkpoint it halts there; None: before it answers."""
+        self._moments.send(moment)
+
+    @property
+    def halts(self) -> bool:
+        """Whether it has come to where it was ordered to halt."""
+        return self._moments.poll()
+
+    def release(self) -> None:
+        """It continues where it has halted, or will not halt."""
+        if not self.ended:
+            self._moments.send("on")
+
+    def freeze(self) -> None:
+        self._signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        self._signal(signal.SIGCONT)
+
+    def kill(self) -> None:
+        """Without a word to anybody; frozen processes, too."""
+        self._signal(signal.SIGKILL)
+        self.process.join(10)
+
+    def _signal(self, number: signal.Signals) -> None:
+        if not self.ended:
+            os.kill(self.process.pid, number)
+
+
+def _run(number: int, job_text: str, address: Address, moments: Connection[Any, Any], patience: float) -> None:
+    ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGKILL)
+    context: Any = TaskContext._getOrCreate()
+    context._partitionId = number
+    parts: Any = vars(worker_clients)
+    parts["open_consumer"] = partial(_patient_consumer, patience)
+    parts["TransactionClient"] = partial(TransactionClient, timeout=patience)
+    parts["ProducerPool"] = partial(ProducerPool, timeout=patience)
+    vars(delivery)["writer_of"] = partial(delivery.writer_of, timeout=patience)
+    vars(subtask)["write_batches"] = partial(_write_batches, moments)
+    # Its files are for a metric.
+    vars(client_totals).update(publish=lambda _: None, collect=lambda _: {})
+    try:
+        list(subtask.run_subtask(job_text, address, iter(())))
+    except subtask.KafkaSparkJobError as error:
+        os.write(2, f"subtask {number}: {error}\n".encode())
+        os._exit(1)
+
+
+def _patient_consumer(patience: float, *parts: Any) -> BatchConsumer:
+    consumer: Any = open_consumer(*parts)
+    consumer.read = partial(consumer.read, stall_timeout=patience)
+    return consumer  # type: ignore[no-any-return]
+
+
+def _write_batches(
+    moments: Connection[Any, Any], job: Job, order: WriteOrder, batches: Iterable[pa.RecordBatch], *, index: int
+) -> WriteResult:
+    """The write task, which halts where it was ordered to."""
+    ordered = "nowhere"
+    while moments.poll():
+        ordered = moments.recv()
+    result = write_batches(job, order, _halting(batches, moments, ordered), index=index)
+    if ordered is None:
+        _halt(moments)
+    return result
+
+
+def _halting(
+    batches: Iterable[pa.RecordBatch], moments: Connection[Any, Any], ordered: str | None
+) -> Generator[pa.RecordBatch, None, None]:
+    if ordered == TaskMoment.BEGUN:
+        _halt(moments)
+    for number, batch in enumerate(batches):
+        if number == 0 and ordered == TaskMoment.READ:
+            _halt(moments)
+        yield batch
+    if ordered == TaskMoment.PRODUCED:
+        _halt(moments)
+
+
+def _halt(moments: Connection[Any, Any]) -> None:
+    moments.send("halts")
+    moments.recv()
