@@ -17,12 +17,12 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterable
-from multiprocessing.context import SpawnContext, SpawnProcess
 from pathlib import Path
 
 from sparkapp.model.job.spec import Engine
 from tests.soak.broker_faults import BrokerFaults
 from tests.soak.schedule import ENGINES, run_schedule
+from tests.soak.workers import Spawning
 
 _CELLS = Path(__file__).resolve().parents[1] / "integration/faults/test_matrix.py"
 _OVERRIDES = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "500"}
@@ -67,16 +67,6 @@ def main() -> int:
             print(f"the broker was killed {faults.kills} times and frozen {faults.pauses} times")
 
 
-class _Parent(SpawnProcess):
-    """A worker of the soak, which starts processes itself: a daemon may not."""
-
-    daemon = property(lambda _: False, lambda _, __: None)  # type: ignore[assignment]
-
-
-class _Spawning(SpawnContext):
-    Process = _Parent  # type: ignore[assignment]
-
-
 def _matrix(only: str) -> int:
     import pytest
 
@@ -93,7 +83,7 @@ def _soak(options: argparse.Namespace, bootstrap: str) -> int:
         for seed in range(options.seed, options.seed + options.schedules)
     )
     # Each schedule has its own process, which ends the threads of killed attempts' clients.
-    with _Spawning().Pool(options.workers, maxtasksperchild=20) as pool:
+    with Spawning().Pool(options.workers, maxtasksperchild=20) as pool:
         for seed, trace in pool.imap_unordered(run_schedule, seeds):
             if trace is None:
                 break

@@ -75,7 +75,7 @@ class Row:
 
 # Of a start only its end: nothing runs in executors before.
 _OF_EXECUTORS = (Moment.AFTER_BEGIN, *IN_A_CHECKPOINT)
-_OVERTAKEN_CONTINUOUS = (Moment.AFTER_CLAIM, TaskMoment.PRODUCED, Moment.AFTER_FLUSH, Moment.BETWEEN_COMMITS)
+_OVERTAKEN_CONTINUOUS = (TaskMoment.PRODUCED, Moment.BETWEEN_COMMITS)
 _OF_A_TASK = (*TaskMoment, Moment.BEFORE_FLUSH)
 
 MATRIX: Mapping[Fault, Row] = {

@@ -114,9 +114,18 @@ def test_transactions_that_are_lost_while_the_next_are_open_are_proven_lost(mome
     job.finish(FROM)
 
 
-@pytest.mark.parametrize("loss", Loss)
-@pytest.mark.parametrize("to", [*TaskMoment, None])
-def test_a_worker_is_lost_with_two_checkpoints_under_way(to: TaskMoment | None, loss: Loss, story: Stories) -> None:
+@pytest.mark.parametrize(
+    ("loss", "to"),
+    [
+        (Loss.WORKER, TaskMoment.READ),
+        (Loss.WORKER, None),
+        (Loss.EXECUTOR, None),
+        (Loss.STANDS_STILL, TaskMoment.PRODUCED),
+        (Loss.COMES_BACK, TaskMoment.BEGUN),
+        (Loss.COMES_BACK, TaskMoment.READ),
+    ],
+)
+def test_a_worker_is_lost_with_two_checkpoints_under_way(loss: Loss, to: TaskMoment | None, story: Stories) -> None:
     job = begun(story())
     job.checkpoint((Moment.AFTER_WRITE, lambda: loss), ahead=Ahead(Moment.AFTER_WRITE, to))
     job.checkpoint()
