@@ -29,6 +29,8 @@ from tests.support.protocol.tasks import Worker
 
 _SECONDS = 120.0
 _PAUSE = 0.005
+_MOST_STARTS = 20
+"""Of subtasks that are started again; no story ends so many."""
 _STANDS_STILL_SECONDS = 1.5
 _ANSWERS_SECONDS = 20.0
 _BEFORE_IT_ANSWERS = None
@@ -53,6 +55,7 @@ class ContinuousRun(AttemptRun):
         self._halted: set[int] = set()
         self._spark = PeriodicThread(self._start_again, name="subtasks-again", interval=0.02)
         self._is_over = self._is_dead = False
+        self._starts = 0
         self._asked, self._answered = threading.Event(), threading.Event()
         self._to: TaskMoment | None = None
         self._abreast = False
@@ -73,7 +76,12 @@ class ContinuousRun(AttemptRun):
         with self._lock:
             for number, process in self._subtasks.items():
                 if process.ended and process.process.exitcode and not self._is_over:
+                    self._starts += 1
+                    self._is_over = self._starts > _MOST_STARTS
                     self._subtasks[number] = self._start_subtask(number)
+
+    def _require_subtasks(self) -> None:
+        assert self._starts <= _MOST_STARTS, "the subtasks end again and again"
 
     def _lose(self, what: Loss) -> None:
         for number in list(self._subtasks) if what is Loss.EXECUTOR else [self._latest_worker]:
@@ -127,7 +135,7 @@ class ContinuousRun(AttemptRun):
     def _coordinator_is_made(self) -> None:
         self._pipeline = CheckpointPipeline(
             self.job, server=self._server, enumerator=self._enumerator, coordinator=self._coordinator,
-            completed=lambda *_: self._offer(), await_subtasks=lambda: None,
+            completed=lambda *_: self._offer(), await_subtasks=self._require_subtasks,
         )  # fmt: skip
 
     def _checkpoint(self, retry: bool, abreast: bool, ahead: Ahead | None) -> None:

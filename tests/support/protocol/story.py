@@ -477,6 +477,7 @@ class Story:
                 transaction_timeout_seconds=0 if self.never else self.timeout, properties=self.properties,
             ),
             parallelism=parallelism,
+            checkpoint_interval_seconds=1,  # less than any time-out
             restore=self.restore,
         )  # fmt: skip
         return Job(namespace="ns", name="story", uid=self.uid, generation=1, attempt=self._attempt, spec=spec)
