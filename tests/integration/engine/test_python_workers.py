@@ -29,9 +29,11 @@ SLOWLY = "SELECT key, value FROM source WHERE reflect('java.lang.Thread', 'sleep
 
 
 IN_TWO_HALVES = """
-import time
+import os, pathlib, time
 
 def in_two_halves(batch):
+    with (pathlib.Path(__file__).parent / "workers").open("a") as file:
+        file.write(f"{os.getpid()} ")
     half = batch.num_rows // 2
     yield batch.slice(0, half)
     time.sleep(1.5)
@@ -99,7 +101,7 @@ def test_workers_of_the_continuous_engine_killed_and_frozen_with_two_checkpoints
     """A checkpoint is written and not committed, and the subtasks are in the middle of the next (ADR 50)."""
     (tmp_path / "slow.py").write_text(IN_TWO_HALVES)
     slowly, hold = Transform(arrow=ArrowTransform(function="slow:in_two_halves")), tmp_path / "hold"
-    job = local_job(engine=Engine.CONTINUOUS, max_offsets=300, transform=slowly, code=tmp_path)
+    job = local_job(engine=Engine.CONTINUOUS, max_offsets=200, transform=slowly, code=tmp_path)
     prefix = job.spec.sink.transactional_id_prefix
     produce(broker, job.spec.source.topics[0], 0, RECORDS)
     job.start(fault=f"hold:{hold}")
@@ -108,17 +110,18 @@ def test_workers_of_the_continuous_engine_killed_and_frozen_with_two_checkpoints
         hold.with_suffix(".held").unlink(missing_ok=True)
         hold.touch()
         final = _await_two_checkpoints(client, prefix, hold.with_suffix(".held"), job)
-        workers = _workers(job)
-        assert workers
+        workers = _alive(tmp_path / "workers")
+        assert len(workers) == job.spec.parallelism
         for pid in workers:
             os.kill(pid, first)
+        (tmp_path / "workers").unlink()
         hold.unlink()
         if then is not None:
             _await_commits(client, prefix, final, job)
             for pid in workers:
                 os.kill(pid, then)
-        job.await_checkpoint(final.checkpoint_id + 1)
-        assert bool(workers & _workers(job)) == (then is not None)
+        job.await_checkpoint(final.checkpoint_id + 2)
+        assert (_alive(tmp_path / "workers") == workers) == (then is not None)
     job.await_records_in(RECORDS)
     assert job.drain() == 0, job.log()
     assert job.attempt == 1
@@ -146,6 +149,11 @@ def _await_commits(client: TransactionClient, prefix: str, final: CheckpointDocu
     while _ids(final) & _open_ids(client, prefix):
         assert not deadline.expired, job.log()
         time.sleep(0.02)
+
+
+def _alive(file: Path) -> set[int]:
+    """The workers that have called the function, as they are noted in the file, without those that have ended."""
+    return {int(pid) for pid in file.read_text().split() if Path(f"/proc/{pid}").exists()}
 
 
 def _ids(document: CheckpointDocument) -> set[str]:
