@@ -188,6 +188,12 @@ class CheckedProducer(ABC):
             return cause
         if failure.code in MEANING:
             return error_of(failure.code, failure.text, doing)
+        try:
+            # So may a record whose delivery failed before the call.
+            deliveries = self._take_deliveries()
+            _raise_failed(deliveries, f"{doing}: {deliveries.failed} records failed; the first failure")
+        except KafkaSparkJobError as cause:
+            return cause
         return TransactionError(f"{doing}: {failure.text} ({KafkaError(failure.code).name()})")
 
     def close(self) -> None:

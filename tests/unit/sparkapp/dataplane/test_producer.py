@@ -12,7 +12,13 @@ from sparkapp.dataplane import producer as checked_producer
 from sparkapp.dataplane.interface import GivenUp
 from sparkapp.dataplane.output_batch import OutputBatch
 from sparkapp.dataplane.producer import CheckedProducer, ClientFailure, Deliveries, Step
-from sparkapp.model.errors import AuthorizationFailed, KafkaSparkJobError, KafkaUnreachable, TransactionError
+from sparkapp.model.errors import (
+    AuthorizationFailed,
+    KafkaSparkJobError,
+    KafkaUnreachable,
+    PreCommitFailed,
+    TransactionError,
+)
 from sparkapp.model.partition import TopicPartition
 
 SECONDS = 0.3
@@ -90,6 +96,14 @@ def test_an_answer_to_come_again_is_heeded_with_the_time_that_is_left() -> None:
     send(producer, timeout=45)
     assert len(producer.given) == 2
     assert producer.given[1] < producer.given[0]
+
+
+def test_a_record_that_failed_before_a_call_is_the_cause_of_the_calls_failure() -> None:
+    producer = Answers(ClientFailure(KafkaError._STATE, "erroneous state"))
+    too_large = Deliveries(0, 2, KafkaError.MSG_SIZE_TOO_LARGE, "message too large")
+    producer._take_deliveries = lambda: too_large  # type: ignore[method-assign]
+    with pytest.raises(PreCommitFailed, match="2 records failed; the first failure: message too large"):
+        send(producer)
 
 
 @pytest.mark.parametrize(
