@@ -12,7 +12,7 @@ import pytest
 from sparkapp.clients.deadline import Deadline
 from sparkapp.model.delivery_guarantee import DeliveryGuarantee
 from sparkapp.model.errors import TransactionLost
-from sparkapp.model.job.spec import OnTransactionLost
+from sparkapp.model.job.spec import Engine, OnTransactionLost
 from tests.integration.protocol.conftest import Stories
 from tests.support.kafka import visibility
 from tests.support.protocol.moments import OF_A_CHECKPOINT, OF_A_START, End, Moment, TaskMoment
@@ -134,7 +134,10 @@ def test_I10_at_least_once_loses_nothing_and_repeats_what_no_document_has(moment
     job.start(FROM)
     job.checkpoint((moment, End.KILL))
     repeated = job.finish(TO["up"])
-    assert (repeated > 0) == (moment in {Moment.BEFORE_FLUSH, Moment.AFTER_FLUSH}), "before the flush one task was done"
+    has_written = {Moment.AFTER_FLUSH}
+    if job.engine is Engine.MICRO_BATCH:  # before the flush one task is done; in the other engine none has its work
+        has_written.add(Moment.BEFORE_FLUSH)
+    assert (repeated > 0) == (moment in has_written)
 
 
 def test_none_loses_the_unsent_records_of_complete_checkpoints_and_no_others(story: Stories) -> None:
