@@ -30,6 +30,8 @@ class DriverEvent(StrEnum):
     RESTORED_FROM_CHECKPOINT = "RestoredFromCheckpoint"
     SPECIFIC_OFFSETS_UNUSED = "SpecificOffsetsUnused"
     STATE_EDITED = "StateEdited"
+    SUBTASK_SILENT = "SubtaskSilent"
+    SUBTASKS_WAIT = "SubtasksWait"
     TOPIC_RECREATED = "TopicRecreated"
     TRANSACTION_TIME_RUNS_OUT = "TransactionTimeRunsOut"
     TRANSACTIONS_ABORTED = "TransactionsAborted"

@@ -104,7 +104,7 @@ class Attempt:
         if chosen is Chosen.CONTINUOUS:
             return ContinuousEngine(
                 self.job, spark=self.session.result(), enumerator=self.enumerator, coordinator=self.coordinator,
-                completed=self._completed,
+                completed=self._completed, announcements=self.announcements,
             )  # fmt: skip
         return MicroBatchEngine(
             self.job, spark=self.session.result(), enumerator=self.enumerator, coordinator=self.coordinator,

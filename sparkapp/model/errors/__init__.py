@@ -5,7 +5,8 @@
 :mod:`.configuration`: ConfigurationError, above NameNotAllowed, TransformError, ReleaseMismatch and
 CredentialsUnusable; TransformFailed; RecordError.
 
-:mod:`.driver`: SparkDied, StreamStalled, SubtaskDisconnected, ExtensionMissing; VolumeUnusable, above VolumeFull.
+:mod:`.driver`: SparkDied, StreamStalled, SubtaskDisconnected, SubtaskMissing, ExtensionMissing; VolumeUnusable, above
+VolumeFull.
 
 :mod:`.kafka`: KafkaAccessError, above KafkaUnreachable, TlsFailed, AuthenticationFailed, AuthorizationFailed,
 TopicNotFound, TransactionTimeoutTooLong, LeaderUnavailable, GroupInUse, ReadTimedOut, ListingUnsupported and
@@ -67,6 +68,7 @@ from sparkapp.model.errors.driver import (
     SparkDied,
     StreamStalled,
     SubtaskDisconnected,
+    SubtaskMissing,
     VolumeFull,
     VolumeUnusable,
 )
@@ -185,6 +187,7 @@ __all__ = [
     "StateUncertain",
     "StreamStalled",
     "SubtaskDisconnected",
+    "SubtaskMissing",
     "TlsFailed",
     "TopicNotFound",
     "TopicRecreated",

@@ -25,6 +25,19 @@ class SubtaskDisconnected(KafkaSparkJobError):
     default_remedy = "check that NetworkPolicies let executors connect to the driver's pod"
 
 
+class SubtaskMissing(KafkaSparkJobError):
+    """A subtask of the continuous engine did not connect for two minutes although executors have a place for it.
+
+    The attempt ends, and the next attempt has new executors.
+    """
+
+    reason = "SubtaskMissing"
+    default_remedy = (
+        "read the log of the executors: kubectl logs POD -n NAMESPACE. A frozen node or container has none; the next"
+        " attempt starts by itself"
+    )
+
+
 class ExtensionMissing(KafkaSparkJobError):
     """``KAFKASPARK_NATIVE`` is ``required``, as in the image, and the C extension of the data plane does not load."""
 

@@ -1,4 +1,4 @@
-"""Whether Spark has executors: an engine without them cannot progress, and is not stalled."""
+"""Whether Spark has the executors that an engine needs: without them it cannot progress, and is not stalled."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pyspark.sql import SparkSession
 
 from sparkapp.clients.deadline import Deadline
-from sparkapp.spark.launch.session import has_executors
+from sparkapp.spark.launch.session import has_executors, has_places
 
 _PAUSE = 0.1
 """Seconds between two looks while the first executor is awaited."""
@@ -21,14 +21,21 @@ class ExecutorPresence:
     """Made by each engine.
 
     :param is_over: whether the engine needs no executor any more: it stops, or has ended.
-    :ivar lacking: whether no executor was registered at the last count, some seconds ago; read by the watchdog.
+    :param tasks: that must run at the same time.
+    :ivar lacking: whether the executors had too few places at the last count, some seconds ago; read by the watchdog.
     """
 
     def __init__(
-        self, spark: SparkSession, *, is_over: Callable[[], bool], clock: Callable[[], float] = time.monotonic
+        self,
+        spark: SparkSession,
+        *,
+        is_over: Callable[[], bool],
+        tasks: int = 1,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._spark = spark
         self._is_over = is_over
+        self._tasks = tasks
         self._clock = clock
         self._count_at = clock()
         self.lacking = False
@@ -42,5 +49,5 @@ class ExecutorPresence:
     def count(self) -> None:
         """Counts if the last count is old; called by the engine in its loop."""
         if self._clock() >= self._count_at:
-            self.lacking = not has_executors(self._spark)
+            self.lacking = not has_places(self._spark, self._tasks)
             self._count_at = self._clock() + _COUNT_SECONDS

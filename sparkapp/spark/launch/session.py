@@ -71,6 +71,15 @@ def count_executors(session: SparkSession) -> int:
     return int(session.sparkContext._jsc.sc().getExecutorMemoryStatus().size()) - 1
 
 
+def has_places(session: SparkSession, tasks: int) -> bool:
+    """Whether the registered executors can run this many tasks at the same time; always True for a local session."""
+    if _is_local(session):
+        return True
+    conf = session.sparkContext.getConf()
+    an_executor = int(conf.get("spark.executor.cores", "1") or 1) // int(conf.get("spark.task.cpus", "1") or 1)
+    return count_executors(session) * max(1, an_executor) >= tasks
+
+
 def control_host(session: SparkSession) -> str:
     """The address at which the driver listens for its subtasks: in a pod the pod's, which executors reach."""
     return "127.0.0.1" if _is_local(session) else str(session.conf.get("spark.driver.host")).strip("[]")

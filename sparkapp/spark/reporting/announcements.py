@@ -1,4 +1,4 @@
-"""Events on the resource about an attempt: its recovery, and records that do not parse."""
+"""Events on the resource about an attempt: its recovery, records that do not parse, and its subtasks."""
 
 from __future__ import annotations
 
@@ -30,6 +30,8 @@ class Announcements:
         self._events = events
         self._bad_records: int | None = None
         """Records that did not parse before this attempt; None after the event about more of them."""
+        self._silent: set[int] = set()
+        self._waits = False
 
     def recovery(self, recovery: Recovery) -> None:
         """Events about aborted and lost transactions, a restored checkpoint and an edited document."""
@@ -70,3 +72,20 @@ class Announcements:
             what = f"written to topic {topic}" if topic else "skipped"
             message = f"records that do not parse are {what}: {bad} since the job's first start, see status"
             self._events.event("RecordsDeadLettered" if topic else "RecordsSkipped", message, warning=True)
+
+    def subtask_silent(self, subtask: int) -> None:
+        """An event at a subtask's first silence of this attempt; the log has all of them."""
+        if subtask not in self._silent:
+            self._silent.add(subtask)
+            self._events.event(
+                "SubtaskSilent", f"subtask {subtask} is silent, and Spark starts its task again", warning=True
+            )
+
+    def subtasks_wait(self, subtasks: set[int]) -> None:
+        """An event at the first long wait of this attempt for executors with a place for every subtask."""
+        if not self._waits:
+            self._waits = True
+            self._events.event(
+                "SubtasksWait", f"subtasks {sorted(subtasks)} wait for executors: all subtasks run at the same time",
+                warning=True,
+            )  # fmt: skip

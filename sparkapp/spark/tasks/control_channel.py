@@ -2,18 +2,26 @@
 
 Frames are JSON over TCP. Both sides prove that they know the attempt's key before the first frame. Spark carries the
 key to the subtasks within their task.
+
+Both sides send a beat every second. So silence means that the other process is frozen, or the network cut (ADR 55).
+The kernel counts the silence, in ``SO_RCVTIMEO``. What came while this side was frozen itself is read
+first, so it is no silence of the other side.
 """
 
 from __future__ import annotations
 
 import json
 import socket
+import struct
+import threading
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing import AuthenticationError
 from multiprocessing.connection import Connection, answer_challenge, deliver_challenge
 from typing import Any
 
+from sparkapp.clients.daemon_thread import PeriodicThread
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
 from sparkapp.model.errors import SubtaskDisconnected
 from sparkapp.model.partition import TopicPartition
@@ -22,6 +30,15 @@ from sparkapp.spark.tasks.write_task import WriteOrder
 
 MAX_FRAME = 64 << 20
 """Bytes of a frame: 10,000 splits take one."""
+
+BEAT_SECONDS = 1.0
+SUBTASK_SILENCE_SECONDS = 10.0
+"""Silence after which the driver counts a subtask as lost.
+
+A call that keeps Python's lock for so long is silent, too: no thread of its process can send a beat.
+"""
+DRIVER_SILENCE_SECONDS = 30.0
+"""Silence after which a subtask counts the driver as lost. Spark tries a task four times, so that is two minutes."""
 
 _CONNECT_SECONDS = 20.0
 
@@ -88,18 +105,42 @@ def encode_stop() -> bytes:
     return _encoded({"stop": True})
 
 
+def encode_beat() -> bytes:
+    """The frame that says nothing but that its sender runs."""
+    return _encoded({"beat": True})
+
+
+def is_beat(body: dict[str, Any]) -> bool:
+    """Whether a frame of either side is a beat."""
+    return "beat" in body
+
+
+def bound_silence(connected: socket.socket, seconds: float) -> None:
+    """From now on a read or write that makes no progress for so long raises BlockingIOError.
+
+    Called by both sides before their handshake.
+    """
+    bound = struct.pack("ll", int(seconds), int(seconds % 1 * 1_000_000))
+    connected.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, bound)
+    connected.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, bound)
+
+
 class SubtaskChannel:
     """The subtask's side. A context manager, which closes the connection.
 
     :param address: of the engine.
     :param subtask: that this task stands for.
+    :param task: Spark's id of this try of the task, by which the driver can end it.
     :raises SubtaskDisconnected: nobody answers, or somebody without the key.
     """
 
-    def __init__(self, address: Address, *, subtask: int) -> None:
+    def __init__(self, address: Address, *, subtask: int, task: int) -> None:
+        self._sending = threading.Lock()
+        self._beats = PeriodicThread(self._beat, name="beats", interval=BEAT_SECONDS)
         try:
             connected = socket.create_connection((address.host, address.port), timeout=_CONNECT_SECONDS)
             connected.settimeout(None)
+            bound_silence(connected, DRIVER_SILENCE_SECONDS)
             connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self._connection: Connection[Any, Any] = Connection(connected.detach())
             answer_challenge(self._connection, address.key)
@@ -107,24 +148,31 @@ class SubtaskChannel:
         except (OSError, EOFError, AuthenticationError) as error:
             msg = f"the driver at {address.host}:{address.port} cannot be reached: {error!r}"
             raise SubtaskDisconnected(msg) from error
-        self._send({"ready": subtask})
+        self._send({"ready": subtask, "task": task})
+        self._beats.start()
 
     def __enter__(self) -> SubtaskChannel:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._beats.close()
         self._connection.close()
 
     def receive(self) -> Work | None:
         """Blocks until the next work; None asks the subtask to end.
 
-        :raises SubtaskDisconnected: the connection ended.
+        :raises SubtaskDisconnected: the connection ended, or the driver is silent.
         """
         try:
-            return decode_work(self._connection.recv_bytes(MAX_FRAME))
+            while is_beat(json.loads(frame := self._connection.recv_bytes(MAX_FRAME))):
+                pass
+        except BlockingIOError as error:
+            msg = f"the driver has been silent for {DRIVER_SILENCE_SECONDS:g} s"
+            raise SubtaskDisconnected(msg) from error
         except (EOFError, OSError) as error:
             msg = "the connection to the driver ended"
             raise SubtaskDisconnected(msg) from error
+        return decode_work(frame)
 
     def completed(self, checkpoint_id: int, result: str, watermarks: ReachedWatermarks | None = None) -> None:
         """The subtask has pre-committed.
@@ -151,9 +199,15 @@ class SubtaskChannel:
         """
         self._send({"stopped": True, "failure": failure})
 
+    def _beat(self) -> None:
+        # The task's own thread finds the end of the connection.
+        with suppress(SubtaskDisconnected):
+            self._send({"beat": True})
+
     def _send(self, body: dict[str, Any]) -> None:
         try:
-            self._connection.send_bytes(_encoded(body))
+            with self._sending:
+                self._connection.send_bytes(_encoded(body))
         except OSError as error:
             msg = "the connection to the driver ended"
             raise SubtaskDisconnected(msg) from error

@@ -56,7 +56,7 @@ def run_subtask(job_text: str, address: Address, batches: Iterator[pa.RecordBatc
     assert context is not None, "a task of Spark"
     job = job_of(job_text)
     with (
-        SubtaskChannel(address, subtask=context.partitionId()) as channel,
+        SubtaskChannel(address, subtask=context.partitionId(), task=context.taskAttemptId()) as channel,
         closing(transform_of(job.spec)) as transform,
     ):
         decoder = RecordDecoder(job)

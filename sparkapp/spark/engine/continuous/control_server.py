@@ -16,8 +16,21 @@ from multiprocessing import AuthenticationError
 from multiprocessing.connection import Connection, answer_challenge, deliver_challenge
 from typing import Any
 
+from sparkapp.clients.daemon_thread import PeriodicThread
 from sparkapp.source.watermarks.subtask_watermark import ReachedWatermarks
-from sparkapp.spark.tasks.control_channel import MAX_FRAME, Address, Work, decode_reached, encode_stop, encode_work
+from sparkapp.spark.tasks.control_channel import (
+    BEAT_SECONDS,
+    MAX_FRAME,
+    SUBTASK_SILENCE_SECONDS,
+    Address,
+    Work,
+    bound_silence,
+    decode_reached,
+    encode_beat,
+    encode_stop,
+    encode_work,
+    is_beat,
+)
 
 LOG = logging.getLogger(__name__)
 
@@ -39,6 +52,17 @@ class Answer:
     watermarks: ReachedWatermarks | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Silent:
+    """A subtask whose connection was silent for too long, and has been closed.
+
+    :param task: Spark's id of the try of its task.
+    """
+
+    subtask: int
+    task: int
+
+
 class ControlServer:
     """Gives work to the subtasks and collects their answers. Thread-safe.
 
@@ -46,18 +70,23 @@ class ControlServer:
     its predecessor did not answer. What an older connection says is ignored: the new task's producer fences the old.
 
     :param host: address that executors connect to; any free port.
+    :param silence: seconds after which the connection of a subtask that says nothing is closed.
     """
 
-    def __init__(self, host: str) -> None:
+    def __init__(self, host: str, *, silence: float = SUBTASK_SILENCE_SECONDS) -> None:
         self._key = secrets.token_bytes(32)
         self._listener = socket.create_server((host, 0), family=_family(host), backlog=128)
         self._lock = threading.Lock()
         self._connections: dict[int, Connection[Any, Any]] = {}
         self._unanswered: dict[int, bytes] = {}
         self._answers: queue.SimpleQueue[Answer | None] = queue.SimpleQueue()
+        self._silent: queue.SimpleQueue[Silent] = queue.SimpleQueue()
+        self._silence = silence
         self._is_stopping = self._is_closed = False
         self.address = Address(host, self._listener.getsockname()[1], self._key)
         threading.Thread(target=self._accept, name="subtasks", daemon=True).start()
+        self._beats = PeriodicThread(self._beat, name="beats", interval=BEAT_SECONDS)
+        self._beats.start()
 
     def give(self, work: Mapping[int, Work]) -> None:
         """Gives each subtask its work, now or as soon as it connects; called once a checkpoint."""
@@ -92,6 +121,14 @@ class ControlServer:
         except queue.Empty:
             return None
 
+    def silent(self) -> list[Silent]:
+        """Subtasks that fell silent since the last call. A wait for an answer ends when there is one."""
+        found = []
+        with suppress(queue.Empty):
+            while True:
+                found.append(self._silent.get_nowait())
+        return found
+
     def wake(self) -> None:
         """Ends a wait for an answer; from any thread."""
         self._answers.put(None)
@@ -99,6 +136,7 @@ class ControlServer:
     def close(self) -> None:
         """Ends all connections."""
         self._is_closed = True
+        self._beats.close()
         with suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)  # wakes the thread that accepts
         self._listener.close()
@@ -116,8 +154,17 @@ class ControlServer:
         connection = self._connections.get(subtask)
         if connection is not None:
             # A subtask that is gone is started again by Spark, and then it is given the work.
-            with suppress(OSError):
+            try:
                 connection.send_bytes(frame)
+            except OSError:
+                # A part of the frame may have been sent, so no other may follow. The connection's reader finds out why.
+                _hang_up(connection, socket.SHUT_WR)
+
+    def _beat(self) -> None:
+        frame = encode_beat()
+        for subtask in self.connected:
+            with self._lock:
+                self._send(subtask, frame)
 
     def _accept(self) -> None:
         while not self._is_closed:
@@ -126,21 +173,27 @@ class ControlServer:
             except OSError:
                 return
             accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            bound_silence(accepted, self._silence)
             connection: Connection[Any, Any] = Connection(accepted.detach())
             threading.Thread(target=self._serve, args=(connection,), name="subtask", daemon=True).start()
 
     def _serve(self, connection: Connection[Any, Any]) -> None:
-        subtask = None
+        subtask = task = None
         try:
             deliver_challenge(connection, self._key)
             answer_challenge(connection, self._key)
-            subtask = int(json.loads(connection.recv_bytes(MAX_FRAME))["ready"])
+            ready = json.loads(connection.recv_bytes(MAX_FRAME))
+            subtask, task = int(ready["ready"]), int(ready["task"])
             self._connected(subtask, connection)
             while True:
                 body = json.loads(connection.recv_bytes(MAX_FRAME))
-                self._answered(subtask, connection, body)
+                if not is_beat(body):
+                    self._answered(subtask, connection, body)
         except AuthenticationError as error:
             LOG.warning("a connection without the attempt's key was refused: %s", error)
+        except BlockingIOError:
+            if subtask is not None and task is not None:
+                self._fell_silent(Silent(subtask, task), connection)
         except (EOFError, OSError):
             if subtask is not None and not self._is_closed:
                 LOG.info("subtask %d is disconnected", subtask)
@@ -168,6 +221,14 @@ class ControlServer:
         watermarks = decode_reached(body.get("watermarks"))
         self._answers.put(Answer(subtask, checkpoint_id, body.get("result", ""), body.get("failure", ""), watermarks))
 
+    def _fell_silent(self, silent: Silent, connection: Connection[Any, Any]) -> None:
+        with self._lock:
+            if self._connections.get(silent.subtask) is not connection:
+                return
+        LOG.warning("subtask %d has been silent for %g s and is disconnected", silent.subtask, self._silence)
+        self._silent.put(silent)
+        self.wake()
+
     def _disconnected(self, subtask: int | None, connection: Connection[Any, Any]) -> None:
         with self._lock:
             if subtask is not None and self._connections.get(subtask) is connection:
@@ -179,7 +240,7 @@ def _family(host: str) -> socket.AddressFamily:
     return socket.AF_INET6 if ":" in host else socket.AF_INET
 
 
-def _hang_up(connection: Connection[Any, Any]) -> None:
+def _hang_up(connection: Connection[Any, Any], what: int = socket.SHUT_RDWR) -> None:
     """Ends a connection that another thread reads: that thread closes it. A close alone would not wake it."""
     with suppress(OSError), socket.socket(fileno=os.dup(connection.fileno())) as shared:
-        shared.shutdown(socket.SHUT_RDWR)
+        shared.shutdown(what)

@@ -19,11 +19,13 @@ from sparkapp.source.enumerator.enumerator import KafkaSourceEnumerator
 from sparkapp.source.watermarks.job_watermarks import WatermarkSnapshot, job_watermarks_of
 from sparkapp.spark.engine.continuous.control_server import ControlServer
 from sparkapp.spark.engine.continuous.pipeline import CheckpointPipeline
+from sparkapp.spark.engine.continuous.places import SubtaskPlaces
 from sparkapp.spark.engine.continuous.subtasks import Subtasks
 from sparkapp.spark.engine.executors import ExecutorPresence
 from sparkapp.spark.engine.schedule import CheckpointSchedule
 from sparkapp.spark.failures import original_error
 from sparkapp.spark.launch.session import control_host
+from sparkapp.spark.reporting.announcements import Announcements
 from sparkapp.spark.reporting.liveness import MAX_STEP_SECONDS, PLAN_SECONDS, StreamLiveness, step_seconds
 from sparkapp.spark.tasks.flush import not_everything_sent, require_delivered
 
@@ -44,8 +46,9 @@ class ContinuousEngine:
     Everything but the Spark job and the completion of a checkpoint runs in the thread of :meth:`await_end`.
 
     :param completed: called with each completed checkpoint and the seconds since its begin.
+    :param announcements: of subtasks that are silent or wait for a place.
     :ivar liveness: the present step, for the driver's watchdog.
-    :ivar executors: whether Spark has any.
+    :ivar executors: whether Spark has a place for every subtask.
     :ivar finished: whether the engine stopped because a bounded source was read to its end.
     """
 
@@ -60,6 +63,7 @@ class ContinuousEngine:
         enumerator: KafkaSourceEnumerator,
         coordinator: CheckpointCoordinator,
         completed: Callable[[Completed, float], None],
+        announcements: Announcements,
     ) -> None:
         self._job = job
         self._spark = spark
@@ -79,7 +83,12 @@ class ContinuousEngine:
         )  # fmt: skip
         self._watched: int | None = None
         self.liveness = StreamLiveness()
-        self.executors = ExecutorPresence(spark, is_over=self._draining.is_set)
+        self.executors = ExecutorPresence(spark, is_over=self._draining.is_set, tasks=job.spec.parallelism)
+        self._announcements = announcements
+        self._places = SubtaskPlaces(
+            job.spec.parallelism, connected=lambda: self._server.connected, executors=self.executors,
+            announcements=announcements,
+        )  # fmt: skip
         self.finished = False
 
     @property
@@ -150,10 +159,17 @@ class ContinuousEngine:
         self._watched = oldest
 
     def _require_subtasks(self) -> None:
-        """:raises KafkaSparkJobError: the subtasks have ended, and why."""
+        """Has silent subtasks started again.
+
+        :raises KafkaSparkJobError: the subtasks have ended, and why; or a subtask is missing for too long.
+        """
         if self._subtasks.ended:
             raise original_error(self._subtasks.failure())
+        for silent in self._server.silent():
+            self._announcements.subtask_silent(silent.subtask)
+            self._subtasks.start_again(silent.task)
         self.executors.count()
+        self._places.check()
 
     def _stop(self) -> None:
         """Ends the subtasks between two checkpoints; with ``deliveryGuarantee: None`` brokers have every record then.

@@ -40,6 +40,16 @@ class Subtasks:
         """Why the job ended; None if it runs, or ended in order."""
         return self._done.exception() if self._done is not None and self._done.done() else None
 
+    def start_again(self, task: int) -> None:
+        """Ends one try of a task, and Spark starts the task again; it does not count as a failure.
+
+        Spark ends the task's Python worker by SIGKILL, also if it is frozen. An executor that does not hear of it is
+        lost for Spark after ``spark.network.timeout``.
+
+        :param task: Spark's id of the try.
+        """
+        self._spark.sparkContext._jsc.sc().killTaskAttempt(task, True, "its subtask is silent")
+
     def cancel(self) -> None:
         """Ends every task, without waiting."""
         self._spark.sparkContext.cancelJobsWithTag(self._tag)

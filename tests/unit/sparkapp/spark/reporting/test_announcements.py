@@ -15,6 +15,11 @@ from sparkapp.spark.reporting.announcements import Announcements
 
 DOCUMENT = CheckpointDocument(job_uid="uid", attempt=2, checkpoint_id=7, created_at="", parallelism=1, prefix="p")
 LOST = KafkaPartitionSplit(TopicPartition("in", 0), 3, 9)
+SPEC = JobSpec(
+    kafka=KafkaCluster(bootstrap_servers="b:1"), source=Source(topics=("in",), group_id="g"),
+    transform=Transform(), sink=Sink(topic="out", transactional_id_prefix="p"),
+)  # fmt: skip
+JOB = Job(namespace="n", name="job", uid="uid", generation=1, attempt=2, spec=SPEC)
 
 
 class Events(list[tuple[str, str, bool]]):
@@ -38,12 +43,20 @@ class Events(list[tuple[str, str, bool]]):
     ],
 )  # fmt: skip
 def test_events(found: dict[str, Any], event: tuple[str, str, bool] | None) -> None:
-    spec = JobSpec(
-        kafka=KafkaCluster(bootstrap_servers="b:1"), source=Source(topics=("in",), group_id="g"),
-        transform=Transform(), sink=Sink(topic="out", transactional_id_prefix="p"),
-    )  # fmt: skip
-    job = Job(namespace="n", name="job", uid="uid", generation=1, attempt=2, spec=spec)
     values: dict[str, Any] = {"lost": (), "committed": 0, "aborted": 0, **found}
     events = Events()
-    Announcements(job, events).recovery(Recovery(document=DOCUMENT, version="1", first_start=False, **values))
+    Announcements(JOB, events).recovery(Recovery(document=DOCUMENT, version="1", first_start=False, **values))
     assert events == ([] if event is None else [event])
+
+
+def test_a_subtask_is_announced_once() -> None:
+    events = Events()
+    announcements = Announcements(JOB, events)
+    for subtask in (1, 0, 1):
+        announcements.subtask_silent(subtask)
+        announcements.subtasks_wait({subtask})
+    assert [(reason, message.split(",")[0]) for reason, message, _ in events] == [
+        ("SubtaskSilent", "subtask 1 is silent"),
+        ("SubtasksWait", "subtasks [1] wait for executors: all subtasks run at the same time"),
+        ("SubtaskSilent", "subtask 0 is silent"),
+    ]

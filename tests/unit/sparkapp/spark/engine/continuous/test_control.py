@@ -15,7 +15,9 @@ from sparkapp.model.checkpoint.split import KafkaPartitionSplit
 from sparkapp.model.errors import SubtaskDisconnected
 from sparkapp.model.partition import TopicPartition
 from sparkapp.source.watermarks.subtask_watermark import NO_LIMIT, NO_WATERMARK, GivenWatermarks, ReachedWatermarks
-from sparkapp.spark.engine.continuous.control_server import Answer, ControlServer
+from sparkapp.spark.engine.continuous import control_server
+from sparkapp.spark.engine.continuous.control_server import Answer, ControlServer, Silent
+from sparkapp.spark.tasks import control_channel
 from sparkapp.spark.tasks.control_channel import SubtaskChannel, Work, decode_work, encode_stop, encode_work
 from sparkapp.spark.tasks.write_task import WriteOrder
 
@@ -37,6 +39,17 @@ def work(checkpoint_id: int, **changes: Any) -> Work:
 @pytest.fixture(params=["127.0.0.1", "::1"])
 def server(request: pytest.FixtureRequest) -> Iterator[ControlServer]:
     made = ControlServer(request.param)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[ControlServer]:
+    """A server whose patience ends soon, and subtasks of the same kind."""
+    for module in (control_server, control_channel):
+        monkeypatch.setattr(module, "BEAT_SECONDS", 0.05)
+    monkeypatch.setattr(control_channel, "DRIVER_SILENCE_SECONDS", 1.0)
+    made = ControlServer("127.0.0.1", silence=1.0)
     yield made
     made.close()
 
@@ -65,7 +78,7 @@ def test_a_stop_is_no_work() -> None:
 
 def test_a_subtask_gets_its_work_before_and_after_it_connects(server: ControlServer) -> None:
     server.give({1: work(7)})
-    with SubtaskChannel(server.address, subtask=1) as channel:
+    with SubtaskChannel(server.address, subtask=1, task=10) as channel:
         assert channel.receive() == work(7)
         channel.completed(7, "done")
         assert server.answer(SECONDS) == Answer(1, 7, "done", "")
@@ -82,9 +95,9 @@ def test_a_task_that_starts_again_gets_what_was_not_answered_and_the_older_one_i
     server: ControlServer,
 ) -> None:
     server.give({1: work(7)})
-    old = SubtaskChannel(server.address, subtask=1)
+    old = SubtaskChannel(server.address, subtask=1, task=10)
     assert old.receive() == work(7)
-    with SubtaskChannel(server.address, subtask=1) as new:
+    with SubtaskChannel(server.address, subtask=1, task=10) as new:
         assert new.receive() == work(7)
         with suppress(SubtaskDisconnected):  # the server may have closed the connection already
             old.completed(7, "of the older task")
@@ -92,13 +105,13 @@ def test_a_task_that_starts_again_gets_what_was_not_answered_and_the_older_one_i
             old.receive()
         new.completed(7, "of the newer task")
         assert server.answer(SECONDS) == Answer(1, 7, "of the newer task", "")
-    with SubtaskChannel(server.address, subtask=1) as third:
+    with SubtaskChannel(server.address, subtask=1, task=10) as third:
         server.give({1: work(8)})
         assert third.receive() == work(8), "checkpoint 7 was answered"
 
 
 def test_a_stop_reaches_every_subtask(server: ControlServer) -> None:
-    with SubtaskChannel(server.address, subtask=0) as first:
+    with SubtaskChannel(server.address, subtask=0, task=7) as first:
         server.give({0: work(7)})
         assert first.receive() == work(7)
         first.completed(7, "")
@@ -107,7 +120,7 @@ def test_a_stop_reaches_every_subtask(server: ControlServer) -> None:
         assert first.receive() is None
         first.stopped("")
         assert server.answer(SECONDS) == Answer(0, None, "", "")
-    with SubtaskChannel(server.address, subtask=1) as late:
+    with SubtaskChannel(server.address, subtask=1, task=10) as late:
         assert late.receive() is None, "it connects when the engine has stopped"
 
 
@@ -115,9 +128,9 @@ def test_nobody_without_the_key_is_given_work(server: ControlServer) -> None:
     stranger = replace(server.address, key=b"guess")
     server.give({1: work(7)})
     with pytest.raises(SubtaskDisconnected):
-        SubtaskChannel(stranger, subtask=1)
+        SubtaskChannel(stranger, subtask=1, task=10)
     plain = plain_connection(server)
-    plain.send_bytes(b'{"ready": 1}')
+    plain.send_bytes(b'{"ready": 1, "task": 10}')
     plain.recv_bytes()  # the challenge
     assert b"FAILURE" in plain.recv_bytes()
     with pytest.raises((EOFError, OSError)):
@@ -132,13 +145,44 @@ def test_a_frame_that_cannot_be_read_ends_its_connection_alone(server: ControlSe
     with pytest.raises((EOFError, OSError)):
         broken.recv_bytes()
     server.give({1: work(7)})
-    with SubtaskChannel(server.address, subtask=1) as channel:
+    with SubtaskChannel(server.address, subtask=1, task=10) as channel:
         assert channel.receive() == work(7)
+
+
+def test_a_silent_subtask_is_disconnected_and_its_successor_is_given_its_work(quick: ControlServer) -> None:
+    frozen = plain_connection(quick)
+    answer_challenge(frozen, quick.address.key)
+    deliver_challenge(frozen, quick.address.key)
+    frozen.send_bytes(b'{"ready": 1, "task": 10}')
+    with SubtaskChannel(quick.address, subtask=0, task=7) as other:
+        quick.give({1: work(7)})
+        assert quick.answer(SECONDS) is None, "the wait ends with the silence"
+        assert quick.silent() == [Silent(1, 10)]
+        assert quick.silent() == []
+        with SubtaskChannel(quick.address, subtask=1, task=11) as new:
+            assert new.receive() == work(7)
+        with suppress(OSError):  # it thaws, and nobody hears it
+            frozen.send_bytes(b'{"completed": 7, "result": "of the frozen task"}')
+        assert quick.answer(0.2) is None
+        assert 0 in quick.connected, "a subtask without work is not silent"
+        quick.give({0: work(8)})
+        assert other.receive() == work(8), "it did not lose the driver, either"
+
+
+def test_a_subtask_does_not_wait_for_a_silent_driver(quick: ControlServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ControlServer, "_beat", lambda _: None)
+    silent = ControlServer("127.0.0.1")
+    with (
+        SubtaskChannel(silent.address, subtask=1, task=10) as channel,
+        pytest.raises(SubtaskDisconnected, match="silent"),
+    ):
+        channel.receive()
+    silent.close()
 
 
 def test_a_closed_server_ends_its_subtasks(server: ControlServer) -> None:
     server.give({1: work(7)})
-    with SubtaskChannel(server.address, subtask=1) as channel:
+    with SubtaskChannel(server.address, subtask=1, task=10) as channel:
         assert channel.receive() == work(7)
         server.close()
         with pytest.raises(SubtaskDisconnected):

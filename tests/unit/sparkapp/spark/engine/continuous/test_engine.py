@@ -33,7 +33,9 @@ class Subtasks:
     def __init__(self, address: Address, last_words: LastWords) -> None:
         self.last_words = last_words
         for subtask in range(PARALLELISM):
-            threading.Thread(target=self.run, args=(SubtaskChannel(address, subtask=subtask), subtask)).start()
+            threading.Thread(
+                target=self.run, args=(SubtaskChannel(address, subtask=subtask, task=subtask), subtask)
+            ).start()
 
     def run(self, channel: SubtaskChannel, subtask: int) -> None:
         with channel:
@@ -66,7 +68,7 @@ def stopped(monkeypatch: pytest.MonkeyPatch) -> Callable[[DeliveryGuarantee, Las
             ),
         )  # fmt: skip
         spark: Any = SimpleNamespace(sparkContext=SimpleNamespace(master="local[2]"))
-        parts: Any = {"enumerator": SimpleNamespace(finished=False), "coordinator": None}
+        parts: Any = {"enumerator": SimpleNamespace(finished=False), "coordinator": None, "announcements": None}
         engine = ContinuousEngine(job, spark=spark, completed=lambda *_: None, **parts)
         connected = threading.Event()
         while len(servers[0].connected) < PARALLELISM:

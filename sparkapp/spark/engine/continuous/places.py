@@ -1,0 +1,62 @@
+"""How long subtasks have been without a connection, which each of them has as long as it has a place to run at."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from sparkapp.model.errors import SubtaskMissing
+from sparkapp.spark.engine.executors import ExecutorPresence
+from sparkapp.spark.reporting.announcements import Announcements
+
+MISSING_SECONDS = 120.0
+"""Longest time without a subtask although the executors have a place for it.
+
+Spark starts a task again within a second. A worker's first start takes seconds of CPU, which a busy machine has late.
+"""
+
+WAIT_SECONDS = 30.0
+"""Wait for executors after which it is an event: Spark replaces a lost executor within some seconds."""
+
+
+class SubtaskPlaces:
+    """Made by the continuous engine, which calls :meth:`check` in its loop.
+
+    :param count: number of subtasks.
+    :param connected: the subtasks whose connections stand.
+    :param announcements: for the event about a long wait for executors.
+    """
+
+    def __init__(
+        self,
+        count: int,
+        *,
+        connected: Callable[[], set[int]],
+        executors: ExecutorPresence,
+        announcements: Announcements,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._all = set(range(count))
+        self._connected = connected
+        self._executors = executors
+        self._announcements = announcements
+        self._clock = clock
+        self._complete_at = self._placed_at = clock()
+
+    def check(self) -> None:
+        """Counts the time in which a subtask is missing that has a place.
+
+        Time in which the executors are too few for all subtasks does not count: the attempt waits for a pod.
+
+        :raises SubtaskMissing: after :data:`MISSING_SECONDS`.
+        """
+        now, missing = self._clock(), self._all - self._connected()
+        if not missing:
+            self._complete_at = self._placed_at = now
+        elif self._executors.lacking:
+            self._placed_at = now
+            if now - self._complete_at > WAIT_SECONDS:
+                self._announcements.subtasks_wait(missing)
+        elif now - self._placed_at > MISSING_SECONDS:
+            msg = f"no task of subtasks {sorted(missing)} has reached the driver for {MISSING_SECONDS:g} s"
+            raise SubtaskMissing(msg)

@@ -1,0 +1,58 @@
+"""A missing subtask: Spark owes it a place, or the attempt waits for an executor."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from sparkapp.model.errors import SubtaskMissing
+from sparkapp.spark.engine.continuous.places import MISSING_SECONDS, WAIT_SECONDS, SubtaskPlaces
+
+
+class Rig:
+    """Two subtasks on a clock of the test."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+        self.connected = {0, 1}
+        self.executors: Any = SimpleNamespace(lacking=False)
+        self.waits: list[set[int]] = []
+        announcements: Any = SimpleNamespace(subtasks_wait=self.waits.append)
+        self.places = SubtaskPlaces(
+            2, connected=lambda: self.connected, executors=self.executors, announcements=announcements,
+            clock=lambda: self.now,
+        )  # fmt: skip
+
+    def check_after(self, seconds: float) -> None:
+        self.now += seconds
+        self.places.check()
+
+
+def test_a_subtask_that_has_a_place_must_come() -> None:
+    rig = Rig()
+    rig.check_after(1000)
+    rig.connected = {1}
+    rig.check_after(MISSING_SECONDS - 1)
+    rig.connected = {0, 1}
+    rig.check_after(0)
+    rig.connected = {0}
+    rig.check_after(MISSING_SECONDS)
+    with pytest.raises(SubtaskMissing, match=r"no task of subtasks \[1\] has reached the driver for 120 s"):
+        rig.check_after(1)
+    assert rig.waits == []
+
+
+def test_time_without_a_place_does_not_count_and_is_reported() -> None:
+    rig = Rig()
+    rig.check_after(0)
+    rig.connected, rig.executors.lacking = {0}, True
+    rig.check_after(WAIT_SECONDS)
+    assert rig.waits == []
+    rig.check_after(10 * MISSING_SECONDS)
+    assert rig.waits == [{1}]
+    rig.executors.lacking = False
+    rig.check_after(MISSING_SECONDS)
+    with pytest.raises(SubtaskMissing):
+        rig.check_after(1)
