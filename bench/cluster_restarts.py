@@ -80,6 +80,7 @@ class ClusterRestarts:
             pause = options.backoff
             site.apply(
                 parallelism=options.parallelism,
+                engine=options.engine.value,
                 checkpoint={"intervalSeconds": options.interval},
                 # Each kill is a failure in sequence: with a factor the pause would soon be minutes.
                 restartPolicy={
@@ -119,6 +120,10 @@ class ClusterRestarts:
             return asked
 
         return self._restart(Kind.RESCALE, act)
+
+    def lose(self, kind: Kind) -> Restart:
+        """Not measured in the cluster."""
+        sys.exit(f"{kind.value} needs --local")
 
     def judge(self) -> str:
         """See :class:`bench.restarts.Site`."""

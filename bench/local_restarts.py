@@ -3,17 +3,29 @@
 from __future__ import annotations
 
 import argparse
+import os
+import signal
 import sys
 import tempfile
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from bench.broker import broker_at, make_topic
 from bench.outage import Downstream, StableOffsets, SteadyRecords
-from bench.restart_marks import ASKED, BEGUN, ENDED, FLOWING, OFFSETS_FREE, free_again, longest_silence, marks_of_log
+from bench.restart_marks import (
+    ASKED,
+    BEGUN,
+    ENDED,
+    FLOWING,
+    OFFSETS_FREE,
+    free_again,
+    longest_silence,
+    marks_of_log,
+    moment_of,
+)
 from bench.restarts import Kind, Restart
 from clusterjob.kafka.reading import read_committed
 from clusterjob.oracle import compare, same
@@ -21,23 +33,33 @@ from clusterjob.watch import TimedOut
 from sparkapp.model.job.spec import JobSpec, KafkaCluster, Sink, Source, Transform
 from sparkapp.model.job.startup import Startup, StartupMode
 from tests.support.jobs.engine_host import EngineHost
-from tests.support.jobs.local_job import START_SECONDS, LocalJob
+from tests.support.jobs.local_job import START_SECONDS, LocalJob, settings_of_a_cluster
 
 PARTITIONS = 4
 _OPEN_SECONDS = 30.0
+_SAMPLED_SECONDS = 0.2
+"""For some samples of the partitions' ends."""
 
 
 class LocalRestarts:
     """See :class:`bench.restarts.Site`."""
 
     def __init__(
-        self, bootstrap: str, job: LocalJob, loader: SteadyRecords, reader: Downstream, offsets: StableOffsets
+        self,
+        bootstrap: str,
+        job: LocalJob,
+        *,
+        loader: SteadyRecords,
+        reader: Downstream,
+        offsets: StableOffsets,
+        parallelisms: tuple[int, int],
     ) -> None:
         self._bootstrap = bootstrap
         self._job = job
         self._loader = loader
         self._reader = reader
         self._offsets = offsets
+        self._parallelisms = parallelisms
 
     @classmethod
     @contextmanager
@@ -55,7 +77,13 @@ class LocalRestarts:
                 sink=Sink(topic=sink, transactional_id_prefix=name),
                 parallelism=options.parallelism,
                 checkpoint_interval_seconds=options.interval,
+                engine=options.engine,
             )
+            if set(options.only or ()) & {"worker", "freeze", "executor"}:
+                # Local Spark would not start a task again.
+                places = max(options.parallelism, options.rescaled)
+                master = f"local-cluster[{places},1,1024]" if "executor" in options.only else f"local[{places},4]"
+                os.environ |= settings_of_a_cluster(folder, master=master)
             job = LocalJob(folder=folder, spec=spec, uid=name, host=EngineHost(folder))
             stack.callback(job.kill)
             reader = stack.enter_context(Downstream(bootstrap, sink))
@@ -65,25 +93,75 @@ class LocalRestarts:
             job.await_records_in(1)
             try:
                 reader.await_beyond({}, seconds=_OPEN_SECONDS)
-                yield cls(bootstrap, job, loader, reader, offsets)
+                yield cls(
+                    bootstrap, job, loader=loader, reader=reader, offsets=offsets,
+                    parallelisms=(options.parallelism, options.rescaled),
+                )  # fmt: skip
             except TimedOut as error:
                 raise TimedOut(f"{error.what}\n{job.log()}") from error
 
     def kill(self) -> Restart:
         """SIGKILL to the driver and its JVM while a transaction is open, and the next attempt at once."""
+
+        def act() -> float:
+            if not self._offsets.await_open(seconds=_OPEN_SECONDS):
+                print("no transaction was open for long enough to be seen", file=sys.stderr)
+            asked = time.time()
+            self._job.kill()
+            return asked
+
+        return self._restart(Kind.KILL, act)
+
+    def rescale(self) -> Restart:
+        """An orderly stop, and the next attempt with the other parallelism."""
+        present, wanted = self._parallelisms
+        self._parallelisms = wanted, present
+
+        def act() -> float:
+            asked = time.time()
+            if self._job.drain():
+                sys.exit(f"the job did not stop in order\n{self._job.log()}")
+            return asked
+
+        return self._restart(Kind.RESCALE, act, parallelism=wanted)
+
+    def lose(self, kind: Kind) -> Restart:
+        """SIGKILL or SIGSTOP to a process below the driver; Spark starts its task again."""
         job = self._job
-        # After two more checkpoints the attempt runs steadily, without a backlog of the last restart.
-        before = job.document()
+        self._run_steadily()
+        pid = min(job.executors() if kind is Kind.EXECUTOR else job.workers())
+        asked = time.time()
+        os.kill(pid, signal.SIGSTOP if kind is Kind.FREEZE else signal.SIGKILL)
+        flowing = self._reader.await_beyond(self._offsets.ends_before(asked), seconds=START_SECONDS)
+        self._run_steadily()
+        lines = [line for line in job.log(100_000).splitlines() if (moment_of(line) or 0) > asked]
+        marks = {**marks_of_log(lines), ASKED: asked, FLOWING: flowing}
+        return Restart(
+            kind=kind,
+            attempt=job.attempt,
+            marks={name: at for name, at in marks.items() if at <= flowing},
+            silence=longest_silence(self._reader.arrivals(asked - 10), since=asked, until=flowing),
+        )
+
+    def _run_steadily(self) -> int:
+        """After two more checkpoints the attempt runs without a backlog of the last restart."""
+        before = self._job.document()
         at_work = before.counters.records_in if before is not None else 0
         for _ in range(2):
-            at_work = job.await_records_in(at_work + 1).counters.records_in
+            at_work = self._job.await_records_in(at_work + 1).counters.records_in
         self._offsets.forget()
-        if not self._offsets.await_open(seconds=_OPEN_SECONDS):
-            print("no transaction was open for long enough to be seen", file=sys.stderr)
-        asked = time.time()
-        job.kill()
+        time.sleep(_SAMPLED_SECONDS)
+        return at_work
+
+    def _restart(self, kind: Kind, act: Callable[[], float], *, parallelism: int | None = None) -> Restart:
+        """
+        :param act: ends the attempt and returns when it began to, in seconds since 1970.
+        """
+        job = self._job
+        at_work = self._run_steadily()
+        asked = act()
         ended = time.time()
-        job.start(alone=True)
+        job.start(alone=True, parallelism=parallelism)
         # The first of these may be the claim. The log line of a checkpoint comes a moment after its document.
         for _ in range(3):
             at_work = job.await_records_in(at_work + 1).counters.records_in
@@ -95,16 +173,12 @@ class LocalRestarts:
         if free is not None:
             marks[OFFSETS_FREE] = free
         return Restart(
-            kind=Kind.KILL,
+            kind=kind,
             attempt=job.attempt,
             marks=marks,
             silence=longest_silence(self._reader.arrivals(asked - 10), since=asked, until=flowing),
             stable_seconds=None if free is None else free - asked,
         )
-
-    def rescale(self) -> Restart:
-        """Not possible without an operator."""
-        sys.exit("a rescale needs the operator: leave out --local")
 
     def judge(self) -> str:
         """See :class:`bench.restarts.Site`."""

@@ -15,7 +15,8 @@ Records come in steadily. Each figure has p50, p95 and maximum:
 
 The seconds are also shown by phase, from the pods' states, the driver's log and the state ConfigMap. With ``--local``
 the driver is started again at once, without a pod, an executor or the image's class archive. So only the engine's part
-remains. At the end source and sink are compared: figures of a job that loses records mean nothing.
+remains. ``--only worker freeze executor`` ends or freezes a process below the driver: the driver goes on, and Spark
+starts its task again. At the end source and sink are compared: figures of a job that loses records mean nothing.
 """
 
 from __future__ import annotations
@@ -24,16 +25,25 @@ import argparse
 import json
 import sys
 from contextlib import ExitStack
+from functools import partial
 
-from bench.restarts import Restarts, Site
+from bench.restarts import Kind, Restarts, Site
 from localcluster.errors import SetupError
+from sparkapp.model.job.spec import Engine
+
+LOSSES = {"worker": Kind.WORKER, "freeze": Kind.FREEZE, "executor": Kind.EXECUTOR}
+"""What the driver outlives."""
 
 
 def main() -> int:
     """Runs the bench of the options and prints the outcome; the exit status does not judge the seconds."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repetitions", type=int, default=10, help="of a kill, and of a rescale")
-    parser.add_argument("--only", choices=["kill", "rescale"], help="one of the two, by default both alternately")
+    parser.add_argument(
+        "--only", choices=["kill", "rescale", *LOSSES], nargs="+",
+        help="by default a kill and a rescale alternately; the others need --local",
+    )  # fmt: skip
+    parser.add_argument("--engine", type=Engine, choices=list(Engine), default=Engine.MICRO_BATCH)
     parser.add_argument("--rate", type=float, default=500.0, help="records a second")
     parser.add_argument("--interval", type=int, default=1, help="seconds between checkpoints")
     parser.add_argument("--parallelism", type=int, default=2)
@@ -68,7 +78,8 @@ def measure(site: Site, restarts: Restarts, options: argparse.Namespace) -> str:
     :returns: the count of records at the end.
     """
     acts = {"kill": site.kill, "rescale": site.rescale}
-    wanted = [options.only] if options.only else ["kill"] if options.local else ["kill", "rescale"]
+    acts |= {name: partial(site.lose, kind) for name, kind in LOSSES.items()}
+    wanted = options.only or (["kill"] if options.local else ["kill", "rescale"])
     for number in range(1, options.repetitions + 1):
         for name in wanted:
             restarts.found.append(acts[name]())

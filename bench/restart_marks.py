@@ -29,6 +29,10 @@ ACTIVATED = "activated"
 PLANNED = "planned"
 """The source is made and the transform planned."""
 STARTED = "engine started"
+LOST = "subtask lost"
+"""The driver has noticed that a subtask of the continuous engine is gone."""
+CONNECTED = "subtask connected"
+"""The first subtask of the continuous engine has connected to the driver."""
 FIRST_BATCH = "first batch"
 """The first checkpoint's splits are fixed and its tasks begin."""
 DECIDED = "first commit"
@@ -36,7 +40,10 @@ DECIDED = "first commit"
 FLOWING = "flowing"
 """A read_committed reader has got a record of the new attempt."""
 
-CHAIN = (ASKED, ENDED, CREATED, RUNNING, BEGUN, SPARK_UP, ACTIVATED, PLANNED, STARTED, FIRST_BATCH, DECIDED, FLOWING)
+CHAIN = (
+    ASKED, ENDED, CREATED, RUNNING, BEGUN, SPARK_UP, ACTIVATED, PLANNED, STARTED, LOST, CONNECTED, FIRST_BATCH, DECIDED,
+    FLOWING,
+)  # fmt: skip
 """Marks in sequence; each phase has the name of the mark that ends it."""
 
 RECOVERED = "recovered"
@@ -56,6 +63,8 @@ _LINES: Sequence[tuple[str, re.Pattern[str]]] = (
     (ACTIVATED, re.compile(r"sparkapp\.spark\.driver: attempt \d+ is activated")),
     (PLANNED, re.compile(r"sparkapp\.spark\.engine\.micro_batch\.query: columns read from Kafka")),
     (STARTED, re.compile(r"sparkapp\.spark\.attempt: the \w+ engine has started")),
+    (LOST, re.compile(r"continuous\.control_server: subtask \d+ (is|has been silent for \d+ s and is) disconnected")),
+    (CONNECTED, re.compile(r"continuous\.control_server: subtask \d+ is connected")),
 )
 _CHECKPOINT = re.compile(
     r"checkpoint \d+: \d+ offsets in, \d+ transactions, (?P<took>\d+) ms \(write \d+ ms, commit (?P<commit>\d+) ms\)"

@@ -18,7 +18,10 @@ class Kind(StrEnum):
     """The cause of a restart."""
 
     KILL = "kill -9 of the driver"
-    RESCALE = "kubectl scale"
+    RESCALE = "rescale"
+    WORKER = "kill -9 of a Python worker"
+    FREEZE = "freeze of a Python worker"
+    EXECUTOR = "kill -9 of an executor"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,6 +114,8 @@ class Restarts:
             "rescale to flowing": [restart.seconds for restart in self.of(Kind.RESCALE)],
             "silence of a rescale": [restart.silence for restart in self.of(Kind.RESCALE)],
         }
+        for kind in (Kind.WORKER, Kind.FREEZE, Kind.EXECUTOR):
+            figures[f"silence of a {kind.value}"] = [restart.silence for restart in self.of(kind)]
         return [(name, spread) for name, found in figures.items() if (spread := Spread.of(found)) is not None]
 
 
@@ -123,6 +128,10 @@ class Site(Protocol):
 
     def rescale(self) -> Restart:
         """Changes the parallelism and waits until records flow again."""
+        ...
+
+    def lose(self, kind: Kind) -> Restart:
+        """Ends or freezes a process below the driver, and waits until records flow again."""
         ...
 
     def judge(self) -> str:

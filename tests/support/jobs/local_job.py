@@ -19,6 +19,7 @@ from typing import Any, Protocol
 
 from confluent_kafka import Producer
 
+from sparkapp.model import names
 from sparkapp.model.checkpoint.codec import decode
 from sparkapp.model.checkpoint.document import CheckpointDocument
 from sparkapp.model.job.codec import encode_job
@@ -176,6 +177,32 @@ class LocalJob:
         msg = f"attempt {self.attempt} has no JVM"
         raise AssertionError(msg)
 
+    def workers(self) -> set[int]:
+        """Python workers of an attempt that runs alone: forks of a daemon, which is a process of the same program."""
+        parents: dict[int, int] = {}
+        for folder in Path("/proc").glob("[0-9]*"):
+            with suppress(OSError):
+                fields = (folder / "stat").read_text().rpartition(")")[2].split()
+                program = (folder / "cmdline").read_bytes()
+                if int(fields[3]) == self._session and b"worker_daemon" in program and fields[0] != "Z":
+                    parents[int(folder.name)] = int(fields[1])
+        return {pid for pid, parent in parents.items() if parent in parents}
+
+    def executors(self) -> set[int]:
+        """JVMs of the executors of an attempt that runs alone on a local cluster."""
+        found = set()
+        for folder in Path("/proc").glob("[0-9]*"):
+            with suppress(OSError):
+                session = int((folder / "stat").read_text().rpartition(")")[2].split()[3])
+                if session == self._session and b"CoarseGrainedExecutorBackend" in (folder / "cmdline").read_bytes():
+                    found.add(int(folder.name))
+        return found
+
+    @property
+    def _session(self) -> int:
+        assert isinstance(self.process, _Session)
+        return self.process.pid
+
     def kill(self) -> None:
         """Ends whatever is left: driver, JVM and workers."""
         if self.process is not None:
@@ -191,6 +218,18 @@ class _Session(subprocess.Popen[bytes]):
         except ProcessLookupError:
             return
         self.wait(20)
+
+
+def settings_of_a_cluster(folder: Path, *, master: str, **settings: str) -> dict[str, str]:
+    """Writes the file that makes a session a cluster's, for jobs of this folder; returns their further environment.
+
+    :param master: of Spark. ``local[2,4]`` tries tasks four times; ``local-cluster[2,1,1024]`` has two executors.
+    """
+    conf = {"spark.master": master, "spark.ui.enabled": "false", **settings}
+    (folder / names.SPARK_CONF_KEY).write_text(json.dumps(conf))
+    return {
+        "KAFKASPARK_POD_IP": "127.0.0.1", "KUBERNETES_SERVICE_HOST": "nowhere", "KUBERNETES_SERVICE_PORT": "1",
+    }  # fmt: skip
 
 
 def produce(bootstrap: str, topic: str, first: int, count: int, **message: Any) -> None:

@@ -138,5 +138,5 @@ def test_the_summary_counts_each_kind_apart_and_only_transactions_that_were_left
     assert body["restarts"][0]["phases"] == {marks.RUNNING: 1.0, marks.FLOWING: 7.0}
     assert body["restarts"][0]["concurrent"] == {marks.RECOVERED: 2.0}
     text = all_of_them.tables()
-    assert "kubectl scale: seconds until" in text
+    assert "rescale: seconds until" in text
     assert text.count(marks.RECOVERED) == 2

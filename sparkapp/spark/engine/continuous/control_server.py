@@ -206,6 +206,7 @@ class ControlServer:
         with self._lock:
             replaced = self._connections.get(subtask)
             self._connections[subtask] = connection
+            LOG.info("subtask %d is connected", subtask)
             if replaced is not None:
                 _hang_up(replaced)
             frame = self._unanswered.get(subtask, encode_stop() if self._is_stopping else None)
