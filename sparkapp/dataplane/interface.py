@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
+from sparkapp.dataplane.settings import LINGER_MILLIS
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
 from sparkapp.model.partition import TopicPartition
 
@@ -48,6 +49,7 @@ class BatchConsumer(Protocol):
         columns: frozenset[str] = ALL_COLUMNS,
         max_rows: int = 65_536,
         max_bytes: int = 16 << 20,
+        linger_millis: int = LINGER_MILLIS,
         stall_timeout: float = 120.0,
     ) -> Iterator[pa.RecordBatch]:
         """Yields every record of the splits once, in offset order within a partition, then ends.
@@ -57,11 +59,17 @@ class BatchConsumer(Protocol):
         compacted records. A split that continues where the last read stopped uses the prefetched records; any other
         split seeks.
 
+        :param linger_millis: wait for another row before a batch with rows is yielded.
         :param stall_timeout: seconds without any progress after which the read fails.
         :raises ReadTimedOut: no progress; the message names the splits and their positions.
         :raises OffsetsWentBackwards: the start offset is no longer, or not yet, on the broker; nothing is skipped.
         :raises KafkaAccessError: its subclasses for authentication, authorization, unknown topic, unreachable broker.
+        :raises GivenUp: the consumer was interrupted.
         """
+        ...
+
+    def interrupt(self) -> None:
+        """Ends the read under way and every later read; from any thread. The consumer can only be closed."""
         ...
 
     def close(self) -> None: ...

@@ -11,8 +11,9 @@ import pyarrow as pa
 from confluent_kafka import KafkaError
 
 from sparkapp.dataplane.client_errors import ClientErrors
-from sparkapp.dataplane.interface import ALL_COLUMNS
+from sparkapp.dataplane.interface import ALL_COLUMNS, GivenUp
 from sparkapp.dataplane.partition_queue import Alignment, PartitionQueue, align, split_by_partition
+from sparkapp.dataplane.settings import LINGER_MILLIS
 from sparkapp.dataplane.statistics import FetchStatistics
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
 from sparkapp.model.errors import InvalidArgument, KafkaSparkJobError, ReadTimedOut
@@ -33,6 +34,7 @@ class Limits:
     columns: frozenset[str]
     max_rows: int
     max_bytes: int
+    linger_millis: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +61,7 @@ class BoundedReader(ABC):
         self._is_reading = False
         self._is_open = True
         self._has_failed = False
+        self._is_interrupted = False
         self._statistics = FetchStatistics()
 
     def read(
@@ -68,13 +71,15 @@ class BoundedReader(ABC):
         columns: frozenset[str] = ALL_COLUMNS,
         max_rows: int = 65_536,
         max_bytes: int = 16 << 20,
+        linger_millis: int = LINGER_MILLIS,
         stall_timeout: float = 120.0,
     ) -> Iterator[pa.RecordBatch]:
         """See :meth:`sparkapp.dataplane.interface.BatchConsumer.read`."""
         if unknown := columns - ALL_COLUMNS:
             msg = f"no such columns: {', '.join(sorted(unknown))}"
             raise InvalidArgument(msg)
-        return self._read(splits, Limits(columns, max(1, max_rows), max(1, max_bytes)), stall_timeout)
+        limits = Limits(columns, max(1, max_rows), max(1, max_bytes), max(0, linger_millis))
+        return self._read(splits, limits, stall_timeout)
 
     def _read(
         self, splits: Sequence[KafkaPartitionSplit], limits: Limits, stall_timeout: float
@@ -125,6 +130,8 @@ class BoundedReader(ABC):
         last_progress = time.monotonic()
         next_question = last_progress + _ASK_AFTER
         while left:
+            if self._is_interrupted:
+                raise GivenUp
             gathered = self._gather(limits)
             left = gathered.left
             if gathered.batch is not None:
@@ -149,6 +156,11 @@ class BoundedReader(ABC):
             code = self._topic_error(topic, _ANSWER_WITHIN)
             if code:
                 self._errors.add(code, f"topic {topic}: {KafkaError(code).str()}")
+
+    def interrupt(self) -> None:
+        """See :meth:`sparkapp.dataplane.interface.BatchConsumer.interrupt`."""
+        self._is_interrupted = True
+        self._wake()
 
     def close(self) -> None:
         """Closes the client; nothing is committed. A repeated call does nothing."""
@@ -192,6 +204,10 @@ class BoundedReader(ABC):
 
         :raises KafkaAccessError: a partition failed with an error that librdkafka does not retry.
         """
+
+    @abstractmethod
+    def _wake(self) -> None:
+        """Ends the wait of :meth:`_gather`; from any thread."""
 
     @abstractmethod
     def _topic_error(self, topic: str, seconds: float) -> int:

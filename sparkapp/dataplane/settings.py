@@ -14,6 +14,10 @@ FEW_PARTITIONS = 4
 """Number of partitions that divide the prefetch, until a client has more than twice as many."""
 RESPONSE_BYTES = 1 << 20
 """Bytes of one partition in a fetch response; a larger record batch is sent whole."""
+WAIT_MILLIS = 100
+"""Longest wait of a reader for progress without the GIL; signals and errors are handled between two waits."""
+LINGER_MILLIS = 50
+"""Wait of a reader for another row after the first, by default; then the caller gets a smaller batch."""
 CLIENT_BYTES = 32 << 20
 """Memory of a client without its records: threads and unused memory of allocators; 13 MiB were measured."""
 

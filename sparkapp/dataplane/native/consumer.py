@@ -14,15 +14,12 @@ from sparkapp.dataplane.interface import SOURCE_SCHEMA
 from sparkapp.dataplane.native import _kafka_arrow, librdkafka
 from sparkapp.dataplane.partition_queue import Alignment
 from sparkapp.dataplane.reader import BoundedReader, Gathered, Limits
-from sparkapp.dataplane.settings import FEW_PARTITIONS, consumer_settings
+from sparkapp.dataplane.settings import FEW_PARTITIONS, WAIT_MILLIS, consumer_settings
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
 from sparkapp.model.errors import ConfigurationError
 from sparkapp.model.partition import TopicPartition
 
 librdkafka.load()
-
-_WAIT_MILLIS = 100
-"""A wait without the GIL; signals and errors are handled between two waits."""
 
 
 class NativeConsumer(BoundedReader):
@@ -89,7 +86,9 @@ class NativeConsumer(BoundedReader):
 
     def _gather(self, limits: Limits) -> Gathered:
         mask = sum(1 << index for index, name in enumerate(SOURCE_SCHEMA.names) if name in limits.columns)
-        rows, addresses, moved, left = self._client.gather(mask, limits.max_rows, limits.max_bytes, _WAIT_MILLIS)
+        rows, addresses, moved, left = self._client.gather(
+            mask, limits.max_rows, limits.max_bytes, WAIT_MILLIS, limits.linger_millis
+        )
         batch = _batch(rows, addresses, limits.columns) if rows else None
         for code, text, number in self._client.take_errors():
             if number >= 0 and code not in RETRIED:
@@ -97,6 +96,9 @@ class NativeConsumer(BoundedReader):
                 raise error_of(code, text, f"reading {partition}")
             self._errors.add(code, text)
         return Gathered(batch, moved, left)
+
+    def _wake(self) -> None:
+        self._client.interrupt()
 
     def _topic_error(self, topic: str, seconds: float) -> int:
         return self._client.topic_error(topic, int(seconds * 1000))

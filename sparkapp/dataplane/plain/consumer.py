@@ -124,7 +124,7 @@ class PlainConsumer(BoundedReader):
             if before != (len(rows), len(self._pending)):
                 moved = True
             elif not is_full:
-                came = self._receive(wait=_LINGER if rows else _WAIT)
+                came = self._receive(wait=min(_LINGER, limits.linger_millis / 1000) if rows else _WAIT)
                 moved |= came
                 if not came:
                     break
@@ -182,6 +182,9 @@ class PlainConsumer(BoundedReader):
             if len(kept.messages) > _KEEP and not kept.is_paused:
                 self._client.pause([Position(*partition)])
                 kept.is_paused = True
+
+    def _wake(self) -> None:
+        """A wait is at most :data:`_WAIT` seconds long."""
 
     def _topic_error(self, topic: str, seconds: float) -> int:
         try:

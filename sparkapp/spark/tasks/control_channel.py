@@ -14,8 +14,7 @@ import json
 import socket
 import struct
 import threading
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from multiprocessing import AuthenticationError
 from multiprocessing.connection import Connection, answer_challenge, deliver_challenge
@@ -131,10 +130,12 @@ class SubtaskChannel:
     :param address: of the engine.
     :param subtask: that this task stands for.
     :param task: Spark's id of this try of the task, by which the driver can end it.
+    :param lost: called in the thread of the beats when the connection has ended: nobody waits for the answer any more.
     :raises SubtaskDisconnected: nobody answers, or somebody without the key.
     """
 
-    def __init__(self, address: Address, *, subtask: int, task: int) -> None:
+    def __init__(self, address: Address, *, subtask: int, task: int, lost: Callable[[], None] = lambda: None) -> None:
+        self._lost = lost
         self._sending = threading.Lock()
         self._beats = PeriodicThread(self._beat, name="beats", interval=BEAT_SECONDS)
         try:
@@ -200,9 +201,10 @@ class SubtaskChannel:
         self._send({"stopped": True, "failure": failure})
 
     def _beat(self) -> None:
-        # The task's own thread finds the end of the connection.
-        with suppress(SubtaskDisconnected):
+        try:
             self._send({"beat": True})
+        except SubtaskDisconnected:
+            self._lost()
 
     def _send(self, body: dict[str, Any]) -> None:
         try:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -48,17 +49,22 @@ def run_subtask(job_text: str, address: Address, batches: Iterator[pa.RecordBatc
     """
     from pyspark import TaskContext
 
-    from sparkapp.spark.tasks.worker_clients import drop_consumer, job_of, opened_producers
+    from sparkapp.spark.tasks.worker_clients import drop_consumer, interrupt_consumer, job_of, opened_producers
 
     for _ in batches:
         pass
     context = TaskContext.get()
     assert context is not None, "a task of Spark"
     job = job_of(job_text)
-    with (
-        SubtaskChannel(address, subtask=context.partitionId(), task=context.taskAttemptId()) as channel,
-        closing(transform_of(job.spec)) as transform,
-    ):
+    with ExitStack() as stack:
+        stack.callback(drop_consumer, job)  # it may have been interrupted
+        channel = stack.enter_context(
+            SubtaskChannel(
+                address, subtask=context.partitionId(), task=context.taskAttemptId(),
+                lost=partial(interrupt_consumer, job),
+            )
+        )  # fmt: skip
+        transform = stack.enter_context(closing(transform_of(job.spec)))
         decoder = RecordDecoder(job)
         while (work := channel.receive()) is not None:
             checkpoint_id = work.order.checkpoint_id

@@ -51,6 +51,13 @@ def drop_consumer(job: Job) -> None:
         consumer.close()
 
 
+def interrupt_consumer(job: Job) -> None:
+    """Ends the read under way, if there is one: nobody waits for its records. From any thread."""
+    consumer = _consumers.get(_key(job))
+    if consumer is not None:
+        consumer.interrupt()
+
+
 def producers_for(job: Job) -> ProducerPool:
     """The worker's producers of a job; opened on first use."""
     key = _only(job)

@@ -48,7 +48,7 @@ def test_arguments_that_make_no_sense() -> None:
         consumer.assign([("topic", "zero", 0)])
     with pytest.raises(TypeError):
         consumer.assign("topic")
-    assert consumer.gather(0xFF, 10, 10, 0) == (0, [], False, 0)
+    assert consumer.gather(0xFF, 10, 10, 0, 0) == (0, [], False, 0)
     assert consumer.positions() == []
     consumer.close()
 
@@ -75,17 +75,31 @@ def test_closed_clients_refuse_and_close_again() -> None:
 def test_a_client_in_use_by_another_thread() -> None:
     consumer = _kafka_arrow.Consumer({"group.id": "g"})
     consumer.begin([(number, 1) for number in consumer.assign([("t", 0, 0)])])
-    waiting = threading.Thread(target=consumer.gather, args=(0, 1, 1, 300))
+    waiting = threading.Thread(target=consumer.gather, args=(0, 1, 1, 300, 0))
     waiting.start()
     refused = 0
     while waiting.is_alive():
         try:
-            consumer.gather(0, 1, 1, 0)
+            consumer.gather(0, 1, 1, 0, 0)
         except RuntimeError as error:
             refused += "another thread" in str(error)
     waiting.join()
     assert refused
     consumer.close()
+
+
+def test_a_wait_for_records_can_be_interrupted_by_another_thread() -> None:
+    consumer = _kafka_arrow.Consumer({"group.id": "g"})
+    consumer.begin([(number, 1) for number in consumer.assign([("t", 0, 0)])])
+    hours = 10_000_000
+    waiting = threading.Thread(target=consumer.gather, args=(0, 1, 1, hours, hours))
+    waiting.start()
+    consumer.interrupt()
+    waiting.join(60)
+    assert not waiting.is_alive()
+    assert consumer.gather(0, 1, 1, hours, hours) == (0, [], False, 1), "so is every later wait"
+    consumer.close()
+    consumer.interrupt()
 
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
@@ -94,7 +108,7 @@ def test_a_forked_child_leaves_the_client_alone() -> None:
     child = os.fork()
     if child == 0:
         try:
-            consumer.gather(0, 1, 1, 0)
+            consumer.gather(0, 1, 1, 0, 0)
         except RuntimeError as error:
             errors = "forked" in str(error)
             del consumer  # would wait for threads that the child has not
@@ -259,7 +273,7 @@ def test_a_token_that_cannot_be_had_is_an_error_of_the_client(kind: str, answer:
     while text not in found:
         assert not deadline.expired, found
         if kind == "Consumer":
-            client.gather(0xFF, 1, 1, 50)
+            client.gather(0xFF, 1, 1, 50, 0)
         found += "".join(said for code, said, _ in client.take_errors() if code == -169)
         time.sleep(0.02)
     client.close()

@@ -2,8 +2,6 @@
 
 #include <unistd.h>
 
-enum { LINGER_MILLIS = 50 };
-
 static void release_exported(Consumer *self) {
     for (int column = 0; column < COLUMN_COUNT; column++) {
         if (self->exported[column].release != NULL) {
@@ -130,19 +128,20 @@ static PyObject *hand_over(Consumer *self, Columns *columns, Gathered gathered) 
 }
 
 PyDoc_STRVAR(gather_doc,
-             "gather(columns, max_rows, max_bytes, wait_millis) -> (rows, addresses, moved, queues_left)\n\n"
-             "Waits for the next batch of the partition queues of begin(). Each address is an ArrowArray structure, in "
+             "gather(columns, max_rows, max_bytes, wait_millis, linger_millis) -> (rows, addresses, moved, queues_left)\n\n"
+             "Waits for the next batch of the partition queues of begin(): wait_millis for the first row or other "
+             "progress, linger_millis for each further row. Each address is an ArrowArray structure, in "
              "the order of the mask's columns. The caller must import them before the next call.");
 static PyObject *consumer_gather(Consumer *self, PyObject *arguments) {
     unsigned mask;
-    long long max_rows, max_bytes, wait_millis;
-    if (!PyArg_ParseTuple(arguments, "ILLL", &mask, &max_rows, &max_bytes, &wait_millis) ||
+    long long max_rows, max_bytes, wait_millis, linger_millis;
+    if (!PyArg_ParseTuple(arguments, "ILLLL", &mask, &max_rows, &max_bytes, &wait_millis, &linger_millis) ||
         !client_enter(&self->client)) {
         return NULL;
     }
     release_exported(self);
     const int64_t most_bytes = 1 << 30; /* Arrow's offsets have 32 bits, and the last message may exceed the limit */
-    Limits limits = {max_rows < 1 ? 1 : max_rows, max_bytes < 1 ? 1 : max_bytes, wait_millis, LINGER_MILLIS};
+    Limits limits = {max_rows < 1 ? 1 : max_rows, max_bytes < 1 ? 1 : max_bytes, wait_millis, linger_millis};
     if (limits.max_bytes > most_bytes) {
         limits.max_bytes = most_bytes;
     }
@@ -166,6 +165,15 @@ static PyObject *consumer_gather(Consumer *self, PyObject *arguments) {
     columns_free(&columns);
     client_leave(&self->client);
     return answer;
+}
+
+PyDoc_STRVAR(interrupt_doc, "interrupt()\n\nEnds a gather() at once, and every later one; from any thread.");
+static PyObject *consumer_interrupt(Consumer *self, PyObject *nothing) {
+    /* Not client_enter(): another thread may be in gather(). The queues are destroyed with the GIL held. */
+    if (self->has_queues && self->client.owner == getpid()) {
+        interrupt(&self->queues.wake);
+    }
+    Py_RETURN_NONE;
 }
 
 PyDoc_STRVAR(positions_doc, "positions() -> list[tuple[str, int, int, int]]\n\n"
@@ -238,6 +246,7 @@ static PyMethodDef methods[] = {
     {"unassign", (PyCFunction)consumer_unassign, METH_O, consumer_unassign_doc},
     {"begin", (PyCFunction)consumer_begin, METH_O, begin_doc},
     {"gather", (PyCFunction)consumer_gather, METH_VARARGS, gather_doc},
+    {"interrupt", (PyCFunction)consumer_interrupt, METH_NOARGS, interrupt_doc},
     {"positions", (PyCFunction)consumer_positions, METH_NOARGS, positions_doc},
     {"topic_error", (PyCFunction)consumer_topic_error, METH_VARARGS, topic_error_doc},
     {"rejoin", (PyCFunction)consumer_rejoin, METH_O, client_rejoin_doc},

@@ -25,11 +25,12 @@ typedef struct {
     bool broken; /* messages were lost for lack of memory: no more are taken, and no read reaches its stop */
 } PartitionQueue;
 
-/* Wakes a waiting reader when a message arrives in any of the queues. */
+/* Wakes a waiting reader when a message arrives in any of the queues, or when it is interrupted for good. */
 typedef struct {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     uint64_t arrivals;
+    bool interrupted;
 } Wake;
 
 typedef struct {
@@ -73,8 +74,11 @@ size_t partition_queues_unfinished(const PartitionQueues *queues);
 /* Called by librdkafka when an empty queue receives a message; `opaque` is the Wake. */
 void wake_up(rd_kafka_t *rk, void *opaque);
 
+/* Ends the gathering under way and every later one at once; from any thread. */
+void interrupt(Wake *wake);
+
 /* Moves messages from the wanted queues to the columns. Returns at a limit, when every queue is at its stop, when a
- * partition reports an error, or when no message arrives. Serves `events`, the client's own queue, too. Runs without
+ * partition reports an error, when no message arrives, or after interrupt(). Serves `events`, the client's own queue, too. Runs without
  * the GIL. */
 Gathered partition_queues_gather(PartitionQueues *queues, rd_kafka_queue_t *events, ClientErrors *errors,
                                  Columns *columns, Limits limits);

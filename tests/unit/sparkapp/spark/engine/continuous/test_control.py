@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import threading
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
@@ -187,3 +188,10 @@ def test_a_closed_server_ends_its_subtasks(server: ControlServer) -> None:
         server.close()
         with pytest.raises(SubtaskDisconnected):
             channel.receive()
+
+
+def test_a_subtask_that_writes_is_told_that_nobody_waits_for_its_answer(quick: ControlServer) -> None:
+    lost = threading.Event()
+    with SubtaskChannel(quick.address, subtask=1, task=10, lost=lost.set):
+        quick.close()
+        assert lost.wait(SECONDS)
