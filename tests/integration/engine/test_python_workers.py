@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from sparkapp.clients.deadline import Deadline
 from sparkapp.clients.transactions.client import TransactionClient
-from sparkapp.model import names
 from sparkapp.model.checkpoint.document import CheckpointDocument
 from sparkapp.model.checkpoint.naming import offsets_id
 from sparkapp.model.job.spec import ArrowTransform, Engine, Transform
 from tests.integration.engine.conftest import LocalJobs
-from tests.support.jobs.local_job import START_SECONDS, LocalJob, produce
+from tests.support.jobs.local_job import START_SECONDS, LocalJob, produce, settings_of_a_cluster
 from tests.support.kafka import visibility
 
 pytestmark = pytest.mark.spark
@@ -44,12 +43,8 @@ def in_two_halves(batch):
 @pytest.fixture
 def tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Tasks are tried four times, as in a cluster; local Spark gives up at the first failure by default."""
-    settings = {"spark.master": "local[2,4]", "spark.ui.enabled": "false", _BATCH: "100"}
-    # The file that makes a session one on Kubernetes has the last word about its master.
-    (tmp_path / names.SPARK_CONF_KEY).write_text(json.dumps(settings))
-    for name, value in (("KAFKASPARK_POD_IP", "127.0.0.1"), ("KUBERNETES_SERVICE_HOST", "nowhere")):
+    for name, value in settings_of_a_cluster(tmp_path, master="local[2,4]", **{_BATCH: "100"}).items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "1")
 
 
 def test_python_workers_killed_while_they_write(
@@ -60,14 +55,14 @@ def test_python_workers_killed_while_they_write(
     produce(broker, job.spec.source.topics[0], 0, RECORDS)
     job.start(alone=True)
     begun = _await_open(client, prefix, job)
-    killed = _workers(job)
+    killed = job.workers()
     assert killed
     for pid in killed:
         os.kill(pid, signal.SIGKILL)
     job.await_records_in(RECORDS)
     ended = {row.transactional_id for row in client.list_transactions(prefix)}
     assert begun <= ended, "the task that is tried again writes under the same ids"
-    assert not killed & _workers(job)
+    assert not killed & job.workers()
     assert job.drain() == 0, job.log()
     assert job.attempt == 1
     assert visibility.open_transactions(client, prefix) == []
@@ -82,13 +77,13 @@ def test_workers_of_the_continuous_engine_killed_between_two_checkpoints(
     produce(broker, job.spec.source.topics[0], 0, RECORDS)
     job.start(alone=True)
     before = job.await_records_in(1)
-    killed = _workers(job)
+    killed = job.workers()
     assert killed
     for pid in killed:
         os.kill(pid, signal.SIGKILL)
     after = job.await_records_in(RECORDS)
     assert after.checkpoint_id > before.checkpoint_id + 1, "the kill came before the last checkpoint"
-    assert not killed & _workers(job)
+    assert not killed & job.workers()
     assert job.drain() == 0, job.log()
     assert job.attempt == 1
     assert visibility.open_transactions(client, job.spec.sink.transactional_id_prefix) == []
@@ -127,6 +122,30 @@ def test_workers_of_the_continuous_engine_killed_and_frozen_with_two_checkpoints
     assert job.attempt == 1
     assert visibility.open_transactions(client, prefix) == []
     assert sorted(visibility.numbers(broker, job.spec.sink.topic)) == list(range(RECORDS))
+
+
+def test_frozen_workers_of_the_continuous_engine(
+    tried_again: None, local_job: LocalJobs, broker: str, client: TransactionClient
+) -> None:
+    """The driver finds them by their silence, and the job goes on before they thaw."""
+    job = local_job(engine=Engine.CONTINUOUS, max_offsets=200)
+    produce(broker, job.spec.source.topics[0], 0, RECORDS)
+    job.start(alone=True)
+    job.await_records_in(1)
+    frozen = job.workers()
+    assert len(frozen) == job.spec.parallelism
+    for pid in frozen:
+        os.kill(pid, signal.SIGSTOP)
+    produce(broker, job.spec.source.topics[0], RECORDS, RECORDS)
+    job.await_records_in(2 * RECORDS)
+    for pid in frozen:
+        with suppress(ProcessLookupError):  # Spark has killed it
+            os.kill(pid, signal.SIGCONT)
+    assert "has been silent for 10 s" in job.log(1000)
+    assert job.drain() == 0, job.log()
+    assert job.attempt == 1
+    assert visibility.open_transactions(client, job.spec.sink.transactional_id_prefix) == []
+    assert sorted(visibility.numbers(broker, job.spec.sink.topic)) == list(range(2 * RECORDS))
 
 
 def _await_two_checkpoints(client: TransactionClient, prefix: str, held: Path, job: LocalJob) -> CheckpointDocument:
@@ -172,21 +191,3 @@ def _await_open(client: TransactionClient, prefix: str, job: LocalJob) -> set[st
         assert not deadline.expired, job.log()
         time.sleep(0.02)
     return begun
-
-
-def _workers(job: LocalJob) -> set[int]:
-    """Python workers of the attempt: forks of the daemon, which is another process of the same program."""
-    assert job.process is not None
-    session = job.process.pid  # type: ignore[attr-defined]
-    parents: dict[int, int] = {}
-    for folder in Path("/proc").iterdir():
-        if not folder.name.isdigit():
-            continue
-        try:
-            fields = (folder / "stat").read_text().rpartition(")")[2].split()
-            program = (folder / "cmdline").read_bytes()
-        except (FileNotFoundError, ProcessLookupError):
-            continue
-        if int(fields[3]) == session and b"worker_daemon" in program and fields[0] != "Z":
-            parents[int(folder.name)] = int(fields[1])
-    return {pid for pid, parent in parents.items() if parent in parents}

@@ -178,15 +178,20 @@ class LocalJob:
         raise AssertionError(msg)
 
     def workers(self) -> set[int]:
-        """Python workers of an attempt that runs alone: forks of a daemon, which is a process of the same program."""
+        """Python workers of an attempt that runs alone on local Spark.
+
+        They are forks of Spark's daemon, which is a fork of the fork server, which is a fork of the driver.
+        """
         parents: dict[int, int] = {}
-        for folder in Path("/proc").glob("[0-9]*"):
+        for file in Path("/proc").glob("[0-9]*/stat"):
             with suppress(OSError):
-                fields = (folder / "stat").read_text().rpartition(")")[2].split()
-                program = (folder / "cmdline").read_bytes()
-                if int(fields[3]) == self._session and b"worker_daemon" in program and fields[0] != "Z":
-                    parents[int(folder.name)] = int(fields[1])
-        return {pid for pid, parent in parents.items() if parent in parents}
+                name, _, fields = file.read_text().rpartition(") ")
+                state, parent, _, session, *_ = fields.split()
+                if int(session) == self._session and state != "Z" and not name.endswith("(java"):
+                    parents[int(file.parent.name)] = int(parent)
+        servers = {pid for pid, parent in parents.items() if parent == self._session}
+        daemons = {pid for pid, parent in parents.items() if parent in servers}
+        return {pid for pid, parent in parents.items() if parent in daemons}
 
     def executors(self) -> set[int]:
         """JVMs of the executors of an attempt that runs alone on a local cluster."""
