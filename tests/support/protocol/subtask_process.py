@@ -105,6 +105,7 @@ def _run(number: int, job_text: str, address: Address, moments: Connection[Any, 
     ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGKILL)
     context: Any = TaskContext._getOrCreate()
     context._partitionId = number
+    context._taskAttemptId = number
     parts: Any = vars(worker_clients)
     parts["open_consumer"] = partial(_patient_consumer, patience)
     parts["TransactionClient"] = partial(TransactionClient, timeout=patience)
