@@ -81,9 +81,9 @@ def encode_work(work: Work) -> bytes:
     return _encoded({"work": body})
 
 
-def decode_work(frame: bytes) -> Work | None:
-    """Reads a frame of the engine; None asks the subtask to end."""
-    body = json.loads(frame).get("work")
+def decode_work(frame: dict[str, Any]) -> Work | None:
+    """Reads a frame of the engine, which is no beat; None asks the subtask to end."""
+    body = frame.get("work")
     if body is None:
         return None
     splits = _splits(body["splits"])
@@ -165,7 +165,7 @@ class SubtaskChannel:
         :raises SubtaskDisconnected: the connection ended, or the driver is silent.
         """
         try:
-            while is_beat(json.loads(frame := self._connection.recv_bytes(MAX_FRAME))):
+            while is_beat(frame := json.loads(self._connection.recv_bytes(MAX_FRAME))):
                 pass
         except BlockingIOError as error:
             msg = f"the driver has been silent for {DRIVER_SILENCE_SECONDS:g} s"
