@@ -173,14 +173,14 @@ class ProducerPool:
             preparing.give_up()
 
     def begin(self, transactional_id: str) -> PooledProducer:
-        """A new producer of the id with its transaction begun; :meth:`drop` it when the transaction is pre-committed.
+        """A new producer of the id with its transaction begun; :meth:`end` it when the transaction is pre-committed.
 
         Its ``init_transactions`` aborts an open transaction of the id: that of a failed task, which is retried.
 
         :raises TransactionFenced: another producer takes the id over at this moment.
         :raises KafkaAccessError: its subclasses, where the brokers refuse.
         """
-        self._end(transactional_id)
+        self.end(transactional_id)
         if self._preparing is None or self._preparing.transactional_id != transactional_id:
             self.prepare(transactional_id)
         preparing, self._preparing = self._preparing, None
@@ -189,7 +189,7 @@ class ProducerPool:
         try:
             entry.producer.begin_transaction()
         except KafkaSparkJobError:
-            self._end(transactional_id)
+            self.end(transactional_id)
             raise
         return entry
 
@@ -235,11 +235,12 @@ class ProducerPool:
             self._plain.flush(timeout)
 
     def drop(self, transactional_id: str) -> None:
-        """Ends a producer; its open transaction stays open, for the driver or the next producer of the id to end."""
+        """:meth:`end` after a failure: a preparation is given up."""
         self._give_up_quietly()
-        self._end(transactional_id)
+        self.end(transactional_id)
 
-    def _end(self, transactional_id: str) -> None:
+    def end(self, transactional_id: str) -> None:
+        """Ends a producer; its open transaction stays open, for the driver or the next producer of the id to end."""
         entry = self._entries.pop(transactional_id, None)
         if entry is not None:
             entry.producer.close()
@@ -254,7 +255,7 @@ class ProducerPool:
         """Ends every client; open transactions stay open, until recovery or the coordinator ends them."""
         self._give_up_quietly()
         for transactional_id in list(self._entries):
-            self._end(transactional_id)
+            self.end(transactional_id)
         self.drop_plain()
 
     def _give_up_quietly(self) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import ExitStack, closing
 from dataclasses import replace
 from functools import partial
@@ -74,10 +74,11 @@ def run_subtask(job_text: str, address: Address, batches: Iterator[pa.RecordBatc
                 LOG.exception("checkpoint %d failed", checkpoint_id)
                 drop_consumer(job)
                 transform.close()
+                if (pool := opened_producers(job)) is not None:
+                    pool.give_up()  # an attempt that fails must find no producer of it that still fences
                 channel.failed(checkpoint_id, printed(error))
             else:
                 channel.completed(checkpoint_id, encode_result(result), watermarks)
-                _prepare_next(job, work.order, result)
         channel.stopped(_flushed(opened_producers(job)))
     yield pa.RecordBatch.from_pydict({"result": [""]}, schema=RESULT_SCHEMA)
 
@@ -95,7 +96,8 @@ def _complete(
     read = consumer_for(job).read(work.splits, columns=columns)
     with closing(decoder.decode(read if watermark is None else watermark.watch(read))) as records:
         results = transform.map(records, watermark=no_watermark if watermark is None else watermark.time)
-        result = write_batches(job, work.order, results, index=work.order.subtask)
+        batches = _preparing_next(job, work.order, results)
+        result = write_batches(job, work.order, batches, index=work.order.subtask)
     return replace(result, skipped=decoder.skipped - skipped), None if watermark is None else watermark.reached
 
 
@@ -106,13 +108,19 @@ def _watermark_of(job: Job, work: Work) -> SubtaskWatermark | None:
     return SubtaskWatermark(work.watermarks, bound_millis=bound * 1000)
 
 
-def _prepare_next(job: Job, order: WriteOrder, result: WriteResult) -> None:
-    """Opens the producer of the next checkpoint while the engine plans it (ADR 52).
+def _preparing_next(
+    job: Job, order: WriteOrder, batches: Iterable[pa.RecordBatch]
+) -> Generator[pa.RecordBatch, None, None]:
+    """The batches. Opens the next checkpoint's producer when this checkpoint's transaction has begun (ADR 52).
 
     Only where the group's offsets prove the outcome of a transaction that this may end by mistake.
     """
-    if result.committable is not None and order.group_id is not None:
-        writer_for(job, order).prepare_next(order.checkpoint_id + 1)
+    prepared = order.group_id is None
+    for batch in batches:
+        yield batch
+        if batch.num_rows and not prepared:
+            writer_for(job, order).prepare_next(order.checkpoint_id + 1)
+            prepared = True
 
 
 def _flushed(pool: ProducerPool | None) -> str:

@@ -12,7 +12,7 @@ import signal
 from collections.abc import Generator, Iterable
 from dataclasses import dataclass
 from functools import partial
-from multiprocessing import get_context
+from multiprocessing import forkserver, get_context
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -103,6 +103,8 @@ class SubtaskProcess:
 
 def _run(number: int, job_text: str, address: Address, moments: Connection[Any, Any], patience: float) -> None:
     ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGKILL)
+    # A frozen process would keep the fork server alive behind a test that was killed.
+    os.close(vars(forkserver._forkserver)["_forkserver_alive_fd"])
     context: Any = TaskContext._getOrCreate()
     context._partitionId = number
     context._taskAttemptId = number

@@ -235,6 +235,20 @@ def test_a_producer_is_opened_ahead_only_where_no_document_names_its_id(pool, co
     assert (pool._preparing is not None and pool._preparing.transactional_id == "p-2") is is_opened
 
 
+def test_a_pre_committed_transaction_keeps_the_producer_that_is_opened_ahead(pool, coordinator):
+    pool.begin("p-0")
+    pool.prepare("p-1")
+    pool.end("p-0")
+    assert pool._preparing is not None
+    assert pool._preparing.serves("p-1")
+    pool.prepare("p-1")
+    pool.begin("p-1")
+    assert coordinator.calls.count("open") == 2
+    pool.prepare("p-2")
+    pool.drop("p-1")
+    assert pool._preparing is None, "a failed task opens nothing ahead"
+
+
 @pytest.mark.parametrize("end", [lambda pool: pool.drop("p-0"), lambda pool: pool.close()], ids=["drop", "close"])
 def test_a_prepared_producer_is_not_left_behind(pool, coordinator, end):
     opened = threading.Event()

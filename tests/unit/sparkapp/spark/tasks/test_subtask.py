@@ -1,4 +1,4 @@
-"""The producer of a subtask's next checkpoint: when it is opened, and that it is given up at the end."""
+"""The producer of a subtask's next checkpoint: when it is opened, and that an end gives it up."""
 
 from __future__ import annotations
 
@@ -6,40 +6,38 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
-from sparkapp.model.checkpoint.committable import KafkaCommittable
 from sparkapp.model.errors import KafkaUnreachable
 from sparkapp.spark.tasks import subtask
-from sparkapp.spark.tasks.write_task import WriteOrder, WriteResult
+from sparkapp.spark.tasks.write_task import WriteOrder
 
 ORDER = WriteOrder(
     checkpoint_id=7, subtask=1, next_free=0, settled=6, writes_what_it_reads=True, ranges=(), group_id="g"
 )
-WRITTEN = WriteResult(
-    index=1, records=1, dead_letters=0,
-    committable=KafkaCommittable(
-        transactional_id="p-1", producer_id=1, producer_epoch=0, checkpoint_id=7, subtask=1, records=1
-    ),
-)  # fmt: skip
+RECORDS = pa.record_batch({"value": [b"a"]})
 
 
 @pytest.mark.parametrize(
-    ("order", "result", "opened"),
+    ("order", "batches", "opened"),
     [
-        (ORDER, WRITTEN, [8]),
-        (ORDER, replace(WRITTEN, committable=None), []),
-        (replace(ORDER, group_id=None), WRITTEN, []),
+        (ORDER, [RECORDS, RECORDS], ["written", 8, "written"]),
+        (ORDER, [RECORDS[:0], RECORDS], ["written", "written", 8]),
+        (ORDER, [RECORDS[:0]], ["written"]),
+        (replace(ORDER, group_id=None), [RECORDS], ["written"]),
     ],
-    ids=["after a transaction", "not without one", "not where no offset proves an outcome"],
-)
-def test_the_next_producer_is_opened(
-    order: WriteOrder, result: WriteResult, opened: list[int], monkeypatch: pytest.MonkeyPatch
+    ids=["behind the first record", "an empty batch begins no transaction", "not without a transaction",
+         "not where no offset proves an outcome"],
+)  # fmt: skip
+def test_the_next_producer_is_opened_when_a_transaction_has_begun(
+    order: WriteOrder, batches: list[pa.RecordBatch], opened: list[int | str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found: list[int] = []
+    found: list[int | str] = []
     monkeypatch.setattr(subtask, "writer_for", lambda job, order: SimpleNamespace(prepare_next=found.append))
     job: Any = None
-    subtask._prepare_next(job, order, result)
+    for _ in subtask._preparing_next(job, order, batches):
+        found.append("written")
     assert found == opened
 
 
