@@ -18,17 +18,18 @@ from pathlib import Path
 
 from bench.broker import broker_at, wake
 from bench.peers.contestants import CONTESTANTS, Contestant
+from bench.peers.growth_rounds import GrowthRounds
 from bench.peers.latency_rounds import LatencyRounds
 from bench.peers.machine import environment
 from bench.peers.page import page, sections
 from bench.peers.results import Results, Run
 from bench.peers.rounds import Programs, ThroughputRounds
-from bench.peers.workload import LATENCY, WORKLOADS
+from bench.peers.workload import GROWTH, LATENCY, WORKLOADS
 
 ARTIFACTS = Path("artifacts/bench-peers")
 INTERNALS = Path("docs/internals")
 LEAST_ROUNDS = 3
-NAMES = [*(each.name for each in WORKLOADS), LATENCY]
+NAMES = [*(each.name for each in WORKLOADS), LATENCY, GROWTH]
 
 
 def main() -> int:
@@ -85,23 +86,29 @@ def measure(options: argparse.Namespace, contestants: list[Contestant]) -> Resul
                     tell(run)
         finally:
             programs.close_all()
+        if GROWTH in options.workloads:
+            for run in GrowthRounds(bootstrap=bootstrap, records=options.records, logs=ARTIFACTS).run(options.rounds):
+                runs.append(run)
+                tell(run)
     return Results(environment=environment(vars(options)), rounds=options.rounds, runs=tuple(runs))
 
 
 def tell(run: Run) -> None:
     """Prints a run when it is over."""
     figures = "   ".join(f"{name} {figure:,.1f}" for name, figure in run.figures.items())
-    print(f"round {run.round + 1}  {run.workload:8}{run.variant:32} {run.failure or figures}", flush=True)
+    print(f"round {run.round + 1}  {run.workload:8}{run.variant:36} {run.failure or figures}", flush=True)
 
 
 def publish(results: Results) -> None:
     """Writes the page and its plots into the documentation."""
-    from bench.peers.plots import plot_latency, plot_rates
+    from bench.peers.plots import plot_growth, plot_latency, plot_rates
 
     for section in sections(results):
         file = INTERNALS / section.plot
         if section.workload == LATENCY:
             plot_latency(results, section.rows, file)
+        elif section.workload == GROWTH:
+            plot_growth(results, file)
         else:
             plot_rates(results, section.workload, section.rows, section.title, file)
     (INTERNALS / "peers.md").write_text(page(results))

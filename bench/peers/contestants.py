@@ -71,8 +71,12 @@ CONTESTANTS = (
         shapes=_COPY | _PROJECT, paces=_intervals(1000),
     ),
     Contestant(
-        name="ours-continuous", title="ours, continuous", program="ours", delivery_guarantee=_EXACTLY_ONCE,
-        shapes=_COPY, options=_CONTINUOUS, paces=_intervals(100, 1000, **_CONTINUOUS),
+        name="ours-continuous", title="ours, continuous", program="ours-continuous",
+        delivery_guarantee=_EXACTLY_ONCE, shapes=_COPY, options=_CONTINUOUS, paces=_intervals(100, 1000, **_CONTINUOUS),
+    ),
+    Contestant(
+        name="ours-continuous-at-least-once", title="ours, continuous", program="ours-continuous",
+        delivery_guarantee=_AT_LEAST_ONCE, shapes=_COPY, options=_CONTINUOUS,
     ),
     Contestant(
         name="ours-at-least-once", title="ours, micro-batch", program="ours", delivery_guarantee=_AT_LEAST_ONCE,
@@ -132,6 +136,8 @@ def _flink(_: int) -> Command:
 LATENCY_PARTITIONS = 4
 PROGRAMS: Mapping[str, Callable[[int], Command]] = {
     "ours": lambda parallelism: _in_python("ours", parallelism),
+    # A process of its own: memory is that of a process, whatever it has done before.
+    "ours-continuous": lambda parallelism: _in_python("ours", parallelism),
     "spark": lambda parallelism: _in_python("spark_connector", parallelism),
     # A real-time query needs a slot for every partition at the same time.
     "spark-real-time": lambda _: _in_python("spark_connector", LATENCY_PARTITIONS),

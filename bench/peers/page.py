@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from bench.peers.contestants import CONTESTANTS, variant
 from bench.peers.results import CORES, CPU, MEMORY, QUANTILES, RATE, WHOLE, Results
-from bench.peers.workload import LATENCY, WORKLOADS
+from bench.peers.workload import GROWTH, LATENCY, STEPS, WORKLOADS
 from bench.spread import Spread
 
 NOT_RUN = "not run"
@@ -62,7 +62,8 @@ class Section:
             return latency_table(results, self.rows)
         variants = {row.variant for row in self.rows}
         bases = {variant: title for variant, title in BASES.items() if variant in variants}
-        return throughput_table(results, self.workload, self.rows, bases)
+        names = ("parallelism", "partitions") if self.workload == GROWTH else ("contestant", "guarantee")
+        return throughput_table(results, self.workload, self.rows, bases, names=names)
 
 
 def sections(results: Results) -> list[Section]:
@@ -86,7 +87,13 @@ def sections(results: Results) -> list[Section]:
             for pace in each.paces
         ),
     )  # fmt: skip
-    return [section for section in (*throughput, latency) if results.ran(section.workload)]
+    growth = Section(
+        workload=GROWTH, title="Growth of the continuous engine, exactly once", plot=f"peers-{GROWTH}.png",
+        rows=tuple(
+            Row(variant=step.variant, title=str(step.parallelism), detail=str(step.partitions)) for step in STEPS
+        ),
+    )  # fmt: skip
+    return [section for section in (*throughput, latency, growth) if results.ran(section.workload)]
 
 
 def page(results: Results) -> str:
@@ -111,12 +118,20 @@ def page(results: Results) -> str:
     return "\n".join(lines) + "\n"
 
 
-def throughput_table(results: Results, workload: str, rows: Sequence[Row], bases: Mapping[str, str]) -> list[str]:
+def throughput_table(
+    results: Results,
+    workload: str,
+    rows: Sequence[Row],
+    bases: Mapping[str, str],
+    *,
+    names: tuple[str, str] = ("contestant", "guarantee"),
+) -> list[str]:
     """Rates, CPU time and memory of a workload, and the ratios of the rates.
 
     :param bases: the title of each ratio's base by its variant.
+    :param names: of the columns with a row's title and detail.
     """
-    heads = ["contestant", "guarantee", "k records/s, warm", "whole", "CPU s per million", "peak MiB"]
+    heads = [*names, "k records/s, warm", "whole", "CPU s per million", "peak MiB"]
     lines = _head([*heads, *(f"÷ {title}" for title in bases.values())])
     for row in rows:
         rate = results.figure(workload, row.variant, RATE)

@@ -9,10 +9,11 @@ import matplotlib as mpl
 
 mpl.use("Agg")
 import matplotlib.pyplot as plt
+from matplotlib.axes import Axes
 
 from bench.peers.page import Row
 from bench.peers.results import QUANTILES, RATE, Results
-from bench.peers.workload import LATENCY
+from bench.peers.workload import BY_PARALLELISM, BY_PARTITIONS, GROWTH, LATENCY, Step
 
 _INCHES_A_ROW = 0.45
 _INCHES = 8.0
@@ -58,3 +59,38 @@ def plot_latency(results: Results, rows: Sequence[Row], file: Path) -> None:
     axes.legend()
     figure.savefig(file, dpi=120)
     plt.close(figure)
+
+
+def plot_growth(results: Results, file: Path) -> None:
+    """The warm rate over the parallelism, and over the number of partitions.
+
+    :param file: PNG to write.
+    """
+    figure, (left, right) = plt.subplots(1, 2, figsize=(_INCHES, _INCHES / 2), sharey=True, layout="constrained")
+    usual = BY_PARTITIONS[0].parallelism, BY_PARALLELISM[0].partitions
+    _plot_steps(left, results, [(step.parallelism, step) for step in BY_PARALLELISM])
+    left.set(
+        xlabel=f"parallelism, with {usual[1]} partitions", ylabel="thousand records a second, warm", ylim=(0, None)
+    )
+    _plot_steps(right, results, [(step.partitions, step) for step in BY_PARTITIONS])
+    right.set(xlabel=f"partitions, with a parallelism of {usual[0]}")
+    figure.suptitle("Growth of the continuous engine, exactly once: median, slowest and fastest round")
+    figure.savefig(file, dpi=120)
+    plt.close(figure)
+
+
+def _plot_steps(axes: Axes, results: Results, steps: Sequence[tuple[int, Step]]) -> None:
+    ran = [(size, rate) for size, step in steps if (rate := results.figure(GROWTH, step.variant, RATE)) is not None]
+    sizes, medians = [size for size, _ in ran], [rate.median / 1000 for _, rate in ran]
+    axes.errorbar(
+        sizes, medians,
+        yerr=[
+            [median - rate.lowest / 1000 for median, (_, rate) in zip(medians, ran, strict=True)],
+            [rate.highest / 1000 - median for median, (_, rate) in zip(medians, ran, strict=True)],
+        ],
+        fmt="o-", capsize=3,
+    )  # fmt: skip
+    axes.set(xscale="log")
+    axes.set_xticks(sizes, [str(size) for size in sizes])
+    axes.minorticks_off()
+    axes.grid(alpha=0.3)

@@ -73,5 +73,28 @@ WORKLOADS = (
         partitions=4, shape=Shape.PROJECT,
     ),
 )  # fmt: skip
+GROWTH = "growth"
+"""The workload that is measured with several parallelisms and numbers of partitions."""
 LATENCY = "latency"
 """The workload that is measured in milliseconds: few records a second through a job that runs on."""
+
+PARALLELISMS, PARTITIONS = (1, 2, 4, 8), (4, 16, 64, 256, 1000)
+_USUAL_PARALLELISM, _USUAL_PARTITIONS = 2, 64
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A size of the job, in the workload :data:`GROWTH`."""
+
+    parallelism: int
+    partitions: int
+
+    @property
+    def variant(self) -> str:
+        """Its name in the results."""
+        return f"parallelism {self.parallelism}, {self.partitions} partitions"
+
+
+BY_PARALLELISM = tuple(Step(parallelism, _USUAL_PARTITIONS) for parallelism in PARALLELISMS)
+BY_PARTITIONS = tuple(Step(_USUAL_PARALLELISM, partitions) for partitions in PARTITIONS)
+STEPS = tuple(dict.fromkeys((*BY_PARALLELISM, *BY_PARTITIONS)))
