@@ -21,7 +21,7 @@ from sparkapp.model.errors import ConfigurationError
 from sparkapp.model.job.client.security_properties import credentials_directory
 from sparkapp.model.job.codec import decode_job
 from sparkapp.model.job.spec import Job
-from sparkapp.model.report import AttemptOutcome, Termination, encode_termination, termination_of
+from sparkapp.model.report import AttemptOutcome, Scale, Termination, encode_termination, termination_of
 from sparkapp.spark.reporting.log_tail import LogTail
 
 if TYPE_CHECKING:
@@ -134,14 +134,18 @@ def _environment(job: Job, options: argparse.Namespace, settings: Mapping[str, s
     from sparkapp.spark.launch.session import close_session, create_session
 
     activation: Activation | None = None
+    scale: Callable[[], Scale | None] | None = None
     store, retained, api = _stores(job, options)
     write_report: Callable[[str], None] = _ignore
     if api is not None:
         write_report = ReportWriter(api, namespace=job.namespace, job=job.name).write
+        from sparkapp.checkpoint.kubernetes.own_pod import PodScale
+
+        pod = names.driver_pod(job.name, job.attempt)
+        scale = PodScale(api, namespace=job.namespace, pod=pod)
         if os.environ.get(names.AWAITS_TURN_VARIABLE) == "true":
             from sparkapp.checkpoint.kubernetes.pod_activation import PodActivation
 
-            pod = names.driver_pod(job.name, job.attempt)
             activation = PodActivation(api, namespace=job.namespace, job=job.name, attempt=job.attempt, pod=pod)
     folder: Path | None = options.folder
     if folder is None and job.spec.state_claim:
@@ -150,6 +154,7 @@ def _environment(job: Job, options: argparse.Namespace, settings: Mapping[str, s
         store=store,
         retained=retained,
         activation=activation,
+        scale=scale,
         write_report=write_report,
         open_session=partial(create_session, settings, jvm),
         jvm_status=jvm.exit_status,

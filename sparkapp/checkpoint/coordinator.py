@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol
 
+from sparkapp.checkpoint.attempt_ids import AttemptIds
 from sparkapp.checkpoint.claim import Claim
 from sparkapp.checkpoint.group_progress import GroupOffsets, GroupProgress
 from sparkapp.checkpoint.pre_committed import Completed, PreCommitted, document_after
@@ -16,15 +17,13 @@ from sparkapp.clients.deadline import Clock, Deadline
 from sparkapp.model.checkpoint.codec import encode
 from sparkapp.model.checkpoint.committable import KafkaCommittable
 from sparkapp.model.checkpoint.document import CheckpointDocument
-from sparkapp.model.checkpoint.naming import NO_SLOTS, TransactionNaming, is_first_start, pool_of_subtask
-from sparkapp.model.checkpoint.slots import slot_of
+from sparkapp.model.checkpoint.naming import is_first_start
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
 from sparkapp.model.delivery_guarantee import DeliveryGuarantee, OffsetCommitMode
 from sparkapp.model.errors import TransactionFenced
 from sparkapp.model.job.spec import Job
 from sparkapp.model.partition import TopicPartition
 from sparkapp.model.protocol import ProtocolStep, StepHook, no_hook
-from sparkapp.model.transactional_id import FIRST_HINT
 from sparkapp.sink.committer import CommitOutcome, Settled
 from sparkapp.sink.pre_commit_check import CommitTimes
 
@@ -84,21 +83,12 @@ class CheckpointCoordinator:
         self._group = GroupProgress(job, group_offsets, document=document, clock=clock)
         self._now = now
         self._hook = hook
-        sink, parallelism = job.spec.sink, job.spec.parallelism
-        self._hint, self._slots = document.hint, document.slots
-        if sink.delivery_guarantee is not DeliveryGuarantee.EXACTLY_ONCE:
-            # Recovery has settled or aborted all open transactions of previous attempts (H16, T10).
-            self._hint, self._slots = FIRST_HINT, NO_SLOTS
-        elif sink.transaction_naming is TransactionNaming.HINT:
-            self._hint = self._hint.advance(parallelism=parallelism, pool_size=sink.producers_pool_size)
-        else:
-            self._slots = self._slots.with_attempt(parallelism=parallelism, pool_size=sink.producers_pool_size)
-        self._next_free = document.hint.next_free_transactional_id
+        self._ids = AttemptIds.of(job.spec, hint=document.hint, bounds=document.slots)
         self._prepared_id = self._committed_id = document.checkpoint_id
         self._clock = clock
         self._made_at = clock()
-        self._running: dict[int, tuple[float, Collection[int]]] = {}
-        """Running checkpoints: their begin, and the subtasks that may write. Two threads change it, atomically."""
+        self._running: dict[int, tuple[float, Collection[str]]] = {}
+        """Running checkpoints: their begin, and the ids of their transactions. Two threads change it, atomically."""
 
     @property
     def document(self) -> CheckpointDocument:
@@ -112,8 +102,8 @@ class CheckpointCoordinator:
 
     @property
     def next_free(self) -> int:
-        """Base of this attempt's transactional ids by hint: the restored hint's next free id."""
-        return self._next_free
+        """Base of the transactional ids by hint."""
+        return self._ids.next_free
 
     def before_flush(self, checkpoint_id: int) -> None:
         """The write tasks of the checkpoint start next. Called by the write stage."""
@@ -124,15 +114,7 @@ class CheckpointCoordinator:
 
         A producer that is opened ahead (ADR 52) has no transaction yet. Called by the orphan sweep, from its thread.
         """
-        sink, parallelism = self._job.spec.sink, self._job.spec.parallelism
-        return [
-            pool_of_subtask(
-                sink.transaction_naming, prefix=sink.transactional_id_prefix, subtask=subtask, parallelism=parallelism,
-                pool_size=sink.producers_pool_size, next_free=self._next_free,
-            )[slot_of(running, sink.producers_pool_size)]
-            for running, (_, writers) in tuple(self._running.items())
-            for subtask in writers
-        ]  # fmt: skip
+        return [each for _, ids in tuple(self._running.values()) for each in ids]
 
     @property
     def mode(self) -> OffsetCommitMode:
@@ -154,11 +136,12 @@ class CheckpointCoordinator:
         :param topic_ids: ids of the splits' topics.
         """
         transactional = self._job.spec.sink.delivery_guarantee is DeliveryGuarantee.EXACTLY_ONCE
-        hint = self._document.hint if transactional else self._hint
+        hint = self._document.hint if transactional else self._ids.hint
         self._write(
             replace(
                 self._document, splits=splits, parallelism=self._job.spec.parallelism, created_at=self._now(),
-                hint=hint, slots=self._slots, transactional=transactional and is_first_start(hint, self._slots),
+                hint=hint, slots=self._ids.bounds,
+                transactional=transactional and is_first_start(hint, self._ids.bounds),
                 stops=dict(stops or {}), stopping=self._job.spec.source.stopping.fingerprint,
                 finished=False, topic_ids=dict(topic_ids or {}),
             )
@@ -176,8 +159,9 @@ class CheckpointCoordinator:
         """
         self._claim.require()
         self._prepared_id = max(self._prepared_id, self._document.checkpoint_id) + 1
-        writers = range(self._job.spec.parallelism) if writers is None else tuple(writers)
-        self._running[self._prepared_id] = self._clock(), writers
+        spec = self._job.spec
+        writers = range(spec.parallelism) if writers is None else writers
+        self._running[self._prepared_id] = self._clock(), self._ids.of_checkpoint(spec, self._prepared_id, writers)
         self._group.place(splits, self._document.checkpoint_id)
         return self._prepared_id
 
@@ -250,6 +234,20 @@ class CheckpointCoordinator:
         if self._document.committables and self._committed_id == self._document.checkpoint_id:
             self._write(replace(self._document, committables=()))
 
+    def rescale(self, parallelism: int) -> None:
+        """Continues with another number of subtasks; called by the engine while no checkpoint runs (ADR 57).
+
+        Writes the bounds of the new ids before anything is written under them. The document loses its committed
+        transactions, because their ranges follow from its parallelism.
+
+        :raises CheckpointConflict: superseded. :raises CheckpointError: see :meth:`CheckpointStore.write`.
+        """
+        job = replace(self._job, spec=replace(self._job.spec, parallelism=parallelism))
+        ids = AttemptIds.of(job.spec, hint=self._ids.hint, bounds=self._ids.bounds)
+        last = replace(self._document, committables=(), transactional=False)
+        self._write(replace(last, parallelism=parallelism, hint=ids.hint, slots=ids.bounds))
+        self._job, self._ids = job, ids
+
     def renew(self) -> None:
         """See :meth:`GroupProgress.renew`; called after each checkpoint and by the engine of an idle job."""
         if self._committed_id == self._document.checkpoint_id:
@@ -268,8 +266,9 @@ class CheckpointCoordinator:
 
     def _document_after(self, checkpoint: PreCommitted) -> CheckpointDocument:
         return document_after(
-            self._document, checkpoint, self._job, hint=self._hint, slots=self._slots, mode=self.mode, now=self._now()
-        )
+            self._document, checkpoint, self._job, hint=self._ids.hint, slots=self._ids.bounds, mode=self.mode,
+            now=self._now(),
+        )  # fmt: skip
 
     def _write(self, document: CheckpointDocument, deadline: Deadline | None = None) -> int:
         text = encode(document)

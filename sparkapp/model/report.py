@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 from sparkapp.model import commands, errors
 from sparkapp.model.errors import KafkaSparkJobError
@@ -60,6 +60,13 @@ class ReportEvent:
     time: str
 
 
+class Scale(NamedTuple):
+    """What the operator asks a running driver for, by annotations of the driver's pod (ADR 57)."""
+
+    parallelism: int
+    executors: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
     """The driver's running report; numbers are totals of the job unless their name says otherwise.
@@ -68,6 +75,9 @@ class Report:
     :param engine: that runs the attempt; empty before it is chosen. ``engine_message`` says why.
     :param transaction_time_used: percent of its time-out that the oldest open transaction has reached: 50, 80, or 0
         below.
+    :param parallelism: of the next checkpoint; 0 before the engine runs, and of drivers without a rescale in place.
+    :param rescales: whether the attempt can be rescaled in place.
+    :param rescaling: the parallelism that the driver was last asked for and changes to; 0 where it was not asked.
     :param heartbeat_seconds: the longest time between two reports; 0 where the driver sends no heartbeats (an image of
         a previous release).
     """
@@ -99,6 +109,9 @@ class Report:
     commits_failed: int = 0
     heartbeat_seconds: int = 0
     transaction_time_used: int = 0
+    parallelism: int = 0
+    rescales: bool = False
+    rescaling: int = 0
     engine: str = ""
     engine_message: str = ""
     events: tuple[ReportEvent, ...] = ()
@@ -195,7 +208,7 @@ def decode_report(text: str, *, job_uid: str) -> Report | None:
             name: _whole(body.get(name, 0))
             for name in (
                 "commits_succeeded", "commits_failed", "records_skipped", "records_dead_lettered", "heartbeat_seconds",
-                "transaction_time_used",
+                "transaction_time_used", "parallelism", "rescaling",
             )
         }  # fmt: skip
         lag = _whole(body["lag_records"])
@@ -205,6 +218,7 @@ def decode_report(text: str, *, job_uid: str) -> Report | None:
             updated_at=_text(body["updated_at"])[:40],
             checkpoint_time=_text(body["checkpoint_time"])[:40],
             transactions_known=body.get("transactions_known", False) is True,
+            rescales=body.get("rescales", False) is True,
             oldest_transaction_time=_text(body.get("oldest_transaction_time", ""))[:40],
             engine=Engine(engine).value if (engine := _text(body.get("engine", ""))) else "",
             engine_message=_text(body.get("engine_message", ""))[:MAX_MESSAGE],

@@ -105,6 +105,7 @@ class Attempt:
             return ContinuousEngine(
                 self.job, spark=self.session.result(), enumerator=self.enumerator, coordinator=self.coordinator,
                 completed=self._completed, announcements=self.announcements,
+                scale=self.environment.scale or _never_asked, report=self.reporter.update,
             )  # fmt: skip
         return MicroBatchEngine(
             self.job, spark=self.session.result(), enumerator=self.enumerator, coordinator=self.coordinator,
@@ -125,7 +126,11 @@ class Attempt:
             f"attempt {self.job.attempt} runs with parallelism {self.job.spec.parallelism}"
             f" after checkpoint {self.coordinator.document.checkpoint_id}; engine {chosen.value}: {reason}",
         )
-        self.reporter.update(state=DriverState.RUNNING, engine=chosen.value, engine_message=reason)
+        self.reporter.update(
+            state=DriverState.RUNNING, engine=chosen.value, engine_message=reason,
+            parallelism=self.job.spec.parallelism,
+            rescales=chosen is Chosen.CONTINUOUS and self.environment.scale is not None,
+        )  # fmt: skip
         watchdog = Watchdog(engine.liveness, stalled=self._stalled, suspended=lambda: engine.executors.lacking)
         watchdog.start()
         try:
@@ -182,6 +187,10 @@ class Attempt:
     def _stalled(self, error: StreamStalled) -> None:
         checkpoint_id = self.progress.snapshot.checkpoint_id
         self.environment.give_up(termination_of(error, job=self.job, checkpoint_id=checkpoint_id))
+
+
+def _never_asked() -> None:
+    """The scale of a driver that nobody can ask for another."""
 
 
 def import_pandas() -> None:

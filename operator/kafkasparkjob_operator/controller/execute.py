@@ -9,6 +9,7 @@ from typing import Any
 
 from kafkasparkjob_operator.decisions.plan import (
     Activate,
+    AskForScale,
     CreateState,
     DeleteAttemptRecord,
     DeletePod,
@@ -17,6 +18,7 @@ from kafkasparkjob_operator.decisions.plan import (
     WithdrawClaim,
 )
 from kafkasparkjob_operator.identity import (
+    ANNOTATION_ASKED,
     ANNOTATION_CLAIM,
     ANNOTATION_FAILURE,
     ANNOTATION_REFUSED,
@@ -191,17 +193,25 @@ class Executor:
             )
             raise PodNameTaken(msg)
 
-    async def activate(self, action: Activate, job: JobIdentity) -> None:
-        """:raises ObjectConflict: the pod is gone, or was recreated; look again."""
-        annotations = {names.ANNOTATION_TURN: names.TURN_GIVEN}
-        if not await self.guard().annotate_pod(job.key, action.name, annotations, uid=action.uid):
+    async def annotate(self, action: Activate | AskForScale | NumberFailure, job: JobIdentity) -> None:
+        """:raises ObjectConflict: the pod is gone, or was recreated; look again.
+
+        The pod of a failed executor that is gone needs no number: nobody counts it again.
+        """
+        if isinstance(action, Activate):
+            annotations = {names.ANNOTATION_TURN: names.TURN_GIVEN}
+        elif isinstance(action, NumberFailure):
+            annotations = {ANNOTATION_FAILURE: str(action.number)}
+        else:
+            annotations = {
+                names.ANNOTATION_PARALLELISM: str(action.parallelism),
+                names.ANNOTATION_EXECUTORS: str(action.executors),
+                ANNOTATION_ASKED: action.at,
+            }
+        found = await self.guard().annotate_pod(job.key, action.name, annotations, uid=action.uid)
+        if not found and not isinstance(action, NumberFailure):
             msg = f"pod {action.name} has just been deleted"
             raise ObjectConflict(msg)
-
-    async def number_failure(self, action: NumberFailure, job: JobIdentity) -> None:
-        """A pod that is gone needs no number: nobody counts it again."""
-        annotations = {ANNOTATION_FAILURE: str(action.number)}
-        await self.guard().annotate_pod(job.key, action.name, annotations, uid=action.uid)
 
     async def note_refusal(self, job: JobResource, *, generation: int) -> None:
         """Writes on the running driver's pod that Kubernetes refused a standby driver for the generation."""

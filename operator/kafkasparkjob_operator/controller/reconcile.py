@@ -23,6 +23,7 @@ from kafkasparkjob_operator.controller.work_queue import WorkQueue
 from kafkasparkjob_operator.decisions.deletion import NAMESPACE_ENDS, left_open
 from kafkasparkjob_operator.decisions.plan import (
     Activate,
+    AskForScale,
     CreateState,
     DeleteAttemptRecord,
     DeletePod,
@@ -230,10 +231,8 @@ class Reconciler:
                 await self._executor.create_state(action, job.identity)
             elif isinstance(action, WithdrawClaim):
                 await self._executor.delete_record(action, job.identity)
-            elif isinstance(action, Activate):
-                await self._executor.activate(action, job.identity)
-            elif isinstance(action, NumberFailure):
-                await self._executor.number_failure(action, job.identity)
+            elif isinstance(action, Activate | AskForScale | NumberFailure):
+                await self._executor.annotate(action, job.identity)
             elif isinstance(action, StartAttempt) and action.awaits_activation:
                 await self._start_standby(job, action)
             elif isinstance(action, StartAttempt):

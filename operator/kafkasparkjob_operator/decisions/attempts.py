@@ -71,14 +71,20 @@ def record_of(live: Live, attempt: int, uid: str) -> AttemptRecord | None:
     return next((record for record in live.records if record.attempt == attempt and record.owner_uid == uid), None)
 
 
-def spec_of(live: Live, attempt: int, job: JobIdentity, settings: JobSettings) -> DesiredJob | None:
-    """The spec that an attempt was started with, read by this release, so that an upgrade alone restarts nothing."""
+def spec_of(
+    live: Live, attempt: int, job: JobIdentity, settings: JobSettings, *, parallelism: int = 0
+) -> DesiredJob | None:
+    """The spec that an attempt was started with, read by this release, so that an upgrade alone restarts nothing.
+
+    :param parallelism: in place of that of the spec; 0 for that of the spec.
+    """
     record = record_of(live, attempt, job.uid)
     if record is None:
         return None
+    spec = {**record.spec, "parallelism": parallelism} if parallelism else record.spec
     try:
         return desired_from_resource(
-            record.spec, namespace=job.namespace, name=job.name,
+            spec, namespace=job.namespace, name=job.name,
             settings=replace(settings, default_image=record.default_image),
         )  # fmt: skip
     except ConfigurationError:

@@ -54,6 +54,20 @@ class Activate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AskForScale:
+    """Ask a running driver, identified by UID, for another number of subtasks in place.
+
+    :param at: the present time, as Kubernetes writes it.
+    """
+
+    name: str
+    uid: str
+    parallelism: int
+    executors: int
+    at: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NumberFailure:
     """Write the number of an executor's failure on its pod, before the status counts it."""
 
@@ -97,8 +111,8 @@ def deletions(pods: Iterable[PodView], *, grace_seconds: int | None = None) -> t
 
 
 Action = (
-    CreateState | WithdrawClaim | StartAttempt | Activate | NumberFailure | DeletePod | DeleteAttemptRecord
-    | HoldResource | ReleaseResource
+    CreateState | WithdrawClaim | StartAttempt | Activate | AskForScale | NumberFailure | DeletePod
+    | DeleteAttemptRecord | HoldResource | ReleaseResource
 )  # fmt: skip
 
 

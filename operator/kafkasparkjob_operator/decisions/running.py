@@ -14,6 +14,7 @@ from kafkasparkjob_operator.status.conditions import ConditionStatus, ConditionT
 from kafkasparkjob_operator.status.events import REMEMBER_SECONDS
 from kafkasparkjob_operator.status.status import INVALID_SPEC, JobState, StatusDraft
 from sparkapp.model import names
+from sparkapp.model.checkpoint.naming import MAX_PARALLELISM
 from sparkapp.model.report import DriverState, Report
 
 SLOW_STOP_SECONDS = 30
@@ -103,7 +104,7 @@ def _show_running(
     message = f"attempt {driver.attempt} runs" + executors_waiting(executors)
     draft.section("attempt").setdefault("runningSince", format_time(draft.now))
     pending = without_executors(draft, driver, executors, job)
-    if draft.previous_state == JobState.RESCALING:
+    if draft.previous_state == JobState.RESCALING and not any(event.reason == "Rescaled" for event in draft.events):
         draft.event(f"rescaled/{driver.attempt}", "Rescaled", f"the job runs with parallelism {draft.parallelism}")
     if current and pending:
         draft.set_state(JobState.RUNNING, reason="ExecutorsPending", message=pending)
@@ -142,6 +143,8 @@ def show_numbers(draft: StatusDraft, report: Report) -> None:
             durationMillis=report.checkpoint_duration_millis,
             bytes=report.checkpoint_bytes,
         )
+    if report.rescales and report.parallelism:
+        draft.replace("parallelism", min(report.parallelism, MAX_PARALLELISM))
     source = draft.section("source")
     if report.lag_records is None:
         source.pop("lagRecords", None)

@@ -151,6 +151,8 @@ def last_accepted(
     record = record_of(live, current_attempt(observation), identity.uid)
     if record is None:
         return None
+    if draft.parallelism:  # it may have been rescaled in place
+        record = replace(record, spec={**record.spec, "parallelism": draft.parallelism})
     try:
         desired = accepted_job(record.spec, job=identity, settings=settings, recorded_image=record.default_image)
     except ConfigurationError:

@@ -14,11 +14,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime
 
-from kafkasparkjob_operator.decisions.attempts import current_attempt, own_drivers, record_of, spec_of
+from kafkasparkjob_operator.decisions.attempts import current_attempt, own_drivers, record_of
 from kafkasparkjob_operator.decisions.checks.belonging import report_foreign, with_own_pods
 from kafkasparkjob_operator.decisions.checks.code import changed_code, note_code
 from kafkasparkjob_operator.decisions.checks.health import judge_health, judge_transactions
 from kafkasparkjob_operator.decisions.checks.heartbeat import GRACE_SECONDS, is_superseded, judge_silence
+from kafkasparkjob_operator.decisions.checks.in_place import rescale_in_place, show_rescaling
 from kafkasparkjob_operator.decisions.checks.specification import judge_specification
 from kafkasparkjob_operator.decisions.deletion import DELETION_SECONDS, hold_change, plan_deletion
 from kafkasparkjob_operator.decisions.executors import count_executors, forget_executors
@@ -91,6 +92,7 @@ class _Planner:
         self.others = [pod for pod in observation.pods if pod is not self.driver and pod not in self.standbys.pods]
         self.actions: list[Action] = []
         self.look_again_after: float | None = None
+        self.rescaling = 0
         self.suspend = self.job.spec.get("suspend") is True
         self.settings = settings
         self.desired = judge_specification(self.draft, self.job, settings)
@@ -127,13 +129,15 @@ class _Planner:
         executors = [pod for pod in self.others if pod.attempt == self.attempt]
         counted = count_executors(self.draft, executors, started=driver.started)
         self.actions.extend(counted.numbered)
-        if self._stops(driver) or self._silent(driver, report):
+        if self._stops(driver, report) or self._silent(driver, report):
             return
         self._look_again(counted.look_again_after)
-        if self.desired is not None:
+        if self.desired is not None and not self.rescaling:
             self._take(stand_by(self.draft, self.observation, self._live, self.desired, self.standbys, report=report))
         current = self.draft.section("attempt").get("generation") == self.job.generation
-        if driver.started:
+        if self.rescaling:
+            show_rescaling(self.draft, driver, executors, self.rescaling)
+        elif driver.started:
             show_report(self.draft, driver, executors, report, job=self.job.identity.key, current=current)
         else:
             show_waiting(self.draft, driver, self.job.identity.key)
@@ -153,7 +157,7 @@ class _Planner:
     def _adopt(self, driver: PodView) -> None:
         adopt(self.draft, driver, lambda: record_of(self._live(), self.attempt, self.job.identity.uid))
 
-    def _stops(self, driver: PodView) -> bool:
+    def _stops(self, driver: PodView, report: Report | None) -> bool:
         """Stops the driver where the resource asks for something else; it drains at a checkpoint."""
         if self.suspend:
             self._delete(self.standbys.pods)
@@ -170,14 +174,18 @@ class _Planner:
         attempt = self.draft.section("attempt")
         if self.desired is None or attempt.get("generation") == self.job.generation:
             return False
-        running = spec_of(self._live(), self.attempt, self.job.identity, self.settings)
-        if running is not None and running.same_application(self.desired):
-            attempt["generation"] = self.job.generation
+        in_place = rescale_in_place(
+            self.draft, self.observation, self._live(), driver, report, desired=self.desired, settings=self.settings
+        )
+        if in_place is not None:
+            self.actions.extend(in_place.actions)
+            self.rescaling = in_place.rescaling
+            self._look_again(in_place.look_again_after)
             return False
         if self._prepares(driver):
             return True
         before, after = self.draft.parallelism, self.desired.spec.parallelism
-        if running is not None and before and before != after:
+        if before and before != after:
             message = f"the driver drains at a checkpoint: parallelism changes from {before} to {after}"
             self._stop(driver, StopReason.RESCALE, JobState.RESCALING, "RescaleStarted", message)
         else:

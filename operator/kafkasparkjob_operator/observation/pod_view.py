@@ -10,6 +10,7 @@ from typing import Any
 
 from kafkasparkjob_operator.clock import parse_time
 from kafkasparkjob_operator.identity import (
+    ANNOTATION_ASKED,
     ANNOTATION_CLAIM,
     ANNOTATION_FAILURE,
     ANNOTATION_GENERATION,
@@ -41,6 +42,7 @@ class PodView:
     :param failure: the number of a failed executor's failure, once it is counted; else 0. Untrusted: the driver
         makes the pod.
     :param standby_refused: of a driver: the generation for which Kubernetes refused a standby driver; else 0.
+    :param asked_parallelism: of a driver that was asked for a rescale in place; else 0. ``asked_at`` says when.
     :param awaits_activation: a standby driver, which touches nothing of the job yet.
     :param created: by the API server's clock; None where it cannot be read.
     :param gone_by: end of the grace period of a pod that is being deleted; it counts as alive until it is gone.
@@ -63,6 +65,8 @@ class PodView:
     generation: int = 0
     failure: int = 0
     standby_refused: int = 0
+    asked_parallelism: int = 0
+    asked_at: datetime | None = None
     awaits_activation: bool = False
     created: datetime | None = None
     node: str = ""
@@ -117,6 +121,8 @@ def pod_view(body: Mapping[str, Any]) -> PodView | None:
         generation=number_of(annotations.get(ANNOTATION_GENERATION, "")),
         failure=number_of(annotations.get(ANNOTATION_FAILURE, "")),
         standby_refused=number_of(annotations.get(ANNOTATION_REFUSED, "")),
+        asked_parallelism=number_of(annotations.get(names.ANNOTATION_PARALLELISM, "")),
+        asked_at=parse_time(annotations.get(ANNOTATION_ASKED)),
         awaits_activation=annotations.get(names.ANNOTATION_TURN) == names.TURN_AWAITED,
         created=parse_time(meta.get("creationTimestamp")),
         node=(body.get("spec") or {}).get("nodeName") or "",

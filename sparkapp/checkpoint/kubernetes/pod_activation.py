@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
+from collections.abc import Mapping
 from typing import Any
 
 import urllib3
-from kubernetes import watch
 from kubernetes.client.exceptions import ApiException
 
+from sparkapp.checkpoint.kubernetes.own_pod import watch_annotations
 from sparkapp.model import names
 
 LOG = logging.getLogger(__name__)
 
 _REQUEST_TIMEOUT = (5, 10)
-_WATCH_SECONDS = 60
-"""A watch ends after this time and starts again, because a connection can die silently."""
-_PAUSE = 1.0
 
 
 class PodActivation:
@@ -51,22 +48,10 @@ class PodActivation:
         return self._given.wait(seconds)
 
     def _watch(self) -> None:
-        while not self._given.is_set():
-            try:
-                self._watch_once()
-            except Exception as error:
-                # Any error (an answer that does not parse, a broken connection): without this thread the attempt would
-                # wait for ever.
-                LOG.warning("pod %s: the activation cannot be read: %s; retry in %.0f s", self._pod, error, _PAUSE)
-                time.sleep(_PAUSE)
+        # Without this thread the attempt would wait for ever.
+        watch_annotations(self._api, namespace=self._namespace, pod=self._pod, seen=self._is_given)
+        self._given.set()
 
-    def _watch_once(self) -> None:
-        stream = watch.Watch().stream(
-            self._api.list_namespaced_pod, self._namespace, field_selector=f"metadata.name={self._pod}",
-            timeout_seconds=_WATCH_SECONDS, _request_timeout=(5, _WATCH_SECONDS + 10),
-        )  # fmt: skip
-        for event in stream:
-            annotations = event["object"].metadata.annotations or {}
-            if annotations.get(names.ANNOTATION_TURN) == names.TURN_GIVEN:
-                self._given.set()
-                return
+    @staticmethod
+    def _is_given(annotations: Mapping[str, str]) -> bool:
+        return annotations.get(names.ANNOTATION_TURN) == names.TURN_GIVEN

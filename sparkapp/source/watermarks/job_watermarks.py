@@ -127,6 +127,15 @@ class JobWatermarks:
                 self._silent_since[partition] = now
         self._advance()
 
+    def rescale(self, parallelism: int) -> None:
+        """Partitions move to other subtasks, between two checkpoints.
+
+        Each subtask begins again with the least watermark of its partitions. So none is ahead of a partition that it
+        gets. The job's watermark does not go back.
+        """
+        self._subtasks = dict.fromkeys(range(parallelism), NO_WATERMARK)
+        self._owners.clear()
+
     def _advance(self) -> None:
         """Subtasks and job never go back, whichever partitions they get."""
         found = self._minimum_by_subtask(self._partitions)

@@ -22,6 +22,7 @@ class ExecutorPresence:
 
     :param is_over: whether the engine needs no executor any more: it stops, or has ended.
     :param tasks: that must run at the same time.
+    :ivar tasks: as the parameter; a rescale in place changes it.
     :ivar lacking: whether the executors had too few places at the last count, some seconds ago; read by the watchdog.
     """
 
@@ -35,7 +36,7 @@ class ExecutorPresence:
     ) -> None:
         self._spark = spark
         self._is_over = is_over
-        self._tasks = tasks
+        self.tasks = tasks
         self._clock = clock
         self._count_at = clock()
         self.lacking = False
@@ -49,5 +50,5 @@ class ExecutorPresence:
     def count(self) -> None:
         """Counts if the last count is old; called by the engine in its loop."""
         if self._clock() >= self._count_at:
-            self.lacking = not has_places(self._spark, self._tasks)
+            self.lacking = not has_places(self._spark, self.tasks)
             self._count_at = self._clock() + _COUNT_SECONDS

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from sparkapp.checkpoint.pre_committed import Completed
 from sparkapp.checkpoint.retained import MemoryRetainedStore, RetainedStore
 from sparkapp.checkpoint.store import CheckpointStore
-from sparkapp.model.report import Termination
+from sparkapp.model.report import Scale, Termination
 from sparkapp.spark.launch.standby import Activation
 
 
@@ -26,6 +26,8 @@ class DriverEnvironment:
     :param credentials: folder with the mounted credentials and certificates of ``spec.kafka``.
     :param activation: of a standby driver; None for an attempt that begins at once.
     :param retained: store of earlier checkpoints.
+    :param scale: the parallelism that a running driver is asked for, None before the first request; None without a
+        cluster, where nobody asks.
     :param give_up: ends the process at once with this termination message; called if the main thread hangs.
     :param jvm_status: exit status of the driver's JVM; None while it runs, or if it is unknown.
     :param on_completed: called with each completed checkpoint; for benches.
@@ -40,6 +42,7 @@ class DriverEnvironment:
     credentials: Path
     activation: Activation | None = None
     retained: RetainedStore = field(default_factory=MemoryRetainedStore)
+    scale: Callable[[], Scale | None] | None = None
     give_up: Callable[[Termination], None] = field(default=lambda _: None)
     jvm_status: Callable[[], int | None] = field(default=lambda: None)
     on_completed: Callable[[Completed], None] = field(default=lambda _: None)

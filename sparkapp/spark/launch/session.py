@@ -6,7 +6,7 @@ import logging
 import os
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -78,6 +78,37 @@ def has_places(session: SparkSession, tasks: int) -> bool:
     conf = session.sparkContext.getConf()
     an_executor = int(conf.get("spark.executor.cores", "1") or 1) // int(conf.get("spark.task.cpus", "1") or 1)
     return count_executors(session) * max(1, an_executor) >= tasks
+
+
+def request_executors(session: SparkSession, count: int) -> None:
+    """Sets the number of executors that Spark keeps; returns at once. A local session has none.
+
+    Spark starts further executors as its first executors, and replaces lost executors up to the number.
+    """
+    if not _is_local(session):
+        context = session.sparkContext
+        nowhere = context._jvm.PythonUtils.toScalaMap(context._jvm.java.util.HashMap())
+        context._jsc.sc().requestTotalExecutors(count, 0, nowhere)
+
+
+def release_executors(session: SparkSession, *, used: Collection[str], keep: int) -> None:
+    """Ends executors without a subtask, and sets the number that Spark keeps; returns at once.
+
+    :param used: Spark's ids of the executors with a subtask.
+    :param keep: number of executors that may stay.
+    """
+    if _is_local(session):
+        return
+    context = session.sparkContext
+    found = context._jsc.sc().getExecutorIds()
+    known = [str(found.apply(index)) for index in range(found.size())]
+    idle = [executor for executor in known if executor not in used][: max(0, len(known) - keep)]
+    if idle and used:
+        LOG.info("executors %s are released", ", ".join(idle))
+        ids = context._jvm.PythonUtils.toSeq(idle)
+        context._jsc.sc().killExecutors(ids)
+    # Spark counts down what it has been asked for, and was not asked for its first executors.
+    request_executors(session, keep)
 
 
 def control_host(session: SparkSession) -> str:

@@ -61,20 +61,20 @@ class DriverCollector(Collector):
     def collect(self) -> Iterator[Metric]:
         """The metrics of one scrape; called by the client's HTTP server."""
         now, pending = self._progress.snapshot, self._progress.pending
-        yield self._info()
+        yield self._info(now.parallelism or self._job.spec.parallelism)
         yield from _source(now, pending)
         yield from _watermarks(now.watermark_millis, self._progress.watermarks())
         yield from _sink(now)
         yield from _checkpoints(now)
         yield from _clients(self._progress.client_totals())
 
-    def _info(self) -> Metric:
+    def _info(self, parallelism: int) -> Metric:
         job = self._job
         labels = {
             "job_namespace": job.namespace,
             "job_name": job.name,
             "attempt": str(job.attempt),
-            "parallelism": str(job.spec.parallelism),
+            "parallelism": str(parallelism),
             "delivery_guarantee": str(job.spec.sink.delivery_guarantee),
         }
         info = GaugeMetricFamily(

@@ -24,6 +24,7 @@ class Snapshot:
     """One moment of an attempt; numbers count from the attempt's start, as in Flink, unless stated otherwise.
 
     :param checkpoint_id: the last completed checkpoint; before the first, the restored checkpoint.
+    :param parallelism: of the last completed checkpoint; 0 before the attempt's first.
     :param checkpoint_seconds: duration; 0 before the attempt's first checkpoint, like time and size.
     :param checkpoint_time: Unix time in seconds.
     :param offsets: next offset of each partition after the last completed checkpoint.
@@ -33,6 +34,7 @@ class Snapshot:
     """
 
     checkpoint_id: int = 0
+    parallelism: int = 0
     checkpoint_seconds: float = 0.0
     checkpoint_time: float = 0.0
     checkpoint_bytes: int = 0
@@ -138,7 +140,8 @@ class Progress:
             known = previous.committed | inside
             self._snapshot = now = replace(
                 previous,
-                checkpoint_id=document.checkpoint_id, checkpoint_seconds=seconds, checkpoint_bytes=completed.bytes,
+                checkpoint_id=document.checkpoint_id, parallelism=document.parallelism, checkpoint_seconds=seconds,
+                checkpoint_bytes=completed.bytes,
                 checkpoint_time=datetime.fromisoformat(document.created_at).timestamp(),
                 checkpoints=previous.checkpoints + 1,
                 offsets=document.offsets,
@@ -152,7 +155,8 @@ class Progress:
             )  # fmt: skip
             self._update(
                 checkpoint_id=document.checkpoint_id, checkpoint_time=document.created_at,
-                checkpoint_duration_millis=round(seconds * 1000), checkpoint_bytes=completed.bytes,
+                checkpoint_duration_millis=round(seconds * 1000),
+                checkpoint_bytes=completed.bytes,
                 partitions=len(document.splits), lag_records=self.lag,
                 records_in=document.counters.records_in, records_out=document.counters.records_out,
                 records_skipped=document.counters.records_skipped,

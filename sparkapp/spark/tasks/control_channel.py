@@ -11,6 +11,7 @@ first, so it is no silence of the other side.
 from __future__ import annotations
 
 import json
+import os
 import socket
 import struct
 import threading
@@ -40,6 +41,8 @@ DRIVER_SILENCE_SECONDS = 30.0
 """Silence after which a subtask counts the driver as lost. Spark tries a task four times, so that is two minutes."""
 
 _CONNECT_SECONDS = 20.0
+_EXECUTOR = "SPARK_EXECUTOR_ID"
+"""Spark sets it in the pods of executors, and Python workers inherit it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +52,18 @@ class Address:
     host: str
     port: int
     key: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Wave:
+    """Subtasks that are tasks of the same Spark job: those of a start, or those that a rescale in place adds.
+
+    :param number: from 0.
+    """
+
+    number: int
+    first: int
+    count: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,11 +145,14 @@ class SubtaskChannel:
     :param address: of the engine.
     :param subtask: that this task stands for.
     :param task: Spark's id of this try of the task, by which the driver can end it.
+    :param wave: of the task; the driver ends tasks of a wave that it does not expect any more.
     :param lost: called in the thread of the beats when the connection has ended: nobody waits for the answer any more.
     :raises SubtaskDisconnected: nobody answers, or somebody without the key.
     """
 
-    def __init__(self, address: Address, *, subtask: int, task: int, lost: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self, address: Address, *, subtask: int, task: int, wave: int = 0, lost: Callable[[], None] = lambda: None
+    ) -> None:
         self._lost = lost
         self._sending = threading.Lock()
         self._beats = PeriodicThread(self._beat, name="beats", interval=BEAT_SECONDS)
@@ -149,7 +167,7 @@ class SubtaskChannel:
         except (OSError, EOFError, AuthenticationError) as error:
             msg = f"the driver at {address.host}:{address.port} cannot be reached: {error!r}"
             raise SubtaskDisconnected(msg) from error
-        self._send({"ready": subtask, "task": task})
+        self._send({"ready": subtask, "task": task, "wave": wave, "executor": os.environ.get(_EXECUTOR, "")})
         self._beats.start()
 
     def __enter__(self) -> SubtaskChannel:

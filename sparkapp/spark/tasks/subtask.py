@@ -16,7 +16,7 @@ from sparkapp.model.job.spec import Job
 from sparkapp.source.watermarks.record_times import TIME_COLUMNS
 from sparkapp.source.watermarks.subtask_watermark import ReachedWatermarks, SubtaskWatermark
 from sparkapp.spark.frames.batch_transform import BatchTransform, no_watermark, transform_of
-from sparkapp.spark.tasks.control_channel import Address, SubtaskChannel, Work
+from sparkapp.spark.tasks.control_channel import Address, SubtaskChannel, Wave, Work
 from sparkapp.spark.tasks.record_decoder import RecordDecoder
 from sparkapp.spark.tasks.write_task import (
     RESULT_SCHEMA,
@@ -36,7 +36,9 @@ LOG = logging.getLogger(__name__)
 _FLUSH_SECONDS = 30.0
 
 
-def run_subtask(job_text: str, address: Address, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def run_subtask(
+    job_text: str, address: Address, wave: Wave, batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
     """Runs in an executor's Python worker for as long as the attempt runs (``DataFrame.mapInArrow``).
 
     A failed checkpoint is answered, and the engine decides whether the subtask tries again. So Spark retries the task
@@ -44,6 +46,7 @@ def run_subtask(job_text: str, address: Address, batches: Iterator[pa.RecordBatc
 
     :param job_text: the job's JSON.
     :param address: of the engine.
+    :param wave: of the task, whose first task is that of the wave's first subtask.
     :param batches: the task's input, which is ignored.
     :raises SubtaskDisconnected: the connection to the driver ended.
     """
@@ -60,7 +63,7 @@ def run_subtask(job_text: str, address: Address, batches: Iterator[pa.RecordBatc
         stack.callback(drop_consumer, job)  # it may have been interrupted
         channel = stack.enter_context(
             SubtaskChannel(
-                address, subtask=context.partitionId(), task=context.taskAttemptId(),
+                address, subtask=wave.first + context.partitionId(), task=context.taskAttemptId(), wave=wave.number,
                 lost=partial(interrupt_consumer, job),
             )
         )  # fmt: skip

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from sparkapp.model.checkpoint.naming import TransactionNaming
 from sparkapp.model.delivery_guarantee import DeliveryGuarantee
 from sparkapp.model.job.record_errors import OnRecordError, RecordErrors
 from sparkapp.model.job.spec import Engine, JobSpec, KafkaCluster, Sink, Source, Transform
@@ -41,6 +42,7 @@ def local_job(
         interval: int = 1,
         max_offsets: int = 1_000_000,
         pool_size: int = 3,
+        transaction_naming: TransactionNaming = TransactionNaming.HINT,
         code: Path | None = None,
         stateful: bool = False,
         on_record_error: OnRecordError = OnRecordError.FAIL,
@@ -61,6 +63,7 @@ def local_job(
                 delivery_guarantee=delivery_guarantee,
                 transactional_id_prefix=unique,
                 producers_pool_size=pool_size,
+                transaction_naming=transaction_naming,
                 transaction_timeout_seconds=120,
             ),
             engine=engine,

@@ -5,6 +5,7 @@ driver. On this machine ``python -m tests.support.jobs.faults`` runs the driver 
 ``<step>@attempt=<n>,checkpoint=<n>`` with a step of :class:`sparkapp.model.protocol.ProtocolStep`. It is bound to an
 attempt, so that a restart does not meet it again.
 
+``scale:<file>`` gives the driver the scale that it is asked for, two numbers in a file.
 ``hold:<file>`` makes the driver wait behind each document, before the commits, for as long as the file exists. A file
 of the same name with the suffix ``.held`` says that it does.
 """
@@ -18,6 +19,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import partial, wraps
 from pathlib import Path
 from typing import Any
@@ -29,11 +31,13 @@ from sparkapp.checkpoint.coordinator import CheckpointCoordinator
 from sparkapp.clients.deadline import Deadline
 from sparkapp.model.job.spec import Job
 from sparkapp.model.protocol import ProtocolStep
+from sparkapp.model.report import Scale
 from sparkapp.spark.engine.micro_batch import write_stage
 from sparkapp.spark.tasks.write_task import WriteOrder, write_partition
 
 VARIABLE = "FAULT"
 _HOLD = "hold:"
+_SCALE = "scale:"
 _FORM = re.compile(r"(?P<step>[a-z-]+)@attempt=(?P<attempt>\d+),checkpoint=(?P<checkpoint>\d+)")
 _HOLD_SECONDS = 60.0
 _KILL_AFTER_SECONDS = 4.0
@@ -46,6 +50,9 @@ def transform(frame: DataFrame) -> DataFrame:
 
 def arm(order: str) -> None:
     """Every coordinator of this process from now on meets the fault in its attempt."""
+    if order.startswith(_SCALE):
+        _ask(Path(order.removeprefix(_SCALE)))
+        return
     attempt, hook = None, partial(_hold, Path(order.removeprefix(_HOLD)))
     if not order.startswith(_HOLD):
         match = _FORM.fullmatch(order)
@@ -61,6 +68,18 @@ def arm(order: str) -> None:
         begin(self, job, **parts)
 
     CheckpointCoordinator.__init__ = begin_with_fault  # type: ignore[method-assign]
+
+
+def _ask(file: Path) -> None:
+    """Annotations of the driver's pod, without a pod."""
+    from sparkapp import __main__ as program
+
+    make = program._environment
+
+    def scale() -> Scale | None:
+        return Scale(*map(int, file.read_text().split())) if file.exists() else None
+
+    vars(program)["_environment"] = lambda *parts: replace(make(*parts), scale=scale)
 
 
 def _hold(file: Path, step: ProtocolStep, _: int) -> None:

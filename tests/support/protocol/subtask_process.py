@@ -27,7 +27,7 @@ from sparkapp.model.job.spec import ArrowTransform, Job, Transform
 from sparkapp.sink import delivery
 from sparkapp.sink.producer_pool import ProducerPool
 from sparkapp.spark.tasks import client_totals, subtask, worker_clients
-from sparkapp.spark.tasks.control_channel import Address
+from sparkapp.spark.tasks.control_channel import Address, Wave
 from sparkapp.spark.tasks.write_task import WriteOrder, WriteResult, write_batches
 from tests.support.protocol.moments import TaskMoment
 
@@ -117,7 +117,7 @@ def _run(number: int, job_text: str, address: Address, moments: Connection[Any, 
     # Its files are for a metric.
     vars(client_totals).update(publish=lambda _: None, collect=lambda _: {})
     try:
-        list(subtask.run_subtask(job_text, address, iter(())))
+        list(subtask.run_subtask(job_text, address, Wave(0, 0, 1), iter(())))
     except subtask.KafkaSparkJobError as error:
         os.write(2, f"subtask {number}: {error}\n".encode())
         os._exit(1)

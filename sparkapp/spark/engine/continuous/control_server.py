@@ -9,7 +9,7 @@ import queue
 import secrets
 import socket
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing import AuthenticationError
@@ -82,6 +82,8 @@ class ControlServer:
         self._answers: queue.SimpleQueue[Answer | None] = queue.SimpleQueue()
         self._silent: queue.SimpleQueue[Silent] = queue.SimpleQueue()
         self._silence = silence
+        self._executors: dict[int, str] = {}
+        self._first_wave: dict[int, int] = {}
         self._is_stopping = self._is_closed = False
         self.address = Address(host, self._listener.getsockname()[1], self._key)
         threading.Thread(target=self._accept, name="subtasks", daemon=True).start()
@@ -103,6 +105,17 @@ class ControlServer:
         self._give(dict.fromkeys(connected, encode_stop()))
         return connected
 
+    def end(self, subtasks: Iterable[int], *, wave: int) -> None:
+        """Asks the tasks of these subtasks to end, also those that connect later; called when the job is rescaled.
+
+        :param wave: the first wave whose tasks are not to end. A task of an earlier wave that Spark starts again ends.
+        """
+        ended = tuple(subtasks)
+        with self._lock:
+            self._first_wave |= dict.fromkeys(ended, wave)
+            for subtask in ended:
+                self._send(subtask, encode_stop())
+
     @property
     def has_answers(self) -> bool:
         """Whether :meth:`answer` returns at once."""
@@ -113,6 +126,12 @@ class ControlServer:
         """The subtasks whose connections stand. All that another subtask has sent can be had by :meth:`answer`."""
         with self._lock:
             return set(self._connections)
+
+    @property
+    def executors(self) -> set[str]:
+        """Spark's ids of the executors with a connected subtask; empty where Spark does not tell them to tasks."""
+        with self._lock:
+            return {self._executors[subtask] for subtask in self._connections} - {""}
 
     def answer(self, seconds: float) -> Answer | None:
         """The next answer; None if there is none within the time, or after :meth:`wake`."""
@@ -184,7 +203,7 @@ class ControlServer:
             answer_challenge(connection, self._key)
             ready = json.loads(connection.recv_bytes(MAX_FRAME))
             subtask, task = int(ready["ready"]), int(ready["task"])
-            self._connected(subtask, connection)
+            self._connected(subtask, connection, wave=int(ready["wave"]), executor=str(ready["executor"]))
             while True:
                 body = json.loads(connection.recv_bytes(MAX_FRAME))
                 if not is_beat(body):
@@ -202,8 +221,13 @@ class ControlServer:
         finally:
             self._disconnected(subtask, connection)
 
-    def _connected(self, subtask: int, connection: Connection[Any, Any]) -> None:
+    def _connected(self, subtask: int, connection: Connection[Any, Any], *, wave: int, executor: str) -> None:
         with self._lock:
+            if wave < self._first_wave.get(subtask, 0):
+                with suppress(OSError):
+                    connection.send_bytes(encode_stop())
+                return
+            self._executors[subtask] = executor
             replaced = self._connections.get(subtask)
             self._connections[subtask] = connection
             LOG.info("subtask %d is connected", subtask)

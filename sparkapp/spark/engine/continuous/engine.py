@@ -15,11 +15,13 @@ from sparkapp.clients.deadline import Deadline
 from sparkapp.model.delivery_guarantee import DeliveryGuarantee
 from sparkapp.model.errors import OffsetsWentBackwards
 from sparkapp.model.job.spec import Job
+from sparkapp.model.report import Scale
 from sparkapp.source.enumerator.enumerator import KafkaSourceEnumerator
 from sparkapp.source.watermarks.job_watermarks import WatermarkSnapshot, job_watermarks_of
 from sparkapp.spark.engine.continuous.control_server import ControlServer
 from sparkapp.spark.engine.continuous.pipeline import CheckpointPipeline
 from sparkapp.spark.engine.continuous.places import SubtaskPlaces
+from sparkapp.spark.engine.continuous.rescaling import Rescaling
 from sparkapp.spark.engine.continuous.subtasks import Subtasks
 from sparkapp.spark.engine.executors import ExecutorPresence
 from sparkapp.spark.engine.schedule import CheckpointSchedule
@@ -47,6 +49,8 @@ class ContinuousEngine:
 
     :param completed: called with each completed checkpoint and the seconds since its begin.
     :param announcements: of subtasks that are silent or wait for a place.
+    :param scale: the parallelism that the operator asks for, None before it asks.
+    :param report: gets fields of the driver's report.
     :ivar liveness: the present step, for the driver's watchdog.
     :ivar executors: whether Spark has a place for every subtask.
     :ivar finished: whether the engine stopped because a bounded source was read to its end.
@@ -64,6 +68,8 @@ class ContinuousEngine:
         coordinator: CheckpointCoordinator,
         completed: Callable[[Completed, float], None],
         announcements: Announcements,
+        scale: Callable[[], Scale | None],
+        report: Callable[..., None],
     ) -> None:
         self._job = job
         self._spark = spark
@@ -85,9 +91,9 @@ class ContinuousEngine:
         self.liveness = StreamLiveness()
         self.executors = ExecutorPresence(spark, is_over=self._draining.is_set, tasks=job.spec.parallelism)
         self._announcements = announcements
-        self._places = SubtaskPlaces(
-            job.spec.parallelism, connected=lambda: self._server.connected, executors=self.executors,
-            announcements=announcements,
+        self._rescaling = Rescaling(
+            job.spec.parallelism, wanted=scale, spark=spark, server=self._server, subtasks=self._subtasks,
+            pipeline=self._pipeline, places=self._places_of, report=report,
         )  # fmt: skip
         self.finished = False
 
@@ -103,7 +109,7 @@ class ContinuousEngine:
 
     def start(self) -> None:
         """Submits the subtasks; called by the attempt once."""
-        self._subtasks.start()
+        self._subtasks.start(self._job.spec.parallelism)
 
     def drain(self) -> None:
         """Asks for a stop at the next completed checkpoint. Returns at once; a signal handler may call it."""
@@ -133,8 +139,10 @@ class ContinuousEngine:
             is_over = self.finished or self._draining.is_set()
             if is_over and self._pipeline.oldest is None:
                 return
+            if not is_over:
+                self._rescaling.advance()
             wait = _PAUSE
-            if self._pipeline.takes_next and not is_over:
+            if self._pipeline.takes_next and not (is_over or self._rescaling.holds_back):
                 self._plan()
                 wait = min(wait, self._schedule.seconds_left)
             self._watch()
@@ -168,8 +176,16 @@ class ContinuousEngine:
         for silent in self._server.silent():
             self._announcements.subtask_silent(silent.subtask)
             self._subtasks.start_again(silent.task)
+        self.executors.tasks = self._rescaling.parallelism
         self.executors.count()
-        self._places.check()
+        self._rescaling.places.check()
+
+    def _places_of(self, count: int) -> SubtaskPlaces:
+        """The check of that number of subtasks, which may be more than the checkpoints have yet."""
+        executors = ExecutorPresence(self._spark, is_over=self._draining.is_set, tasks=count)
+        return SubtaskPlaces(
+            count, connected=lambda: self._server.connected, executors=executors, announcements=self._announcements
+        )
 
     def _stop(self) -> None:
         """Ends the subtasks between two checkpoints; with ``deliveryGuarantee: None`` brokers have every record then.
@@ -178,11 +194,13 @@ class ContinuousEngine:
         """
         self.liveness.enter("the end of the subtasks", MAX_STEP_SECONDS)
         deadline = Deadline.after(_STOP_SECONDS)
+        has_place = self._server.connected >= set(range(self._subtasks.count))
         silent, failures = self._last_answers(deadline)
         require_delivered(failures)
         if silent and self._job.spec.sink.delivery_guarantee is DeliveryGuarantee.NONE:
             raise not_everything_sent(f"subtasks {sorted(silent)} did not confirm that their records were sent")
-        while not (self._subtasks.ended or deadline.expired):
+        # A task without a place ends by its cancellation.
+        while not (self._subtasks.ended or deadline.expired) and (has_place or self._server.connected):
             time.sleep(deadline.bound(_PAUSE / 10))
 
     def _last_answers(self, deadline: Deadline) -> tuple[set[int], list[str]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from sparkapp.checkpoint.coordinator import CheckpointCoordinator
@@ -22,6 +22,7 @@ from sparkapp.source.watermarks.subtask_watermark import GivenWatermarks
 from sparkapp.spark.engine.continuous.control_server import ControlServer
 from sparkapp.spark.engine.continuous.running_checkpoint import RunningCheckpoint
 from sparkapp.spark.tasks.client_totals import merge
+from sparkapp.spark.tasks.flush import require_delivered
 
 _PAUSE = 0.1
 """Longest pause in seconds between two looks at the connections of subtasks that write."""
@@ -107,6 +108,16 @@ class CheckpointPipeline:
         coordinator.before_flush(checkpoint_id)
         self._running.give()
 
+    def rescale(self, parallelism: int) -> None:
+        """Changes the number of subtasks of the next checkpoint; called while no checkpoint runs.
+
+        :raises CheckpointError: of the document.
+        """
+        self._coordinator.rescale(parallelism)
+        self._job = replace(self._job, spec=replace(self._job.spec, parallelism=parallelism))
+        if self._watermarks is not None:
+            self._watermarks.rescale(parallelism)
+
     def look(self) -> None:
         """Finds idle partitions while there is nothing to begin; called often."""
         if self._watermarks is not None and self.oldest is None and self._watermarks.is_look_due:
@@ -125,6 +136,8 @@ class CheckpointPipeline:
         answer = self._server.answer(seconds)
         if answer is None:
             self._await_subtasks()
+        elif answer.checkpoint_id is None:
+            require_delivered([answer.failure])  # of a subtask that was ended by a rescale
         elif self._running is not None:
             merge(self.clients, self._running.take(answer))
 

@@ -53,7 +53,9 @@ class SubtaskPlaces:
         now, missing = self._clock(), self._all - self._connected()
         if not missing:
             self._complete_at = self._placed_at = now
-        elif self._executors.lacking:
+            return
+        self._executors.count()
+        if self._executors.lacking:
             self._placed_at = now
             if now - self._complete_at > WAIT_SECONDS:
                 self._announcements.subtasks_wait(missing)

@@ -1,44 +1,58 @@
-"""The Spark job whose tasks are the subtasks: it runs for as long as the attempt."""
+"""The Spark jobs whose tasks are the subtasks: the first runs for as long as the attempt."""
 
 from __future__ import annotations
 
 import uuid
 from concurrent.futures import Future
+from dataclasses import replace
 from functools import partial
-from typing import Any
 
 from pyspark.sql import SparkSession
 
 from sparkapp.clients.daemon_thread import run_in_background
 from sparkapp.model.job.codec import encode_job
 from sparkapp.model.job.spec import Job
-from sparkapp.spark.tasks.control_channel import Address
+from sparkapp.spark.tasks.control_channel import Address, Wave
 from sparkapp.spark.tasks.subtask import run_subtask
 from sparkapp.spark.tasks.write_task import RESULT_DDL
 
 
 class Subtasks:
-    """Starts one Spark task for each subtask; Spark starts a task again whose worker or executor is lost."""
+    """Starts one Spark task for each subtask; Spark starts a task again whose worker or executor is lost.
+
+    A rescale in place adds a wave of tasks, which is a Spark job of its own. It ends tasks over their connections, and
+    the job of their wave ends with its last task.
+
+    :ivar count: number of subtasks whose tasks have been started and not asked to end.
+    """
 
     def __init__(self, job: Job, *, spark: SparkSession, address: Address) -> None:
         self._spark = spark
-        self._count = job.spec.parallelism
-        self._task: Any = partial(run_subtask, encode_job(job), address)
+        self._job = job
+        self._address = address
         self._tag = f"subtasks-{uuid.uuid4()}"
-        self._done: Future[None] | None = None
+        self._waves: list[Future[None]] = []
+        self.count = 0
 
-    def start(self) -> None:
-        """Submits the job; returns at once."""
-        self._done = run_in_background(self._run, name="subtasks-job")
+    @property
+    def next_wave(self) -> int:
+        """Number of the next wave."""
+        return len(self._waves)
+
+    def start(self, count: int) -> None:
+        """Submits a job with the tasks of the next subtasks, up to this number of subtasks; returns at once."""
+        wave = Wave(self.next_wave, first=self.count, count=count - self.count)
+        self.count = count
+        self._waves.append(run_in_background(partial(self._run, wave), name=f"subtasks-job-{wave.number}"))
 
     @property
     def ended(self) -> bool:
-        """Whether no task runs any more."""
-        return self._done is None or self._done.done()
+        """Whether no task runs any more, or a job has failed."""
+        return self.failure() is not None or all(wave.done() for wave in self._waves)
 
     def failure(self) -> BaseException | None:
-        """Why the job ended; None if it runs, or ended in order."""
-        return self._done.exception() if self._done is not None and self._done.done() else None
+        """Why a job failed; None if all run, or ended in order."""
+        return next((error for wave in self._waves if wave.done() and (error := wave.exception()) is not None), None)
 
     def start_again(self, task: int) -> None:
         """Ends one try of a task, and Spark starts the task again; it does not count as a failure.
@@ -54,9 +68,11 @@ class Subtasks:
         """Ends every task, without waiting."""
         self._spark.sparkContext.cancelJobsWithTag(self._tag)
 
-    def _run(self) -> None:
+    def _run(self, wave: Wave) -> None:
         context = self._spark.sparkContext
         context.addJobTag(self._tag)
-        context.setJobDescription(f"{self._count} subtasks")
-        row_per_subtask = self._spark.range(0, self._count, 1, self._count)
-        row_per_subtask.mapInArrow(self._task, RESULT_DDL).collect()
+        context.setJobDescription(f"subtasks {wave.first} to {wave.first + wave.count - 1}")
+        job = replace(self._job, spec=replace(self._job.spec, parallelism=wave.first + wave.count))
+        task = partial(run_subtask, encode_job(job), self._address, wave)
+        row_per_subtask = self._spark.range(0, wave.count, 1, wave.count)
+        row_per_subtask.mapInArrow(task, RESULT_DDL).collect()

@@ -132,7 +132,7 @@ def test_nobody_without_the_key_is_given_work(server: ControlServer) -> None:
     with pytest.raises(SubtaskDisconnected):
         SubtaskChannel(stranger, subtask=1, task=10)
     plain = plain_connection(server)
-    plain.send_bytes(b'{"ready": 1, "task": 10}')
+    plain.send_bytes(b'{"ready": 1, "task": 10, "wave": 0, "executor": ""}')
     plain.recv_bytes()  # the challenge
     assert b"FAILURE" in plain.recv_bytes()
     with pytest.raises((EOFError, OSError)):
@@ -155,7 +155,7 @@ def test_a_silent_subtask_is_disconnected_and_its_successor_is_given_its_work(qu
     frozen = plain_connection(quick)
     answer_challenge(frozen, quick.address.key)
     deliver_challenge(frozen, quick.address.key)
-    frozen.send_bytes(b'{"ready": 1, "task": 10}')
+    frozen.send_bytes(b'{"ready": 1, "task": 10, "wave": 0, "executor": ""}')
     with SubtaskChannel(quick.address, subtask=0, task=7) as other:
         quick.give({1: work(7)})
         assert quick.answer(SECONDS) is None, "the wait ends with the silence"

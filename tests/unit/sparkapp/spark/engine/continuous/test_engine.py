@@ -29,6 +29,7 @@ class Subtasks:
     """
 
     ended = True
+    count = PARALLELISM
 
     def __init__(self, address: Address, last_words: LastWords) -> None:
         self.last_words = last_words
@@ -69,6 +70,7 @@ def stopped(monkeypatch: pytest.MonkeyPatch) -> Callable[[DeliveryGuarantee, Las
         )  # fmt: skip
         spark: Any = SimpleNamespace(sparkContext=SimpleNamespace(master="local[2]"))
         parts: Any = {"enumerator": SimpleNamespace(finished=False), "coordinator": None, "announcements": None}
+        parts |= {"scale": lambda: None, "report": lambda **_: None}
         engine = ContinuousEngine(job, spark=spark, completed=lambda *_: None, **parts)
         connected = threading.Event()
         while len(servers[0].connected) < PARALLELISM:

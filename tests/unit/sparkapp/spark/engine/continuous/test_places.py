@@ -17,7 +17,7 @@ class Rig:
     def __init__(self) -> None:
         self.now = 100.0
         self.connected = {0, 1}
-        self.executors: Any = SimpleNamespace(lacking=False)
+        self.executors: Any = SimpleNamespace(lacking=False, count=lambda: None)
         self.waits: list[set[int]] = []
         announcements: Any = SimpleNamespace(subtasks_wait=self.waits.append)
         self.places = SubtaskPlaces(

@@ -1,0 +1,94 @@
+"""A change of the parallelism alone, which the running attempt makes in place where it can (ADR 57).
+
+The operator asks by annotations of the driver's pod, and the driver confirms by its report. Both outlive the operator.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kafkasparkjob_operator.clock import format_time
+from kafkasparkjob_operator.decisions.attempts import spec_of
+from kafkasparkjob_operator.decisions.executors import executors_waiting
+from kafkasparkjob_operator.decisions.plan import Action, AskForScale
+from kafkasparkjob_operator.observation.observation import Live, Observation
+from kafkasparkjob_operator.observation.pod_view import PodView
+from kafkasparkjob_operator.status.status import JobState, StatusDraft
+from kafkasparkjob_operator.workload import DesiredJob, JobSettings
+from sparkapp.model.report import DriverState, Report
+
+CONFIRM_SECONDS = 60.0
+"""For the driver to confirm that it changes its parallelism. After that the job is rescaled by a new attempt."""
+ASKED = "RescalingInPlace"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InPlace:
+    """The running attempt is, or becomes, an attempt of the resource's present spec.
+
+    :param rescaling: to which parallelism it changes; 0 where it has changed.
+    """
+
+    actions: tuple[Action, ...] = ()
+    rescaling: int = 0
+    look_again_after: float | None = None
+
+
+def rescale_in_place(
+    draft: StatusDraft,
+    observation: Observation,
+    live: Live,
+    driver: PodView,
+    report: Report | None,
+    *,
+    desired: DesiredJob,
+    settings: JobSettings,
+) -> InPlace | None:
+    """The next step of the running attempt to the resource's spec; None where it needs another attempt.
+
+    Called by the state machine for a resource that has changed since the attempt was started or last rescaled.
+    """
+    wanted, job = desired.spec.parallelism, observation.job
+    started = spec_of(live, driver.attempt, job.identity, settings)
+    scaled = spec_of(live, driver.attempt, job.identity, settings, parallelism=wanted)
+    if started is None or scaled is None or not scaled.same_application(desired):
+        return None
+    if (driver.asked_parallelism or started.spec.parallelism) == wanted:
+        return _asked(draft, observation, driver, report, wanted)
+    if report is None or report.state is not DriverState.RUNNING or not report.rescales:
+        return None
+    before, executors = draft.parallelism, desired.workload.executor_instances
+    message = f"attempt {driver.attempt} changes its parallelism from {before} to {wanted} in place"
+    draft.event(f"rescale/{driver.attempt}/{job.generation}", "RescaleStarted", message)
+    draft.section("executors")["desired"] = executors
+    at = format_time(draft.now)
+    ask = AskForScale(name=driver.name, uid=driver.uid, parallelism=wanted, executors=executors, at=at)
+    return InPlace(actions=(ask,), rescaling=wanted, look_again_after=CONFIRM_SECONDS)
+
+
+def _asked(
+    draft: StatusDraft, observation: Observation, driver: PodView, report: Report | None, wanted: int
+) -> InPlace | None:
+    """The same for a driver that runs that parallelism, or was asked for it."""
+    generation = observation.job.generation
+    confirmed = report is not None and report.rescaling == wanted
+    if not driver.asked_parallelism or (report is not None and confirmed and report.parallelism == wanted):
+        draft.section("attempt")["generation"] = generation
+        if driver.asked_parallelism and draft.previous_state == JobState.RESCALING:
+            message = f"the job runs with parallelism {wanted}: attempt {driver.attempt} was rescaled in place"
+            draft.event(f"rescaled/{driver.attempt}/{generation}", "Rescaled", message)
+        return InPlace()
+    if confirmed:
+        return InPlace(rescaling=wanted)
+    age = (draft.now - driver.asked_at).total_seconds() if driver.asked_at is not None else CONFIRM_SECONDS
+    left = CONFIRM_SECONDS - max(0.0, age)
+    return InPlace(rescaling=wanted, look_again_after=left) if left > 0 else None
+
+
+def show_rescaling(draft: StatusDraft, driver: PodView, executors: list[PodView], wanted: int) -> None:
+    """Writes the state of an attempt that changes its parallelism: it reads and writes with the previous meanwhile."""
+    message = (
+        f"attempt {driver.attempt} runs with parallelism {draft.parallelism} and changes to {wanted} in place"
+        f"{executors_waiting(executors)}"
+    )
+    draft.set_state(JobState.RESCALING, reason=ASKED, message=message)

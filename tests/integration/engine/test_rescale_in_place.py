@@ -1,0 +1,118 @@
+"""A running attempt of the continuous engine gets another number of subtasks, on a real Spark with executors."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from sparkapp.clients.transactions.client import TransactionClient
+from sparkapp.model.checkpoint.naming import TransactionNaming
+from sparkapp.model.job.spec import Engine
+from tests.integration.engine.conftest import LocalJobs
+from tests.support.jobs.local_job import LocalJob, produce, settings_of_a_cluster
+from tests.support.kafka import visibility
+
+pytestmark = pytest.mark.spark
+
+RECORDS = 2000
+
+
+@pytest.fixture
+def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A local cluster that begins with four executors, whatever is asked for, each with a place for a task."""
+    for name, value in settings_of_a_cluster(tmp_path, master="local-cluster[4,1,1024]").items():
+        monkeypatch.setenv(name, value)
+
+
+class Rescaled:
+    """A job whose driver is asked by a file."""
+
+    def __init__(self, job: LocalJob, broker: str, folder: Path) -> None:
+        self.job, self.broker, self.file = job, broker, folder / "scale"
+        self.expected = 0
+
+    def start(self) -> None:
+        self.job.start(fault=f"scale:{self.file}")
+        self.read_more()
+
+    def ask(self, parallelism: int) -> None:
+        new = self.file.with_suffix(".new")
+        new.write_text(f"{parallelism} {parallelism}")
+        new.rename(self.file)
+
+    def read_more(self) -> None:
+        produce(self.broker, self.job.spec.source.topics[0], self.expected, RECORDS)
+        self.expected += RECORDS
+        self.job.await_records_in(self.expected)
+
+    def scale(self, parallelism: int) -> None:
+        self.ask(parallelism)
+        self.await_parallelism(parallelism)
+        self.read_more()
+        found = self.job.document()
+        assert found is not None
+        assert found.parallelism == parallelism
+
+    def await_parallelism(self, parallelism: int) -> None:
+        self.job._await(lambda document: document.parallelism == parallelism, f"parallelism {parallelism}", 180)
+
+    def judge(self, client: TransactionClient) -> None:
+        assert self.job.drain() == 0, self.job.log()
+        found = visibility.numbers(self.broker, self.job.spec.sink.topic)
+        assert sorted(found) == list(range(self.expected))
+        assert visibility.open_transactions(client, self.job.spec.sink.transactional_id_prefix) == []
+
+
+@pytest.mark.usefixtures("cluster")
+@pytest.mark.parametrize("naming", list(TransactionNaming))
+def test_up_and_down_in_one_attempt(
+    naming: TransactionNaming, local_job: LocalJobs, broker: str, client: TransactionClient, tmp_path: Path
+) -> None:
+    job = local_job(engine=Engine.CONTINUOUS, max_offsets=500, transaction_naming=naming)
+    rescaled = Rescaled(job, broker, tmp_path)
+    rescaled.start()
+    rescaled.scale(4)
+    os.kill(min(job.executors()), signal.SIGKILL)
+    rescaled.read_more()
+    rescaled.scale(1)
+    rescaled.scale(3)
+    rescaled.judge(client)
+
+
+@pytest.mark.usefixtures("cluster")
+def test_a_driver_killed_behind_it_is_followed_by_an_attempt_that_knows_every_id(
+    local_job: LocalJobs, broker: str, client: TransactionClient, tmp_path: Path
+) -> None:
+    job = local_job(engine=Engine.CONTINUOUS, max_offsets=100)
+    rescaled = Rescaled(job, broker, tmp_path)
+    rescaled.start()
+    rescaled.ask(4)
+    produce(broker, job.spec.source.topics[0], rescaled.expected, RECORDS)
+    rescaled.expected += RECORDS
+    rescaled.await_parallelism(4)
+    job.kill()
+    job.start(fault=f"scale:{rescaled.file}", parallelism=4)
+    job.await_records_in(rescaled.expected)
+    rescaled.judge(client)
+
+
+@pytest.mark.usefixtures("cluster")
+def test_without_room_the_attempt_runs_on_and_can_be_asked_to_stay(
+    local_job: LocalJobs, broker: str, client: TransactionClient, tmp_path: Path
+) -> None:
+    job = local_job(engine=Engine.CONTINUOUS)
+    rescaled = Rescaled(job, broker, tmp_path)
+    rescaled.start()
+    rescaled.ask(5)
+    rescaled.read_more()
+    rescaled.read_more()
+    found = job.document()
+    assert found is not None
+    assert found.parallelism == 2, "the cluster has four places"
+    rescaled.ask(2)
+    rescaled.read_more()
+    rescaled.scale(3)
+    rescaled.judge(client)
