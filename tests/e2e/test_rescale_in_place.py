@@ -25,7 +25,8 @@ def cluster_job(make_cluster_job: MakeClusterJob) -> ClusterJob:
 
 
 def runs_with(parallelism: int, status: Mapping[str, Any]) -> bool:
-    return status.get("parallelism") == parallelism and status.get("reason") == "Running"
+    runs, executors = status.get("reason") == "Running", status.get("executors", {})
+    return runs and status.get("parallelism") == executors.get("running") == parallelism
 
 
 def test_up_and_down_in_one_attempt(cluster_job: ClusterJob) -> None:
@@ -36,7 +37,6 @@ def test_up_and_down_in_one_attempt(cluster_job: ClusterJob) -> None:
         job.rescale(parallelism)
         cluster_job.load(BATCH)
         job.wait(f"parallelism {parallelism}", partial(runs_with, parallelism))
-        job.wait_executors(parallelism)
         cluster_job.load(BATCH)
     records = cluster_job.load(BATCH)
     cluster_job.assert_exactly_once(records)

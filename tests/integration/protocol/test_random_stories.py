@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_s
 from sparkapp.clients.transactions.client import TransactionClient
 from sparkapp.model.job.spec import Engine
 from tests.soak.schedule import Schedule
-from tests.support.protocol.moments import AHEAD, Ahead, End, Place
+from tests.support.protocol.moments import AHEAD, IN_A_RESCALE, Ahead, End, Place, Stop
 from tests.support.protocol.overtaking import IN_A_CHECKPOINT, IN_A_DRAIN, IN_A_FIRST_CHECKPOINT, IN_A_START, MEANWHILE
 from tests.support.protocol.story import Story
 
@@ -55,6 +55,11 @@ class Rescaling(RuleBasedStateMachine):
     @rule(place=st.sampled_from((*IN_A_FIRST_CHECKPOINT, *IN_A_CHECKPOINT)), end=_ENDS, ahead=_AHEAD)
     def checkpoint_in_vain(self, place: Place, end: End, ahead: Ahead | None) -> None:
         self.story.checkpoint((place, end), ahead=ahead)
+
+    @precondition(lambda self: self.story.runs_continuously)
+    @rule(parallelism=_SUBTASKS, stop=st.none() | st.tuples(st.sampled_from(IN_A_RESCALE), _ENDS))
+    def rescale_in_place(self, parallelism: int, stop: Stop | None) -> None:
+        self.story.rescale(parallelism, stop)
 
     @precondition(lambda self: self.story.running)
     @rule(place=st.sampled_from(IN_A_DRAIN), end=_ENDS)

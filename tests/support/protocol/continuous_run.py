@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import wait
 from dataclasses import replace
+from functools import partial
+from types import SimpleNamespace
+from typing import Any
 
 from sparkapp.clients.daemon_thread import PeriodicThread
 from sparkapp.clients.deadline import Deadline
@@ -20,10 +23,12 @@ from sparkapp.model.checkpoint.split import KafkaPartitionSplit, splits_by_subta
 from sparkapp.model.errors import KafkaSparkJobError
 from sparkapp.model.job.codec import encode_job
 from sparkapp.model.protocol import ProtocolStep
+from sparkapp.model.report import Scale
 from sparkapp.spark.engine.continuous.control_server import ControlServer
 from sparkapp.spark.engine.continuous.pipeline import CheckpointPipeline
+from sparkapp.spark.engine.continuous.rescaling import Rescaling
 from tests.support.protocol.attempt import AttemptRun
-from tests.support.protocol.moments import Ahead, DriverMoment, Killed, Loss, Moment, TaskMoment, TasksLost
+from tests.support.protocol.moments import Ahead, DriverMoment, Killed, Loss, Moment, Stop, TaskMoment, TasksLost
 from tests.support.protocol.subtask_process import SubtaskProcess
 from tests.support.protocol.tasks import Worker
 
@@ -34,6 +39,22 @@ _MOST_STARTS = 20
 _STANDS_STILL_SECONDS = 1.5
 _ANSWERS_SECONDS = 20.0
 _BEFORE_IT_ANSWERS = None
+
+
+class _Waves:
+    """What the engine's ``Subtasks`` are to a rescale, with processes for tasks."""
+
+    def __init__(self, start: Callable[[Iterable[int]], None]) -> None:
+        self._start = start
+        self.count = self.next_wave = 0
+        self.of: dict[int, int] = {}
+
+    def start(self, count: int) -> None:
+        added = range(self.count, count)
+        self.of |= dict.fromkeys(added, self.next_wave)
+        self.count, self.next_wave = count, self.next_wave + 1
+        self._start(added)
+
 
 Halts = Mapping[int, TaskMoment | None]
 """Where subtasks halt."""
@@ -51,6 +72,8 @@ class ContinuousRun(AttemptRun):
         self._server = ControlServer("127.0.0.1")
         self._lock = threading.Lock()
         self._subtasks: dict[int, SubtaskProcess] = {}
+        self._waves = _Waves(self._start_wave)
+        self._scale: Scale | None = None
         self._replaced: list[SubtaskProcess] = []
         self._halted: set[int] = set()
         self._spark = PeriodicThread(self._start_again, name="subtasks-again", interval=0.02)
@@ -70,7 +93,12 @@ class ContinuousRun(AttemptRun):
         if self.executors:
             kafka = replace(kafka, bootstrap_servers=self.executors)
         text = encode_job(replace(job, spec=replace(job.spec, kafka=kafka)))
-        return SubtaskProcess.start(number, text, self._server.address, patience=self.patience)
+        wave = self._waves.of[number]
+        return SubtaskProcess.start(number, text, self._server.address, wave=wave, patience=self.patience)
+
+    def _start_wave(self, subtasks: Iterable[int]) -> None:
+        with self._lock:
+            self._subtasks |= {number: self._start_subtask(number) for number in subtasks}
 
     def _start_again(self) -> None:
         with self._lock:
@@ -126,8 +154,7 @@ class ContinuousRun(AttemptRun):
     # -- the driver -------------------------------------------------------------------------------------------------
 
     def _start(self) -> None:
-        with self._lock:
-            self._subtasks = {number: self._start_subtask(number) for number in range(self.job.spec.parallelism)}
+        self._waves.start(self.job.spec.parallelism)
         self._latest_worker = self.job.spec.parallelism - 1
         self._spark.start()
         super()._start()
@@ -138,9 +165,36 @@ class ContinuousRun(AttemptRun):
             completed=lambda *_: self._offer(), await_subtasks=self._require_subtasks,
         )  # fmt: skip
 
+        spark: Any = SimpleNamespace(sparkContext=SimpleNamespace(master="local[1]"))
+        subtasks: Any = self._waves
+        places: Any = SimpleNamespace(check=lambda: None)
+        self._rescaling = Rescaling(
+            self.job.spec.parallelism, wanted=lambda: self._scale, spark=spark, server=self._server, subtasks=subtasks,
+            pipeline=self._pipeline, places=lambda _: places, report=lambda **_: None,
+        )  # fmt: skip
+
+    def rescale(self, parallelism: int, stop: Stop | None = None) -> None:
+        """Another number of subtasks; the checkpoints that run are completed before, as the engine does."""
+        self._act(partial(self._as_the_engine, partial(self._rescale, parallelism)), stop)
+
+    def _rescale(self, parallelism: int) -> None:
+        self._scale = Scale(parallelism, parallelism)
+        while self._pipeline.oldest is not None:
+            self._complete_oldest()
+        deadline = Deadline.after(_SECONDS)
+        while self._rescaling.parallelism != parallelism:
+            self._rescaling.advance()
+            assert not deadline.expired, f"{self._server.connected} are connected, {parallelism} are wanted"
+            time.sleep(_PAUSE)
+        self._rescaling.advance()
+        self.job = replace(self.job, spec=replace(self.job.spec, parallelism=parallelism))
+
     def _checkpoint(self, retry: bool, abreast: bool, ahead: Ahead | None) -> None:
+        self._as_the_engine(partial(self._run_checkpoint, retry, abreast, ahead))
+
+    def _as_the_engine(self, act: Callable[[], None]) -> None:
         try:
-            self._run_checkpoint(retry, abreast, ahead)
+            act()
         except KafkaSparkJobError:  # as the engine ends
             try:
                 self._pipeline.end()

@@ -80,6 +80,9 @@ class StoreWrite(NamedTuple):
     effective: bool
 
 
+IN_A_RESCALE = (StoreWrite(1, effective=False), StoreWrite(1, effective=True))
+"""Where an attempt may end that is rescaled in place between two checkpoints."""
+
 Place = Moment | TaskMoment | DriverMoment | StoreWrite
 
 

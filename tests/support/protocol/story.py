@@ -161,6 +161,11 @@ class Story:
         return self._run is not None
 
     @property
+    def runs_continuously(self) -> bool:
+        """Whether the running attempt is of the continuous engine."""
+        return isinstance(self._run, ContinuousRun)
+
+    @property
     def frozen(self) -> int:
         return len(self._frozen)
 
@@ -217,6 +222,13 @@ class Story:
         next_one = f", the next one is begun at {ahead.at} up to {ahead.to or 'its pre-commit'}" if ahead else ""
         self._record(f"checkpoint{' with a task tried twice' if retry else ''}{next_one}", stop)
         self._run.checkpoint(stop, retry=retry, abreast=abreast, ahead=ahead)
+        self._after(self._run, ended=_ends(stop))
+
+    def rescale(self, parallelism: int, stop: Stop | None = None) -> None:
+        """Another number of subtasks for the running attempt of the continuous engine."""
+        assert isinstance(self._run, ContinuousRun)
+        self._record(f"is rescaled in place to P={parallelism}", stop)
+        self._run.rescale(parallelism, stop)
         self._after(self._run, ended=_ends(stop))
 
     def drain(self, stop: Stop | None = None) -> None:

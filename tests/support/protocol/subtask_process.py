@@ -59,10 +59,10 @@ class SubtaskProcess:
     _moments: Connection[Any, Any]
 
     @classmethod
-    def start(cls, number: int, job_text: str, address: Address, *, patience: float) -> SubtaskProcess:
+    def start(cls, number: int, job_text: str, address: Address, *, wave: int, patience: float) -> SubtaskProcess:
         """:param patience: seconds that the subtask waits for the brokers before a checkpoint fails."""
         ours, its = _PROCESSES.Pipe()
-        process = _PROCESSES.Process(target=_run, args=(number, job_text, address, its, patience), daemon=True)
+        process = _PROCESSES.Process(target=_run, args=(number, job_text, (address, wave), its, patience), daemon=True)
         process.start()
         its.close()
         return cls(number, process, ours)
@@ -101,7 +101,9 @@ class SubtaskProcess:
             os.kill(self.process.pid, number)
 
 
-def _run(number: int, job_text: str, address: Address, moments: Connection[Any, Any], patience: float) -> None:
+def _run(
+    number: int, job_text: str, place: tuple[Address, int], moments: Connection[Any, Any], patience: float
+) -> None:
     ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGKILL)
     # A frozen process would keep the fork server alive behind a test that was killed.
     os.close(vars(forkserver._forkserver)["_forkserver_alive_fd"])
@@ -117,7 +119,8 @@ def _run(number: int, job_text: str, address: Address, moments: Connection[Any, 
     # Its files are for a metric.
     vars(client_totals).update(publish=lambda _: None, collect=lambda _: {})
     try:
-        list(subtask.run_subtask(job_text, address, Wave(0, 0, 1), iter(())))
+        address, wave = place
+        list(subtask.run_subtask(job_text, address, Wave(wave, 0, number + 1), iter(())))
     except subtask.KafkaSparkJobError as error:
         os.write(2, f"subtask {number}: {error}\n".encode())
         os._exit(1)

@@ -1,0 +1,76 @@
+"""A running attempt gets another number of subtasks, and ends anywhere around it (ADR 57).
+
+With the real pipeline and real processes of subtasks. Every record once, no transaction left open, and no two subtasks
+of an attempt under one transactional id.
+"""
+
+from __future__ import annotations
+
+import itertools
+from functools import partial
+
+import pytest
+
+from sparkapp.model.checkpoint.naming import TransactionNaming
+from sparkapp.model.job.spec import Engine
+from tests.integration.protocol.conftest import Stories
+from tests.support.protocol.moments import IN_A_RESCALE, OF_A_CHECKPOINT, Ahead, End, Loss, Moment, Place
+from tests.support.protocol.story import Story
+
+POOL = 4
+CHANGES = [(2, 4), (4, 1)]
+BEHIND_IT = [(place, end) for place in OF_A_CHECKPOINT for end in (End.KILL, End.FREEZE)]
+EVERY_PRE_COMMITTED = Ahead(Moment.AFTER_FLUSH, None)
+
+
+@pytest.fixture(params=list(TransactionNaming))
+def story(story: Stories, request: pytest.FixtureRequest) -> Stories:
+    """Stories of the continuous engine."""
+    return partial(story, engine=Engine.CONTINUOUS, naming=request.param, opens_ahead=True)
+
+
+def begun(job: Story, parallelism: int) -> Story:
+    """An attempt that has completed two checkpoints, with records for more."""
+    job.produce(120)
+    job.start(parallelism, POOL)
+    job.checkpoint(ahead=EVERY_PRE_COMMITTED)
+    job.checkpoint()
+    job.produce(120)
+    return job
+
+
+def test_up_and_down(story: Stories) -> None:
+    job = begun(story(), 2)
+    for parallelism in (4, 1, 3, 3, 2):
+        job.rescale(parallelism)
+        assert job.document.parallelism == parallelism
+        job.produce(60)
+        job.checkpoint(ahead=EVERY_PRE_COMMITTED)
+        job.checkpoint((Moment.AFTER_WRITE, lambda: Loss.WORKER))
+    assert job.attempts == 1
+    job.drain()
+    job.finish()
+
+
+@pytest.mark.parametrize(("before", "after"), CHANGES)
+@pytest.mark.parametrize(("place", "end"), itertools.product(IN_A_RESCALE, (End.KILL, End.FREEZE)))
+def test_an_attempt_ends_in_it(place: Place, end: End, before: int, after: int, story: Stories) -> None:
+    job = begun(story(), before)
+    job.rescale(after, (place, end))
+    assert job.document.parallelism == (before if place == IN_A_RESCALE[0] else after)
+    job.start(after, POOL)
+    job.checkpoint(ahead=EVERY_PRE_COMMITTED)
+    job.finish(after)
+
+
+@pytest.mark.parametrize(("before", "after"), CHANGES)
+@pytest.mark.parametrize(("place", "end"), BEHIND_IT)
+def test_an_attempt_ends_in_its_first_checkpoint_behind_it(
+    place: Place, end: End, before: int, after: int, story: Stories
+) -> None:
+    job = begun(story(), before)
+    job.rescale(after)
+    job.checkpoint((place, end), ahead=None if place is Moment.BEFORE_FLUSH else EVERY_PRE_COMMITTED)
+    job.start(before, POOL)
+    job.checkpoint()
+    job.finish(after)
