@@ -489,3 +489,54 @@ def test_a_busy_job_without_offsets_in_transactions_renews_them_too() -> None:
         busy = PreCommitted(checkpoint_id=number, splits=only_a0, aligned=True, committables=(), records_out=10)
         one.complete(busy, next_runs=one.allows_next(busy))
     assert any(call[1].get(A1) == 5 for call in group.calls), group.calls
+
+
+def rescaled(naming: TransactionNaming, *steps: int) -> list[tuple[CheckpointDocument, list[str]]]:
+    """Each document that a rescale writes, and the ids of the checkpoint behind it."""
+    spec = replace(SPEC, parallelism=2, sink=replace(SPEC.sink, transaction_naming=naming, producers_pool_size=3))
+    store = MemoryStore(encode(DOCUMENT))
+    one = coordinator(Group(), spec, store=store)
+    found = []
+    for parallelism in steps:
+        one.rescale(parallelism)
+        text = store.read().text
+        assert text is not None
+        number = one.prepare(SPLITS)
+        found.append((decode(text, job_uid="uid"), one.ids_in_use()))
+        one.complete(PreCommitted(checkpoint_id=number, splits=SPLITS, aligned=True, committables=(), records_out=0))
+    return found
+
+
+def test_H12_a_rescale_in_place_moves_ids_as_new_attempts_do() -> None:
+    """Checkpoint n uses slot n mod 3; the first numbers are 6 because two subtasks have used 0 to 5."""
+    (wide, first), (narrow, second), (again, third) = rescaled(TransactionNaming.HINT, 4, 1, 2)
+    assert (wide.hint, first) == (TransactionalIdHint(4, 18), ["p-7", "p-10", "p-13", "p-16"])
+    assert (narrow.hint, second) == (TransactionalIdHint(1, 18), ["p-20"])
+    assert (again.hint, third) == (TransactionalIdHint(2, 24), ["p-18", "p-21"])
+    assert [document.parallelism for document in (wide, narrow, again)] == [4, 1, 2]
+    assert not wide.transactional, "the hint says so"
+
+
+def test_a_rescale_in_place_keeps_ids_by_subtask_and_slot_and_records_the_widest_parallelism() -> None:
+    (wide, first), (narrow, second) = rescaled(TransactionNaming.SUBTASK_AND_SLOT, 4, 1)
+    assert (wide.slots, first) == (SlotBounds(4, 3), ["p-0.1", "p-1.1", "p-2.1", "p-3.1"])
+    assert (narrow.slots, second) == (SlotBounds(4, 3), ["p-0.2"])
+
+
+def test_a_rescale_in_place_leaves_the_offsets_and_names_no_committed_transaction() -> None:
+    store = MemoryStore(encode(DOCUMENT))
+    one = coordinator(Group(), store=store)
+    one.prepare(SPLITS)
+    one.complete(PreCommitted(checkpoint_id=1, splits=SPLITS, aligned=True, committables=(COMMITTABLE,), records_out=6))
+    before = one.document
+    one.rescale(2)
+    assert one.document == replace(before, parallelism=2, committables=(), hint=one.document.hint)
+
+
+def test_a_superseded_attempt_is_not_rescaled() -> None:
+    store = MemoryStore(encode(DOCUMENT))
+    one = coordinator(Group(), store=store)
+    store.write(encode(replace(DOCUMENT, attempt=2)), expected="0")
+    with pytest.raises(CheckpointConflict):
+        one.rescale(2)
+    assert one.document.parallelism == 1

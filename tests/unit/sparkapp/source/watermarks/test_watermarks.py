@@ -269,3 +269,19 @@ def test_the_watermark_of_a_function_is_a_time_or_none() -> None:
     assert watermark.time() == datetime(2023, 11, 14, 22, 13, 20, 1000, UTC)
     watermark.observe({IN0: NO_LIMIT})
     assert watermark.time() == datetime(9999, 12, 31, 23, 59, 59, 999_000, UTC)
+
+
+def test_a_rescale_in_place_takes_no_subtask_ahead_of_a_partition_that_it_gets() -> None:
+    attempt = Attempt()
+    attempt.checkpoint({each: [1000 + 100 * each.partition] for each in PARTITIONS})
+    job = attempt.marks.snapshot.job
+    attempt.parallelism = 1
+    attempt.marks.rescale(1)
+    attempt.checkpoint({IN3: [2000]})
+    now = attempt.marks.snapshot
+    assert now.subtasks == {0: min(now.partitions.values())}
+    assert now.job == job
+    attempt.parallelism = 4
+    attempt.marks.rescale(4)
+    attempt.checkpoint({each: [3000] for each in PARTITIONS})
+    assert attempt.marks.snapshot.subtasks == dict.fromkeys({attempt.owner(each) for each in PARTITIONS}, 2899)

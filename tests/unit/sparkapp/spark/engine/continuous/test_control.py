@@ -126,6 +126,29 @@ def test_a_stop_reaches_every_subtask(server: ControlServer) -> None:
         assert late.receive() is None, "it connects when the engine has stopped"
 
 
+def test_tasks_of_an_earlier_wave_end_and_a_later_wave_gets_the_work(server: ControlServer) -> None:
+    with SubtaskChannel(server.address, subtask=1, task=10) as early:
+        server.give({1: work(7)})
+        assert early.receive() == work(7)
+        early.completed(7, "")
+        assert server.answer(SECONDS) is not None
+        server.end([1], wave=1)
+        assert early.receive() is None
+        with SubtaskChannel(server.address, subtask=1, task=11) as again:
+            assert again.receive() is None, "Spark has started the same task again"
+        with SubtaskChannel(server.address, subtask=1, task=12, wave=1) as late:
+            server.give({1: work(8)})
+            assert late.receive() == work(8)
+
+
+def test_executors_of_the_connected_subtasks(server: ControlServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPARK_EXECUTOR_ID", "4")
+    server.give({0: work(7)})
+    with SubtaskChannel(server.address, subtask=0, task=7) as channel:
+        assert channel.receive() == work(7)
+        assert server.executors == {"4"}
+
+
 def test_nobody_without_the_key_is_given_work(server: ControlServer) -> None:
     stranger = replace(server.address, key=b"guess")
     server.give({1: work(7)})
