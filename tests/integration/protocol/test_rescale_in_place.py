@@ -6,7 +6,6 @@ of an attempt under one transactional id.
 
 from __future__ import annotations
 
-import itertools
 from functools import partial
 
 import pytest
@@ -19,6 +18,7 @@ from tests.support.protocol.story import Story
 
 POOL = 4
 CHANGES = [(2, 4), (4, 1)]
+IN_IT = [(place, end) for place in IN_A_RESCALE for end in (End.KILL, End.FREEZE)]
 BEHIND_IT = [(place, end) for place in OF_A_CHECKPOINT for end in (End.KILL, End.FREEZE)]
 EVERY_PRE_COMMITTED = Ahead(Moment.AFTER_FLUSH, None)
 
@@ -53,7 +53,7 @@ def test_up_and_down(story: Stories) -> None:
 
 
 @pytest.mark.parametrize(("before", "after"), CHANGES)
-@pytest.mark.parametrize(("place", "end"), itertools.product(IN_A_RESCALE, (End.KILL, End.FREEZE)))
+@pytest.mark.parametrize(("place", "end"), IN_IT)
 def test_an_attempt_ends_in_it(place: Place, end: End, before: int, after: int, story: Stories) -> None:
     job = begun(story(), before)
     job.rescale(after, (place, end))
