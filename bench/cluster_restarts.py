@@ -6,39 +6,49 @@ import argparse
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from functools import partial
+from typing import Any
 
 from bench.outage import Downstream, StableOffsets, SteadyRecords
 from bench.restart_marks import (
     ACTIVATED,
     ASKED,
     BEGUN,
+    CONNECTED,
     DECIDED,
     FLOWING,
+    LOST,
     OFFSETS_FREE,
+    RESCALED,
     free_again,
     longest_silence,
     marks_of_log,
     marks_of_pods,
+    moment_of,
 )
 from bench.restarts import Kind, Restart
 from clusterjob import installation
 from clusterjob.environment import ClusterEnvironment
 from clusterjob.kubectl import Kubectl
+from clusterjob.live_job import LiveJob
 from clusterjob.watch import TimedOut, Watch
 from localcluster.errors import SetupError
 from sparkapp.model import names
+from sparkapp.model.job.spec import Engine
 from tests.support.kubernetes.cluster_job import NAME, ClusterJob
 
 _START_SECONDS = 300.0
 _OPEN_SECONDS = 30.0
+_SAMPLED_SECONDS = 0.5
 
 
 class ClusterRestarts:
     """See :class:`bench.restarts.Site`.
 
     :param parallelisms: the present parallelism and that of the next rescale; they alternate.
+    :param in_place: whether a rescale starts no attempt.
     :param stands_by: whether the job has a standby, which is awaited before each restart.
     """
 
@@ -52,6 +62,7 @@ class ClusterRestarts:
         offsets: StableOffsets,
         parallelisms: tuple[int, int],
         stands_by: bool,
+        in_place: bool,
     ) -> None:
         self._site = site
         self._pods = pods
@@ -60,6 +71,7 @@ class ClusterRestarts:
         self._offsets = offsets
         self._parallelisms = parallelisms
         self._stands_by = stands_by
+        self._in_place = in_place
 
     @classmethod
     @contextmanager
@@ -81,6 +93,7 @@ class ClusterRestarts:
             site.apply(
                 parallelism=options.parallelism,
                 engine=options.engine.value,
+                executor={"cores": options.cores},
                 checkpoint={"intervalSeconds": options.interval},
                 # Each kill is a failure in sequence: with a factor the pause would soon be minutes.
                 restartPolicy={
@@ -94,6 +107,7 @@ class ClusterRestarts:
             yield cls(
                 site=site, pods=pods, loader=loader, reader=reader, offsets=offsets,
                 parallelisms=(options.parallelism, options.rescaled), stands_by=options.successor == "Standby",
+                in_place=options.engine is Engine.CONTINUOUS,
             )  # fmt: skip
 
     def kill(self) -> Restart:
@@ -119,11 +133,25 @@ class ClusterRestarts:
             self._site.job.rescale(wanted)
             return asked
 
+        if self._in_place:
+            rescaled = partial(_runs_with, wanted)
+            return self._within_attempt(Kind.RESCALE, act, ended=lambda job: job.wait("the rescale", rescaled))
         return self._restart(Kind.RESCALE, act)
 
     def lose(self, kind: Kind) -> Restart:
-        """Not measured in the cluster."""
-        sys.exit(f"{kind.value} needs --local")
+        """SIGKILL to every process of an executor's pod; Spark starts another."""
+        if kind is not Kind.EXECUTOR:
+            sys.exit(f"{kind.value} needs --local")
+
+        def act() -> float:
+            asked = time.time()
+            self._killed = self._site.job.kill_executor()["metadata"]["uid"]
+            return asked
+
+        count = len(self._site.job.pods(names.ROLE_EXECUTOR))
+        return self._within_attempt(
+            kind, act, ended=lambda job: job.wait_executors(count, without=self._killed, seconds=_START_SECONDS)
+        )
 
     def judge(self) -> str:
         """See :class:`bench.restarts.Site`."""
@@ -133,6 +161,33 @@ class ClusterRestarts:
             sys.exit(f"not exactly once: {verdict.explain()}")
         self._site.assert_nothing_open()
         return verdict.explain()
+
+    def _within_attempt(self, kind: Kind, act: Callable[[], float], *, ended: Callable[[LiveJob], object]) -> Restart:
+        """What the attempt outlives.
+
+        :param ended: blocks until the attempt runs as it should.
+        """
+        job = self._site.job
+        attempt = job.wait_ready(seconds=_START_SECONDS)["attempt"]["id"]
+        job.wait_checkpoint(job.state.latest.checkpoint + 2, attempt=attempt, seconds=120)
+        self._offsets.forget()
+        time.sleep(_SAMPLED_SECONDS)
+        asked = act()
+        before = self._offsets.ends_before(asked)
+        ended(job)
+        job.wait_checkpoint(job.state.latest.checkpoint + 2, attempt=attempt, seconds=120)
+        over = time.time()
+        log = self._site.kubectl.run(
+            "logs", names.driver_pod(NAME, attempt), f"--container={names.DRIVER_CONTAINER}", "--timestamps"
+        )
+        lines = [line for line in log.splitlines() if (moment_of(line) or 0) > asked]
+        marks = marks_of_log(lines)
+        flowing = self._reader.await_beyond(before, seconds=60)
+        if RESCALED in marks:
+            flowing = min((at for at in self._reader.arrivals(marks[RESCALED])), default=over)
+        silence = longest_silence(self._reader.arrivals(asked - 10), since=asked, until=over)
+        marks = {name: at for name, at in marks.items() if name in {LOST, CONNECTED, RESCALED}}
+        return Restart(kind=kind, attempt=attempt, marks={**marks, ASKED: asked, FLOWING: flowing}, silence=silence)
 
     def _restart(self, kind: Kind, act: Callable[[], float]) -> Restart:
         """
@@ -219,6 +274,11 @@ class ArmedKill:
         except subprocess.TimeoutExpired as late:
             raise TimedOut(f"the processes of pod {self._pod} do not end") from late
         return at
+
+
+def _runs_with(parallelism: int, status: Mapping[str, Any]) -> bool:
+    runs, executors = status.get("reason") == "Running", status.get("executors", {})
+    return bool(runs and status.get("parallelism") == parallelism and executors.get("running", 0) > 0)
 
 
 def _since_1970(monotonic: float) -> float:

@@ -9,7 +9,8 @@ Records come in steadily. Each figure has p50, p95 and maximum:
   read_committed reader gets;
 - *last stable offset free*: from the same moment until no transaction of the killed attempt holds readers back. The
   offset is sampled, and the signal is sent while a transaction is open;
-- *rescale to flowing*: from ``kubectl scale``;
+- *rescale to flowing*: from ``kubectl scale``. The continuous engine is rescaled in place, so until the first records
+  behind the change of the parallelism;
 - *silence*: the longest time without a record for a reader, which users notice. With a successor that comes up first
   (``--successor``) there is little silence in a rescale.
 
@@ -41,13 +42,14 @@ def main() -> int:
     parser.add_argument("--repetitions", type=int, default=10, help="of a kill, and of a rescale")
     parser.add_argument(
         "--only", choices=["kill", "rescale", *LOSSES], nargs="+",
-        help="by default a kill and a rescale alternately; the others need --local",
+        help="by default a kill and a rescale alternately; worker and freeze need --local",
     )  # fmt: skip
     parser.add_argument("--engine", type=Engine, choices=list(Engine), default=Engine.MICRO_BATCH)
     parser.add_argument("--rate", type=float, default=500.0, help="records a second")
     parser.add_argument("--interval", type=int, default=1, help="seconds between checkpoints")
     parser.add_argument("--parallelism", type=int, default=2)
     parser.add_argument("--rescaled", type=int, default=3, help="the other parallelism; the two alternate")
+    parser.add_argument("--cores", type=int, default=2, help="of an executor in the cluster")
     parser.add_argument("--backoff", type=int, default=1, help="seconds between attempts, which do not grow")
     parser.add_argument(
         "--successor", choices=["AfterStop", "BeforeStop", "Standby"], default="AfterStop",

@@ -33,6 +33,8 @@ LOST = "subtask lost"
 """The driver has noticed that a subtask of the continuous engine is gone."""
 CONNECTED = "subtask connected"
 """The first subtask of the continuous engine has connected to the driver."""
+RESCALED = "rescaled"
+"""The next checkpoint of the running attempt has the new parallelism."""
 FIRST_BATCH = "first batch"
 """The first checkpoint's splits are fixed and its tasks begin."""
 DECIDED = "first commit"
@@ -41,8 +43,8 @@ FLOWING = "flowing"
 """A read_committed reader has got a record of the new attempt."""
 
 CHAIN = (
-    ASKED, ENDED, CREATED, RUNNING, BEGUN, SPARK_UP, ACTIVATED, PLANNED, STARTED, LOST, CONNECTED, FIRST_BATCH, DECIDED,
-    FLOWING,
+    ASKED, ENDED, CREATED, RUNNING, BEGUN, SPARK_UP, ACTIVATED, PLANNED, STARTED, LOST, CONNECTED, RESCALED,
+    FIRST_BATCH, DECIDED, FLOWING,
 )  # fmt: skip
 """Marks in sequence; each phase has the name of the mark that ends it."""
 
@@ -64,6 +66,7 @@ _LINES: Sequence[tuple[str, re.Pattern[str]]] = (
     (PLANNED, re.compile(r"sparkapp\.spark\.engine\.micro_batch\.query: columns read from Kafka")),
     (STARTED, re.compile(r"sparkapp\.spark\.attempt: the \w+ engine has started")),
     (LOST, re.compile(r"continuous\.control_server: subtask \d+ (is|has been silent for \d+ s and is) disconnected")),
+    (RESCALED, re.compile(r"continuous\.rescaling: rescaled in place from \d+ to \d+")),
     (CONNECTED, re.compile(r"continuous\.control_server: subtask \d+ is connected")),
 )
 _CHECKPOINT = re.compile(
