@@ -193,23 +193,31 @@ class SubtaskChannel:
             raise SubtaskDisconnected(msg) from error
         return decode_work(frame)
 
-    def completed(self, checkpoint_id: int, result: str, watermarks: ReachedWatermarks | None = None) -> None:
+    def completed(
+        self,
+        checkpoint_id: int,
+        result: str,
+        watermarks: ReachedWatermarks | None = None,
+        *,
+        subtask: int | None = None,
+    ) -> None:
         """The subtask has pre-committed.
 
+        :param subtask: whose work it was, if it was another's.
         :param result: of :func:`sparkapp.spark.tasks.write_task.encode_result`.
         :param watermarks: after the checkpoint; None for a job without them.
         """
-        body: dict[str, Any] = {"completed": checkpoint_id, "result": result}
+        body: dict[str, Any] = {"completed": checkpoint_id, "result": result} | _of(subtask)
         if watermarks is not None:
             body["watermarks"] = {"own": watermarks.own, "partitions": _rows(watermarks.partitions)}
         self._send(body)
 
-    def failed(self, checkpoint_id: int, failure: str) -> None:
+    def failed(self, checkpoint_id: int, failure: str, *, subtask: int | None = None) -> None:
         """The subtask could not complete its part; it waits for the next work.
 
         :param failure: the error as Python prints it.
         """
-        self._send({"failed": checkpoint_id, "failure": failure})
+        self._send({"failed": checkpoint_id, "failure": failure} | _of(subtask))
 
     def stopped(self, failure: str) -> None:
         """The subtask ends.
@@ -231,6 +239,10 @@ class SubtaskChannel:
         except OSError as error:
             msg = "the connection to the driver ended"
             raise SubtaskDisconnected(msg) from error
+
+
+def _of(subtask: int | None) -> dict[str, int]:
+    return {} if subtask is None else {"subtask": subtask}
 
 
 def _encoded(body: dict[str, Any]) -> bytes:

@@ -58,12 +58,12 @@ def run_subtask(
         pass
     context = TaskContext.get()
     assert context is not None, "a task of Spark"
-    job = job_of(job_text)
+    job, subtask = job_of(job_text), wave.first + context.partitionId()
     with ExitStack() as stack:
         stack.callback(drop_consumer, job)  # it may have been interrupted
         channel = stack.enter_context(
             SubtaskChannel(
-                address, subtask=wave.first + context.partitionId(), task=context.taskAttemptId(), wave=wave.number,
+                address, subtask=subtask, task=context.taskAttemptId(), wave=wave.number,
                 lost=partial(interrupt_consumer, job),
             )
         )  # fmt: skip
@@ -72,24 +72,27 @@ def run_subtask(
         while (work := channel.receive()) is not None:
             checkpoint_id = work.order.checkpoint_id
             try:
-                result, watermarks = _complete(job, work, decoder, transform)
+                result, watermarks = _complete(job, work, decoder, transform, is_own=work.order.subtask == subtask)
             except Exception as error:
                 LOG.exception("checkpoint %d failed", checkpoint_id)
                 drop_consumer(job)
                 transform.close()
                 if (pool := opened_producers(job)) is not None:
                     pool.give_up()  # an attempt that fails must find no producer of it that still fences
-                channel.failed(checkpoint_id, printed(error))
+                channel.failed(checkpoint_id, printed(error), subtask=work.order.subtask)
             else:
-                channel.completed(checkpoint_id, encode_result(result), watermarks)
+                channel.completed(checkpoint_id, encode_result(result), watermarks, subtask=work.order.subtask)
         channel.stopped(_flushed(opened_producers(job)))
     yield pa.RecordBatch.from_pydict({"result": [""]}, schema=RESULT_SCHEMA)
 
 
 def _complete(
-    job: Job, work: Work, decoder: RecordDecoder, transform: BatchTransform
+    job: Job, work: Work, decoder: RecordDecoder, transform: BatchTransform, *, is_own: bool
 ) -> tuple[WriteResult, ReachedWatermarks | None]:
-    """Reads, decodes, transforms and writes one checkpoint's part, up to its pre-commit."""
+    """Reads, decodes, transforms and writes one checkpoint's part, up to its pre-commit.
+
+    :param is_own: whether it is no lost subtask's work, which has its own producers when it is back.
+    """
     from sparkapp.spark.tasks.worker_clients import consumer_for
 
     transform.open()
@@ -99,7 +102,7 @@ def _complete(
     read = consumer_for(job).read(work.splits, columns=columns)
     with closing(decoder.decode(read if watermark is None else watermark.watch(read))) as records:
         results = transform.map(records, watermark=no_watermark if watermark is None else watermark.time)
-        batches = _preparing_next(job, work.order, results)
+        batches = _preparing_next(job, work.order, results) if is_own else results
         result = write_batches(job, work.order, batches, index=work.order.subtask)
     return replace(result, skipped=decoder.skipped - skipped), None if watermark is None else watermark.reached
 

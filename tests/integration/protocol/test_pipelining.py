@@ -46,6 +46,20 @@ def begun(job: Story, count: int = 120) -> Story:
     return job
 
 
+@pytest.mark.parametrize("moment", list(TaskMoment))
+@pytest.mark.parametrize("opens_ahead", [True, False])
+def test_another_subtask_does_the_work_of_one_that_has_no_place(
+    moment: TaskMoment, opens_ahead: bool, story: Stories
+) -> None:
+    job = begun(story(opens_ahead=opens_ahead))
+    for _ in range(2):
+        job.checkpoint((moment, lambda: Loss.STAYS_AWAY), ahead=EVERY_PRE_COMMITTED)
+        job.checkpoint()
+        job.produce(60)
+    assert job.attempts == 1
+    job.finish()
+
+
 @pytest.mark.parametrize(("ahead", "end", "change", "opens_ahead"), CASES)
 def test_an_attempt_ends_with_two_checkpoints_under_way(
     ahead: Ahead, end: End, change: str, opens_ahead: bool, story: Stories

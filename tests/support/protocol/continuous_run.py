@@ -76,6 +76,7 @@ class ContinuousRun(AttemptRun):
         self._scale: Scale | None = None
         self._replaced: list[SubtaskProcess] = []
         self._halted: set[int] = set()
+        self._away: set[int] = set()
         self._spark = PeriodicThread(self._start_again, name="subtasks-again", interval=0.02)
         self._is_over = self._is_dead = False
         self._starts = 0
@@ -103,13 +104,14 @@ class ContinuousRun(AttemptRun):
     def _start_again(self) -> None:
         with self._lock:
             for number, process in self._subtasks.items():
-                if process.ended and process.process.exitcode and not self._is_over:
+                if process.ended and process.process.exitcode and not self._is_over and number not in self._away:
                     self._starts += 1
                     self._is_over = self._starts > _MOST_STARTS
                     self._subtasks[number] = self._start_subtask(number)
 
     def _require_subtasks(self) -> None:
         assert self._starts <= _MOST_STARTS, "the subtasks end again and again"
+        self._server.adopt()
 
     def _lose(self, what: Loss) -> None:
         for number in list(self._subtasks) if what is Loss.EXECUTOR else [self._latest_worker]:
@@ -127,6 +129,8 @@ class ContinuousRun(AttemptRun):
                     self._replaced.append(process)
                     self._subtasks[number] = self._start_subtask(number)
                 else:
+                    if what is Loss.STAYS_AWAY:
+                        self._away.add(number)
                     process.kill()
 
     def _come_back(self) -> None:
@@ -212,6 +216,7 @@ class ContinuousRun(AttemptRun):
 
     def _run_checkpoint(self, retry: bool, abreast: bool, ahead: Ahead | None) -> None:
         self._ahead, self._abreast = ahead, abreast
+        self._away.clear()
         if self._pipeline.oldest is None:
             splits = self._enumerator.plan()
             if not any(split.size for split in splits):

@@ -102,6 +102,8 @@ class Loss(StrEnum):
     """Every Python worker."""
     STANDS_STILL = "stands-still"
     """The worker of the last task, for a second; only in the continuous engine, where it is a process."""
+    STAYS_AWAY = "stays-away"
+    """The same worker, and no other has its place until the next checkpoint; only in the continuous engine."""
     COMES_BACK = "comes-back"
     """The same worker, until another has taken its place; then it continues."""
 

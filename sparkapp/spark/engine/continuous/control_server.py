@@ -18,6 +18,7 @@ from typing import Any
 
 from sparkapp.clients.daemon_thread import PeriodicThread
 from sparkapp.source.watermarks.subtask_watermark import ReachedWatermarks
+from sparkapp.spark.engine.continuous.adoptions import Adoptions
 from sparkapp.spark.tasks.control_channel import (
     BEAT_SECONDS,
     MAX_FRAME,
@@ -83,6 +84,7 @@ class ControlServer:
         self._silent: queue.SimpleQueue[Silent] = queue.SimpleQueue()
         self._silence = silence
         self._executors: dict[int, str] = {}
+        self._adoptions = Adoptions()
         self._first_wave: dict[int, int] = {}
         self._is_stopping = self._is_closed = False
         self.address = Address(host, self._listener.getsockname()[1], self._key)
@@ -105,6 +107,15 @@ class ControlServer:
         self._give(dict.fromkeys(connected, encode_stop()))
         return connected
 
+    def adopt(self) -> None:
+        """Gives the work of subtasks that are lost to others that have none; called often while one is missing."""
+        with self._lock:
+            stop = encode_stop()
+            working = [subtask for subtask, frame in self._unanswered.items() if frame != stop]
+            for subtask, adopter in self._adoptions.choose(working, self._connections).items():
+                LOG.info("subtask %d does the work of subtask %d", adopter, subtask)
+                self._send(adopter, self._unanswered[subtask])
+
     def end(self, subtasks: Iterable[int], *, wave: int) -> None:
         """Asks the tasks of these subtasks to end, also those that connect later; called when the job is rescaled.
 
@@ -114,6 +125,7 @@ class ControlServer:
         with self._lock:
             self._first_wave |= dict.fromkeys(ended, wave)
             for subtask in ended:
+                self._adoptions.connect(subtask)
                 self._send(subtask, encode_stop())
 
     @property
@@ -126,6 +138,12 @@ class ControlServer:
         """The subtasks whose connections stand. All that another subtask has sent can be had by :meth:`answer`."""
         with self._lock:
             return set(self._connections)
+
+    @property
+    def writers(self) -> set[int]:
+        """The subtasks that write, or whose work another writes."""
+        with self._lock:
+            return self._connections.keys() | self._adoptions.adopted
 
     @property
     def executors(self) -> set[str]:
@@ -228,19 +246,23 @@ class ControlServer:
                     connection.send_bytes(encode_stop())
                 return
             self._executors[subtask] = executor
+            self._adoptions.connect(subtask)
             replaced = self._connections.get(subtask)
             self._connections[subtask] = connection
             LOG.info("subtask %d is connected", subtask)
             if replaced is not None:
                 _hang_up(replaced)
             frame = self._unanswered.get(subtask, encode_stop() if self._is_stopping else None)
-            if frame is not None:
+            if frame is not None and self._adoptions.adopter_of(subtask) is None:
                 self._send(subtask, frame)
 
     def _answered(self, subtask: int, connection: Connection[Any, Any], body: dict[str, Any]) -> None:
         with self._lock:
-            if self._connections.get(subtask) is not connection:
+            worker, subtask = subtask, int(body.get("subtask", subtask))
+            adopter = self._adoptions.adopter_of(subtask)
+            if self._connections.get(worker) is not connection or worker != (subtask if adopter is None else adopter):
                 return
+            self._adoptions.end(subtask)
             self._unanswered.pop(subtask, None)
         checkpoint_id = body.get("completed", body.get("failed"))
         watermarks = decode_reached(body.get("watermarks"))
@@ -258,6 +280,8 @@ class ControlServer:
         with self._lock:
             if subtask is not None and self._connections.get(subtask) is connection:
                 del self._connections[subtask]
+                for orphan in self._adoptions.lose(subtask):
+                    self._send(orphan, self._unanswered[orphan])
             connection.close()
 
 

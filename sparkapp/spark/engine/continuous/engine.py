@@ -176,6 +176,7 @@ class ContinuousEngine:
         for silent in self._server.silent():
             self._announcements.subtask_silent(silent.subtask)
             self._subtasks.start_again(silent.task)
+        self._server.adopt()
         self.executors.tasks = self._rescaling.parallelism
         self.executors.count()
         self._rescaling.places.check()

@@ -165,7 +165,7 @@ class CheckpointPipeline:
             self._completed(completed, time.monotonic() - ended.checkpoint.began)
 
     def _await_writers(self, deadline: Deadline) -> None:
-        while self._running is not None and self._running.writing & self._server.connected and not deadline.expired:
+        while self._running is not None and self._running.writing & self._server.writers and not deadline.expired:
             answer = self._server.answer(deadline.bound(_PAUSE))
             if answer is not None:
                 self._running.answered(answer)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
@@ -17,7 +18,7 @@ from sparkapp.model.checkpoint.split import KafkaPartitionSplit
 from sparkapp.model.errors import SubtaskDisconnected
 from sparkapp.model.partition import TopicPartition
 from sparkapp.source.watermarks.subtask_watermark import NO_LIMIT, NO_WATERMARK, GivenWatermarks, ReachedWatermarks
-from sparkapp.spark.engine.continuous import control_server
+from sparkapp.spark.engine.continuous import adoptions, control_server
 from sparkapp.spark.engine.continuous.control_server import Answer, ControlServer, Silent
 from sparkapp.spark.tasks import control_channel
 from sparkapp.spark.tasks.control_channel import SubtaskChannel, Work, decode_work, encode_stop, encode_work
@@ -139,6 +140,49 @@ def test_tasks_of_an_earlier_wave_end_and_a_later_wave_gets_the_work(server: Con
         with SubtaskChannel(server.address, subtask=1, task=12, wave=1) as late:
             server.give({1: work(8)})
             assert late.receive() == work(8)
+
+
+def test_an_idle_subtask_does_the_work_of_a_lost_subtask(
+    server: ControlServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(adoptions, "ADOPT_SECONDS", 0.0)
+    with SubtaskChannel(server.address, subtask=0, task=7) as other:
+        with SubtaskChannel(server.address, subtask=1, task=10) as lost:
+            server.give({0: work(7), 1: work(7)})
+            assert (other.receive(), lost.receive()) == (work(7), work(7))
+        while 1 in server.connected:
+            time.sleep(0.01)
+        server.adopt()
+        other.completed(7, "its own", subtask=0)
+        assert server.answer(SECONDS) == Answer(0, 7, "its own", "")
+        server.adopt()
+        assert server.writers == {0, 1}
+        assert other.receive() == work(7)
+        with SubtaskChannel(server.address, subtask=1, task=11) as again:
+            again.completed(7, "nobody asked for")
+            other.completed(7, "the lost subtask's", subtask=1)
+            assert server.answer(SECONDS) == Answer(1, 7, "the lost subtask's", "")
+            server.give({1: work(8)})
+            assert again.receive() == work(8)
+
+
+def test_work_of_a_lost_adopter_goes_back_or_on(server: ControlServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(adoptions, "ADOPT_SECONDS", 0.0)
+    with SubtaskChannel(server.address, subtask=0, task=7) as adopter:
+        with SubtaskChannel(server.address, subtask=1, task=10) as lost:
+            server.give({1: work(7)})
+            assert lost.receive() == work(7)
+        while 1 in server.connected:
+            time.sleep(0.01)
+        server.adopt()
+        assert adopter.receive() == work(7)
+        again = SubtaskChannel(server.address, subtask=1, task=11)
+        while 1 not in server.connected:
+            time.sleep(0.01)
+    assert again.receive() == work(7)
+    again.completed(7, "after all")
+    assert server.answer(SECONDS) == Answer(1, 7, "after all", "")
+    again.__exit__()
 
 
 def test_executors_of_the_connected_subtasks(server: ControlServer, monkeypatch: pytest.MonkeyPatch) -> None:

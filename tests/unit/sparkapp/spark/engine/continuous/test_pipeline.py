@@ -53,7 +53,7 @@ class Server:
         self.answers: list[Answer] = []
         self.result = WriteResult(index=0, records=1, dead_letters=1, skipped=2, committable=None)
         self.woken = threading.Event()
-        self.connected = set(range(PARALLELISM))
+        self.writers = set(range(PARALLELISM))
 
     def give(self, work: dict[int, Work]) -> None:
         for subtask, one in work.items():
@@ -304,7 +304,7 @@ def test_no_subtask_writes_when_a_failed_attempt_has_ended() -> None:
         rig.until(lambda: False)
     of_0 = [answer for answer in late if answer.subtask == 0]
     rig.server.answers = [*of_0]
-    rig.server.connected = {0}
+    rig.server.writers = {0}
     rig.pipeline.end()
     assert rig.server.answers == [], "the answer of subtask 0 was awaited, and nothing of subtask 1, which is gone"
 

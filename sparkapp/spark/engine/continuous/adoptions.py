@@ -1,0 +1,60 @@
+"""Lost subtasks, and the connected subtasks that do their work until Spark has a place for them again."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection
+
+ADOPT_SECONDS = 0.5
+"""From the loss of a subtask to its adoption: where only its Python worker is lost, its task is soon back."""
+
+
+class Adoptions:
+    """Owned by the control server, which calls it under its lock.
+
+    :param clock: monotonic, in seconds.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._lost_at: dict[int, float] = {}
+        self._adopters: dict[int, int] = {}
+
+    @property
+    def adopted(self) -> set[int]:
+        """Subtasks whose present work another does."""
+        return set(self._adopters)
+
+    def adopter_of(self, subtask: int) -> int | None:
+        """The subtask that does its present work; None where it does so itself."""
+        return self._adopters.get(subtask)
+
+    def lose(self, subtask: int) -> tuple[int, ...]:
+        """The connection of a subtask ended; returns the subtasks that it had adopted."""
+        self._lost_at.setdefault(subtask, self._clock())
+        orphans = tuple(other for other, adopter in self._adopters.items() if adopter == subtask)
+        for orphan in orphans:
+            del self._adopters[orphan]
+        return orphans
+
+    def connect(self, subtask: int) -> None:
+        """A subtask is back."""
+        self._lost_at.pop(subtask, None)
+
+    def end(self, subtask: int) -> None:
+        """The work of a subtask is answered, or it has none any more."""
+        self._adopters.pop(subtask, None)
+
+    def choose(self, working: Collection[int], connected: Collection[int]) -> dict[int, int]:
+        """Adopters for lost subtasks that have had none, by subtask. An adopter has nothing else to do.
+
+        :param working: subtasks with work that is not answered.
+        """
+        now, chosen = self._clock(), {}
+        idle = [other for other in connected if other not in working and other not in self._adopters.values()]
+        for subtask in working:
+            lost_at = self._lost_at.get(subtask)
+            is_lost = lost_at is not None and now - lost_at >= ADOPT_SECONDS
+            if idle and is_lost and subtask not in self._adopters:
+                chosen[subtask] = self._adopters[subtask] = idle.pop()
+        return chosen
