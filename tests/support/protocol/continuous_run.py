@@ -217,6 +217,7 @@ class ContinuousRun(AttemptRun):
     def _run_checkpoint(self, retry: bool, abreast: bool, ahead: Ahead | None) -> None:
         self._ahead, self._abreast = ahead, abreast
         self._away.clear()
+        self._start_again()
         if self._pipeline.oldest is None:
             splits = self._enumerator.plan()
             if not any(split.size for split in splits):
