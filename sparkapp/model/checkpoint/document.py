@@ -53,6 +53,21 @@ def _total(value: int) -> int:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LocalPace:
+    """What a document of the local pace has beyond its offsets, which are lower bounds of the group's.
+
+    :param era: the attempt that was granted last. Only its marks stand for commits that the document may not know.
+    :param placed: partitions whose offset the group has from this era.
+    :param ended: whether the era ended in order, so that the document's offsets are exact. A claim keeps it, other than
+        ``drained``, which is the attempt's.
+    """
+
+    era: int
+    placed: frozenset[TopicPartition] = frozenset()
+    ended: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointDocument:
     """A completed checkpoint; with ``checkpoint_id`` 0 the claim of a first start.
 
@@ -108,6 +123,7 @@ class CheckpointDocument:
     topic_ids: Mapping[str, str] = field(default_factory=dict)
     redeploy_nonce: int = 0
     counters: Counters = field(default_factory=Counters)
+    local: LocalPace | None = None
 
     @property
     def prefixes(self) -> tuple[str, ...]:

@@ -256,6 +256,7 @@ class JobSpec:
 
     :param checkpoint_interval_millis: 0 where the interval is in ``checkpoint_interval_seconds``; read
         :attr:`checkpoint_interval`.
+    :param commit_interval_millis: of a subtask's own transactions; 0 for the two-phase commit of all subtasks.
     :param state_claim: PersistentVolumeClaim for operators' state; a transform that keeps state needs one.
     :param metrics_port: TCP port of the driver's Prometheus endpoint; 0 for none.
     """
@@ -270,11 +271,17 @@ class JobSpec:
     checkpoint_interval_millis: int = field(
         default=0, metadata=at("checkpoint.intervalMillis", reader=_interval_millis_from)
     )
+    commit_interval_millis: int = field(default=0, metadata=at("checkpoint.commitIntervalMillis", low=0))
     retention: Retention = field(default_factory=Retention, metadata=at("checkpoint.retention"))
     restore: Restore = field(default_factory=Restore)
     record_errors: RecordErrors = field(default_factory=RecordErrors, metadata=at("."))
     state_claim: str = field(default="", metadata=at("checkpoint.stateVolume.claimName", required=True))
     metrics_port: int = field(default=0, metadata=at("metrics.prometheus", reader=_metrics_port_from))
+
+    @property
+    def has_local_pace(self) -> bool:
+        """Whether subtasks commit their own transactions, and checkpoints are records of these."""
+        return self.commit_interval_millis > 0
 
     @property
     def checkpoint_interval(self) -> float:
