@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from sparkapp.checkpoint.pre_committed import Completed
+from sparkapp.checkpoint.pre_committed import Completed, PreCommitted, document_after
+from sparkapp.checkpoint.recovery.local_starts import starts_of
 from sparkapp.checkpoint.store import CheckpointStore
 from sparkapp.clients.group_offsets import Evidence
-from sparkapp.model.checkpoint.document import CheckpointDocument
+from sparkapp.model.checkpoint.codec import encode
+from sparkapp.model.checkpoint.commit_outcome import offset_mark
+from sparkapp.model.checkpoint.document import CheckpointDocument, LocalPace
+from sparkapp.model.checkpoint.naming import local_id
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
+from sparkapp.model.delivery_guarantee import OffsetCommitMode
+from sparkapp.model.errors import CheckpointConflict, CheckpointStoreUnavailable, InvalidArgument
 from sparkapp.model.job.spec import Job
 from sparkapp.model.partition import TopicPartition
-from sparkapp.model.protocol import StepHook, no_hook
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,17 +38,20 @@ class LocalTotals:
 class LocalCoordinator:
     """Grants the instances of the subtasks and records what they have committed; made by the driver after recovery.
 
-    Thread-safe: each method that writes waits for the one before it. A write that is not answered is resolved by the
-    next. So the engine may go on after :class:`CheckpointStoreUnavailable`, and call again later.
+    An instance is a subtask's producer with its only initialisation. It writes nothing before it is granted by a swap
+    of the document that followed its initialisation. A later attempt claims the document, fences every id and then
+    reads the group, so it reads every commit of this attempt (ADR 45).
 
     The engine's order: :meth:`grant` when all subtasks have opened their producers, then place, :meth:`placed`, read,
     and :meth:`record` in each interval. For an instance that is replaced: :meth:`grant_again` when the new instance has
-    opened its producer, then place and read.
+    opened its producer, then place, :meth:`placed` and read.
+
+    Thread-safe: each method that writes waits for the one before it. The next write finds out what became of one
+    without an answer. So the engine may continue after :class:`CheckpointStoreUnavailable`, and call again later.
 
     :param document: the recovered document. :param version: the store's version of it.
-    :param evidence: the group's stable offsets, read behind a write.
+    :param evidence: the stable offsets of the job's group, read behind a write.
     :param now: gives RFC 3339 times.
-    :param hook: called at each step of the protocol.
     """
 
     def __init__(
@@ -54,7 +63,6 @@ class LocalCoordinator:
         version: str,
         evidence: Evidence,
         now: Callable[[], str],
-        hook: StepHook = no_hook,
     ) -> None:
         self._job = job
         self._store = store
@@ -62,7 +70,9 @@ class LocalCoordinator:
         self._version = version
         self._evidence = evidence
         self._now = now
-        self._hook = hook
+        self._recorded = LocalTotals()
+        self._unanswered: set[str] = set()
+        """Texts of writes that had no answer; one of them may be the document, now or soon."""
         self._lock = threading.Lock()
 
     @property
@@ -77,20 +87,19 @@ class LocalCoordinator:
 
     @property
     def mark(self) -> str:
-        """The text beside each offset that an instance commits; it may stay the same for the instance's life.
+        """The text beside each offset that an instance commits, sent when it is placed and kept for its life.
 
-        Sent with the frame that places an instance. Its checkpoint is one that is written already, so recovery never
-        takes the document for one that was put back.
+        Its checkpoint is one that is written already, so recovery never takes the document for one that was put back.
         """
-        raise NotImplementedError
+        return offset_mark(self._job.uid, self._job.attempt, self._document.checkpoint_id)
 
     def id_of(self, subtask: int) -> str:
         """The transactional id of a subtask's instances, one after the other."""
-        raise NotImplementedError
+        return local_id(self._job.spec.sink.transactional_id_prefix, subtask)
 
     def ids_in_use(self) -> list[str]:
         """All ids of the attempt's subtasks; called by the orphan sweep, from its thread."""
-        raise NotImplementedError
+        return [self.id_of(subtask) for subtask in range(self._job.spec.parallelism)]
 
     def grant(
         self,
@@ -98,7 +107,7 @@ class LocalCoordinator:
         stops: Mapping[TopicPartition, int] | None = None,
         topic_ids: Mapping[str, str] | None = None,
     ) -> None:
-        """Grants the first instance of every subtask; nothing may be written before it has returned.
+        """Grants the first instance of every subtask; none of them may write before it has returned.
 
         Called once, after all instances have answered that their producers are open. One swap writes where each
         partition starts, the era, and the bound of the ids. No partition is placed then.
@@ -107,20 +116,37 @@ class LocalCoordinator:
         :param stops: stopping offset of each partition of a bounded job. :param topic_ids: of the splits' topics.
         :raises CheckpointConflict: superseded. :raises CheckpointError: see :meth:`CheckpointStore.write`.
         """
-        raise NotImplementedError
+        spec = self._job.spec
+        with self._lock:
+            self._write(
+                replace(
+                    self._document, local=LocalPace(era=self._job.attempt), splits=splits, aligned=True,
+                    parallelism=spec.parallelism, created_at=self._now(), evidence_group=spec.source.group_id,
+                    slots=self._document.slots.with_attempt(parallelism=spec.parallelism, pool_size=1),
+                    transactional=False, engine="", engine_has_state=False, drained=False, finished=False,
+                    stops=dict(stops or {}), stopping=spec.source.stopping.fingerprint,
+                    topic_ids=dict(topic_ids or {}),
+                )
+            )  # fmt: skip
 
     def grant_again(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
-        """Grants a new instance of a subtask; returns where its partitions start, every one of ``partitions``.
+        """Grants a new instance of a subtask; returns where its partitions start.
 
         Called after the new instance has answered that its producer is open, which has fenced the one before it. So the
-        group's offsets are final. They are recorded by a swap, the grant. Partitions that were not placed start at the
-        document's offset. The instance is to place all of them again, and the engine calls :meth:`placed`.
+        group's offsets are final. The swap that follows is the grant. A partition that was not placed starts at the
+        document's offset.
 
-        :param partitions: known by :meth:`grant` or :meth:`placed`; others are absent from the result.
-        :raises StateUncertain: the group was moved, deleted or rolled back by others.
+        :param partitions: of the subtask. One that is in no document yet is absent from the result.
+        :raises StateUncertain: the group was moved, deleted or set back by others.
         :raises KafkaAccessError: the group cannot be read. :raises CheckpointError: as :meth:`grant`.
         """
-        raise NotImplementedError
+        with self._lock:
+            document, local = self._document, self._granted()
+            known = sorted(document.offsets.keys() & set(partitions))
+            committed = self._evidence.committed(known)
+            starts = starts_of(document, local, {each: committed.get(each) for each in known}, self._job)
+            self._write(replace(document, created_at=self._now()))
+            return {partition: starts[partition] for partition in known}
 
     def placed(self, starts: Mapping[TopicPartition, int], topic_ids: Mapping[str, str] | None = None) -> None:
         """Records that the group has an offset of these partitions from this era; nothing of them is read before.
@@ -130,25 +156,110 @@ class LocalCoordinator:
         :param starts: where they were placed. :param topic_ids: of new partitions' topics.
         :raises CheckpointConflict: superseded. :raises CheckpointError: see :meth:`CheckpointStore.write`.
         """
-        raise NotImplementedError
+        with self._lock:
+            document, local = self._document, self._granted()
+            if starts.keys() <= local.placed:
+                return
+            new = (
+                KafkaPartitionSplit(partition, offset, offset)
+                for partition, offset in starts.items()
+                if partition not in document.offsets
+            )
+            self._write(
+                replace(
+                    document, local=replace(local, placed=local.placed | starts.keys()), created_at=self._now(),
+                    splits=tuple(sorted((*document.splits, *new))),
+                    topic_ids={**document.topic_ids, **(topic_ids or {})},
+                )
+            )  # fmt: skip
 
     def record(
-        self, offsets: Mapping[TopicPartition, int], totals: LocalTotals, stops: Mapping[TopicPartition, int] | None = None
+        self,
+        offsets: Mapping[TopicPartition, int],
+        totals: LocalTotals,
+        stops: Mapping[TopicPartition, int] | None = None,
     ) -> Completed | None:
         """Records what the subtasks have committed as the next checkpoint; None where nothing was committed since.
 
-        Offsets that are behind the document's are ignored: reports may arrive late.
+        Offsets behind the document's are ignored, because reports may overtake each other. So are offsets of partitions
+        that are not recorded as placed.
 
-        :param offsets: next offset of placed partitions, of commits that succeeded.
+        :param offsets: next offset of partitions, by commits that succeeded. :param totals: since the grant.
+        :param stops: stopping offsets that are new.
         :raises CheckpointConflict: superseded; the attempt must stop.
-        :raises CheckpointStoreUnavailable: no answer. Data may flow on; call again later.
+        :raises CheckpointStoreUnavailable: no answer. Subtasks may continue; the next record includes this one.
         """
-        raise NotImplementedError
+        with self._lock:
+            document, local, before = self._document, self._granted(), self._recorded
+            splits = tuple(
+                KafkaPartitionSplit(split.partition, split.stop, max(split.stop, offsets.get(split.partition, 0)))
+                if split.partition in local.placed
+                else KafkaPartitionSplit(split.partition, split.stop, split.stop)
+                for split in document.splits
+            )
+            if totals == before and not any(split.size for split in splits):
+                return None
+            checkpoint = PreCommitted(
+                checkpoint_id=document.checkpoint_id + 1, splits=splits, aligned=True, committables=(),
+                records_out=totals.records_out - before.records_out, stops=stops or {}, topic_ids=document.topic_ids,
+                records_skipped=totals.skipped - before.skipped,
+                records_dead_lettered=totals.dead_lettered - before.dead_lettered,
+            )  # fmt: skip
+            next_one = document_after(
+                document, checkpoint, self._job, hint=document.hint, slots=document.slots,
+                mode=OffsetCommitMode.IN_TRANSACTION, now=self._now(),
+            )  # fmt: skip
+            counters = next_one.counters.plus(committed=totals.transactions - before.transactions)
+            started = time.monotonic()
+            size = self._write(replace(next_one, local=local, counters=counters))
+            self._recorded = totals
+            return Completed(
+                document=self._document,
+                bytes=size,
+                write_millis=round((time.monotonic() - started) * 1000),
+                commit_millis=0,
+            )
 
     def drained(self, *, finished: bool = False) -> None:
-        """Marks the last record as an orderly stop; called when every subtask has ended after its last commit.
+        """Marks the last record as an orderly stop; called when all that was committed is recorded, and all have ended.
 
         :param finished: a bounded job has committed all its records.
         :raises CheckpointError: as :meth:`grant`.
         """
-        raise NotImplementedError
+        with self._lock:
+            local = self._document.local and replace(self._document.local, ended=True)
+            self._write(
+                replace(self._document, local=local, drained=True, finished=finished, created_at=self._now())
+            )
+
+    def _granted(self) -> LocalPace:
+        local = self._document.local
+        if local is None:
+            msg = "no instance has been granted"
+            raise InvalidArgument(msg)
+        return local
+
+    def _write(self, document: CheckpointDocument) -> int:
+        """Replaces the document, also where the one before is a write of this attempt that had no answer.
+
+        Only writes of this attempt are replaced: a successor's document is none of the texts.
+        """
+        text = encode(document)
+        try:
+            self._version = self._written(text)
+        except CheckpointStoreUnavailable:
+            self._unanswered.add(text)
+            raise
+        # The version has changed: a write that is still under way is refused.
+        self._unanswered.clear()
+        self._document = document
+        return len(text.encode())
+
+    def _written(self, text: str) -> str:
+        try:
+            return self._store.write(text, expected=self._version)
+        except CheckpointConflict:
+            found = self._store.read()
+            if found.text not in self._unanswered:
+                raise
+            return self._store.write(text, expected=found.version)

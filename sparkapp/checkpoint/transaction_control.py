@@ -12,7 +12,7 @@ from sparkapp.clients.deadline import Deadline
 from sparkapp.clients.group_offsets import GroupOffsetsEvidence
 from sparkapp.clients.transactions.client import TransactionClient
 from sparkapp.model.checkpoint.document import CheckpointDocument
-from sparkapp.model.checkpoint.naming import is_first_start, offsets_id
+from sparkapp.model.checkpoint.naming import is_first_start, local_id, offsets_id
 from sparkapp.model.delivery_guarantee import DeliveryGuarantee
 from sparkapp.model.errors import (
     CheckpointConflict,
@@ -26,6 +26,9 @@ from sparkapp.sink.lingering import abort_lingering, find_transactions
 from sparkapp.sink.orphans import OpenNow, OrphanSweep
 
 LOG = logging.getLogger(__name__)
+
+_FENCE_SECONDS = 120.0
+"""For the ids of all subtasks; the next attempt continues."""
 
 
 class KafkaTransactionControl:
@@ -46,6 +49,11 @@ class KafkaTransactionControl:
         if self._may_have_transactions(document):
             # Before the evidence is read: from now on brokers refuse requests of previous attempts' drivers.
             self._client.fence_all(offsets_id(prefix) for prefix in document.prefixes)
+        if document.local is not None:
+            # Idle ones, too: an instance that was granted may begin its next transaction whenever it continues.
+            self._claim.require_no_successor()
+            ids = (local_id(prefix, subtask) for prefix in document.prefixes for subtask in range(document.slots.subtasks))
+            self._client.fence_all(ids, deadline=Deadline.after(_FENCE_SECONDS))
         if not document.committables:
             return ()
         evidence = None

@@ -2,8 +2,8 @@
 
 1. Read and validate the document, which must be of this Kafka cluster. 2. Claim it for this attempt by
 compare-and-swap. 3. Settle each committable: commit it, or prove that it was committed or lost. 4. Abort every other
-open transaction of the prefixes. 5. Decide where the splits resume: at the document's offsets, or at the earlier
-checkpoint that ``spec.restore`` names.
+open transaction of the prefixes. 5. Decide where the splits resume: at the document's offsets, at the group's where
+subtasks committed by themselves (ADR 56), or at the earlier checkpoint that ``spec.restore`` names.
 The next attempt may repeat each step if this attempt dies in between.
 """
 
@@ -16,6 +16,7 @@ from typing import Protocol
 
 from sparkapp.checkpoint.recovery.cluster_identity import on_cluster, refuse_other_than_named
 from sparkapp.checkpoint.recovery.document_tampering import refuse_lost_state, signs_of_edit
+from sparkapp.checkpoint.recovery.local_starts import resumed
 from sparkapp.checkpoint.recovery.restore import Restored, go_back, restore_due
 from sparkapp.checkpoint.recovery.rolled_back import GroupMarks, refuse_older_state
 from sparkapp.checkpoint.retained import RetainedStore
@@ -55,8 +56,8 @@ class TransactionControl(Protocol):
     """What recovery needs of the sink's control plane."""
 
     def settle(self, document: CheckpointDocument) -> Sequence[Settled]:
-        """Fences the drivers of previous attempts, then commits each committable of the document, or proves its outcome
-        with the evidence group."""
+        """Fences the drivers of previous attempts, and subtasks that commit by themselves. Then commits each committable
+        of the document, or proves its outcome with the evidence group."""
         ...
 
     def abort_lingering(self, document: CheckpointDocument) -> int:
@@ -113,6 +114,7 @@ def recover(
     :raises CheckpointConflict: a newer attempt owns the state.
     :raises StateUncertain: a transaction of the document is neither proven committed nor lost, or a checkpoint without
         ranges is part committed and part lost.
+        Or the group of a document of the local pace does not say where the job's commits ended.
     :raises TransactionLost: a transaction is proven lost, and the job is to fail then.
     :raises CheckpointNotRetained: the checkpoint to restore is not retained. The committables are settled; nothing else
         was changed.
@@ -139,7 +141,7 @@ def recover(
         previous = on_cluster(previous, job, cluster_id)
         latest = refuse_older_state(previous, marks, job)
         engine.rewound(previous.engine)  # refuses a text that is not the engine's
-        edited = signs_of_edit(previous, retained)
+        edited = signs_of_edit(previous, retained) if previous.local is None else ""
         # Parallelism stays the writer's: the committables' ranges are derived with it.
         claim = replace(
             previous, attempt=job.attempt, drained=False, prefix=prefix,
@@ -178,7 +180,10 @@ def recover(
     document = replace(document, previous_prefixes=(), counters=document.counters.plus(aborted=aborted))
     restored = None
     served = not restore_due(document, job.spec.restore)
-    if not served and job.spec.restore.checkpoint:
+    goes_back = not served and job.spec.restore.checkpoint > 0
+    if document.local is not None and not job.settles_only:
+        document = resumed(document, document.local, marks.final(claim), job, forced=goes_back)
+    if goes_back:
         # One write holds the offsets and the nonce: a crash neither loses the restore nor repeats it.
         document, restored = go_back(
             document, job.spec.restore, store=retained, engine=engine.rewound,

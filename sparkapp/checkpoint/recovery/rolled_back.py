@@ -6,11 +6,13 @@ import logging
 from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
-from sparkapp.clients.cluster_view import ClusterView
-from sparkapp.clients.group_offsets import GroupOffsetsEvidence
+from sparkapp.checkpoint.recovery.local_starts import GroupAnswer
+from sparkapp.clients.cluster_view import ClusterView, known_topics
+from sparkapp.clients.group_offsets import Evidence, GroupOffsetsEvidence
 from sparkapp.model import commands
 from sparkapp.model.checkpoint.commit_outcome import GroupOffset, Mark
 from sparkapp.model.checkpoint.document import CheckpointDocument
+from sparkapp.model.checkpoint.naming import offsets_id
 from sparkapp.model.checkpoint.rollback import is_older, latest_commit
 from sparkapp.model.delivery_guarantee import OffsetCommitMode, effective_offset_commit_mode
 from sparkapp.model.errors import KafkaAccessError, StateRolledBack
@@ -33,6 +35,16 @@ class GroupMarks(Protocol):
 
         :param document: whose partitions and group are meant; None where there is none yet.
         :raises KafkaAccessError: the group could not be read, and the job's transactions need it.
+        """
+        ...
+
+    def final(self, document: CheckpointDocument) -> GroupAnswer:
+        """The offsets of the document's group that nobody of an earlier attempt can change any more.
+
+        Asked once every transactional id is fenced. Of the document's partitions that still exist, and of those that
+        the job reads by its spec.
+
+        :raises KafkaAccessError: no stable answer in time; the next attempt asks again.
         """
         ...
 
@@ -69,12 +81,33 @@ class KafkaGroupMarks:
             LOG.warning("the check for a rolled back state failed: %s", error.message)
             return ()
 
+    def final(self, document: CheckpointDocument) -> GroupAnswer:
+        """See :meth:`GroupMarks.final`. Behind a write, or a broker that was replaced could answer (ADR 44)."""
+        topics = known_topics(self._cluster, {partition.topic for partition in document.offsets})
+        new_ids = self._cluster.topic_ids(document.topic_ids)
+        same = {topic for topic in topics if document.topic_ids.get(topic) in {None, new_ids.get(topic)}}
+        read = {*document.offsets, *subscriber_of(self._job.spec.source).partitions(topics)}
+        wanted = sorted(
+            partition
+            for partition in read
+            if partition.topic in same and partition.partition < topics[partition.topic]
+        )
+        evidence = GroupOffsetsEvidence(
+            self._config, group_id=document.evidence_group, confirm_as=offsets_id(document.prefix)
+        )
+        found = _read(evidence, wanted)
+        return {partition: found.get(partition) for partition in wanted}
+
     def _marks(self, group: str, wanted: Sequence[TopicPartition]) -> list[str]:
         evidence = GroupOffsetsEvidence(self._config, group_id=group, stable=False)
-        found: list[GroupOffset] = []
-        for first in range(0, len(wanted), _IN_A_REQUEST):
-            found += evidence.committed(wanted[first : first + _IN_A_REQUEST]).values()
-        return [offset.metadata for offset in found]
+        return [offset.metadata for offset in _read(evidence, wanted).values()]
+
+
+def _read(evidence: Evidence, wanted: Sequence[TopicPartition]) -> dict[TopicPartition, GroupOffset]:
+    found: dict[TopicPartition, GroupOffset] = {}
+    for first in range(0, len(wanted), _IN_A_REQUEST):
+        found |= evidence.committed(wanted[first : first + _IN_A_REQUEST])
+    return found
 
 
 def refuse_older_state(document: CheckpointDocument | None, marks: GroupMarks, job: Job) -> Mark | None:

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sparkapp.model.checkpoint.committable import KafkaCommittable
-from sparkapp.model.checkpoint.document import CheckpointDocument, Counters
+from sparkapp.model.checkpoint.document import CheckpointDocument, Counters, LocalPace
 from sparkapp.model.checkpoint.naming import NO_SLOTS, SlotBounds, is_of_prefix, offsets_id, place_of
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit, splits_by_subtask
 from sparkapp.model.encoding.strict_json import (
@@ -26,12 +26,17 @@ from sparkapp.model.encoding.strict_json import (
     without_ids,
 )
 from sparkapp.model.errors import CheckpointCorrupt, CheckpointForeign, CheckpointTooLarge, KafkaSparkJobError
+from sparkapp.model.partition import TopicPartition
 from sparkapp.model.transactional_id import TransactionalIdHint, check_prefix
 
 FORMAT_VERSION = 1
+LOCAL_FORMAT_VERSION = 2
+"""Of documents of the local pace. Releases without it must refuse them: the group's offsets decide, not theirs."""
 MAX_DOCUMENT_BYTES = 768 * 1024
 """Three quarters of the 1 MiB that a ConfigMap holds. A larger document is neither written nor read."""
 MAX_ENGINE_BYTES = 64 * 1024
+_NOT_PLACED = "new"
+"""Behind the offsets of a partition in a document of the local pace."""
 _BELOW = 1 << 31
 """Limit of attempt numbers and of the parallelism: both are 32-bit integers in Kubernetes and Kafka."""
 
@@ -46,9 +51,17 @@ def encode(document: CheckpointDocument) -> str:
         msg = f"the engine's text needs {len(document.engine)} characters, the limit is {MAX_ENGINE_BYTES}"
         remedy = "shorten settings spark.sql.streaming.* in spec.sparkConf: Spark keeps them with each micro-batch"
         raise CheckpointTooLarge(msg, remedy=remedy)
-    splits = by_topic({split.partition: [split.start, split.stop] for split in document.splits}, ids=document.topic_ids)
+    local = document.local
+    splits = by_topic(
+        {
+            split.partition: [split.start, split.stop]
+            + ([] if local is None or split.partition in local.placed else [_NOT_PLACED])
+            for split in document.splits
+        },
+        ids=document.topic_ids,
+    )
     body: dict[str, Any] = {
-        "formatVersion": FORMAT_VERSION,
+        "formatVersion": FORMAT_VERSION if local is None else LOCAL_FORMAT_VERSION,
         "jobUid": document.job_uid,
         "attempt": document.attempt,
         "checkpointId": document.checkpoint_id,
@@ -105,6 +118,8 @@ def encode(document: CheckpointDocument) -> str:
     if document.transactional:
         # Only before the first checkpoint; later documents have a hint or slots instead.
         body["transactional"] = True
+    if local is not None:
+        body["local"] = {"era": local.era, "ended": local.ended}
     text = json.dumps(body, separators=(",", ":"), ensure_ascii=False)
     size = len(text.encode())
     if size > MAX_DOCUMENT_BYTES:
@@ -124,15 +139,15 @@ def decode(text: str, *, job_uid: str) -> CheckpointDocument:
     """
     reader = parse(text, "the checkpoint document", limit=MAX_DOCUMENT_BYTES)
     version = reader.integer("formatVersion")
-    if version != FORMAT_VERSION:
-        msg = f"the checkpoint document has format version {version}, this release reads {FORMAT_VERSION}"
+    if version not in {FORMAT_VERSION, LOCAL_FORMAT_VERSION}:
+        msg = f"the checkpoint document has format version {version}, this release reads {LOCAL_FORMAT_VERSION}"
         raise CheckpointCorrupt(msg, remedy="set spec.image to the release that wrote it, or a newer release")
     uid = reader.string("jobUid")
     if uid != job_uid:
         msg = f"the checkpoint document belongs to the job with UID {uid!r}, this job's is {job_uid!r}"
         raise CheckpointForeign(msg)
     try:
-        return _document(reader, uid)
+        return _document(reader, uid, is_local=version == LOCAL_FORMAT_VERSION)
     except CheckpointCorrupt:
         raise
     except KafkaSparkJobError as error:
@@ -140,12 +155,13 @@ def decode(text: str, *, job_uid: str) -> CheckpointDocument:
         raise CheckpointCorrupt(msg) from error
 
 
-def _document(reader: StrictReader, uid: str) -> CheckpointDocument:
+def _document(reader: StrictReader, uid: str, *, is_local: bool) -> CheckpointDocument:
     parallelism = reader.integer("parallelism", low=1, below=_BELOW)
     checkpoint_id = reader.integer("checkpointId")
     aligned = reader.boolean("aligned")
     bounds, topic_ids = without_ids(reader.mapping("splits"), "splits")
-    splits = tuple(sorted(_splits(bounds)))
+    placed: set[TopicPartition] = set()
+    splits = tuple(sorted(_splits(bounds, placed if is_local else None)))
     owned = splits_by_subtask(splits, parallelism) if aligned else {}
     hint = StrictReader(reader.mapping("hint"), "hint")
     counters = StrictReader(reader.mapping("counters"), "counters")
@@ -157,11 +173,6 @@ def _document(reader: StrictReader, uid: str) -> CheckpointDocument:
         _committable(StrictReader(item, f"committables[{index}]"), checkpoint_id, parallelism, owned)
         for index, item in enumerate(reader.items("committables"))
     )
-    if aligned:
-        _check_ranges(committables)
-    if len({committable.transactional_id for committable in committables}) != len(committables):
-        msg = "two committables name the same transactional id"
-        raise CheckpointCorrupt(msg)
     bounded = StrictReader(
         reader.mapping_or_none("bounded") or {"stopping": "", "finished": False, "stops": {}}, "bounded"
     )
@@ -199,53 +210,31 @@ def _document(reader: StrictReader, uid: str) -> CheckpointDocument:
             transactions_committed=counters.integer("transactionsCommitted"),
             transactions_aborted=counters.integer("transactionsAborted"),
         ),
+        local=_local(StrictReader(reader.mapping("local"), "local"), placed) if is_local else None,
     )
     for part in (reader, hint, counters, bounded, slots):
         part.finish()
-    _check_ids(document)
+    document.require_consistent()
     return document
 
 
-def _check_ranges(committables: Sequence[KafkaCommittable]) -> None:
-    """Without a shuffle, a subtask with records in its transaction has a split with records."""
-    for committable in committables:
-        if (committable.records or committable.dead_letters) and not committable.ranges:
-            msg = (
-                f"the committable {committable.transactional_id} of subtask {committable.subtask} holds records, but no"
-                " split of that subtask does"
-            )
-            raise CheckpointCorrupt(msg)
+def _local(reader: StrictReader, placed: set[TopicPartition]) -> LocalPace:
+    era, ended = reader.integer("era", low=1, below=_BELOW), reader.boolean("ended")
+    reader.finish()
+    return LocalPace(era=era, placed=frozenset(placed), ended=ended)
 
 
-def _check_ids(document: CheckpointDocument) -> None:
-    """A document must not make a driver commit what belongs to another job."""
-    for prefix in document.prefixes:
-        check_prefix(prefix)
-    for committable in document.committables:
-        its_prefix = next(
-            (prefix for prefix in document.prefixes if is_of_prefix(committable.transactional_id, prefix)), None
-        )
-        if its_prefix is None or committable.transactional_id == offsets_id(
-            its_prefix
-        ):  # offsets_id is the driver's, not a subtask's
-            prefixes = ", ".join(document.prefixes)
-            msg = f"the committable {committable.transactional_id} is of none of the prefixes {prefixes}"
-            raise CheckpointCorrupt(msg)
-        if committable.attempt > document.attempt:
-            msg = (
-                f"attempt {committable.attempt} wrote the committable {committable.transactional_id}, after attempt"
-                f" {document.attempt}"
-            )
-            raise CheckpointCorrupt(msg)
-        place = place_of(committable.transactional_id, its_prefix)
-        if place is not None and (place.subtask != committable.subtask or place not in document.slots):
-            msg = f"subtask {committable.subtask} has no id {committable.transactional_id}, as far as slotIds reach"
-            raise CheckpointCorrupt(msg)
-
-
-def _splits(body: Mapping[str, Any]) -> list[KafkaPartitionSplit]:
+def _splits(body: Mapping[str, Any], placed: set[TopicPartition] | None) -> list[KafkaPartitionSplit]:
+    """
+    :param placed: gets the placed partitions of a document of the local pace; None for any other document.
+    """
     splits = []
     for partition, bounds in partitions_of(body, "splits"):
+        if placed is not None and isinstance(bounds, list):
+            if bounds[2:] == [_NOT_PLACED]:
+                bounds = bounds[:2]
+            else:
+                placed.add(partition)
         if not isinstance(bounds, list) or len(bounds) != 2 or not all(is_offset(bound) for bound in bounds):
             msg = f"split {partition} must be [start, stop], two offsets"
             raise CheckpointCorrupt(msg)

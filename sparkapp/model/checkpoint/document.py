@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from sparkapp.model.checkpoint.committable import KafkaCommittable
-from sparkapp.model.checkpoint.naming import NO_SLOTS, SlotBounds
+from sparkapp.model.checkpoint.naming import NO_SLOTS, SlotBounds, is_of_prefix, offsets_id, place_of
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
+from sparkapp.model.errors import CheckpointCorrupt
 from sparkapp.model.partition import TopicPartition
-from sparkapp.model.transactional_id import FIRST_HINT, TransactionalIdHint
+from sparkapp.model.transactional_id import FIRST_HINT, TransactionalIdHint, check_prefix
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,10 +57,10 @@ def _total(value: int) -> int:
 class LocalPace:
     """What a document of the local pace has beyond its offsets, which are lower bounds of the group's.
 
-    :param era: the attempt that was granted last. Only its marks stand for commits that the document may not know.
+    :param era: the attempt that was granted last. Its marks alone stand for commits that the document may not know.
     :param placed: partitions whose offset the group has from this era.
-    :param ended: whether the era ended in order, so that the document's offsets are exact. A claim keeps it, other than
-        ``drained``, which is the attempt's.
+    :param ended: whether the era ended in order, so that the offsets are exact. A claim keeps it, and clears
+        ``drained``, which is about the document's attempt.
     """
 
     era: int
@@ -97,6 +98,8 @@ class CheckpointDocument:
     :param cluster_id: id of the Kafka cluster of offsets and transactions; empty where it is not known.
     :param topic_ids: the first 60 bits of each topic's id, as Kafka prints them; topics without a known id are absent.
     :param redeploy_nonce: the last ``spec.restore.nonce`` that was served: each higher nonce restores once.
+    :param local: set where subtasks committed by themselves (ADR 56): ``evidence_group`` decides then, and the offsets
+        are lower bounds. None where the document decides.
     """
 
     job_uid: str
@@ -134,3 +137,64 @@ class CheckpointDocument:
     def offsets(self) -> dict[TopicPartition, int]:
         """Next offset to read, by partition."""
         return {split.partition: split.stop for split in self.splits}
+
+    def require_consistent(self) -> None:
+        """Checks what one field says about another; called when a text has been read.
+
+        :raises CheckpointCorrupt: a contradiction. :raises InvalidArgument: a prefix is none.
+        """
+        if self.aligned:
+            _check_ranges(self.committables)
+        _check_ids(self)
+        if self.local is not None:
+            _check_local(self, self.local)
+
+
+def _check_ranges(committables: Sequence[KafkaCommittable]) -> None:
+    """Without a shuffle, a subtask with records in its transaction has a split with records."""
+    for committable in committables:
+        if (committable.records or committable.dead_letters) and not committable.ranges:
+            msg = (
+                f"the committable {committable.transactional_id} of subtask {committable.subtask} holds records, but no"
+                " split of that subtask does"
+            )
+            raise CheckpointCorrupt(msg)
+
+
+def _check_ids(document: CheckpointDocument) -> None:
+    """A document must not make a driver commit what belongs to another job."""
+    if len({committable.transactional_id for committable in document.committables}) != len(document.committables):
+        msg = "two committables name the same transactional id"
+        raise CheckpointCorrupt(msg)
+    for prefix in document.prefixes:
+        check_prefix(prefix)
+    for committable in document.committables:
+        its_prefix = next(
+            (prefix for prefix in document.prefixes if is_of_prefix(committable.transactional_id, prefix)), None
+        )
+        if its_prefix is None or committable.transactional_id == offsets_id(
+            its_prefix
+        ):  # offsets_id is the driver's, not a subtask's
+            prefixes = ", ".join(document.prefixes)
+            msg = f"the committable {committable.transactional_id} is of none of the prefixes {prefixes}"
+            raise CheckpointCorrupt(msg)
+        if committable.attempt > document.attempt:
+            msg = (
+                f"attempt {committable.attempt} wrote the committable {committable.transactional_id}, after attempt"
+                f" {document.attempt}"
+            )
+            raise CheckpointCorrupt(msg)
+        place = place_of(committable.transactional_id, its_prefix)
+        if place is not None and (place.subtask != committable.subtask or place not in document.slots):
+            msg = f"subtask {committable.subtask} has no id {committable.transactional_id}, as far as slotIds reach"
+            raise CheckpointCorrupt(msg)
+
+
+def _check_local(document: CheckpointDocument, local: LocalPace) -> None:
+    """A document of the local pace names the ids and the group that decide, and nothing to commit."""
+    if document.slots == NO_SLOTS or not document.evidence_group or document.committables or not document.aligned:
+        msg = "it is of the local pace without slotIds or witnessGroup, or with transactions to commit"
+        raise CheckpointCorrupt(msg)
+    if local.era > document.attempt:
+        msg = f"local.era {local.era} is after attempt {document.attempt}"
+        raise CheckpointCorrupt(msg)

@@ -109,6 +109,11 @@ def place_of(transactional_id: str, prefix: str) -> Place | None:
     return Place(int(match[1]), int(match[2])) if match else None
 
 
+def local_id(prefix: str, subtask: int) -> str:
+    """The only id of a subtask that commits by itself, in either naming: its transactions follow each other."""
+    return Place(subtask, 0).named(prefix)
+
+
 def offsets_id(prefix: str) -> str:
     """The id of the driver's transactions, which hold offsets only (``sink.offset_transactions``)."""
     return f"{prefix}-{_OFFSETS}"

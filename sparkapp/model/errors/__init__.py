@@ -23,7 +23,8 @@ CheckpointMissing, CheckpointStoreUnavailable, CheckpointRefused, ClusterChanged
 CheckpointNotRetained, RestoreRefused, QueryStateMissing and QueryStateIncompatible.
 
 :mod:`.transaction`: TransactionError, above ProducersPoolEmpty, TransactionFenced, CommitOutcomeUnknown,
-PreCommitFailed, TransactionLost and StateUncertain.
+PreCommitFailed, TransactionLost and StateUncertain, above GroupOffsetsBehind, GroupOffsetsMoved and
+GroupOffsetsMissing.
 """
 
 from __future__ import annotations
@@ -106,6 +107,9 @@ from sparkapp.model.errors.schema import (
 )
 from sparkapp.model.errors.transaction import (
     CommitOutcomeUnknown,
+    GroupOffsetsBehind,
+    GroupOffsetsMissing,
+    GroupOffsetsMoved,
     PreCommitFailed,
     ProducersPoolEmpty,
     StateUncertain,
@@ -132,11 +136,9 @@ not exist: the job's own state is valid.
 """
 
 __all__ = [
-    "CONDITION_BY_REASON",
-    "KAFKA_REACHABLE",
-    "STATE_VALID",
     "AuthenticationFailed",
     "AuthorizationFailed",
+    "CONDITION_BY_REASON",
     "CheckpointConflict",
     "CheckpointCorrupt",
     "CheckpointError",
@@ -157,8 +159,12 @@ __all__ = [
     "GroupInUse",
     "GroupMemberFenced",
     "GroupMembershipError",
+    "GroupOffsetsBehind",
+    "GroupOffsetsMissing",
+    "GroupOffsetsMoved",
     "GroupProtocolMismatch",
     "InvalidArgument",
+    "KAFKA_REACHABLE",
     "KafkaAccessError",
     "KafkaSparkJobError",
     "KafkaUnreachable",
@@ -175,6 +181,7 @@ __all__ = [
     "RecordError",
     "ReleaseMismatch",
     "RestoreRefused",
+    "STATE_VALID",
     "SchemaError",
     "SchemaNotFound",
     "SchemaRegistryAccessDenied",

@@ -72,3 +72,21 @@ class StateUncertain(TransactionError):
         "compare the sink topic with its source; then delete the job and create it again with a fitting"
         " source.startup.mode"
     )
+
+
+class GroupOffsetsBehind(StateUncertain):
+    """The group has an offset of this job that is older than the document: offsets of the brokers were set back."""
+
+    reason = "GroupOffsetsBehind"
+
+
+class GroupOffsetsMoved(StateUncertain):
+    """Somebody else has set offsets of the group, so where the job's commits ended is not known."""
+
+    reason = "GroupOffsetsMoved"
+
+
+class GroupOffsetsMissing(StateUncertain):
+    """The group has no offset where the job has committed one: it was deleted, or has expired."""
+
+    reason = "GroupOffsetsMissing"

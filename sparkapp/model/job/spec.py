@@ -87,7 +87,7 @@ class TopicFrom(StrEnum):
     """The place of the name of a record's sink topic."""
 
     SPEC = "Spec"
-    """``sink.topic``. A column ``topic`` of the result, as records that pass through have, is ignored."""
+    """``sink.topic``. A column ``topic`` of the result is ignored."""
     COLUMN = "Column"
     """The result's column ``topic``, as in Spark's own Kafka sink."""
 
@@ -99,10 +99,7 @@ class IsolationLevel(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KafkaCluster:
-    """The cluster of source and sink.
-
-    :param cluster_id: the only cluster that the job may run on, by Kafka's id; empty for the checkpoint's.
-    """
+    """The cluster of source and sink. It must be ``cluster_id``, by Kafka's id; empty for the checkpoint's."""
 
     bootstrap_servers: str
     tls: Tls | None = field(default=None, metadata=at(reader=tls_from))
@@ -153,7 +150,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArrowTransform:
-    """A function over Arrow batches; exactly one of ``function`` and ``factory`` is set, or neither without one.
+    """A function over Arrow batches; at most one of ``function`` and ``factory`` is set.
 
     :param function: ``module:function``, called with each batch, and with a context if it takes one.
     :param factory: ``module:factory``, called once per subtask without arguments. It returns the function.
@@ -227,14 +224,13 @@ class Sink:
         return self.transaction_timeout_seconds * 1000 if self.transactions_expire else NEVER_MILLIS
 
 
-DEFAULT_METRICS_PORT = 8090
 MIN_METRICS_PORT = 1024
 """Lower ports need a capability that the pods do not have."""
 
 
 def _metrics_port_from(metrics: Fields, name: str) -> int:
     prometheus = metrics.child(name)
-    port = prometheus.integer("port", DEFAULT_METRICS_PORT, low=MIN_METRICS_PORT)
+    port = prometheus.integer("port", 8090, low=MIN_METRICS_PORT)
     return port if prometheus.boolean("enabled", True) else 0
 
 
@@ -242,7 +238,7 @@ MIN_INTERVAL_MILLIS = 20
 """Each checkpoint opens a producer for each subtask and writes the document, which together take some 50 ms."""
 
 
-def _interval_millis_from(checkpoint: Fields, name: str) -> int:
+def _millis_from(checkpoint: Fields, name: str) -> int:
     """:raises ConfigurationError: both units are used."""
     if checkpoint.has(name) and checkpoint.has("intervalSeconds"):
         msg = f"{checkpoint.path}: intervalSeconds and {name} exclude each other"
@@ -268,9 +264,7 @@ class JobSpec:
     engine: Engine = Engine.MICRO_BATCH
     parallelism: int = field(default=1, metadata=at(low=1))
     checkpoint_interval_seconds: int = field(default=10, metadata=at("checkpoint.intervalSeconds", low=1))
-    checkpoint_interval_millis: int = field(
-        default=0, metadata=at("checkpoint.intervalMillis", reader=_interval_millis_from)
-    )
+    checkpoint_interval_millis: int = field(default=0, metadata=at("checkpoint.intervalMillis", reader=_millis_from))
     commit_interval_millis: int = field(default=0, metadata=at("checkpoint.commitIntervalMillis", low=0))
     retention: Retention = field(default_factory=Retention, metadata=at("checkpoint.retention"))
     restore: Restore = field(default_factory=Restore)
@@ -280,7 +274,7 @@ class JobSpec:
 
     @property
     def has_local_pace(self) -> bool:
-        """Whether subtasks commit their own transactions, and checkpoints are records of these."""
+        """Whether subtasks commit transactions of their own, of which checkpoints are records (ADR 56)."""
         return self.commit_interval_millis > 0
 
     @property
