@@ -228,9 +228,7 @@ class LocalCoordinator:
         """
         with self._lock:
             local = self._document.local and replace(self._document.local, ended=True)
-            self._write(
-                replace(self._document, local=local, drained=True, finished=finished, created_at=self._now())
-            )
+            self._write(replace(self._document, local=local, drained=True, finished=finished, created_at=self._now()))
 
     def _granted(self) -> LocalPace:
         local = self._document.local

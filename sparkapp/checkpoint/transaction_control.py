@@ -52,7 +52,9 @@ class KafkaTransactionControl:
         if document.local is not None:
             # Idle ones, too: an instance that was granted may begin its next transaction whenever it continues.
             self._claim.require_no_successor()
-            ids = (local_id(prefix, subtask) for prefix in document.prefixes for subtask in range(document.slots.subtasks))
+            ids = (
+                local_id(prefix, subtask) for prefix in document.prefixes for subtask in range(document.slots.subtasks)
+            )
             self._client.fence_all(ids, deadline=Deadline.after(_FENCE_SECONDS))
         if not document.committables:
             return ()

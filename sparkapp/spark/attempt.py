@@ -20,7 +20,7 @@ from sparkapp.checkpoint.retained import CheckpointRetainer
 from sparkapp.checkpoint.transaction_control import leave_nothing_open
 from sparkapp.model.delivery_guarantee import OffsetCommitMode
 from sparkapp.model.errors import CheckpointMissing, CheckpointRefused, StreamStalled
-from sparkapp.model.job.rules import chosen_engine
+from sparkapp.model.job.rules.engine_rules import chosen_engine
 from sparkapp.model.job.spec import Engine as Chosen
 from sparkapp.model.job.spec import Job
 from sparkapp.model.report import DriverState, termination_of

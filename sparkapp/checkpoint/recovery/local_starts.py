@@ -58,7 +58,9 @@ def resume_of(bound: int | None, found: GroupOffset | None, *, is_placed: bool, 
     return Resume.MOVED if mark is None else Resume.BEHIND
 
 
-def starts_of(document: CheckpointDocument, local: LocalPace, group: GroupAnswer, job: Job) -> dict[TopicPartition, int]:
+def starts_of(
+    document: CheckpointDocument, local: LocalPace, group: GroupAnswer, job: Job
+) -> dict[TopicPartition, int]:
     """Where each partition resumes. Pure; called by recovery, and before a subtask's new instance is granted.
 
     Partitions that do not exist any more keep the document's offset: the enumerator tells what became of them. One
@@ -130,8 +132,8 @@ def _problem(
     )
     more = f" and {len(partitions) - _SHOWN} more" if len(partitions) > _SHOWN else ""
     msg = (
-        f"checkpoint {document.checkpoint_id}: in group {document.evidence_group} {_WHAT[resume]} {shown}{more}; how far"
-        " the job's output reaches is not known"
+        f"checkpoint {document.checkpoint_id}: in group {document.evidence_group} {_WHAT[resume]} {shown}{more}; how"
+        " far the job's output reaches is not known"
     )
     return _ERRORS.get(resume, StateRolledBack)(msg, remedy=_remedy(document, job))
 

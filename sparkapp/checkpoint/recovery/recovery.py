@@ -22,6 +22,7 @@ from sparkapp.checkpoint.recovery.rolled_back import GroupMarks, refuse_older_st
 from sparkapp.checkpoint.retained import RetainedStore
 from sparkapp.checkpoint.store import CheckpointStore
 from sparkapp.model.checkpoint.codec import decode, encode
+from sparkapp.model.checkpoint.commit_outcome import Mark
 from sparkapp.model.checkpoint.document import CheckpointDocument
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
 from sparkapp.model.errors import CheckpointConflict, StateUncertain, TransactionLost
@@ -56,8 +57,8 @@ class TransactionControl(Protocol):
     """What recovery needs of the sink's control plane."""
 
     def settle(self, document: CheckpointDocument) -> Sequence[Settled]:
-        """Fences the drivers of previous attempts, and subtasks that commit by themselves. Then commits each committable
-        of the document, or proves its outcome with the evidence group."""
+        """Fences drivers of previous attempts, and subtasks that commit by themselves. Then commits each committable of
+        the document, or proves its outcome with the evidence group."""
         ...
 
     def abort_lingering(self, document: CheckpointDocument) -> int:
@@ -178,19 +179,13 @@ def recover(
         version = store.write(encode(document), expected=version)
     aborted = control.abort_lingering(claim)
     document = replace(document, previous_prefixes=(), counters=document.counters.plus(aborted=aborted))
-    restored = None
     served = not restore_due(document, job.spec.restore)
-    goes_back = not served and job.spec.restore.checkpoint > 0
     if document.local is not None and not job.settles_only:
-        document = resumed(document, document.local, marks.final(claim), job, forced=goes_back)
-    if goes_back:
-        # One write holds the offsets and the nonce: a crash neither loses the restore nor repeats it.
-        document, restored = go_back(
-            document, job.spec.restore, store=retained, engine=engine.rewound,
-            after=0 if latest is None else latest.checkpoint_id,
-        )  # fmt: skip
-    elif not served:
-        document = replace(document, redeploy_nonce=job.spec.restore.nonce)
+        forced = not served and job.spec.restore.checkpoint > 0
+        document = resumed(document, document.local, marks.final(claim), job, forced=forced)
+    restored = None
+    if not served:
+        document, restored = _served(document, job, retained=retained, engine=engine, latest=latest)
     if aborted or not served:
         version = store.write(encode(document), expected=version)
     for split in lost:
@@ -199,6 +194,17 @@ def recover(
         document=document, version=version, first_start=claim.checkpoint_id == 0 and not claim.splits,
         lost=lost, committed=committed, aborted=aborted, restored=restored, edited=edited,
     )  # fmt: skip
+
+
+def _served(
+    document: CheckpointDocument, job: Job, *, retained: RetainedStore, engine: EngineTexts, latest: Mark | None
+) -> tuple[CheckpointDocument, Restored | None]:
+    """The document after ``spec.restore``, whose nonce is new; it may ask for a start without a checkpoint."""
+    if not job.spec.restore.checkpoint:
+        return replace(document, redeploy_nonce=job.spec.restore.nonce), None
+    # One write holds the offsets and the nonce: a crash neither loses the restore nor repeats it.
+    after = 0 if latest is None else latest.checkpoint_id
+    return go_back(document, job.spec.restore, store=retained, engine=engine.rewound, after=after)
 
 
 def splits_after(

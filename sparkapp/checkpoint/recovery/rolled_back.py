@@ -88,9 +88,7 @@ class KafkaGroupMarks:
         same = {topic for topic in topics if document.topic_ids.get(topic) in {None, new_ids.get(topic)}}
         read = {*document.offsets, *subscriber_of(self._job.spec.source).partitions(topics)}
         wanted = sorted(
-            partition
-            for partition in read
-            if partition.topic in same and partition.partition < topics[partition.topic]
+            partition for partition in read if partition.topic in same and partition.partition < topics[partition.topic]
         )
         evidence = GroupOffsetsEvidence(
             self._config, group_id=document.evidence_group, confirm_as=offsets_id(document.prefix)

@@ -8,12 +8,12 @@ field is checked, and it is bound to the job's UID. An unreadable document is an
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from sparkapp.model.checkpoint.committable import KafkaCommittable
 from sparkapp.model.checkpoint.document import CheckpointDocument, Counters, LocalPace
-from sparkapp.model.checkpoint.naming import NO_SLOTS, SlotBounds, is_of_prefix, offsets_id, place_of
+from sparkapp.model.checkpoint.naming import NO_SLOTS, SlotBounds
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit, splits_by_subtask
 from sparkapp.model.encoding.strict_json import (
     StrictReader,
@@ -27,7 +27,7 @@ from sparkapp.model.encoding.strict_json import (
 )
 from sparkapp.model.errors import CheckpointCorrupt, CheckpointForeign, CheckpointTooLarge, KafkaSparkJobError
 from sparkapp.model.partition import TopicPartition
-from sparkapp.model.transactional_id import TransactionalIdHint, check_prefix
+from sparkapp.model.transactional_id import TransactionalIdHint
 
 FORMAT_VERSION = 1
 LOCAL_FORMAT_VERSION = 2
@@ -229,10 +229,11 @@ def _splits(body: Mapping[str, Any], placed: set[TopicPartition] | None) -> list
     :param placed: gets the placed partitions of a document of the local pace; None for any other document.
     """
     splits = []
-    for partition, bounds in partitions_of(body, "splits"):
-        if placed is not None and isinstance(bounds, list):
-            if bounds[2:] == [_NOT_PLACED]:
-                bounds = bounds[:2]
+    for partition, entry in partitions_of(body, "splits"):
+        bounds = entry
+        if placed is not None and isinstance(entry, list):
+            if entry[2:] == [_NOT_PLACED]:
+                bounds = entry[:2]
             else:
                 placed.add(partition)
         if not isinstance(bounds, list) or len(bounds) != 2 or not all(is_offset(bound) for bound in bounds):

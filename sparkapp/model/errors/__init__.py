@@ -136,9 +136,11 @@ not exist: the job's own state is valid.
 """
 
 __all__ = [
+    "CONDITION_BY_REASON",
+    "KAFKA_REACHABLE",
+    "STATE_VALID",
     "AuthenticationFailed",
     "AuthorizationFailed",
-    "CONDITION_BY_REASON",
     "CheckpointConflict",
     "CheckpointCorrupt",
     "CheckpointError",
@@ -164,7 +166,6 @@ __all__ = [
     "GroupOffsetsMoved",
     "GroupProtocolMismatch",
     "InvalidArgument",
-    "KAFKA_REACHABLE",
     "KafkaAccessError",
     "KafkaSparkJobError",
     "KafkaUnreachable",
@@ -181,7 +182,6 @@ __all__ = [
     "RecordError",
     "ReleaseMismatch",
     "RestoreRefused",
-    "STATE_VALID",
     "SchemaError",
     "SchemaNotFound",
     "SchemaRegistryAccessDenied",

@@ -10,7 +10,7 @@ import json
 
 from sparkapp.model.encoding.description import UnknownPart, decode_part, encode_part
 from sparkapp.model.errors import ReleaseMismatch
-from sparkapp.model.job.rules import check_spec
+from sparkapp.model.job.rules.spec_rules import check_spec
 from sparkapp.model.job.spec import Job
 
 FORMAT = 2

@@ -33,7 +33,7 @@ class Engine(StrEnum):
     """What runs the job's checkpoints."""
 
     AUTO = "Auto"
-    """Continuous where it can run the job, else MicroBatch (:func:`sparkapp.model.job.rules.chosen_engine`)."""
+    """Continuous where it can run the job, else MicroBatch (``rules.engine_rules.chosen_engine``)."""
     MICRO_BATCH = "MicroBatch"
     """A Spark job for each checkpoint, with any transform."""
     CONTINUOUS = "Continuous"
@@ -250,8 +250,7 @@ def _millis_from(checkpoint: Fields, name: str) -> int:
 class JobSpec:
     """The whole job, defaults filled in.
 
-    :param checkpoint_interval_millis: 0 where the interval is in ``checkpoint_interval_seconds``; read
-        :attr:`checkpoint_interval`.
+    :param checkpoint_interval_millis: 0 for the other unit; read :attr:`checkpoint_interval`.
     :param commit_interval_millis: of a subtask's own transactions; 0 for the two-phase commit of all subtasks.
     :param state_claim: PersistentVolumeClaim for operators' state; a transform that keeps state needs one.
     :param metrics_port: TCP port of the driver's Prometheus endpoint; 0 for none.

@@ -9,7 +9,7 @@ from typing import Any
 from sparkapp.model import names
 from sparkapp.model.encoding.fields import Fields
 from sparkapp.model.encoding.resource import read_part
-from sparkapp.model.job.rules import check_spec
+from sparkapp.model.job.rules.spec_rules import check_spec
 from sparkapp.model.job.spec import JobSpec
 
 

@@ -32,7 +32,7 @@ from sparkapp.model.delivery_guarantee import DeliveryGuarantee
 from sparkapp.model.errors import KafkaSparkJobError
 from sparkapp.model.job.record_errors import OnRecordError, RecordErrors
 from sparkapp.model.job.retention import Restore
-from sparkapp.model.job.rules import MIN_CONTINUOUS_POOL
+from sparkapp.model.job.rules.engine_rules import MIN_CONTINUOUS_POOL
 from sparkapp.model.job.spec import (
     Engine,
     Job,

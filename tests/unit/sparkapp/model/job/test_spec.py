@@ -14,7 +14,7 @@ from sparkapp.model.job.access.registry_access import RegistryAccess
 from sparkapp.model.job.access.security import AuthenticationType
 from sparkapp.model.job.codec import FORMAT, decode_job, encode_job
 from sparkapp.model.job.record_format import Format
-from sparkapp.model.job.rules import chosen_engine
+from sparkapp.model.job.rules.engine_rules import chosen_engine
 from sparkapp.model.job.spec import Engine, IsolationLevel, Job, OnTransactionLost
 from sparkapp.model.job.spec_from_resource import spec_from_resource
 from sparkapp.model.job.startup import ResetStrategy, StartupMode

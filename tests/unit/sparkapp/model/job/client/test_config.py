@@ -8,7 +8,7 @@ import pytest
 
 from sparkapp.model.errors import ConfigurationError
 from sparkapp.model.job.client.config import cluster_config, consumer_config
-from sparkapp.model.job.rules import check_spec
+from sparkapp.model.job.rules.spec_rules import check_spec
 from sparkapp.model.job.spec import Job
 from sparkapp.model.job.spec_from_resource import spec_from_resource
 

@@ -20,8 +20,9 @@ from sparkapp.model.job.group_membership import check_membership
 from sparkapp.model.job.record_errors import check_record_errors
 from sparkapp.model.job.record_format import Format
 from sparkapp.model.job.retention import check_retention
+from sparkapp.model.job.rules.engine_rules import check_engine
+from sparkapp.model.job.rules.requirement import require
 from sparkapp.model.job.spec import (
-    Engine,
     IsolationLevel,
     JobSpec,
     OnDataLoss,
@@ -32,7 +33,6 @@ from sparkapp.model.job.startup import check_subscribed
 from sparkapp.model.transactional_id import check_prefix
 
 MAX_PORT = 65535
-MIN_CONTINUOUS_POOL = 3
 _TOPIC = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}")
 _FUNCTION = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*:[A-Za-z_][A-Za-z0-9_]*")
 
@@ -52,15 +52,15 @@ def check_spec(spec: JobSpec) -> None:
     _check_sink(spec)
     _check_exactly_once(spec)
     _check_group_membership(spec)
-    _check_engine(spec)
+    check_engine(spec)
     check_retention(spec.retention, spec.restore, subscribes=spec.source.group_membership.subscribes)
     # A start that may not list transactions tries every id that an earlier attempt can have used.
-    _require(
+    require(
         spec.parallelism <= MAX_PARALLELISM,
         "spec.parallelism",
         f"must be at most {MAX_PARALLELISM}, not {spec.parallelism}",
     )
-    _require(
+    require(
         spec.metrics_port <= MAX_PORT,
         "spec.metrics.prometheus.port",
         f"must be at most {MAX_PORT}, not {spec.metrics_port}",
@@ -69,19 +69,19 @@ def check_spec(spec: JobSpec) -> None:
 
 def _check_topics(spec: JobSpec) -> None:
     source, sink = spec.source, spec.sink
-    _require(
+    require(
         sum(map(bool, (source.topics, source.topic_pattern, source.partitions))) == 1,
         "spec.source",
         "set exactly one of source.topics, source.topicPattern and source.partitions",
     )
     named = {*source.topics, *(partition.topic for partition in source.partitions)}
     for topic in (*sorted(named), sink.topic, *spec.record_errors.topics):
-        _require(
+        require(
             bool(_TOPIC.fullmatch(topic)),
             "spec",
             f"{topic!r} is not a topic name: use at most 249 letters, digits, '.', '_' and '-', but not '.' or '..'",
         )
-    _require(
+    require(
         sink.topic not in named,
         "spec.sink.topic",
         f"{sink.topic!r} is also a source topic, so the job would read its own output forever",
@@ -95,14 +95,14 @@ def _check_source(source: Source) -> None:
     check_properties("spec.source.properties", source.properties)
     for name in source.properties:
         instead = refused_option(name)
-        _require(instead is None, "spec.source.properties", instead or "")
-    _require(
+        require(instead is None, "spec.source.properties", instead or "")
+    require(
         not (source.stopping.predicate and source.max_records_per_split),
         "spec.source.limits.maxRecordsPerSplit",
         "a partition in several splits has no first record of which stopping.predicate is true",
         "set source.limits.maxRecordsPerSplit: 0, or remove source.stopping.predicate",
     )
-    _require(
+    require(
         source.max_out_of_orderness_seconds is not None or not source.idle_timeout_seconds,
         "spec.source.watermarks",
         "idleTimeoutSeconds needs maxOutOfOrdernessSeconds",
@@ -116,25 +116,25 @@ def _check_formats(source: Source) -> None:
         ("value", source.value_format, source.value_schema),
     ):
         where = f"spec.source.format.{side}Schema"
-        _require(
+        require(
             bool(schema) or not chosen.traits.needs_schema,
             where,
             f"needed with format {side}: {chosen}",
             f'set {side}Schema, for instance "id BIGINT, name STRING"',
         )
-        _require(
+        require(
             not schema or chosen.traits.needs_schema or chosen.traits.registered,
             where,
             f"not allowed with format {side}: {chosen}",
             f"remove {side}Schema",
         )
-        _require(
+        require(
             chosen is not Format.AVRO or bool(schema) or len(source.topics) == 1,
             where,
             f"needed with format {side}: avro and several topics",
             f"set {side}Schema to an Avro schema that all topics can be read with",
         )
-        _require(
+        require(
             chosen is not Format.PROTOBUF or len(source.topics) == 1,
             "spec.source.topics",
             f"format {side}: protobuf needs exactly one topic, whose subject in the registry gives the columns",
@@ -145,12 +145,12 @@ def _check_formats(source: Source) -> None:
 
 def _check_transform(spec: JobSpec) -> None:
     transform = spec.transform
-    _require(
+    require(
         sum(map(bool, (transform.function, transform.arrow.name, transform.sql))) <= 1,
         "spec.transform",
         "set at most one of transform.python, transform.arrow and transform.sql",
     )
-    _require(
+    require(
         not (transform.arrow.function and transform.arrow.factory)
         and bool(transform.arrow.name or not transform.arrow.config_map),
         "spec.transform.arrow",
@@ -161,12 +161,12 @@ def _check_transform(spec: JobSpec) -> None:
         ("arrow.function", transform.arrow.function),
         ("arrow.factory", transform.arrow.factory),
     ):
-        _require(
+        require(
             not name or bool(_FUNCTION.fullmatch(name)),
             f"spec.transform.{field}",
             f"{name!r} must have the form module:function, for instance enrich:transform",
         )
-    _require(
+    require(
         spec.sink.topic_from is TopicFrom.SPEC or not transform.passes_through,
         "spec.sink.topicFrom",
         "Column needs a transform, because without it the column topic is the source topic",
@@ -176,7 +176,7 @@ def _check_transform(spec: JobSpec) -> None:
 
 def _check_sink(spec: JobSpec) -> None:
     check_properties("spec.sink.properties", spec.sink.properties)
-    _require(
+    require(
         spec.sink.producers_pool_size <= MAX_POOL_SIZE,
         "spec.sink.transactions.producersPoolSize",
         f"must be at most {MAX_POOL_SIZE}, not {spec.sink.producers_pool_size}",
@@ -187,19 +187,19 @@ def _check_exactly_once(spec: JobSpec) -> None:
     source, sink = spec.source, spec.sink
     if sink.delivery_guarantee is not DeliveryGuarantee.EXACTLY_ONCE:
         return
-    _require(
+    require(
         source.isolation_level is IsolationLevel.READ_COMMITTED,
         "spec.source.isolationLevel",
         "ExactlyOnce needs read_committed, or the job would copy records of aborted transactions",
         "set source.isolationLevel: read_committed, or sink.deliveryGuarantee: AtLeastOnce",
     )
-    _require(
+    require(
         sink.transaction_timeout_millis > spec.checkpoint_interval * 1000,
         "spec.sink.transactions.timeoutSeconds",
         "must exceed the checkpoint interval, or the broker aborts a transaction before its commit",
         f"set sink.transactions.timeoutSeconds to more than {spec.checkpoint_interval:g}",
     )
-    _require(
+    require(
         sink.transactions_expire or "socket.timeout.ms" not in sink.properties,
         "spec.sink.properties",
         "socket.timeout.ms cannot be set with transactions.timeoutSeconds: 0: librdkafka refuses both together",
@@ -219,58 +219,3 @@ def _check_group_membership(spec: JobSpec) -> None:
         offset_commit=source.offset_commit, state_claim=spec.state_claim, bounded=source.stopping.bounded,
         named_partitions=bool(source.partitions), skips=source.on_data_loss is OnDataLoss.SKIP_TO_AVAILABLE,
     )  # fmt: skip
-
-
-def _check_engine(spec: JobSpec) -> None:
-    for field in _not_continuous(spec):
-        _require(
-            spec.engine is not Engine.CONTINUOUS,
-            "spec.engine",
-            f"Continuous cannot run a job with {field}",
-            f"set engine: MicroBatch, or remove {field.partition(' ')[0]}",
-        )
-    engine, reason = chosen_engine(spec)
-    _require(
-        spec.source.max_out_of_orderness_seconds is None or engine is Engine.CONTINUOUS,
-        "spec.source.watermarks",
-        f"needs the continuous engine, because Spark has one watermark for a query. MicroBatch: {reason}",
-        "set engine: Continuous, or remove source.watermarks and declare withWatermark in the transform",
-    )
-
-
-def chosen_engine(spec: JobSpec) -> tuple[Engine, str]:
-    """The engine that runs a job, and why; called by the driver, whose release has the engines.
-
-    :returns: never Auto.
-    """
-    if spec.engine is not Engine.AUTO:
-        return spec.engine, "set by spec.engine"
-    fields = _not_continuous(spec)
-    if fields:
-        return Engine.MICRO_BATCH, f"spec.engine is Auto, and Continuous cannot run a job with {', '.join(fields)}"
-    return Engine.CONTINUOUS, "spec.engine is Auto, and Continuous can run the job"
-
-
-def _not_continuous(spec: JobSpec) -> list[str]:
-    """What the job uses and the continuous engine does not have: a field, and its value where that matters."""
-    source, transform, sink = spec.source, spec.transform, spec.sink
-    formats = {source.key_format, source.value_format}
-    is_exact = sink.delivery_guarantee is DeliveryGuarantee.EXACTLY_ONCE
-    used = {
-        "transform.python": bool(transform.function),
-        "transform.sql": bool(transform.sql),
-        "source.format json": Format.JSON in formats,
-        "source.format avro or protobuf and no transform.arrow": not transform.arrow.name
-        and any(chosen.traits.registered for chosen in formats),
-        "source.stopping.predicate": bool(source.stopping.predicate),
-        "source.groupMembership": source.group_membership.subscribes,
-        # The document names one checkpoint, another becomes final, and the subtasks write a third.
-        "sink.transactions.producersPoolSize: 2": is_exact and sink.producers_pool_size < MIN_CONTINUOUS_POOL,
-    }
-    return [field for field, is_used in used.items() if is_used]
-
-
-def _require(condition: bool, where: str, message: str, remedy: str | None = None) -> None:
-    if not condition:
-        msg = f"{where}: {message}"
-        raise ConfigurationError(msg, remedy=remedy)

@@ -1,0 +1,102 @@
+"""The choice of the engine, and what an engine or a pace of commits does not have."""
+
+from __future__ import annotations
+
+from sparkapp.model.delivery_guarantee import DeliveryGuarantee, OffsetCommit
+from sparkapp.model.job.record_format import Format
+from sparkapp.model.job.rules.requirement import require
+from sparkapp.model.job.spec import Engine, JobSpec, Source
+
+MIN_CONTINUOUS_POOL = 3
+_MAX_OFFSETS = Source.__dataclass_fields__["max_offsets_per_checkpoint"]
+
+
+def check_engine(spec: JobSpec) -> None:
+    """:raises ConfigurationError: the engine, or the pace of its commits, cannot run the job."""
+    for field in _not_continuous(spec):
+        require(
+            spec.engine is not Engine.CONTINUOUS,
+            "spec.engine",
+            f"Continuous cannot run a job with {field}",
+            f"set engine: MicroBatch, or remove {field.partition(' ')[0]}",
+        )
+    engine, reason = chosen_engine(spec)
+    require(
+        spec.source.max_out_of_orderness_seconds is None or engine is Engine.CONTINUOUS,
+        "spec.source.watermarks",
+        f"needs the continuous engine, because Spark has one watermark for a query. MicroBatch: {reason}",
+        "set engine: Continuous, or remove source.watermarks and declare withWatermark in the transform",
+    )
+    _check_local_pace(spec, engine, reason)
+
+
+def _check_local_pace(spec: JobSpec, engine: Engine, reason: str) -> None:
+    """What subtasks cannot have that commit by themselves (ADR 56): a plan of the driver, or another guarantee."""
+    if not spec.has_local_pace:
+        return
+    where, source = "spec.checkpoint.commitIntervalMillis", spec.source
+    require(False, where, "is not available in this release", "remove checkpoint.commitIntervalMillis")
+    require(
+        engine is Engine.CONTINUOUS,
+        where,
+        f"needs the continuous engine. MicroBatch: {reason}",
+        "set engine: Continuous, or remove checkpoint.commitIntervalMillis",
+    )
+    require(
+        spec.sink.delivery_guarantee is DeliveryGuarantee.EXACTLY_ONCE,
+        where,
+        f"is for transactions, which sink.deliveryGuarantee {spec.sink.delivery_guarantee} does not have",
+        "remove checkpoint.commitIntervalMillis, or set sink.deliveryGuarantee: ExactlyOnce",
+    )
+    require(
+        source.offset_commit is OffsetCommit.IN_TRANSACTION,
+        where,
+        f"needs the offsets in the transactions, and source.offsetCommit is {source.offset_commit}",
+        "set source.offsetCommit: InTransaction",
+    )
+    planned = {
+        "limits.maxOffsetsPerCheckpoint": source.max_offsets_per_checkpoint != _MAX_OFFSETS.default,
+        "limits.maxRatePerPartition": source.max_rate_per_partition > 0,
+        "limits.maxRecordsPerSplit": source.max_records_per_split > 0,
+        "watermarkAlignment": source.max_drift_seconds > 0,
+        "watermarks": source.max_out_of_orderness_seconds is not None,
+    }
+    for field in filter(planned.__getitem__, planned):
+        require(
+            False,
+            where,
+            f"cannot be used with source.{field}, which needs checkpoints that the driver plans",
+            f"remove source.{field}, or checkpoint.commitIntervalMillis",
+        )
+
+
+def chosen_engine(spec: JobSpec) -> tuple[Engine, str]:
+    """The engine that runs a job, and why; called by the driver, whose release has the engines.
+
+    :returns: never Auto.
+    """
+    if spec.engine is not Engine.AUTO:
+        return spec.engine, "set by spec.engine"
+    fields = _not_continuous(spec)
+    if fields:
+        return Engine.MICRO_BATCH, f"spec.engine is Auto, and Continuous cannot run a job with {', '.join(fields)}"
+    return Engine.CONTINUOUS, "spec.engine is Auto, and Continuous can run the job"
+
+
+def _not_continuous(spec: JobSpec) -> list[str]:
+    """What the job uses and the continuous engine does not have: a field, and its value where that matters."""
+    source, transform, sink = spec.source, spec.transform, spec.sink
+    formats = {source.key_format, source.value_format}
+    is_exact = sink.delivery_guarantee is DeliveryGuarantee.EXACTLY_ONCE
+    used = {
+        "transform.python": bool(transform.function),
+        "transform.sql": bool(transform.sql),
+        "source.format json": Format.JSON in formats,
+        "source.format avro or protobuf and no transform.arrow": not transform.arrow.name
+        and any(chosen.traits.registered for chosen in formats),
+        "source.stopping.predicate": bool(source.stopping.predicate),
+        "source.groupMembership": source.group_membership.subscribes,
+        # The document names one checkpoint, another becomes final, and the subtasks write a third.
+        "sink.transactions.producersPoolSize: 2": is_exact and sink.producers_pool_size < MIN_CONTINUOUS_POOL,
+    }
+    return [field for field, is_used in used.items() if is_used]
