@@ -46,8 +46,8 @@ class LocalCoordinator:
     and :meth:`record` in each interval. For an instance that is replaced: :meth:`grant_again` when the new instance has
     opened its producer, then place, :meth:`placed` and read.
 
-    Thread-safe: each method that writes waits for the one before it. The next write finds out what became of one
-    without an answer. So the engine may continue after :class:`CheckpointStoreUnavailable`, and call again later.
+    Thread-safe: one write at a time. After a write without an answer the next write finds out what became of it. So the
+    engine may continue after :class:`CheckpointStoreUnavailable`, and call again later.
 
     :param document: the recovered document. :param version: the store's version of it.
     :param evidence: the stable offsets of the job's group, read behind a write.
@@ -87,9 +87,9 @@ class LocalCoordinator:
 
     @property
     def mark(self) -> str:
-        """The text beside each offset that an instance commits, sent when it is placed and kept for its life.
+        """The text that an instance commits with each offset. It may keep the first text that it was given.
 
-        Its checkpoint is one that is written already, so recovery never takes the document for one that was put back.
+        The text names a checkpoint that is written. So recovery never takes the document for an older document.
         """
         return offset_mark(self._job.uid, self._job.attempt, self._document.checkpoint_id)
 
@@ -107,12 +107,12 @@ class LocalCoordinator:
         stops: Mapping[TopicPartition, int] | None = None,
         topic_ids: Mapping[str, str] | None = None,
     ) -> None:
-        """Grants the first instance of every subtask; none of them may write before it has returned.
+        """Grants the first instance of every subtask, which may write from then on.
 
         Called once, after all instances have answered that their producers are open. One swap writes where each
         partition starts, the era, and the bound of the ids. No partition is placed then.
 
-        :param splits: empty ones at the offsets where the partitions start (``enumerator.unplanned()``).
+        :param splits: empty splits, at the offsets where the partitions start (``enumerator.unplanned()``).
         :param stops: stopping offset of each partition of a bounded job. :param topic_ids: of the splits' topics.
         :raises CheckpointConflict: superseded. :raises CheckpointError: see :meth:`CheckpointStore.write`.
         """
@@ -132,11 +132,11 @@ class LocalCoordinator:
     def grant_again(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
         """Grants a new instance of a subtask; returns where its partitions start.
 
-        Called after the new instance has answered that its producer is open, which has fenced the one before it. So the
-        group's offsets are final. The swap that follows is the grant. A partition that was not placed starts at the
+        Called after the new instance has answered that its producer is open, which has fenced the previous instance. So
+        the group's offsets are final. The swap that follows is the grant. A partition that was not placed starts at the
         document's offset.
 
-        :param partitions: of the subtask. One that is in no document yet is absent from the result.
+        :param partitions: of the subtask. Partitions that are in no document yet are absent from the result.
         :raises StateUncertain: the group was moved, deleted or set back by others.
         :raises KafkaAccessError: the group cannot be read. :raises CheckpointError: as :meth:`grant`.
         """
@@ -187,7 +187,7 @@ class LocalCoordinator:
         :param offsets: next offset of partitions, by commits that succeeded. :param totals: since the grant.
         :param stops: stopping offsets that are new.
         :raises CheckpointConflict: superseded; the attempt must stop.
-        :raises CheckpointStoreUnavailable: no answer. Subtasks may continue; the next record includes this one.
+        :raises CheckpointStoreUnavailable: no answer. Subtasks may continue; the next record includes these offsets.
         """
         with self._lock:
             document, local, before = self._document, self._granted(), self._recorded
@@ -205,13 +205,13 @@ class LocalCoordinator:
                 records_skipped=totals.skipped - before.skipped,
                 records_dead_lettered=totals.dead_lettered - before.dead_lettered,
             )  # fmt: skip
-            next_one = document_after(
+            following = document_after(
                 document, checkpoint, self._job, hint=document.hint, slots=document.slots,
                 mode=OffsetCommitMode.IN_TRANSACTION, now=self._now(),
             )  # fmt: skip
-            counters = next_one.counters.plus(committed=totals.transactions - before.transactions)
+            counters = following.counters.plus(committed=totals.transactions - before.transactions)
             started = time.monotonic()
-            size = self._write(replace(next_one, local=local, counters=counters))
+            size = self._write(replace(following, local=local, counters=counters))
             self._recorded = totals
             return Completed(
                 document=self._document,
@@ -238,9 +238,9 @@ class LocalCoordinator:
         return local
 
     def _write(self, document: CheckpointDocument) -> int:
-        """Replaces the document, also where the one before is a write of this attempt that had no answer.
+        """Replaces the document, also where a write of this attempt that had no answer has replaced it.
 
-        Only writes of this attempt are replaced: a successor's document is none of the texts.
+        A successor's document is never replaced: it is none of those texts.
         """
         text = encode(document)
         try:

@@ -50,7 +50,7 @@ class KafkaTransactionControl:
             # Before the evidence is read: from now on brokers refuse requests of previous attempts' drivers.
             self._client.fence_all(offsets_id(prefix) for prefix in document.prefixes)
         if document.local is not None:
-            # Idle ones, too: an instance that was granted may begin its next transaction whenever it continues.
+            # Idle ids, too: an instance that was granted may begin its next transaction whenever it continues.
             self._claim.require_no_successor()
             ids = (
                 local_id(prefix, subtask) for prefix in document.prefixes for subtask in range(document.slots.subtasks)

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from sparkapp.model.checkpoint.codec import decode, encode
 from sparkapp.model.checkpoint.committable import KafkaCommittable
-from sparkapp.model.checkpoint.document import CheckpointDocument, Counters
+from sparkapp.model.checkpoint.document import CheckpointDocument, Counters, LocalPace
+from sparkapp.model.checkpoint.naming import NO_SLOTS, SlotBounds
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit, splits_by_subtask
 from sparkapp.model.errors import CheckpointCorrupt, CheckpointForeign
 from sparkapp.model.partition import TopicPartition
@@ -51,6 +52,13 @@ def documents(draw):
         for number in draw(st.lists(st.integers(0, 10**6), unique=True, max_size=5))
         for subtask in [draw(st.integers(0, parallelism - 1))]
     )
+    attempt = draw(st.integers(1, (1 << 31) - 1))
+    is_local = aligned and not committables and draw(st.booleans())
+    local = LocalPace(
+        era=draw(st.integers(1, attempt)),
+        placed=frozenset(draw(st.sets(st.sampled_from([split.partition for split in splits]))) if splits else ()),
+        ended=draw(st.booleans()),
+    )
     stopping = draw(words)
     return CheckpointDocument(
         stopping=stopping,
@@ -58,7 +66,9 @@ def documents(draw):
         finished=draw(st.booleans()) if stopping else False,
         redeploy_nonce=draw(naturals),
         job_uid=draw(words),
-        attempt=draw(st.integers(1, (1 << 31) - 1)),
+        attempt=attempt,
+        slots=SlotBounds(draw(st.integers(1, 9)), 1) if is_local else NO_SLOTS,
+        local=local if is_local else None,
         checkpoint_id=checkpoint_id,
         created_at=draw(words),
         parallelism=parallelism,
@@ -69,7 +79,7 @@ def documents(draw):
         splits=splits,
         aligned=aligned,
         committables=committables,
-        evidence_group=draw(words),
+        evidence_group=draw(words.filter(bool) if is_local else words),
         engine=draw(words),
         engine_has_state=draw(st.booleans()),
         drained=draw(st.booleans()),

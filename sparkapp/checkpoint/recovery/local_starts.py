@@ -40,8 +40,8 @@ class Resume(Enum):
 def resume_of(bound: int | None, found: GroupOffset | None, *, is_placed: bool, local: LocalPace, uid: str) -> Resume:
     """The table of a partition. Pure.
 
-    The offset that an era has committed last is the end of what is visible of the partition, and document and group
-    only grow in it. So an older offset, or none, was put there by somebody else, unless nothing was committed yet.
+    What is visible of a partition ends at the offset that its era has committed last. Document and group only grow in
+    an era. So somebody else has put an older offset there, or removed it, unless the era had not committed yet.
 
     :param bound: the document's offset; None for a partition that it does not know.
     :param found: the group's offset, read after the last commit that the era can have made.
@@ -63,8 +63,8 @@ def starts_of(
 ) -> dict[TopicPartition, int]:
     """Where each partition resumes. Pure; called by recovery, and before a subtask's new instance is granted.
 
-    Partitions that do not exist any more keep the document's offset: the enumerator tells what became of them. One
-    that the document does not know resumes at the group's offset if the era has committed it, else it is new.
+    Partitions that do not exist any more keep the document's offset: the enumerator tells what became of them. A
+    partition that the document does not know resumes where the era has committed it, and else is new.
 
     :raises StateRolledBack: an attempt was granted after the document's.
     :raises StateUncertain: the group was moved, set back or deleted by others.
@@ -149,6 +149,6 @@ def _remedy(document: CheckpointDocument, job: Job) -> str:
     nonce = max(document.redeploy_nonce, job.spec.restore.nonce) + 1
     accept = {"restore": {"checkpoint": document.checkpoint_id, "nonce": nonce}}
     return (
-        "resume from the checkpoint; what was committed after it, of at most one checkpoint interval, is written"
-        f" twice:\n{commands.patch(job, accept)}\nor {again}"
+        "resume from the checkpoint, and what was committed after it is written twice:\n"
+        f"{commands.patch(job, accept)}\nor {again}"
     )

@@ -2,8 +2,8 @@
 
 1. Read and validate the document, which must be of this Kafka cluster. 2. Claim it for this attempt by
 compare-and-swap. 3. Settle each committable: commit it, or prove that it was committed or lost. 4. Abort every other
-open transaction of the prefixes. 5. Decide where the splits resume: at the document's offsets, at the group's where
-subtasks committed by themselves (ADR 56), or at the earlier checkpoint that ``spec.restore`` names.
+open transaction of the prefixes. 5. Decide where the splits resume: at the document's offsets, or at the earlier
+checkpoint that ``spec.restore`` names. Where subtasks committed by themselves the group's offsets decide (ADR 56).
 The next attempt may repeat each step if this attempt dies in between.
 """
 

@@ -29,6 +29,7 @@ _MODULE = re.compile(r"python -m ((?:bench|tests|sparkapp|demo|localcluster)(?:\
 _USERS_OWN = {
     "kafka-console-consumer.sh",
     "orders.py",
+    "rules.py",
     "test_orders.py",
     "job.yaml",
     "orders.yaml",

@@ -35,7 +35,6 @@ def _check_local_pace(spec: JobSpec, engine: Engine, reason: str) -> None:
     if not spec.has_local_pace:
         return
     where, source = "spec.checkpoint.commitIntervalMillis", spec.source
-    require(False, where, "is not available in this release", "remove checkpoint.commitIntervalMillis")
     require(
         engine is Engine.CONTINUOUS,
         where,
@@ -54,6 +53,12 @@ def _check_local_pace(spec: JobSpec, engine: Engine, reason: str) -> None:
         f"needs the offsets in the transactions, and source.offsetCommit is {source.offset_commit}",
         "set source.offsetCommit: InTransaction",
     )
+    require(
+        spec.sink.transaction_timeout_millis > spec.commit_interval_millis,
+        "spec.sink.transactions.timeoutSeconds",
+        "must exceed checkpoint.commitIntervalMillis, or the brokers abort transactions before their commits",
+        f"set sink.transactions.timeoutSeconds to more than {spec.commit_interval_millis / 1000:g}",
+    )
     planned = {
         "limits.maxOffsetsPerCheckpoint": source.max_offsets_per_checkpoint != _MAX_OFFSETS.default,
         "limits.maxRatePerPartition": source.max_rate_per_partition > 0,
@@ -68,6 +73,7 @@ def _check_local_pace(spec: JobSpec, engine: Engine, reason: str) -> None:
             f"cannot be used with source.{field}, which needs checkpoints that the driver plans",
             f"remove source.{field}, or checkpoint.commitIntervalMillis",
         )
+    require(False, where, "is not available in this release", "remove checkpoint.commitIntervalMillis")
 
 
 def chosen_engine(spec: JobSpec) -> tuple[Engine, str]:

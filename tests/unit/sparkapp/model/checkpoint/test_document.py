@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from sparkapp.model.checkpoint.codec import FORMAT_VERSION, MAX_DOCUMENT_BYTES, MAX_ENGINE_BYTES, decode, encode
+from sparkapp.model.checkpoint.codec import LOCAL_FORMAT_VERSION, MAX_DOCUMENT_BYTES, MAX_ENGINE_BYTES, decode, encode
 from sparkapp.model.checkpoint.committable import KafkaCommittable
-from sparkapp.model.checkpoint.document import CheckpointDocument, Counters
+from sparkapp.model.checkpoint.document import CheckpointDocument, Counters, LocalPace
 from sparkapp.model.checkpoint.naming import SlotBounds
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit, splits_by_subtask
 from sparkapp.model.errors import CheckpointCorrupt, CheckpointForeign, CheckpointTooLarge
@@ -235,7 +235,7 @@ def test_too_large_an_engine_text():
     assert decode(encode(longest), job_uid=UID) == longest
 
 
-@pytest.mark.parametrize("version", [0, FORMAT_VERSION + 1, -1, 999, "1", 1.0, True, None])
+@pytest.mark.parametrize("version", [0, LOCAL_FORMAT_VERSION, LOCAL_FORMAT_VERSION + 1, -1, 999, "1", 1.0, True, None])
 def test_unknown_format_version(version):
     refused(body(formatVersion=version))
 
@@ -413,3 +413,63 @@ def test_ten_thousand_topics_of_one_partition_fit_with_their_ids():
     splits = tuple(KafkaPartitionSplit(TopicPartition(name, 0), 1_000_000_000, 1_000_001_000) for name in names)
     text = encode(document(splits=splits, committables=(), topic_ids=dict.fromkeys(names, "AbCdEfGh-_")))
     assert len(text.encode()) <= MAX_DOCUMENT_BYTES
+
+
+def local_document(**changes):
+    """Of the local pace; the topics ``idle`` and ``orders`` are placed."""
+    placed = frozenset(split.partition for split in SPLITS if split.partition.topic in {"idle", "orders"})
+    base = document(
+        committables=(), slots=SlotBounds(3, 1), evidence_group="group", local=LocalPace(era=4, placed=placed)
+    )
+    return replace(base, **changes)
+
+
+def test_round_trip_of_the_local_pace():
+    for ended in (False, True):
+        known = local_document(drained=ended)
+        known = replace(known, local=replace(known.local, ended=ended))
+        assert decode(encode(known), job_uid=UID) == known
+    body = json.loads(encode(local_document()))
+    assert body["formatVersion"] == 2
+    assert body["splits"]["orders"]["1"] == [10, 17]
+    assert body["splits"]["täglich.über-alles_1"]["1"] == [10, 13, "new"]
+
+
+def test_earlier_releases_read_any_other_document():
+    body = json.loads(encode(document()))
+    assert body["formatVersion"] == 1
+    assert "local" not in body
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("formatVersion", 1),
+        ("slotIds", None),
+        ("witnessGroup", ""),
+        ("aligned", False),
+        ("local", None),
+        ("local", {}),
+        ("local", {"era": 5, "ended": False}),
+        ("local", {"era": 0, "ended": False}),
+        ("local", {"era": 4, "ended": 0}),
+        ("local", {"era": 4, "ended": False, "more": 1}),
+        ("splits", {"orders": {"0": [1, 2, "old"]}}),
+        ("splits", {"orders": {"0": [1, 2, "new", 3]}}),
+        ("splits", {"orders": {"0": [1, "new"]}}),
+        ("committables", json.loads(encode(document()))["committables"]),
+    ],
+)
+def test_a_document_of_the_local_pace_that_cannot_be(name, value):
+    body = json.loads(encode(local_document()))
+    body[name] = value
+    if value is None:
+        del body[name]
+    refused(json.dumps(body))
+
+
+def test_ten_thousand_topics_that_are_not_placed_fit():
+    names = [f"orders.region-{number:05}" for number in range(10_000)]
+    splits = tuple(KafkaPartitionSplit(TopicPartition(name, 0), 1_000_000_000, 1_000_001_000) for name in names)
+    known = local_document(splits=splits, local=LocalPace(era=4), topic_ids=dict.fromkeys(names, "AbCdEfGh-_"))
+    assert len(encode(known).encode()) <= MAX_DOCUMENT_BYTES

@@ -60,6 +60,9 @@ FULL = {
 }
 
 
+CONTINUOUS = {**SMALLEST, "engine": "Continuous"}
+
+
 def spec(*, base=SMALLEST, **sections):
     """The smallest spec with sections merged in, one level deep."""
     merged = json.loads(json.dumps(base))
@@ -358,6 +361,47 @@ def test_the_drivers_copy_is_checked_again():
         (
             spec(engine="Continuous", source={"watermarks": {"idleTimeoutSeconds": 5}}),
             "spec.source.watermarks: idleTimeoutSeconds needs maxOutOfOrdernessSeconds",
+        ),
+        (
+            spec(checkpoint={"commitIntervalMillis": 50}),
+            "spec.checkpoint.commitIntervalMillis: needs the continuous engine. MicroBatch: set by spec.engine; set",
+        ),
+        (
+            spec(engine="Auto", transform={"sql": {"query": "select 1"}}, checkpoint={"commitIntervalMillis": 50}),
+            "MicroBatch: spec.engine is Auto, and Continuous cannot run a job with transform.sql; set engine",
+        ),
+        (
+            spec(checkpoint={"commitIntervalMillis": 50}, base=CONTINUOUS, sink={"deliveryGuarantee": "AtLeastOnce"}),
+            "is for transactions, which sink.deliveryGuarantee AtLeastOnce does not have; remove",
+        ),
+        (
+            spec(checkpoint={"commitIntervalMillis": 50}, base=CONTINUOUS, source={"offsetCommit": "OnCheckpoint"}),
+            "needs the offsets in the transactions, and source.offsetCommit is OnCheckpoint; set source.offsetCommit",
+        ),
+        (
+            spec(
+                checkpoint={"commitIntervalMillis": 20000},
+                base=CONTINUOUS,
+                sink={"transactions": {"timeoutSeconds": 20}},
+            ),
+            "spec.sink.transactions.timeoutSeconds: must exceed checkpoint.commitIntervalMillis, or",
+        ),
+        *(
+            (
+                spec(checkpoint={"commitIntervalMillis": 50}, base=CONTINUOUS, source={section: {field: value}}),
+                f"commitIntervalMillis: cannot be used with source.{shown}, which needs checkpoints that the driver",
+            )
+            for section, field, value, shown in (
+                ("limits", "maxOffsetsPerCheckpoint", 5, "limits.maxOffsetsPerCheckpoint"),
+                ("limits", "maxRatePerPartition", 5, "limits.maxRatePerPartition"),
+                ("limits", "maxRecordsPerSplit", 5, "limits.maxRecordsPerSplit"),
+                ("watermarkAlignment", "maxDriftSeconds", 5, "watermarkAlignment"),
+                ("watermarks", "maxOutOfOrdernessSeconds", 0, "watermarks"),
+            )
+        ),
+        (
+            spec(checkpoint={"commitIntervalMillis": 50}, base=CONTINUOUS),
+            "spec.checkpoint.commitIntervalMillis: is not available in this release; remove",
         ),
         (spec(source={"format": {"value": "json"}}), "valueSchema: needed with format value: json"),
         (spec(source={"format": {"keySchema": "id INT"}}), "keySchema: not allowed with format key: raw"),
