@@ -110,7 +110,8 @@ class LocalCoordinator:
         """Grants the first instance of every subtask, which may write from then on.
 
         Called once, after all instances have answered that their producers are open. One swap writes where each
-        partition starts, the era, and the bound of the ids. No partition is placed then.
+        partition starts, the era, and the bound of the ids. No partition is placed then. It has a checkpoint number of
+        its own, so that every mark of the attempt proves that an earlier document is older.
 
         :param splits: empty splits, at the offsets where the partitions start (``enumerator.unplanned()``).
         :param stops: stopping offset of each partition of a bounded job. :param topic_ids: of the splits' topics.
@@ -121,6 +122,7 @@ class LocalCoordinator:
             self._write(
                 replace(
                     self._document, local=LocalPace(era=self._job.attempt), splits=splits, aligned=True,
+                    checkpoint_id=self._document.checkpoint_id + 1, committables=(),
                     parallelism=spec.parallelism, created_at=self._now(), evidence_group=spec.source.group_id,
                     slots=self._document.slots.with_attempt(parallelism=spec.parallelism, pool_size=1),
                     transactional=False, engine="", engine_has_state=False, drained=False, finished=False,
@@ -144,8 +146,9 @@ class LocalCoordinator:
             document, local = self._document, self._granted()
             known = sorted(document.offsets.keys() & set(partitions))
             committed = self._evidence.committed(known)
-            starts = starts_of(document, local, {each: committed.get(each) for each in known}, self._job)
+            # Before the offsets are judged: they may be those of a successor.
             self._write(replace(document, created_at=self._now()))
+            starts = starts_of(document, local, {each: committed.get(each) for each in known}, self._job)
             return {partition: starts[partition] for partition in known}
 
     def placed(self, starts: Mapping[TopicPartition, int], topic_ids: Mapping[str, str] | None = None) -> None:

@@ -180,12 +180,13 @@ def recover(
     aborted = control.abort_lingering(claim)
     document = replace(document, previous_prefixes=(), counters=document.counters.plus(aborted=aborted))
     served = not restore_due(document, job.spec.restore)
+    recorded = document
     if document.local is not None and not job.settles_only:
         forced = not served and job.spec.restore.checkpoint > 0
         document = resumed(document, document.local, marks.final(claim), job, forced=forced)
     restored = None
     if not served:
-        document, restored = _served(document, job, retained=retained, engine=engine, latest=latest)
+        document, restored = _served(document, job, retained=retained, engine=engine, latest=latest, recorded=recorded)
     if aborted or not served:
         version = store.write(encode(document), expected=version)
     for split in lost:
@@ -197,14 +198,20 @@ def recover(
 
 
 def _served(
-    document: CheckpointDocument, job: Job, *, retained: RetainedStore, engine: EngineTexts, latest: Mark | None
+    document: CheckpointDocument,
+    job: Job,
+    *,
+    retained: RetainedStore,
+    engine: EngineTexts,
+    latest: Mark | None,
+    recorded: CheckpointDocument,
 ) -> tuple[CheckpointDocument, Restored | None]:
     """The document after ``spec.restore``, whose nonce is new; it may ask for a start without a checkpoint."""
     if not job.spec.restore.checkpoint:
         return replace(document, redeploy_nonce=job.spec.restore.nonce), None
     # One write holds the offsets and the nonce: a crash neither loses the restore nor repeats it.
     after = 0 if latest is None else latest.checkpoint_id
-    return go_back(document, job.spec.restore, store=retained, engine=engine.rewound, after=after)
+    return go_back(document, job.spec.restore, store=retained, engine=engine.rewound, after=after, recorded=recorded)
 
 
 def splits_after(

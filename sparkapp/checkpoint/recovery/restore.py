@@ -91,6 +91,7 @@ def go_back(
     store: RetainedStore,
     engine: Callable[[str], str],
     after: int = 0,
+    recorded: CheckpointDocument | None = None,
 ) -> tuple[CheckpointDocument, Restored]:
     """The document with the earlier checkpoint's offsets and stops; the caller writes it.
 
@@ -101,6 +102,7 @@ def go_back(
     :param document: of the current checkpoint, with nothing left to settle.
     :param engine: makes the engine's text forget what belonged to the records after the earlier checkpoint.
     :param after: the highest number that the job has given, where the document may be older.
+    :param recorded: the current checkpoint as it was written, where subtasks have committed more since (ADR 56).
     :raises CheckpointNotRetained: that checkpoint is not retained. :raises CheckpointUnusable: it cannot be read.
     :raises RestoreRefused: operators keep state, which does not go back.
     """
@@ -110,7 +112,7 @@ def go_back(
     except CheckpointNotRetained:
         if restore.checkpoint != document.checkpoint_id:
             raise
-        target = retained(document)
+        target = retained(recorded or document)
     rewound = replace(
         document,
         checkpoint_id=max(document.checkpoint_id, after) + 1,

@@ -33,7 +33,7 @@ class GroupMarks(Protocol):
     def of(self, document: CheckpointDocument | None) -> Collection[str]:
         """Texts stored with the committed offsets, of any writer; empty where they cannot be read.
 
-        :param document: whose partitions and group are meant; None where there is none yet.
+        :param document: whose partitions and group are meant; the spec's where it has none yet, or is None.
         :raises KafkaAccessError: the group could not be read, and the job's transactions need it.
         """
         ...
@@ -68,10 +68,9 @@ class KafkaGroupMarks:
         if source.group_membership.subscribes or mode is OffsetCommitMode.DISABLED:
             # The group itself decides where partitions resume, or no offset has a mark.
             return ()
-        if document is None:
-            wanted = sorted(subscriber_of(source).partitions(self._cluster.topics()))
-        else:
-            wanted = sorted(document.offsets)
+        # The claim of a first start has no partitions yet.
+        known = document.offsets if document is not None else {}
+        wanted = sorted(known or subscriber_of(source).partitions(self._cluster.topics()))
         groups = {source.group_id, document.evidence_group if document is not None else ""} - {""}
         try:
             return [mark for group in sorted(groups) for mark in self._marks(group, wanted)]

@@ -1,0 +1,159 @@
+"""One attempt of the local pace without Spark: recovery and coordinator are real, the subtasks are plain producers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from confluent_kafka import Consumer, Producer
+from confluent_kafka import TopicPartition as ClientPartition
+
+from sparkapp.checkpoint.claim import Claim
+from sparkapp.checkpoint.local_coordinator import LocalCoordinator, LocalTotals
+from sparkapp.checkpoint.recovery.recovery import Recovery, recover
+from sparkapp.checkpoint.recovery.rolled_back import KafkaGroupMarks
+from sparkapp.checkpoint.transaction_control import KafkaTransactionControl
+from sparkapp.clients.group_offsets import GroupOffsetsEvidence
+from sparkapp.clients.kafka_cluster_view import KafkaClusterView
+from sparkapp.clients.transactions.client import TransactionClient
+from sparkapp.model.checkpoint.naming import offsets_id
+from sparkapp.model.checkpoint.split import KafkaPartitionSplit
+from sparkapp.model.job.client.config import cluster_config, consumer_config
+from sparkapp.model.partition import TopicPartition, split_owner
+from sparkapp.spark.state import query_log
+from tests.support.protocol.story import Story
+
+_SECONDS = 30.0
+
+
+class Instance:
+    """A subtask's producer with its only initialisation, which is its opening."""
+
+    def __init__(self, story: Story, transactional_id: str) -> None:
+        known = {"bootstrap.servers": story.bootstrap}
+        self._story = story
+        self._member = Consumer({**known, "group.id": story.prefix})
+        self._producer = Producer({**known, "transactional.id": transactional_id})
+        self._producer.init_transactions(_SECONDS)
+
+    def write(self, splits: Iterable[KafkaPartitionSplit], mark: str) -> None:
+        """A transaction that is complete but for its commit, with the offsets and what the transform makes of them."""
+        splits = list(splits)
+        self._producer.begin_transaction()
+        for number in self._story.written_of(splits):
+            self._producer.produce(self._story.sink, str(number))
+        offsets = [ClientPartition(*split.partition, split.stop, metadata=mark) for split in splits]
+        self._producer.send_offsets_to_transaction(offsets, self._member.consumer_group_metadata(), _SECONDS)
+        assert self._producer.flush(_SECONDS) == 0
+
+    def commit(self) -> None:
+        self._producer.commit_transaction(_SECONDS)
+
+
+class LocalRun:
+    """The next attempt of the story's job. The test takes the engine's steps, in its order or until it dies.
+
+    :ivar offsets: where each partition continues.
+    """
+
+    def __init__(self, story: Story, parallelism: int = 2) -> None:
+        self._story = story
+        self.job, self._names = story.local_attempt(parallelism)
+        self._config = consumer_config(self.job, security={})
+        self._client = TransactionClient(cluster_config(self.job.spec.kafka, security={}, client_id="local"))
+        self._cluster = KafkaClusterView(self._config, read_committed=True)
+        self._instances: dict[int, Instance] = {}
+        self.offsets: dict[TopicPartition, int] = {}
+        self._marks: dict[int, str] = {}
+        self._commits = 0
+
+    def recover(self) -> Recovery:
+        """As the driver does; the partitions of a first start begin at 0."""
+        story, job = self._story, self.job
+        claim = Claim(story.store, job_uid=job.uid, attempt=job.attempt)
+        recovery = recover(
+            job, store=story.store, control=KafkaTransactionControl(job, self._client, self._config, claim),
+            now=story.now(), retained=story.retained, engine=query_log, cluster_id=self._cluster.cluster_id(),
+            marks=KafkaGroupMarks(job, self._config, self._cluster),
+        )  # fmt: skip
+        prefix, group = job.spec.sink.transactional_id_prefix, job.spec.source.group_id
+        evidence = GroupOffsetsEvidence(self._config, group_id=group, confirm_as=offsets_id(prefix))
+        self.coordinator = LocalCoordinator(
+            job, store=story.store, document=recovery.document, version=recovery.version, evidence=evidence,
+            now=story.now,
+        )  # fmt: skip
+        every = [TopicPartition(story.source, number) for number in range(story.partitions)]
+        self.offsets = {partition: recovery.document.offsets.get(partition, 0) for partition in every}
+        return recovery
+
+    def open(self, *subtasks: int) -> None:
+        """Opens a new instance of these subtasks, or of all."""
+        for subtask in subtasks or range(self.job.spec.parallelism):
+            name = self.coordinator.id_of(subtask)
+            self._names.note(subtask, name, self.coordinator.ids_in_use())
+            self._instances[subtask] = Instance(self._story, name)
+
+    def grant(self) -> None:
+        splits = tuple(KafkaPartitionSplit(partition, at, at) for partition, at in sorted(self.offsets.items()))
+        topic_ids = self._cluster.topic_ids([self._story.source])
+        self.coordinator.grant(splits, topic_ids=topic_ids)
+
+    def place(self, *partitions: TopicPartition) -> None:
+        """The group gets the starts of these partitions, or of all."""
+        for partition in partitions or self.offsets:
+            self.write(partition, 0)
+            self.commit(partition)
+
+    def placed(self) -> None:
+        self.coordinator.placed(self.offsets)
+
+    def start(self) -> Recovery:
+        """Everything up to the first read."""
+        recovery = self.recover()
+        self.open()
+        self.grant()
+        self.place()
+        self.placed()
+        return recovery
+
+    def write(self, partition: TopicPartition, count: int) -> None:
+        """What the owner of the partition makes of the next offsets, up to the commit."""
+        start, owner = self.offsets[partition], self.owner(partition)
+        split = KafkaPartitionSplit(partition, start, start + count)
+        mark = self._marks.setdefault(owner, self.coordinator.mark)
+        self._instances[owner].write([split], mark)
+        self.offsets[partition] = split.stop
+
+    def commit(self, partition: TopicPartition) -> None:
+        self._instances[self.owner(partition)].commit()
+        self._commits += 1
+
+    def copy(self, count: int, *partitions: TopicPartition) -> None:
+        """Copies the next offsets of these partitions, or of all, each in a transaction of its own."""
+        for partition in partitions or self.offsets:
+            self.write(partition, count)
+            self.commit(partition)
+
+    def record(self) -> None:
+        self.coordinator.record(self.offsets, LocalTotals(transactions=self._commits))
+
+    def grant_again(self, subtask: int) -> None:
+        """A new instance takes over, from its opening to its first read."""
+        self.open(subtask)
+        mine = [partition for partition in self.offsets if self.owner(partition) == subtask]
+        self.offsets |= self.coordinator.grant_again(mine)
+        if mine:
+            self.place(*mine)
+        self.placed()
+
+    def drain(self) -> None:
+        self.record()
+        self.coordinator.drained()
+        self.close()
+
+    def owner(self, partition: TopicPartition) -> int:
+        return split_owner(partition.topic, partition.partition, self.job.spec.parallelism)
+
+    def close(self) -> None:
+        """Ends the driver's clients. Producers that are left say nothing more."""
+        self._client.close()
+        self._cluster.close()
