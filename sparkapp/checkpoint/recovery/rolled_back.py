@@ -68,7 +68,6 @@ class KafkaGroupMarks:
         if source.group_membership.subscribes or mode is OffsetCommitMode.DISABLED:
             # The group itself decides where partitions resume, or no offset has a mark.
             return ()
-        # The claim of a first start has no partitions yet.
         known = document.offsets if document is not None else {}
         wanted = sorted(known or subscriber_of(source).partitions(self._cluster.topics()))
         groups = {source.group_id, document.evidence_group if document is not None else ""} - {""}
@@ -122,7 +121,7 @@ def refuse_older_state(document: CheckpointDocument | None, marks: GroupMarks, j
         f"checkpoint {latest.checkpoint_id} of attempt {latest.attempt} has committed offsets to group"
         f" {job.spec.source.group_id}"
     )
-    if document is None:
+    if document is None or not document.splits:  # the claim of a first start has none
         if job.spec.source.startup.mode is not StartupMode.GROUP_OFFSETS:
             msg = f"the state is empty, and {committed}: records would be written again"
             raise StateRolledBack(msg, remedy=_empty_remedy(job))
