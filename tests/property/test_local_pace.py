@@ -13,7 +13,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from sparkapp.checkpoint.local_coordinator import LocalCoordinator, LocalTotals
+from sparkapp.checkpoint.recovery.local_coordinator import LocalCoordinator, LocalTotals
 from sparkapp.checkpoint.recovery.local_starts import GroupAnswer
 from sparkapp.checkpoint.recovery.recovery import Recovery, recover
 from sparkapp.checkpoint.retained import MemoryRetainedStore

@@ -8,7 +8,7 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as ClientPartition
 
 from sparkapp.checkpoint.claim import Claim
-from sparkapp.checkpoint.local_coordinator import LocalCoordinator, LocalTotals
+from sparkapp.checkpoint.recovery.local_coordinator import LocalCoordinator, LocalTotals
 from sparkapp.checkpoint.recovery.recovery import Recovery, recover
 from sparkapp.checkpoint.recovery.rolled_back import KafkaGroupMarks
 from sparkapp.checkpoint.transaction_control import KafkaTransactionControl

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from sparkapp.checkpoint.local_coordinator import LocalCoordinator, LocalTotals
+from sparkapp.checkpoint.recovery.local_coordinator import LocalCoordinator, LocalTotals
 from sparkapp.clients.deadline import Deadline
 from sparkapp.model.checkpoint.codec import decode, encode
 from sparkapp.model.checkpoint.commit_outcome import GroupOffset, Mark, mark_of, offset_mark
