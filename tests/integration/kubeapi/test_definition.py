@@ -98,7 +98,7 @@ def test_an_example_says_what_to_replace(path: Path) -> None:
 def test_defaults_fill_in_everything_that_has_one(api: ApiClient) -> None:
     spec = create(api, BASE)["spec"]
     assert spec["parallelism"] == 1
-    assert spec["checkpoint"] == {"retention": {"intervalSeconds": 60, "count": 10}}
+    assert spec["checkpoint"] == {"commitIntervalMillis": 0, "retention": {"intervalSeconds": 60, "count": 10}}
     assert spec["restore"] == {"nonce": 0}
     assert spec["sink"]["deliveryGuarantee"] == "ExactlyOnce"
     assert spec["sink"]["transactions"] == {"naming": "Hint", "producersPoolSize": 5, "timeoutSeconds": 900}

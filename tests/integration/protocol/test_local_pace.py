@@ -288,7 +288,8 @@ def test_a_deleted_topic_is_no_obstacle(job: Story, make_topic: Callable[..., st
     run.place()
     run.placed()
     run.close()
-    AdminClient({"bootstrap.servers": job.bootstrap}).delete_topics([gone.topic])[gone.topic].result(30)
+    admin = AdminClient({"bootstrap.servers": job.bootstrap})
+    admin.delete_topics([gone.topic])[gone.topic].result(30)
     again = LocalRun(job)
     assert again.recover().document.offsets[gone] == 0
     again.close()
