@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from sparkapp.dataplane.settings import LINGER_MILLIS
+from sparkapp.dataplane.settings import BATCH_BYTES, LINGER_MILLIS
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
 from sparkapp.model.partition import TopicPartition
 
@@ -48,7 +48,7 @@ class BatchConsumer(Protocol):
         *,
         columns: frozenset[str] = ALL_COLUMNS,
         max_rows: int = 65_536,
-        max_bytes: int = 16 << 20,
+        max_bytes: int = BATCH_BYTES,
         linger_millis: int = LINGER_MILLIS,
         stall_timeout: float = 120.0,
     ) -> Iterator[pa.RecordBatch]:
@@ -66,6 +66,32 @@ class BatchConsumer(Protocol):
         :raises KafkaAccessError: its subclasses for authentication, authorization, unknown topic, unreachable broker.
         :raises GivenUp: the consumer was interrupted.
         """
+        ...
+
+    def follow(self, splits: Sequence[KafkaPartitionSplit], *, columns: frozenset[str] = ALL_COLUMNS) -> None:
+        """Begins an endless read of these partitions, whose batches :meth:`next_batch` returns.
+
+        A split that starts at its partition's present position keeps the prefetched records; any other split seeks.
+        Partitions that are not in the splits are not read any more.
+
+        :param splits: from the next offset; :data:`sparkapp.model.checkpoint.split.ENDLESS` as the stop of a partition
+            without end.
+        :raises KafkaAccessError: see :meth:`read`.
+        """
+        ...
+
+    def next_batch(self, *, wait_millis: int, linger_millis: int, max_rows: int) -> pa.RecordBatch | None:
+        """The next records of the endless read; None where there are none, after ``wait_millis``.
+
+        :param linger_millis: for further records, counted from the call: a batch that has rows ends after that.
+        :raises OffsetsWentBackwards: and the other errors of :meth:`read`, except for the time-out.
+        :raises GivenUp: the consumer was interrupted.
+        """
+        ...
+
+    @property
+    def followed(self) -> Mapping[TopicPartition, int]:
+        """Position of each partition of the endless read, behind the records of the batches so far."""
         ...
 
     def interrupt(self) -> None:
@@ -128,8 +154,20 @@ class BatchProducer(Protocol):
         """
         ...
 
+    def commit_transaction(self, timeout: float) -> bool:
+        """Commits the open transaction; for the local pace. In the two-phase commit the driver commits.
+
+        librdkafka sends a request again whose answer is lost. The first may arrive later, and then ends the producer's
+        next transaction, or changes its offsets (ADR 45). So the sent requests are counted.
+
+        :returns: whether the producer may begin another transaction: EndTxn was sent once, and TxnOffsetCommit once for
+            each :meth:`send_offsets`. Otherwise it can only be closed. The transaction is committed in both cases.
+        :raises KafkaSparkJobError: the outcome is not known; the producer can only be closed.
+        """
+        ...
+
     def abort_transaction(self, timeout: float) -> None:
-        """Aborts the open transaction. There is no commit here: the driver commits by the committable.
+        """Aborts the open transaction.
 
         :raises TransactionFenced: a newer producer uses the transactional id.
         """

@@ -26,7 +26,10 @@ SLICE = 0.5
 """Seconds of a slice of a blocking call; signals and the client's errors are handled between slices."""
 _BACKOFF = 0.05
 
-Step = Literal["init_transactions", "abort_transaction"]
+Step = Literal["init_transactions", "commit_transaction", "abort_transaction"]
+
+_END_TXN, _TXN_OFFSET_COMMIT = 26, 28
+"""Kafka's API keys of the requests that decide about a transaction and its offsets."""
 
 
 class ClientFailure(Exception):
@@ -55,6 +58,7 @@ class CheckedProducer(ABC):
     def __init__(self) -> None:
         self._errors = ClientErrors()
         self._abandoned = False
+        self._offset_calls = 0
 
     def init_transactions(self, timeout: float, *, wanted: Callable[[], bool] = always) -> None:
         """See :meth:`sparkapp.dataplane.interface.BatchProducer.init_transactions`."""
@@ -69,6 +73,8 @@ class CheckedProducer(ABC):
     def begin_transaction(self) -> None:
         """See :meth:`sparkapp.dataplane.interface.BatchProducer.begin_transaction`."""
         self._take_deliveries()
+        self._take_sent()
+        self._offset_calls = 0
         try:
             self._begin()
         except ClientFailure as failure:
@@ -89,6 +95,7 @@ class CheckedProducer(ABC):
         self, offsets: Mapping[TopicPartition, int], *, group_id: str, metadata: str, timeout: float
     ) -> None:
         """See :meth:`sparkapp.dataplane.interface.BatchProducer.send_offsets`."""
+        self._offset_calls += 1
         call = partial(self._send_offsets, dict(offsets), group_id, metadata)
         doing = f"adding offsets of group {group_id}"
         # Not in slices: librdkafka gives the transaction up when this call times out, and no later call can resume it.
@@ -127,6 +134,12 @@ class CheckedProducer(ABC):
         self._look_at_errors()  # serves the delivery reports, too
         deliveries = self._take_deliveries()
         _raise_failed(deliveries, f"{deliveries.failed} records failed; the first failure")
+
+    def commit_transaction(self, timeout: float) -> bool:
+        """See :meth:`sparkapp.dataplane.interface.BatchProducer.commit_transaction`."""
+        self._in_slices(partial(self._step, "commit_transaction"), timeout, "committing the transaction")
+        sent = self._take_sent()
+        return (sent.get(_END_TXN), sent.get(_TXN_OFFSET_COMMIT)) == (1, self._offset_calls)
 
     def abort_transaction(self, timeout: float) -> None:
         """See :meth:`sparkapp.dataplane.interface.BatchProducer.abort_transaction`."""
@@ -230,6 +243,10 @@ class CheckedProducer(ABC):
     @abstractmethod
     def _take_deliveries(self) -> Deliveries:
         """Counts since the last call."""
+
+    @abstractmethod
+    def _take_sent(self) -> Mapping[int, int]:
+        """Requests of transactions that were sent since the last call, by API key; empty where they are not counted."""
 
     @abstractmethod
     def _rejoin(self) -> None:

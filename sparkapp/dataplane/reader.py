@@ -1,10 +1,10 @@
-"""The bounded read of both consumers: the assignment, the end of a read, and its time-out."""
+"""The bounded and the endless read of both consumers: the assignment, the end of a read, and its time-out."""
 
 from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -13,7 +13,7 @@ from confluent_kafka import KafkaError
 from sparkapp.dataplane.client_errors import ClientErrors
 from sparkapp.dataplane.interface import ALL_COLUMNS, GivenUp
 from sparkapp.dataplane.partition_queue import Alignment, PartitionQueue, align, split_by_partition
-from sparkapp.dataplane.settings import LINGER_MILLIS
+from sparkapp.dataplane.settings import BATCH_BYTES, LINGER_MILLIS, WAIT_MILLIS
 from sparkapp.dataplane.statistics import FetchStatistics
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
 from sparkapp.model.errors import InvalidArgument, KafkaSparkJobError, ReadTimedOut
@@ -25,16 +25,23 @@ _NOT_OURS = frozenset({KafkaError.GROUP_AUTHORIZATION_FAILED})
 _ASK_AFTER = 2.0
 """Seconds without progress after which the brokers are asked for errors of the topics."""
 _ANSWER_WITHIN = 1.0
+_LOOK_AFTER = 10.0
+"""Seconds between two looks of an endless read at its statistics, and at errors of the topics without progress."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Limits of a batch, and the requested columns."""
+    """Limits of a batch, and the requested columns.
+
+    :param from_start: both times count from the begin of the wait, not from the last progress.
+    """
 
     columns: frozenset[str]
     max_rows: int
     max_bytes: int
     linger_millis: int
+    wait_millis: int = WAIT_MILLIS
+    from_start: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +70,10 @@ class BoundedReader(ABC):
         self._has_failed = False
         self._is_interrupted = False
         self._statistics = FetchStatistics()
+        self._followed: dict[TopicPartition, int] = {}
+        self._columns = ALL_COLUMNS
+        self._look_at = 0.0
+        self._stops: dict[TopicPartition, int] = {}
 
     def read(
         self,
@@ -70,7 +81,7 @@ class BoundedReader(ABC):
         *,
         columns: frozenset[str] = ALL_COLUMNS,
         max_rows: int = 65_536,
-        max_bytes: int = 16 << 20,
+        max_bytes: int = BATCH_BYTES,
         linger_millis: int = LINGER_MILLIS,
         stall_timeout: float = 120.0,
     ) -> Iterator[pa.RecordBatch]:
@@ -149,6 +160,54 @@ class BoundedReader(ABC):
                     self._ask_about_topics()
                     next_question = time.monotonic() + _ASK_AFTER
                 self._errors.raise_final(f"reading {self._unfinished()}")
+
+    def follow(self, splits: Sequence[KafkaPartitionSplit], *, columns: frozenset[str] = ALL_COLUMNS) -> None:
+        """See :meth:`sparkapp.dataplane.interface.BatchConsumer.follow`."""
+        wanted = split_by_partition(splits)
+        self._make_ready()
+        self._columns, self._look_at = columns, time.monotonic() + _LOOK_AFTER
+        self._apply(align(self._queues, wanted.values()))
+        self._begin({partition: split.stop for partition, split in wanted.items()})
+        self._followed = {split.partition: split.start for split in splits}
+        self._stops = {partition: split.stop for partition, split in wanted.items()}
+
+    def next_batch(self, *, wait_millis: int, linger_millis: int, max_rows: int) -> pa.RecordBatch | None:
+        """See :meth:`sparkapp.dataplane.interface.BatchConsumer.next_batch`."""
+        limits = Limits(self._columns, max_rows, BATCH_BYTES, linger_millis, wait_millis, from_start=True)
+        if self._is_interrupted:
+            raise GivenUp
+        try:
+            gathered = self._gather(limits)
+            if gathered.moved:
+                self._errors.clear()
+                self._move()
+            else:
+                self._errors.raise_final(f"reading {self._unfinished()}")
+            if time.monotonic() > self._look_at:
+                self._look(has_moved=gathered.moved)
+        except (KafkaSparkJobError, MemoryError):
+            self._has_failed = True
+            raise
+        return gathered.batch
+
+    @property
+    def followed(self) -> Mapping[TopicPartition, int]:
+        """See :attr:`sparkapp.dataplane.interface.BatchConsumer.followed`."""
+        return self._followed
+
+    def _move(self) -> None:
+        """Notes the positions; a partition that is at its stop is not among those of the client."""
+        self._followed |= self._stops | {partition: position for partition, position, _ in self._positions()}
+        for partition in self._stops:
+            self._queues[partition].position = self._followed[partition]
+
+    def _look(self, *, has_moved: bool) -> None:
+        self._look_at = time.monotonic() + _LOOK_AFTER
+        self._statistics.add(*self._take_statistics())
+        if not has_moved:
+            self._rejoin()
+            self._ask_about_topics()
+            self._errors.raise_final(f"reading {self._unfinished()}")
 
     def _ask_about_topics(self) -> None:
         # librdkafka waits for ever, without an error, if the topic of an assigned partition may not be described.

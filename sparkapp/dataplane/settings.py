@@ -18,6 +18,8 @@ WAIT_MILLIS = 100
 """Longest wait of a reader for progress without the GIL; signals and errors are handled between two waits."""
 LINGER_MILLIS = 50
 """Wait of a reader for another row after the first, by default; then the caller gets a smaller batch."""
+BATCH_BYTES = 16 << 20
+"""Bytes of a reader's batch, by default."""
 CLIENT_BYTES = 32 << 20
 """Memory of a client without its records: threads and unused memory of allocators; 13 MiB were measured."""
 

@@ -14,7 +14,7 @@ from sparkapp.dataplane.interface import SOURCE_SCHEMA
 from sparkapp.dataplane.native import _kafka_arrow, librdkafka
 from sparkapp.dataplane.partition_queue import Alignment
 from sparkapp.dataplane.reader import BoundedReader, Gathered, Limits
-from sparkapp.dataplane.settings import FEW_PARTITIONS, WAIT_MILLIS, consumer_settings
+from sparkapp.dataplane.settings import FEW_PARTITIONS, consumer_settings
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
 from sparkapp.model.errors import ConfigurationError
 from sparkapp.model.partition import TopicPartition
@@ -87,7 +87,7 @@ class NativeConsumer(BoundedReader):
     def _gather(self, limits: Limits) -> Gathered:
         mask = sum(1 << index for index, name in enumerate(SOURCE_SCHEMA.names) if name in limits.columns)
         rows, addresses, moved, left = self._client.gather(
-            mask, limits.max_rows, limits.max_bytes, WAIT_MILLIS, limits.linger_millis
+            mask, limits.max_rows, limits.max_bytes, limits.wait_millis, limits.linger_millis, limits.from_start
         )
         batch = _batch(rows, addresses, limits.columns) if rows else None
         for code, text, number in self._client.take_errors():

@@ -77,6 +77,9 @@ class NativeProducer(CheckedProducer):
     def _take_deliveries(self) -> Deliveries:
         return Deliveries(*self._client.take_deliveries())
 
+    def _take_sent(self) -> Mapping[int, int]:
+        return self._client.take_sent()
+
     def _rejoin(self) -> None:
         self._client.rejoin(self._bootstrap)
 

@@ -21,7 +21,6 @@ from sparkapp.model.partition import TopicPartition
 
 _TAKE = 10_000
 """Messages taken from the client at once."""
-_WAIT = 0.1
 _LINGER = 0.01
 """Seconds that a batch with rows waits for more rows."""
 _ROWS_AT_ONCE = 1000
@@ -119,12 +118,15 @@ class PlainConsumer(BoundedReader):
                 if self._kept[partition].is_done:
                     self._kept[partition].position = self._kept[partition].stop
                     self._pending.remove(partition)
+                elif not self._kept[partition].messages:
+                    self._kept[partition].position = max(self._kept[partition].position, self._kept[partition].reached)
                 if is_full := is_full or len(rows) >= limits.max_rows:
                     break
             if before != (len(rows), len(self._pending)):
                 moved = True
             elif not is_full:
-                came = self._receive(wait=min(_LINGER, limits.linger_millis / 1000) if rows else _WAIT)
+                linger = min(_LINGER, limits.linger_millis / 1000)
+                came = self._receive(wait=linger if rows else limits.wait_millis / 1000)
                 moved |= came
                 if not came:
                     break
@@ -184,7 +186,7 @@ class PlainConsumer(BoundedReader):
                 kept.is_paused = True
 
     def _wake(self) -> None:
-        """A wait is at most :data:`_WAIT` seconds long."""
+        """A wait is short (``settings.WAIT_MILLIS``)."""
 
     def _topic_error(self, topic: str, seconds: float) -> int:
         try:

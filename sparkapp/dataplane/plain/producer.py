@@ -151,6 +151,10 @@ class PlainProducer(CheckedProducer):
         self._acknowledged, self._failed, self._first_failure = 0, 0, (0, "")
         return deliveries
 
+    def _take_sent(self) -> Mapping[int, int]:
+        # confluent_kafka has no interceptors. So no producer is kept after a commit.
+        return {}
+
     def _rejoin(self) -> None:
         """Impossible with confluent_kafka: the call times out, and the task is retried with a new client."""
 

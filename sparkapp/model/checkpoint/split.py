@@ -14,6 +14,9 @@ from sparkapp.model.partition import TopicPartition, split_owner
 Offsets = Mapping[TopicPartition, int]
 """Next offset to read, by partition."""
 
+ENDLESS = 1 << 62
+"""Stop of a split that is read without end: no partition has such an offset."""
+
 
 @dataclass(frozen=True, slots=True, order=True)
 class KafkaPartitionSplit:

@@ -48,7 +48,7 @@ def test_arguments_that_make_no_sense() -> None:
         consumer.assign([("topic", "zero", 0)])
     with pytest.raises(TypeError):
         consumer.assign("topic")
-    assert consumer.gather(0xFF, 10, 10, 0, 0) == (0, [], False, 0)
+    assert consumer.gather(0xFF, 10, 10, 0, 0, False) == (0, [], False, 0)
     assert consumer.positions() == []
     consumer.close()
 

@@ -49,6 +49,9 @@ class Answers(CheckedProducer):
 
     def _look_at_errors(self) -> None: ...
 
+    def _take_sent(self) -> Mapping[int, int]:
+        return {}
+
     def _rejoin(self) -> None:
         self.rejoined += 1
 

@@ -84,7 +84,7 @@ PyObject *client_take_statistics(Client *client) {
     return answer;
 }
 
-bool client_open(Client *client, int kind, PyObject *config, PyObject *token_of, rd_kafka_dr_msg_cb *delivered,
+bool client_open(Client *client, int kind, PyObject *config, PyObject *token_of, ClientCallbacks callbacks,
                  void *opaque) {
     char complaint[ERROR_TEXT];
     if (rdkafka.new == NULL) {
@@ -100,8 +100,11 @@ bool client_open(Client *client, int kind, PyObject *config, PyObject *token_of,
     rdkafka.conf_set_error_cb(conf, client_keep_error);
     rdkafka.conf_set_stats_cb(conf, keep_statistics); /* called only if statistics.interval.ms is set */
     rdkafka.conf_set_throttle_cb(conf, count_throttling);
-    if (delivered != NULL) {
-        rdkafka.conf_set_dr_msg_cb(conf, delivered);
+    if (callbacks.delivered != NULL) {
+        rdkafka.conf_set_dr_msg_cb(conf, callbacks.delivered);
+    }
+    if (callbacks.opened != NULL) {
+        rdkafka.conf_interceptor_add_on_new(conf, "kafkaspark", callbacks.opened, opaque);
     }
     if (token_of != NULL) {
         oauth_configure(conf);

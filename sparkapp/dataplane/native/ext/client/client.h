@@ -27,9 +27,15 @@ extern PyObject *BadConfiguration;
 /* Creates the two exceptions in the module; called by the module's initialisation. */
 int client_add_exceptions(PyObject *module);
 
+/* Callbacks that only one kind of client has; NULL: none. `opened` is called within client_open(). */
+typedef struct {
+    rd_kafka_dr_msg_cb *delivered;
+    rd_kafka_on_new_cb *opened;
+} ClientCallbacks;
+
 /* Opens a client from a mapping of strings; the callbacks receive `opaque`. `token_of` is called for each token, from a
  * thread of librdkafka; NULL without tokens. False: a Python error is set. */
-bool client_open(Client *client, int kind, PyObject *config, PyObject *token_of, rd_kafka_dr_msg_cb *delivered,
+bool client_open(Client *client, int kind, PyObject *config, PyObject *token_of, ClientCallbacks callbacks,
                  void *opaque);
 
 /* Closes the client; the caller has returned all its queues and topics before. Releases the GIL meanwhile. */

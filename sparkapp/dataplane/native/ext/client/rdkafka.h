@@ -126,6 +126,8 @@ typedef void rd_kafka_dr_msg_cb(rd_kafka_t *, const rd_kafka_message_t *, void *
 typedef void rd_kafka_event_cb(rd_kafka_t *, void *opaque);
 typedef int rd_kafka_stats_cb(rd_kafka_t *, char *json, size_t json_len, void *opaque);
 typedef void rd_kafka_token_refresh_cb(rd_kafka_t *, const char *oauthbearer_config, void *opaque);
+typedef rd_kafka_resp_err_t rd_kafka_on_new_cb(rd_kafka_t *, const rd_kafka_conf_t *, void *opaque, char *, size_t);
+typedef rd_kafka_resp_err_t rd_kafka_on_request_sent_cb(rd_kafka_t *, int socket, const char *broker_name, int32_t broker_id, int16_t api_key, int16_t api_version, int32_t correlation_id, size_t size, void *opaque);
 typedef void rd_kafka_throttle_cb(rd_kafka_t *, const char *broker_name, int32_t broker_id, int throttle_time_ms, void *opaque);
 
 /* X(result, name without rd_kafka_, parameters) */
@@ -148,6 +150,10 @@ typedef void rd_kafka_throttle_cb(rd_kafka_t *, const char *broker_name, int32_t
     X(void, conf_set_throttle_cb, (rd_kafka_conf_t *, rd_kafka_throttle_cb *))                                       \
     X(void, conf_set_oauthbearer_token_refresh_cb, (rd_kafka_conf_t *, rd_kafka_token_refresh_cb *))                 \
     X(void, conf_enable_sasl_queue, (rd_kafka_conf_t *, int))                                                        \
+    X(rd_kafka_resp_err_t, conf_interceptor_add_on_new,                                                              \
+      (rd_kafka_conf_t *, const char *, rd_kafka_on_new_cb *, void *))                                               \
+    X(rd_kafka_resp_err_t, interceptor_add_on_request_sent,                                                          \
+      (rd_kafka_t *, const char *, rd_kafka_on_request_sent_cb *, void *))                                           \
     X(rd_kafka_error_t *, sasl_background_callbacks_enable, (rd_kafka_t *))                                          \
     X(rd_kafka_resp_err_t, oauthbearer_set_token,                                                                    \
       (rd_kafka_t *, const char *, int64_t, const char *, const char **, size_t, char *, size_t))                    \
@@ -197,6 +203,7 @@ typedef void rd_kafka_throttle_cb(rd_kafka_t *, const char *broker_name, int32_t
     X(rd_kafka_error_t *, begin_transaction, (rd_kafka_t *))                                                         \
     X(rd_kafka_error_t *, send_offsets_to_transaction,                                                               \
       (rd_kafka_t *, const rd_kafka_topic_partition_list_t *, const rd_kafka_consumer_group_metadata_t *, int))      \
+    X(rd_kafka_error_t *, commit_transaction, (rd_kafka_t *, int))                                                   \
     X(rd_kafka_error_t *, abort_transaction, (rd_kafka_t *, int))                                                    \
     X(rd_kafka_consumer_group_metadata_t *, consumer_group_metadata_new, (const char *))                             \
     X(void, consumer_group_metadata_destroy, (rd_kafka_consumer_group_metadata_t *))

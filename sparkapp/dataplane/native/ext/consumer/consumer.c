@@ -35,7 +35,7 @@ static int consumer_init(Consumer *self, PyObject *arguments, PyObject *keywords
         PyErr_SetString(PyExc_RuntimeError, "the consumer is open already");
         return -1;
     }
-    if (!client_open(&self->client, RD_KAFKA_CONSUMER, config, token_of, NULL, &self->client)) {
+    if (!client_open(&self->client, RD_KAFKA_CONSUMER, config, token_of, (ClientCallbacks){0}, &self->client)) {
         return -1;
     }
     self->has_queues = true;
@@ -128,20 +128,24 @@ static PyObject *hand_over(Consumer *self, Columns *columns, Gathered gathered) 
 }
 
 PyDoc_STRVAR(gather_doc,
-             "gather(columns, max_rows, max_bytes, wait_millis, linger_millis) -> (rows, addresses, moved, queues_left)\n\n"
+             "gather(columns, max_rows, max_bytes, wait_millis, linger_millis, from_start) -> "
+             "(rows, addresses, moved, queues_left)\n\n"
              "Waits for the next batch of the partition queues of begin(): wait_millis for the first row or other "
-             "progress, linger_millis for each further row. Each address is an ArrowArray structure, in "
+             "progress, linger_millis for each further row; from_start: both from the begin of the call. Each address is an ArrowArray structure, in "
              "the order of the mask's columns. The caller must import them before the next call.");
 static PyObject *consumer_gather(Consumer *self, PyObject *arguments) {
     unsigned mask;
     long long max_rows, max_bytes, wait_millis, linger_millis;
-    if (!PyArg_ParseTuple(arguments, "ILLLL", &mask, &max_rows, &max_bytes, &wait_millis, &linger_millis) ||
+    int from_start;
+    if (!PyArg_ParseTuple(arguments, "ILLLLp", &mask, &max_rows, &max_bytes, &wait_millis, &linger_millis,
+                          &from_start) ||
         !client_enter(&self->client)) {
         return NULL;
     }
     release_exported(self);
     const int64_t most_bytes = 1 << 30; /* Arrow's offsets have 32 bits, and the last message may exceed the limit */
-    Limits limits = {max_rows < 1 ? 1 : max_rows, max_bytes < 1 ? 1 : max_bytes, wait_millis, linger_millis};
+    Limits limits = {max_rows < 1 ? 1 : max_rows, max_bytes < 1 ? 1 : max_bytes, wait_millis, linger_millis,
+                     from_start};
     if (limits.max_bytes > most_bytes) {
         limits.max_bytes = most_bytes;
     }

@@ -215,6 +215,9 @@ static bool take_messages(Gathering *gathering, PartitionQueue *queue, int numbe
         }
     }
     queue->kept_count = left;
+    if (left == 0 && queue->position < queue->reached) {
+        queue->position = queue->reached; /* behind markers and aborted records, which are no rows */
+    }
     if (left > 0 ? queue->kept[0]->offset >= queue->stop : queue->reached >= queue->stop) {
         queue->position = queue->stop;
         queue->wanted = false;
@@ -249,7 +252,7 @@ Gathered partition_queues_gather(PartitionQueues *queues, rd_kafka_queue_t *even
         }
         queues->next = queues->count > 0 ? (queues->next + 1) % queues->count : 0;
         if (progressed || partition_queues_unfinished(queues) == 0) {
-            last = now_nanos();
+            last = limits.from_start ? last : now_nanos();
             continue;
         }
         int64_t patience = gathering.result.rows > 0 ? limits.linger_millis : limits.wait_millis;

@@ -47,6 +47,7 @@ typedef struct {
     int64_t max_bytes;
     int64_t wait_millis;   /* for the first row, or other progress */
     int64_t linger_millis; /* for another row after the first */
+    bool from_start;       /* both count from the begin of the call, not from the last progress */
 } Limits;
 
 typedef struct {

@@ -20,6 +20,23 @@ static void count_delivery(rd_kafka_t *rk, const rd_kafka_message_t *message, vo
     }
 }
 
+/* librdkafka calls this for each request that the kernel has taken in whole: in the thread of the broker's connection,
+ * before the answer is read. So the requests of a call that has returned are counted. */
+static rd_kafka_resp_err_t count_request(rd_kafka_t *rk, int socket, const char *broker_name, int32_t broker_id,
+                                         int16_t api_key, int16_t api_version, int32_t correlation_id, size_t size,
+                                         void *opaque) {
+    Producer *self = (Producer *)((char *)opaque - offsetof(Producer, client));
+    if (api_key >= FIRST_COUNTED && api_key < FIRST_COUNTED + COUNTED) {
+        atomic_fetch_add(&self->sent[api_key - FIRST_COUNTED], 1);
+    }
+    return RD_KAFKA_RESP_ERR_NO_ERROR;
+}
+
+static rd_kafka_resp_err_t count_requests(rd_kafka_t *rk, const rd_kafka_conf_t *conf, void *opaque, char *text,
+                                          size_t size) {
+    return rdkafka.interceptor_add_on_request_sent(rk, "kafkaspark", count_request, opaque);
+}
+
 static void release_imported(Producer *self) {
     for (int column = 0; column < INPUT_COUNT; column++) {
         if (self->imported[column].release != NULL) {
@@ -49,7 +66,8 @@ static int producer_init(Producer *self, PyObject *arguments, PyObject *keywords
         PyErr_SetString(PyExc_RuntimeError, "the producer is open already");
         return -1;
     }
-    return client_open(&self->client, RD_KAFKA_PRODUCER, config, token_of, count_delivery, &self->client) ? 0 : -1;
+    const ClientCallbacks callbacks = {.delivered = count_delivery, .opened = count_requests};
+    return client_open(&self->client, RD_KAFKA_PRODUCER, config, token_of, callbacks, &self->client) ? 0 : -1;
 }
 
 static void producer_dealloc(Producer *self) {
@@ -157,6 +175,22 @@ static PyObject *producer_take_deliveries(Producer *self, PyObject *nothing) {
     return Py_BuildValue("(LLis)", taken.acknowledged, taken.failed, taken.first_code, taken.first_text);
 }
 
+PyDoc_STRVAR(take_sent_doc, "take_sent() -> dict[int, int]\n\n"
+                            "Requests of transactions that were sent since the last call, by API key; then reset.");
+static PyObject *producer_take_sent(Producer *self, PyObject *nothing) {
+    PyObject *counts = PyDict_New();
+    for (int index = 0; counts != NULL && index < COUNTED; index++) {
+        PyObject *key = PyLong_FromLong(FIRST_COUNTED + index);
+        PyObject *count = PyLong_FromLong(atomic_exchange(&self->sent[index], 0));
+        if (key == NULL || count == NULL || PyDict_SetItem(counts, key, count) < 0) {
+            Py_CLEAR(counts);
+        }
+        Py_XDECREF(key);
+        Py_XDECREF(count);
+    }
+    return counts;
+}
+
 PyDoc_STRVAR(take_errors_doc, "take_errors() -> list[tuple[int, str, int]]\n\n"
                               "(code, text, -1) of errors since the last call.");
 static PyObject *producer_take_errors(Producer *self, PyObject *nothing) {
@@ -184,11 +218,13 @@ static PyMethodDef methods[] = {
     {"produce", (PyCFunction)producer_produce, METH_VARARGS, produce_doc},
     {"flush", (PyCFunction)producer_flush, METH_O, flush_doc},
     {"take_deliveries", (PyCFunction)producer_take_deliveries, METH_NOARGS, take_deliveries_doc},
+    {"take_sent", (PyCFunction)producer_take_sent, METH_NOARGS, take_sent_doc},
     {"take_errors", (PyCFunction)producer_take_errors, METH_NOARGS, take_errors_doc},
     {"rejoin", (PyCFunction)producer_rejoin, METH_O, client_rejoin_doc},
     {"init_transactions", (PyCFunction)producer_init_transactions, METH_O, "init_transactions(wait_millis)"},
     {"begin_transaction", (PyCFunction)producer_begin_transaction, METH_NOARGS, "begin_transaction()"},
     {"send_offsets", (PyCFunction)producer_send_offsets, METH_VARARGS, producer_send_offsets_doc},
+    {"commit_transaction", (PyCFunction)producer_commit_transaction, METH_O, "commit_transaction(wait_millis)"},
     {"abort_transaction", (PyCFunction)producer_abort_transaction, METH_O, "abort_transaction(wait_millis)"},
     {"close", (PyCFunction)producer_close, METH_NOARGS, close_doc},
     {0},

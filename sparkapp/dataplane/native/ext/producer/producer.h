@@ -4,12 +4,15 @@
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
+#include <stdatomic.h>
 
 #include "client.h"
 #include "input.h"
 #include "topics.h"
 
 enum { FAILURE_TEXT = 256 };
+/* Kafka's API keys 24 to 28: AddPartitionsToTxn, AddOffsetsToTxn, EndTxn, WriteTxnMarkers and TxnOffsetCommit. */
+enum { FIRST_COUNTED = 24, COUNTED = 5 };
 
 typedef struct {
     long long acknowledged;
@@ -23,6 +26,7 @@ typedef struct {
     Client client;
     Topics topics;
     Deliveries deliveries; /* written in poll, flush and abort only, hence by a single thread */
+    atomic_long sent[COUNTED]; /* requests since the last take; written by librdkafka's threads */
     struct ArrowArray imported[INPUT_COUNT];
 } Producer;
 
@@ -30,6 +34,7 @@ typedef struct {
  * timed out. */
 PyObject *producer_init_transactions(Producer *self, PyObject *wait_millis);
 PyObject *producer_begin_transaction(Producer *self, PyObject *nothing);
+PyObject *producer_commit_transaction(Producer *self, PyObject *wait_millis);
 PyObject *producer_abort_transaction(Producer *self, PyObject *wait_millis);
 extern const char producer_send_offsets_doc[];
 PyObject *producer_send_offsets(Producer *self, PyObject *arguments);

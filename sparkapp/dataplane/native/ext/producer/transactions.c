@@ -34,6 +34,10 @@ PyObject *producer_init_transactions(Producer *self, PyObject *argument) {
     return transaction_step(self, argument, connect_and_init);
 }
 
+PyObject *producer_commit_transaction(Producer *self, PyObject *argument) {
+    return transaction_step(self, argument, rdkafka.commit_transaction);
+}
+
 PyObject *producer_abort_transaction(Producer *self, PyObject *argument) {
     return transaction_step(self, argument, rdkafka.abort_transaction);
 }
