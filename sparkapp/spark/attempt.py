@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 
 from sparkapp.checkpoint.claim import Claim
 from sparkapp.checkpoint.coordinator import CheckpointCoordinator
+from sparkapp.checkpoint.local_coordinator import LocalCoordinator
 from sparkapp.checkpoint.pre_committed import Completed
 from sparkapp.checkpoint.recovery.recovery import TransactionControl
 from sparkapp.checkpoint.retained import CheckpointRetainer
@@ -66,7 +67,7 @@ class Attempt:
     claim: Claim
     control: TransactionControl
     enumerator: KafkaSourceEnumerator
-    coordinator: CheckpointCoordinator
+    coordinator: CheckpointCoordinator | LocalCoordinator
     group_offsets: OffsetCommitter | GroupMembership
     retainer: CheckpointRetainer | None
     reporter: Reporter
@@ -107,6 +108,7 @@ class Attempt:
                 completed=self._completed, announcements=self.announcements,
                 scale=self.environment.scale or _never_asked, report=self.reporter.update,
             )  # fmt: skip
+        assert isinstance(self.coordinator, CheckpointCoordinator), "a rule of the job"
         return MicroBatchEngine(
             self.job, spark=self.session.result(), enumerator=self.enumerator, coordinator=self.coordinator,
             function=self.function, folder=self.folder, stateful_allowed=self.environment.stateful_allowed,
@@ -129,7 +131,9 @@ class Attempt:
         self.reporter.update(
             state=DriverState.RUNNING, engine=chosen.value, engine_message=reason,
             parallelism=self.job.spec.parallelism,
-            rescales=chosen is Chosen.CONTINUOUS and self.environment.scale is not None,
+            rescales=chosen is Chosen.CONTINUOUS
+            and not self.job.spec.has_local_pace
+            and self.environment.scale is not None,
         )  # fmt: skip
         watchdog = Watchdog(engine.liveness, stalled=self._stalled, suspended=lambda: engine.executors.lacking)
         watchdog.start()
@@ -144,9 +148,10 @@ class Attempt:
 
     def _end(self, engine: Engine) -> None:
         """The group's offsets and the document of an orderly stop."""
-        if self.coordinator.mode is not OffsetCommitMode.DISABLED:
+        coordinator = self.coordinator
+        if isinstance(coordinator, CheckpointCoordinator) and coordinator.mode is not OffsetCommitMode.DISABLED:
             if engine.finished:
-                self.coordinator.commit_ends()
+                coordinator.commit_ends()
             self.group_offsets.drain(10)
         self.coordinator.drained(finished=engine.finished)
         document = self.coordinator.document

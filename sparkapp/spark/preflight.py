@@ -11,6 +11,7 @@ from sparkapp.clients.cluster_view import known_topics, require_topics
 from sparkapp.clients.daemon_thread import run_in_background
 from sparkapp.clients.deadline import Deadline
 from sparkapp.clients.kafka_cluster_view import KafkaClusterView
+from sparkapp.clients.security.mounted import check_usable
 from sparkapp.clients.topic_pattern import check_no_loop
 from sparkapp.clients.transactions.rights import RightsProbe
 from sparkapp.dataplane.batch import implementation
@@ -66,6 +67,25 @@ def checked_consumer_config(job: Job, *, security: Mapping[str, str]) -> dict[st
         config["transactional.id"] = sink.transactional_id_prefix
     check_producer(config, sink.properties)
     return consumer
+
+
+def cluster_view(config: Mapping[str, str]) -> KafkaClusterView:
+    """The job's source cluster; the caller closes it."""
+    return KafkaClusterView(config, read_committed=config["isolation.level"] == "read_committed")
+
+
+def check_credentials(job: Job, security: Mapping[str, str]) -> None:
+    """Whether the clients could use the new content of the job's Secrets.
+
+    :raises KafkaSparkJobError: why they could not.
+    """
+    check_usable(security)
+    config = checked_consumer_config(job, security=security)
+    cluster = cluster_view(config)
+    try:
+        check_rights(job, cluster, config)
+    finally:
+        cluster.close()
 
 
 def check_rights(job: Job, cluster: KafkaClusterView, config: Mapping[str, str]) -> None:

@@ -7,23 +7,26 @@ import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from contextlib import ExitStack
-from pathlib import Path
+from functools import partial
 
 from pyspark.sql import SparkSession
 
 from sparkapp.checkpoint.claim import Claim
 from sparkapp.checkpoint.coordinator import CheckpointCoordinator
 from sparkapp.checkpoint.group_offsets import offset_committer
+from sparkapp.checkpoint.local_coordinator import LocalCoordinator
 from sparkapp.checkpoint.recovery.cluster_identity import refuse_other_cluster
 from sparkapp.checkpoint.recovery.recovery import Recovery, recover
 from sparkapp.checkpoint.recovery.rolled_back import KafkaGroupMarks
 from sparkapp.checkpoint.retained import CheckpointRetainer
 from sparkapp.checkpoint.transaction_control import KafkaTransactionControl
+from sparkapp.clients.group_offsets import GroupOffsetsEvidence
 from sparkapp.clients.kafka_cluster_view import KafkaClusterView
 from sparkapp.clients.security.mounted import check_usable, mounted_security
 from sparkapp.clients.security.rotation import CredentialsWatch
 from sparkapp.clients.transactions.client import TransactionClient
 from sparkapp.model.checkpoint.document import CheckpointDocument
+from sparkapp.model.checkpoint.naming import offsets_id
 from sparkapp.model.delivery_guarantee import DeliveryGuarantee
 from sparkapp.model.errors import KafkaSparkJobError
 from sparkapp.model.job.client.config import cluster_config, group_member_config
@@ -41,13 +44,14 @@ from sparkapp.source.offsets_initializer import starting_initializer
 from sparkapp.spark.attempt import Attempt
 from sparkapp.spark.frames.transform import import_function
 from sparkapp.spark.launch.environment import DriverEnvironment
-from sparkapp.spark.preflight import check_kafka, check_rights, checked_consumer_config
+from sparkapp.spark.preflight import check_credentials, check_kafka, check_rights, checked_consumer_config, cluster_view
 from sparkapp.spark.reporting.announcements import Announcements
 from sparkapp.spark.reporting.lag_clock import LagClock
 from sparkapp.spark.reporting.progress import Progress
 from sparkapp.spark.reporting.reporter import Reporter, now
 from sparkapp.spark.reporting.transaction_time import TransactionTime
-from sparkapp.spark.state import query_log, state_store_files
+from sparkapp.spark.state import query_log
+from sparkapp.spark.state.query_folder import query_folder
 
 LOG = logging.getLogger(__name__)
 
@@ -107,17 +111,18 @@ class Wiring:
         recovery = self._recover(control, cluster, config)
         announcements = Announcements(job, self._reporter)
         announcements.recovery(recovery)
-        folder = query_folder(job, self._environment, recovery.document)
+        folder = query_folder(
+            job, self._environment.folder, recovery.document, stateful_allowed=self._environment.stateful_allowed
+        )
         retainer = self._retainer(recovery)
         membership = self._membership(cluster, security)
         enumerator = self._started_enumerator(cluster, membership, recovery)
         group_offsets = membership if membership is not None else self._offset_committer(config)
-        coordinator = CheckpointCoordinator(
-            job, store=self._environment.store, document=recovery.document, version=recovery.version,
-            pre_commits=PreCommitCheck(client), committer=KafkaCommitter(client, None),
-            group_offsets=group_offsets, now=now,
-        )  # fmt: skip
-        coordinator.begin(enumerator.unplanned(), enumerator.stops, enumerator.topic_ids)
+        coordinator = (
+            self._local_coordinator(recovery, config)
+            if job.spec.has_local_pace
+            else self._coordinator(recovery, enumerator, client, group_offsets)
+        )
         self._measure_lag(enumerator, coordinator.document)
         self._sweep_orphans(control, coordinator)
         self._watch_credentials(security)
@@ -130,7 +135,7 @@ class Wiring:
 
     def _checked_cluster(self, config: Mapping[str, str]) -> KafkaClusterView:
         """The brokers, after the check that they are the checkpoint's and have what the job needs."""
-        cluster = _view(config)
+        cluster = cluster_view(config)
         self._stack.callback(cluster.close)
         refuse_other_cluster(self._job, self._environment.store, cluster.cluster_id())
         check_rights(self._job, cluster, config)
@@ -166,6 +171,29 @@ class Wiring:
         )  # fmt: skip
         self._progress.recovered(recovery)
         return recovery
+
+    def _coordinator(
+        self,
+        recovery: Recovery,
+        enumerator: KafkaSourceEnumerator,
+        client: TransactionClient,
+        group_offsets: OffsetCommitter | GroupMembership,
+    ) -> CheckpointCoordinator:
+        coordinator = CheckpointCoordinator(
+            self._job, store=self._environment.store, document=recovery.document, version=recovery.version,
+            pre_commits=PreCommitCheck(client), committer=KafkaCommitter(client, None),
+            group_offsets=group_offsets, now=now,
+        )  # fmt: skip
+        coordinator.begin(enumerator.unplanned(), enumerator.stops, enumerator.topic_ids)
+        return coordinator
+
+    def _local_coordinator(self, recovery: Recovery, config: Mapping[str, str]) -> LocalCoordinator:
+        source, prefix = self._job.spec.source, self._job.spec.sink.transactional_id_prefix
+        evidence = GroupOffsetsEvidence(config, group_id=source.group_id, confirm_as=offsets_id(prefix))
+        return LocalCoordinator(
+            self._job, store=self._environment.store, document=recovery.document, version=recovery.version,
+            evidence=evidence, now=now,
+        )  # fmt: skip
 
     def _retainer(self, recovery: Recovery) -> CheckpointRetainer | None:
         """Keeps earlier checkpoints; None for a member of a consumer group, whose offsets are the group's."""
@@ -221,7 +249,9 @@ class Wiring:
         lag.start()
         self._stack.callback(lag.close)
 
-    def _sweep_orphans(self, control: KafkaTransactionControl, coordinator: CheckpointCoordinator) -> None:
+    def _sweep_orphans(
+        self, control: KafkaTransactionControl, coordinator: CheckpointCoordinator | LocalCoordinator
+    ) -> None:
         if self._job.spec.sink.delivery_guarantee is not DeliveryGuarantee.EXACTLY_ONCE:
             return
         time_used = TransactionTime(self._job.spec.sink)
@@ -243,15 +273,6 @@ class Wiring:
         if not current:
             return
 
-        def check(security: Mapping[str, str]) -> None:
-            check_usable(security)
-            config = checked_consumer_config(self._job, security=security)
-            cluster = _view(config)
-            try:
-                check_rights(self._job, cluster, config)
-            finally:
-                cluster.close()
-
         def changed() -> None:
             message = "the Secrets of spec.kafka have new content: the driver drains, and the next attempt uses it"
             LOG.info("%s", message)
@@ -269,31 +290,10 @@ class Wiring:
 
         watch = CredentialsWatch(
             read=lambda: mounted_security(self._job.spec.kafka, self._environment.credentials),
-            current=current, check=check, changed=changed, refused=refused,
+            current=current, check=partial(check_credentials, self._job), changed=changed, refused=refused,
         )  # fmt: skip
         watch.start()
         self._stack.callback(watch.close)
 
     def _warn(self, reason: str, message: str) -> None:
         self._reporter.event(reason, message, warning=True)
-
-
-def _view(config: Mapping[str, str]) -> KafkaClusterView:
-    return KafkaClusterView(config, read_committed=config["isolation.level"] == "read_committed")
-
-
-def query_folder(job: Job, environment: DriverEnvironment, document: CheckpointDocument) -> Path:
-    """The folder of the attempt's query, with the files of its state store.
-
-    Called after the transactions of previous attempts are settled, because readers wait for these, and before Spark
-    starts the query.
-
-    :raises QueryStateMissing: the volume does not hold the checkpoint's version.
-    """
-    if not environment.stateful_allowed:
-        return environment.folder  # the engine refuses a transform that keeps state
-    engine = query_log.restored_engine(document)
-    return state_store_files.prepare(
-        environment.folder, attempt=job.attempt, writer=engine.attempt,
-        version=document.checkpoint_id - engine.base, partitions=engine.state_partitions,
-    )  # fmt: skip

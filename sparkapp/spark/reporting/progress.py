@@ -125,16 +125,10 @@ class Progress:
         document = completed.document
         records = sum(split.size for split in document.splits)
         # Offsets of the transactions; other commits come by on_complete.
-        inside = (
-            {
-                split.partition: split.stop
-                for committable in document.committables
-                for split in committable.ranges
-                if split.size
-            }
-            if document.evidence_group
-            else {}
-        )
+        ranges = [split for committable in document.committables for split in committable.ranges]
+        if document.local is not None:
+            ranges = list(document.splits)
+        inside = {split.partition: split.stop for split in ranges if split.size} if document.evidence_group else {}
         with self._lock:
             previous = self._snapshot
             known = previous.committed | inside

@@ -167,7 +167,7 @@ class SubtaskChannel:
         except (OSError, EOFError, AuthenticationError) as error:
             msg = f"the driver at {address.host}:{address.port} cannot be reached: {error!r}"
             raise SubtaskDisconnected(msg) from error
-        self._send({"ready": subtask, "task": task, "wave": wave, "executor": os.environ.get(_EXECUTOR, "")})
+        self.send({"ready": subtask, "task": task, "wave": wave, "executor": os.environ.get(_EXECUTOR, "")})
         self._beats.start()
 
     def __enter__(self) -> SubtaskChannel:
@@ -178,20 +178,25 @@ class SubtaskChannel:
         self._connection.close()
 
     def receive(self) -> Work | None:
-        """Blocks until the next work; None asks the subtask to end.
+        """Blocks until the next work; None asks the subtask to end. :raises SubtaskDisconnected: as the next."""
+        return decode_work(self.receive_body())
+
+    def receive_body(self) -> dict[str, Any]:
+        """Blocks until the next frame of the engine that is no beat.
 
         :raises SubtaskDisconnected: the connection ended, or the driver is silent.
         """
         try:
-            while is_beat(frame := json.loads(self._connection.recv_bytes(MAX_FRAME))):
-                pass
+            while True:
+                frame: dict[str, Any] = json.loads(self._connection.recv_bytes(MAX_FRAME))
+                if not is_beat(frame):
+                    return frame
         except BlockingIOError as error:
             msg = f"the driver has been silent for {DRIVER_SILENCE_SECONDS:g} s"
             raise SubtaskDisconnected(msg) from error
         except (EOFError, OSError) as error:
             msg = "the connection to the driver ended"
             raise SubtaskDisconnected(msg) from error
-        return decode_work(frame)
 
     def completed(
         self,
@@ -210,29 +215,30 @@ class SubtaskChannel:
         body: dict[str, Any] = {"completed": checkpoint_id, "result": result} | _of(subtask)
         if watermarks is not None:
             body["watermarks"] = {"own": watermarks.own, "partitions": _rows(watermarks.partitions)}
-        self._send(body)
+        self.send(body)
 
     def failed(self, checkpoint_id: int, failure: str, *, subtask: int | None = None) -> None:
         """The subtask could not complete its part; it waits for the next work.
 
         :param failure: the error as Python prints it.
         """
-        self._send({"failed": checkpoint_id, "failure": failure} | _of(subtask))
+        self.send({"failed": checkpoint_id, "failure": failure} | _of(subtask))
 
     def stopped(self, failure: str) -> None:
         """The subtask ends.
 
         :param failure: why records are not delivered, as Python prints an error; empty without a failure.
         """
-        self._send({"stopped": True, "failure": failure})
+        self.send({"stopped": True, "failure": failure})
 
     def _beat(self) -> None:
         try:
-            self._send({"beat": True})
+            self.send({"beat": True})
         except SubtaskDisconnected:
             self._lost()
 
-    def _send(self, body: dict[str, Any]) -> None:
+    def send(self, body: dict[str, Any]) -> None:
+        """Sends a frame; from any thread. :raises SubtaskDisconnected: the connection ended."""
         try:
             with self._sending:
                 self._connection.send_bytes(_encoded(body))

@@ -52,7 +52,7 @@ def run_subtask(
     """
     from pyspark import TaskContext
 
-    from sparkapp.spark.tasks.worker_clients import drop_consumer, interrupt_consumer, job_of, opened_producers
+    from sparkapp.spark.tasks.worker_clients import drop_consumer, interrupt_consumer, job_of
 
     for _ in batches:
         pass
@@ -67,7 +67,19 @@ def run_subtask(
                 lost=partial(interrupt_consumer, job),
             )
         )  # fmt: skip
-        transform = stack.enter_context(closing(transform_of(job.spec)))
+        if job.spec.has_local_pace:
+            from sparkapp.spark.tasks.local_subtask import LocalSubtask
+
+            LocalSubtask(job, channel, subtask=subtask).run()
+        else:
+            _run_two_phase(job, channel, subtask=subtask)
+    yield pa.RecordBatch.from_pydict({"result": [""]}, schema=RESULT_SCHEMA)
+
+
+def _run_two_phase(job: Job, channel: SubtaskChannel, *, subtask: int) -> None:
+    from sparkapp.spark.tasks.worker_clients import drop_consumer, opened_producers
+
+    with closing(transform_of(job.spec)) as transform:
         decoder = RecordDecoder(job)
         while (work := channel.receive()) is not None:
             checkpoint_id = work.order.checkpoint_id
@@ -83,7 +95,6 @@ def run_subtask(
             else:
                 channel.completed(checkpoint_id, encode_result(result), watermarks, subtask=work.order.subtask)
         channel.stopped(_flushed(opened_producers(job)))
-    yield pa.RecordBatch.from_pydict({"result": [""]}, schema=RESULT_SCHEMA)
 
 
 def _complete(

@@ -11,14 +11,13 @@ import socket
 import threading
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from multiprocessing import AuthenticationError
 from multiprocessing.connection import Connection, answer_challenge, deliver_challenge
 from typing import Any
 
 from sparkapp.clients.daemon_thread import PeriodicThread
-from sparkapp.source.watermarks.subtask_watermark import ReachedWatermarks
 from sparkapp.spark.engine.continuous.adoptions import Adoptions
+from sparkapp.spark.engine.continuous.answers import Answer, Silent
 from sparkapp.spark.tasks.control_channel import (
     BEAT_SECONDS,
     MAX_FRAME,
@@ -32,36 +31,9 @@ from sparkapp.spark.tasks.control_channel import (
     encode_work,
     is_beat,
 )
+from sparkapp.spark.tasks.local_frames import Order, decode_report, encode_order
 
 LOG = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """A subtask's answer.
-
-    :param checkpoint_id: that it answers for; None for its end.
-    :param result: of the write task; empty after a failure.
-    :param failure: an error as Python prints it; empty without one.
-    :param watermarks: None after a failure, and for a job without them.
-    """
-
-    subtask: int
-    checkpoint_id: int | None
-    result: str
-    failure: str
-    watermarks: ReachedWatermarks | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Silent:
-    """A subtask whose connection was silent for too long, and has been closed.
-
-    :param task: Spark's id of the try of its task.
-    """
-
-    subtask: int
-    task: int
 
 
 class ControlServer:
@@ -95,6 +67,11 @@ class ControlServer:
     def give(self, work: Mapping[int, Work]) -> None:
         """Gives each subtask its work, now or as soon as it connects; called once a checkpoint."""
         self._give({subtask: encode_work(part) for subtask, part in work.items()})
+
+    def tell(self, subtask: int, order: Order) -> None:
+        """Sends an order of the local pace, if the subtask is connected: a new task begins by a report."""
+        with self._lock:
+            self._send(subtask, encode_order(order))
 
     def stop(self) -> set[int]:
         """Asks every subtask to end, now or as soon as it connects; returns those that are connected.
@@ -266,7 +243,11 @@ class ControlServer:
             self._unanswered.pop(subtask, None)
         checkpoint_id = body.get("completed", body.get("failed"))
         watermarks = decode_reached(body.get("watermarks"))
-        self._answers.put(Answer(subtask, checkpoint_id, body.get("result", ""), body.get("failure", ""), watermarks))
+        self._answers.put(
+            Answer(
+                subtask, checkpoint_id, body.get("result", ""), body.get("failure", ""), watermarks, decode_report(body)
+            )
+        )  # fmt: skip
 
     def _fell_silent(self, silent: Silent, connection: Connection[Any, Any]) -> None:
         with self._lock:

@@ -1,35 +1,35 @@
-"""Runs one attempt's checkpoints over long-lived subtasks, from their start to an orderly stop."""
+"""Runs one attempt over long-lived subtasks, from their start to an orderly stop."""
 
 from __future__ import annotations
 
 import threading
 import time
 from collections.abc import Callable, Mapping
-from contextlib import nullcontext
+from typing import Any
 
 from pyspark.sql import SparkSession
 
 from sparkapp.checkpoint.coordinator import CheckpointCoordinator
+from sparkapp.checkpoint.local_coordinator import LocalCoordinator
 from sparkapp.checkpoint.pre_committed import Completed
 from sparkapp.clients.deadline import Deadline
-from sparkapp.model.delivery_guarantee import DeliveryGuarantee
 from sparkapp.model.errors import OffsetsWentBackwards
 from sparkapp.model.job.spec import Job
 from sparkapp.model.report import Scale
 from sparkapp.source.enumerator.enumerator import KafkaSourceEnumerator
-from sparkapp.source.watermarks.job_watermarks import WatermarkSnapshot, job_watermarks_of
+from sparkapp.source.watermarks.job_watermarks import WatermarkSnapshot
 from sparkapp.spark.engine.continuous.control_server import ControlServer
-from sparkapp.spark.engine.continuous.pipeline import CheckpointPipeline
+from sparkapp.spark.engine.continuous.local.local_pace import LocalPace
+from sparkapp.spark.engine.continuous.pace import Pace
 from sparkapp.spark.engine.continuous.places import SubtaskPlaces
-from sparkapp.spark.engine.continuous.rescaling import Rescaling
 from sparkapp.spark.engine.continuous.subtasks import Subtasks
+from sparkapp.spark.engine.continuous.two_phase import TwoPhasePace
 from sparkapp.spark.engine.executors import ExecutorPresence
-from sparkapp.spark.engine.schedule import CheckpointSchedule
 from sparkapp.spark.failures import original_error
 from sparkapp.spark.launch.session import control_host
 from sparkapp.spark.reporting.announcements import Announcements
-from sparkapp.spark.reporting.liveness import MAX_STEP_SECONDS, PLAN_SECONDS, StreamLiveness, step_seconds
-from sparkapp.spark.tasks.flush import not_everything_sent, require_delivered
+from sparkapp.spark.reporting.liveness import MAX_STEP_SECONDS, StreamLiveness
+from sparkapp.spark.tasks.flush import require_delivered
 
 _PAUSE = 0.1
 """Longest pause in seconds between two looks at a stop that was asked for."""
@@ -65,7 +65,7 @@ class ContinuousEngine:
         *,
         spark: SparkSession,
         enumerator: KafkaSourceEnumerator,
-        coordinator: CheckpointCoordinator,
+        coordinator: CheckpointCoordinator | LocalCoordinator,
         completed: Callable[[Completed, float], None],
         announcements: Announcements,
         scale: Callable[[], Scale | None],
@@ -74,38 +74,32 @@ class ContinuousEngine:
         self._job = job
         self._spark = spark
         self._enumerator = enumerator
-        self._coordinator = coordinator
         self._draining = threading.Event()
         self._server = ControlServer(control_host(spark))
         self._subtasks = Subtasks(job, spark=spark, address=self._server.address)
-        self._watermarks = job_watermarks_of(job.spec)
-        self._schedule = CheckpointSchedule(
-            job, enumerator=enumerator, coordinator=coordinator,
-            idle_work=lambda: nullcontext(self._pipeline.oldest is None),
-        )  # fmt: skip
-        self._pipeline = CheckpointPipeline(
-            job, server=self._server, enumerator=enumerator, coordinator=coordinator, completed=completed,
-            await_subtasks=self._require_subtasks, watermarks=self._watermarks,
-        )  # fmt: skip
-        self._watched: int | None = None
         self.liveness = StreamLiveness()
         self.executors = ExecutorPresence(spark, is_over=self._draining.is_set, tasks=job.spec.parallelism)
         self._announcements = announcements
-        self._rescaling = Rescaling(
-            job.spec.parallelism, wanted=scale, spark=spark, server=self._server, subtasks=self._subtasks,
-            pipeline=self._pipeline, places=self._places_of, report=report,
-        )  # fmt: skip
+        parts: dict[str, Any] = {
+            "server": self._server, "enumerator": enumerator, "coordinator": coordinator, "completed": completed,
+            "await_subtasks": self._require_subtasks, "liveness": self.liveness, "places": self._places_of,
+        }  # fmt: skip
+        self._pace: Pace = (
+            LocalPace(job, **parts)
+            if job.spec.has_local_pace
+            else TwoPhasePace(job, **parts, spark=spark, subtasks=self._subtasks, scale=scale, report=report)
+        )
         self.finished = False
 
     @property
     def clients(self) -> Mapping[str, Mapping[str, int]]:
         """Totals of the workers' Kafka clients, by worker."""
-        return self._pipeline.clients
+        return self._pace.clients
 
     @property
     def watermarks(self) -> WatermarkSnapshot | None:
         """See :attr:`sparkapp.spark.engine.interface.Engine.watermarks`."""
-        return None if self._watermarks is None else self._watermarks.snapshot
+        return self._pace.watermarks
 
     def start(self) -> None:
         """Submits the subtasks; called by the attempt once."""
@@ -124,7 +118,7 @@ class ContinuousEngine:
             try:
                 self._run()
             finally:
-                self._pipeline.end()
+                self._pace.end()
             self._stop()
         except OffsetsWentBackwards as error:
             raise self._enumerator.explain(error) from None
@@ -134,37 +128,9 @@ class ContinuousEngine:
                 self._subtasks.cancel()
 
     def _run(self) -> None:
-        while True:
-            self.finished = self._enumerator.finished
-            is_over = self.finished or self._draining.is_set()
-            if is_over and self._pipeline.oldest is None:
-                return
-            if not is_over:
-                self._rescaling.advance()
-            wait = _PAUSE
-            if self._pipeline.takes_next and not (is_over or self._rescaling.holds_back):
-                self._plan()
-                wait = min(wait, self._schedule.seconds_left)
-            self._watch()
-            self._pipeline.advance(wait)
-
-    def _plan(self) -> None:
-        if self._pipeline.oldest is None:
-            self.liveness.enter("the plan of the next checkpoint", PLAN_SECONDS)
-        splits = self._schedule.next_splits()
-        if splits is None:
-            self._pipeline.look()
-        else:
-            self._pipeline.begin(splits)
-
-    def _watch(self) -> None:
-        """The watchdog counts the time of the oldest checkpoint, whatever is planned behind it."""
-        oldest = self._pipeline.oldest
-        if oldest is None:
-            self.liveness.enter("the wait for records", PLAN_SECONDS)
-        elif oldest != self._watched:
-            self.liveness.enter(f"checkpoint {oldest}", step_seconds(self._job.spec.sink))
-        self._watched = oldest
+        while self._pace.step(draining=self._draining.is_set()):
+            pass
+        self.finished = self._enumerator.finished
 
     def _require_subtasks(self) -> None:
         """Has silent subtasks started again.
@@ -177,9 +143,9 @@ class ContinuousEngine:
             self._announcements.subtask_silent(silent.subtask)
             self._subtasks.start_again(silent.task)
         self._server.adopt()
-        self.executors.tasks = self._rescaling.parallelism
+        self.executors.tasks = self._pace.parallelism
         self.executors.count()
-        self._rescaling.places.check()
+        self._pace.places.check()
 
     def _places_of(self, count: int) -> SubtaskPlaces:
         """The check of that number of subtasks, which may be more than the checkpoints have yet."""
@@ -189,7 +155,7 @@ class ContinuousEngine:
         )
 
     def _stop(self) -> None:
-        """Ends the subtasks between two checkpoints; with ``deliveryGuarantee: None`` brokers have every record then.
+        """Ends the subtasks; what they have written is committed, or its brokers have it.
 
         :raises PreCommitFailed: or the error of a record that was not delivered.
         """
@@ -198,8 +164,7 @@ class ContinuousEngine:
         has_place = self._server.connected >= set(range(self._subtasks.count))
         silent, failures = self._last_answers(deadline)
         require_delivered(failures)
-        if silent and self._job.spec.sink.delivery_guarantee is DeliveryGuarantee.NONE:
-            raise not_everything_sent(f"subtasks {sorted(silent)} did not confirm that their records were sent")
+        self._pace.ended(silent)
         # A task without a place ends by its cancellation.
         while not (self._subtasks.ended or deadline.expired) and (has_place or self._server.connected):
             time.sleep(deadline.bound(_PAUSE / 10))
@@ -214,9 +179,11 @@ class ContinuousEngine:
         while silent and not deadline.expired:
             may_answer = not self._subtasks.ended or silent & self._server.connected or self._server.has_answers
             answer = self._server.answer(deadline.bound(_PAUSE))
-            if answer is not None and answer.checkpoint_id is None:
+            if answer is not None and answer.is_last:
                 silent.discard(answer.subtask)
                 failures.append(answer.failure)
-            elif answer is None and not may_answer:
+            elif answer is not None:
+                self._pace.take(answer)
+            elif not may_answer:
                 break
         return silent, failures

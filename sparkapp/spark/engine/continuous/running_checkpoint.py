@@ -11,7 +11,8 @@ from sparkapp.checkpoint.pre_committed import PreCommitted
 from sparkapp.model.checkpoint.split import Assignment, KafkaPartitionSplit
 from sparkapp.model.errors import TransformFailed
 from sparkapp.source.watermarks.subtask_watermark import GivenWatermarks, ReachedWatermarks
-from sparkapp.spark.engine.continuous.control_server import Answer, ControlServer
+from sparkapp.spark.engine.continuous.answers import Answer
+from sparkapp.spark.engine.continuous.control_server import ControlServer
 from sparkapp.spark.failures import original_error, while_reading
 from sparkapp.spark.tasks.control_channel import Work
 from sparkapp.spark.tasks.flush import require_delivered

@@ -80,7 +80,7 @@ def test_a_client_in_use_by_another_thread() -> None:
     refused = 0
     while waiting.is_alive():
         try:
-            consumer.gather(0, 1, 1, 0, 0)
+            consumer.gather(0, 1, 1, 0, 0, False)
         except RuntimeError as error:
             refused += "another thread" in str(error)
     waiting.join()
@@ -97,7 +97,7 @@ def test_a_wait_for_records_can_be_interrupted_by_another_thread() -> None:
     consumer.interrupt()
     waiting.join(60)
     assert not waiting.is_alive()
-    assert consumer.gather(0, 1, 1, hours, hours) == (0, [], False, 1), "so is every later wait"
+    assert consumer.gather(0, 1, 1, hours, hours, False) == (0, [], False, 1), "so is every later wait"
     consumer.close()
     consumer.interrupt()
 
@@ -108,7 +108,7 @@ def test_a_forked_child_leaves_the_client_alone() -> None:
     child = os.fork()
     if child == 0:
         try:
-            consumer.gather(0, 1, 1, 0, 0)
+            consumer.gather(0, 1, 1, 0, 0, False)
         except RuntimeError as error:
             errors = "forked" in str(error)
             del consumer  # would wait for threads that the child has not
@@ -273,7 +273,7 @@ def test_a_token_that_cannot_be_had_is_an_error_of_the_client(kind: str, answer:
     while text not in found:
         assert not deadline.expired, found
         if kind == "Consumer":
-            client.gather(0xFF, 1, 1, 50, 0)
+            client.gather(0xFF, 1, 1, 50, 0, False)
         found += "".join(said for code, said, _ in client.take_errors() if code == -169)
         time.sleep(0.02)
     client.close()

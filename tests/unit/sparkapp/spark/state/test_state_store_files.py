@@ -12,9 +12,9 @@ from sparkapp.model.errors import QueryStateIncompatible, QueryStateMissing
 from sparkapp.model.job.spec import Job, JobSpec, KafkaCluster, Sink, Source, Transform
 from sparkapp.spark.failures import original_error
 from sparkapp.spark.launch.environment import DriverEnvironment
+from sparkapp.spark.state.query_folder import query_folder
 from sparkapp.spark.state.query_log import EngineState, encode_engine
 from sparkapp.spark.state.state_store_files import prepare
-from sparkapp.spark.wiring import query_folder
 from tests.support.fakes.memory_store import MemoryStore
 
 STORES = ("0/0", "0/1", "1/0/left-keyToNumValues", "1/0/right-keyToNumValues", "1/1/left-keyToNumValues")
@@ -176,7 +176,7 @@ def test_the_attempt_prepares_the_version_of_its_document(tmp_path: Path, *, has
     job = Job(namespace="n", name="job", uid="uid", generation=1, attempt=2, spec=spec)
     previous = tmp_path / "attempt-1"
     put(previous, "2.snapshot", "3.delta", "4.delta")
-    own = query_folder(job, around, document)
+    own = query_folder(job, around.folder, document, stateful_allowed=around.stateful_allowed)
     assert own == tmp_path / "attempt-2"
     assert (own / "state").exists() is has_state
     if has_state:
@@ -184,7 +184,7 @@ def test_the_attempt_prepares_the_version_of_its_document(tmp_path: Path, *, has
         (previous / "state/0/1/3.delta").unlink()
     if refused:
         with pytest.raises(QueryStateMissing, match="version 3"):
-            query_folder(job, around, document)
+            query_folder(job, around.folder, document, stateful_allowed=around.stateful_allowed)
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,8 @@ from sparkapp.model.errors import SubtaskDisconnected
 from sparkapp.model.partition import TopicPartition
 from sparkapp.source.watermarks.subtask_watermark import NO_LIMIT, NO_WATERMARK, GivenWatermarks, ReachedWatermarks
 from sparkapp.spark.engine.continuous import adoptions, control_server
-from sparkapp.spark.engine.continuous.control_server import Answer, ControlServer, Silent
+from sparkapp.spark.engine.continuous.answers import Answer, Silent
+from sparkapp.spark.engine.continuous.control_server import ControlServer
 from sparkapp.spark.tasks import control_channel
 from sparkapp.spark.tasks.control_channel import SubtaskChannel, Work, decode_work, encode_stop, encode_work
 from sparkapp.spark.tasks.write_task import WriteOrder

@@ -25,7 +25,7 @@ from sparkapp.model.job.spec import Engine, Job, JobSpec, KafkaCluster, Sink, So
 from sparkapp.model.partition import TopicPartition, split_owner
 from sparkapp.source.watermarks.job_watermarks import JobWatermarks
 from sparkapp.source.watermarks.subtask_watermark import NO_WATERMARK, ReachedWatermarks
-from sparkapp.spark.engine.continuous.control_server import Answer
+from sparkapp.spark.engine.continuous.answers import Answer
 from sparkapp.spark.engine.continuous.pipeline import CheckpointPipeline
 from sparkapp.spark.tasks.control_channel import Work
 from sparkapp.spark.tasks.write_task import WriteResult, encode_result, printed

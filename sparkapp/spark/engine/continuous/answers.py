@@ -1,0 +1,43 @@
+"""What the engine hears of a subtask."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sparkapp.source.watermarks.subtask_watermark import ReachedWatermarks
+from sparkapp.spark.tasks.local_frames import Report
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A subtask's answer.
+
+    :param checkpoint_id: that it answers for; None for its end.
+    :param result: of the write task; empty after a failure.
+    :param failure: an error as Python prints it; empty without one.
+    :param watermarks: None after a failure, and for a job without them.
+    :param report: in the local pace; then everything else is empty.
+    """
+
+    subtask: int
+    checkpoint_id: int | None
+    result: str
+    failure: str
+    watermarks: ReachedWatermarks | None = None
+    report: Report | None = None
+
+    @property
+    def is_last(self) -> bool:
+        """Whether the subtask ends."""
+        return self.checkpoint_id is None and self.report is None
+
+
+@dataclass(frozen=True, slots=True)
+class Silent:
+    """A subtask whose connection was silent for too long, and has been closed.
+
+    :param task: Spark's id of the try of its task.
+    """
+
+    subtask: int
+    task: int

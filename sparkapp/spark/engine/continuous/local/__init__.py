@@ -1,0 +1,1 @@
+"""The driver of the local pace (ADR 56)."""

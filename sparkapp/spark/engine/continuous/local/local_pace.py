@@ -1,0 +1,296 @@
+"""The local pace: subtasks commit their own transactions, and the driver grants, places and records (ADR 56)."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, wait
+from functools import partial
+from typing import Any
+
+from sparkapp.checkpoint.local_coordinator import LocalCoordinator, LocalTotals
+from sparkapp.checkpoint.pre_committed import Completed
+from sparkapp.clients.daemon_thread import run_in_background
+from sparkapp.model.checkpoint.split import ENDLESS, KafkaPartitionSplit
+from sparkapp.model.errors import (
+    CheckpointStoreUnavailable,
+    OffsetsWentBackwards,
+    SubtaskMissing,
+    TransformFailed,
+)
+from sparkapp.model.job.spec import Job
+from sparkapp.model.partition import TopicPartition, split_owner
+from sparkapp.source.enumerator.enumerator import KafkaSourceEnumerator
+from sparkapp.spark.engine.continuous.answers import Answer
+from sparkapp.spark.engine.continuous.control_server import ControlServer
+from sparkapp.spark.engine.continuous.local.granted_subtask import GrantedSubtask
+from sparkapp.spark.engine.continuous.places import SubtaskPlaces
+from sparkapp.spark.failures import original_error, while_reading
+from sparkapp.spark.reporting.liveness import PLAN_SECONDS, StreamLiveness, step_seconds
+from sparkapp.spark.tasks.client_totals import merge
+from sparkapp.spark.tasks.local_frames import Order, Report
+
+LOG = logging.getLogger(__name__)
+
+_PAUSE = 0.1
+"""Longest pause in seconds between two looks at the subtasks' connections, and at a stop that was asked for."""
+_AGAIN_SECONDS = 1.0
+"""Pause after a write that the API server did not answer."""
+_MOST_FAILURES = 4
+"""Of a subtask without a commit in between, as ``spark.task.maxFailures`` has it for a task."""
+
+
+class LocalPace:
+    """See :class:`sparkapp.spark.engine.continuous.pace.Pace`.
+
+    A call of the coordinator runs in a thread of its own, one at a time. So subtasks are served while the API server is
+    away. What it answers is applied in the engine's thread, where the instance is still the same.
+
+    :param completed: called with each record of the subtasks' commits and the seconds since the one before.
+    :param await_subtasks: called often; raises why a subtask will not answer.
+    :param places: makes the check of that number of subtasks.
+    :ivar parallelism: it is that of the attempt: a rescale is another attempt's.
+    """
+
+    watermarks = None
+
+    def __init__(
+        self,
+        job: Job,
+        *,
+        server: ControlServer,
+        enumerator: KafkaSourceEnumerator,
+        coordinator: LocalCoordinator,
+        completed: Callable[[Completed, float], None],
+        await_subtasks: Callable[[], None],
+        liveness: StreamLiveness,
+        places: Callable[[int], SubtaskPlaces],
+    ) -> None:
+        self._job = job
+        self._server = server
+        self._enumerator = enumerator
+        self._coordinator = coordinator
+        self._completed = completed
+        self._await_subtasks = await_subtasks
+        self._liveness = liveness
+        self._subtasks = {number: GrantedSubtask() for number in range(job.spec.parallelism)}
+        self.parallelism = job.spec.parallelism
+        self.places = places(self.parallelism)
+        self._instances = 0
+        self._is_granted = False
+        self._offsets: dict[TopicPartition, int] = {}
+        self._totals: Counter[str] = Counter()
+        """Of instances that have ended."""
+        self._call: tuple[Future[Any], Callable[[Any], None]] | None = None
+        self._call_at = self._record_at = self._look_at = time.monotonic()
+        self.clients: dict[str, Mapping[str, int]] = {}
+
+    def step(self, *, draining: bool) -> bool:
+        """See :meth:`Pace.step`. The subtasks may be asked to end when all that they commit is known by reports."""
+        self._finish_call()
+        is_settled = all(each.is_settled for each in self._subtasks.values()) and self._is_complete
+        if (draining or self._enumerator.finished) and self._call is None and (is_settled or not self._is_granted):
+            return False
+        self._discover()
+        self._begin_call()
+        answer = self._server.answer(_PAUSE)
+        if answer is not None:
+            self.take(answer)
+        if answer is None or time.monotonic() > self._look_at:
+            self._look_at = time.monotonic() + _PAUSE
+            self._await_subtasks()
+        self._watch()
+        return True
+
+    def take(self, answer: Answer) -> None:
+        """Takes a subtask's report.
+
+        :raises KafkaSparkJobError: why it has failed for good.
+        """
+        report, subtask = answer.report, self._subtasks[answer.subtask]
+        if report is None:
+            return
+        subtask.heard = True
+        if report.waits:
+            self._begin_instance(answer.subtask, report)
+        elif report.instance == subtask.instance:
+            self._note(subtask, report)
+
+    def end(self) -> None:
+        """Waits for the coordinator's call; an attempt that fails must not write behind its own end."""
+        if self._call is not None:
+            wait([self._call[0]])
+
+    def ended(self, silent: set[int]) -> None:
+        """Records what the subtasks have committed.
+
+        :raises SubtaskMissing: a subtask may have committed what it did not report.
+        :raises CheckpointError: the record could not be written.
+        """
+        if not self._is_granted:
+            return
+        missing = silent | (self._subtasks.keys() - {n for n, each in self._subtasks.items() if each.is_settled})
+        if missing:
+            raise SubtaskMissing(f"subtasks {sorted(missing)} did not confirm their last commits")
+        self._recorded(self._record_at, self._record()())
+
+    @property
+    def _is_complete(self) -> bool:
+        return self._server.connected >= self._subtasks.keys()
+
+    # -- instances ----------------------------------------------------------------------------------------------------
+
+    def _begin_instance(self, number: int, report: Report) -> None:
+        """Has a subtask open its next instance.
+
+        :raises KafkaSparkJobError: its failures are too many, or no retry helps.
+        """
+        before = self._subtasks[number]
+        failures = before.failures + 1 if report.failure else before.failures
+        if report.failure:
+            error = original_error(report.failure)
+            if failures >= _MOST_FAILURES or error.fatal or isinstance(error, OffsetsWentBackwards):
+                raise while_reading(error, report.reading) if isinstance(error, TransformFailed) else error
+            LOG.warning("subtask %d failed for the %d. time and tries again: %s", number, failures, error.message)
+        self._totals.update(before.totals)
+        self._instances += 1
+        self._subtasks[number] = GrantedSubtask(instance=self._instances, failures=failures, heard=True)
+        self._server.tell(number, Order(instance=self._instances, open=self._coordinator.id_of(number)))
+
+    def _note(self, subtask: GrantedSubtask, report: Report) -> None:
+        if report.opened:
+            subtask.opened = True
+        if report.placed is not None:
+            subtask.placed |= report.placed
+            subtask.placing = {each: at for each, at in subtask.placing.items() if each not in report.placed}
+        if report.offsets is not None:
+            for partition, offset in report.offsets.items():
+                self._offsets[partition] = max(offset, self._offsets.get(partition, 0))
+            if subtask.reading and report.totals.get("transactions", 0) > subtask.totals.get("transactions", 0):
+                subtask.failures = 0
+            subtask.totals = report.totals
+        merge(self.clients, report.clients)
+
+    def _place(self, number: int, starts: Mapping[TopicPartition, int]) -> None:
+        subtask = self._subtasks[number]
+        subtask.granted = True
+        subtask.placing |= starts
+        if starts:
+            self._server.tell(number, Order(instance=subtask.instance, place=starts, mark=self._coordinator.mark))
+
+    # -- partitions ---------------------------------------------------------------------------------------------------
+
+    def _owned(self, number: int) -> list[TopicPartition]:
+        parallelism = self._job.spec.parallelism
+        return [each for each in self._enumerator.offsets if split_owner(*each, parallelism) == number]
+
+    def _discover(self) -> None:
+        """Has granted instances place partitions that are new, and leave those that are gone."""
+        if not self._is_granted:
+            return
+        change = self._enumerator.discover_if_due()
+        removed = frozenset() if change is None else change.removed
+        offsets = self._enumerator.offsets
+        for number, subtask in self._subtasks.items():
+            if not subtask.granted:
+                continue
+            gone = tuple(removed & subtask.reading)
+            if gone:
+                subtask.reading -= removed
+                self._server.tell(number, Order(instance=subtask.instance, drop=gone))
+            new = {each: offsets[each] for each in self._owned(number) if each not in subtask.assigned}
+            if new:
+                self._place(number, new)
+
+    # -- the coordinator's calls --------------------------------------------------------------------------------------
+
+    def _begin_call(self) -> None:
+        if self._call is None and time.monotonic() >= self._call_at:
+            call = self._next_call()
+            if call is not None:
+                future = run_in_background(call[0], name="local-coordinator")
+                future.add_done_callback(lambda _: self._server.wake())
+                self._call = future, call[1]
+
+    def _finish_call(self) -> None:
+        """:raises KafkaSparkJobError: of the coordinator."""
+        if self._call is None or not self._call[0].done():
+            return
+        (future, apply), self._call = self._call, None
+        try:
+            answer = future.result()
+        except CheckpointStoreUnavailable as error:
+            LOG.warning("the subtasks go on, and the write is tried again: %s", error.message)
+            self._call_at = time.monotonic() + _AGAIN_SECONDS
+        else:
+            apply(answer)
+
+    def _next_call(self) -> tuple[Callable[[], Any], Callable[[Any], None]] | None:
+        """What is to be written next, and what follows from the answer."""
+        waiting = {n: each.instance for n, each in self._subtasks.items() if each.opened and not each.granted}
+        if not self._is_granted:
+            if len(waiting) < len(self._subtasks):
+                return None
+            splits, stops = self._enumerator.unplanned(), self._enumerator.stops
+            grant = partial(self._coordinator.grant, splits, dict(stops), dict(self._enumerator.topic_ids))
+            return grant, partial(self._granted, waiting)
+        placed = {n: (each.instance, dict(each.placed)) for n, each in self._subtasks.items() if each.placed}
+        if placed:
+            starts = {each: at for _, found in placed.values() for each, at in found.items()}
+            write = partial(self._coordinator.placed, starts, dict(self._enumerator.topic_ids))
+            return write, partial(self._read, placed)
+        for number, instance in waiting.items():
+            again = partial(self._coordinator.grant_again, self._owned(number))
+            return again, partial(self._granted_again, number, instance)
+        if time.monotonic() >= self._record_at + self._job.spec.checkpoint_interval:
+            began, self._record_at = self._record_at, time.monotonic()
+            return self._record(), partial(self._recorded, began)
+        return None
+
+    def _granted(self, waiting: Mapping[int, int], _: None) -> None:
+        self._is_granted = True
+        offsets = self._enumerator.offsets
+        for number, instance in waiting.items():
+            if self._subtasks[number].instance == instance:
+                self._place(number, {each: offsets[each] for each in self._owned(number)})
+
+    def _granted_again(self, number: int, instance: int, starts: Mapping[TopicPartition, int]) -> None:
+        if self._subtasks[number].instance == instance:
+            self._place(number, starts)
+
+    def _read(self, placed: Mapping[int, tuple[int, Mapping[TopicPartition, int]]], _: None) -> None:
+        stops = self._enumerator.stops
+        for number, (instance, starts) in placed.items():
+            subtask = self._subtasks[number]
+            if subtask.instance != instance:
+                continue
+            subtask.placed = {each: at for each, at in subtask.placed.items() if each not in starts}
+            subtask.reading |= starts.keys()
+            splits = (
+                KafkaPartitionSplit(each, start, max(start, stops.get(each, ENDLESS))) for each, start in starts.items()
+            )
+            self._server.tell(number, Order(instance=instance, read=tuple(splits)))
+
+    def _record(self) -> Callable[[], Completed | None]:
+        """The call that records what is known now."""
+        totals = Counter(self._totals)
+        for subtask in self._subtasks.values():
+            totals.update(subtask.totals)
+        return partial(self._coordinator.record, dict(self._offsets), LocalTotals(**totals))
+
+    def _recorded(self, began: float, completed: Completed | None) -> None:
+        if completed is not None:
+            known = self._enumerator.offsets
+            splits = completed.document.splits
+            self._enumerator.complete(tuple(split for split in splits if split.partition in known))
+            self._completed(completed, time.monotonic() - began)
+
+    def _watch(self) -> None:
+        """The watchdog counts the time since every subtask was heard of."""
+        if all(subtask.heard for subtask in self._subtasks.values()):
+            for subtask in self._subtasks.values():
+                subtask.heard = False
+            limit = max(PLAN_SECONDS, step_seconds(self._job.spec.sink))
+            self._liveness.enter("the reports of the subtasks", limit)

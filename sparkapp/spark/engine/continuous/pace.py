@@ -1,0 +1,57 @@
+"""What the continuous engine asks of a pace: two-phase checkpoints, or the local pace."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from sparkapp.source.watermarks.job_watermarks import WatermarkSnapshot
+from sparkapp.spark.engine.continuous.answers import Answer
+from sparkapp.spark.engine.continuous.places import SubtaskPlaces
+
+
+class Pace(Protocol):
+    """Used by the engine, in its thread."""
+
+    @property
+    def clients(self) -> Mapping[str, Mapping[str, int]]:
+        """Totals of the workers' Kafka clients, by worker."""
+        ...
+
+    @property
+    def watermarks(self) -> WatermarkSnapshot | None:
+        """See :attr:`sparkapp.spark.engine.interface.Engine.watermarks`."""
+        ...
+
+    @property
+    def parallelism(self) -> int:
+        """Number of subtasks that are needed now."""
+        ...
+
+    @property
+    def places(self) -> SubtaskPlaces:
+        """The check of these subtasks' places."""
+        ...
+
+    def step(self, *, draining: bool) -> bool:
+        """Does what can be done, and waits a little for the next; False: the subtasks may be asked to end.
+
+        :param draining: a stop is asked for.
+        :raises KafkaSparkJobError: why the attempt fails.
+        """
+        ...
+
+    def take(self, answer: Answer) -> None:
+        """Takes what a subtask says while it is asked to end."""
+        ...
+
+    def end(self) -> None:
+        """Called at an end of any kind, before the subtasks are asked to end. :raises KafkaSparkJobError: as step."""
+        ...
+
+    def ended(self, silent: set[int]) -> None:
+        """All subtasks have ended in order, but for those that did not say so.
+
+        :raises KafkaSparkJobError: the end was not in order.
+        """
+        ...

@@ -1,0 +1,132 @@
+"""The two-phase pace: all subtasks write a checkpoint up to their pre-commits, and the driver commits it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
+
+from pyspark.sql import SparkSession
+
+from sparkapp.checkpoint.coordinator import CheckpointCoordinator
+from sparkapp.checkpoint.pre_committed import Completed
+from sparkapp.model.delivery_guarantee import DeliveryGuarantee
+from sparkapp.model.job.spec import Job
+from sparkapp.model.report import Scale
+from sparkapp.source.enumerator.enumerator import KafkaSourceEnumerator
+from sparkapp.source.watermarks.job_watermarks import WatermarkSnapshot, job_watermarks_of
+from sparkapp.spark.engine.continuous.answers import Answer
+from sparkapp.spark.engine.continuous.control_server import ControlServer
+from sparkapp.spark.engine.continuous.pipeline import CheckpointPipeline
+from sparkapp.spark.engine.continuous.places import SubtaskPlaces
+from sparkapp.spark.engine.continuous.rescaling import Rescaling
+from sparkapp.spark.engine.continuous.subtasks import Subtasks
+from sparkapp.spark.engine.schedule import CheckpointSchedule
+from sparkapp.spark.reporting.liveness import PLAN_SECONDS, StreamLiveness, step_seconds
+from sparkapp.spark.tasks.flush import not_everything_sent
+
+_PAUSE = 0.1
+"""Longest pause in seconds between two looks at a stop that was asked for."""
+
+
+class TwoPhasePace:
+    """Plans a checkpoint whenever one is due and may begin; see :class:`sparkapp.spark.engine.continuous.pace.Pace`.
+
+    :param completed: called with each completed checkpoint and the seconds since its begin.
+    :param await_subtasks: called while a subtask has not answered; raises why none will.
+    :param places: makes the check of that number of subtasks.
+    :param scale: the parallelism that the operator asks for, None before it asks.
+    :param report: gets fields of the driver's report.
+    """
+
+    def __init__(
+        self,
+        job: Job,
+        *,
+        server: ControlServer,
+        enumerator: KafkaSourceEnumerator,
+        coordinator: CheckpointCoordinator,
+        completed: Callable[[Completed, float], None],
+        await_subtasks: Callable[[], None],
+        liveness: StreamLiveness,
+        places: Callable[[int], SubtaskPlaces],
+        spark: SparkSession,
+        subtasks: Subtasks,
+        scale: Callable[[], Scale | None],
+        report: Callable[..., None],
+    ) -> None:
+        self._job = job
+        self._enumerator = enumerator
+        self._liveness = liveness
+        self._watermarks = job_watermarks_of(job.spec)
+        self._schedule = CheckpointSchedule(
+            job, enumerator=enumerator, coordinator=coordinator,
+            idle_work=lambda: nullcontext(self._pipeline.oldest is None),
+        )  # fmt: skip
+        self._pipeline = CheckpointPipeline(
+            job, server=server, enumerator=enumerator, coordinator=coordinator, completed=completed,
+            await_subtasks=await_subtasks, watermarks=self._watermarks,
+        )  # fmt: skip
+        self._rescaling = Rescaling(
+            job.spec.parallelism, wanted=scale, spark=spark, server=server, subtasks=subtasks,
+            pipeline=self._pipeline, places=places, report=report,
+        )  # fmt: skip
+        self._watched: int | None = None
+
+    @property
+    def clients(self) -> Mapping[str, Mapping[str, int]]:
+        return self._pipeline.clients
+
+    @property
+    def watermarks(self) -> WatermarkSnapshot | None:
+        return None if self._watermarks is None else self._watermarks.snapshot
+
+    @property
+    def parallelism(self) -> int:
+        return self._rescaling.parallelism
+
+    @property
+    def places(self) -> SubtaskPlaces:
+        return self._rescaling.places
+
+    def step(self, *, draining: bool) -> bool:
+        is_over = draining or self._enumerator.finished
+        if is_over and self._pipeline.oldest is None:
+            return False
+        if not is_over:
+            self._rescaling.advance()
+        wait = _PAUSE
+        if self._pipeline.takes_next and not (is_over or self._rescaling.holds_back):
+            self._plan()
+            wait = min(wait, self._schedule.seconds_left)
+        self._watch()
+        self._pipeline.advance(wait)
+        return True
+
+    def take(self, answer: Answer) -> None:
+        """No checkpoint runs when the subtasks are asked to end."""
+
+    def end(self) -> None:
+        self._pipeline.end()
+
+    def ended(self, silent: set[int]) -> None:
+        """With ``deliveryGuarantee: None`` brokers have every record if no subtask is silent."""
+        if silent and self._job.spec.sink.delivery_guarantee is DeliveryGuarantee.NONE:
+            raise not_everything_sent(f"subtasks {sorted(silent)} did not confirm that their records were sent")
+
+    def _plan(self) -> None:
+        if self._pipeline.oldest is None:
+            self._liveness.enter("the plan of the next checkpoint", PLAN_SECONDS)
+        splits = self._schedule.next_splits()
+        if splits is None:
+            self._pipeline.look()
+        else:
+            self._pipeline.begin(splits)
+
+    def _watch(self) -> None:
+        """The watchdog counts the time of the oldest checkpoint, whatever is planned behind it."""
+        oldest = self._pipeline.oldest
+        if oldest is None:
+            self._liveness.enter("the wait for records", PLAN_SECONDS)
+        elif oldest != self._watched:
+            self._liveness.enter(f"checkpoint {oldest}", step_seconds(self._job.spec.sink))
+        self._watched = oldest

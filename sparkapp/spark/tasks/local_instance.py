@@ -1,0 +1,197 @@
+"""One instance of a subtask in the local pace: a producer, what it reads, and what it has committed."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
+
+import pyarrow as pa
+
+from sparkapp.model.checkpoint.split import KafkaPartitionSplit
+from sparkapp.model.job.spec import Job
+from sparkapp.model.partition import TopicPartition
+from sparkapp.sink.local_writer import LocalKafkaWriter
+from sparkapp.spark.frames.batch_transform import BatchTransform
+from sparkapp.spark.frames.record_policy import attempt_key, dead_letters_of_task, diverts
+from sparkapp.spark.tasks import worker_clients
+from sparkapp.spark.tasks.record_decoder import RecordDecoder
+
+WAIT_SECONDS = 0.1
+"""Longest wait for a record, and so for an order of the engine."""
+_MAX_ROWS = 16_384
+"""Rows of a batch, so that a backlog's transaction ends in time."""
+_PROGRESS_SECONDS = 1.0
+"""Shortest time between two commits of offsets alone: all records were left out, or only markers were read."""
+_RENEW_SECONDS = 3600.0
+"""Age of the commits after which they are repeated: brokers forget offsets of a group that commits none."""
+_COMMIT_SHARE = 1 / 30
+"""Part of the time that commits may take while there is a backlog. Its records are late whatever the interval is."""
+
+
+class LocalInstance:
+    """Made by a subtask at the engine's order, and used by its thread.
+
+    It has opened its producer when it is made, which fences the instance before it. It sends nothing more until the
+    engine has it place or read partitions.
+
+    :param number: of the instance, by the engine.
+    :param decoder: of the subtask, which counts the records that it skips.
+    :ivar committed: next offset of each partition, by commits that succeeded.
+    :ivar totals: of its commits.
+    :ivar is_over: it has committed, and may not write on (ADR 45).
+    """
+
+    def __init__(
+        self,
+        job: Job,
+        *,
+        number: int,
+        transactional_id: str,
+        subtask: int,
+        transform: BatchTransform,
+        decoder: RecordDecoder,
+    ) -> None:
+        self.number = number
+        self.committed: dict[TopicPartition, int] = {}
+        self.totals: Counter[str] = Counter()
+        self.is_over = False
+        self._job = job
+        self._interval = job.spec.commit_interval_millis / 1000
+        self._transform = transform
+        self._decoder = decoder
+        self._has_letters = diverts(job.spec)
+        self._skipped = decoder.skipped
+        self._mark = ""
+        self._stops: dict[TopicPartition, int] = {}
+        self._due = self._committed_at = self._renewed_at = time.monotonic()
+        self._is_behind = False
+        self._transform.open()
+        self._consumer = worker_clients.consumer_for(job)
+        self._writer = LocalKafkaWriter(
+            job.spec.sink, pool=worker_clients.producers_for(job), transactional_id=transactional_id,
+            router=worker_clients.router_for(job, start=subtask),
+        )  # fmt: skip
+        self._writer.open()
+
+    def place(self, starts: Mapping[TopicPartition, int], mark: str) -> None:
+        """Commits where partitions start, before anything of them is read.
+
+        :param mark: text stored with each offset from now on.
+        """
+        self._mark = mark
+        self._commit(starts)
+
+    def read(self, splits: Iterable[KafkaPartitionSplit], drop: Collection[TopicPartition]) -> None:
+        """Reads more partitions, or fewer.
+
+        :param splits: placed, and without end where their stop is that.
+        :param drop: no longer read; what was read of them is committed.
+        """
+        if drop:
+            self.commit_rest()
+        at = dict(self._consumer.followed)
+        for partition in drop:
+            self._stops.pop(partition, None)
+            self.committed.pop(partition, None)
+        for split in splits:
+            self._stops[split.partition] = split.stop
+            at[split.partition] = split.start
+        self._consumer.follow(
+            [KafkaPartitionSplit(partition, at[partition], stop) for partition, stop in self._stops.items()],
+            columns=self._transform.source_columns,
+        )
+
+    @property
+    def reads(self) -> bool:
+        """Whether there may be records to read."""
+        at = self._consumer.followed
+        return not self.is_over and any(at.get(partition, 0) < stop for partition, stop in self._stops.items())
+
+    @property
+    def uncommitted(self) -> tuple[KafkaPartitionSplit, ...]:
+        """What was read and is not committed."""
+        return tuple(
+            KafkaPartitionSplit(partition, self.committed[partition], offset)
+            for partition, offset in self._moved().items()
+        )
+
+    def turn(self) -> None:
+        """Reads until the interval is over or a batch is full, writes, and commits if it is time.
+
+        :raises GivenUp: the consumer was interrupted.
+        :raises KafkaSparkJobError: and errors of the user's function. The instance must be aborted.
+        """
+        if self.reads:
+            left = max(0.0, self._due - time.monotonic())
+            batch = self._consumer.next_batch(
+                wait_millis=int((WAIT_SECONDS if self._writer.is_empty else left) * 1000),
+                linger_millis=int(left * 1000),
+                max_rows=_MAX_ROWS,
+            )
+            if batch is not None:
+                self._write(batch)
+        self._commit_if_due()
+
+    def commit_rest(self) -> None:
+        """Commits what was read so far; called before an orderly end."""
+        if not self.is_over and (self._moved() or not self._writer.is_empty):
+            self._commit({})
+
+    def abort(self) -> None:
+        """Ends the instance after an error."""
+        self._writer.abort()
+        self.close()
+
+    def close(self) -> None:
+        """Closes its clients. What it has not committed is aborted."""
+        self._writer.close()
+        worker_clients.drop_consumer(self._job)
+
+    def _write(self, batch: pa.RecordBatch) -> None:
+        self._is_behind = batch.num_rows >= _MAX_ROWS
+        for result in self._transform.map(self._decoder.decode([batch])):
+            if result.num_rows:
+                self._writer.write(result)
+        if self._has_letters:
+            topic = self._job.spec.record_errors.dead_letter_topic
+            for letters in dead_letters_of_task(attempt_key(self._job)).take():
+                self._writer.write_dead_letters(letters, topic=topic)
+
+    def _commit_if_due(self) -> None:
+        now = time.monotonic()
+        if now < self._due:
+            return
+        has_moved = now >= self._committed_at + _PROGRESS_SECONDS and bool(self._moved())
+        renews = now >= self._renewed_at + _RENEW_SECONDS and bool(self._stops)
+        if self._writer.is_empty and not (has_moved or renews):
+            return
+        self._commit(self.committed if renews else {})
+        if renews:
+            self._renewed_at = now
+        ended = time.monotonic()
+        self._due = max(self._due + self._interval, now)
+        if self._is_behind:
+            self._due = max(self._due, ended + (ended - now) / _COMMIT_SHARE)
+
+    def _moved(self) -> dict[TopicPartition, int]:
+        """The partitions that were read beyond their last commit, and how far."""
+        at = self._consumer.followed
+        return {each: at[each] for each in self._stops if at.get(each, 0) > self.committed[each]}
+
+    def _commit(self, others: Mapping[TopicPartition, int]) -> None:
+        """Commits what was written, behind the records that were read for it.
+
+        :param others: offsets of partitions that were not read since.
+        """
+        offsets = {**others, **self._moved()}
+        made = {
+            "records_out": self._writer.records, "dead_lettered": self._writer.dead_letters,
+            "skipped": self._decoder.skipped - self._skipped, "transactions": 1,
+        }  # fmt: skip
+        may_go_on = self._writer.commit(offsets, group_id=self._job.spec.source.group_id, metadata=self._mark)
+        self.is_over = not may_go_on
+        self.totals.update(made)
+        self.committed |= offsets
+        self._skipped = self._decoder.skipped
+        self._committed_at = time.monotonic()
