@@ -33,6 +33,7 @@ def engine_job(
     parallelism: int,
     records_a_checkpoint: int,
     interval_millis: int = 1000,
+    commit_interval_millis: int = 0,
     json_schema: str = "",
     query: str = "",
     engine: Engine = Engine.MICRO_BATCH,
@@ -60,6 +61,7 @@ def engine_job(
             engine=engine,
             parallelism=parallelism,
             checkpoint_interval_millis=interval_millis,
+            commit_interval_millis=commit_interval_millis,
         ),
     )  # fmt: skip
 

@@ -63,6 +63,7 @@ _FLINK_TUNED = {
 }  # fmt: skip
 """Clients for throughput. Flink has the defaults of Kafka's clients, for instance 16 KiB a batch."""
 _CONTINUOUS = {"engine": "Continuous"}
+_LOCAL = {**_CONTINUOUS, "commit-interval-millis": "50"}
 _COPY, _PROJECT = frozenset({Shape.COPY}), frozenset({Shape.PROJECT})
 
 CONTESTANTS = (
@@ -77,6 +78,10 @@ CONTESTANTS = (
     Contestant(
         name="ours-continuous-at-least-once", title="ours, continuous", program="ours-continuous",
         delivery_guarantee=_AT_LEAST_ONCE, shapes=_COPY, options=_CONTINUOUS,
+    ),
+    Contestant(
+        name="ours-local", title="ours, continuous, local pace", program="ours", delivery_guarantee=_EXACTLY_ONCE,
+        shapes=_COPY, options=_LOCAL, paces=(Pace(name="50 ms", options=_LOCAL),),
     ),
     Contestant(
         name="ours-at-least-once", title="ours, micro-batch", program="ours", delivery_guarantee=_AT_LEAST_ONCE,

@@ -37,11 +37,15 @@ def run(spark: SparkSession, task: TaskLine) -> float:
     :returns: the moment of its last completed checkpoint.
     """
     project = task["shape"] == Shape.PROJECT
+    commit_interval_millis = int(task.get("commit-interval-millis", "0"))
+    # Subtasks that commit by themselves have no plan, so no share of the records a checkpoint.
+    is_planned = task.records and not commit_interval_millis
     job = engine_job(
         task["bootstrap"], task["source"], task["sink"],
         delivery_guarantee=DeliveryGuarantee(task["delivery-guarantee"]), parallelism=int(task["parallelism"]),
-        records_a_checkpoint=max(1, task.records // 5) if task.records else _UNBOUNDED_RECORDS,
-        interval_millis=int(task["interval-millis"]), engine=Engine(task.get("engine", Engine.MICRO_BATCH)),
+        records_a_checkpoint=max(1, task.records // 5) if is_planned else _UNBOUNDED_RECORDS,
+        interval_millis=int(task["interval-millis"]), commit_interval_millis=commit_interval_millis,
+        engine=Engine(task.get("engine", Engine.MICRO_BATCH)),
         json_schema=JSON_COLUMNS if project else "", query=_QUERY if project else "",
     )  # fmt: skip
     done = 0

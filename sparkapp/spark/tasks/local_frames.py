@@ -23,8 +23,8 @@ class Order:
 
     :param open: the transactional id of the new instance that is to be opened.
     :param place: partitions whose offsets are to be committed, without records.
-    :param mark: text beside each offset; with ``place``.
-    :param read: partitions that are read from now on, besides those that are.
+    :param mark: text that is stored with each offset; with ``place``.
+    :param read: partitions that are read from now on, and those that were before are still.
     :param drop: partitions that are not read any more.
     """
 

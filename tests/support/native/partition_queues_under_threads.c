@@ -99,7 +99,7 @@ int main(void) {
         while (partition_queues_unfinished(&queues) > 0) {
             Columns columns;
             columns_begin(&columns, 1u << COLUMN_VALUE | 1u << COLUMN_OFFSET, 1000, 0);
-            Limits limits = {1000, 1 << 20, 100, 5};
+            Limits limits = {1000, 1 << 20, 100, 5, false};
             rows += partition_queues_gather(&queues, &filled[PARTITIONS], &errors, &columns, limits).rows;
             columns_free(&columns);
         }

@@ -75,7 +75,7 @@ def test_closed_clients_refuse_and_close_again() -> None:
 def test_a_client_in_use_by_another_thread() -> None:
     consumer = _kafka_arrow.Consumer({"group.id": "g"})
     consumer.begin([(number, 1) for number in consumer.assign([("t", 0, 0)])])
-    waiting = threading.Thread(target=consumer.gather, args=(0, 1, 1, 300, 0))
+    waiting = threading.Thread(target=consumer.gather, args=(0, 1, 1, 300, 0, False))
     waiting.start()
     refused = 0
     while waiting.is_alive():
@@ -92,7 +92,7 @@ def test_a_wait_for_records_can_be_interrupted_by_another_thread() -> None:
     consumer = _kafka_arrow.Consumer({"group.id": "g"})
     consumer.begin([(number, 1) for number in consumer.assign([("t", 0, 0)])])
     hours = 10_000_000
-    waiting = threading.Thread(target=consumer.gather, args=(0, 1, 1, hours, hours))
+    waiting = threading.Thread(target=consumer.gather, args=(0, 1, 1, hours, hours, False))
     waiting.start()
     consumer.interrupt()
     waiting.join(60)

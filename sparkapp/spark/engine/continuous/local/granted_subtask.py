@@ -1,4 +1,4 @@
-"""What the driver knows of a subtask in the local pace: its instance, and the partitions that it was told of."""
+"""What the driver knows of a subtask in the local pace: its instance and its partitions."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class GrantedSubtask:
 
     @property
     def assigned(self) -> set[TopicPartition]:
-        """The partitions that it was told of."""
+        """The partitions that its instance has been given."""
         return {*self.placing, *self.placed, *self.reading}
 
     @property

@@ -45,10 +45,10 @@ _MOST_FAILURES = 4
 class LocalPace:
     """See :class:`sparkapp.spark.engine.continuous.pace.Pace`.
 
-    A call of the coordinator runs in a thread of its own, one at a time. So subtasks are served while the API server is
-    away. What it answers is applied in the engine's thread, where the instance is still the same.
+    A call of the coordinator runs in a thread of its own, and the next call waits for it. So subtasks are served while
+    the API server is away. What it answers is applied in the engine's thread, where the instance is still the same.
 
-    :param completed: called with each record of the subtasks' commits and the seconds since the one before.
+    :param completed: called with each record of the subtasks' commits and the seconds since the previous record.
     :param await_subtasks: called often; raises why a subtask will not answer.
     :param places: makes the check of that number of subtasks.
     :ivar parallelism: it is that of the attempt: a rescale is another attempt's.
@@ -222,7 +222,7 @@ class LocalPace:
         try:
             answer = future.result()
         except CheckpointStoreUnavailable as error:
-            LOG.warning("the subtasks go on, and the write is tried again: %s", error.message)
+            LOG.warning("the subtasks continue, and the write is tried again: %s", error.message)
             self._call_at = time.monotonic() + _AGAIN_SECONDS
         else:
             apply(answer)

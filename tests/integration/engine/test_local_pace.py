@@ -1,0 +1,192 @@
+"""The local pace on a real broker and a real Spark: subtasks commit by themselves, and each record counts once."""
+
+from __future__ import annotations
+
+import os
+import signal
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from sparkapp.clients.deadline import Deadline
+from sparkapp.clients.transactions.client import TransactionClient
+from sparkapp.model.job.record_errors import OnRecordError
+from sparkapp.model.job.record_format import Format
+from sparkapp.model.job.spec import ArrowTransform, Engine, Source, Transform
+from sparkapp.model.job.startup import Stopping, StoppingMode
+from tests.integration.engine.conftest import LocalJobs
+from tests.support.jobs.local_job import LocalJob, produce, settings_of_a_cluster
+from tests.support.kafka import visibility
+
+pytestmark = pytest.mark.spark
+
+RECORDS = 3000
+MILLIS = 50
+_MAX_OFFSETS = Source.__dataclass_fields__["max_offsets_per_checkpoint"].default
+
+
+def of_local_pace(make: LocalJobs, millis: int = MILLIS, **fields: object) -> LocalJob:
+    job = make(engine=Engine.CONTINUOUS, max_offsets=_MAX_OFFSETS, **fields)
+    job.spec = replace(job.spec, commit_interval_millis=millis)
+    return job
+
+
+@pytest.fixture
+def tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tasks are tried four times, as in a cluster; local Spark gives up at the first failure by default."""
+    for name, value in settings_of_a_cluster(tmp_path, master="local[2,4]").items():
+        monkeypatch.setenv(name, value)
+
+
+def require_each_once(job: LocalJob, broker: str, client: TransactionClient, count: int) -> None:
+    assert visibility.open_transactions(client, job.spec.sink.transactional_id_prefix) == []
+    assert sorted(visibility.numbers(broker, job.spec.sink.topic)) == list(range(count))
+
+
+def test_a_drain_and_a_resume_with_other_parallelisms(
+    local_job: LocalJobs, broker: str, client: TransactionClient
+) -> None:
+    job = of_local_pace(local_job)
+    expected = 0
+    for parallelism in (2, 3, 1):
+        produce(broker, job.spec.source.topics[0], expected, RECORDS)
+        expected += RECORDS
+        job.start(parallelism=parallelism)
+        document = job.await_records_in(expected)
+        assert document.local is not None
+        assert document.counters.records_out == expected
+        assert job.drain() == 0, job.log()
+        document = job.document()
+        assert document is not None
+        assert document.drained
+    require_each_once(job, broker, client, expected)
+
+
+def test_paces_and_engines_continue_each_other(local_job: LocalJobs, broker: str, client: TransactionClient) -> None:
+    job = of_local_pace(local_job)
+    expected = 0
+    for engine, millis in (
+        (Engine.CONTINUOUS, 0), (Engine.CONTINUOUS, MILLIS), (Engine.MICRO_BATCH, 0), (Engine.CONTINUOUS, MILLIS),
+        (Engine.CONTINUOUS, 0),
+    ):  # fmt: skip
+        produce(broker, job.spec.source.topics[0], expected, RECORDS)
+        expected += RECORDS
+        job.spec = replace(job.spec, engine=engine, commit_interval_millis=millis)
+        job.start()
+        document = job.await_records_in(expected)
+        assert (document.local is not None) == bool(millis)
+        assert job.drain() == 0, job.log()
+    require_each_once(job, broker, client, expected)
+
+
+def test_a_bounded_job_finishes(local_job: LocalJobs, broker: str, client: TransactionClient) -> None:
+    job = of_local_pace(local_job, stopping=Stopping(mode=StoppingMode.LATEST))
+    produce(broker, job.spec.source.topics[0], 0, RECORDS)
+    job.start()
+    assert job.await_end() == 0, job.log()
+    termination = job.termination()
+    assert termination is not None
+    assert termination.reason == "Finished"
+    require_each_once(job, broker, client, RECORDS)
+
+
+def test_killed_workers(tried_again: None, local_job: LocalJobs, broker: str, client: TransactionClient) -> None:
+    job = of_local_pace(local_job)
+    produce(broker, job.spec.source.topics[0], 0, RECORDS)
+    job.start(alone=True)
+    job.await_records_in(1)
+    killed = job.workers()
+    assert killed
+    for turn in range(1, 4):
+        for pid in job.workers():
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        produce(broker, job.spec.source.topics[0], turn * RECORDS, RECORDS)
+        job.await_records_in((turn + 1) * RECORDS)
+    assert not killed & job.workers()
+    assert job.drain() == 0, job.log()
+    assert job.attempt == 1
+    require_each_once(job, broker, client, 4 * RECORDS)
+
+
+def test_frozen_workers_that_thaw(
+    tried_again: None, local_job: LocalJobs, broker: str, client: TransactionClient
+) -> None:
+    """Once for less than the driver's patience, once for longer."""
+    job = of_local_pace(local_job)
+    produce(broker, job.spec.source.topics[0], 0, RECORDS)
+    job.start(alone=True)
+    job.await_records_in(1)
+    for pid in job.workers():
+        os.kill(pid, signal.SIGSTOP)
+    produce(broker, job.spec.source.topics[0], RECORDS, RECORDS)
+    for pid in job.workers():
+        os.kill(pid, signal.SIGCONT)
+    job.await_records_in(2 * RECORDS)
+    frozen = job.workers()
+    for pid in frozen:
+        os.kill(pid, signal.SIGSTOP)
+    produce(broker, job.spec.source.topics[0], 2 * RECORDS, RECORDS)
+    job.await_records_in(3 * RECORDS)
+    assert "has been silent for 10 s" in job.log(1000)
+    for pid in frozen:
+        with suppress(ProcessLookupError):  # Spark has killed it
+            os.kill(pid, signal.SIGCONT)
+    produce(broker, job.spec.source.topics[0], 3 * RECORDS, RECORDS)
+    job.await_records_in(4 * RECORDS)
+    assert job.drain() == 0, job.log()
+    assert job.attempt == 1
+    require_each_once(job, broker, client, 4 * RECORDS)
+
+
+def test_killed_drivers(local_job: LocalJobs, broker: str, client: TransactionClient) -> None:
+    """Their subtasks have committed what no document tells of."""
+    job = of_local_pace(local_job)
+    for turn in range(3):
+        produce(broker, job.spec.source.topics[0], turn * RECORDS, RECORDS)
+        job.start(alone=True)
+        deadline = Deadline.after(300)
+        while len(visibility.numbers(broker, job.spec.sink.topic)) <= turn * RECORDS:
+            assert not deadline.expired, job.log()
+        job.kill()
+    job.start()
+    deadline = Deadline.after(300)
+    while len(visibility.numbers(broker, job.spec.sink.topic)) < 3 * RECORDS:
+        assert not deadline.expired, job.log()
+    assert job.drain() == 0, job.log()
+    require_each_once(job, broker, client, 3 * RECORDS)
+
+
+def test_dead_letters_are_in_the_same_transactions(
+    local_job: LocalJobs, broker: str, client: TransactionClient, tmp_path: Path
+) -> None:
+    (tmp_path / "same.py").write_text("def same(batch):\n    return batch.select(['key', 'value'])\n")
+    job = of_local_pace(
+        local_job, value_format=Format.STRING, code=tmp_path, transform=Transform(arrow=ArrowTransform("same:same")),
+        on_record_error=OnRecordError.DEAD_LETTER,
+    )  # fmt: skip
+    produce(broker, job.spec.source.topics[0], 0, RECORDS)
+    job.start(alone=True)
+    job.await_records_in(RECORDS)
+    assert job.drain() == 0, job.log()
+    require_each_once(job, broker, client, RECORDS)
+
+
+def test_a_function_that_always_fails_ends_the_attempt(
+    local_job: LocalJobs, broker: str, client: TransactionClient, tmp_path: Path
+) -> None:
+    (tmp_path / "failing.py").write_text("def fail(batch):\n    raise ValueError('no such thing')\n")
+    transform = Transform(arrow=ArrowTransform("failing:fail"))
+    job = of_local_pace(local_job, code=tmp_path, transform=transform)
+    produce(broker, job.spec.source.topics[0], 0, RECORDS)
+    job.start(alone=True)
+    assert job.await_end() != 0
+    termination = job.termination()
+    assert termination is not None
+    assert termination.reason == "TransformFailed"
+    assert "no such thing" in termination.message
+    assert "while it read" in termination.message
+    assert visibility.open_transactions(client, job.spec.sink.transactional_id_prefix) == []
+    assert visibility.numbers(broker, job.spec.sink.topic) == []
