@@ -1,0 +1,131 @@
+"""The local pace's driver and subtasks on a real broker, with the signals of the operating system against them."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+from confluent_kafka import Producer
+
+from sparkapp.clients.deadline import Deadline
+from sparkapp.clients.transactions.client import TransactionClient
+from sparkapp.model.job.spec import Engine, JobSpec, KafkaCluster, Sink, Source
+from sparkapp.model.job.startup import Startup, StartupMode
+from tests.support.kafka import visibility
+from tests.support.protocol.local_subtasks import LocalAttempts
+
+pytestmark = pytest.mark.broker
+
+PARTITIONS = 4
+
+
+@pytest.fixture
+def job(broker: str, unique: str, make_topic: Callable[..., str]) -> Iterator[LocalAttempts]:
+    spec = JobSpec(
+        kafka=KafkaCluster(bootstrap_servers=broker),
+        source=Source(
+            topics=(make_topic(PARTITIONS, "in"),), group_id=unique, startup=Startup(mode=StartupMode.EARLIEST)
+        ),
+        sink=Sink(topic=make_topic(PARTITIONS, "out"), transactional_id_prefix=unique),
+        engine=Engine.CONTINUOUS,
+        checkpoint_interval_millis=300,
+        commit_interval_millis=20,
+    )
+    attempts = LocalAttempts(spec, unique)
+    yield attempts
+    attempts.close()
+
+
+class Numbers:
+    """Writes numbers without a pause that is worth mentioning."""
+
+    def __init__(self, broker: str, topic: str) -> None:
+        self.written = 0
+        self._producer = Producer({"bootstrap.servers": broker, "linger.ms": 1, "enable.idempotence": True})
+        self._topic = topic
+
+    def write(self, count: int) -> None:
+        for number in range(self.written, self.written + count):
+            self._producer.produce(self._topic, str(number), partition=number % PARTITIONS)
+        assert self._producer.flush(30) == 0
+        self.written += count
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        over = threading.Event()
+
+        def write() -> None:
+            while not over.wait(0.005):
+                self.write(20)
+
+        thread = threading.Thread(target=write)
+        thread.start()
+        try:
+            yield
+        finally:
+            over.set()
+            thread.join()
+
+
+def await_visible(job: LocalAttempts, count: int) -> None:
+    deadline = Deadline.after(60)
+    bootstrap, sink = job.spec.kafka.bootstrap_servers, job.spec.sink.topic
+    while len(visibility.numbers(bootstrap, sink)) < count:
+        assert not deadline.expired, (len(visibility.numbers(bootstrap, sink)), count)
+
+
+def require_each_once(job: LocalAttempts, client: TransactionClient, count: int) -> None:
+    assert visibility.open_transactions(client, job.spec.sink.transactional_id_prefix) == []
+    found = sorted(visibility.numbers(job.spec.kafka.bootstrap_servers, job.spec.sink.topic))
+    assert found == list(range(count))
+
+
+@pytest.fixture
+def source(job: LocalAttempts, broker: str) -> Numbers:
+    return Numbers(broker, job.spec.source.topics[0])
+
+
+def test_records_are_copied_and_recorded(job: LocalAttempts, source: Numbers, client: TransactionClient) -> None:
+    source.write(1000)
+    for parallelism in (2, 3, 1):
+        job.start(parallelism)
+        with source.writing():
+            await_visible(job, source.written + 500)
+        await_visible(job, source.written)
+        job.drain()
+        document = job.coordinator.document
+        assert document.drained
+        assert document.counters.records_in == document.counters.records_out == source.written
+        assert sum(document.offsets.values()) == source.written
+    require_each_once(job, client, source.written)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_kills_and_freezes(job: LocalAttempts, source: Numbers, client: TransactionClient, seed: int) -> None:
+    dice = random.Random(seed)
+    source.write(100)
+    job.start(2)
+    with source.writing():
+        for _ in range(12):
+            await_visible(job, source.written + dice.randrange(200))
+            number = dice.choice(list(job.subtasks))
+            what = dice.choice(["kill", "freeze", "replace", "driver", "driver and freeze", "thaw"])
+            if what == "kill":
+                job.subtasks[number].kill()
+            elif what == "freeze":
+                job.subtasks[number].freeze()
+                threading.Timer(dice.choice([0.3, 3.0]), job.subtasks[number].thaw).start()
+            elif what == "replace":
+                job.replace(number)
+            elif what == "thaw":
+                job.thaw()
+            else:
+                job.kill(frozen=what != "driver")
+                job.start(dice.choice([1, 2, 3]))
+        job.thaw()
+    await_visible(job, source.written)
+    job.drain()
+    require_each_once(job, client, source.written)
