@@ -399,10 +399,6 @@ def test_the_drivers_copy_is_checked_again():
                 ("watermarks", "maxOutOfOrdernessSeconds", 0, "watermarks"),
             )
         ),
-        (
-            spec(checkpoint={"commitIntervalMillis": 50}, base=CONTINUOUS),
-            "spec.checkpoint.commitIntervalMillis: is not available in this release; remove",
-        ),
         (spec(source={"format": {"value": "json"}}), "valueSchema: needed with format value: json"),
         (spec(source={"format": {"keySchema": "id INT"}}), "keySchema: not allowed with format key: raw"),
         (spec(source={"format": {"value": "xml"}}), "one of raw, string, json, avro, protobuf"),
