@@ -9,9 +9,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Producer
 
 from sparkapp.clients.deadline import Deadline
 from sparkapp.clients.transactions.client import TransactionClient
+from sparkapp.model.job.access.registry_access import RegistryAccess
 from sparkapp.model.job.record_errors import OnRecordError
 from sparkapp.model.job.record_format import Format
 from sparkapp.model.job.spec import ArrowTransform, Engine, Source, Transform
@@ -19,6 +21,7 @@ from sparkapp.model.job.startup import Stopping, StoppingMode
 from tests.integration.engine.conftest import LocalJobs
 from tests.support.jobs.local_job import LocalJob, produce, settings_of_a_cluster
 from tests.support.kafka import visibility
+from tests.support.kafka.schema_registry import framed, registry
 
 pytestmark = pytest.mark.spark
 
@@ -162,15 +165,37 @@ def test_killed_drivers(local_job: LocalJobs, broker: str, client: TransactionCl
 def test_dead_letters_are_in_the_same_transactions(
     local_job: LocalJobs, broker: str, client: TransactionClient, tmp_path: Path
 ) -> None:
-    (tmp_path / "same.py").write_text("def same(batch):\n    return batch.select(['key', 'value'])\n")
-    job = of_local_pace(
-        local_job, value_format=Format.STRING, code=tmp_path, transform=Transform(arrow=ArrowTransform("same:same")),
-        on_record_error=OnRecordError.DEAD_LETTER,
-    )  # fmt: skip
-    produce(broker, job.spec.source.topics[0], 0, RECORDS)
-    job.start(alone=True)
-    job.await_records_in(RECORDS)
-    assert job.drain() == 0, job.log()
+    code = """
+import pyarrow as pa
+import pyarrow.compute as pc
+
+def number(batch):
+    number = pc.struct_field(batch.column("value"), "n").cast(pa.string())
+    return pa.record_batch({"value": number})
+"""
+    (tmp_path / "numbers_of.py").write_text(code)
+    schema = {"type": "record", "name": "R", "fields": [{"name": "n", "type": "long"}]}
+    with registry() as server:
+        job = of_local_pace(
+            local_job, transform=Transform(arrow=ArrowTransform(function="numbers_of:number")), code=tmp_path,
+            on_record_error=OnRecordError.DEAD_LETTER, value_format=Format.AVRO,
+            schema_registry=RegistryAccess(url=server.url),
+        )  # fmt: skip
+        source, letters = job.spec.source.topics[0], job.spec.record_errors.dead_letter_topic
+        known = server.register(f"{source}-value", schema)
+        producer = Producer({"bootstrap.servers": broker})
+        for number in range(RECORDS):
+            producer.produce(source, framed(known, schema, {"n": number}))
+            if not number % 10:
+                producer.produce(source, b"bad %d" % number)
+        assert producer.flush(30) == 0
+        job.start(alone=True)
+        document = job.await_records_in(RECORDS + RECORDS // 10)
+        assert document.counters.records_dead_lettered == RECORDS // 10
+        assert document.counters.records_out == RECORDS
+        assert job.drain() == 0, job.log()
+    found = sorted(message.value() or b"" for message in visibility.messages(broker, letters))
+    assert found == sorted(b"bad %d" % number for number in range(0, RECORDS, 10))
     require_each_once(job, broker, client, RECORDS)
 
 
@@ -178,7 +203,7 @@ def test_a_function_that_always_fails_ends_the_attempt(
     local_job: LocalJobs, broker: str, client: TransactionClient, tmp_path: Path
 ) -> None:
     (tmp_path / "failing.py").write_text("def fail(batch):\n    raise ValueError('no such thing')\n")
-    transform = Transform(arrow=ArrowTransform("failing:fail"))
+    transform = Transform(arrow=ArrowTransform(function="failing:fail"))
     job = of_local_pace(local_job, code=tmp_path, transform=transform)
     produce(broker, job.spec.source.topics[0], 0, RECORDS)
     job.start(alone=True)

@@ -12,7 +12,7 @@ from confluent_kafka import Producer
 
 from sparkapp.clients.deadline import Deadline
 from sparkapp.clients.transactions.client import TransactionClient
-from sparkapp.model.job.spec import Engine, JobSpec, KafkaCluster, Sink, Source
+from sparkapp.model.job.spec import Engine, JobSpec, KafkaCluster, Sink, Source, Transform
 from sparkapp.model.job.startup import Startup, StartupMode
 from tests.support.kafka import visibility
 from tests.support.protocol.local_subtasks import LocalAttempts
@@ -30,6 +30,7 @@ def job(broker: str, unique: str, make_topic: Callable[..., str]) -> Iterator[Lo
             topics=(make_topic(PARTITIONS, "in"),), group_id=unique, startup=Startup(mode=StartupMode.EARLIEST)
         ),
         sink=Sink(topic=make_topic(PARTITIONS, "out"), transactional_id_prefix=unique),
+        transform=Transform(),
         engine=Engine.CONTINUOUS,
         checkpoint_interval_millis=300,
         commit_interval_millis=20,

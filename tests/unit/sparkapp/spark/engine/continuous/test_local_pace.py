@@ -1,0 +1,256 @@
+"""The driver of the local pace: who is granted, placed and told to read, and what is recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from sparkapp.clients.deadline import Deadline
+from sparkapp.model.checkpoint.split import ENDLESS, KafkaPartitionSplit
+from sparkapp.model.errors import CheckpointStoreUnavailable, SubtaskMissing, TransformFailed
+from sparkapp.model.partition import TopicPartition, split_owner
+from sparkapp.source.enumerator.discovery import PartitionChange
+from sparkapp.spark.engine.continuous.control_server import Answer
+from sparkapp.spark.engine.continuous.local_pace import LocalPace
+from sparkapp.spark.reporting.liveness import StreamLiveness
+from sparkapp.spark.tasks.local_frames import Order, Report
+
+PARTITIONS = [TopicPartition("in", number) for number in range(4)]
+
+
+class Server:
+    """Gives the test's answers; keeps the orders."""
+
+    def __init__(self) -> None:
+        self.answers: list[Answer] = []
+        self.orders: list[tuple[int, Order]] = []
+        self.connected = {0, 1}
+
+    def answer(self, seconds: float) -> Answer | None:
+        return self.answers.pop(0) if self.answers else None
+
+    def tell(self, subtask: int, order: Order) -> None:
+        self.orders.append((subtask, order))
+
+    def wake(self) -> None: ...
+
+
+class Enumerator:
+    def __init__(self) -> None:
+        self.offsets: dict[TopicPartition, int] = dict.fromkeys(PARTITIONS, 10)
+        self.stops: dict[TopicPartition, int] = {}
+        self.topic_ids: dict[str, str] = {}
+        self.finished = False
+        self.change: PartitionChange | None = None
+
+    def unplanned(self) -> tuple[KafkaPartitionSplit, ...]:
+        return tuple(KafkaPartitionSplit(each, at, at) for each, at in sorted(self.offsets.items()))
+
+    def discover_if_due(self) -> PartitionChange | None:
+        return self.change
+
+    def complete(self, splits: tuple[KafkaPartitionSplit, ...]) -> None:
+        self.offsets |= {split.partition: split.stop for split in splits}
+
+
+class Coordinator:
+    """Answers at once; ``unavailable`` calls fail before."""
+
+    mark = "uid/1/0"
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[Any, ...]] = []
+        self.unavailable = 0
+
+    def id_of(self, subtask: int) -> str:
+        return f"prefix-{subtask}.0"
+
+    def _note(self, *call: Any) -> None:
+        if self.unavailable:
+            self.unavailable -= 1
+            raise CheckpointStoreUnavailable("no answer")
+        self.calls.append(call)
+
+    def grant(self, splits: tuple[KafkaPartitionSplit, ...], *_: object) -> None:
+        self._note("grant", len(splits))
+
+    def grant_again(self, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
+        self._note("grant_again", sorted(partitions))
+        return dict.fromkeys(partitions, 77)
+
+    def placed(self, starts: Mapping[TopicPartition, int], *_: object) -> None:
+        self._note("placed", dict(starts))
+
+    def record(self, offsets: Mapping[TopicPartition, int], totals: Any) -> Any:
+        self._note("record", dict(offsets), totals)
+        splits = tuple(KafkaPartitionSplit(each, 10, at) for each, at in offsets.items())
+        return SimpleNamespace(document=SimpleNamespace(splits=splits))
+
+
+class Driver:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.server, self.enumerator, self.coordinator = Server(), Enumerator(), Coordinator()
+        monkeypatch.setattr("sparkapp.spark.engine.continuous.local_pace._AGAIN_SECONDS", 0.0)
+        sink = SimpleNamespace(delivery_guarantee=None, transactions_expire=True, transaction_timeout_seconds=60)
+        spec = SimpleNamespace(parallelism=2, checkpoint_interval=0.0, sink=sink)
+        parts: Any = {"server": self.server, "enumerator": self.enumerator, "coordinator": self.coordinator}
+        self.completed: list[Any] = []
+        job: Any = SimpleNamespace(spec=spec)
+        self.pace = LocalPace(
+            job, **parts, completed=lambda done, _: self.completed.append(done), await_subtasks=lambda: None,
+            liveness=StreamLiveness(),
+        )  # fmt: skip
+
+    def hear(self, subtask: int, **report: Any) -> None:
+        self.server.answers.append(Answer(subtask, None, "", "", None, Report(**report)))
+
+    def until(self, holds: Callable[[], bool], *, draining: bool = False) -> bool:
+        """Steps until it holds; whether the driver wants more steps."""
+        deadline, more = Deadline.after(10), True
+        while not holds():
+            assert not deadline.expired, (self.coordinator.calls, self.server.orders)
+            more = self.pace.step(draining=draining)
+        return more
+
+    def orders(self, kind: str) -> list[tuple[int, Order]]:
+        return [(subtask, order) for subtask, order in self.server.orders if getattr(order, kind)]
+
+    def instance(self, subtask: int) -> int:
+        return [order.instance for number, order in self.orders("open") if number == subtask][-1]
+
+    def owned(self, subtask: int) -> list[TopicPartition]:
+        return [each for each in self.enumerator.offsets if split_owner(*each, 2) == subtask]
+
+    def place(self, subtask: int) -> None:
+        """The subtask answers its last order to place."""
+        (order,) = [o for number, o in self.orders("place") if number == subtask][-1:]
+        self.hear(subtask, instance=order.instance, placed=order.place)
+
+    def started(self) -> None:
+        for subtask in (0, 1):
+            self.hear(subtask, instance=0, waits=True)
+        self.until(lambda: len(self.orders("open")) == 2)
+        for subtask in (0, 1):
+            self.hear(subtask, instance=self.instance(subtask), opened=True)
+        self.until(lambda: len(self.orders("place")) == 2)
+        for subtask in (0, 1):
+            self.place(subtask)
+        self.until(lambda: {part.partition for _, o in self.orders("read") for part in o.read} == set(PARTITIONS))
+
+    def called(self, name: str) -> list[tuple[Any, ...]]:
+        return [call for call in self.coordinator.calls if call[0] == name]
+
+
+@pytest.fixture
+def driver(monkeypatch: pytest.MonkeyPatch) -> Driver:
+    return Driver(monkeypatch)
+
+
+def test_nothing_is_placed_before_the_grant_and_nothing_read_before_the_record_of_it(driver: Driver) -> None:
+    driver.hear(0, instance=0, waits=True)
+    driver.hear(1, instance=0, waits=True)
+    driver.until(lambda: len(driver.orders("open")) == 2)
+    driver.hear(0, instance=driver.instance(0), opened=True)
+    driver.until(lambda: not driver.server.answers)
+    assert driver.coordinator.calls == [], "one subtask has not opened its producer"
+    driver.hear(1, instance=driver.instance(1), opened=True)
+    driver.until(lambda: len(driver.orders("place")) == 2)
+    assert driver.coordinator.calls[0] == ("grant", 4)
+    assert driver.orders("read") == []
+    driver.place(0)
+    driver.until(lambda: len(driver.orders("read")) == 1)
+    assert driver.called("placed") == [("placed", dict.fromkeys(driver.owned(0), 10))]
+    (_, order), *_ = driver.orders("read")
+    assert order.read == tuple(KafkaPartitionSplit(each, 10, ENDLESS) for each in driver.owned(0))
+
+
+def test_a_write_without_an_answer_is_repeated(driver: Driver) -> None:
+    driver.coordinator.unavailable = 3
+    driver.started()
+    assert driver.called("grant") == [("grant", 4)]
+
+
+def test_a_replaced_instance_begins_where_the_group_is(driver: Driver) -> None:
+    driver.started()
+    before = driver.instance(0)
+    driver.hear(0, instance=before, offsets={driver.owned(0)[0]: 20}, totals={"records_out": 5, "transactions": 1})
+    driver.hear(0, instance=before, waits=True)
+    driver.until(lambda: driver.instance(0) != before)
+    driver.hear(0, instance=before, opened=True)
+    driver.until(lambda: not driver.server.answers)
+    assert driver.called("grant_again") == [], "the instance that has ended says nothing any more"
+    driver.hear(0, instance=driver.instance(0), opened=True)
+    driver.until(lambda: len(driver.orders("place")) == 3)
+    assert driver.called("grant_again") == [("grant_again", sorted(driver.owned(0)))]
+    assert driver.orders("place")[-1][1].place == dict.fromkeys(driver.owned(0), 77)
+    driver.place(0)
+    driver.until(lambda: driver.orders("read")[-1][1].instance == driver.instance(0))
+    driver.hear(
+        0, instance=driver.instance(0), offsets={driver.owned(0)[0]: 90}, totals={"records_out": 2, "transactions": 1}
+    )
+    driver.until(lambda: bool(driver.called("record")) and driver.called("record")[-1][2].records_out == 7)
+    assert driver.called("record")[-1][1][driver.owned(0)[0]] == 90
+    assert driver.completed
+
+
+def test_a_new_partition_is_placed_recorded_and_read(driver: Driver) -> None:
+    driver.started()
+    new = TopicPartition("in", 4)
+    driver.enumerator.offsets[new] = 0
+    driver.until(lambda: len(driver.orders("place")) == 3)
+    ((owner, order),) = driver.orders("place")[2:]
+    assert (owner, order.place) == (split_owner(*new, 2), {new: 0})
+    driver.place(owner)
+    driver.until(lambda: driver.orders("read")[-1][1].read == (KafkaPartitionSplit(new, 0, ENDLESS),))
+    assert driver.called("placed")[-1] == ("placed", {new: 0})
+
+
+def test_a_partition_that_is_gone_is_dropped(driver: Driver) -> None:
+    driver.started()
+    gone = driver.owned(1)[0]
+    del driver.enumerator.offsets[gone]
+    driver.enumerator.change = PartitionChange(frozenset(), frozenset({gone}))
+    driver.until(lambda: bool(driver.orders("drop")))
+    assert driver.orders("drop")[0] == (1, Order(instance=driver.instance(1), drop=(gone,)))
+
+
+def test_four_failures_without_a_commit_end_the_attempt(driver: Driver) -> None:
+    driver.started()
+
+    def fail() -> None:
+        split = KafkaPartitionSplit(driver.owned(0)[0], 3, 9)
+        before = driver.instance(0)
+        failure = f"{TransformFailed.__module__}.{TransformFailed.__qualname__}: no such thing"
+        driver.hear(0, instance=before, waits=True, failure=failure, reading=(split,))
+        driver.until(lambda: driver.instance(0) != before)
+
+    for _ in range(3):
+        fail()
+    driver.hear(0, instance=driver.instance(0), opened=True)
+    driver.until(lambda: bool(driver.called("grant_again")))
+    driver.until(lambda: driver.orders("place")[-1][1].instance == driver.instance(0))
+    driver.place(0)
+    driver.until(lambda: driver.orders("read")[-1][1].instance == driver.instance(0))
+    driver.hear(0, instance=driver.instance(0), offsets={}, totals={"transactions": 2})
+    for _ in range(3):
+        fail()
+    with pytest.raises(TransformFailed, match=r"no such thing.*offsets 3 to 8"):
+        fail()
+
+
+def test_a_drain_waits_until_every_commit_is_known(driver: Driver) -> None:
+    driver.started()
+    driver.hear(1, instance=driver.instance(1), waits=True)
+    driver.until(lambda: not driver.server.answers)
+    assert driver.pace.step(draining=True), "subtask 1 may have committed what it did not report"
+    with pytest.raises(SubtaskMissing):
+        driver.pace.ended(set())
+
+
+def test_a_drain_before_the_grant_records_nothing(driver: Driver) -> None:
+    assert not driver.pace.step(draining=True)
+    driver.pace.ended(set())
+    assert driver.coordinator.calls == []
