@@ -14,8 +14,8 @@ from pyspark.sql import SparkSession
 
 from sparkapp.checkpoint.claim import Claim
 from sparkapp.checkpoint.coordinator import CheckpointCoordinator
-from sparkapp.checkpoint.local_coordinator import LocalCoordinator
 from sparkapp.checkpoint.pre_committed import Completed
+from sparkapp.checkpoint.recovery.local_coordinator import LocalCoordinator
 from sparkapp.checkpoint.recovery.recovery import TransactionControl
 from sparkapp.checkpoint.retained import CheckpointRetainer
 from sparkapp.checkpoint.transaction_control import leave_nothing_open

@@ -14,8 +14,8 @@ from pyspark.sql import SparkSession
 from sparkapp.checkpoint.claim import Claim
 from sparkapp.checkpoint.coordinator import CheckpointCoordinator
 from sparkapp.checkpoint.group_offsets import offset_committer
-from sparkapp.checkpoint.local_coordinator import LocalCoordinator
 from sparkapp.checkpoint.recovery.cluster_identity import refuse_other_cluster
+from sparkapp.checkpoint.recovery.local_coordinator import LocalCoordinator
 from sparkapp.checkpoint.recovery.recovery import Recovery, recover
 from sparkapp.checkpoint.recovery.rolled_back import KafkaGroupMarks
 from sparkapp.checkpoint.retained import CheckpointRetainer

@@ -5,9 +5,10 @@ from __future__ import annotations
 import threading
 import time
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from sparkapp.checkpoint.claim import Claim
-from sparkapp.checkpoint.local_coordinator import LocalCoordinator
+from sparkapp.checkpoint.recovery.local_coordinator import LocalCoordinator
 from sparkapp.checkpoint.recovery.recovery import recover
 from sparkapp.checkpoint.recovery.rolled_back import KafkaGroupMarks
 from sparkapp.checkpoint.retained import MemoryRetainedStore
@@ -23,7 +24,7 @@ from sparkapp.model.job.codec import encode_job
 from sparkapp.model.job.spec import Job, JobSpec
 from sparkapp.source.enumerator.enumerator import enumerator_of
 from sparkapp.spark.engine.continuous.control_server import ControlServer
-from sparkapp.spark.engine.continuous.local_pace import LocalPace
+from sparkapp.spark.engine.continuous.local.local_pace import LocalPace
 from sparkapp.spark.reporting.liveness import StreamLiveness
 from sparkapp.spark.reporting.reporter import now
 from sparkapp.spark.state import query_log
@@ -71,10 +72,12 @@ class LocalAttempts:
         self.coordinator = LocalCoordinator(
             job, store=self.store, document=restored, version=recovery.version, evidence=evidence, now=now
         )
+        unused: Any = None
         self.server = ControlServer("127.0.0.1", silence=_SILENCE)
         self._pace = LocalPace(
             job, server=self.server, enumerator=enumerator, coordinator=self.coordinator,
             completed=lambda *_: None, await_subtasks=self._replace_silent, liveness=StreamLiveness(),
+            places=lambda _: unused,
         )  # fmt: skip
         self._text = encode_job(job)
         self._lock = threading.Lock()
@@ -154,7 +157,7 @@ class LocalAttempts:
         self._pace.ended(silent)
 
     def _started(self, number: int) -> SubtaskProcess:
-        return SubtaskProcess.start(number, self._text, self.server.address, patience=_PATIENCE)
+        return SubtaskProcess.start(number, self._text, self.server.address, wave=0, patience=_PATIENCE)
 
     def _start_again(self) -> None:
         with self._lock:

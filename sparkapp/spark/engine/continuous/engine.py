@@ -10,8 +10,8 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from sparkapp.checkpoint.coordinator import CheckpointCoordinator
-from sparkapp.checkpoint.local_coordinator import LocalCoordinator
 from sparkapp.checkpoint.pre_committed import Completed
+from sparkapp.checkpoint.recovery.local_coordinator import LocalCoordinator
 from sparkapp.clients.deadline import Deadline
 from sparkapp.model.errors import OffsetsWentBackwards
 from sparkapp.model.job.spec import Job

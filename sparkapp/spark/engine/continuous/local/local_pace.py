@@ -10,8 +10,8 @@ from concurrent.futures import Future, wait
 from functools import partial
 from typing import Any
 
-from sparkapp.checkpoint.local_coordinator import LocalCoordinator, LocalTotals
 from sparkapp.checkpoint.pre_committed import Completed
+from sparkapp.checkpoint.recovery.local_coordinator import LocalCoordinator, LocalTotals
 from sparkapp.clients.daemon_thread import run_in_background
 from sparkapp.model.checkpoint.split import ENDLESS, KafkaPartitionSplit
 from sparkapp.model.errors import (

@@ -13,8 +13,8 @@ from sparkapp.model.checkpoint.split import ENDLESS, KafkaPartitionSplit
 from sparkapp.model.errors import CheckpointStoreUnavailable, SubtaskMissing, TransformFailed
 from sparkapp.model.partition import TopicPartition, split_owner
 from sparkapp.source.enumerator.discovery import PartitionChange
-from sparkapp.spark.engine.continuous.control_server import Answer
-from sparkapp.spark.engine.continuous.local_pace import LocalPace
+from sparkapp.spark.engine.continuous.answers import Answer
+from sparkapp.spark.engine.continuous.local.local_pace import LocalPace
 from sparkapp.spark.reporting.liveness import StreamLiveness
 from sparkapp.spark.tasks.local_frames import Order, Report
 
@@ -93,15 +93,16 @@ class Coordinator:
 class Driver:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.server, self.enumerator, self.coordinator = Server(), Enumerator(), Coordinator()
-        monkeypatch.setattr("sparkapp.spark.engine.continuous.local_pace._AGAIN_SECONDS", 0.0)
+        monkeypatch.setattr("sparkapp.spark.engine.continuous.local.local_pace._AGAIN_SECONDS", 0.0)
         sink = SimpleNamespace(delivery_guarantee=None, transactions_expire=True, transaction_timeout_seconds=60)
         spec = SimpleNamespace(parallelism=2, checkpoint_interval=0.0, sink=sink)
         parts: Any = {"server": self.server, "enumerator": self.enumerator, "coordinator": self.coordinator}
         self.completed: list[Any] = []
         job: Any = SimpleNamespace(spec=spec)
+        unused: Any = None
         self.pace = LocalPace(
             job, **parts, completed=lambda done, _: self.completed.append(done), await_subtasks=lambda: None,
-            liveness=StreamLiveness(),
+            liveness=StreamLiveness(), places=lambda _: unused,
         )  # fmt: skip
 
     def hear(self, subtask: int, **report: Any) -> None:
