@@ -9,17 +9,22 @@ from __future__ import annotations
 from functools import partial
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from sparkapp.model.checkpoint.naming import TransactionNaming
 from sparkapp.model.job.spec import Engine
 from tests.integration.protocol.conftest import Stories
-from tests.support.protocol.moments import IN_A_RESCALE, OF_A_CHECKPOINT, Ahead, End, Loss, Moment, Place
+from tests.support.protocol.moments import IN_A_RESCALE, OF_A_CHECKPOINT, Ahead, End, Loss, Moment, Place, Stop
 from tests.support.protocol.story import Story
 
 POOL = 4
 CHANGES = [(2, 4), (4, 1)]
 IN_IT = [(place, end) for place in IN_A_RESCALE for end in (End.KILL, End.FREEZE)]
 BEHIND_IT = [(place, end) for place in OF_A_CHECKPOINT for end in (End.KILL, End.FREEZE)]
+_STOPS = st.tuples(st.sampled_from((*IN_A_RESCALE, *OF_A_CHECKPOINT)), st.sampled_from((End.KILL, End.FREEZE)))
+_STEPS = st.lists(st.tuples(st.integers(1, 4), st.none() | _STOPS), min_size=2, max_size=5)
+"""Each another parallelism, and where the attempt ends in the change or in the checkpoint behind it, if it does."""
 EVERY_PRE_COMMITTED = Ahead(Moment.AFTER_FLUSH, None)
 
 
@@ -74,3 +79,21 @@ def test_an_attempt_ends_in_its_first_checkpoint_behind_it(
     job.start(before, POOL)
     job.checkpoint()
     job.finish(after)
+
+
+def test_any_sequence_of_changes_and_ends(story: Stories) -> None:
+    @settings(max_examples=5, deadline=None, suppress_health_check=list(HealthCheck))
+    @given(steps=_STEPS)
+    def runs(steps: list[tuple[int, Stop | None]]) -> None:
+        job = begun(story(), 2)
+        for parallelism, stop in steps:
+            is_in_it = stop is not None and stop[0] in IN_A_RESCALE
+            job.rescale(parallelism, stop if is_in_it else None)
+            job.produce(30)
+            if job.running:
+                job.checkpoint(None if is_in_it else stop)
+            if not job.running:
+                job.start(parallelism, POOL)
+        job.finish()
+
+    runs()
