@@ -6,6 +6,7 @@ import random
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 
 import pytest
 from confluent_kafka import Producer
@@ -15,6 +16,7 @@ from sparkapp.clients.transactions.client import TransactionClient
 from sparkapp.model.job.spec import Engine, JobSpec, KafkaCluster, Sink, Source, Transform
 from sparkapp.model.job.startup import Startup, StartupMode
 from tests.support.kafka import visibility
+from tests.support.kafka.late_requests import END_TXN, TXN_OFFSET_COMMIT, LateRequests
 from tests.support.protocol.local_subtasks import LocalAttempts
 
 pytestmark = pytest.mark.broker
@@ -129,4 +131,28 @@ def test_kills_and_freezes(job: LocalAttempts, source: Numbers, client: Transact
         job.thaw()
     await_visible(job, source.written)
     job.drain()
+    require_each_once(job, client, source.written)
+
+
+def test_requests_that_are_sent_again(
+    job: LocalAttempts, source: Numbers, client: TransactionClient, broker: str
+) -> None:
+    """Answers are lost, and requests arrive late. Each time the subtask has a new producer, without a failure."""
+    way = LateRequests(broker)
+    job.executors = way.address
+    source.write(100)
+    job.start(2)
+    try:
+        with source.writing():
+            await_visible(job, source.written)
+            for api_key in (END_TXN, TXN_OFFSET_COMMIT) * 2:
+                for lose in (way.withhold, partial(way.swallow, end=True)):
+                    lose(api_key)
+                    await_visible(job, source.written + 300)
+                    way.deliver()
+        await_visible(job, source.written)
+        job.drain()
+    finally:
+        way.close()
+    assert all(not process.process.exitcode for process in job.subtasks.values()), "no process was started again"
     require_each_once(job, client, source.written)

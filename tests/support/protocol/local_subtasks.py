@@ -40,11 +40,13 @@ _END_SECONDS = 120.0
 class LocalAttempts:
     """A job over attempts that follow each other; the test takes Spark's part and Kubernetes'.
 
+    :param executors: bootstrap servers of the subtasks, if they have others than the driver.
     :ivar frozen: processes that the test has taken away from an attempt, and may thaw.
     """
 
     spec: JobSpec
     uid: str
+    executors: str = ""
     store: MemoryStore = field(default_factory=MemoryStore)
     number: int = 0
     frozen: list[SubtaskProcess] = field(default_factory=list)
@@ -79,7 +81,8 @@ class LocalAttempts:
             completed=lambda *_: None, await_subtasks=self._replace_silent, liveness=StreamLiveness(),
             places=lambda _: unused,
         )  # fmt: skip
-        self._text = encode_job(job)
+        kafka = replace(spec.kafka, bootstrap_servers=self.executors or spec.kafka.bootstrap_servers)
+        self._text = encode_job(replace(job, spec=replace(spec, kafka=kafka)))
         self._lock = threading.Lock()
         self._is_over = False
         self.subtasks = {number: self._started(number) for number in range(parallelism)}
