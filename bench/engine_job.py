@@ -13,7 +13,7 @@ from sparkapp.checkpoint.pre_committed import Completed
 from sparkapp.model.delivery_guarantee import DeliveryGuarantee
 from sparkapp.model.job.client.security_properties import credentials_directory
 from sparkapp.model.job.record_format import Format
-from sparkapp.model.job.spec import Engine, Job, JobSpec, KafkaCluster, Sink, Source, Transform
+from sparkapp.model.job.spec import ArrowTransform, Engine, Job, JobSpec, KafkaCluster, Sink, Source, Transform
 from sparkapp.model.job.startup import Startup, StartupMode
 from sparkapp.spark.driver import Driver
 from sparkapp.spark.launch.environment import DriverEnvironment
@@ -36,6 +36,7 @@ def engine_job(
     commit_interval_millis: int = 0,
     json_schema: str = "",
     query: str = "",
+    arrow_function: str = "",
     engine: Engine = Engine.MICRO_BATCH,
     kafka: KafkaCluster | None = None,
 ) -> Job:
@@ -43,6 +44,7 @@ def engine_job(
 
     :param records_a_checkpoint: with a larger backlog there is no pause between two checkpoints.
     :param json_schema: the columns of values in JSON; empty for values that stay bytes.
+    :param arrow_function: a function over Arrow batches, instead of a query.
     :param query: SQL over the view ``source``; empty passes records through.
     :param kafka: of a secured broker, instead of ``bootstrap``.
     """
@@ -56,7 +58,7 @@ def engine_job(
                 max_offsets_per_checkpoint=records_a_checkpoint,
                 value_format=Format.JSON if json_schema else Format.RAW, value_schema=json_schema,
             ),
-            transform=Transform(sql=query),
+            transform=Transform(sql=query, arrow=ArrowTransform(function=arrow_function)),
             sink=Sink(topic=sink, delivery_guarantee=delivery_guarantee, transactional_id_prefix=f"bench.{name}"),
             engine=engine,
             parallelism=parallelism,

@@ -20,6 +20,7 @@ from sparkapp.model.report import AttemptOutcome
 _QUERY = (
     f"SELECT to_json(struct(value.id, value.customer, value.amount)) AS value FROM source WHERE value.amount > {LARGE}"
 )
+_FUNCTION = "bench.peers.programs.large_orders:large_orders"
 _UNBOUNDED_RECORDS = 1_000_000
 
 
@@ -37,6 +38,8 @@ def run(spark: SparkSession, task: TaskLine) -> float:
     :returns: the moment of its last completed checkpoint.
     """
     project = task["shape"] == Shape.PROJECT
+    engine = Engine(task.get("engine", Engine.MICRO_BATCH))
+    arrow = project and engine is Engine.CONTINUOUS
     commit_interval_millis = int(task.get("commit-interval-millis", "0"))
     # Subtasks that commit by themselves have no plan, so no share of the records a checkpoint.
     is_planned = task.records and not commit_interval_millis
@@ -45,8 +48,8 @@ def run(spark: SparkSession, task: TaskLine) -> float:
         delivery_guarantee=DeliveryGuarantee(task["delivery-guarantee"]), parallelism=int(task["parallelism"]),
         records_a_checkpoint=max(1, task.records // 5) if is_planned else _UNBOUNDED_RECORDS,
         interval_millis=int(task["interval-millis"]), commit_interval_millis=commit_interval_millis,
-        engine=Engine(task.get("engine", Engine.MICRO_BATCH)),
-        json_schema=JSON_COLUMNS if project else "", query=_QUERY if project else "",
+        engine=engine, json_schema=JSON_COLUMNS if project else "",
+        query=_QUERY if project and not arrow else "", arrow_function=_FUNCTION if arrow else "",
     )  # fmt: skip
     done = 0
     ended = time.monotonic()

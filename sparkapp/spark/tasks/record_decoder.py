@@ -14,6 +14,7 @@ from sparkapp.model.job.record_errors import OnRecordError
 from sparkapp.model.job.record_format import Format
 from sparkapp.model.job.spec import Job
 from sparkapp.sink.dead_letter import ERROR, RAW_KEY, RAW_VALUE, STAGE
+from sparkapp.source.formats.json_text.decoder import JsonDecoder
 from sparkapp.spark.frames.record_policy import attempt_key, divert, diverts, fallible_sides
 from sparkapp.spark.frames.registry_format import decoded_side
 
@@ -35,6 +36,7 @@ class RecordDecoder:
         is_read = bool(job.spec.transform.arrow.name)
         self._job = job
         self._sides = [part for part in sides if is_read and part[1] is not Format.RAW]
+        self._json = {side: JsonDecoder(schema, side) for side, kind, schema in self._sides if kind is Format.JSON}
         self._fallible = fallible_sides(job.spec)
         self.skipped = 0
 
@@ -61,6 +63,9 @@ class RecordDecoder:
         for side, kind, schema in self._sides:
             if kind is Format.STRING:
                 columns[side] = _cast(columns[side], options=_ANY_BYTES)
+                continue
+            if side in self._json:
+                columns[side], errors[side] = self._json[side].decode(columns[side])
                 continue
             registry = self._job.spec.source.schema_registry
             assert registry is not None, "a rule of the job"

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from sparkapp.model.delivery_guarantee import DeliveryGuarantee, OffsetCommit
+from sparkapp.model.encoding.json_columns import columns_of
+from sparkapp.model.errors import InvalidArgument
 from sparkapp.model.job.record_format import Format
 from sparkapp.model.job.rules.requirement import require
 from sparkapp.model.job.spec import Engine, JobSpec, Source
@@ -96,12 +100,25 @@ def _not_continuous(spec: JobSpec) -> list[str]:
     used = {
         "transform.python": bool(transform.function),
         "transform.sql": bool(transform.sql),
-        "source.format json": Format.JSON in formats,
-        "source.format avro or protobuf and no transform.arrow": not transform.arrow.name
-        and any(chosen.traits.registered for chosen in formats),
+        "source.format json, avro or protobuf and no transform.arrow": not transform.arrow.name
+        and any(chosen.traits.fallible for chosen in formats),
+        **{f"source.format.{side}Schema {cause}": True for side, cause in _other_columns(source)},
         "source.stopping.predicate": bool(source.stopping.predicate),
         "source.groupMembership": source.group_membership.subscribes,
         # The document names one checkpoint, another becomes final, and the subtasks write a third.
         "sink.transactions.producersPoolSize: 2": is_exact and sink.producers_pool_size < MIN_CONTINUOUS_POOL,
     }
     return [field for field, is_used in used.items() if is_used]
+
+
+def _other_columns(source: Source) -> Iterator[tuple[str, str]]:
+    """The sides in JSON with a schema that only Spark's parser reads, and what is in it."""
+    for side, chosen, schema in (
+        ("key", source.key_format, source.key_schema),
+        ("value", source.value_format, source.value_schema),
+    ):
+        if chosen is Format.JSON:
+            try:
+                columns_of(schema)
+            except InvalidArgument as error:
+                yield side, error.message

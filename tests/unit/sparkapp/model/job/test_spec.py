@@ -157,7 +157,8 @@ def test_the_modules_of_an_arrow_function_are_the_jobs_code():
                 "source": {"format": {"key": "string", "value": "json", "valueSchema": "n INT"}},
             },
             Engine.MICRO_BATCH,
-            "spec.engine is Auto, and Continuous cannot run a job with transform.sql, source.format json",
+            "spec.engine is Auto, and Continuous cannot run a job with transform.sql, source.format json,"
+            " avro or protobuf and no transform.arrow",
         ),
         (
             {"engine": "Auto", "source": {"stopping": {"predicate": "key IS NULL"}}},
@@ -337,13 +338,13 @@ def test_the_drivers_copy_is_checked_again():
             spec(
                 engine="Continuous",
                 transform={"arrow": {"function": "a:b"}},
-                source={"format": {"key": "json", "keySchema": "n INT"}},
+                source={"format": {"key": "json", "keySchema": "n INT, at TIMESTAMP"}},
             ),
-            "Continuous cannot run a job with source.format json; set engine: MicroBatch, or remove source.format",
+            "Continuous cannot run a job with source.format.keySchema with TIMESTAMP; set engine: MicroBatch, or",
         ),
         (
             spec(engine="Continuous", source={"format": {"value": "avro"}, "schemaRegistry": {"url": "http://r:8081"}}),
-            "Continuous cannot run a job with source.format avro or protobuf and no transform.arrow; set engine",
+            "Continuous cannot run a job with source.format json, avro or protobuf and no transform.arrow; set engine",
         ),
         (
             spec(source={"watermarks": {"maxOutOfOrdernessSeconds": 0}}),
