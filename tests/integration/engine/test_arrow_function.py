@@ -54,6 +54,11 @@ def dated(batch):
     return batch.set_column(1, "value", pc.binary_join_element_wise(*(p.cast(pa.string()) for p in parts), ","))
 
 
+def numbered(batch):
+    value = batch.column("value")
+    return batch.set_column(1, "value", pc.struct_field(value, "n").cast(pa.string()))
+
+
 class Thirds:
     '''Drops the multiples of three, and writes each other number twice.'''
 
@@ -206,4 +211,64 @@ def test_records_of_a_format_and_those_that_do_not_parse_in_both_engines(
     assert ": the value is not avro: it does not begin with a zero byte" in termination.message
     values = [(value or b"").decode() for value in visibility.records(broker, sink)]
     assert sorted(values) == sorted(good + more)
+    assert visibility.open_transactions(client, job.spec.sink.transactional_id_prefix) == []
+
+
+def test_json_and_what_is_not_json_in_both_engines(
+    local_job: LocalJobs, broker: str, client: TransactionClient, code: Path
+) -> None:
+    job = local_job(
+        engine=Engine.CONTINUOUS, transform=Transform(arrow=ArrowTransform(function="arrows:numbered")), code=code,
+        on_record_error=OnRecordError.DEAD_LETTER, value_format=Format.JSON, value_schema="n BIGINT, s STRING",
+        max_offsets=200,
+    )  # fmt: skip
+    source, sink = job.spec.source.topics[0], job.spec.sink.topic
+    texts = (b"{'n':%d}", b'{"n":%d} and more', b'\n{"n":1,"n":%d}', b'{"s":7,"n":%d}')
+    wrong = (b'{"n":"%d"}', b"%d", b'{"n":%d.0}', b'[{"n":%d}]', b'{"n":%d')
+    producer = Producer({"bootstrap.servers": broker})
+
+    def write(first: int, count: int) -> tuple[list[int], list[bytes]]:
+        good, bad = [], []
+        for n in range(first, first + count):
+            if n % 10 == 3:
+                bad.append(wrong[n // 10 % len(wrong)] % n)
+                producer.produce(source, value=bad[-1])
+                continue
+            good.append(n)
+            producer.produce(source, value=texts[n // 10 % len(texts)] % n if n % 10 == 7 else b'{"n":%d}' % n)
+        assert producer.flush(30) == 0
+        return good, bad
+
+    good, bad = write(0, 600)
+    job.start(fault=f"{ProtocolStep.AFTER_FLUSH}@attempt=1,checkpoint=2")
+    assert job.await_end() == -signal.SIGKILL, job.log()
+    job.spec = replace(job.spec, engine=Engine.MICRO_BATCH)
+    job.start(alone=True)
+    assert job.await_records_in(600).counters.records_dead_lettered == len(bad)
+    assert job.drain() == 0, job.log()
+    more, worse = write(600, 600)
+    job.spec = replace(job.spec, engine=Engine.AUTO)
+    job.start(alone=True)
+    assert job.await_records_in(1200).counters.records_dead_lettered == len(bad + worse)
+    assert job.drain() == 0, job.log()
+    assert "the Continuous engine has started: spec.engine is Auto" in job.log(1000)
+    letters = visibility.messages(broker, job.spec.record_errors.dead_letter_topic)
+    assert Counter(message.value() for message in letters) == Counter(bad + worse)
+
+    job.spec = replace(job.spec, engine=Engine.CONTINUOUS, record_errors=RecordErrors(policy=OnRecordError.SKIP))
+    last, skipped = write(1200, 60)
+    job.start(alone=True)
+    assert job.await_records_in(1260).counters.records_skipped == len(skipped)
+    assert job.drain() == 0, job.log()
+
+    job.spec = replace(job.spec, record_errors=RecordErrors())
+    write(1263, 1)
+    job.start(alone=True)
+    assert job.await_end() == 1, job.log()
+    termination = job.termination()
+    assert termination is not None
+    assert (termination.reason, termination.fatal) == ("RecordError", True), termination
+    assert f"topic {source}, partition " in termination.message
+    assert ": the value is not JSON that fits the schema 'n BIGINT, s STRING'" in termination.message
+    assert sorted(visibility.numbers(broker, sink)) == good + more + last
     assert visibility.open_transactions(client, job.spec.sink.transactional_id_prefix) == []

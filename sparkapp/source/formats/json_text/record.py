@@ -1,6 +1,6 @@
 """A record in JSON as Spark's ``from_json`` reads it: slow, and complete.
 
-Each function takes the tokens from its value's first one on, as Spark's converters take those of Jackson.
+The functions take tokens as the converters of Spark take those of Jackson.
 """
 
 from __future__ import annotations
