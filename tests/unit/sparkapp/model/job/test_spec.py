@@ -153,6 +153,13 @@ def test_the_modules_of_an_arrow_function_are_the_jobs_code():
         ),
         (
             {
+                "engine": "Auto", "transform": {"arrow": {"function": "a:b"}},
+                "source": {"format": {"value": "json", "valueSchema": "n INT, l ARRAY<STRUCT<x: DOUBLE>>"}},
+            },
+            Engine.CONTINUOUS, "spec.engine is Auto, and Continuous can run the job",
+        ),
+        (
+            {
                 "engine": "Auto", "transform": {"sql": {"query": "SELECT 1"}},
                 "source": {"format": {"key": "string", "value": "json", "valueSchema": "n INT"}},
             },
@@ -166,7 +173,7 @@ def test_the_modules_of_an_arrow_function_are_the_jobs_code():
             "spec.engine is Auto, and Continuous cannot run a job with source.stopping.predicate",
         ),
     ],
-    ids=["default", "set", "pass-through", "text", "arrow", "sql", "predicate"],
+    ids=["default", "set", "pass-through", "text", "arrow", "json", "sql", "predicate"],
 )  # fmt: skip
 def test_auto_takes_the_continuous_engine_where_that_can_run_the_job(fields, engine, reason):
     assert chosen_engine(parsed(spec(**fields))) == (engine, reason)

@@ -116,3 +116,25 @@ def test_dead_letters_have_the_raw_record_and_the_failed_side(access: RegistryAc
     headers = {header["key"]: header["value"] for header in letter["headers"]}
     assert headers["kafkaspark.error.stage"] == b"KEY_DECODER"
     assert made.skipped == 0
+
+
+JSON = {"key_format": Format.JSON, "key_schema": "k INT", "value_format": Format.JSON, "value_schema": "n BIGINT"}
+
+
+def json_batch(*values: bytes | None) -> pa.RecordBatch:
+    given = batch(*values)
+    return given.set_column(0, "key", pa.array([b'{"k":1}'] * len(values), pa.binary()))
+
+
+def test_json_is_structs_and_skip_counts_what_is_none() -> None:
+    made = decoder(OnRecordError.SKIP, **JSON)
+    (found,) = made.decode([json_batch(b'{"n":1}', b"{", None, b"{'n':2} and more")])
+    assert found.column("key").to_pylist() == [{"k": 1}] * 3
+    assert found.column("value").to_pylist() == [{"n": 1}, None, {"n": 2}]
+    assert found.column("offset").to_pylist() == [0, 2, 3]
+    assert made.skipped == 1
+
+
+def test_fail_names_the_record_that_is_not_json() -> None:
+    with pytest.raises(RecordError, match="topic in, partition 2, offset 1: the value is not JSON that fits the sch"):
+        list(decoder(**JSON).decode([json_batch(b'{"n":1}', b'{"n":"1"}')]))
