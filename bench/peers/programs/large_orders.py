@@ -13,7 +13,7 @@ _call: Any = pc.call_function
 
 
 def large_orders(batch: pa.RecordBatch) -> pa.RecordBatch | None:
-    """The orders above :data:`LARGE`, with id, customer and amount as JSON. Fields that are null are left out."""
+    """The orders above :data:`LARGE`, with id, customer and amount as JSON. No field of the workload is null."""
     value = batch.column("value")
     value = value.filter(_call("greater", [pc.struct_field(value, "amount"), LARGE]))
     if not len(value):
