@@ -18,16 +18,12 @@ def large_orders(batch: pa.RecordBatch) -> pa.RecordBatch | None:
     value = value.filter(_call("greater", [pc.struct_field(value, "amount"), LARGE]))
     if not len(value):
         return None
-    first = _member(value, "id", "{", "")
+    number, customer, amount = (pc.struct_field(value, name).cast(pa.string()) for name in ("id", "customer", "amount"))
+    for sign in ("\\", '"'):
+        customer = pc.replace_substring(customer, sign, "\\" + sign)
+    # The other contestants write a whole amount with its zero.
+    zero = pc.if_else(pc.match_substring(amount, "."), "", ".0")
     text = pc.binary_join_element_wise(
-        first, _member(value, "customer", ",", '"'), _member(value, "amount", ",", ""), "}", ""
+        '{"id":', number, ',"customer":"', customer, '","amount":', amount, zero, "}", ""
     )
     return pa.RecordBatch.from_arrays([text], names=["value"])
-
-
-def _member(value: Any, name: str, before: str, quote: str) -> Any:
-    field = pc.struct_field(value, name)
-    if quote:
-        for sign in ("\\", '"'):
-            field = pc.replace_substring(field, sign, "\\" + sign)
-    return pc.binary_join_element_wise(f'{before}"{name}":{quote}', field.cast(pa.string()), quote, "")
