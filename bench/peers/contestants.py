@@ -73,7 +73,8 @@ CONTESTANTS = (
     ),
     Contestant(
         name="ours-continuous", title="ours, continuous", program="ours-continuous",
-        delivery_guarantee=_EXACTLY_ONCE, shapes=_COPY, options=_CONTINUOUS, paces=_intervals(100, 1000, **_CONTINUOUS),
+        delivery_guarantee=_EXACTLY_ONCE, shapes=_COPY | _PROJECT, options=_CONTINUOUS,
+        paces=_intervals(100, 1000, **_CONTINUOUS),
     ),
     Contestant(
         name="ours-continuous-at-least-once", title="ours, continuous", program="ours-continuous",
