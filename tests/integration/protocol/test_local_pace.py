@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException
@@ -20,6 +21,8 @@ from sparkapp.model.errors import (
 )
 from sparkapp.model.job.retention import Restore
 from sparkapp.model.partition import TopicPartition
+from sparkapp.model.report import SETTLED, AttemptOutcome
+from sparkapp.spark.settling import settle
 from tests.support.protocol.local_run import LocalRun
 from tests.support.protocol.story import Story
 
@@ -275,6 +278,20 @@ def test_an_earlier_document_of_an_earlier_attempt_stops_the_job(job: Story, rec
     with pytest.raises((StateRolledBack, StateUncertain)) as caught:
         LocalRun(job).recover()
     assert caught.type is StateRolledBack
+
+
+def test_a_deleted_job_leaves_no_subtask_that_can_write(job: Story, tmp_path: Path) -> None:
+    """Its last attempt resumes nothing, so a group that is gone does not stop it."""
+    one, other = partitions_of(job)
+    frozen = crashed(job)
+    frozen.write(one, 5)
+    reset(job, 3)
+    last = settle(job.last_attempt(), store=job.store, retained=job.retained, credentials=tmp_path)
+    assert (last.outcome, last.reason) == (AttemptOutcome.DRAINED, SETTLED), last.message
+    assert job.open_transactions() == []
+    for act in (lambda: frozen.commit(one), lambda: frozen.copy(5, other)):
+        with pytest.raises(KafkaException):
+            act()
 
 
 def test_a_deleted_topic_is_no_obstacle(job: Story, make_topic: Callable[..., str]) -> None:
