@@ -63,7 +63,9 @@ _FLINK_TUNED = {
 }  # fmt: skip
 """Clients for throughput. Flink has the defaults of Kafka's clients, for instance 16 KiB a batch."""
 _CONTINUOUS = {"engine": "Continuous"}
-_LOCAL = {**_CONTINUOUS, "commit-interval-millis": "50"}
+_LOCAL = {**_CONTINUOUS, "commit-interval-millis": "50", "interval-millis": "200"}
+"""The driver records the subtasks' commits every 200 ms. A run ends with the last record."""
+_FUNCTION = {"arrow-function": "bench.peers.programs.same_records:same_records"}
 _COPY, _PROJECT = frozenset({Shape.COPY}), frozenset({Shape.PROJECT})
 
 CONTESTANTS = (
@@ -81,8 +83,12 @@ CONTESTANTS = (
         delivery_guarantee=_AT_LEAST_ONCE, shapes=_COPY, options=_CONTINUOUS,
     ),
     Contestant(
-        name="ours-local", title="ours, continuous, local pace", program="ours", delivery_guarantee=_EXACTLY_ONCE,
-        shapes=_COPY, options=_LOCAL, paces=(Pace(name="50 ms", options=_LOCAL),),
+        name="ours-local", title="ours, continuous, local pace", program="ours-continuous",
+        delivery_guarantee=_EXACTLY_ONCE, shapes=_COPY, options=_LOCAL,
+        paces=(
+            Pace(name="50 ms", options=_LOCAL),
+            Pace(name="50 ms, Python function", options=_LOCAL | _FUNCTION),
+        ),
     ),
     Contestant(
         name="ours-at-least-once", title="ours, micro-batch", program="ours", delivery_guarantee=_AT_LEAST_ONCE,

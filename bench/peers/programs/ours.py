@@ -49,7 +49,8 @@ def run(spark: SparkSession, task: TaskLine) -> float:
         records_a_checkpoint=max(1, task.records // 5) if is_planned else _UNBOUNDED_RECORDS,
         interval_millis=int(task["interval-millis"]), commit_interval_millis=commit_interval_millis,
         engine=engine, json_schema=JSON_COLUMNS if project else "",
-        query=_QUERY if project and not arrow else "", arrow_function=_FUNCTION if arrow else "",
+        query=_QUERY if project and not arrow else "",
+        arrow_function=_FUNCTION if arrow else task.get("arrow-function", ""),
     )  # fmt: skip
     done = 0
     ended = time.monotonic()
