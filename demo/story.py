@@ -154,7 +154,7 @@ class FlightsStory:
             status = job.wait_ready(attempt_above=attempt)
             return f"attempt {status['attempt']['id']} runs"
 
-        self._incident("kill the driver (SIGKILL)", job, loader, act, back, next_attempt=attempt + 1)
+        self._incident("kill the driver (SIGKILL)", job, loader, act, back)
 
     def _kill_executor(self, job: LiveJob, loader: PacedLoader) -> None:
         wanted = int(job.status["executors"]["desired"])
@@ -169,30 +169,24 @@ class FlightsStory:
             job.wait_executors(wanted, without=victim["metadata"]["uid"])
             return f"all {wanted} executors run"
 
-        self._incident("kill an executor (SIGKILL)", job, loader, act, back, next_attempt=job.attempt)
+        self._incident("kill an executor (SIGKILL)", job, loader, act, back)
 
     def _rescale(self, job: LiveJob, loader: PacedLoader, parallelism: int) -> None:
-        attempt, before = job.attempt, job.status["parallelism"]
+        before = job.status["parallelism"]
 
         def act() -> str:
             job.rescale(parallelism)
             return f"kubectl scale ksj/{job.name} --replicas={parallelism}"
 
         def back() -> str:
-            status = job.wait_ready(attempt_above=attempt)
+            # The continuous engine stays in its attempt, and micro-batches begin another.
+            status = job.wait_ready(parallelism=parallelism)
             return f"attempt {status['attempt']['id']} runs with parallelism {status['parallelism']}"
 
-        self._incident(f"rescale {before} -> {parallelism}", job, loader, act, back, next_attempt=attempt + 1)
+        self._incident(f"rescale {before} -> {parallelism}", job, loader, act, back)
 
     def _incident(
-        self,
-        what: str,
-        job: LiveJob,
-        loader: PacedLoader,
-        act: Callable[[], str],
-        back: Callable[[], str],
-        *,
-        next_attempt: int,
+        self, what: str, job: LiveJob, loader: PacedLoader, act: Callable[[], str], back: Callable[[], str]
     ) -> None:
         # The job must be running: it has completed a checkpoint since the last incident, and data still comes in.
         checkpoint = job.wait_checkpoint(job.state.latest.checkpoint + 1).checkpoint
@@ -202,7 +196,7 @@ class FlightsStory:
             state = back()
             ready_after = time.monotonic() - clock
             self._say(f"{state} after {ready_after:.1f} s")
-            found = job.wait_new_checkpoint(clock, attempt=next_attempt, checkpoint=checkpoint)
+            found = job.wait_new_checkpoint(clock, attempt=job.attempt, checkpoint=checkpoint)
             checkpoint_after = found.at - clock
             self._say(f"checkpoint {found.checkpoint} is final after {checkpoint_after:.1f} s")
         self._incidents.append(

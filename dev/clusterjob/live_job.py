@@ -101,17 +101,22 @@ class LiveJob:
         except TimedOut as error:
             raise TimedOut(f"job {self.name}: {error.what}\n{self.diagnosis()}") from error
 
-    def wait_ready(self, *, seconds: float = PATIENCE, attempt_above: int = 0) -> Status:
+    def wait_ready(self, *, seconds: float = PATIENCE, attempt_above: int = 0, parallelism: int = 0) -> Status:
         """Blocks until an attempt of the resource's current generation runs.
 
         :param attempt_above: number of an attempt; only later attempts count.
+        :param parallelism: that it runs with; 0 for any.
         """
 
         def holds(objects: Objects) -> bool:
             found = objects.get(self.name)
-            return found is not None and is_ready(found) and status_of(found)["attempt"]["id"] > attempt_above
+            if found is None or not is_ready(found):
+                return False
+            status = status_of(found)
+            return status["attempt"]["id"] > attempt_above and parallelism in (0, status["parallelism"])
 
         what = "Ready" if not attempt_above else f"Ready again in an attempt after {attempt_above}"
+        what += f" with parallelism {parallelism}" if parallelism else ""
         try:
             return status_of(self._job.wait(what, holds, seconds=seconds)[self.name])
         except TimedOut as error:
