@@ -121,7 +121,7 @@ def refuse_older_state(document: CheckpointDocument | None, marks: GroupMarks, j
         f"checkpoint {latest.checkpoint_id} of attempt {latest.attempt} has committed offsets to group"
         f" {job.spec.source.group_id}"
     )
-    if document is None or not document.splits:  # the claim of a first start has none
+    if document is None or not (document.splits or document.checkpoint_id):  # the claim of a first start
         if job.spec.source.startup.mode is not StartupMode.GROUP_OFFSETS:
             msg = f"the state is empty, and {committed}: records would be written again"
             raise StateRolledBack(msg, remedy=_empty_remedy(job))

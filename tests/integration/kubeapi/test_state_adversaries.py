@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 import pytest
 
 from kafkasparkjob_operator.observation.state_view import StateKind
-from sparkapp.model.checkpoint.codec import FORMAT_VERSION, MAX_DOCUMENT_BYTES, decode, encode
+from sparkapp.model.checkpoint.codec import LOCAL_FORMAT_VERSION, MAX_DOCUMENT_BYTES, decode, encode
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
 from sparkapp.model.errors import (
     CheckpointConflict,
@@ -140,10 +140,10 @@ ADVERSARIES = {
     ),
     "newer-format": Adversary(
         [
-            edited(lambda body: body.update(formatVersion=FORMAT_VERSION + 1)),
-            edited(lambda body: body.update(formatVersion=FORMAT_VERSION + 1, unheardOf={"a": 1})),
+            edited(lambda body: body.update(formatVersion=LOCAL_FORMAT_VERSION + 1)),
+            edited(lambda body: body.update(formatVersion=LOCAL_FORMAT_VERSION + 1, unheardOf={"a": 1})),
         ],
-        CheckpointCorrupt, f"has format version {FORMAT_VERSION + 1}, this release reads {FORMAT_VERSION}",
+        CheckpointCorrupt, f"has format version {LOCAL_FORMAT_VERSION + 1}, this release reads {LOCAL_FORMAT_VERSION}",
     ),
     "newer-attempt": Adversary(
         [edited(lambda body: body.update(attempt=ATTEMPT + 1)), edited(lambda body: body.update(attempt=1_000_000))],

@@ -284,7 +284,6 @@ def test_an_executor_with_as_many_secrets_as_the_policy_asks_for(
         {"apiGroups": [group], "resources": [kind], "resourceNames": [*more, text], "verbs": ["use"]}
         for kind, group in kinds.items()
     ]
-    api.merge(role, {"rules": [*rules, *granted]})
     for name in more[:2]:
         variable(configMapKeyRef={"name": name, "key": "k"})(executor)
     token = {"path": "token", "audience": more[0]}
@@ -294,6 +293,7 @@ def test_an_executor_with_as_many_secrets_as_the_policy_asks_for(
         variable(secretKeyRef={"name": name, "key": "again"})(executor)
 
     def admitted() -> bool:
+        api.merge(role, {"rules": [*rules, *granted]})  # each time: the operator may apply its own meanwhile
         try:
             driver.send("POST", "pods?dryRun=All", executor)
         except ApiError as error:
