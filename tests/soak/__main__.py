@@ -6,7 +6,9 @@
 test`` runs a part of the cells. ``--only EXPRESSION`` selects cells as pytest's ``-k`` does.
 
 Prints a line for each failed schedule with its seed, and at the end the number of schedules and their seeds. ``--seed S
---schedules 1`` repeats a schedule. Half of the seeds run the continuous engine; ``--engine`` chooses one for all.
+--schedules 1`` repeats a schedule. A third of the seeds run the micro-batch engine, a third the continuous engine and a
+third its local pace. ``--engine`` and ``--pace`` choose for all: ``--pace local``, ``--engine Continuous --pace
+two-phase``. A seed is then another schedule, so they are repeated with it.
 """
 
 from __future__ import annotations
@@ -21,7 +23,8 @@ from pathlib import Path
 
 from sparkapp.model.job.spec import Engine
 from tests.soak.broker_faults import BrokerFaults
-from tests.soak.schedule import ENGINES, run_schedule
+from tests.soak.kinds import KINDS, Pace, chosen
+from tests.soak.schedule import Work, run_schedule
 from tests.soak.workers import Spawning
 
 _CELLS = Path(__file__).resolve().parents[1] / "integration/faults/test_matrix.py"
@@ -39,12 +42,19 @@ def main() -> int:
     parser.add_argument(
         "--break-every", type=float, metavar="SECONDS", help="mean time between two faults of the broker"
     )
-    parser.add_argument("--engine", choices=[engine.value for engine in ENGINES], help="of every schedule")
+    engines, paces = sorted({kind.engine.value for kind in KINDS}), [pace.value for pace in Pace]
+    parser.add_argument("--engine", choices=engines, help="of every schedule")
+    parser.add_argument("--pace", choices=paces, help="of every schedule: how the continuous engine commits")
     parser.add_argument("--matrix", action="store_true", help="run the whole fault matrix")
     parser.add_argument(
         "--only", default="", metavar="EXPRESSION", help="run the cells of the matrix whose names match"
     )
     options = parser.parse_args()
+    options.kinds = chosen(
+        Engine(options.engine) if options.engine else None, Pace(options.pace) if options.pace else None
+    )
+    if not options.kinds:
+        parser.error(f"--engine {options.engine} has no pace {options.pace}")
     if options.matrix:
         return _matrix(options.only)
     # An orderly end: the broker and the workers end, too.
@@ -77,9 +87,8 @@ def _soak(options: argparse.Namespace, bootstrap: str) -> int:
     began = time.monotonic()
     clean: list[int] = []
     failed: list[int] = []
-    engine = Engine(options.engine) if options.engine else None
     seeds = (
-        (bootstrap, seed, began + options.seconds, engine)
+        Work(bootstrap, seed, began + options.seconds, options.kinds, bool(options.break_every))
         for seed in range(options.seed, options.seed + options.schedules)
     )
     # Each schedule has its own process, which ends the threads of killed attempts' clients.

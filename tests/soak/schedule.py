@@ -8,19 +8,30 @@ import traceback
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from confluent_kafka.admin import NewTopic
 
 from sparkapp.clients.transactions.client import TransactionClient
 from sparkapp.model.checkpoint.naming import TransactionNaming
-from sparkapp.model.job.spec import Engine
+from tests.soak.kinds import KINDS, Kind, Pace
+from tests.soak.local_steps import LocalSteps
 from tests.support.kafka.topics import create_topics
 from tests.support.protocol.moments import AHEAD, Ahead, DriverMoment, End, Place
-from tests.support.protocol.overtaking import IN_A_CHECKPOINT, IN_A_DRAIN, IN_A_START, MEANWHILE, TO, Overtaking
+from tests.support.protocol.overtaking import (
+    IN_A_CHECKPOINT,
+    IN_A_DRAIN,
+    IN_A_START,
+    LOCAL_MEANWHILE,
+    MEANWHILE,
+    TO,
+    Overtaking,
+    nothing,
+)
 from tests.support.protocol.story import Story
 
-ENGINES = (Engine.MICRO_BATCH, Engine.CONTINUOUS)
 _STEPS = 12
+_CHANGES = 0.92
 _OVERTAKINGS = 0.4
 _LONG_TIMEOUT = 60
 _SHORT_TIMEOUT = 5
@@ -33,9 +44,15 @@ class Schedule:
     """Up to a dozen steps of work and faults, then the end of the source and the count of what readers see."""
 
     seed: int
-    engine: Engine | None = None
-    """By the seed where it is None: half of the schedules of each naming have either engine."""
+    kinds: tuple[Kind, ...] = KINDS
+    """The seed decides which: with each naming, each of them has as many schedules."""
+    breaks: bool = False
+    """Whether the broker is killed and frozen meanwhile."""
     history: list[str] = field(default_factory=list)
+
+    @property
+    def kind(self) -> Kind:
+        return self.kinds[self.seed // 2 % len(self.kinds)]
 
     def run(self, bootstrap: str, client: TransactionClient, make_topic: Callable[..., str], *, prefix: str) -> None:
         """Raises AssertionError, with the story, where a record is lost or repeated or a transaction left open."""
@@ -46,37 +63,54 @@ class Schedule:
             prefix=f"{prefix}.{self.seed}", client=client, partitions=partitions, dice=dice,
             naming=namings[self.seed % len(namings)],
             timeout=_SHORT_TIMEOUT if dice.random() < 0.15 else _LONG_TIMEOUT,
-            opens_ahead=dice.random() < 0.5, engine=self.engine or list(ENGINES)[self.seed // 2 % 2],
+            opens_ahead=dice.random() < 0.5, engine=self.kind.engine, local_pace=self.kind.pace is Pace.LOCAL,
         )  # fmt: skip
         self.history = story.history
+        local = None
+        if self.kind.pace is Pace.LOCAL:
+            local = LocalSteps(story, dice, may_lose=not self.breaks, thaw=lambda: self._thaw(story, dice))
         try:
-            if partitions > 1 and dice.random() < _OVERTAKINGS:
-                # Random steps seldom reach it: it needs another attempt with a lead.
-                overtaking, story.timeout = Overtaking.thrown(dice), _LONG_TIMEOUT
-                story.history.append(str(overtaking))
-                overtaking.play(story)
-                story.finish(TO[overtaking.change])
-                return
-            self._produce(story, dice)
-            for _ in range(dice.randint(3, _STEPS)):
-                self._step(story, dice)
-            story.finish(dice.randint(1, 4))
+            parallelism = self._play(story, dice, local)
+            if local is not None:
+                local.end()
+            story.finish(parallelism)
+            if local is not None and not self.breaks:
+                local.require_no_doubt()
         finally:
             story.close()
+            if local is not None:
+                local.close()
 
-    def _step(self, story: Story, dice: random.Random) -> None:
+    def _play(self, story: Story, dice: random.Random, local: LocalSteps | None) -> int:
+        """All but the end; returns the parallelism with which the story ends."""
+        if story.partitions > 1 and dice.random() < _OVERTAKINGS:
+            # Random steps seldom reach it: it needs another attempt with a lead.
+            overtaking, story.timeout = Overtaking.thrown(dice, local_pace=local is not None), _LONG_TIMEOUT
+            story.history.append(str(overtaking))
+            overtaking.play(story, turn=nothing if local is None else local.choose)
+            return TO[overtaking.change]
+        self._produce(story, dice)
+        for _ in range(dice.randint(3, _STEPS)):
+            self._step(story, dice, local)
+        return dice.randint(1, 4)
+
+    def _step(self, story: Story, dice: random.Random, local: LocalSteps | None) -> None:
         number = dice.random()
         if not story.running or number < 0.15:
+            if local is not None and story.attempts:
+                local.choose()
             self._start(story, dice)
         elif number < 0.30:
             self._produce(story, dice)
+        elif local is not None and story.runs_locally and number < _CHANGES:
+            local.step()
         elif number < 0.52:
             story.checkpoint(retry=dice.random() < 0.25, ahead=self._ahead(dice))
         elif number < 0.80:
             story.checkpoint((dice.choice(_OF_A_CHECKPOINT), self._end(dice)), ahead=self._ahead(dice))
         elif number < 0.84:
             story.drain((dice.choice(IN_A_DRAIN), self._end(dice)))
-        elif number < 0.92:
+        elif number < _CHANGES:
             if story.frozen:
                 self._thaw(story, dice)
         else:
@@ -111,7 +145,7 @@ class Schedule:
         if dice.random() < 0.5:
             thaw()
         else:
-            story.checkpoint((dice.choice(MEANWHILE), thaw))
+            story.checkpoint((dice.choice(LOCAL_MEANWHILE if story.runs_locally else MEANWHILE), thaw))
 
     def _start(self, story: Story, dice: random.Random) -> None:
         stop: tuple[Place, End] | None = None
@@ -124,12 +158,22 @@ class Schedule:
         return End.FREEZE if dice.random() < 0.3 else End.KILL
 
 
-def run_schedule(work: tuple[str, int, float, Engine | None]) -> tuple[int, str | None]:
-    """Runs a schedule in a process of the soak: its seed, and its trace (empty if clean, None if the time is up).
+class Work(NamedTuple):
+    """What a process of the soak runs.
 
-    :param work: the broker's address, the seed, when the time is up by the monotonic clock, and the engine.
+    :param until: when the time is up, by the monotonic clock. :param kinds: see :class:`Schedule`, as ``breaks``.
     """
-    bootstrap, seed, until, engine = work
+
+    bootstrap: str
+    seed: int
+    until: float
+    kinds: tuple[Kind, ...]
+    breaks: bool
+
+
+def run_schedule(work: Work) -> tuple[int, str | None]:
+    """Runs a schedule in a process of the soak: its seed, and its trace (empty if clean, None if the time is up)."""
+    bootstrap, seed, until, kinds, breaks = work
     if time.monotonic() > until:
         return seed, None
     client = TransactionClient({"bootstrap.servers": bootstrap})
@@ -140,7 +184,7 @@ def run_schedule(work: tuple[str, int, float, Engine | None]) -> tuple[int, str 
         create_topics(bootstrap, NewTopic(topic, partitions, 1))
         return topic
 
-    schedule = Schedule(seed, engine)
+    schedule = Schedule(seed, kinds, breaks)
     try:
         schedule.run(bootstrap, client, make_topic, prefix=f"soak.{run}")
     except Exception:

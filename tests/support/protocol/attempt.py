@@ -31,6 +31,7 @@ from sparkapp.clients.topics import SinkTopics
 from sparkapp.clients.transactions.client import TransactionClient
 from sparkapp.dataplane.batch import open_consumer, open_producer
 from sparkapp.model.checkpoint.commit_outcome import offset_mark
+from sparkapp.model.checkpoint.document import CheckpointDocument
 from sparkapp.model.checkpoint.naming import pool_of_subtask
 from sparkapp.model.checkpoint.slots import slot_of
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit, splits_by_subtask
@@ -185,6 +186,11 @@ class AttemptRun:
         return isinstance(self._error, Killed)
 
     @property
+    def document(self) -> CheckpointDocument:
+        """The last one that this attempt has written, or recovered."""
+        return self._coordinator.document
+
+    @property
     def lag(self) -> int:
         self._enumerator.look()
         return sum((self._enumerator.pending or {}).values())
@@ -236,7 +242,7 @@ class AttemptRun:
         if self._coordinated and (
             (failure and draining) or isinstance(failure, CheckpointMissing | CheckpointRefused)
         ):  # what the driver does with an error that its engine ends with
-            leave_nothing_open(self._control, self._claim, self._coordinator.document, failure)
+            leave_nothing_open(self._control, self._claim, self.document, failure)
         self.close()
 
     def kill(self) -> None:
@@ -333,22 +339,23 @@ class AttemptRun:
             tell=lambda *event: None,
         )  # fmt: skip
         self._enumerator = enumerator_of(job.spec, self._cluster, warn=lambda *_: None)
+        restored = recovery.document
         self._enumerator.start(
-            None if recovery.first_start else recovery.document.offsets, topic_ids=recovery.document.topic_ids
+            None if recovery.first_start else restored.offsets, restored.stops or None, restored.topic_ids
         )
+        self._coordinate(recovery)
+        self._coordinated = True
+        self._passed(Moment.AFTER_BEGIN)
+
+    def _coordinate(self, recovery: Recovery) -> None:
+        """Makes the coordinator, and what is made of it."""
         self._coordinator = CheckpointCoordinator(
-            job, store=self._store, document=recovery.document, version=recovery.version,
+            self.job, store=self._store, document=recovery.document, version=recovery.version,
             pre_commits=PreCommitCheck(self._client), committer=KafkaCommitter(self._client, None),
             group_offsets=WatchedGroup(self._group_offsets, self._passed), now=self.now,
             hook=self._step if self.stepwise else no_hook,
         )  # fmt: skip
         self._coordinator.begin(self._enumerator.unplanned(), topic_ids=self._enumerator.topic_ids)
-        self._coordinator_is_made()
-        self._coordinated = True
-        self._passed(Moment.AFTER_BEGIN)
-
-    def _coordinator_is_made(self) -> None:
-        """For what is made of it."""
 
     def _checkpoint(self, retry: bool, abreast: bool, ahead: Ahead | None) -> None:
         begun, self._begun = self._begun, None
@@ -429,14 +436,17 @@ class AttemptRun:
     def _drain(self) -> None:
         self._end_tasks()
         self._passed(DriverMoment.BEFORE_DRAIN)
-        self._coordinator.drained()
+        self._write_drained()
         self._passed(DriverMoment.AFTER_DRAIN)
         self._ended = True
         self._offer()
 
+    def _write_drained(self) -> None:
+        self._coordinator.drained()
+
     def _offer(self) -> None:
         assert self._retainer is not None
-        self._retainer.offer(self._coordinator.document)
+        self._retainer.offer(self.document)
 
     def _tasks_in_turn(self, groups: Groups, checkpoint_id: int, *, retry: bool) -> list[Written]:
         """Something may happen to the last task."""
@@ -480,7 +490,7 @@ class AttemptRun:
 
     def _names_in_reach(self) -> list[str]:
         """Where a restart would look that may not list transactions: by the document that is written now."""
-        document, spec = self._coordinator.document, self.job.spec
+        document, spec = self.document, self.job.spec
         return walked_ids(
             document.prefix, hint=document.hint, slots=document.slots, parallelism=spec.parallelism,
             pool_size=spec.sink.producers_pool_size,

@@ -15,6 +15,7 @@ from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
+from sparkapp.checkpoint.recovery.recovery import Recovery
 from sparkapp.clients.daemon_thread import PeriodicThread
 from sparkapp.clients.deadline import Deadline
 from sparkapp.model.checkpoint.naming import pool_of_subtask
@@ -27,6 +28,7 @@ from sparkapp.model.report import Scale
 from sparkapp.spark.engine.continuous.control_server import ControlServer
 from sparkapp.spark.engine.continuous.pipeline import CheckpointPipeline
 from sparkapp.spark.engine.continuous.rescaling import Rescaling
+from sparkapp.spark.tasks.control_channel import SUBTASK_SILENCE_SECONDS
 from tests.support.protocol.attempt import AttemptRun
 from tests.support.protocol.moments import Ahead, DriverMoment, Killed, Loss, Moment, Stop, TaskMoment, TasksLost
 from tests.support.protocol.subtask_process import SubtaskProcess
@@ -65,11 +67,15 @@ class ContinuousRun(AttemptRun):
 
     Two checkpoints run where the test wants one begun ``ahead``: the engine's thread begins it while the thread that
     completes the checkpoint before waits at its step.
+
+    :cvar silence: seconds after which a subtask that says nothing is lost.
     """
+
+    silence = SUBTASK_SILENCE_SECONDS
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._server = ControlServer("127.0.0.1")
+        self._server = ControlServer("127.0.0.1", silence=self.silence)
         self._lock = threading.Lock()
         self._subtasks: dict[int, SubtaskProcess] = {}
         self._waves = _Waves(self._start_wave)
@@ -163,7 +169,8 @@ class ContinuousRun(AttemptRun):
         self._spark.start()
         super()._start()
 
-    def _coordinator_is_made(self) -> None:
+    def _coordinate(self, recovery: Recovery) -> None:
+        super()._coordinate(recovery)
         self._pipeline = CheckpointPipeline(
             self.job, server=self._server, enumerator=self._enumerator, coordinator=self._coordinator,
             completed=lambda *_: self._offer(), await_subtasks=self._require_subtasks,

@@ -68,6 +68,27 @@ class DriverMoment(StrEnum):
     AFTER_DRAIN = "after-drain"
     BEFORE_SWEEP = "before-sweep"
     """Open transactions have been listed and are about to be aborted."""
+    BEFORE_EVIDENCE = "before-evidence"
+    """A new instance of the local pace is open, the group is not asked yet."""
+    AFTER_EVIDENCE = "after-evidence"
+    """The group has said where the new instance starts, which is not granted yet."""
+
+
+class InstanceMoment(StrEnum):
+    """Further places in the local pace: within a subtask, which waits there."""
+
+    OPENED = "instance-is-open"
+    """The driver does not know yet."""
+    COMMITS = "instance-commits"
+    """All is with the client, and the commit is about to be sent."""
+    COMMITTED = "instance-has-committed"
+    """The driver does not know yet."""
+
+
+class EngineStep(NamedTuple):
+    """Another place in the local pace: that many steps of the engine after the begin of a checkpoint."""
+
+    number: int
 
 
 class StoreWrite(NamedTuple):
@@ -83,7 +104,7 @@ class StoreWrite(NamedTuple):
 IN_A_RESCALE = (StoreWrite(1, effective=False), StoreWrite(1, effective=True))
 """Where an attempt may end that is rescaled in place between two checkpoints."""
 
-Place = Moment | TaskMoment | DriverMoment | StoreWrite
+Place = Moment | TaskMoment | DriverMoment | StoreWrite | InstanceMoment | EngineStep
 
 
 class End(StrEnum):

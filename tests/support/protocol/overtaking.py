@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from sparkapp.model.job.spec import Engine
@@ -15,6 +15,8 @@ from tests.support.protocol.moments import (
     Ahead,
     DriverMoment,
     End,
+    EngineStep,
+    InstanceMoment,
     Moment,
     Place,
     StoreWrite,
@@ -39,6 +41,25 @@ MEANWHILE: tuple[Place, ...] = (
 )  # fmt: skip
 
 
+LOCAL_ACTS: Mapping[str, tuple[Place, ...]] = {
+    "start": IN_A_START,
+    "first": (
+        *(StoreWrite(number, effective=effective) for number in (1, 2) for effective in (False, True)),
+        *InstanceMoment, EngineStep(1), EngineStep(4),
+    ),
+    "checkpoint": (StoreWrite(1, effective=False), StoreWrite(1, effective=True), EngineStep(1)),
+    "drain": IN_A_DRAIN,
+}  # fmt: skip
+"""Those of an attempt of the local pace, whose first checkpoint has a grant before its record."""
+LOCAL_MEANWHILE: tuple[Place, ...] = (
+    StoreWrite(1, effective=False), StoreWrite(1, effective=True), *InstanceMoment, EngineStep(1), EngineStep(5),
+)  # fmt: skip
+
+
+def nothing() -> None:
+    """Happens."""
+
+
 @dataclass(frozen=True)
 class Overtaking:
     """One story.
@@ -61,20 +82,25 @@ class Overtaking:
     draining: bool = False
 
     @classmethod
-    def thrown(cls, dice: random.Random) -> Overtaking:
-        """Any of them."""
-        act = dice.choice([*ACTS, "checkpoint"])
-        during = dice.choice(MEANWHILE) if dice.random() < 0.5 else None
+    def thrown(cls, dice: random.Random, *, local_pace: bool = False) -> Overtaking:
+        """Any of them.
+
+        :param local_pace: of the attempt that is overtaken.
+        """
+        acts, meanwhile = (LOCAL_ACTS, LOCAL_MEANWHILE) if local_pace else (ACTS, MEANWHILE)
+        act = dice.choice([*acts, "checkpoint"])
+        during = dice.choice(meanwhile) if dice.random() < 0.5 else None
         return cls(
-            act=act, place=dice.choice(ACTS[act]), ahead=dice.randrange(3), change=dice.choice(list(TO)),
+            act=act, place=dice.choice(acts[act]), ahead=dice.randrange(3), change=dice.choice(list(TO)),
             dies=dice.random() < 0.4, during=during, draining=dice.random() < 0.3,
         )  # fmt: skip
 
-    def play(self, job: Story, count: int = 30) -> AttemptRun:
+    def play(self, job: Story, count: int = 30, *, turn: Callable[[], None] = nothing) -> AttemptRun:
         """Up to the superseded driver's end, which the caller may look at; :meth:`Story.finish` is the caller's.
 
         :param job: with two partitions or more, so that each of two subtasks has one.
         :param count: records of each step; fewer than a checkpoint takes.
+        :param turn: called before the other attempt starts.
         """
         silent: set[int] = set()
         if self._next_has_begun(job):
@@ -88,6 +114,7 @@ class Overtaking:
         self._freeze(job, count)
         assert job.frozen == 1, f"{self}: {job.history}"
         job.produce(count)
+        turn()
         job.start(TO[self.change])
         for _ in range(self.ahead):
             if not job.running:

@@ -24,7 +24,7 @@ from sparkapp.clients.deadline import Deadline
 from sparkapp.clients.transactions.client import TransactionClient
 from sparkapp.model.checkpoint.codec import decode
 from sparkapp.model.checkpoint.document import CheckpointDocument
-from sparkapp.model.checkpoint.naming import TransactionNaming, offsets_id
+from sparkapp.model.checkpoint.naming import TransactionNaming, local_id, offsets_id
 from sparkapp.model.checkpoint.retained import RetainedCheckpoint
 from sparkapp.model.checkpoint.retained_codec import decode_retained
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
@@ -49,12 +49,18 @@ from sparkapp.model.job.startup import Startup, StartupMode
 from tests.support.kafka import visibility
 from tests.support.protocol.attempt import WORKERS, AttemptRun, SharedStore
 from tests.support.protocol.continuous_run import ContinuousRun
+from tests.support.protocol.local_pace_run import LocalPaceRun
 from tests.support.protocol.moments import Ahead, End, Stop
-from tests.support.protocol.subtask_process import MODULUS, SILENT, TRANSFORM
+from tests.support.protocol.subtask_process import MODULUS, SILENT, TRANSFORM, SubtaskProcess
 from tests.support.protocol.tasks import Names
 
 UID = "uid-of-the-story"
 _MOST_STARTS = 20
+_COMMIT_MILLIS, _RECORD_MILLIS = 20, 200
+"""Of the local pace."""
+_NO_LIMIT = Source(topics=("",), group_id="").max_offsets_per_checkpoint
+"""There are no plans to limit in the local pace."""
+_STRAY_SECONDS = 60.0
 _TRIES = 10
 Answer = TypeVar("Answer")
 
@@ -95,6 +101,7 @@ class Story:
     :param opens_ahead: see :class:`AttemptRun`.
     :param properties: of the sink, from the next attempt on.
     :param engine: of the next attempt.
+    :param local_pace: of the next attempt, if its engine is the continuous one.
     """
 
     bootstrap: str
@@ -128,6 +135,7 @@ class Story:
     opens_ahead: bool = False
     properties: dict[str, str] = field(default_factory=dict)
     engine: Engine = Engine.MICRO_BATCH
+    local_pace: bool = False
     recovery: Recovery | None = None
     """Of the latest attempt that has recovered."""
     failure: KafkaSparkJobError | None = None
@@ -152,8 +160,9 @@ class Story:
         self._prefixes = [self.prefix]
         self._run: AttemptRun | None = None
         self._frozen: list[AttemptRun] = []
+        self._strays: list[SubtaskProcess] = []
         self._names: list[tuple[int, Names]] = []
-        self._thawed = self._superseded = False
+        self._thawed = self._superseded = self._had_local_pace = False
         self._producer = Producer({"bootstrap.servers": self.bootstrap, "linger.ms": 1, "enable.idempotence": True})
 
     @property
@@ -166,8 +175,18 @@ class Story:
         return isinstance(self._run, ContinuousRun)
 
     @property
+    def runs_locally(self) -> bool:
+        """Whether the running attempt has the local pace."""
+        return isinstance(self._run, LocalPaceRun)
+
+    @property
     def frozen(self) -> int:
         return len(self._frozen)
+
+    @property
+    def strays(self) -> int:
+        """Frozen subtasks whose driver is dead."""
+        return len(self._strays)
 
     @property
     def attempts(self) -> int:
@@ -194,29 +213,41 @@ class Story:
         self.kill()
         self._attempt += 1
         self._thawed = False
-        is_continuous = self.engine is Engine.CONTINUOUS
-        if is_continuous:
+        if self.engine is Engine.CONTINUOUS:
             pool_size = max(pool_size, MIN_CONTINUOUS_POOL)
-        run = (ContinuousRun if is_continuous else AttemptRun)(
-            self._job(parallelism, pool_size), self.store, self._keep, random.Random(self.dice.random()), self._now,
+        job = self._job(parallelism, pool_size)
+        self._had_local_pace |= job.spec.has_local_pace
+        run = _kind_of_run(job)(
+            job, self.store, self._keep, random.Random(self.dice.random()), self._now,
             retained=self.retained, aligned=self.aligned, workers=self.workers, stepwise=stepwise,
             executors=self.executors, security=self.security, patience=self.patience,
             topics=self._topics if self.odd else None, opens_ahead=self.opens_ahead,
         )  # fmt: skip
         self._names.append((self._attempt, run.names))
-        self._record(f"start {self.engine} P={parallelism} pool={pool_size} naming={self.naming}", stop)
+        pace = " with the local pace" if job.spec.has_local_pace else ""
+        self._record(f"start {self.engine}{pace} P={parallelism} pool={pool_size} naming={self.naming}", stop)
         run.start(stop)
         self.recovery = run.recovery or self.recovery
         self._after(run, ended=_ends(stop))
 
     def checkpoint(
-        self, stop: Stop | None = None, *, retry: bool = False, abreast: bool = False, ahead: Ahead | None = None
+        self,
+        stop: Stop | None = None,
+        *,
+        retry: bool = False,
+        abreast: bool = False,
+        ahead: Ahead | None = None,
+        meanwhile: Callable[[], None] | None = None,
     ) -> None:
         """One checkpoint of the running attempt; with an end the attempt ends there, with an incident it may continue.
 
         See :meth:`tests.support.protocol.attempt.AttemptRun.checkpoint`.
+
+        :param meanwhile: see :class:`tests.support.protocol.local_pace_run.LocalPaceRun`, which alone has it.
         """
         assert self._run is not None
+        if isinstance(self._run, LocalPaceRun):
+            self._run.meanwhile = meanwhile or (lambda: None)
         if ahead is not None and self._run.job.spec.sink.producers_pool_size < MIN_CONTINUOUS_POOL:
             ahead = None
         next_one = f", the next one is begun at {ahead.at} up to {ahead.to or 'its pre-commit'}" if ahead else ""
@@ -253,6 +284,29 @@ class Story:
             self._run.close()
             self._run = None
 
+    def kill_driver(self) -> None:
+        """The driver of the running attempt of the local pace dies; its subtasks freeze, and may continue later."""
+        assert isinstance(self._run, LocalPaceRun)
+        self._record("the driver dies, and its subtasks stand still", None)
+        self._run.die()
+        self._strays += self._run.take_away()
+        self.kill()
+
+    def thaw_strays(self) -> None:
+        """Subtasks without a driver continue until they find that out."""
+        self._record(f"{self.strays} subtasks of dead drivers continue", None)
+        for process in self._strays:
+            process.thaw()
+        deadline = Deadline.after(_STRAY_SECONDS)
+        while not all(process.ended for process in self._strays):
+            assert not deadline.expired, f"a subtask without a driver does not end: {self.history}"
+            time.sleep(0.05)
+        self._strays.clear()
+
+    def repeat_requests(self) -> None:
+        """Requests to the brokers were or will be sent twice. What they begin is open until somebody starts."""
+        self._thawed = True
+
     def last_attempt(self) -> Job:
         """A deleted job's attempt after a crash: the running attempt ends, and this attempt is not started."""
         self.kill()
@@ -278,10 +332,10 @@ class Story:
         self.kill()
         self._attempt += 1
         self._record(f"starts with the local pace, P={parallelism}", None)
-        job = self._job(parallelism, MIN_CONTINUOUS_POOL)
+        self.engine, self.local_pace = Engine.CONTINUOUS, True
         names = Names()
         self._names.append((self._attempt, names))
-        return replace(job, spec=replace(job.spec, engine=Engine.CONTINUOUS, commit_interval_millis=50)), names
+        return self._job(parallelism, MIN_CONTINUOUS_POOL), names
 
     def now(self) -> str:
         """A minute later each time, so that every checkpoint is kept."""
@@ -363,6 +417,8 @@ class Story:
         self._read_all(parallelism)
         while self._frozen:
             self.thaw()
+        if self._strays:
+            self.thaw_strays()
         if self._thawed:
             # What a superseded attempt began is open until the broker's time-out, or until somebody starts.
             self.kill()
@@ -420,6 +476,10 @@ class Story:
             assert not names.beyond, f"attempt {attempt} has {names.beyond} where nobody looks: {self.history}"
         noted = {name for _, names in self._names for of_one in names.by_subtask.values() for name in of_one}
         noted |= {offsets_id(prefix) for prefix in self._prefixes}
+        if self._had_local_pace:
+            # A start fences the id of every subtask that there can have been, under every prefix.
+            bound = self.document.slots.subtasks
+            noted |= {local_id(prefix, subtask) for prefix in self._prefixes for subtask in range(bound)}
         known = patiently(lambda: _known(self.client, self._prefixes))
         assert known <= noted, f"nobody has written under {known - noted}: {self.history}"
 
@@ -454,6 +514,8 @@ class Story:
         self.kill()
         while self._frozen:
             self._frozen.pop().kill()
+        while self._strays:
+            self._strays.pop().kill()
 
     def _after(self, run: AttemptRun, *, ended: bool) -> None:
         self._run = run
@@ -484,11 +546,12 @@ class Story:
         self.history.append(f"{self._attempt}: {what}{then}")
 
     def _job(self, parallelism: int, pool_size: int) -> Job:
+        is_local = self.engine is Engine.CONTINUOUS and self.local_pace
         spec = JobSpec(
             kafka=KafkaCluster(bootstrap_servers=self.listener or self.bootstrap, cluster_id=self.cluster_id),
             source=Source(
                 topics=(self.source,), group_id=self.prefix, startup=Startup(mode=self.startup),
-                max_offsets_per_checkpoint=self.per_checkpoint, on_data_loss=self.data_loss,
+                max_offsets_per_checkpoint=_NO_LIMIT if is_local else self.per_checkpoint, on_data_loss=self.data_loss,
             ),
             engine=self.engine,
             transform=TRANSFORM if self.engine is Engine.CONTINUOUS else Transform(),
@@ -504,9 +567,17 @@ class Story:
             ),
             parallelism=parallelism,
             checkpoint_interval_seconds=1,  # less than any time-out
+            checkpoint_interval_millis=_RECORD_MILLIS if is_local else 0,
+            commit_interval_millis=_COMMIT_MILLIS if is_local else 0,
             restore=self.restore,
         )  # fmt: skip
         return Job(namespace="ns", name="story", uid=self.uid, generation=1, attempt=self._attempt, spec=spec)
+
+
+def _kind_of_run(job: Job) -> type[AttemptRun]:
+    if job.spec.engine is not Engine.CONTINUOUS:
+        return AttemptRun
+    return LocalPaceRun if job.spec.has_local_pace else ContinuousRun
 
 
 def _known(client: TransactionClient, prefixes: Iterable[str]) -> set[str]:

@@ -10,6 +10,7 @@ import ctypes
 import os
 import signal
 from collections.abc import Generator, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from multiprocessing import forkserver, get_context
@@ -25,18 +26,19 @@ from sparkapp.dataplane.batch import open_consumer
 from sparkapp.dataplane.interface import BatchConsumer
 from sparkapp.model.job.spec import ArrowTransform, Job, Transform
 from sparkapp.sink import delivery
+from sparkapp.sink.local_writer import LocalKafkaWriter
 from sparkapp.sink.producer_pool import ProducerPool
-from sparkapp.spark.tasks import client_totals, subtask, worker_clients
+from sparkapp.spark.tasks import client_totals, local_instance, subtask, worker_clients
 from sparkapp.spark.tasks.control_channel import Address, Wave
 from sparkapp.spark.tasks.write_task import WriteOrder, WriteResult, write_batches
-from tests.support.protocol.moments import TaskMoment
+from tests.support.protocol.moments import InstanceMoment, TaskMoment
 
 MODULUS = 5
 SILENT = b"silent"
 """Key of the records that the transform leaves out besides."""
 TRANSFORM = Transform(arrow=ArrowTransform(function=f"{__name__}:let_through"))
 _DIE_WITH_PARENT = 1
-_HALT_SECONDS = 60.0
+_BEGIN_SECONDS = 30.0
 
 _PROCESSES = get_context("forkserver")
 _PROCESSES.set_forkserver_preload([__name__])
@@ -57,6 +59,7 @@ class SubtaskProcess:
     subtask: int
     process: Any
     _moments: Connection[Any, Any]
+    _has_begun: bool = False
 
     @classmethod
     def start(cls, number: int, job_text: str, address: Address, *, wave: int, patience: float) -> SubtaskProcess:
@@ -71,21 +74,27 @@ class SubtaskProcess:
     def ended(self) -> bool:
         return not self.process.is_alive()
 
-    def order(self, moment: TaskMoment | None) -> None:
-        """In its next checkpoint it halts there; None: before it answers."""
-        self._moments.send(moment)
+    def order(self, moment: TaskMoment | InstanceMoment | None) -> None:
+        """In its next checkpoint it halts there; None: before it answers. In the local pace it halts at the next such
+        moment."""
+        with suppress(OSError, EOFError):
+            while self._begins(0) and self._moments.poll():  # of an earlier halt
+                self._moments.recv()
+            self._moments.send(moment)
 
     @property
     def halts(self) -> bool:
         """Whether it has come to where it was ordered to halt."""
-        return self._moments.poll()
+        return self._begins(0) and self._moments.poll()
 
     def release(self) -> None:
         """It continues where it has halted, or will not halt."""
-        if not self.ended:
+        with suppress(OSError):
             self._moments.send("on")
 
     def freeze(self) -> None:
+        """From its begin on: one that was frozen before would be left behind where this process is killed."""
+        self._begins(_BEGIN_SECONDS)
         self._signal(signal.SIGSTOP)
 
     def thaw(self) -> None:
@@ -95,6 +104,13 @@ class SubtaskProcess:
         """Without a word to anybody; frozen processes, too."""
         self._signal(signal.SIGKILL)
         self.process.join(10)
+
+    def _begins(self, seconds: float) -> bool:
+        if not self._has_begun and self._moments.poll(seconds):
+            with suppress(OSError, EOFError):
+                self._moments.recv()
+            self._has_begun = True
+        return self._has_begun
 
     def _signal(self, number: signal.Signals) -> None:
         if not self.ended:
@@ -107,6 +123,7 @@ def _run(
     ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGKILL)
     # A frozen process would keep the fork server alive behind a test that was killed.
     os.close(vars(forkserver._forkserver)["_forkserver_alive_fd"])
+    moments.send("begun")
     context: Any = TaskContext._getOrCreate()
     context._partitionId = number
     context._taskAttemptId = number
@@ -116,6 +133,7 @@ def _run(
     parts["ProducerPool"] = partial(ProducerPool, timeout=patience)
     vars(delivery)["writer_of"] = partial(delivery.writer_of, timeout=patience)
     vars(subtask)["write_batches"] = partial(_write_batches, moments)
+    vars(local_instance)["LocalKafkaWriter"] = partial(_HaltingWriter, _Halts(moments))
     # Its files are for a metric.
     vars(client_totals).update(publish=lambda _: None, collect=lambda _: {})
     try:
@@ -161,3 +179,36 @@ def _halting(
 def _halt(moments: Connection[Any, Any]) -> None:
     moments.send("halts")
     moments.recv()
+
+
+class _Halts:
+    """Where a subtask of the local pace halts next."""
+
+    def __init__(self, moments: Connection[Any, Any]) -> None:
+        self._moments = moments
+        self._ordered: InstanceMoment | str = "nowhere"
+
+    def at(self, moment: InstanceMoment) -> None:
+        while self._moments.poll():
+            self._ordered = self._moments.recv()
+        if self._ordered == moment:
+            self._ordered = "nowhere"
+            _halt(self._moments)
+
+
+class _HaltingWriter(LocalKafkaWriter):
+    """The writer of the local pace, which halts where it was ordered to."""
+
+    def __init__(self, halts: _Halts, *parts: Any, **options: Any) -> None:
+        super().__init__(*parts, **options)
+        self._halts = halts
+
+    def open(self) -> None:
+        super().open()
+        self._halts.at(InstanceMoment.OPENED)
+
+    def commit(self, *parts: Any, **options: Any) -> bool:
+        self._halts.at(InstanceMoment.COMMITS)
+        may_go_on = super().commit(*parts, **options)
+        self._halts.at(InstanceMoment.COMMITTED)
+        return may_go_on

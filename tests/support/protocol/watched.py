@@ -8,7 +8,9 @@ from sparkapp.checkpoint.group_progress import GroupOffsets
 from sparkapp.checkpoint.store import CheckpointStore, Stored
 from sparkapp.checkpoint.transaction_control import KafkaTransactionControl
 from sparkapp.clients.deadline import Deadline
+from sparkapp.clients.group_offsets import Evidence
 from sparkapp.clients.transactions.client import TransactionClient
+from sparkapp.model.checkpoint.commit_outcome import GroupOffset
 from sparkapp.model.checkpoint.document import CheckpointDocument
 from sparkapp.model.partition import TopicPartition
 from sparkapp.sink.committer import Settled
@@ -70,6 +72,19 @@ class WatchedGroup:
     def commit(self, offsets: Mapping[TopicPartition, int], mark: str = "") -> None:
         self._passed(DriverMoment.BEFORE_OFFSET_COMMIT)
         self._offsets.commit(offsets, mark)
+
+
+class WatchedEvidence:
+    """The group's offsets as the coordinator of the local pace reads them."""
+
+    def __init__(self, evidence: Evidence, passed: Callable[[Place], None]) -> None:
+        self._evidence, self._passed = evidence, passed
+
+    def committed(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, GroupOffset]:
+        self._passed(DriverMoment.BEFORE_EVIDENCE)
+        found = self._evidence.committed(partitions)
+        self._passed(DriverMoment.AFTER_EVIDENCE)
+        return found
 
 
 class WatchedClient(TransactionClient):
