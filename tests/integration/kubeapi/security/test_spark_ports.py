@@ -32,12 +32,12 @@ from sparkapp.spark.launch.session import count_executors, create_session
 spark = create_session(json.loads(Path(sys.argv[1]).read_text()))
 context = spark.sparkContext._jsc
 
-kept = []  # Spark deletes the blocks of what is gone
+kept = []  # Spark deletes the blocks of what is gone; a DataFrame plans each of its counts anew and keeps none
 
 def shuffle():
     frame = spark.range(0, 2000, 1, 4).selectExpr("concat('{CANARY}-', id) AS text").repartition(4, "text")
-    kept.append(frame)
-    return frame.count()
+    kept.append(frame._jdf.queryExecution().toRdd())
+    return kept[-1].count()
 
 def broadcast():
     kept.append(context.broadcast("{CANARY}-broadcast"))
