@@ -27,23 +27,26 @@ class DeadLetterFile:
     """One task attempt's file.
 
     :param attempt_key: names the attempt of the job; keeps jobs apart where executors share a directory.
-    :param partition: of the task; the files of its earlier task attempts are removed.
+    :param stage: Spark's id. Each wave of subtasks is a stage of its own, and counts its partitions from 0.
+    :param partition: of the task in it; the files of its earlier task attempts are removed.
     :param task_attempt: Spark's task attempt id, never used twice in an attempt.
     :param scratch: folder for the file; by default the executor's.
     """
 
-    def __init__(self, *, attempt_key: str, partition: int, task_attempt: int, scratch: Path | None = None) -> None:
+    def __init__(
+        self, *, attempt_key: str, stage: int, partition: int, task_attempt: int, scratch: Path | None = None
+    ) -> None:
         if scratch is None:
             scratch = Path(os.environ.get(_SCRATCH, tempfile.gettempdir()).split(",")[0])
         self._folder = scratch / f"dead-letters-{attempt_key}"
-        self._partition = partition
-        self._file = self._folder / f"{partition}-{task_attempt}.arrow"
+        self._task = f"{stage}.{partition}"
+        self._file = self._folder / f"{self._task}-{task_attempt}.arrow"
 
     @contextmanager
     def writing(self) -> Iterator[pa.ipc.RecordBatchStreamWriter]:
         """Used by the diverting stage; the file is finished at the end of the block, and removed after an error."""
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        for earlier in self._folder.glob(f"{self._partition}-*"):
+        for earlier in self._folder.glob(f"{self._task}-*"):
             with suppress(FileNotFoundError):
                 earlier.unlink()
         unfinished = self._file.with_suffix(_UNFINISHED)

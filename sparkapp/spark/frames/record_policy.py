@@ -106,8 +106,9 @@ def dead_letters_of_task(attempt_key: str) -> DeadLetterFile:
         msg = "dead letters need Spark's task context"
         raise RuntimeError(msg)
     return DeadLetterFile(
-        attempt_key=attempt_key, partition=context.partitionId(), task_attempt=context.taskAttemptId()
-    )
+        attempt_key=attempt_key, stage=context.stageId(), partition=context.partitionId(),
+        task_attempt=context.taskAttemptId(),
+    )  # fmt: skip
 
 
 def require_aligned(spec: JobSpec) -> None:

@@ -10,7 +10,9 @@ import pytest
 
 from sparkapp.clients.transactions.client import TransactionClient
 from sparkapp.model.checkpoint.naming import TransactionNaming
-from sparkapp.model.job.spec import Engine
+from sparkapp.model.job.record_errors import OnRecordError
+from sparkapp.model.job.record_format import Format
+from sparkapp.model.job.spec import ArrowTransform, Engine, Transform
 from tests.integration.engine.conftest import LocalJobs
 from tests.support.jobs.local_job import LocalJob, produce, settings_of_a_cluster
 from tests.support.kafka import visibility
@@ -116,3 +118,27 @@ def test_without_room_the_attempt_runs_on_and_can_be_asked_to_stay(
     rescaled.read_more()
     rescaled.scale(3)
     rescaled.judge(client)
+
+
+def test_two_waves_on_one_executor_write_their_own_dead_letters(
+    local_job: LocalJobs, broker: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in settings_of_a_cluster(tmp_path, master="local[4,4]").items():
+        monkeypatch.setenv(name, value)
+    code = tmp_path / "code"
+    code.mkdir()
+    (code / "keys.py").write_text("def only(batch):\n    return batch.select(['key']).rename_columns(['value'])\n")
+    job = local_job(
+        engine=Engine.CONTINUOUS, transform=Transform(arrow=ArrowTransform(function="keys:only")), code=code,
+        on_record_error=OnRecordError.DEAD_LETTER, value_format=Format.JSON, value_schema="n BIGINT", max_offsets=100,
+    )  # fmt: skip
+    rescaled = Rescaled(job, broker, tmp_path)
+    rescaled.start()
+    rescaled.scale(4)
+    for _ in range(3):
+        rescaled.read_more()
+    log = job.log(100_000)
+    assert job.drain() == 0, job.log()
+    assert "tries again" not in log
+    letters = visibility.numbers(broker, job.spec.record_errors.dead_letter_topic)
+    assert sorted(letters) == list(range(rescaled.expected)), "a number is no JSON object"

@@ -15,7 +15,9 @@ from sparkapp.spark.frames.dead_letter_file import DeadLetterFile
 def dead_letter_file(
     scratch: Path, *, partition: int = 1, task_attempt: int = 7, attempt_key: str = "uid-1"
 ) -> DeadLetterFile:
-    return DeadLetterFile(attempt_key=attempt_key, partition=partition, task_attempt=task_attempt, scratch=scratch)
+    return DeadLetterFile(
+        attempt_key=attempt_key, stage=0, partition=partition, task_attempt=task_attempt, scratch=scratch
+    )
 
 
 def batch(*values: bytes) -> pa.RecordBatch:

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from unittest.mock import patch
 
 import pyarrow as pa
 import pytest
+from pyspark import TaskContext
 
 from sparkapp.dataplane.interface import SOURCE_SCHEMA
 from sparkapp.model.errors import ConfigurationError
 from sparkapp.model.job.record_errors import OnRecordError, RecordErrors
 from sparkapp.model.job.record_format import Format
 from sparkapp.model.job.spec import JobSpec, KafkaCluster, Sink, Source, Transform
-from sparkapp.sink.dead_letter import ERROR, RAW_KEY, RAW_VALUE, STAGE
+from sparkapp.sink.dead_letter import ERROR, LETTER_SCHEMA, RAW_KEY, RAW_VALUE, STAGE
 from sparkapp.spark.frames import record_policy
 from sparkapp.spark.frames.dead_letter_file import DeadLetterFile
-from sparkapp.spark.frames.record_policy import divert, diverts, fallible_sides, require_aligned
+from sparkapp.spark.frames.record_policy import dead_letters_of_task, divert, diverts, fallible_sides, require_aligned
 
 SPEC = JobSpec(
     kafka=KafkaCluster(bootstrap_servers="b:1"),
@@ -58,7 +60,7 @@ def rows(*errors: str | None) -> pa.RecordBatch:
 
 
 def test_bad_rows_leave_and_good_rows_stay_in_order(tmp_path: Path) -> None:
-    file = DeadLetterFile(attempt_key="l", partition=0, task_attempt=0, scratch=tmp_path)
+    file = DeadLetterFile(attempt_key="l", stage=0, partition=0, task_attempt=0, scratch=tmp_path)
     with patch.object(record_policy, "dead_letters_of_task", return_value=file):
         out = list(divert("ns.job", "l", iter([rows(None, "bad", None), rows(), rows(None), rows("x", "y")])))
     assert [found.schema.names for found in out] == [SOURCE_SCHEMA.names] * 4
@@ -68,9 +70,26 @@ def test_bad_rows_leave_and_good_rows_stay_in_order(tmp_path: Path) -> None:
 
 
 def test_the_stage_that_is_not_read_to_its_end_hands_nothing_over(tmp_path: Path) -> None:
-    file = DeadLetterFile(attempt_key="l", partition=0, task_attempt=0, scratch=tmp_path)
+    file = DeadLetterFile(attempt_key="l", stage=0, partition=0, task_attempt=0, scratch=tmp_path)
     with patch.object(record_policy, "dead_letters_of_task", return_value=file):
         stage = divert("ns.job", "l", iter([rows("bad"), rows(None)]))
         next(stage)
         stage.close()
     assert not any(path.is_file() for path in tmp_path.rglob("*"))
+
+
+def test_tasks_of_two_stages_on_one_executor_do_not_meet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Subtasks 0 and 2 after a rescale in place: each is the first task of its wave, and both write at once."""
+    monkeypatch.setenv("SPARK_LOCAL_DIRS", str(tmp_path))
+
+    def file(stage: int, task_attempt: int) -> DeadLetterFile:
+        context = SimpleNamespace(stageId=lambda: stage, partitionId=lambda: 0, taskAttemptId=lambda: task_attempt)
+        with patch.object(TaskContext, "get", return_value=context):
+            return dead_letters_of_task("l")
+
+    with file(0, 0).writing() as first, file(1, 2).writing() as second:
+        for stream, value in ((first, b"a"), (second, b"b")):
+            letter = {"key": None, "value": value, "headers": None}
+            stream.write_batch(pa.RecordBatch.from_pylist([letter], schema=LETTER_SCHEMA))
+    for one, value in ((file(0, 0), b"a"), (file(1, 2), b"b")):
+        assert [row["value"] for letters in one.take() for row in letters.to_pylist()] == [value]

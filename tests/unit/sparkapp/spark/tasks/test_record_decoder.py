@@ -104,7 +104,7 @@ def test_skip_leaves_out_and_counts(access: RegistryAccess) -> None:
 
 
 def test_dead_letters_have_the_raw_record_and_the_failed_side(access: RegistryAccess, tmp_path: Path) -> None:
-    file = DeadLetterFile(attempt_key="l", partition=0, task_attempt=0, scratch=tmp_path)
+    file = DeadLetterFile(attempt_key="l", stage=0, partition=0, task_attempt=0, scratch=tmp_path)
     made = decoder(
         OnRecordError.DEAD_LETTER, **avro(access) | {"key_format": Format.AVRO, "key_schema": json.dumps(SCHEMA)}
     )
