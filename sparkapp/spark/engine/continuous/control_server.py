@@ -223,12 +223,12 @@ class ControlServer:
                     connection.send_bytes(encode_stop())
                 return
             self._executors[subtask] = executor
+            if (replaced := self._connections.get(subtask)) is not None:
+                _hang_up(replaced)
+                self._lose(subtask)
             self._adoptions.connect(subtask)
-            replaced = self._connections.get(subtask)
             self._connections[subtask] = connection
             LOG.info("subtask %d is connected", subtask)
-            if replaced is not None:
-                _hang_up(replaced)
             frame = self._unanswered.get(subtask, encode_stop() if self._is_stopping else None)
             if frame is not None and self._adoptions.adopter_of(subtask) is None:
                 self._send(subtask, frame)
@@ -260,10 +260,14 @@ class ControlServer:
     def _disconnected(self, subtask: int | None, connection: Connection[Any, Any]) -> None:
         with self._lock:
             if subtask is not None and self._connections.get(subtask) is connection:
-                del self._connections[subtask]
-                for orphan in self._adoptions.lose(subtask):
-                    self._send(orphan, self._unanswered[orphan])
+                self._lose(subtask)
             connection.close()
+
+    def _lose(self, subtask: int) -> None:
+        """Its connection counts no more. What it did for others is theirs again, or another adopter's."""
+        del self._connections[subtask]
+        for orphan in self._adoptions.lose(subtask):
+            self._send(orphan, self._unanswered[orphan])
 
 
 def _family(host: str) -> socket.AddressFamily:

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from sparkapp.clients.daemon_thread import run_in_background
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
 from sparkapp.model.errors import SubtaskDisconnected
 from sparkapp.model.partition import TopicPartition
@@ -61,6 +62,11 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[ControlServer]:
 def plain_connection(server: ControlServer) -> Connection[Any, Any]:
     """A connection that has proven nothing yet."""
     return Connection(socket.create_connection((server.address.host, server.address.port)).detach())
+
+
+def soon(channel: SubtaskChannel) -> Work | None:
+    """The next frame. Where none is sent, beats would come without end."""
+    return run_in_background(channel.receive, name="receive").result(timeout=5.0)
 
 
 MARKS = {split.partition: 1_700_000_000_000 for split in SPLITS}
@@ -184,6 +190,29 @@ def test_work_of_a_lost_adopter_goes_back_or_on(server: ControlServer, monkeypat
     again.completed(7, "after all")
     assert server.answer(SECONDS) == Answer(1, 7, "after all", "")
     again.__exit__()
+
+
+def test_work_of_an_adopter_whose_next_task_connects_first_goes_on(
+    server: ControlServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The node of the adopter is cut off, and its connection still stands."""
+    monkeypatch.setattr(adoptions, "ADOPT_SECONDS", 0.0)
+    cut_off = SubtaskChannel(server.address, subtask=0, task=7)
+    with SubtaskChannel(server.address, subtask=1, task=10) as lost:
+        server.give({1: work(7)})
+        assert lost.receive() == work(7)
+    while 1 in server.connected:
+        time.sleep(0.01)
+    server.adopt()
+    assert cut_off.receive() == work(7)
+    with SubtaskChannel(server.address, subtask=0, task=8) as again:
+        with pytest.raises(SubtaskDisconnected):
+            soon(cut_off)
+        server.adopt()
+        assert soon(again) == work(7)
+        again.completed(7, "at last", subtask=1)
+        assert server.answer(SECONDS) == Answer(1, 7, "at last", "")
+    cut_off.__exit__()
 
 
 def test_executors_of_the_connected_subtasks(server: ControlServer, monkeypatch: pytest.MonkeyPatch) -> None:
