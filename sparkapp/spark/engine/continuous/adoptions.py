@@ -25,6 +25,11 @@ class Adoptions:
         """Subtasks whose present work another does."""
         return set(self._adopters)
 
+    @property
+    def adopters(self) -> set[int]:
+        """Subtasks that do the work of others."""
+        return set(self._adopters.values())
+
     def adopter_of(self, subtask: int) -> int | None:
         """The subtask that does its present work; None where it does so itself."""
         return self._adopters.get(subtask)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from sparkapp.source.watermarks.subtask_watermark import ReachedWatermarks
-from sparkapp.spark.tasks.local_frames import Report
+from sparkapp.spark.tasks.control_channel import decode_reached
+from sparkapp.spark.tasks.local_frames import Report, decode_report
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,3 +43,11 @@ class Silent:
 
     subtask: int
     task: int
+
+
+def decode_answer(subtask: int, body: dict[str, Any]) -> Answer:
+    """Reads a frame of a subtask, which is no beat."""
+    checkpoint_id = body.get("completed", body.get("failed"))
+    watermarks = decode_reached(body.get("watermarks"))
+    result, failure = body.get("result", ""), body.get("failure", "")
+    return Answer(subtask, checkpoint_id, result, failure, watermarks, decode_report(body))

@@ -9,7 +9,7 @@ import queue
 import secrets
 import socket
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from multiprocessing import AuthenticationError
 from multiprocessing.connection import Connection, answer_challenge, deliver_challenge
@@ -17,7 +17,7 @@ from typing import Any
 
 from sparkapp.clients.daemon_thread import PeriodicThread
 from sparkapp.spark.engine.continuous.adoptions import Adoptions
-from sparkapp.spark.engine.continuous.answers import Answer, Silent
+from sparkapp.spark.engine.continuous.answers import Answer, Silent, decode_answer
 from sparkapp.spark.tasks.control_channel import (
     BEAT_SECONDS,
     MAX_FRAME,
@@ -25,13 +25,12 @@ from sparkapp.spark.tasks.control_channel import (
     Address,
     Work,
     bound_silence,
-    decode_reached,
     encode_beat,
     encode_stop,
     encode_work,
     is_beat,
 )
-from sparkapp.spark.tasks.local_frames import Order, decode_report, encode_order
+from sparkapp.spark.tasks.local_frames import Order, encode_order
 
 LOG = logging.getLogger(__name__)
 
@@ -41,6 +40,7 @@ class ControlServer:
 
     A subtask has one connection: its newest. A task that Spark starts again connects again and is given the work that
     its predecessor did not answer. What an older connection says is ignored: the new task's producer fences the old.
+    A task that is asked to end stands for its subtask no more: only its end is heard.
 
     :param host: address that executors connect to; any free port.
     :param silence: seconds after which the connection of a subtask that says nothing is closed.
@@ -48,9 +48,11 @@ class ControlServer:
 
     def __init__(self, host: str, *, silence: float = SUBTASK_SILENCE_SECONDS) -> None:
         self._key = secrets.token_bytes(32)
-        self._listener = socket.create_server((host, 0), family=_family(host), backlog=128)
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        self._listener = socket.create_server((host, 0), family=family, backlog=128)
         self._lock = threading.Lock()
         self._connections: dict[int, Connection[Any, Any]] = {}
+        self._ending: dict[Connection[Any, Any], int] = {}
         self._unanswered: dict[int, bytes] = {}
         self._answers: queue.SimpleQueue[Answer | None] = queue.SimpleQueue()
         self._silent: queue.SimpleQueue[Silent] = queue.SimpleQueue()
@@ -71,7 +73,7 @@ class ControlServer:
     def tell(self, subtask: int, order: Order) -> None:
         """Sends an order of the local pace, if the subtask is connected: a new task begins by a report."""
         with self._lock:
-            self._send(subtask, encode_order(order))
+            _send(self._connections.get(subtask), encode_order(order))
 
     def stop(self) -> set[int]:
         """Asks every subtask to end, now or as soon as it connects; returns those that are connected.
@@ -80,7 +82,7 @@ class ControlServer:
         """
         with self._lock:
             self._is_stopping = True
-            connected = set(self._connections)
+        connected = self.connected
         self._give(dict.fromkeys(connected, encode_stop()))
         return connected
 
@@ -91,19 +93,26 @@ class ControlServer:
             working = [subtask for subtask, frame in self._unanswered.items() if frame != stop]
             for subtask, adopter in self._adoptions.choose(working, self._connections).items():
                 LOG.info("subtask %d does the work of subtask %d", adopter, subtask)
-                self._send(adopter, self._unanswered[subtask])
+                _send(self._connections.get(adopter), self._unanswered[subtask])
 
-    def end(self, subtasks: Iterable[int], *, wave: int) -> None:
+    def end(self, subtasks: Collection[int], *, wave: int) -> bool:
         """Asks the tasks of these subtasks to end, also those that connect later; called when the job is rescaled.
 
+        Asks nobody and returns False while one of them does the work of another.
+
+        :param subtasks: that have no work of their own.
         :param wave: the first wave whose tasks are not to end. A task of an earlier wave that Spark starts again ends.
         """
-        ended = tuple(subtasks)
         with self._lock:
-            self._first_wave |= dict.fromkeys(ended, wave)
-            for subtask in ended:
-                self._adoptions.connect(subtask)
-                self._send(subtask, encode_stop())
+            if not self._adoptions.adopters.isdisjoint(subtasks):
+                return False
+            for subtask in subtasks:
+                self._first_wave[subtask] = wave
+                if (connection := self._connections.get(subtask)) is not None:
+                    self._lose(subtask)
+                    self._ending[connection] = subtask
+                    _send(connection, encode_stop())
+            return True
 
     @property
     def has_answers(self) -> bool:
@@ -114,7 +123,19 @@ class ControlServer:
     def connected(self) -> set[int]:
         """The subtasks whose connections stand. All that another subtask has sent can be had by :meth:`answer`."""
         with self._lock:
+            return {*self._connections, *self._ending.values()}
+
+    @property
+    def ready(self) -> set[int]:
+        """The connected subtasks without those that were asked to end."""
+        with self._lock:
             return set(self._connections)
+
+    @property
+    def ending(self) -> set[int]:
+        """The subtasks with a connected task that was asked to end; their next tasks may be ready."""
+        with self._lock:
+            return set(self._ending.values())
 
     @property
     def writers(self) -> set[int]:
@@ -155,30 +176,22 @@ class ControlServer:
             self._listener.shutdown(socket.SHUT_RDWR)  # wakes the thread that accepts
         self._listener.close()
         with self._lock:
-            for connection in self._connections.values():
+            for connection in (*self._connections.values(), *self._ending):
                 _hang_up(connection)
 
     def _give(self, frames: Mapping[int, bytes]) -> None:
         with self._lock:
             self._unanswered.update(frames)
             for subtask, frame in frames.items():
-                self._send(subtask, frame)
-
-    def _send(self, subtask: int, frame: bytes) -> None:
-        connection = self._connections.get(subtask)
-        if connection is not None:
-            # A subtask that is gone is started again by Spark, and then it is given the work.
-            try:
-                connection.send_bytes(frame)
-            except OSError:
-                # A part of the frame may have been sent, so no other may follow. The connection's reader finds out why.
-                _hang_up(connection, socket.SHUT_WR)
+                _send(self._connections.get(subtask), frame)
 
     def _beat(self) -> None:
         frame = encode_beat()
-        for subtask in self.connected:
+        with self._lock:
+            connections = (*self._connections.values(), *self._ending)
+        for connection in connections:
             with self._lock:
-                self._send(subtask, frame)
+                _send(connection, frame)
 
     def _accept(self) -> None:
         while not self._is_closed:
@@ -231,27 +244,26 @@ class ControlServer:
             LOG.info("subtask %d is connected", subtask)
             frame = self._unanswered.get(subtask, encode_stop() if self._is_stopping else None)
             if frame is not None and self._adoptions.adopter_of(subtask) is None:
-                self._send(subtask, frame)
+                _send(connection, frame)
 
     def _answered(self, subtask: int, connection: Connection[Any, Any], body: dict[str, Any]) -> None:
         with self._lock:
             worker, subtask = subtask, int(body.get("subtask", subtask))
             adopter = self._adoptions.adopter_of(subtask)
-            if self._connections.get(worker) is not connection or worker != (subtask if adopter is None else adopter):
+            if connection in self._ending:
+                # The subtask's next task answers for its work, and for its end.
+                if "stopped" not in body or (subtask in self._connections and not body["failure"]):
+                    return
+            elif self._connections.get(worker) is connection and worker == (subtask if adopter is None else adopter):
+                self._adoptions.end(subtask)
+                self._unanswered.pop(subtask, None)
+            else:
                 return
-            self._adoptions.end(subtask)
-            self._unanswered.pop(subtask, None)
-        checkpoint_id = body.get("completed", body.get("failed"))
-        watermarks = decode_reached(body.get("watermarks"))
-        self._answers.put(
-            Answer(
-                subtask, checkpoint_id, body.get("result", ""), body.get("failure", ""), watermarks, decode_report(body)
-            )
-        )  # fmt: skip
+        self._answers.put(decode_answer(subtask, body))
 
     def _fell_silent(self, silent: Silent, connection: Connection[Any, Any]) -> None:
         with self._lock:
-            if self._connections.get(silent.subtask) is not connection:
+            if self._connections.get(silent.subtask) is not connection and connection not in self._ending:
                 return
         LOG.warning("subtask %d has been silent for %g s and is disconnected", silent.subtask, self._silence)
         self._silent.put(silent)
@@ -261,17 +273,25 @@ class ControlServer:
         with self._lock:
             if subtask is not None and self._connections.get(subtask) is connection:
                 self._lose(subtask)
+            self._ending.pop(connection, None)
             connection.close()
 
     def _lose(self, subtask: int) -> None:
         """Its connection counts no more. What it did for others is theirs again, or another adopter's."""
         del self._connections[subtask]
         for orphan in self._adoptions.lose(subtask):
-            self._send(orphan, self._unanswered[orphan])
+            _send(self._connections.get(orphan), self._unanswered[orphan])
 
 
-def _family(host: str) -> socket.AddressFamily:
-    return socket.AF_INET6 if ":" in host else socket.AF_INET
+def _send(connection: Connection[Any, Any] | None, frame: bytes) -> None:
+    """A subtask that is gone is started again by Spark, and then it is given the work."""
+    if connection is None:
+        return
+    try:
+        connection.send_bytes(frame)
+    except OSError:
+        # A part of the frame may have been sent, so no other may follow. The connection's reader finds out why.
+        _hang_up(connection, socket.SHUT_WR)
 
 
 def _hang_up(connection: Connection[Any, Any], what: int = socket.SHUT_RDWR) -> None:

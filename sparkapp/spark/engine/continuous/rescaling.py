@@ -66,11 +66,11 @@ class Rescaling:
             if scale != self._scale:
                 self._take(scale)
             self._end_unused(scale)
-            connected = self._server.connected
-            self.holds_back = scale.parallelism != self.parallelism and connected >= set(range(scale.parallelism))
+            ready = self._server.ready
+            self.holds_back = scale.parallelism != self.parallelism and ready >= set(range(scale.parallelism))
             if self.holds_back and self._pipeline.oldest is None:
                 self._change(scale.parallelism)
-            elif self._has_surplus and connected == set(range(self.parallelism)):
+            elif self._has_surplus and ready == set(range(self.parallelism)) and not self._server.ending:
                 release_executors(self._spark, used=self._server.executors, keep=scale.executors)
                 self._has_surplus = False
 
@@ -85,8 +85,8 @@ class Rescaling:
 
     def _end_unused(self, scale: Scale) -> None:
         used = max(scale.parallelism, self.parallelism)
-        if self._subtasks.count > used:
-            self._server.end(range(used, self._subtasks.count), wave=self._subtasks.next_wave)
+        unused = range(used, self._subtasks.count)
+        if unused and self._server.end(unused, wave=self._subtasks.next_wave):
             self._subtasks.count = used
             self._has_surplus = True
 

@@ -215,6 +215,70 @@ def test_work_of_an_adopter_whose_next_task_connects_first_goes_on(
     cut_off.__exit__()
 
 
+def test_a_task_that_is_asked_to_end_takes_no_work_along(server: ControlServer) -> None:
+    """It still sends what it has when the next wave's task of its subtask is given work."""
+    with SubtaskChannel(server.address, subtask=1, task=10) as ending:
+        while 1 not in server.connected:
+            time.sleep(0.01)
+        server.end([1], wave=1)
+        assert ending.receive() is None
+        assert (server.connected, server.ready, server.ending) == ({1}, set(), {1})
+        with SubtaskChannel(server.address, subtask=1, task=12, wave=1) as new:
+            server.give({1: work(7)})
+            assert soon(new) == work(7)
+            assert (server.ready, server.ending) == ({1}, {1})
+            ending.stopped("a record was not sent")
+            assert server.answer(SECONDS) == Answer(1, None, "", "a record was not sent")
+            ending.__exit__()
+            while server.ending:
+                time.sleep(0.01)
+            new.completed(7, "done")
+            assert server.answer(SECONDS) == Answer(1, 7, "done", "")
+
+
+def test_work_given_while_the_next_task_is_lost_waits_for_it_or_is_adopted(
+    server: ControlServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(adoptions, "ADOPT_SECONDS", 0.0)
+    with (
+        SubtaskChannel(server.address, subtask=0, task=7) as other,
+        SubtaskChannel(server.address, subtask=1, task=10) as ending,
+    ):
+        while server.connected != {0, 1}:
+            time.sleep(0.01)
+        server.end([1], wave=1)
+        assert ending.receive() is None
+        server.give({1: work(7)})
+        ending.stopped("")
+        assert server.answer(SECONDS) == Answer(1, None, "", "")
+        server.adopt()
+        assert soon(other) == work(7)
+
+
+def test_an_adopter_is_asked_to_end_behind_the_work_that_it_does(
+    server: ControlServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another task that did the work meanwhile would compete with it."""
+    monkeypatch.setattr(adoptions, "ADOPT_SECONDS", 0.0)
+    with SubtaskChannel(server.address, subtask=1, task=10) as adopter:
+        with SubtaskChannel(server.address, subtask=0, task=7) as lost:
+            server.give({0: work(7)})
+            assert lost.receive() == work(7)
+        while server.connected != {1}:
+            time.sleep(0.01)
+        server.adopt()
+        assert soon(adopter) == work(7)
+        assert not server.end([1, 2], wave=1)
+        assert server.ready == {1}
+        adopter.completed(7, "the lost subtask's", subtask=0)
+        assert server.answer(SECONDS) == Answer(0, 7, "the lost subtask's", "")
+        assert server.end([1, 2], wave=1)
+        assert soon(adopter) is None
+        server.give({0: work(8)})
+        server.adopt()
+        assert 0 not in server.writers, "it adopts nothing any more"
+
+
 def test_executors_of_the_connected_subtasks(server: ControlServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SPARK_EXECUTOR_ID", "4")
     server.give({0: work(7)})
