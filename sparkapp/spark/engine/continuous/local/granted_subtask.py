@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from sparkapp.model.partition import TopicPartition
+from sparkapp.spark.engine.continuous.local.subtask_failures import SubtaskFailures
 
 
 @dataclass
@@ -16,7 +17,7 @@ class GrantedSubtask:
     :ivar opened: its producer is open. :ivar granted: it may write.
     :ivar placing: starts that it was told to commit. :ivar placed: that it has committed, and no document says so yet.
     :ivar reading: partitions that it was told to read.
-    :ivar totals: of this instance. :ivar failures: without a commit in between.
+    :ivar totals: of this instance. :ivar failures: of all instances of the subtask.
     """
 
     instance: int = 0
@@ -26,7 +27,7 @@ class GrantedSubtask:
     placed: dict[TopicPartition, int] = field(default_factory=dict)
     reading: set[TopicPartition] = field(default_factory=set)
     totals: Mapping[str, int] = field(default_factory=dict)
-    failures: int = 0
+    failures: SubtaskFailures = field(default_factory=SubtaskFailures)
     heard: bool = False
 
     @property

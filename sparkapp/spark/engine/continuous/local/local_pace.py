@@ -14,12 +14,7 @@ from sparkapp.checkpoint.pre_committed import Completed
 from sparkapp.checkpoint.recovery.local_coordinator import LocalCoordinator, LocalTotals
 from sparkapp.clients.daemon_thread import run_in_background
 from sparkapp.model.checkpoint.split import ENDLESS, KafkaPartitionSplit
-from sparkapp.model.errors import (
-    CheckpointStoreUnavailable,
-    OffsetsWentBackwards,
-    SubtaskMissing,
-    TransformFailed,
-)
+from sparkapp.model.errors import CheckpointStoreUnavailable, SubtaskMissing
 from sparkapp.model.job.spec import Job
 from sparkapp.model.partition import TopicPartition, split_owner
 from sparkapp.source.enumerator.enumerator import KafkaSourceEnumerator
@@ -27,7 +22,6 @@ from sparkapp.spark.engine.continuous.answers import Answer
 from sparkapp.spark.engine.continuous.control_server import ControlServer
 from sparkapp.spark.engine.continuous.local.granted_subtask import GrantedSubtask
 from sparkapp.spark.engine.continuous.places import SubtaskPlaces
-from sparkapp.spark.failures import original_error, while_reading
 from sparkapp.spark.reporting.liveness import PLAN_SECONDS, StreamLiveness, step_seconds
 from sparkapp.spark.tasks.client_totals import merge
 from sparkapp.spark.tasks.local_frames import Order, Report
@@ -38,8 +32,6 @@ _PAUSE = 0.1
 """Longest pause in seconds between two looks at the subtasks' connections, and at a stop that was asked for."""
 _AGAIN_SECONDS = 1.0
 """Pause after a write that the API server did not answer."""
-_MOST_FAILURES = 4
-"""Of a subtask without a commit in between, as ``spark.task.maxFailures`` has it for a task."""
 
 
 class LocalPace:
@@ -148,15 +140,11 @@ class LocalPace:
         :raises KafkaSparkJobError: its failures are too many, or no retry helps.
         """
         before = self._subtasks[number]
-        failures = before.failures + 1 if report.failure else before.failures
         if report.failure:
-            error = original_error(report.failure)
-            if failures >= _MOST_FAILURES or error.fatal or isinstance(error, OffsetsWentBackwards):
-                raise while_reading(error, report.reading) if isinstance(error, TransformFailed) else error
-            LOG.warning("subtask %d failed for the %d. time and tries again: %s", number, failures, error.message)
+            before.failures.add(number, report)
         self._totals.update(before.totals)
         self._instances += 1
-        self._subtasks[number] = GrantedSubtask(instance=self._instances, failures=failures, heard=True)
+        self._subtasks[number] = GrantedSubtask(instance=self._instances, failures=before.failures, heard=True)
         self._server.tell(number, Order(instance=self._instances, open=self._coordinator.id_of(number)))
 
     def _note(self, subtask: GrantedSubtask, report: Report) -> None:
@@ -165,13 +153,18 @@ class LocalPace:
         if report.placed is not None:
             subtask.placed |= report.placed
             subtask.placing = {each: at for each, at in subtask.placing.items() if each not in report.placed}
+            self._reach(report.placed)
         if report.offsets is not None:
-            for partition, offset in report.offsets.items():
-                self._offsets[partition] = max(offset, self._offsets.get(partition, 0))
-            if subtask.reading and report.totals.get("transactions", 0) > subtask.totals.get("transactions", 0):
-                subtask.failures = 0
+            if self._reach(report.offsets):
+                subtask.failures.progress(report.offsets)
             subtask.totals = report.totals
         merge(self.clients, report.clients)
+
+    def _reach(self, offsets: Mapping[TopicPartition, int]) -> bool:
+        """Notes committed offsets; whether a known one has grown."""
+        before = self._offsets
+        self._offsets = before | {each: max(at, before.get(each, 0)) for each, at in offsets.items()}
+        return any(at > before.get(each, at) for each, at in offsets.items())
 
     def _place(self, number: int, starts: Mapping[TopicPartition, int]) -> None:
         subtask = self._subtasks[number]

@@ -235,11 +235,43 @@ def test_four_failures_without_a_commit_end_the_attempt(driver: Driver) -> None:
     driver.until(lambda: driver.orders("place")[-1][1].instance == driver.instance(0))
     driver.place(0)
     driver.until(lambda: driver.orders("read")[-1][1].instance == driver.instance(0))
-    driver.hear(0, instance=driver.instance(0), offsets={}, totals={"transactions": 2})
+    driver.hear(0, instance=driver.instance(0), offsets={driver.owned(0)[0]: 78}, totals={"transactions": 2})
     for _ in range(3):
         fail()
     with pytest.raises(TransformFailed, match=r"no such thing.*offsets 3 to 8"):
         fail()
+
+
+def fail_after(driver: Driver, offsets: Mapping[TopicPartition, int], *reading: KafkaPartitionSplit) -> None:
+    """Subtask 0 commits, and fails. Its next instance reads."""
+    before = driver.instance(0)
+    failure = f"{TransformFailed.__module__}.{TransformFailed.__qualname__}: no such thing"
+    driver.hear(0, instance=before, offsets=offsets, totals={"transactions": 2})
+    driver.hear(0, instance=before, waits=True, failure=failure, reading=reading)
+    driver.until(lambda: driver.instance(0) != before)
+    now = driver.instance(0)
+    driver.hear(0, instance=now, opened=True)
+    driver.until(lambda: driver.orders("place")[-1][1].instance == now)
+    driver.place(0)
+    driver.until(lambda: driver.orders("read")[-1][1].instance == now)
+
+
+def test_a_record_that_always_fails_ends_the_attempt_although_another_partition_moves(driver: Driver) -> None:
+    driver.started()
+    bad, good = driver.owned(0)[:2]
+    for offset in (100, 101, 102):
+        fail_after(driver, {good: offset, bad: 10}, KafkaPartitionSplit(bad, 10, 11))
+    with pytest.raises(TransformFailed):
+        fail_after(driver, {good: 103, bad: 10}, KafkaPartitionSplit(bad, 10, 11))
+
+
+def test_the_commit_of_the_starts_is_no_progress(driver: Driver) -> None:
+    """It is reported with the failure, where an instance fails at once."""
+    driver.started()
+    for start in (10, 77, 77):
+        fail_after(driver, dict.fromkeys(driver.owned(0), start))
+    with pytest.raises(TransformFailed):
+        fail_after(driver, dict.fromkeys(driver.owned(0), 77))
 
 
 def test_a_drain_waits_until_every_commit_is_known(driver: Driver) -> None:
