@@ -168,11 +168,34 @@ class LocalCoordinator:
                 for partition, offset in starts.items()
                 if partition not in document.offsets
             )
+            topics = {partition.topic for partition in starts}
+            ids = {topic: topic_id for topic, topic_id in (topic_ids or {}).items() if topic in topics}
             self._write(
                 replace(
                     document, local=replace(local, placed=local.placed | starts.keys()), created_at=self._now(),
-                    splits=tuple(sorted((*document.splits, *new))),
-                    topic_ids={**document.topic_ids, **(topic_ids or {})},
+                    splits=tuple(sorted((*document.splits, *new))), topic_ids={**document.topic_ids, **ids},
+                )
+            )  # fmt: skip
+
+    def forget(self, partitions: Collection[TopicPartition]) -> None:
+        """Leaves out partitions that do not exist any more: what comes back under their names is new.
+
+        Called when every instance that has read them is fenced, or the group could get another offset of them.
+
+        :raises CheckpointConflict: superseded. :raises CheckpointError: see :meth:`CheckpointStore.write`.
+        """
+        with self._lock:
+            document, local = self._document, self._granted()
+            if document.offsets.keys().isdisjoint(partitions):
+                return
+            splits = tuple(split for split in document.splits if split.partition not in partitions)
+            topics = {split.partition.topic for split in splits}
+            self._write(
+                replace(
+                    document, local=replace(local, placed=local.placed.difference(partitions)), splits=splits,
+                    topic_ids={topic: known for topic, known in document.topic_ids.items() if topic in topics},
+                    stops={each: stop for each, stop in document.stops.items() if each not in partitions},
+                    created_at=self._now(),
                 )
             )  # fmt: skip
 

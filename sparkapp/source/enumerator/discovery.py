@@ -17,10 +17,14 @@ _REMEDY_DELETED = "create it again, or set spec.source.onTopicDeleted to Ignore 
 
 @dataclass(frozen=True, slots=True)
 class PartitionChange:
-    """Result of a discovery (case S12)."""
+    """Result of a discovery (case S12).
+
+    :ivar recreated: topics that are read from their beginning again, because their id has changed.
+    """
 
     new: frozenset[TopicPartition]
     removed: frozenset[TopicPartition]
+    recreated: frozenset[str] = frozenset()
 
 
 class PartitionDiscovery:

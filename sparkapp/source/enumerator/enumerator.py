@@ -249,8 +249,10 @@ class KafkaSourceEnumerator:
     def _discover(self, *, only_removed: bool = False) -> PartitionChange:
         self._discovered_at = self._clock()
         found = self._discovery.partitions(self._discovery.topics())
+        recreated: frozenset[str] = frozenset()
         if self._membership is None:
-            self._begin_again(self._identity.recreated({partition.topic for partition in found}))
+            recreated = self._identity.recreated({partition.topic for partition in found})
+            self._begin_again(recreated)
         known = set(self._positions.next)
         new = [] if only_removed else sorted(found - known)
         removed = self._discovery.deleted(known - found)
@@ -263,7 +265,7 @@ class KafkaSourceEnumerator:
         if new:
             self._positions.next |= self._cluster.earliest(new)
             self._discovery.warn_added(new)
-        return PartitionChange(frozenset(new), frozenset(removed))
+        return PartitionChange(frozenset(new), frozenset(removed), recreated)
 
     def _latest(self) -> dict[TopicPartition, int]:
         try:

@@ -25,7 +25,7 @@ class Order:
     :param place: partitions whose offsets are to be committed, without records.
     :param mark: text that is stored with each offset; with ``place``.
     :param read: partitions that are read from now on, and those that were before are still.
-    :param drop: partitions that are not read any more.
+    :param drop: partitions that are gone. The instance commits what it has read, and is over.
     """
 
     instance: int

@@ -39,7 +39,7 @@ class LocalInstance:
     :param decoder: of the subtask, which counts the records that it skips.
     :ivar committed: next offset of each partition, by commits that succeeded.
     :ivar totals: of its commits.
-    :ivar is_over: it has committed, and may not write on (ADR 45).
+    :ivar is_over: it has committed, and may not write on (ADR 45), or not read on.
     """
 
     def __init__(
@@ -83,17 +83,20 @@ class LocalInstance:
         self._commit(starts)
 
     def read(self, splits: Iterable[KafkaPartitionSplit], drop: Collection[TopicPartition]) -> None:
-        """Reads more partitions, or fewer.
+        """Reads more partitions, or commits what was read and is over.
 
         :param splits: placed, and without end where their stop is that.
-        :param drop: no longer read; what was read of them is committed.
+        :param drop: partitions that are gone. Their records are committed without an offset: a later topic of the name
+            has other offsets, and this consumer would begin at those of before.
         """
         if drop:
+            for partition in drop:
+                self._stops.pop(partition, None)
+                self.committed.pop(partition, None)
             self.commit_rest()
+            self.is_over = True
+            return
         at = dict(self._consumer.followed)
-        for partition in drop:
-            self._stops.pop(partition, None)
-            self.committed.pop(partition, None)
         for split in splits:
             self._stops[split.partition] = split.stop
             at[split.partition] = split.start

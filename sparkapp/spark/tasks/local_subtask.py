@@ -86,7 +86,7 @@ class LocalSubtask:
                 instance.turn()
             instance = self._instance
             if instance is not None and instance.is_over:
-                LOG.info("instance %d is replaced: a request of its last commit was sent again", instance.number)
+                LOG.info("instance %d has committed, and is replaced", instance.number)
                 self._wait_for_next(instance, "")
             self._report_if_due()
         except SubtaskDisconnected:

@@ -132,6 +132,27 @@ def test_partitions_are_placed_once_and_new_ones_are_added() -> None:
     assert rig.written.local == LocalPace(era=6, placed=frozenset({A0, A1, A2}))
 
 
+def test_partitions_that_are_gone_are_forgotten_with_the_ids_of_their_topics() -> None:
+    rig, b0 = Rig(), TopicPartition("b", 0)
+    splits = (*STARTS, KafkaPartitionSplit(b0, 7, 7))
+    rig.coordinator.grant(splits, {A0: 500, b0: 600}, {"a": "0123456789", "b": "9876543210"})
+    rig.coordinator.placed({A0: 100, b0: 7})
+    rig.coordinator.forget({b0, A1})
+    assert rig.written.offsets == {A0: 100}
+    assert (rig.written.stops, rig.written.topic_ids) == ({A0: 500}, {"a": "0123456789"})
+    assert rig.written.local == LocalPace(era=6, placed=frozenset({A0}))
+    ticks = rig.ticks
+    rig.coordinator.forget({b0})
+    assert rig.ticks == ticks, "nothing is written"
+
+
+def test_a_placed_partition_brings_the_id_of_its_own_topic_alone() -> None:
+    rig = Rig()
+    rig.coordinator.grant(STARTS, None, {"a": "0123456789"})
+    rig.coordinator.placed({TopicPartition("b", 0): 0}, {"a": "recreated0", "b": "9876543210"})
+    assert rig.written.topic_ids == {"a": "0123456789", "b": "9876543210"}
+
+
 def test_a_record_is_a_checkpoint() -> None:
     rig = Rig().running()
     completed = rig.coordinator.record(

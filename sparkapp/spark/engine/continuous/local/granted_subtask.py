@@ -15,6 +15,7 @@ class GrantedSubtask:
 
     :ivar instance: 0 while none was asked for.
     :ivar opened: its producer is open. :ivar granted: it may write.
+    :ivar ending: it was told to commit and to end, because partitions are gone.
     :ivar placing: starts that it was told to commit. :ivar placed: that it has committed, and no document says so yet.
     :ivar reading: partitions that it was told to read.
     :ivar totals: of this instance. :ivar failures: of all instances of the subtask.
@@ -23,6 +24,7 @@ class GrantedSubtask:
     instance: int = 0
     opened: bool = False
     granted: bool = False
+    ending: bool = False
     placing: dict[TopicPartition, int] = field(default_factory=dict)
     placed: dict[TopicPartition, int] = field(default_factory=dict)
     reading: set[TopicPartition] = field(default_factory=set)
@@ -38,4 +40,4 @@ class GrantedSubtask:
     @property
     def is_settled(self) -> bool:
         """Whether all its offsets are known by its reports."""
-        return self.granted and not self.placing and not self.placed
+        return self.granted and not (self.ending or self.placing or self.placed)

@@ -20,6 +20,7 @@ from sparkapp.model.partition import TopicPartition, split_owner
 from sparkapp.source.enumerator.enumerator import KafkaSourceEnumerator
 from sparkapp.spark.engine.continuous.answers import Answer
 from sparkapp.spark.engine.continuous.control_server import ControlServer
+from sparkapp.spark.engine.continuous.local.gone_partitions import GonePartitions
 from sparkapp.spark.engine.continuous.local.granted_subtask import GrantedSubtask
 from sparkapp.spark.engine.continuous.places import SubtaskPlaces
 from sparkapp.spark.reporting.liveness import PLAN_SECONDS, StreamLiveness, step_seconds
@@ -70,6 +71,7 @@ class LocalPace:
         self._subtasks = {number: GrantedSubtask() for number in range(job.spec.parallelism)}
         self.parallelism = job.spec.parallelism
         self.places = places(self.parallelism)
+        self._gone = GonePartitions(self._subtasks)
         self._instances = 0
         self._is_granted = False
         self._offsets: dict[TopicPartition, int] = {}
@@ -82,7 +84,7 @@ class LocalPace:
     def step(self, *, draining: bool) -> bool:
         """See :meth:`Pace.step`. The subtasks may be asked to end when all that they commit is known by reports."""
         self._finish_call()
-        is_settled = all(each.is_settled for each in self._subtasks.values()) and self._is_complete
+        is_settled = all(each.is_settled for each in self._subtasks.values()) and self._is_complete and not self._gone
         if (draining or self._enumerator.finished) and self._call is None and (is_settled or not self._is_granted):
             return False
         self._discover()
@@ -163,11 +165,12 @@ class LocalPace:
     def _reach(self, offsets: Mapping[TopicPartition, int]) -> bool:
         """Notes committed offsets; whether a known one has grown."""
         before = self._offsets
-        self._offsets = before | {each: max(at, before.get(each, 0)) for each, at in offsets.items()}
+        there = {each: at for each, at in offsets.items() if each not in self._gone}
+        self._offsets = before | {each: max(at, before.get(each, 0)) for each, at in there.items()}
         return any(at > before.get(each, at) for each, at in offsets.items())
 
     def _place(self, number: int, starts: Mapping[TopicPartition, int]) -> None:
-        subtask = self._subtasks[number]
+        subtask, starts = self._subtasks[number], self._gone.kept(starts)
         subtask.granted = True
         subtask.placing |= starts
         if starts:
@@ -184,18 +187,15 @@ class LocalPace:
         if not self._is_granted:
             return
         change = self._enumerator.discover_if_due()
-        removed = frozenset() if change is None else change.removed
+        for number, order in self._gone.add(change) if change is not None else ():
+            self._server.tell(number, order)
+        self._offsets = {each: at for each, at in self._offsets.items() if each not in self._gone}
         offsets = self._enumerator.offsets
         for number, subtask in self._subtasks.items():
-            if not subtask.granted:
-                continue
-            gone = tuple(removed & subtask.reading)
-            if gone:
-                subtask.reading -= removed
-                self._server.tell(number, Order(instance=subtask.instance, drop=gone))
-            new = {each: offsets[each] for each in self._owned(number) if each not in subtask.assigned}
-            if new:
-                self._place(number, new)
+            if subtask.granted and not subtask.ending:
+                new = {each: offsets[each] for each in self._owned(number) if each not in subtask.assigned}
+                if self._gone.kept(new):
+                    self._place(number, new)
 
     # -- the coordinator's calls --------------------------------------------------------------------------------------
 
@@ -224,16 +224,16 @@ class LocalPace:
         """What is to be written next, and what follows from the answer."""
         waiting = {n: each.instance for n, each in self._subtasks.items() if each.opened and not each.granted}
         if not self._is_granted:
-            if len(waiting) < len(self._subtasks):
-                return None
-            splits, stops = self._enumerator.unplanned(), self._enumerator.stops
-            grant = partial(self._coordinator.grant, splits, dict(stops), dict(self._enumerator.topic_ids))
-            return grant, partial(self._granted, waiting)
-        placed = {n: (each.instance, dict(each.placed)) for n, each in self._subtasks.items() if each.placed}
+            return self._first_call(waiting) if len(waiting) == len(self._subtasks) else None
+        going_on = {n: each for n, each in self._subtasks.items() if not each.ending}
+        placed = {n: (each.instance, dict(each.placed)) for n, each in going_on.items() if each.placed}
         if placed:
             starts = {each: at for _, found in placed.values() for each, at in found.items()}
             write = partial(self._coordinator.placed, starts, dict(self._enumerator.topic_ids))
             return write, partial(self._read, placed)
+        gone = self._gone.forgettable()
+        if gone:
+            return partial(self._coordinator.forget, gone), lambda _: self._gone.forgotten(gone)
         for number, instance in waiting.items():
             again = partial(self._coordinator.grant_again, self._owned(number))
             return again, partial(self._granted_again, number, instance)
@@ -241,6 +241,11 @@ class LocalPace:
             began, self._record_at = self._record_at, time.monotonic()
             return self._record(), partial(self._recorded, began)
         return None
+
+    def _first_call(self, waiting: Mapping[int, int]) -> tuple[Callable[[], Any], Callable[[Any], None]]:
+        splits, stops = self._enumerator.unplanned(), self._enumerator.stops
+        grant = partial(self._coordinator.grant, splits, dict(stops), dict(self._enumerator.topic_ids))
+        return grant, partial(self._granted, waiting)
 
     def _granted(self, waiting: Mapping[int, int], _: None) -> None:
         self._is_granted = True
@@ -275,7 +280,7 @@ class LocalPace:
 
     def _recorded(self, began: float, completed: Completed | None) -> None:
         if completed is not None:
-            known = self._enumerator.offsets
+            known = self._gone.kept(self._enumerator.offsets)
             splits = completed.document.splits
             self._enumerator.complete(tuple(split for split in splits if split.partition in known))
             self._completed(completed, time.monotonic() - began)

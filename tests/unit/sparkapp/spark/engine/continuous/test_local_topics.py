@@ -1,0 +1,216 @@
+"""The local pace where topics are deleted and come back; driver, coordinator and enumerator are the product's."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from sparkapp.checkpoint.recovery.local_starts import resumed
+from sparkapp.model.checkpoint.commit_outcome import GroupOffset
+from sparkapp.model.errors import OffsetsOvertaken
+from sparkapp.model.job.spec import OnDataLoss, OnTopicDeleted
+from sparkapp.model.job.startup import Startup, StartupMode, Stopping
+from sparkapp.model.partition import TopicPartition
+from sparkapp.source.enumerator.enumerator import KafkaSourceEnumerator
+from sparkapp.source.enumerator.options import EnumeratorOptions
+from sparkapp.source.enumerator.subscriber import subscriber_of
+from sparkapp.source.offsets_initializer import starting_initializer
+from sparkapp.spark.engine.continuous.answers import Answer
+from sparkapp.spark.engine.continuous.local.local_pace import LocalPace
+from sparkapp.spark.reporting.liveness import StreamLiveness
+from sparkapp.spark.tasks.local_frames import Report
+from tests.support.fakes.cluster_view import FakeCluster
+from tests.unit.sparkapp.checkpoint.test_local_coordinator import CLAIM, JOB, Rig
+from tests.unit.sparkapp.spark.engine.continuous.test_local_pace import Server
+
+A, B = TopicPartition("a", 0), TopicPartition("b", 0)
+OLD, OTHER, NEW = "0123456789", "AbCdEfGh-_", "9876543210"
+SOURCE = replace(
+    JOB.spec.source, topics=("a", "b"), startup=Startup(mode=StartupMode.EARLIEST), stopping=Stopping()
+)  # fmt: skip
+SPEC = replace(JOB.spec, parallelism=1, source=SOURCE)
+
+
+class World:
+    """One subtask reads what there is, and commits it."""
+
+    def __init__(self, on_data_loss: OnDataLoss = OnDataLoss.FAIL) -> None:
+        self.cluster = FakeCluster(
+            partitions={"a": 1, "b": 1}, ends={A: 1000, B: 500}, ids={"a": OLD, "b": OTHER}
+        )  # fmt: skip
+        self.rig, self.server = Rig(replace(CLAIM, splits=(), checkpoint_id=0, parallelism=1)), Server()
+        self.rig.coordinator._job = replace(JOB, spec=SPEC)
+        self.server.connected = {0}
+        self.visible: list[tuple[str, int]] = []
+        """The topic's id and the offset of each record of ``a`` whose output is visible."""
+        self.at: dict[TopicPartition, int] = {}
+        self.committed: dict[TopicPartition, int] = {}
+        self.transactions, self.mark, self.instance = 0, "", 0
+        self.on_data_loss = on_data_loss
+        self.enumerator = self.made_enumerator()
+        self.enumerator.start(None)
+        sink = SimpleNamespace(delivery_guarantee=None, transactions_expire=True, transaction_timeout_seconds=60)
+        job: Any = SimpleNamespace(spec=SimpleNamespace(parallelism=1, checkpoint_interval=0.0, sink=sink))
+        parts: Any = {"server": self.server, "places": lambda _: None}
+        self.pace = LocalPace(
+            job, enumerator=self.enumerator, coordinator=self.rig.coordinator, completed=lambda *_: None,
+            await_subtasks=lambda: None, liveness=StreamLiveness(), **parts,
+        )  # fmt: skip
+        self.say(waits=True)
+        self.run()
+        assert len(self.visible) == 1000
+
+    def made_enumerator(self) -> KafkaSourceEnumerator:
+        return KafkaSourceEnumerator(
+            cluster=self.cluster, subscriber=subscriber_of(SOURCE), warn=lambda *_: None,
+            starting=starting_initializer(SOURCE.startup, warn=lambda *_: None),
+            options=EnumeratorOptions(
+                discovery_interval=300, max_offsets=10**9, on_topic_deleted=OnTopicDeleted.IGNORE,
+                on_data_loss=self.on_data_loss,
+            ),
+        )  # fmt: skip
+
+    def say(self, **report: Any) -> None:
+        self.server.answers.append(Answer(0, None, "", "", None, Report(instance=self.instance, **report)))
+
+    def obey(self) -> None:
+        while self.server.orders:
+            _, order = self.server.orders.pop(0)
+            if order.open:
+                self.instance, self.at, self.committed, self.transactions = order.instance, {}, {}, 0
+                self.say(opened=True)
+            elif order.place is not None:
+                self.mark = order.mark
+                self.commit(order.place)
+                self.say(placed=order.place)
+            elif order.drop:
+                self.at = {}
+                self.say(waits=True)
+            else:
+                self.at |= {split.partition: split.start for split in order.read}
+
+    def turn(self) -> None:
+        ends = self.cluster.ends
+        moved = {each: ends[each] for each, at in self.at.items() if ends.get(each, 0) > at}
+        if A in moved:
+            self.visible += [(self.cluster.ids["a"], number) for number in range(self.at[A], moved[A])]
+        self.at |= moved
+        if moved:
+            self.commit(moved)
+        self.say(offsets=dict(self.committed), totals={"transactions": self.transactions})
+
+    def commit(self, offsets: Any) -> None:
+        self.transactions += 1
+        self.committed |= offsets
+        self.rig.group.offsets |= {each: GroupOffset(at, self.mark) for each, at in offsets.items()}
+
+    def run(self) -> None:
+        for _ in range(40):
+            self.pace.step(draining=False)
+            time.sleep(0.001)
+            self.obey()
+            self.turn()
+
+    def discover(self) -> None:
+        self.enumerator._discovered_at = -1e9
+        self.run()
+
+    def delete(self) -> None:
+        """Brokers remove the offsets of a deleted topic."""
+        self.cluster.delete("a")
+        self.rig.group.offsets.pop(A)
+
+    def come_back(self, records: int) -> None:
+        self.cluster.grow("a", 1)
+        self.cluster.ids["a"], self.cluster.ends[A] = NEW, records
+
+    def next_start(self) -> int:
+        """Where the next attempt begins in the topic, as recovery and the enumerator find it."""
+        document = self.rig.written
+        assert document.local is not None
+        ids = document.topic_ids
+        same = [each for each in (A, B) if ids.get(each.topic) in {None, self.cluster.ids[each.topic]}]
+        group = {each: self.rig.group.offsets.get(each) for each in same}
+        found = resumed(document, document.local, group, replace(JOB, spec=SPEC), forced=False)
+        enumerator = self.made_enumerator()
+        enumerator.start(found.offsets, None, found.topic_ids)
+        return enumerator.offsets[A]
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+@pytest.fixture
+def returned(world: World) -> World:
+    world.delete()
+    world.discover()
+    assert world.rig.written.offsets == {B: 500}
+    assert world.rig.written.topic_ids == {"b": OTHER}
+    world.come_back(40)
+    world.discover()
+    return world
+
+
+def test_a_topic_that_comes_back_is_read_once_over_a_crash(returned: World) -> None:
+    assert [number for topic, number in returned.visible if topic == NEW] == list(range(40))
+    assert returned.rig.written.offsets == {A: 40, B: 500}
+    assert returned.rig.written.topic_ids == {"a": NEW, "b": OTHER}
+    assert returned.next_start() == 40
+
+
+def test_a_replaced_instance_goes_on_in_the_topic_that_came_back(returned: World) -> None:
+    returned.say(waits=True)
+    returned.run()
+    returned.cluster.ends[A] = 50
+    returned.run()
+    assert [number for topic, number in returned.visible if topic == NEW] == list(range(50))
+
+
+def test_the_lag_is_that_of_the_topic_that_came_back(returned: World) -> None:
+    returned.cluster.ends[A] = 90
+    returned.enumerator.look()
+    assert returned.enumerator.pending == {A: 50, B: 0}
+
+
+def test_nothing_is_placed_before_the_document_has_forgotten_the_topic(world: World) -> None:
+    """It comes back while the subtask ends, and while the API server is away."""
+    world.delete()
+    world.rig.store.silent, world.rig.store.writes_first = 1000, False
+    world.discover()
+    world.come_back(40)
+    world.discover()
+    assert world.rig.written.offsets == {A: 1000, B: 500}
+    assert [number for topic, number in world.visible if topic == NEW] == []
+    world.rig.store.silent = 0
+    world.pace._call_at = 0.0
+    world.run()
+    assert world.next_start() == 40
+
+
+def test_a_deletion_that_is_not_forgotten_holds_the_end_of_the_attempt(world: World) -> None:
+    world.delete()
+    world.enumerator._discovered_at = -1e9
+    world.pace.step(draining=False)
+    assert world.pace.step(draining=True)
+    world.obey()
+    while world.pace.step(draining=True):
+        world.obey()
+    assert world.rig.written.offsets == {B: 500}
+
+
+def test_a_topic_that_was_recreated_between_two_discoveries_is_read_by_the_next_attempt() -> None:
+    """Its consumer has gone on in the middle of the new topic, and the group has an offset from there."""
+    world = World(OnDataLoss.SKIP_TO_AVAILABLE)
+    world.delete()
+    world.come_back(1500)
+    world.run()
+    with pytest.raises(OffsetsOvertaken, match="topic a was recreated"):
+        world.discover()
+    assert world.rig.group.offsets[A].offset == 1500
+    assert world.next_start() == 0
