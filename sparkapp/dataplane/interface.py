@@ -94,6 +94,11 @@ class BatchConsumer(Protocol):
         """Position of each partition of the endless read, behind the records of the batches so far."""
         ...
 
+    @property
+    def behind(self) -> int:
+        """Offsets of the read between its positions and the ends of the partitions that brokers have last sent."""
+        ...
+
     def interrupt(self) -> None:
         """Ends the read under way and every later read; from any thread. The consumer can only be closed."""
         ...

@@ -97,6 +97,11 @@ class NativeConsumer(BoundedReader):
             self._errors.add(code, text)
         return Gathered(batch, moved, left)
 
+    @property
+    def behind(self) -> int:
+        """See :attr:`sparkapp.dataplane.interface.BatchConsumer.behind`."""
+        return self._client.behind()
+
     def _wake(self) -> None:
         self._client.interrupt()
 

@@ -185,6 +185,15 @@ class PlainConsumer(BoundedReader):
                 self._client.pause([Position(*partition)])
                 kept.is_paused = True
 
+    @property
+    def behind(self) -> int:
+        """See :attr:`sparkapp.dataplane.interface.BatchConsumer.behind`."""
+        found = 0
+        for partition, position, _ in self._positions():
+            _, end = self._client.get_watermark_offsets(Position(*partition), cached=True)
+            found += max(0, end - position)
+        return found
+
     def _wake(self) -> None:
         """A wait is short (``settings.WAIT_MILLIS``)."""
 

@@ -27,6 +27,10 @@ _RENEW_SECONDS = 3600.0
 """Age of the commits after which they are repeated: brokers forget offsets of a group that commits none."""
 _COMMIT_SHARE = 1 / 30
 """Part of the time that commits may take while there is a backlog. Its records are late whatever the interval is."""
+_BACKLOG_SECONDS = 5.0
+"""Longest transaction of a backlog, however slow a commit is."""
+_TIMEOUT_SHARE = 0.1
+"""The same as a part of the transaction's time-out."""
 
 
 class LocalInstance:
@@ -65,6 +69,7 @@ class LocalInstance:
         self._mark = ""
         self._stops: dict[TopicPartition, int] = {}
         self._due = self._committed_at = self._renewed_at = time.monotonic()
+        self._backlog_due = self._due
         self._is_behind = False
         self._transform.open()
         self._consumer = worker_clients.consumer_for(job)
@@ -126,7 +131,7 @@ class LocalInstance:
         :raises KafkaSparkJobError: and errors of the user's function. The instance must be aborted.
         """
         if self.reads:
-            left = max(0.0, self._due - time.monotonic())
+            left = self._interval if self._is_behind else max(0.0, self._due - time.monotonic())
             batch = self._consumer.next_batch(
                 wait_millis=int((WAIT_SECONDS if self._writer.is_empty else left) * 1000),
                 linger_millis=int(left * 1000),
@@ -134,6 +139,7 @@ class LocalInstance:
             )
             if batch is not None:
                 self._write(batch)
+            self._is_behind = self._consumer.behind > _MAX_ROWS
         self._commit_if_due()
 
     def commit_rest(self) -> None:
@@ -152,7 +158,6 @@ class LocalInstance:
         worker_clients.drop_consumer(self._job)
 
     def _write(self, batch: pa.RecordBatch) -> None:
-        self._is_behind = batch.num_rows >= _MAX_ROWS
         for result in self._transform.map(self._decoder.decode([batch])):
             if result.num_rows:
                 self._writer.write(result)
@@ -163,7 +168,7 @@ class LocalInstance:
 
     def _commit_if_due(self) -> None:
         now = time.monotonic()
-        if now < self._due:
+        if now < (max(self._due, self._backlog_due) if self._is_behind else self._due):
             return
         has_moved = now >= self._committed_at + _PROGRESS_SECONDS and bool(self._moved())
         renews = now >= self._renewed_at + _RENEW_SECONDS and bool(self._stops)
@@ -174,8 +179,8 @@ class LocalInstance:
             self._renewed_at = now
         ended = time.monotonic()
         self._due = max(self._due + self._interval, now)
-        if self._is_behind:
-            self._due = max(self._due, ended + (ended - now) / _COMMIT_SHARE)
+        expires = self._job.spec.sink.transaction_timeout_millis / 1000
+        self._backlog_due = ended + min((ended - now) / _COMMIT_SHARE, _BACKLOG_SECONDS, expires * _TIMEOUT_SHARE)
 
     def _moved(self) -> dict[TopicPartition, int]:
         """The partitions that were read beyond their last commit, and how far."""

@@ -45,6 +45,22 @@ def test_records_come_as_they_are_written(path: BatchPath, topic: str) -> None:
         assert positions(consumer) == {0: 5 * (turn + 1)}
 
 
+def test_a_consumer_tells_how_far_it_is_behind(path: BatchPath, topic: str) -> None:
+    path.fill(topic, ["record"] * 100)
+    consumer = path.consumer()
+    consumer.follow(endless(topic, 0))
+    assert consumer.behind == 0, "brokers have sent nothing"
+    rows = 0
+    deadline = Deadline.after(30)
+    while rows < 30:
+        assert not deadline.expired
+        batch = consumer.next_batch(wait_millis=100, linger_millis=0, max_rows=10)
+        rows += 0 if batch is None else batch.num_rows
+        assert batch is None or consumer.behind == 100 - rows
+    assert len(taken(consumer, 100 - rows)) == 100 - rows
+    assert consumer.behind == 0
+
+
 def test_a_batch_ends_at_its_linger_while_records_keep_coming(path: BatchPath, topic: str) -> None:
     if path.implementation == "plain":
         pytest.skip("the plain consumer only bounds its wait for each further record")

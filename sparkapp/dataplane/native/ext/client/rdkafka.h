@@ -183,6 +183,7 @@ typedef void rd_kafka_throttle_cb(rd_kafka_t *, const char *broker_name, int32_t
     X(void, queue_forward, (rd_kafka_queue_t *, rd_kafka_queue_t *))                                                 \
     X(void, queue_cb_event_enable, (rd_kafka_queue_t *, rd_kafka_event_cb *, void *))                                \
     X(void, queue_destroy, (rd_kafka_queue_t *))                                                                     \
+    X(rd_kafka_resp_err_t, get_watermark_offsets, (rd_kafka_t *, const char *, int32_t, int64_t *, int64_t *))       \
     X(ssize_t, consume_batch_queue, (rd_kafka_queue_t *, int, rd_kafka_message_t **, size_t))                        \
     X(void, message_destroy, (rd_kafka_message_t *))                                                                 \
     X(int64_t, message_timestamp, (const rd_kafka_message_t *, rd_kafka_timestamp_type_t *))                         \

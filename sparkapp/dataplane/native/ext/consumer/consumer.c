@@ -203,6 +203,22 @@ static PyObject *consumer_positions(Consumer *self, PyObject *nothing) {
     return list;
 }
 
+PyDoc_STRVAR(behind_doc, "behind() -> int\n\nOffsets between positions and the ends of the last fetch responses.");
+static PyObject *consumer_behind(Consumer *self, PyObject *nothing) {
+    if (!client_enter(&self->client)) {
+        return NULL;
+    }
+    int64_t behind = 0, low, high;
+    for (size_t index = 0; index < self->queues.count; index++) {
+        PartitionQueue *queue = &self->queues.slots[index];
+        if (queue->wanted && rdkafka.get_watermark_offsets(self->client.rk, queue->topic, queue->partition, &low, &high) == 0) {
+            behind += high > queue->position ? high - queue->position : 0;
+        }
+    }
+    client_leave(&self->client);
+    return PyLong_FromLongLong(behind);
+}
+
 PyDoc_STRVAR(topic_error_doc, "topic_error(topic, wait_millis) -> int\n\n"
                               "Asks a broker about a topic; returns the error code of the topic or of the request.");
 static PyObject *consumer_topic_error(Consumer *self, PyObject *arguments) {
@@ -252,6 +268,7 @@ static PyMethodDef methods[] = {
     {"gather", (PyCFunction)consumer_gather, METH_VARARGS, gather_doc},
     {"interrupt", (PyCFunction)consumer_interrupt, METH_NOARGS, interrupt_doc},
     {"positions", (PyCFunction)consumer_positions, METH_NOARGS, positions_doc},
+    {"behind", (PyCFunction)consumer_behind, METH_NOARGS, behind_doc},
     {"topic_error", (PyCFunction)consumer_topic_error, METH_VARARGS, topic_error_doc},
     {"rejoin", (PyCFunction)consumer_rejoin, METH_O, client_rejoin_doc},
     {"take_errors", (PyCFunction)consumer_take_errors, METH_NOARGS, take_errors_doc},
