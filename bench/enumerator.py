@@ -31,7 +31,7 @@ from sparkapp.model.job.client.config import consumer_config
 from sparkapp.model.job.spec import Job, JobSpec, KafkaCluster, Sink, Source, Transform
 from sparkapp.model.job.startup import Startup, StartupMode
 from sparkapp.model.partition import TopicPartition
-from sparkapp.source.enumerator.enumerator import enumerator_of
+from sparkapp.source.enumerator.enumerator_of_job import enumerator_of
 
 Answer = TypeVar("Answer")
 

@@ -35,7 +35,8 @@ from sparkapp.model.report import DriverState
 from sparkapp.sink.committer import KafkaCommitter
 from sparkapp.sink.orphans import OpenNow
 from sparkapp.sink.pre_commit_check import PreCommitCheck
-from sparkapp.source.enumerator.enumerator import KafkaSourceEnumerator, enumerator_of
+from sparkapp.source.enumerator.enumerator import KafkaSourceEnumerator
+from sparkapp.source.enumerator.enumerator_of_job import enumerator_of
 from sparkapp.source.formats.reader_schema import with_reader_schemas
 from sparkapp.source.group.member import KafkaGroupMember
 from sparkapp.source.group.membership import GroupMembership

@@ -21,6 +21,9 @@ from sparkapp.model.errors import CheckpointConflict, CheckpointStoreUnavailable
 from sparkapp.model.job.spec import Job
 from sparkapp.model.partition import TopicPartition
 
+Existing = Callable[[Collection[TopicPartition]], Collection[TopicPartition]]
+"""Which of these partitions exist under the topic id that they were read with."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalTotals:
@@ -131,7 +134,9 @@ class LocalCoordinator:
                 )
             )  # fmt: skip
 
-    def grant_again(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+    def grant_again(
+        self, partitions: Collection[TopicPartition], existing: Existing = set
+    ) -> dict[TopicPartition, int]:
         """Grants a new instance of a subtask; returns where its partitions start.
 
         Called after the new instance has answered that its producer is open, which has fenced the previous instance. So
@@ -139,6 +144,8 @@ class LocalCoordinator:
         document's offset.
 
         :param partitions: of the subtask. Partitions that are in no document yet are absent from the result.
+        :param existing: asked when the offsets are read, because brokers remove those of a deleted topic. Partitions
+            that it leaves out are absent from the result.
         :raises StateUncertain: the group was moved, deleted or set back by others.
         :raises KafkaAccessError: the group cannot be read. :raises CheckpointError: as :meth:`grant`.
         """
@@ -148,8 +155,9 @@ class LocalCoordinator:
             committed = self._evidence.committed(known)
             # Before the offsets are judged: they may be those of a successor.
             self._write(replace(document, created_at=self._now()))
-            starts = starts_of(document, local, {each: committed.get(each) for each in known}, self._job)
-            return {partition: starts[partition] for partition in known}
+            there = existing(known)
+            starts = starts_of(document, local, {each: committed.get(each) for each in there}, self._job)
+            return {partition: starts[partition] for partition in known if partition in there}
 
     def placed(self, starts: Mapping[TopicPartition, int], topic_ids: Mapping[str, str] | None = None) -> None:
         """Records that the group has an offset of these partitions from this era; nothing of them is read before.

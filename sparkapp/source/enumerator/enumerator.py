@@ -8,18 +8,17 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from sparkapp.clients.cluster_view import ClusterView
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
 from sparkapp.model.errors import OffsetsWentBackwards, TopicNotFound
-from sparkapp.model.job.spec import JobSpec
 from sparkapp.model.partition import TopicPartition
 from sparkapp.source.enumerator.discovery import PartitionChange, PartitionDiscovery
 from sparkapp.source.enumerator.lost_records import LostRecords
 from sparkapp.source.enumerator.options import EnumeratorOptions
 from sparkapp.source.enumerator.positions import Positions
 from sparkapp.source.enumerator.shares import FairShares, RateLimit
-from sparkapp.source.enumerator.subscriber import Subscriber, subscriber_of
+from sparkapp.source.enumerator.subscriber import Subscriber
 from sparkapp.source.enumerator.topic_identity import TopicIdentity
 from sparkapp.source.enumerator.watermark_alignment import WatermarkAlignment
 from sparkapp.source.group.membership import GroupMembership
-from sparkapp.source.offsets_initializer import OffsetsInitializer, Warn, starting_initializer, stopping_initializer
+from sparkapp.source.offsets_initializer import OffsetsInitializer, Warn
 
 
 class KafkaSourceEnumerator:
@@ -151,6 +150,20 @@ class KafkaSourceEnumerator:
         if self._stopping is not None and unknown:
             positions.stops |= self._stopping.offsets(unknown, self._cluster)
 
+    def existing(self, partitions: Collection[TopicPartition]) -> set[TopicPartition]:
+        """Those that exist in the topics that are read, by the brokers' answers to their names; from any thread.
+
+        :raises KafkaAccessError: another answer.
+        """
+        known = self._identity.ids
+        found = self._cluster.topic_ids({partition.topic for partition in partitions})
+        same = {each for each in partitions if known.get(each.topic) in {None, found.get(each.topic)}}
+        return same - set(self._discovery.deleted(same))
+
+    def discover(self) -> PartitionChange:
+        """Discovers now, because a partition may be gone; new partitions as :meth:`discover_if_due` does."""
+        return self._discover(only_removed=self.no_more_new_partition_splits)
+
     def discover_if_due(self) -> PartitionChange | None:
         """Discovers new partitions once the interval has passed; new partitions always begin Earliest."""
         if self.no_more_new_partition_splits or self._clock() - self._discovered_at < self._options.discovery_interval:
@@ -274,7 +287,7 @@ class KafkaSourceEnumerator:
             # Deleted between two discoveries; the job continues with the remaining partitions where its policy says so.
             if self._discovery.fails_on_deletion:
                 raise
-            if not self._discover(only_removed=self.no_more_new_partition_splits).removed:
+            if not self.discover().removed:
                 raise
             return self._cluster.latest(sorted(self._positions.next))
 
@@ -283,18 +296,3 @@ class KafkaSourceEnumerator:
         topics = {partition.topic for partition in deleted}
         self._identity.forget(topics - {partition.topic for partition in self._positions.next})
         self._discovery.warn_removed(deleted)
-
-
-def enumerator_of(
-    spec: JobSpec, cluster: ClusterView, *, warn: Warn, membership: GroupMembership | None = None
-) -> KafkaSourceEnumerator:
-    """The enumerator of a job's source; called by the driver once an attempt."""
-    return KafkaSourceEnumerator(
-        cluster=cluster,
-        subscriber=subscriber_of(spec.source),
-        starting=starting_initializer(spec.source.startup, warn=warn),
-        stopping=stopping_initializer(spec.source.stopping),
-        options=EnumeratorOptions.of(spec),
-        warn=warn,
-        membership=membership,
-    )

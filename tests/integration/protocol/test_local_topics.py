@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import pytest
 from confluent_kafka import Producer
@@ -87,3 +88,21 @@ def test_a_topic_that_comes_back_is_read_once(job: LocalAttempts, broker: str, a
     await_each_once(job, broker, 270)
     job.drain()
     assert sum(job.coordinator.document.offsets.values()) == 170
+
+
+def test_the_job_continues_without_a_topic_before_a_discovery(
+    job: LocalAttempts, broker: str, admin: AdminClient
+) -> None:
+    job.spec = replace(job.spec, source=replace(job.spec.source, discovery_interval_seconds=300))
+    gone, stays = job.spec.source.topics
+    write(broker, gone, range(100))
+    write(broker, stays, range(100, 200))
+    job.start(1)
+    await_each_once(job, broker, 200)
+    admin.delete_topics([gone])[gone].result(30)
+    time.sleep(_DISCOVERED_SECONDS)
+    job.subtasks[0].kill()
+    write(broker, stays, range(200, 300))
+    await_each_once(job, broker, 300)
+    job.drain()
+    assert {partition.topic for partition in job.coordinator.document.offsets} == {stays}

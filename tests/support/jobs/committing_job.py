@@ -28,7 +28,7 @@ from sparkapp.model.job.startup import Startup, StartupMode
 from sparkapp.model.partition import TopicPartition
 from sparkapp.sink.committer import KafkaCommitter
 from sparkapp.sink.pre_commit_check import PreCommitCheck
-from sparkapp.source.enumerator.enumerator import enumerator_of
+from sparkapp.source.enumerator.enumerator_of_job import enumerator_of
 from sparkapp.spark.reporting.progress import Progress
 from tests.support.fakes.memory_store import MemoryStore
 

@@ -21,7 +21,7 @@ from sparkapp.model.errors import KafkaSparkJobError
 from sparkapp.model.job.client.config import consumer_config, group_member_config
 from sparkapp.model.job.group_membership import Assignor, MembershipMode, MembershipOptions
 from sparkapp.model.job.spec import Job, JobSpec, KafkaCluster, Sink, Source, Transform
-from sparkapp.source.enumerator.enumerator import enumerator_of
+from sparkapp.source.enumerator.enumerator_of_job import enumerator_of
 from sparkapp.source.group.member import KafkaGroupMember
 from sparkapp.source.group.membership import GroupMembership
 from sparkapp.source.offsets_initializer import starting_initializer

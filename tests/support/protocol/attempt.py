@@ -48,7 +48,7 @@ from sparkapp.sink.pre_commit_check import PreCommitCheck
 from sparkapp.sink.producer_pool import ProducerPool
 from sparkapp.sink.router import Router
 from sparkapp.sink.writer import KafkaWriter
-from sparkapp.source.enumerator.enumerator import enumerator_of
+from sparkapp.source.enumerator.enumerator_of_job import enumerator_of
 from sparkapp.spark.state import query_log
 from tests.support.fakes.memory_store import MemoryStore
 from tests.support.jobs.commit_counter import CommitCounter

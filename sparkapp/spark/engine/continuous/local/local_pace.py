@@ -74,6 +74,8 @@ class LocalPace:
         self._gone = GonePartitions(self._subtasks)
         self._instances = 0
         self._is_granted = False
+        self._may_be_gone = False
+        """An instance was replaced: the next discovery is due."""
         self._offsets: dict[TopicPartition, int] = {}
         self._totals: Counter[str] = Counter()
         """Of instances that have ended."""
@@ -144,6 +146,7 @@ class LocalPace:
         before = self._subtasks[number]
         if report.failure:
             before.failures.add(number, report)
+        self._may_be_gone |= before.granted
         self._totals.update(before.totals)
         self._instances += 1
         self._subtasks[number] = GrantedSubtask(instance=self._instances, failures=before.failures, heard=True)
@@ -186,7 +189,8 @@ class LocalPace:
         """Has granted instances place partitions that are new, and leave those that are gone."""
         if not self._is_granted:
             return
-        change = self._enumerator.discover_if_due()
+        change = self._enumerator.discover() if self._may_be_gone else self._enumerator.discover_if_due()
+        self._may_be_gone = False
         for number, order in self._gone.add(change) if change is not None else ():
             self._server.tell(number, order)
         self._offsets = {each: at for each, at in self._offsets.items() if each not in self._gone}
@@ -235,7 +239,7 @@ class LocalPace:
         if gone:
             return partial(self._coordinator.forget, gone), lambda _: self._gone.forgotten(gone)
         for number, instance in waiting.items():
-            again = partial(self._coordinator.grant_again, self._owned(number))
+            again = partial(self._coordinator.grant_again, self._owned(number), self._enumerator.existing)
             return again, partial(self._granted_again, number, instance)
         if time.monotonic() >= self._record_at + self._job.spec.checkpoint_interval:
             began, self._record_at = self._record_at, time.monotonic()
@@ -255,6 +259,7 @@ class LocalPace:
                 self._place(number, {each: offsets[each] for each in self._owned(number)})
 
     def _granted_again(self, number: int, instance: int, starts: Mapping[TopicPartition, int]) -> None:
+        self._may_be_gone |= any(each not in starts for each in self._owned(number))
         if self._subtasks[number].instance == instance:
             self._place(number, starts)
 

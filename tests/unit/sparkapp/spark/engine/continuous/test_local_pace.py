@@ -52,6 +52,12 @@ class Enumerator:
     def discover_if_due(self) -> PartitionChange | None:
         return self.change
 
+    def discover(self) -> PartitionChange:
+        return self.change or PartitionChange(frozenset(), frozenset())
+
+    def existing(self, partitions: list[TopicPartition]) -> set[TopicPartition]:
+        return set(partitions)
+
     def complete(self, splits: tuple[KafkaPartitionSplit, ...]) -> None:
         self.offsets |= {split.partition: split.stop for split in splits}
 
@@ -77,7 +83,7 @@ class Coordinator:
     def grant(self, splits: tuple[KafkaPartitionSplit, ...], *_: object) -> None:
         self._note("grant", len(splits))
 
-    def grant_again(self, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
+    def grant_again(self, partitions: list[TopicPartition], _: object) -> dict[TopicPartition, int]:
         self._note("grant_again", sorted(partitions))
         return dict.fromkeys(partitions, 77)
 

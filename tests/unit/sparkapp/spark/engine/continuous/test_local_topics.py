@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 
 from sparkapp.checkpoint.recovery.local_starts import resumed
 from sparkapp.model.checkpoint.commit_outcome import GroupOffset
-from sparkapp.model.errors import OffsetsOvertaken
+from sparkapp.model.errors import GroupOffsetsMissing, OffsetsOvertaken, TopicNotFound
 from sparkapp.model.job.spec import OnDataLoss, OnTopicDeleted
 from sparkapp.model.job.startup import Startup, StartupMode, Stopping
 from sparkapp.model.partition import TopicPartition
@@ -214,3 +215,39 @@ def test_a_topic_that_was_recreated_between_two_discoveries_is_read_by_the_next_
         world.discover()
     assert world.rig.group.offsets[A].offset == 1500
     assert world.next_start() == 0
+
+
+GONE = f"{TopicNotFound.__module__}.{TopicNotFound.__qualname__}: reading a-0: unknown topic or partition"
+
+
+def test_a_topic_whose_deletion_the_consumer_finds_first_is_left_out(world: World) -> None:
+    world.delete()
+    world.say(waits=True, failure=GONE)
+    world.run()
+    assert set(world.at) == {B}
+    assert world.rig.written.offsets == {B: 500}
+
+
+def test_a_topic_that_is_deleted_after_the_last_discovery_is_not_missed(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The brokers have removed its offsets when the group is asked for the next instance."""
+    ask = world.rig.group.committed
+
+    def delete_and_ask(partitions: Sequence[TopicPartition]) -> dict[TopicPartition, GroupOffset]:
+        if A in world.rig.group.offsets:
+            world.delete()
+        return ask(partitions)
+
+    monkeypatch.setattr(world.rig.group, "committed", delete_and_ask)
+    world.say(waits=True)
+    world.run()
+    assert set(world.at) == {B}
+    assert world.rig.written.offsets == {B: 500}
+
+
+def test_an_offset_that_somebody_has_removed_stops_the_job(world: World) -> None:
+    del world.rig.group.offsets[A]
+    world.say(waits=True)
+    with pytest.raises(GroupOffsetsMissing):
+        world.run()
