@@ -87,7 +87,6 @@ def test_attempts_of_both_paces_follow_each_other(job: Story) -> None:
     job.start(2)
     job.checkpoint()
     crashed(job)
-    job.local_pace = False
     job.start(3)
     assert set(job.document.offsets.values()) == {37}, "20 by the first checkpoint, then 17"
     assert job.document.local is None

@@ -332,10 +332,14 @@ class Story:
         self.kill()
         self._attempt += 1
         self._record(f"starts with the local pace, P={parallelism}", None)
-        self.engine, self.local_pace = Engine.CONTINUOUS, True
         names = Names()
         self._names.append((self._attempt, names))
-        return self._job(parallelism, MIN_CONTINUOUS_POOL), names
+        others = self.engine, self.local_pace
+        self.engine, self.local_pace = Engine.CONTINUOUS, True
+        try:
+            return self._job(parallelism, MIN_CONTINUOUS_POOL), names
+        finally:
+            self.engine, self.local_pace = others
 
     def now(self) -> str:
         """A minute later each time, so that every checkpoint is kept."""
