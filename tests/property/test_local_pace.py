@@ -181,7 +181,7 @@ class Attempt:
             self.is_granted = True
             new = list(self.instances.values())
         elif self.is_granted and instance is not None and instance not in self.granted:
-            self.offsets |= self.coordinator.grant_again(self.of(subtask))
+            self.offsets |= self.coordinator.grant_again(self.of(subtask), set)
             new = [instance]
         else:
             return

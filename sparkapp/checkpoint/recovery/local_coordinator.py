@@ -134,9 +134,7 @@ class LocalCoordinator:
                 )
             )  # fmt: skip
 
-    def grant_again(
-        self, partitions: Collection[TopicPartition], existing: Existing = set
-    ) -> dict[TopicPartition, int]:
+    def grant_again(self, partitions: Collection[TopicPartition], existing: Existing) -> dict[TopicPartition, int]:
         """Grants a new instance of a subtask; returns where its partitions start.
 
         Called after the new instance has answered that its producer is open, which has fenced the previous instance. So

@@ -140,7 +140,7 @@ class LocalRun:
         """A new instance takes over, from its opening to its first read."""
         self.open(subtask)
         mine = [partition for partition in self.offsets if self.owner(partition) == subtask]
-        self.offsets |= self.coordinator.grant_again(mine)
+        self.offsets |= self.coordinator.grant_again(mine, set)
         if mine:
             self.place(*mine)
         self.placed()

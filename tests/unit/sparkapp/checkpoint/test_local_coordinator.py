@@ -224,7 +224,7 @@ def test_a_new_instance_starts_where_the_group_is() -> None:
     rig = Rig().running()
     rig.group.offsets = {A0: GroupOffset(170, offset_mark("uid", 6, 9)), A1: GroupOffset(50, offset_mark("uid", 6, 9))}
     version = rig.store.read().version
-    assert rig.coordinator.grant_again([A0, A2]) == {A0: 170}
+    assert rig.coordinator.grant_again([A0, A2], set) == {A0: 170}
     assert rig.store.read().version != version, "the grant is a swap"
     assert rig.written.offsets == {A0: 100, A1: 50}, "the next record has it"
 
@@ -232,13 +232,13 @@ def test_a_new_instance_starts_where_the_group_is() -> None:
 def test_a_new_instance_places_what_was_not_placed() -> None:
     rig = Rig()
     rig.coordinator.grant(STARTS)
-    assert rig.coordinator.grant_again([A0, A1]) == {A0: 100, A1: 50}
+    assert rig.coordinator.grant_again([A0, A1], set) == {A0: 100, A1: 50}
 
 
 def test_a_new_instance_is_not_granted_without_the_groups_offset() -> None:
     rig = Rig().running()
     with pytest.raises(GroupOffsetsMissing):
-        rig.coordinator.grant_again([A0])
+        rig.coordinator.grant_again([A0], set)
 
 
 def test_a_new_instance_of_a_superseded_attempt_is_not_granted() -> None:
@@ -247,7 +247,7 @@ def test_a_new_instance_of_a_superseded_attempt_is_not_granted() -> None:
     rig.store.write(encode(replace(rig.written, attempt=7)), expected=rig.store.read().version)
     rig.group.offsets = {A0: GroupOffset(170, offset_mark("uid", 7, 11))}
     with pytest.raises(CheckpointConflict):
-        rig.coordinator.grant_again([A0])
+        rig.coordinator.grant_again([A0], set)
 
 
 def test_an_orderly_stop_is_exact() -> None:
