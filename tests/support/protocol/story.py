@@ -215,7 +215,7 @@ class Story:
         self._thawed = False
         if self.engine is Engine.CONTINUOUS:
             pool_size = max(pool_size, MIN_CONTINUOUS_POOL)
-        job = self._job(parallelism, pool_size)
+        job = self._job(parallelism, pool_size, self.engine, local_pace=self.local_pace)
         self._had_local_pace |= job.spec.has_local_pace
         run = _kind_of_run(job)(
             job, self.store, self._keep, random.Random(self.dice.random()), self._now,
@@ -312,7 +312,7 @@ class Story:
         self.kill()
         self._attempt += 1
         self._record("is deleted", None)
-        return replace(self._job(1, 2), settles_only=True)
+        return replace(self._job(1, 2, self.engine, local_pace=self.local_pace), settles_only=True)
 
     def thaw(self, *, draining: bool = False) -> AttemptRun:
         """The attempt that has been frozen longest continues in its act until it is refused or through.
@@ -334,12 +334,7 @@ class Story:
         self._record(f"starts with the local pace, P={parallelism}", None)
         names = Names()
         self._names.append((self._attempt, names))
-        others = self.engine, self.local_pace
-        self.engine, self.local_pace = Engine.CONTINUOUS, True
-        try:
-            return self._job(parallelism, MIN_CONTINUOUS_POOL), names
-        finally:
-            self.engine, self.local_pace = others
+        return self._job(parallelism, MIN_CONTINUOUS_POOL, Engine.CONTINUOUS, local_pace=True), names
 
     def now(self) -> str:
         """A minute later each time, so that every checkpoint is kept."""
@@ -549,16 +544,16 @@ class Story:
         then = "" if stop is None else f", {stop[1] if isinstance(stop[1], End) else 'something'} at {stop[0]}"
         self.history.append(f"{self._attempt}: {what}{then}")
 
-    def _job(self, parallelism: int, pool_size: int) -> Job:
-        is_local = self.engine is Engine.CONTINUOUS and self.local_pace
+    def _job(self, parallelism: int, pool_size: int, engine: Engine, *, local_pace: bool) -> Job:
+        is_local = engine is Engine.CONTINUOUS and local_pace
         spec = JobSpec(
             kafka=KafkaCluster(bootstrap_servers=self.listener or self.bootstrap, cluster_id=self.cluster_id),
             source=Source(
                 topics=(self.source,), group_id=self.prefix, startup=Startup(mode=self.startup),
                 max_offsets_per_checkpoint=_NO_LIMIT if is_local else self.per_checkpoint, on_data_loss=self.data_loss,
             ),
-            engine=self.engine,
-            transform=TRANSFORM if self.engine is Engine.CONTINUOUS else Transform(),
+            engine=engine,
+            transform=TRANSFORM if engine is Engine.CONTINUOUS else Transform(),
             record_errors=RecordErrors(
                 policy=OnRecordError.DEAD_LETTER if self.letters else OnRecordError.FAIL,
                 dead_letter_topic=self.letters,
