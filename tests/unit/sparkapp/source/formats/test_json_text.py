@@ -55,6 +55,15 @@ def test_a_fraction_as_text_is_an_error_with_a_remedy(value: bytes) -> None:
     assert found.endswith("declare DOUBLE, or set spec.engine: MicroBatch")
 
 
+@pytest.mark.parametrize("word", [b"Inf", b"-NaN"])
+@pytest.mark.parametrize("chunk", range(1, 40))
+def test_a_word_that_only_arrow_takes_is_found_wherever_it_is(word: bytes, chunk: int) -> None:
+    with patch.object(module, "_CHUNK", chunk):
+        before, found, after = decoded(b'{"i":1}', b'{"other":[1,%b]}' % word, b'{"i":2}')
+    assert (before, after) == ({"i": 1}, {"i": 2})
+    assert isinstance(found, str)
+
+
 def test_nulls_stay_where_they_are() -> None:
     assert decoded() == []
     assert decoded(None) == [None]
