@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import ctypes
+import os
 import signal
+import threading
+from multiprocessing import parent_process
 from multiprocessing.context import SpawnContext, SpawnProcess
-
-_DIE_WITH_PARENT = 1
 
 
 class Worker(SpawnProcess):
@@ -16,7 +16,7 @@ class Worker(SpawnProcess):
 
     def run(self) -> None:
         """Until its soak ends, also where that is killed."""
-        ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGKILL)
+        threading.Thread(target=_end_with_soak, daemon=True).start()
         super().run()
 
 
@@ -24,3 +24,12 @@ class Spawning(SpawnContext):
     """Makes :class:`Worker`."""
 
     Process = Worker  # type: ignore[assignment]
+
+
+def _end_with_soak() -> None:
+    # Linux has a signal for this, but sends it when the thread ends that has started the process. The pool's thread
+    # ends before its workers. An idle worker holds the lock of the queue, so the soak would not end.
+    soak = parent_process()
+    assert soak is not None
+    soak.join()
+    os.kill(os.getpid(), signal.SIGKILL)
