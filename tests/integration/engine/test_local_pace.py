@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import signal
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,7 +17,7 @@ from sparkapp.model.job.record_format import Format
 from sparkapp.model.job.spec import ArrowTransform, Engine, Source, Transform
 from sparkapp.model.job.startup import Stopping, StoppingMode
 from tests.integration.engine.conftest import LocalJobs
-from tests.support.jobs.local_job import LocalJob, produce, settings_of_a_cluster
+from tests.support.jobs.local_job import LocalJob, produce, settings_of_a_cluster, signal_all
 from tests.support.kafka import visibility
 from tests.support.kafka.schema_registry import framed, registry
 
@@ -103,9 +101,7 @@ def test_killed_workers(tried_again: None, local_job: LocalJobs, broker: str, cl
     killed = job.workers()
     assert killed
     for turn in range(1, 4):
-        for pid in job.workers():
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+        signal_all(job.workers(), signal.SIGKILL)
         produce(broker, job.spec.source.topics[0], turn * RECORDS, RECORDS)
         job.await_records_in((turn + 1) * RECORDS)
     assert not killed & job.workers()
@@ -122,21 +118,16 @@ def test_frozen_workers_that_thaw(
     produce(broker, job.spec.source.topics[0], 0, RECORDS)
     job.start(alone=True)
     job.await_records_in(1)
-    for pid in job.workers():
-        os.kill(pid, signal.SIGSTOP)
+    signal_all(job.workers(), signal.SIGSTOP)
     produce(broker, job.spec.source.topics[0], RECORDS, RECORDS)
-    for pid in job.workers():
-        os.kill(pid, signal.SIGCONT)
+    signal_all(job.workers(), signal.SIGCONT)
     job.await_records_in(2 * RECORDS)
     frozen = job.workers()
-    for pid in frozen:
-        os.kill(pid, signal.SIGSTOP)
+    signal_all(frozen, signal.SIGSTOP)
     produce(broker, job.spec.source.topics[0], 2 * RECORDS, RECORDS)
     job.await_records_in(3 * RECORDS)
     assert "has been silent for 10 s" in job.log(1000)
-    for pid in frozen:
-        with suppress(ProcessLookupError):  # Spark has killed it
-            os.kill(pid, signal.SIGCONT)
+    signal_all(frozen, signal.SIGCONT)
     produce(broker, job.spec.source.topics[0], 3 * RECORDS, RECORDS)
     job.await_records_in(4 * RECORDS)
     assert job.drain() == 0, job.log()

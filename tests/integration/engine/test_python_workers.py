@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import time
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -16,7 +14,7 @@ from sparkapp.model.checkpoint.document import CheckpointDocument
 from sparkapp.model.checkpoint.naming import offsets_id
 from sparkapp.model.job.spec import ArrowTransform, Engine, Transform
 from tests.integration.engine.conftest import LocalJobs
-from tests.support.jobs.local_job import START_SECONDS, LocalJob, produce, settings_of_a_cluster
+from tests.support.jobs.local_job import START_SECONDS, LocalJob, produce, settings_of_a_cluster, signal_all
 from tests.support.kafka import visibility
 
 pytestmark = pytest.mark.spark
@@ -57,8 +55,7 @@ def test_python_workers_killed_while_they_write(
     begun = _await_open(client, prefix, job)
     killed = job.workers()
     assert killed
-    for pid in killed:
-        os.kill(pid, signal.SIGKILL)
+    signal_all(killed, signal.SIGKILL)
     job.await_records_in(RECORDS)
     ended = {row.transactional_id for row in client.list_transactions(prefix)}
     assert begun <= ended, "the task that is tried again writes under the same ids"
@@ -79,8 +76,7 @@ def test_workers_of_the_continuous_engine_killed_between_two_checkpoints(
     before = job.await_records_in(1)
     killed = job.workers()
     assert killed
-    for pid in killed:
-        os.kill(pid, signal.SIGKILL)
+    signal_all(killed, signal.SIGKILL)
     after = job.await_records_in(RECORDS)
     assert after.checkpoint_id > before.checkpoint_id + 1, "the kill came before the last checkpoint"
     assert not killed & job.workers()
@@ -107,14 +103,12 @@ def test_workers_of_the_continuous_engine_killed_and_frozen_with_two_checkpoints
         final = _await_two_checkpoints(client, prefix, hold.with_suffix(".held"), job)
         workers = _alive(tmp_path / "workers")
         assert len(workers) == job.spec.parallelism
-        for pid in workers:
-            os.kill(pid, first)
+        signal_all(workers, first)
         (tmp_path / "workers").unlink()
         hold.unlink()
         if then is not None:
             _await_commits(client, prefix, final, job)
-            for pid in workers:
-                os.kill(pid, then)
+            signal_all(workers, then)
         job.await_checkpoint(final.checkpoint_id + 2)
         assert (_alive(tmp_path / "workers") == workers) == (then is not None)
     job.await_records_in(RECORDS)
@@ -134,13 +128,10 @@ def test_frozen_workers_of_the_continuous_engine(
     job.await_records_in(1)
     frozen = job.workers()
     assert len(frozen) == job.spec.parallelism
-    for pid in frozen:
-        os.kill(pid, signal.SIGSTOP)
+    signal_all(frozen, signal.SIGSTOP)
     produce(broker, job.spec.source.topics[0], RECORDS, RECORDS)
     job.await_records_in(2 * RECORDS)
-    for pid in frozen:
-        with suppress(ProcessLookupError):  # Spark has killed it
-            os.kill(pid, signal.SIGCONT)
+    signal_all(frozen, signal.SIGCONT)
     assert "has been silent for 10 s" in job.log(1000)
     assert job.drain() == 0, job.log()
     assert job.attempt == 1

@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -223,6 +223,13 @@ class _Session(subprocess.Popen[bytes]):
         except ProcessLookupError:
             return
         self.wait(20)
+
+
+def signal_all(processes: Iterable[int], number: signal.Signals) -> None:
+    """Signals those that still run: Spark ends its workers when it likes."""
+    for pid in processes:
+        with suppress(ProcessLookupError):
+            os.kill(pid, number)
 
 
 def settings_of_a_cluster(folder: Path, *, master: str, **settings: str) -> dict[str, str]:

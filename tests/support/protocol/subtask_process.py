@@ -113,8 +113,10 @@ class SubtaskProcess:
         return self._has_begun
 
     def _signal(self, number: signal.Signals) -> None:
-        if not self.ended:
-            os.kill(self.process.pid, number)
+        # It may have just ended: the fork server tells of an end after it has reaped the process.
+        with suppress(ProcessLookupError):
+            if not self.ended:
+                os.kill(self.process.pid, number)
 
 
 def _run(
