@@ -2,6 +2,7 @@
 
     PYTHONPATH=dev python -m bench.checkpoint_cost                  # a temporary broker
     python -m bench.checkpoint_cost --bootstrap host:9092 --pairs 10 --output json
+    python -m bench.checkpoint_cost --engine Continuous --records 6000000
 
 One broker, one Spark session, one topic. A run copies the whole topic, in the order A B B A A B B A … The first two
 runs are not counted: they warm up, and show how many records make a checkpoint of ``--interval`` seconds. There is
@@ -23,6 +24,7 @@ from bench.spread import PairedRatio, Spread, alternating
 from bench.topic_copy import Run, TopicCopy, interleaved
 from sparkapp.dataplane.batch import implementation
 from sparkapp.model.delivery_guarantee import DeliveryGuarantee
+from sparkapp.model.job.spec import Engine
 
 GOAL = 0.97
 OVERRIDES = {
@@ -42,6 +44,7 @@ def main() -> int:
     parser.add_argument("--size", type=int, default=100, help="bytes of a record")
     parser.add_argument("--partitions", type=int, default=4)
     parser.add_argument("--parallelism", type=int, default=2)
+    parser.add_argument("--engine", type=Engine, choices=list(Engine), default=Engine.MICRO_BATCH)
     parser.add_argument("--interval", type=float, default=1.0, help="seconds of a checkpoint")
     parser.add_argument("--pairs", type=int, default=6)
     parser.add_argument("--output", choices=["text", "json"], default="text")
@@ -49,7 +52,7 @@ def main() -> int:
     with broker_at(options.bootstrap, overrides=OVERRIDES) as bootstrap:
         copy = TopicCopy(
             bootstrap=bootstrap, records=options.records, size=options.size, partitions=options.partitions,
-            parallelism=options.parallelism,
+            parallelism=options.parallelism, engine=options.engine,
         )  # fmt: skip
         batch, runs = measure(copy, options)
     report(batch, runs, options)
