@@ -1,7 +1,8 @@
-"""Carries the totals of Kafka clients from all Python workers of an executor to the driver.
+"""Carries the totals of Kafka clients from the Python workers to the driver.
 
-The read stage and the write stage run in different workers. Each worker writes its totals to a file in the executor's
-scratch directory. The write task adds all of them to its answer to the driver.
+A subtask of the continuous engine answers with the totals of its worker. The micro-batch engine reads and writes in
+different workers. Each of them writes its totals to a file in the executor's scratch directory, and the write task
+answers with all of them.
 """
 
 from __future__ import annotations
@@ -23,6 +24,11 @@ WorkerTotals = Mapping[str, Mapping[str, int]]
 """Totals by worker process."""
 
 
+def own() -> dict[str, dict[str, int]]:
+    """The totals of this process alone; called by a subtask of the continuous engine."""
+    return {_worker(str(os.getpid())): TOTALS.read()}
+
+
 def publish(attempt_key: str, *, scratch: Path | None = None) -> None:
     """Writes this process's totals for :func:`collect`. Called at the end of a read or write; never fails a task.
 
@@ -40,10 +46,9 @@ def publish(attempt_key: str, *, scratch: Path | None = None) -> None:
 def collect(attempt_key: str, *, scratch: Path | None = None) -> dict[str, dict[str, int]]:
     """The totals of every worker of this executor, also of ended workers; called by the write task."""
     found: dict[str, dict[str, int]] = {}
-    host = socket.gethostname()
     for file in _folder(attempt_key, scratch).glob("*.json"):
         with suppress(OSError, ValueError):
-            found[f"{host}/{file.stem}"] = json.loads(file.read_text(encoding="utf-8"))
+            found[_worker(file.stem)] = json.loads(file.read_text(encoding="utf-8"))
     return found
 
 
@@ -63,6 +68,10 @@ def summed(totals: WorkerTotals) -> Counter[str]:
     for counts in list(totals.values()):
         result.update(counts)
     return result
+
+
+def _worker(process: str) -> str:
+    return f"{socket.gethostname()}/{process}"
 
 
 def _folder(attempt_key: str, scratch: Path | None) -> Path:

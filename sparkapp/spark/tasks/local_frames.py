@@ -49,7 +49,7 @@ class Report:
     :param placed: partitions whose offsets are committed.
     :param offsets: next offset of each partition, by commits that succeeded; None without news of them.
     :param totals: of this instance's commits: ``records_out``, ``dead_lettered``, ``skipped`` and ``transactions``.
-    :param clients: totals of the Kafka clients of the subtask's executor, by worker.
+    :param clients: totals of the subtask's Kafka clients, by worker.
     """
 
     instance: int

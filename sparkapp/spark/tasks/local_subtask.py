@@ -11,7 +11,6 @@ from sparkapp.model.checkpoint.split import KafkaPartitionSplit
 from sparkapp.model.errors import KafkaSparkJobError, SubtaskDisconnected
 from sparkapp.model.job.spec import Job
 from sparkapp.spark.frames.batch_transform import transform_of
-from sparkapp.spark.frames.record_policy import attempt_key
 from sparkapp.spark.tasks import client_totals
 from sparkapp.spark.tasks.control_channel import SubtaskChannel
 from sparkapp.spark.tasks.local_frames import Order, Report, decode_order, report_body
@@ -174,8 +173,7 @@ class LocalSubtask:
         clients: dict[str, dict[str, int]] = {}
         if now > self._signed_at + _SIGN_SECONDS:
             self._signed_at = now
-            client_totals.publish(attempt_key(self._job))
-            clients = client_totals.collect(attempt_key(self._job))
+            clients = client_totals.own()
         self._say(Report(instance=instance.number, offsets=instance.committed, totals=instance.totals, clients=clients))
 
     def _say(self, report: Report) -> None:

@@ -16,6 +16,7 @@ from sparkapp.model.job.spec import Job
 from sparkapp.source.watermarks.record_times import TIME_COLUMNS
 from sparkapp.source.watermarks.subtask_watermark import ReachedWatermarks, SubtaskWatermark
 from sparkapp.spark.frames.batch_transform import BatchTransform, no_watermark, transform_of
+from sparkapp.spark.tasks import client_totals
 from sparkapp.spark.tasks.control_channel import Address, SubtaskChannel, Wave, Work
 from sparkapp.spark.tasks.record_decoder import RecordDecoder
 from sparkapp.spark.tasks.write_task import (
@@ -115,7 +116,8 @@ def _complete(
         results = transform.map(records, watermark=no_watermark if watermark is None else watermark.time)
         batches = _preparing_next(job, work.order, results) if is_own else results
         result = write_batches(job, work.order, batches, index=work.order.subtask)
-    return replace(result, skipped=decoder.skipped - skipped), None if watermark is None else watermark.reached
+    result = replace(result, skipped=decoder.skipped - skipped, clients=client_totals.own())
+    return result, None if watermark is None else watermark.reached
 
 
 def _watermark_of(job: Job, work: Work) -> SubtaskWatermark | None:

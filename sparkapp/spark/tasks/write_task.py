@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -53,7 +53,7 @@ class WriteResult:
     :param records: written; ``dead_letters`` are counted apart, and so are records that the task ``skipped``.
     :param committable: None without a transaction.
     :param failure: why the pre-commit failed, as Python prints an exception; only with ``deliveryGuarantee: None``.
-    :param clients: totals of the Kafka clients of the executor's workers.
+    :param clients: totals of Kafka clients, by worker.
     """
 
     index: int
@@ -78,14 +78,18 @@ def write_partition(
     """
     from pyspark import TaskContext
 
+    from sparkapp.spark.frames.record_policy import attempt_key
+    from sparkapp.spark.tasks import client_totals
     from sparkapp.spark.tasks.worker_clients import job_of
 
     context = TaskContext.get()
     if context is None:
         msg = "a write task needs Spark's task context"
         raise RuntimeError(msg)
-    index = context.partitionId()
-    result = write_batches(job_of(job_text), orders[index], batches, index=index)
+    job, index = job_of(job_text), context.partitionId()
+    result = write_batches(job, orders[index], batches, index=index)
+    client_totals.publish(attempt_key(job))
+    result = replace(result, clients=client_totals.collect(attempt_key(job)))
     yield pa.RecordBatch.from_pydict({"result": [encode_result(result)]}, schema=RESULT_SCHEMA)
 
 
@@ -97,7 +101,6 @@ def write_batches(job: Job, order: WriteOrder, batches: Iterable[pa.RecordBatch]
     :raises TransformError: and other errors, see :func:`write_partition`.
     """
     from sparkapp.spark.frames.record_policy import attempt_key, dead_letters_of_task, diverts
-    from sparkapp.spark.tasks import client_totals
 
     writer = writer_for(job, order)
     writer.notify_committed(order.settled)
@@ -120,14 +123,12 @@ def write_batches(job: Job, order: WriteOrder, batches: Iterable[pa.RecordBatch]
             raise
         # No task has these records any more: a retry would succeed and hide the failure.
         failure = printed(error)
-    client_totals.publish(attempt_key(job))
     return WriteResult(
         index=index,
         records=writer.records,
         dead_letters=writer.dead_letters,
         committable=committable,
         failure=failure,
-        clients=client_totals.collect(attempt_key(job)),
     )
 
 

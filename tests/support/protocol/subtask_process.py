@@ -28,7 +28,7 @@ from sparkapp.model.job.spec import ArrowTransform, Job, Transform
 from sparkapp.sink import delivery
 from sparkapp.sink.local_writer import LocalKafkaWriter
 from sparkapp.sink.producer_pool import ProducerPool
-from sparkapp.spark.tasks import client_totals, local_instance, subtask, worker_clients
+from sparkapp.spark.tasks import local_instance, subtask, worker_clients
 from sparkapp.spark.tasks.control_channel import Address, Wave
 from sparkapp.spark.tasks.write_task import WriteOrder, WriteResult, write_batches
 from tests.support.protocol.moments import InstanceMoment, TaskMoment
@@ -136,8 +136,6 @@ def _run(
     vars(delivery)["writer_of"] = partial(delivery.writer_of, timeout=patience)
     vars(subtask)["write_batches"] = partial(_write_batches, moments)
     vars(local_instance)["LocalKafkaWriter"] = partial(_HaltingWriter, _Halts(moments))
-    # Its files are for a metric.
-    vars(client_totals).update(publish=lambda _: None, collect=lambda _: {})
     try:
         address, wave = place
         list(subtask.run_subtask(job_text, address, Wave(wave, 0, number + 1), iter(())))

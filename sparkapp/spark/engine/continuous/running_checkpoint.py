@@ -85,7 +85,7 @@ class RunningCheckpoint:
     def take(self, answer: Answer) -> Mapping[str, Mapping[str, int]]:
         """Takes a subtask's answer; a subtask that failed tries again.
 
-        :returns: totals of the Kafka clients of the subtask's executor, by worker.
+        :returns: totals of the subtask's Kafka clients, by worker.
         :raises KafkaSparkJobError: of a subtask that failed for good.
         """
         if not self.answered(answer):
