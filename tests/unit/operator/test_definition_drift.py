@@ -17,6 +17,7 @@ import yaml
 
 from kafkasparkjob_operator.workload import JobSettings, desired_from_resource
 from sparkapp.model.encoding.fields import Fields
+from sparkapp.model.errors import ConfigurationError
 from sparkapp.model.job.record_format import Format
 from tests.support.fakes.kubernetes import merged
 
@@ -117,6 +118,22 @@ def minimum(schema: dict[str, Any]) -> int | None:
 
 def test_the_definition_has_every_field_that_the_code_reads(reads: dict[str, set[Read]]) -> None:
     assert set(reads) <= {path for path, _, _ in fields_of(SPEC, "spec")}
+
+
+def invalid_by_the_engine() -> list[Any]:
+    """The cases that a rule about the engine or its pace refuses."""
+    cases = yaml.safe_load((CORPUS / "invalid.yaml").read_text(encoding="utf-8"))
+    starts = ("engine: ", "checkpoint.commitIntervalMillis ", "source.watermarks ")
+    return [pytest.param(case["patch"], id=case["name"]) for case in cases if case["message"].startswith(starts)]
+
+
+@pytest.mark.parametrize("patch", invalid_by_the_engine())
+def test_what_the_definition_refuses_by_the_engine_the_code_refuses_too(patch: dict[str, Any]) -> None:
+    manifest = merged(yaml.safe_load((CORPUS / "base.yaml").read_text(encoding="utf-8")), patch)
+    with pytest.raises(ConfigurationError):
+        desired_from_resource(
+            manifest["spec"], namespace="default", name="job", settings=JobSettings(default_image="sparkapp")
+        )
 
 
 def formats_of_rule(field: dict[str, Any], start: str) -> set[str]:
