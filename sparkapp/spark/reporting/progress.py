@@ -64,6 +64,8 @@ class Progress:
         self._lock = threading.Lock()
         self._snapshot = Snapshot()
         self._restored = Counters()
+        self._settled = 0
+        """Transactions of earlier attempts that recovery has committed."""
         self._pending: Callable[[], Pending | None] = lambda: None
         self.watermarks: Callable[[], WatermarkSnapshot | None] = lambda: None
         """Watermarks by partition, subtask and job; from any thread."""
@@ -92,7 +94,8 @@ class Progress:
 
     def recovered(self, recovery: Recovery) -> None:
         """The transactions of previous attempts are settled."""
-        self._restored = counters = recovery.document.counters
+        self._restored, self._settled = recovery.document.counters, recovery.committed
+        counters = self._restored
         with self._lock:
             self._snapshot = replace(
                 self._snapshot, checkpoint_id=recovery.document.checkpoint_id,
@@ -142,7 +145,9 @@ class Progress:
                 committed={part: offset for part, offset in known.items() if part in document.offsets},
                 records_in=document.counters.records_in - self._restored.records_in,
                 records_out=document.counters.records_out - self._restored.records_out,
-                transactions_committed=previous.transactions_committed + len(document.committables),
+                transactions_committed=self._settled
+                + document.counters.transactions_committed
+                - self._restored.transactions_committed,
                 commits_succeeded=previous.commits_succeeded + bool(inside),
                 watermark_millis=watermark_millis(document.engine),
                 late_rows=late_rows,

@@ -14,7 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from sparkapp.checkpoint.pre_committed import Completed
 from sparkapp.checkpoint.recovery.recovery import Recovery
 from sparkapp.model.checkpoint.committable import KafkaCommittable
-from sparkapp.model.checkpoint.document import CheckpointDocument, Counters
+from sparkapp.model.checkpoint.document import CheckpointDocument, Counters, LocalPace
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
 from sparkapp.model.job.spec import Job
 from sparkapp.model.job.spec_from_resource import spec_from_resource
@@ -63,12 +63,13 @@ def completed(
     counters: Counters | None = None,
     watermark: int = 0,
     evidence: str = "group",
+    local: LocalPace | None = None,
 ) -> Completed:
     engine = encode_engine(EngineState(checkpoint_id, f'{{"batchWatermarkMs":{watermark}}}'))
     document = CheckpointDocument(
         job_uid="uid", attempt=3, checkpoint_id=checkpoint_id, created_at="2026-11-21T12:00:00Z", parallelism=1,
         prefix="p", splits=splits, committables=committables, evidence_group=evidence, engine=engine,
-        counters=counters or Counters(),
+        counters=counters or Counters(), local=local,
     )  # fmt: skip
     return Completed(document=document, bytes=900, write_millis=3, commit_millis=4)
 
@@ -131,6 +132,15 @@ def test_one_account_feeds_report_and_metrics() -> None:
         "records_per_second": 240, "transactions_committed": 21, "transactions_aborted": 5,
         "commits_succeeded": 1, "commits_failed": 0,
     }.items() <= report.items()  # fmt: skip
+
+
+def test_transactions_of_the_local_pace_are_in_no_document_and_count_all_the_same() -> None:
+    progress, report = reported_progress()
+    progress.recovered(recovery(transactions_committed=20))
+    split, local = KafkaPartitionSplit(A0, 40, 100), LocalPace(era=3, placed=frozenset({A0}))
+    progress.completed(completed(8, split, counters=Counters(transactions_committed=95), local=local), 10)
+    assert samples(progress)["kafkaspark_sink_transactions_committed_total"] == 77
+    assert report["transactions_committed"] == 95
 
 
 def test_S37_one_commit_is_counted_for_each_checkpoint_that_moved_offsets_inside_its_transactions() -> None:
