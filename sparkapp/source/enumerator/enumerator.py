@@ -197,9 +197,7 @@ class KafkaSourceEnumerator:
 
     def unplanned(self) -> tuple[KafkaPartitionSplit, ...]:
         """Every partition with an empty range, for a checkpoint that reads nothing."""
-        return tuple(
-            KafkaPartitionSplit(partition, start, start) for partition, start in sorted(self._positions.next.items())
-        )
+        return tuple(KafkaPartitionSplit(each, at, at) for each, at in sorted(self._positions.next.items()))
 
     def begin(self, splits: tuple[KafkaPartitionSplit, ...]) -> None:
         """The next plan begins behind these splits. Never undone: an attempt whose checkpoint fails ends."""
@@ -216,6 +214,10 @@ class KafkaSourceEnumerator:
             self._positions.next = self._membership.complete(splits)
             return
         self._positions.complete(splits, stops or {})
+
+    def ahead(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Subtasks have committed these offsets by themselves: for :attr:`pending`, which counts them as read."""
+        self._positions.ahead = offsets
 
     def explain(self, error: OffsetsWentBackwards) -> OffsetsWentBackwards:
         """Explains why a reader did not find planned records; called by the engine when it has stopped.

@@ -20,6 +20,8 @@ class Positions:
         """Splits of the checkpoints that have begun and are not complete, the oldest first."""
         self.stops: dict[TopicPartition, int] = {}
         """Stopping offsets of a bounded job."""
+        self.ahead: Mapping[TopicPartition, int] = {}
+        """Offsets that subtasks have committed by themselves, of which some checkpoint will be a record."""
         self._ends: Mapping[TopicPartition, int] | None = None
         self._looked_at = clock()
 
@@ -33,13 +35,16 @@ class Positions:
 
     @property
     def pending(self) -> dict[TopicPartition, int] | None:
-        """Records between the completed offsets and the last known ends; None before the first look (case S26)."""
-        # A look replaces the whole mapping and never changes it.
-        ends = self._ends
+        """Records between the completed offsets and the last known ends; None before the first look (case S26).
+
+        What subtasks have committed by themselves does not count.
+        """
+        # A look replaces the whole mapping and never changes it, and so does a report of commits.
+        ends, ahead = self._ends, self.ahead
         if ends is None:
             return None
         offsets = self.completed
-        return {partition: max(0, end - offsets.get(partition, end)) for partition, end in ends.items()}
+        return {each: max(0, end - max(offsets.get(each, end), ahead.get(each, 0))) for each, end in ends.items()}
 
     @property
     def seconds_since_look(self) -> float:
@@ -86,5 +91,6 @@ class Positions:
         for partition in partitions:
             self.next.pop(partition, None)
             self.stops.pop(partition, None)
+        self.ahead = {partition: offset for partition, offset in self.ahead.items() if partition in self.next}
         if self._ends is not None:
             self._ends = {partition: end for partition, end in self._ends.items() if partition in self.next}

@@ -170,6 +170,7 @@ class LocalPace:
         before = self._offsets
         there = {each: at for each, at in offsets.items() if each not in self._gone}
         self._offsets = before | {each: max(at, before.get(each, 0)) for each, at in there.items()}
+        self._enumerator.ahead(self._offsets)
         return any(at > before.get(each, at) for each, at in offsets.items())
 
     def _place(self, number: int, starts: Mapping[TopicPartition, int]) -> None:

@@ -58,6 +58,8 @@ class Enumerator:
     def existing(self, partitions: list[TopicPartition]) -> set[TopicPartition]:
         return set(partitions)
 
+    def ahead(self, offsets: Mapping[TopicPartition, int]) -> None: ...
+
     def complete(self, splits: tuple[KafkaPartitionSplit, ...]) -> None:
         self.offsets |= {split.partition: split.stop for split in splits}
 

@@ -179,6 +179,15 @@ def test_the_lag_is_that_of_the_topic_that_came_back(returned: World) -> None:
     assert returned.enumerator.pending == {A: 50, B: 0}
 
 
+def test_the_lag_counts_what_the_subtasks_have_committed_and_no_checkpoint_has_yet(world: World) -> None:
+    world.pace._record_at = float("inf")
+    world.cluster.ends[A] = 1200
+    world.run()
+    assert [number for topic, number in world.visible if topic != NEW and number >= 1000] == list(range(1000, 1200))
+    world.enumerator.look()
+    assert world.enumerator.pending == {A: 0, B: 0}
+
+
 def test_nothing_is_placed_before_the_document_has_forgotten_the_topic(world: World) -> None:
     """It comes back while the subtask ends, and while the API server is away."""
     world.delete()
