@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from sparkapp.model.delivery_guarantee import DeliveryGuarantee, OffsetCommit
-from sparkapp.model.encoding.json_columns import columns_of
+from sparkapp.model.encoding.json_columns import Kind, columns_of
 from sparkapp.model.errors import InvalidArgument
 from sparkapp.model.job.record_format import Format
 from sparkapp.model.job.rules.requirement import require
@@ -17,21 +17,27 @@ _MAX_OFFSETS = Source.__dataclass_fields__["max_offsets_per_checkpoint"]
 
 def check_engine(spec: JobSpec) -> None:
     """:raises ConfigurationError: the engine, or the pace of its commits, cannot run the job."""
-    for field in _not_continuous(spec):
+    for field, change in _not_continuous(spec).items():
         require(
             spec.engine is not Engine.CONTINUOUS,
             "spec.engine",
             f"Continuous cannot run a job with {field}",
-            f"set engine: MicroBatch, or remove {field.partition(' ')[0]}",
+            f"set engine: MicroBatch, or {change}",
         )
     engine, reason = chosen_engine(spec)
     require(
         spec.source.max_out_of_orderness_seconds is None or engine is Engine.CONTINUOUS,
         "spec.source.watermarks",
         f"needs the continuous engine, because Spark has one watermark for a query. MicroBatch: {reason}",
-        "set engine: Continuous, or remove source.watermarks and declare withWatermark in the transform",
+        _or_continuous(spec, "remove source.watermarks and declare withWatermark in the transform"),
     )
     _check_local_pace(spec, engine, reason)
+
+
+def _or_continuous(spec: JobSpec, change: str) -> str:
+    """The remedy of a job in MicroBatch: the change, or what makes it a job for Continuous."""
+    is_fixed = spec.engine is Engine.MICRO_BATCH
+    return f"{change}, or {' and '.join((*['set engine: Continuous'] * is_fixed, *_not_continuous(spec).values()))}"
 
 
 def _check_local_pace(spec: JobSpec, engine: Engine, reason: str) -> None:
@@ -43,7 +49,7 @@ def _check_local_pace(spec: JobSpec, engine: Engine, reason: str) -> None:
         engine is Engine.CONTINUOUS,
         where,
         f"needs the continuous engine. MicroBatch: {reason}",
-        "set engine: Continuous, or remove checkpoint.commitIntervalMillis",
+        _or_continuous(spec, "remove checkpoint.commitIntervalMillis"),
     )
     require(
         spec.sink.delivery_guarantee is DeliveryGuarantee.EXACTLY_ONCE,
@@ -92,8 +98,8 @@ def chosen_engine(spec: JobSpec) -> tuple[Engine, str]:
     return Engine.CONTINUOUS, "spec.engine is Auto, and Continuous can run the job"
 
 
-def _not_continuous(spec: JobSpec) -> list[str]:
-    """What the job uses and the continuous engine does not have: a field, and its value where that matters."""
+def _not_continuous(spec: JobSpec) -> dict[str, str]:
+    """What the job uses and the continuous engine does not have, and for each what to change instead of the engine."""
     source, transform, sink = spec.source, spec.transform, spec.sink
     formats = {source.key_format, source.value_format}
     is_exact = sink.delivery_guarantee is DeliveryGuarantee.EXACTLY_ONCE
@@ -102,13 +108,22 @@ def _not_continuous(spec: JobSpec) -> list[str]:
         "transform.sql": bool(transform.sql),
         "source.format json, avro or protobuf and no transform.arrow": not transform.arrow.name
         and any(chosen.traits.fallible for chosen in formats),
-        **{f"source.format.{side}Schema {cause}": True for side, cause in _other_columns(source)},
         "source.stopping.predicate": bool(source.stopping.predicate),
         "source.groupMembership": source.group_membership.subscribes,
         # The document names one checkpoint, another becomes final, and the subtasks write a third.
         "sink.transactions.producersPoolSize: 2": is_exact and sink.producers_pool_size < MIN_CONTINUOUS_POOL,
     }
-    return [field for field, is_used in used.items() if is_used]
+    changes = {
+        "source.format json, avro or protobuf and no transform.arrow": "remove source.format, or add transform.arrow",
+        "sink.transactions.producersPoolSize: 2": (
+            f"set sink.transactions.producersPoolSize to at least {MIN_CONTINUOUS_POOL}"
+        ),
+    }
+    columns = {
+        f"source.format.{side}Schema {cause}": f"write source.format.{side}Schema as columns of {', '.join(Kind)}"
+        for side, cause in _other_columns(source)
+    }
+    return {field: changes.get(field, f"remove {field}") for field, is_used in used.items() if is_used} | columns
 
 
 def _other_columns(source: Source) -> Iterator[tuple[str, str]]:

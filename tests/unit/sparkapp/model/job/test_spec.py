@@ -335,7 +335,8 @@ def test_the_drivers_copy_is_checked_again():
         (spec(transform={"arrow": {"configMapRef": {"name": "code"}}}), "exactly one of arrow.function and"),
         (
             spec(engine="Continuous", sink={"transactions": {"producersPoolSize": 2}}),
-            "Continuous cannot run a job with sink.transactions.producersPoolSize: 2; set engine: MicroBatch",
+            "Continuous cannot run a job with sink.transactions.producersPoolSize: 2; set engine: MicroBatch, or set"
+            " sink.transactions.producersPoolSize to at least 3",
         ),
         (
             spec(engine="Continuous", transform={"sql": {"query": "select 1"}}),
@@ -347,16 +348,19 @@ def test_the_drivers_copy_is_checked_again():
                 transform={"arrow": {"function": "a:b"}},
                 source={"format": {"key": "json", "keySchema": "n INT, at TIMESTAMP"}},
             ),
-            "Continuous cannot run a job with source.format.keySchema with TIMESTAMP; set engine: MicroBatch, or",
+            "Continuous cannot run a job with source.format.keySchema with TIMESTAMP; set engine: MicroBatch, or write"
+            " source.format.keySchema as columns of BOOLEAN, TINYINT, SMALLINT, INT, BIGINT, DOUBLE, STRING, STRUCT,",
         ),
         (
             spec(engine="Continuous", source={"format": {"value": "avro"}, "schemaRegistry": {"url": "http://r:8081"}}),
-            "Continuous cannot run a job with source.format json, avro or protobuf and no transform.arrow; set engine",
+            "Continuous cannot run a job with source.format json, avro or protobuf and no transform.arrow; set engine:"
+            " MicroBatch, or remove source.format, or add transform.arrow",
         ),
         (
             spec(source={"watermarks": {"maxOutOfOrdernessSeconds": 0}}),
             "spec.source.watermarks: needs the continuous engine, because Spark has one watermark for a query."
-            " MicroBatch: set by spec.engine; set engine: Continuous, or remove source.watermarks and declare",
+            " MicroBatch: set by spec.engine; remove source.watermarks and declare withWatermark in the transform, or"
+            " set engine: Continuous",
         ),
         (
             spec(
@@ -364,7 +368,8 @@ def test_the_drivers_copy_is_checked_again():
                 transform={"sql": {"query": "select 1"}},
                 source={"watermarks": {"maxOutOfOrdernessSeconds": 0}},
             ),
-            "MicroBatch: spec.engine is Auto, and Continuous cannot run a job with transform.sql",
+            "MicroBatch: spec.engine is Auto, and Continuous cannot run a job with transform.sql; remove"
+            " source.watermarks and declare withWatermark in the transform, or remove transform.sql",
         ),
         (
             spec(engine="Continuous", source={"watermarks": {"idleTimeoutSeconds": 5}}),
@@ -372,11 +377,17 @@ def test_the_drivers_copy_is_checked_again():
         ),
         (
             spec(checkpoint={"commitIntervalMillis": 50}),
-            "spec.checkpoint.commitIntervalMillis: needs the continuous engine. MicroBatch: set by spec.engine; set",
+            "spec.checkpoint.commitIntervalMillis: needs the continuous engine. MicroBatch: set by spec.engine;"
+            " remove checkpoint.commitIntervalMillis, or set engine: Continuous",
+        ),
+        (
+            spec(transform={"sql": {"query": "select 1"}}, checkpoint={"commitIntervalMillis": 50}),
+            "remove checkpoint.commitIntervalMillis, or set engine: Continuous and remove transform.sql",
         ),
         (
             spec(engine="Auto", transform={"sql": {"query": "select 1"}}, checkpoint={"commitIntervalMillis": 50}),
-            "MicroBatch: spec.engine is Auto, and Continuous cannot run a job with transform.sql; set engine",
+            "MicroBatch: spec.engine is Auto, and Continuous cannot run a job with transform.sql; remove"
+            " checkpoint.commitIntervalMillis, or remove transform.sql",
         ),
         (
             spec(checkpoint={"commitIntervalMillis": 50}, base=CONTINUOUS, sink={"deliveryGuarantee": "AtLeastOnce"}),
