@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
@@ -15,6 +16,8 @@ from kafkasparkjob_operator.workload import NO_TEMPLATE, DesiredJob, JobSettings
 from kafkasparkjob_operator.workload.allowed_names import KINDS
 from sparkapp.model import names
 from sparkapp.model.errors import ConfigurationError, NameNotAllowed
+from sparkapp.model.job.rules.engine_rules import chosen_engine
+from sparkapp.model.job.spec import Engine
 
 EXECUTOR_LIMITS: Mapping[str, int] = {"secrets": 16, "configmaps": 4, "persistentvolumeclaims": 2, "audiences": 1}
 """Different names of a kind that a job's executors may refer to. The chart's admission policy of drivers has the same,
@@ -47,9 +50,26 @@ def accepted_job(
     """
     chosen = replace(settings, default_image=recorded_image or settings.default_image)
     desired = desired_from_resource(spec, namespace=job.namespace, name=job.name, settings=chosen)
+    _check_places(desired)
     _check_names(desired, job, settings)
     _check_limits(desired, job)
     return desired
+
+
+def _check_places(desired: DesiredJob) -> None:
+    """
+    :raises ConfigurationError: the job would wait for executors for ever.
+    """
+    subtasks, instances = desired.spec.parallelism, desired.workload.executor_instances
+    cores = desired.workload.executor_cores
+    if instances * cores < subtasks and chosen_engine(desired.spec)[0] is Engine.CONTINUOUS:
+        msg = (
+            f"spec.executor.instances: {instances} executors with {cores} cores have no place for {subtasks} subtasks,"
+            " which the continuous engine runs at the same time"
+        )
+        least = math.ceil(subtasks / cores)
+        remedy = f"remove spec.executor.instances, or set it to at least {least}, or set engine: MicroBatch"
+        raise ConfigurationError(msg, remedy=remedy)
 
 
 def _check_names(desired: DesiredJob, job: JobIdentity, settings: JobSettings) -> None:

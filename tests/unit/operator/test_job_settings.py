@@ -206,3 +206,21 @@ def test_the_limits_are_the_policys() -> None:
     }  # fmt: skip
     for names in ("everySecret", "everyConfigMap"):
         assert f"variables.{names}.size() <= {MOST_REFERENCES + 1}" in policy
+
+
+@pytest.mark.parametrize("engine", ["Continuous", "Auto"])
+def test_subtasks_without_a_place_are_refused_where_all_of_them_run_at_the_same_time(engine: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        accepted(engine=engine, parallelism=5, executor={"instances": 2, "cores": 2})
+    assert caught.value.message == (
+        "spec.executor.instances: 2 executors with 2 cores have no place for 5 subtasks,"
+        " which the continuous engine runs at the same time"
+    )
+    assert caught.value.remedy == "remove spec.executor.instances, or set it to at least 3, or set engine: MicroBatch"
+
+
+def test_micro_batches_take_turns_and_a_default_has_room() -> None:
+    accepted(parallelism=5, executor={"instances": 2, "cores": 2})
+    accepted(engine="Auto", parallelism=5, executor={"instances": 1}, transform={"sql": {"query": "SELECT 1"}})
+    accepted(engine="Continuous", parallelism=4, executor={"instances": 2, "cores": 2})
+    accepted(engine="Continuous", parallelism=5, executor={"cores": 2})
