@@ -255,7 +255,7 @@ class Wiring:
     ) -> None:
         if self._job.spec.sink.delivery_guarantee is not DeliveryGuarantee.EXACTLY_ONCE:
             return
-        time_used = TransactionTime(self._job.spec.sink)
+        time_used = TransactionTime(self._job.spec.sink, commit_interval_millis=self._job.spec.commit_interval_millis)
 
         def observed(found: OpenNow | None) -> None:
             self._progress.transactions(found)

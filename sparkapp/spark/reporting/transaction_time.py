@@ -12,6 +12,9 @@ from sparkapp.sink.orphans import OpenNow
 WARNED_PERCENTS = (80, 50)
 """Percentages of the time-out at which a warning is due, highest first."""
 
+_OFFSETS = "source.limits.maxOffsetsPerCheckpoint"
+"""A transaction lasts as long as its checkpoint is written."""
+
 
 @dataclass(frozen=True, slots=True)
 class TimeUsed:
@@ -28,11 +31,13 @@ class TimeUsed:
 class TransactionTime:
     """Judges each look of the orphan sweep at the open transactions, as metrics and TransactionsHealthy do.
 
+    :param commit_interval_millis: of a subtask's own transactions, or 0.
     :param now: Unix time in seconds.
     """
 
-    def __init__(self, sink: Sink, *, now: Callable[[], float] = time.time) -> None:
+    def __init__(self, sink: Sink, *, commit_interval_millis: int = 0, now: Callable[[], float] = time.time) -> None:
         self._limit = sink.transaction_timeout_seconds
+        self._shorter = "checkpoint.commitIntervalMillis" if commit_interval_millis else _OFFSETS
         self._now = now
         self._told = 0
 
@@ -52,5 +57,5 @@ class TransactionTime:
         return TimeUsed(
             percent,
             f"the oldest open transaction used {percent} % of its time-out: the brokers abort it after {self._limit} s."
-            " Fix: raise spec.sink.transactions.timeoutSeconds, or lower spec.source.limits.maxOffsetsPerCheckpoint",
+            f" Fix: raise spec.sink.transactions.timeoutSeconds, or lower spec.{self._shorter}",
         )

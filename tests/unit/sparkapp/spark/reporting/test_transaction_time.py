@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from sparkapp.model.job.spec import Sink
 from sparkapp.sink.orphans import OpenNow
 from sparkapp.spark.reporting.transaction_time import TransactionTime
@@ -27,6 +29,17 @@ def test_half_and_eighty_percent_are_reported_once_each_and_taken_back_at_the_en
     reached = time.reached(OpenNow(count=0, oldest_start_millis=None))
     assert reached is not None
     assert (reached.percent, reached.message) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("millis", "remedy"),
+    [(0, "or lower spec.source.limits.maxOffsetsPerCheckpoint"), (60, "or lower spec.checkpoint.commitIntervalMillis")],
+)
+def test_the_remedy_is_one_that_the_pace_of_commits_takes(millis: int, remedy: str) -> None:
+    time = TransactionTime(sink(), commit_interval_millis=millis, now=lambda: 1060.0)
+    reached = time.reached(OpenNow(count=1, oldest_start_millis=1_000_000))
+    assert reached is not None
+    assert reached.message.endswith(f"raise spec.sink.transactions.timeoutSeconds, {remedy}")
 
 
 def test_what_has_no_time_out_runs_out_of_none() -> None:
