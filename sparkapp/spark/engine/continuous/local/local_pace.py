@@ -130,7 +130,7 @@ class LocalPace:
         missing = silent | (self._subtasks.keys() - {n for n, each in self._subtasks.items() if each.is_settled})
         if missing:
             raise SubtaskMissing(f"subtasks {sorted(missing)} did not confirm their last commits")
-        self._recorded(self._record_at, self._record()())
+        self._recorded(time.monotonic(), self._record()())
 
     @property
     def _is_complete(self) -> bool:
@@ -242,9 +242,9 @@ class LocalPace:
         for number, instance in waiting.items():
             again = partial(self._coordinator.grant_again, self._owned(number), self._enumerator.existing)
             return again, partial(self._granted_again, number, instance)
-        if time.monotonic() >= self._record_at + self._job.spec.checkpoint_interval:
-            began, self._record_at = self._record_at, time.monotonic()
-            return self._record(), partial(self._recorded, began)
+        now = time.monotonic()
+        if now >= self._record_at + self._job.spec.checkpoint_interval:
+            return self._record(), partial(self._recorded, now)
         return None
 
     def _first_call(self, waiting: Mapping[int, int]) -> tuple[Callable[[], Any], Callable[[Any], None]]:
@@ -284,12 +284,12 @@ class LocalPace:
             totals.update(subtask.totals)
         return partial(self._coordinator.record, dict(self._offsets), LocalTotals(**totals))
 
-    def _recorded(self, began: float, completed: Completed | None) -> None:
+    def _recorded(self, now: float, completed: Completed | None) -> None:
+        before, self._record_at = self._record_at, now
         if completed is not None:
             known = self._gone.kept(self._enumerator.offsets)
-            splits = completed.document.splits
-            self._enumerator.complete(tuple(split for split in splits if split.partition in known))
-            self._completed(completed, time.monotonic() - began)
+            self._enumerator.complete(tuple(split for split in completed.document.splits if split.partition in known))
+            self._completed(completed, now - before)
 
     def _watch(self) -> None:
         """The watchdog counts the time since every subtask was heard of."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from types import SimpleNamespace
 from typing import Any
@@ -103,15 +104,20 @@ class Driver:
         self.server, self.enumerator, self.coordinator = Server(), Enumerator(), Coordinator()
         monkeypatch.setattr("sparkapp.spark.engine.continuous.local.local_pace._AGAIN_SECONDS", 0.0)
         sink = SimpleNamespace(delivery_guarantee=None, transactions_expire=True, transaction_timeout_seconds=60)
-        spec = SimpleNamespace(parallelism=2, checkpoint_interval=0.0, sink=sink)
+        self.spec = spec = SimpleNamespace(parallelism=2, checkpoint_interval=0.0, sink=sink)
         parts: Any = {"server": self.server, "enumerator": self.enumerator, "coordinator": self.coordinator}
         self.completed: list[Any] = []
+        self.seconds: list[float] = []
         job: Any = SimpleNamespace(spec=spec)
         unused: Any = None
         self.pace = LocalPace(
-            job, **parts, completed=lambda done, _: self.completed.append(done), await_subtasks=lambda: None,
+            job, **parts, completed=self.complete, await_subtasks=lambda: None,
             liveness=StreamLiveness(), places=lambda _: unused,
         )  # fmt: skip
+
+    def complete(self, done: Any, seconds: float) -> None:
+        self.completed.append(done)
+        self.seconds.append(seconds)
 
     def hear(self, subtask: int, **report: Any) -> None:
         self.server.answers.append(Answer(subtask, None, "", "", None, Report(**report)))
@@ -180,6 +186,19 @@ def test_a_write_without_an_answer_is_repeated(driver: Driver) -> None:
     driver.coordinator.unavailable = 3
     driver.started()
     assert driver.called("grant") == [("grant", 4)]
+
+
+def test_a_record_without_an_answer_is_soon_repeated_and_covers_the_time_since_the_last(driver: Driver) -> None:
+    driver.started()
+    driver.spec.checkpoint_interval = 3600.0
+    driver.until(lambda: driver.pace._call is None)
+    driver.completed.clear()
+    driver.coordinator.unavailable = 1
+    driver.pace._record_at = time.monotonic() - 4000
+    driver.hear(0, instance=driver.instance(0), offsets={driver.owned(0)[0]: 20}, totals={"transactions": 1})
+    driver.until(lambda: bool(driver.completed))
+    assert driver.coordinator.unavailable == 0
+    assert 4000 <= driver.seconds[-1] < 4100
 
 
 def test_a_replaced_instance_begins_where_the_group_is(driver: Driver) -> None:

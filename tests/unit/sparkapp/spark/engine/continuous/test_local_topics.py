@@ -55,7 +55,8 @@ class World:
         self.enumerator = self.made_enumerator()
         self.enumerator.start(None)
         sink = SimpleNamespace(delivery_guarantee=None, transactions_expire=True, transaction_timeout_seconds=60)
-        job: Any = SimpleNamespace(spec=SimpleNamespace(parallelism=1, checkpoint_interval=0.0, sink=sink))
+        self.spec = SimpleNamespace(parallelism=1, checkpoint_interval=0.0, sink=sink)
+        job: Any = SimpleNamespace(spec=self.spec)
         parts: Any = {"server": self.server, "places": lambda _: None}
         self.pace = LocalPace(
             job, enumerator=self.enumerator, coordinator=self.rig.coordinator, completed=lambda *_: None,
@@ -180,7 +181,7 @@ def test_the_lag_is_that_of_the_topic_that_came_back(returned: World) -> None:
 
 
 def test_the_lag_counts_what_the_subtasks_have_committed_and_no_checkpoint_has_yet(world: World) -> None:
-    world.pace._record_at = float("inf")
+    world.spec.checkpoint_interval = float("inf")
     world.cluster.ends[A] = 1200
     world.run()
     assert [number for topic, number in world.visible if topic != NEW and number >= 1000] == list(range(1000, 1200))
