@@ -339,9 +339,9 @@ class ContinuousRun(AttemptRun):
     def _end_tasks(self) -> None:
         while self._pipeline.oldest is not None:
             self._checkpoint(retry=False, abreast=False, ahead=None)
-        silent, deadline = self._server.stop(), Deadline.after(_ANSWERS_SECONDS)
-        while silent and not deadline.expired:
+        self._server.stop()
+        deadline = Deadline.after(_ANSWERS_SECONDS)
+        while (self._server.awaits_end or self._server.has_answers) and not deadline.expired:
             answer = self._server.answer(deadline.bound(0.1))
             if answer is not None and answer.checkpoint_id is None:
                 assert not answer.failure
-                silent.discard(answer.subtask)

@@ -261,15 +261,15 @@ class LocalPaceRun(ContinuousRun):
             pass
         self._pace.end()
         failures = []
-        silent, deadline = self._server.stop(), Deadline.after(_STOP_SECONDS)
-        while silent and not deadline.expired:
+        self._server.stop()
+        deadline = Deadline.after(_STOP_SECONDS)
+        while (self._server.awaits_end or self._server.has_answers) and not deadline.expired:
             answer = self._server.answer(deadline.bound(0.1))
             if answer is not None and answer.is_last:
                 failures.append(answer.failure)
-                silent.discard(answer.subtask)
             elif answer is not None:
                 self._pace.take(answer)
         require_delivered(failures)
-        self._pace.ended(silent)
+        self._pace.ended(self._server.unconfirmed)
         while not deadline.expired and not all(process.ended for process in self._subtasks.values()):
             time.sleep(_PAUSE)

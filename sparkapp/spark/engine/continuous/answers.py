@@ -1,8 +1,12 @@
-"""What the engine hears of a subtask."""
+"""What the engine hears of a subtask, and sends to it."""
 
 from __future__ import annotations
 
+import os
+import socket
+from contextlib import suppress
 from dataclasses import dataclass
+from multiprocessing.connection import Connection
 from typing import Any
 
 from sparkapp.source.watermarks.subtask_watermark import ReachedWatermarks
@@ -51,3 +55,20 @@ def decode_answer(subtask: int, body: dict[str, Any]) -> Answer:
     watermarks = decode_reached(body.get("watermarks"))
     result, failure = body.get("result", ""), body.get("failure", "")
     return Answer(subtask, checkpoint_id, result, failure, watermarks, decode_report(body))
+
+
+def send(connection: Connection[Any, Any] | None, frame: bytes) -> None:
+    """A subtask that is gone is started again by Spark, and then it is given the work."""
+    if connection is None:
+        return
+    try:
+        connection.send_bytes(frame)
+    except OSError:
+        # A part of the frame may have been sent, so no other may follow. The connection's reader finds out why.
+        hang_up(connection, socket.SHUT_WR)
+
+
+def hang_up(connection: Connection[Any, Any], what: int = socket.SHUT_RDWR) -> None:
+    """Ends a connection that another thread reads: that thread closes it. A close alone would not wake it."""
+    with suppress(OSError), socket.socket(fileno=os.dup(connection.fileno())) as shared:
+        shared.shutdown(what)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import queue
 import secrets
 import socket
@@ -17,7 +16,7 @@ from typing import Any
 
 from sparkapp.clients.daemon_thread import PeriodicThread
 from sparkapp.spark.engine.continuous.adoptions import Adoptions
-from sparkapp.spark.engine.continuous.answers import Answer, Silent, decode_answer
+from sparkapp.spark.engine.continuous.answers import Answer, Silent, decode_answer, hang_up, send
 from sparkapp.spark.tasks.control_channel import (
     BEAT_SECONDS,
     MAX_FRAME,
@@ -40,7 +39,7 @@ class ControlServer:
 
     A subtask has one connection: its newest. A task that Spark starts again connects again and is given the work that
     its predecessor did not answer. What an older connection says is ignored: the new task's producer fences the old.
-    A task that is asked to end stands for its subtask no more: only its end is heard.
+    A task that is asked to end stands for its subtask no more: only its end is heard. Nobody else confirms it.
 
     :param host: address that executors connect to; any free port.
     :param silence: seconds after which the connection of a subtask that says nothing is closed.
@@ -53,6 +52,7 @@ class ControlServer:
         self._lock = threading.Lock()
         self._connections: dict[int, Connection[Any, Any]] = {}
         self._ending: dict[Connection[Any, Any], int] = {}
+        self._unconfirmed: dict[Connection[Any, Any], int] = {}
         self._unanswered: dict[int, bytes] = {}
         self._answers: queue.SimpleQueue[Answer | None] = queue.SimpleQueue()
         self._silent: queue.SimpleQueue[Silent] = queue.SimpleQueue()
@@ -68,32 +68,31 @@ class ControlServer:
 
     def give(self, work: Mapping[int, Work]) -> None:
         """Gives each subtask its work, now or as soon as it connects; called once a checkpoint."""
-        self._give({subtask: encode_work(part) for subtask, part in work.items()})
+        frames = {subtask: encode_work(part) for subtask, part in work.items()}
+        with self._lock:
+            self._unanswered.update(frames)
+            for subtask, frame in frames.items():
+                send(self._connections.get(subtask), frame)
 
     def tell(self, subtask: int, order: Order) -> None:
         """Sends an order of the local pace, if the subtask is connected: a new task begins by a report."""
         with self._lock:
-            _send(self._connections.get(subtask), encode_order(order))
+            send(self._connections.get(subtask), encode_order(order))
 
-    def stop(self) -> set[int]:
-        """Asks every subtask to end, now or as soon as it connects; returns those that are connected.
-
-        Each of them answers.
-        """
+    def stop(self) -> None:
+        """Asks every subtask to end, now or as soon as it connects. Those that are connected answer."""
         with self._lock:
             self._is_stopping = True
-        connected = self.connected
-        self._give(dict.fromkeys(connected, encode_stop()))
-        return connected
+            for subtask, connection in self._connections.items():
+                self._unconfirmed[connection] = subtask
+                send(connection, encode_stop())
 
     def adopt(self) -> None:
         """Gives the work of subtasks that are lost to others that have none; called often while one is missing."""
         with self._lock:
-            stop = encode_stop()
-            working = [subtask for subtask, frame in self._unanswered.items() if frame != stop]
-            for subtask, adopter in self._adoptions.choose(working, self._connections).items():
+            for subtask, adopter in self._adoptions.choose(self._unanswered, self._connections).items():
                 LOG.info("subtask %d does the work of subtask %d", adopter, subtask)
-                _send(self._connections.get(adopter), self._unanswered[subtask])
+                send(self._connections.get(adopter), self._unanswered[subtask])
 
     def end(self, subtasks: Collection[int], *, wave: int) -> bool:
         """Asks the tasks of these subtasks to end, also those that connect later; called when the job is rescaled.
@@ -110,8 +109,8 @@ class ControlServer:
                 self._first_wave[subtask] = wave
                 if (connection := self._connections.get(subtask)) is not None:
                     self._lose(subtask)
-                    self._ending[connection] = subtask
-                    _send(connection, encode_stop())
+                    self._ending[connection] = self._unconfirmed[connection] = subtask
+                    send(connection, encode_stop())
             return True
 
     @property
@@ -136,6 +135,18 @@ class ControlServer:
         """The subtasks with a connected task that was asked to end; their next tasks may be ready."""
         with self._lock:
             return set(self._ending.values())
+
+    @property
+    def unconfirmed(self) -> set[int]:
+        """The subtasks with a task that was asked to end and has not answered; without those lost before the stop."""
+        with self._lock:
+            return set(self._unconfirmed.values())
+
+    @property
+    def awaits_end(self) -> bool:
+        """Whether one of their connections stands, so that the answer may still come."""
+        with self._lock:
+            return any(not connection.closed for connection in self._unconfirmed)
 
     @property
     def writers(self) -> set[int]:
@@ -177,13 +188,7 @@ class ControlServer:
         self._listener.close()
         with self._lock:
             for connection in (*self._connections.values(), *self._ending):
-                _hang_up(connection)
-
-    def _give(self, frames: Mapping[int, bytes]) -> None:
-        with self._lock:
-            self._unanswered.update(frames)
-            for subtask, frame in frames.items():
-                _send(self._connections.get(subtask), frame)
+                hang_up(connection)
 
     def _beat(self) -> None:
         frame = encode_beat()
@@ -191,7 +196,7 @@ class ControlServer:
             connections = (*self._connections.values(), *self._ending)
         for connection in connections:
             with self._lock:
-                _send(connection, frame)
+                send(connection, frame)
 
     def _accept(self) -> None:
         while not self._is_closed:
@@ -231,35 +236,35 @@ class ControlServer:
 
     def _connected(self, subtask: int, connection: Connection[Any, Any], *, wave: int, executor: str) -> None:
         with self._lock:
-            if wave < self._first_wave.get(subtask, 0):
+            if self._is_stopping or wave < self._first_wave.get(subtask, 0):
                 with suppress(OSError):
                     connection.send_bytes(encode_stop())
                 return
             self._executors[subtask] = executor
             if (replaced := self._connections.get(subtask)) is not None:
-                _hang_up(replaced)
+                hang_up(replaced)
                 self._lose(subtask)
             self._adoptions.connect(subtask)
             self._connections[subtask] = connection
             LOG.info("subtask %d is connected", subtask)
-            frame = self._unanswered.get(subtask, encode_stop() if self._is_stopping else None)
+            frame = self._unanswered.get(subtask)
             if frame is not None and self._adoptions.adopter_of(subtask) is None:
-                _send(connection, frame)
+                send(connection, frame)
 
     def _answered(self, subtask: int, connection: Connection[Any, Any], body: dict[str, Any]) -> None:
         with self._lock:
             worker, subtask = subtask, int(body.get("subtask", subtask))
             adopter = self._adoptions.adopter_of(subtask)
-            if connection in self._ending:
-                # The subtask's next task answers for its work, and for its end.
-                if "stopped" not in body or (subtask in self._connections and not body["failure"]):
+            if "stopped" in body:
+                # Its process has the records. A task that connected later can tell nothing about them.
+                if self._unconfirmed.pop(connection, None) is None:
                     return
             elif self._connections.get(worker) is connection and worker == (subtask if adopter is None else adopter):
                 self._adoptions.end(subtask)
                 self._unanswered.pop(subtask, None)
             else:
                 return
-        self._answers.put(decode_answer(subtask, body))
+            self._answers.put(decode_answer(subtask, body))
 
     def _fell_silent(self, silent: Silent, connection: Connection[Any, Any]) -> None:
         with self._lock:
@@ -274,27 +279,12 @@ class ControlServer:
             if subtask is not None and self._connections.get(subtask) is connection:
                 self._lose(subtask)
             self._ending.pop(connection, None)
+            if not self._is_stopping:
+                self._unconfirmed.pop(connection, None)
             connection.close()
 
     def _lose(self, subtask: int) -> None:
         """Its connection counts no more. What it did for others is theirs again, or another adopter's."""
         del self._connections[subtask]
         for orphan in self._adoptions.lose(subtask):
-            _send(self._connections.get(orphan), self._unanswered[orphan])
-
-
-def _send(connection: Connection[Any, Any] | None, frame: bytes) -> None:
-    """A subtask that is gone is started again by Spark, and then it is given the work."""
-    if connection is None:
-        return
-    try:
-        connection.send_bytes(frame)
-    except OSError:
-        # A part of the frame may have been sent, so no other may follow. The connection's reader finds out why.
-        _hang_up(connection, socket.SHUT_WR)
-
-
-def _hang_up(connection: Connection[Any, Any], what: int = socket.SHUT_RDWR) -> None:
-    """Ends a connection that another thread reads: that thread closes it. A close alone would not wake it."""
-    with suppress(OSError), socket.socket(fileno=os.dup(connection.fileno())) as shared:
-        shared.shutdown(what)
+            send(self._connections.get(orphan), self._unanswered[orphan])

@@ -174,16 +174,12 @@ class ContinuousEngine:
 
         When Spark's job has ended, answers may still be on their way. They come before the end of their connection.
         """
-        silent = self._server.stop()
+        self._server.stop()
         failures = []
-        while silent and not deadline.expired:
-            may_answer = not self._subtasks.ended or silent & self._server.connected or self._server.has_answers
+        while (self._server.awaits_end or self._server.has_answers) and not deadline.expired:
             answer = self._server.answer(deadline.bound(_PAUSE))
             if answer is not None and answer.is_last:
-                silent.discard(answer.subtask)
                 failures.append(answer.failure)
             elif answer is not None:
                 self._pace.take(answer)
-            elif not may_answer:
-                break
-        return silent, failures
+        return self._server.unconfirmed, failures

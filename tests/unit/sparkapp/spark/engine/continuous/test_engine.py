@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Protocol
 
 import pytest
 
@@ -23,20 +24,27 @@ LastWords = Callable[[SubtaskChannel, int], None]
 
 
 class Subtasks:
-    """Spark's job at its end: it counts as ended, and the subtasks' last answers may still be on their way.
+    """Spark's job at its end.
 
     :param last_words: what a subtask says when it is asked to end.
+    :param ends_first: whether the job counts as ended while the subtasks' last answers are on their way.
     """
 
-    ended = True
     count = PARALLELISM
 
-    def __init__(self, address: Address, last_words: LastWords) -> None:
+    def __init__(self, address: Address, last_words: LastWords, *, ends_first: bool) -> None:
         self.last_words = last_words
-        for subtask in range(PARALLELISM):
-            threading.Thread(
-                target=self.run, args=(SubtaskChannel(address, subtask=subtask, task=subtask), subtask)
-            ).start()
+        self.ends_first = ends_first
+        self.threads = [
+            threading.Thread(target=self.run, args=(SubtaskChannel(address, subtask=subtask, task=subtask), subtask))
+            for subtask in range(PARALLELISM)
+        ]
+        for thread in self.threads:
+            thread.start()
+
+    @property
+    def ended(self) -> bool:
+        return self.ends_first or not any(thread.is_alive() for thread in self.threads)
 
     def run(self, channel: SubtaskChannel, subtask: int) -> None:
         with channel:
@@ -46,12 +54,34 @@ class Subtasks:
     def failure(self) -> None:
         return None
 
+    def cancel(self) -> None:
+        """The tasks have ended."""
+
+
+class Stop(Protocol):
+    """See :func:`stopped`."""
+
+    def __call__(
+        self,
+        guarantee: DeliveryGuarantee,
+        last_words: LastWords,
+        *,
+        ends_first: bool = True,
+        before: Callable[[ControlServer], None] = ...,
+    ) -> None: ...
+
 
 @pytest.fixture
-def stopped(monkeypatch: pytest.MonkeyPatch) -> Callable[[DeliveryGuarantee, LastWords], None]:
-    """Stops an engine whose subtasks end as the test says."""
+def stopped(monkeypatch: pytest.MonkeyPatch) -> Stop:
+    """Stops an engine whose subtasks end as the test says; ``before`` is called when they are connected."""
 
-    def stop(guarantee: DeliveryGuarantee, last_words: LastWords) -> None:
+    def stop(
+        guarantee: DeliveryGuarantee,
+        last_words: LastWords,
+        *,
+        ends_first: bool = True,
+        before: Callable[[ControlServer], None] = lambda _: None,
+    ) -> None:
         servers: list[ControlServer] = []
 
         def server(host: str) -> ControlServer:
@@ -59,7 +89,9 @@ def stopped(monkeypatch: pytest.MonkeyPatch) -> Callable[[DeliveryGuarantee, Las
             return servers[-1]
 
         monkeypatch.setattr(module, "ControlServer", server)
-        monkeypatch.setattr(module, "Subtasks", lambda _, *, spark, address: Subtasks(address, last_words))
+        monkeypatch.setattr(
+            module, "Subtasks", lambda _, *, spark, address: Subtasks(address, last_words, ends_first=ends_first)
+        )
         sink = Sink(topic="out", transactional_id_prefix="p", delivery_guarantee=guarantee)
         job = Job(
             namespace="n", name="job", uid="uid", generation=1, attempt=2,
@@ -75,6 +107,7 @@ def stopped(monkeypatch: pytest.MonkeyPatch) -> Callable[[DeliveryGuarantee, Las
         connected = threading.Event()
         while len(servers[0].connected) < PARALLELISM:
             connected.wait(0.01)
+        before(servers[0])
         engine.drain()
         engine.await_end()
 
@@ -82,7 +115,7 @@ def stopped(monkeypatch: pytest.MonkeyPatch) -> Callable[[DeliveryGuarantee, Las
 
 
 def test_a_failure_that_arrives_after_the_end_of_sparks_job_is_reported(
-    stopped: Callable[[DeliveryGuarantee, LastWords], None],
+    stopped: Stop,
 ) -> None:
     def last_words(channel: SubtaskChannel, subtask: int) -> None:
         channel.stopped(printed(PreCommitFailed("1 records failed")) if subtask else "")
@@ -92,7 +125,7 @@ def test_a_failure_that_arrives_after_the_end_of_sparks_job_is_reported(
 
 
 def test_a_subtask_that_says_nothing_may_have_lost_records(
-    stopped: Callable[[DeliveryGuarantee, LastWords], None],
+    stopped: Stop,
 ) -> None:
     def last_words(channel: SubtaskChannel, subtask: int) -> None:
         if not subtask:
@@ -103,8 +136,60 @@ def test_a_subtask_that_says_nothing_may_have_lost_records(
     stopped(DeliveryGuarantee.EXACTLY_ONCE, last_words)
 
 
-def test_a_job_of_spark_that_has_ended_is_not_waited_for(
-    stopped: Callable[[DeliveryGuarantee, LastWords], None], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_job_of_spark_that_has_ended_is_not_waited_for(stopped: Stop, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module.time, "sleep", lambda _: pytest.fail("the engine waits"))
     stopped(DeliveryGuarantee.EXACTLY_ONCE, lambda channel, _: channel.stopped(""))
+
+
+def test_the_next_task_of_a_subtask_confirms_nothing_that_the_lost_one_wrote(stopped: Stop) -> None:
+    """The worker is lost while it sends its last records, and Spark starts its task again."""
+    addresses: list[Address] = []
+    next_has_ended = threading.Event()
+
+    def last_words(channel: SubtaskChannel, subtask: int) -> None:
+        if subtask:
+            channel.__exit__()
+            with SubtaskChannel(addresses[0], subtask=subtask, task=9) as again:
+                assert again.receive() is None
+                again.stopped("")
+            next_has_ended.set()
+        else:
+            assert next_has_ended.wait(10)
+            channel.stopped("")
+
+    with pytest.raises(PreCommitFailed, match=r"subtasks \[1\] did not confirm"):
+        stopped(
+            DeliveryGuarantee.NONE, last_words, ends_first=False,
+            before=lambda server: addresses.append(server.address),
+        )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("late", "why"), [("1 records failed", "1 records failed"), ("", r"subtasks \[1\] did not confirm")]
+)
+def test_a_task_that_a_rescale_has_ended_is_heard_at_the_end(stopped: Stop, late: str, why: str) -> None:
+    """From two subtasks to one and back: the old task of a subtask still sends its records when the new one stops."""
+    new_has_ended = threading.Event()
+
+    def new_task(channel: SubtaskChannel) -> None:
+        with channel:
+            assert channel.receive() is None
+            channel.stopped("")
+        new_has_ended.set()
+
+    def rescale(server: ControlServer) -> None:
+        assert server.end([1], wave=1)
+        channel = SubtaskChannel(server.address, subtask=1, task=9, wave=1)
+        threading.Thread(target=new_task, args=(channel,)).start()
+        while server.ready != {0, 1}:
+            time.sleep(0.01)
+
+    def last_words(channel: SubtaskChannel, subtask: int) -> None:
+        if subtask:
+            assert new_has_ended.wait(10)
+            time.sleep(0.3)
+        if late or not subtask:
+            channel.stopped(printed(PreCommitFailed(late)) if subtask else "")
+
+    with pytest.raises(PreCommitFailed, match=why):
+        stopped(DeliveryGuarantee.NONE, last_words, before=rescale)
