@@ -85,7 +85,8 @@ class KafkaWriter:
     def write(self, batch: pa.RecordBatch) -> None:
         """Gives a batch to the producer; see :class:`sparkapp.dataplane.interface.BatchProducer` for its columns.
 
-        :raises TransactionFenced: and the errors of client and router; the producer is dropped, the task has failed.
+        :raises TransactionFenced: and the errors of client and router; the task has failed. The producer is dropped,
+            unless it may have records of complete checkpoints (None).
         """
         self._produce(batch, self._sink.topic, self._router)
         self._records += batch.num_rows
@@ -180,7 +181,10 @@ class KafkaWriter:
             routed = batch if router is None else router.route(batch)
             self._producer().produce(routed, topic=topic)
         except BaseException:
-            self._fail()
+            if self._sink.delivery_guarantee is DeliveryGuarantee.NONE:
+                self._reset()  # the producer has records of complete checkpoints, which nobody would write again
+            else:
+                self._fail()
             raise
 
     def _fail(self) -> None:
