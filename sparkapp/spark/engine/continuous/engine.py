@@ -37,6 +37,9 @@ _PAUSE = 0.1
 _STOP_SECONDS = 60.0
 """For the subtasks to send their last records: half of the time that Kubernetes gives a driver to stop."""
 
+_END_SECONDS = 5.0
+"""From the end of the last connection to that of Spark's jobs."""
+
 
 class ContinuousEngine:
     """Runs one attempt of a job until it fails or is asked to drain.
@@ -165,8 +168,11 @@ class ContinuousEngine:
         silent, failures = self._last_answers(deadline)
         require_delivered(failures)
         self._pace.ended(silent)
-        # A task without a place ends by its cancellation.
-        while not (self._subtasks.ended or deadline.expired) and (has_place or self._server.connected):
+        while self._server.connected and not (self._subtasks.ended or deadline.expired):
+            time.sleep(deadline.bound(_PAUSE / 10))
+        # A task without a place ends by its cancellation, also if a rescale wants it no more.
+        deadline = Deadline.after(deadline.bound(_END_SECONDS if has_place else 0.0))
+        while not (self._subtasks.ended or deadline.expired):
             time.sleep(deadline.bound(_PAUSE / 10))
 
     def _last_answers(self, deadline: Deadline) -> tuple[set[int], list[str]]:

@@ -193,3 +193,12 @@ def test_a_task_that_a_rescale_has_ended_is_heard_at_the_end(stopped: Stop, late
 
     with pytest.raises(PreCommitFailed, match=why):
         stopped(DeliveryGuarantee.NONE, last_words, before=rescale)
+
+
+def test_a_task_that_never_had_a_place_does_not_hold_up_a_stop(stopped: Stop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A rescale was asked for and taken back before there was room for it: Spark's job of the added tasks waits on."""
+    monkeypatch.setattr(module, "_END_SECONDS", 0.2)
+    monkeypatch.setattr(Subtasks, "ended", False)
+    began = time.monotonic()
+    stopped(DeliveryGuarantee.EXACTLY_ONCE, lambda channel, _: channel.stopped(""))
+    assert time.monotonic() - began < 10, "the seconds of a stop"
