@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
@@ -68,12 +68,22 @@ class JobWatermarks:
         ends: Mapping[TopicPartition, int],
         stops: Mapping[TopicPartition, int],
     ) -> None:
-        """Finds the partitions that are idle now; called while nothing is read, too.
+        """Finds the partitions that are idle now; called while nothing is read.
 
-        :param splits: every known partition, with the range of the checkpoint that begins.
+        :param splits: every known partition, with an empty range.
         :param ends: last known end of each partition.
         :param stops: stopping offsets of a bounded job. A partition that has reached its own holds nobody back.
         """
+        self._paused &= self._look(tuple(splits), ends, stops)
+        self._advance()
+
+    def _look(
+        self,
+        splits: Collection[KafkaPartitionSplit],
+        ends: Mapping[TopicPartition, int],
+        stops: Mapping[TopicPartition, int],
+    ) -> set[TopicPartition]:
+        """Finds the idle partitions; returns those with records that no checkpoint reads yet."""
         now = self._looked_at = self._clock()
         known = [split for split in splits if split.size or split.stop < stops.get(split.partition, NO_LIMIT)]
         unread = {split.partition for split in known if split.stop < ends.get(split.partition, 0)}
@@ -82,13 +92,12 @@ class JobWatermarks:
         self._silent_since = {each: self._silent_since.get(each, now) for each in self._partitions}
         for partition in self._partitions.keys() - self._owners.keys():
             self._owners[partition] = split_owner(*partition, len(self._subtasks))
-        self._paused = unread - reads
         self._idle = {
             partition
             for partition, since in self._silent_since.items()
             if 0 < self._timeout <= now - since and partition not in reads and partition not in unread
         }
-        self._advance()
+        return unread
 
     def begin(
         self,
@@ -98,12 +107,13 @@ class JobWatermarks:
         ends: Mapping[TopicPartition, int],
         stops: Mapping[TopicPartition, int],
     ) -> dict[int, GivenWatermarks]:
-        """What each subtask needs to know with its splits; the parameters are those of :meth:`look`.
+        """What each subtask needs to know with its splits; the parameters are those of :meth:`look`, with the ranges.
 
         :param work: the non-empty splits of each subtask.
         """
-        self.look(splits, ends=ends, stops=stops)
         reads = {split.partition for part in work.values() for split in part}
+        self._paused = self._look(tuple(splits), ends, stops) - reads
+        self._advance()
         others = self._minimum_by_subtask(self._partitions.keys() - reads)
         return {
             subtask: GivenWatermarks(

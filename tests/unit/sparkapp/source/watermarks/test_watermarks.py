@@ -78,9 +78,14 @@ class Attempt:
         self.marks.end(reached)
         return reached
 
-    def look(self) -> None:
+    def look(self, *, unread: Sequence[TopicPartition] = ()) -> None:
         splits = [KafkaPartitionSplit(each, offset, offset) for each, offset in self.offsets.items()]
-        self.marks.look(splits, ends=self.offsets, stops={})
+        ends = {each: offset + (each in unread) for each, offset in self.offsets.items()}
+        self.marks.look(splits, ends=ends, stops={})
+
+    @property
+    def paused(self) -> set[TopicPartition]:
+        return {partition for partition, is_paused in self.marks.snapshot.paused.items() if is_paused}
 
     @property
     def idle(self) -> set[TopicPartition]:
@@ -140,8 +145,20 @@ def test_a_partition_with_unread_records_is_paused_and_never_idle() -> None:
     attempt.now += 100
     attempt.checkpoint({IN0: [5000], IN2: [5000]}, unread=[IN0, IN1])
     assert attempt.idle == {IN3}
-    assert {each for each, is_paused in attempt.marks.snapshot.paused.items() if is_paused} == {IN1}
+    assert attempt.paused == {IN1}
     assert attempt.marks.snapshot.job == 899
+
+
+def test_records_that_wait_for_the_next_checkpoint_pause_no_partition() -> None:
+    """Between two checkpoints the lag clock finds what has come since; nothing holds it back."""
+    attempt = Attempt()
+    attempt.look(unread=PARTITIONS)
+    assert attempt.paused == set(), "no checkpoint has passed them over"
+    attempt.checkpoint({IN0: [5000], IN2: [5000]}, unread=[IN0, IN1])
+    attempt.look(unread=PARTITIONS)
+    assert attempt.paused == {IN1}
+    attempt.look(unread=[IN0])
+    assert attempt.paused == set()
 
 
 def test_a_partition_at_its_stop_holds_nobody_back() -> None:
