@@ -18,6 +18,9 @@ Spark starts a task again within a second. A worker's first start takes seconds 
 WAIT_SECONDS = 30.0
 """Wait for executors after which it is an event: Spark replaces a lost executor within some seconds."""
 
+_STEP_SECONDS = 2.0
+"""The most that counts between two checks, which are a tenth of a second apart unless the driver stands still."""
+
 
 class SubtaskPlaces:
     """Made by the continuous engine, which calls :meth:`check` in its loop.
@@ -41,24 +44,30 @@ class SubtaskPlaces:
         self._executors = executors
         self._announcements = announcements
         self._clock = clock
-        self._complete_at = self._placed_at = clock()
+        self._checked_at = clock()
+        self._missing_seconds = self._placed_seconds = 0.0
 
     def check(self) -> None:
         """Counts the time in which a subtask is missing that has a place.
 
-        Time in which the executors are too few for all subtasks does not count: the attempt waits for a pod.
+        Time in which the executors are too few for all subtasks does not count: the attempt waits for a pod. Nor does
+        time in which the driver is frozen: its subtasks give it up, and Spark starts them again after it.
 
         :raises SubtaskMissing: after :data:`MISSING_SECONDS`.
         """
         now, missing = self._clock(), self._all - self._connected()
+        elapsed, self._checked_at = min(now - self._checked_at, _STEP_SECONDS), now
         if not missing:
-            self._complete_at = self._placed_at = now
+            self._missing_seconds = self._placed_seconds = 0.0
             return
+        self._missing_seconds += elapsed
         self._executors.count()
         if self._executors.lacking:
-            self._placed_at = now
-            if now - self._complete_at > WAIT_SECONDS:
+            self._placed_seconds = 0.0
+            if self._missing_seconds > WAIT_SECONDS:
                 self._announcements.subtasks_wait(missing)
-        elif now - self._placed_at > MISSING_SECONDS:
+            return
+        self._placed_seconds += elapsed
+        if self._placed_seconds > MISSING_SECONDS:
             msg = f"no task of subtasks {sorted(missing)} has reached the driver for {MISSING_SECONDS:g} s"
             raise SubtaskMissing(msg)
