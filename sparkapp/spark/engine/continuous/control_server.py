@@ -8,6 +8,7 @@ import queue
 import secrets
 import socket
 import threading
+import time
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 from multiprocessing import AuthenticationError
@@ -32,6 +33,9 @@ from sparkapp.spark.tasks.control_channel import (
 from sparkapp.spark.tasks.local_frames import Order, encode_order
 
 LOG = logging.getLogger(__name__)
+
+_PAUSE = 0.1
+"""Seconds after a connection that could not be accepted."""
 
 
 class ControlServer:
@@ -202,8 +206,11 @@ class ControlServer:
         while not self._is_closed:
             try:
                 accepted, _ = self._listener.accept()
-            except OSError:
-                return
+            except OSError as error:
+                if not self._is_closed:
+                    LOG.warning("a connection could not be accepted: %s", error)
+                    time.sleep(_PAUSE)
+                continue
             accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             bound_silence(accepted, self._silence)
             connection: Connection[Any, Any] = Connection(accepted.detach())

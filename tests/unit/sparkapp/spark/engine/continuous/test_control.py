@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import socket
 import threading
@@ -358,3 +359,20 @@ def test_a_subtask_that_writes_is_told_that_nobody_waits_for_its_answer(quick: C
     with SubtaskChannel(quick.address, subtask=1, task=10, lost=lost.set):
         quick.close()
         assert lost.wait(SECONDS)
+
+
+def test_a_connection_that_could_not_be_accepted_is_not_the_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Linux tells accept() the errors of a network that just went away, and a process may be out of files."""
+    failures, accept = [ConnectionAbortedError(), OSError(errno.EMFILE, "too many open files")], socket.socket.accept
+
+    def failing_first(self: socket.socket) -> Any:
+        if failures:
+            raise failures.pop()
+        return accept(self)
+
+    monkeypatch.setattr(socket.socket, "accept", failing_first)
+    server = ControlServer("127.0.0.1")
+    server.give({1: work(7)})
+    with SubtaskChannel(server.address, subtask=1, task=10) as channel:
+        assert soon(channel) == work(7)
+    server.close()
