@@ -267,13 +267,13 @@ class KafkaSourceEnumerator:
         recreated: frozenset[str] = frozenset()
         if self._membership is None:
             recreated = self._identity.recreated({partition.topic for partition in found})
-            self._begin_again(recreated)
         known = set(self._positions.next)
         new = [] if only_removed else sorted(found - known)
         removed = self._discovery.deleted(known - found)
         self._discovery.refuse_removed(removed)
         if removed:
             self._forget(removed)
+        self._begin_again(recreated)  # only now: the new topic may have fewer partitions
         if self._membership is not None:
             self._membership.discovered(found | (known - found - set(removed)), removed)
             return PartitionChange(frozenset(), frozenset(removed))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import pytest
 
 from sparkapp.clients.topic_pattern import TopicPattern
@@ -678,6 +680,29 @@ def test_a_discovery_notices_a_recreated_topic(policy: OnDataLoss) -> None:
     else:
         source.discover_if_due()
         assert source.offsets == {A0: 3, A1: 0}
+
+
+class AnsweringCluster(FakeCluster):
+    """The beginning of a partition that does not exist is an error, as the brokers' answer is."""
+
+    def earliest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        wanted = list(partitions)
+        if any(one.partition >= self.partitions.get(one.topic, 0) for one in wanted):
+            raise TopicNotFound("listing offsets: UNKNOWN_TOPIC_OR_PART")
+        return super().earliest(wanted)
+
+
+def test_a_topic_that_is_recreated_with_fewer_partitions_is_read_where_the_job_says_so() -> None:
+    clock = [0.0]
+    view = AnsweringCluster({"a": 2}, {A0: 3}, {A0: 10, A1: 20}, ids=dict(OLD))
+    source = enumerator(
+        view, interval=30, clock=clock, lost=OnDataLoss.SKIP_TO_AVAILABLE, deleted=OnTopicDeleted.IGNORE
+    )
+    source.start(None)
+    source.complete(source.plan())
+    clock[0], view.ids, view.partitions["a"] = 31.0, NEW, 1
+    assert source.discover_if_due() == PartitionChange(frozenset(), frozenset({A1}), frozenset({"a"}))
+    assert source.offsets == {A0: 3}
 
 
 @pytest.mark.parametrize("policy", OnDataLoss)
