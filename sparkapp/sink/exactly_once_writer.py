@@ -110,7 +110,7 @@ class ExactlyOnceKafkaWriter(KafkaWriter):
         if acknowledged != self._written:
             raise self._not_acknowledged(acknowledged)
         found = self._pool.verify(entry)
-        self._pool.release(entry)
+        self._pool.end(entry.transactional_id)
         return KafkaCommittable(
             transactional_id=entry.transactional_id,
             producer_id=entry.producer_id,

@@ -245,11 +245,6 @@ class ProducerPool:
         if entry is not None:
             entry.producer.close()
 
-    def release(self, entry: PooledProducer) -> None:
-        """:meth:`end` at the pre-commit, without a wait for the client's threads: the brokers have answered it all."""
-        del self._entries[entry.transactional_id]
-        run_in_background(entry.producer.close, name="close-producer")
-
     def drop_plain(self) -> None:
         """Ends the producer without transactions after a failure."""
         producer, self._plain = self._plain, None
