@@ -113,7 +113,7 @@ class SubtaskProcess:
         return self._has_begun
 
     def _signal(self, number: signal.Signals) -> None:
-        # It may have just ended: the fork server tells of an end after it has reaped the process.
+        # The process may have just ended: the fork server reports its end after it has reaped it.
         with suppress(ProcessLookupError):
             if not self.ended:
                 os.kill(self.process.pid, number)

@@ -36,8 +36,10 @@ def check_engine(spec: JobSpec) -> None:
 
 def _or_continuous(spec: JobSpec, change: str) -> str:
     """The remedy of a job in MicroBatch: the change, or what makes it a job for Continuous."""
-    is_fixed = spec.engine is Engine.MICRO_BATCH
-    return f"{change}, or {' and '.join((*['set engine: Continuous'] * is_fixed, *_not_continuous(spec).values()))}"
+    changes = list(_not_continuous(spec).values())
+    if spec.engine is Engine.MICRO_BATCH:
+        changes.insert(0, "set engine: Continuous")
+    return f"{change}, or {' and '.join(changes)}"
 
 
 def _check_local_pace(spec: JobSpec, engine: Engine, reason: str) -> None:
