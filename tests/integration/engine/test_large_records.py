@@ -39,25 +39,25 @@ def test_a_worker_holds_a_few_batches(local_job: LocalJobs, broker: str) -> None
 class PeakOfWorkers(Background):
     """The most memory that a Python worker of the attempt has had at a time; workers end with their task.
 
-    :ivar mib: of the attempt's processes but the JVM and the driver's own.
+    Only Spark's workers count. A process that the JVM starts has the JVM's memory until it runs its own program.
+
+    :ivar mib: of the worker that had the most.
     """
 
     def __init__(self, job: LocalJob) -> None:
         super().__init__("peak-of-workers")
-        assert job.process is not None
-        self._session = job.process.pid  # type: ignore[attr-defined]
+        self._job = job
         self.mib = 0
 
     def _run(self) -> None:
         while not self._ending.wait(0.05):
-            self.mib = max(self.mib, *map(self._peak_mib, Path("/proc").glob("[0-9]*")))
+            self.mib = max([self.mib, *map(_peak_mib, self._job.workers())])
 
-    def _peak_mib(self, process: Path) -> int:
-        try:
-            name, _, fields = (process / "stat").read_text().rpartition(")")
-            status = (process / "status").read_text()
-        except (FileNotFoundError, ProcessLookupError):
-            return 0
-        is_worker = int(fields.split()[3]) == self._session != int(process.name) and "(java" not in name
-        peak = next((line for line in status.splitlines() if line.startswith("VmHWM")), None)
-        return int(peak.split()[1]) // 1024 if is_worker and peak else 0
+
+def _peak_mib(worker: int) -> int:
+    try:
+        status = Path(f"/proc/{worker}/status").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return 0
+    peak = next((line for line in status.splitlines() if line.startswith("VmHWM")), None)
+    return int(peak.split()[1]) // 1024 if peak else 0
