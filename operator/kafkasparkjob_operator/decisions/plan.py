@@ -106,8 +106,16 @@ class ReleaseResource:
 
 
 def deletions(pods: Iterable[PodView], *, grace_seconds: int | None = None) -> tuple[DeletePod, ...]:
-    """Deletions of the pods that are not being deleted yet."""
-    return tuple(DeletePod(name=pod.name, uid=pod.uid, grace_seconds=grace_seconds) for pod in pods if not pod.deleting)
+    """Deletions of the pods that are not being deleted yet, and of those whose containers have all ended.
+
+    The latter are removed at once, as the API server removes a pod that ends before its deletion. The kubelet would
+    need another second, which the next attempt waits for.
+    """
+    return tuple(
+        DeletePod(name=pod.name, uid=pod.uid, grace_seconds=0 if pod.lingers else grace_seconds)
+        for pod in pods
+        if pod.lingers or not pod.deleting
+    )
 
 
 Action = (

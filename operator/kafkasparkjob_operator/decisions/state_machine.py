@@ -240,9 +240,10 @@ class _Planner:
             rescaled_meanwhile(self.draft, self.job, record_of(live, self.attempt, self.job.identity.uid))
         standby = self._standby()  # not after every ending
         self.others.extend(self.standbys.pods if standby is None else self.standbys.superseded)
-        self._delete(self.others)
-        if self.others or (driver is not None and driver.deleting):
-            self._wait_for_pods([*self.others, *([driver] if driver is not None and driver.deleting else [])])
+        going = [*self.others, *([driver] if driver is not None and driver.deleting else [])]
+        self._delete(going)
+        if going:
+            self._wait_for_pods(going)
             return
         decision = decide_start(
             self.draft,

@@ -46,6 +46,7 @@ class PodView:
     :param awaits_activation: a standby driver, which touches nothing of the job yet.
     :param created: by the API server's clock; None where it cannot be read.
     :param gone_by: end of the grace period of a pod that is being deleted; it counts as alive until it is gone.
+    :param grace_seconds: the grace period of that deletion; 0 where the API server was asked to remove the pod at once.
     :param ended: driver or executor container has terminated and is not started again; a sidecar may still run.
     :param ready: False where Kubernetes calls a running container not ready: its node no longer answers.
     :param stopped_reason: why the container or the pod stopped, from the kubelet.
@@ -71,6 +72,7 @@ class PodView:
     created: datetime | None = None
     node: str = ""
     gone_by: datetime | None = None
+    grace_seconds: int = 0
     started: bool = False
     ended: bool = False
     ready: bool = True
@@ -89,6 +91,11 @@ class PodView:
     @property
     def deleting(self) -> bool:
         return self.gone_by is not None
+
+    @property
+    def lingers(self) -> bool:
+        """It is being deleted and all its containers have ended: only the kubelet's last look at it is missing."""
+        return self.deleting and self.phase in FINISHED_PHASES and self.grace_seconds > 0
 
 
 def pod_view(body: Mapping[str, Any]) -> PodView | None:
@@ -127,6 +134,7 @@ def pod_view(body: Mapping[str, Any]) -> PodView | None:
         created=parse_time(meta.get("creationTimestamp")),
         node=(body.get("spec") or {}).get("nodeName") or "",
         gone_by=parse_time(meta.get("deletionTimestamp")),
+        grace_seconds=int(meta.get("deletionGracePeriodSeconds") or 0),
         started="running" in state or "terminated" in state,
         # The operator's pods are never restarted in place (restartPolicy is Never).
         ended="terminated" in state,

@@ -15,6 +15,7 @@ from sparkapp.model import names
 Body = dict[str, Any]
 TIME = "2026-11-21T12:00:00Z"
 GONE_BY = "2026-11-21T12:02:00Z"
+GRACE_SECONDS = 120
 """A pod's time of deletion has its grace in it."""
 
 
@@ -121,9 +122,12 @@ class FakeKubernetes:
         current = self.objects.get(place)
         if current is None or (uid is not None and current["metadata"]["uid"] != uid):
             return
-        if kind == "Pod" and current["status"]["phase"] == "Running":
-            if current["metadata"].setdefault("deletionTimestamp", GONE_BY) == GONE_BY:
-                current["metadata"]["resourceVersion"] = str(next(self._versions))
+        meta = current["metadata"]
+        shortened = grace_seconds is not None and grace_seconds < meta.get("deletionGracePeriodSeconds", 0)
+        if kind == "Pod" and (current["status"]["phase"] == "Running" or ("deletionTimestamp" in meta and not shortened)):
+            if meta.setdefault("deletionTimestamp", GONE_BY) == GONE_BY:
+                meta.setdefault("deletionGracePeriodSeconds", GRACE_SECONDS if grace_seconds is None else grace_seconds)
+                meta["resourceVersion"] = str(next(self._versions))
         else:
             self.remove(place)
         self._written("delete", place)

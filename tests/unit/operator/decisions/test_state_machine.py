@@ -746,6 +746,22 @@ async def test_a_pod_that_does_not_go_away_is_waited_for_and_named(operator_fixt
     assert operator_fixture.kubernetes.events(warning=True) == ["PodNotTerminating"]
 
 
+async def test_a_pod_that_ended_in_its_deletion_is_removed_without_the_kubelets_last_look(
+    operator_fixture: OperatorFixture,
+) -> None:
+    await operator_fixture.run(1)
+    executor = operator_fixture.kubernetes.add_executor(KEY, 1)
+    operator_fixture.kubernetes.edit_job(KEY, parallelism=3)
+    await operator_fixture.settle()
+    operator_fixture.driver_ends(1, DRAINED)
+    await operator_fixture.look()
+    assert operator_fixture.drivers == []
+    assert [pod["metadata"]["name"] for pod in operator_fixture.kubernetes.pods(KEY)] == [executor]
+    operator_fixture.kubernetes.pod_ends(executor)
+    await operator_fixture.look()
+    assert operator_fixture.kubernetes.pods(KEY) == []
+
+
 async def test_the_time_of_a_pods_deletion_has_its_grace_in_it(operator_fixture: OperatorFixture) -> None:
     await operator_fixture.run(1)
     operator_fixture.kubernetes.edit_job(KEY, parallelism=3)
