@@ -124,7 +124,9 @@ class FakeKubernetes:
             return
         meta = current["metadata"]
         shortened = grace_seconds is not None and grace_seconds < meta.get("deletionGracePeriodSeconds", 0)
-        if kind == "Pod" and (current["status"]["phase"] == "Running" or ("deletionTimestamp" in meta and not shortened)):
+        if kind == "Pod" and (
+            current["status"]["phase"] == "Running" or ("deletionTimestamp" in meta and not shortened)
+        ):
             if meta.setdefault("deletionTimestamp", GONE_BY) == GONE_BY:
                 meta.setdefault("deletionGracePeriodSeconds", GRACE_SECONDS if grace_seconds is None else grace_seconds)
                 meta["resourceVersion"] = str(next(self._versions))
