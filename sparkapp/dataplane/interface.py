@@ -179,5 +179,8 @@ class BatchProducer(Protocol):
         ...
 
     def close(self) -> None:
-        """Closes the client at once. An open transaction stays open for the driver, which has its committable."""
+        """Closes the client. An open transaction stays open for the driver, which has its committable.
+
+        Queued records of a transaction are sent first, for a second at most. Others are dropped.
+        """
         ...

@@ -25,6 +25,8 @@ from sparkapp.model.partition import TopicPartition
 SLICE = 0.5
 """Seconds of a slice of a blocking call; signals and the client's errors are handled between slices."""
 _BACKOFF = 0.05
+_REGISTRATION_SECONDS = 1.0
+"""For the partitions of a transaction's records to join it; longer than librdkafka's pause before it asks again."""
 
 Step = Literal["init_transactions", "commit_transaction", "abort_transaction"]
 
@@ -58,6 +60,9 @@ class CheckedProducer(ABC):
     def __init__(self) -> None:
         self._errors = ClientErrors()
         self._abandoned = False
+        self._in_transaction = False
+        self._unregistered = False
+        """Records were produced in a transaction, and not all of them are known to have reached a broker."""
         self._offset_calls = 0
 
     def init_transactions(self, timeout: float, *, wanted: Callable[[], bool] = always) -> None:
@@ -79,6 +84,7 @@ class CheckedProducer(ABC):
             self._begin()
         except ClientFailure as failure:
             raise self._translated(failure, "beginning a transaction") from None
+        self._in_transaction = True
 
     def produce(self, batch: pa.RecordBatch, *, topic: str) -> None:
         """See :meth:`sparkapp.dataplane.interface.BatchProducer.produce`.
@@ -86,6 +92,7 @@ class CheckedProducer(ABC):
         :raises TransformError: a column is missing or has an unsupported type.
         :raises PreCommitFailed: librdkafka refuses a record, for instance a large record; :meth:`flush` raises it, too.
         """
+        self._unregistered = self._in_transaction
         try:
             self._produce(OutputBatch.of(batch), topic)
         except ClientFailure as failure:
@@ -110,6 +117,7 @@ class CheckedProducer(ABC):
             self._not_yet("flushing")
             if time.monotonic() >= deadline:
                 break
+        self._unregistered = self._unregistered and left > 0
         deliveries = self._take_deliveries()
         self._look_at_errors()
         self._errors.raise_fenced("flushing")
@@ -210,9 +218,17 @@ class CheckedProducer(ABC):
         return TransactionError(f"{doing}: {failure.text} ({KafkaError(failure.code).name()})")
 
     def close(self) -> None:
-        """Closes the client at once, unless a call is stuck in it: closing it then would abort the process."""
-        if not self._abandoned:
-            self._end()
+        """Closes the client, unless a call is stuck in it: closing it then would abort the process.
+
+        So would closing it while a partition waits to join the transaction (ADR 31). Where that is possible, the
+        records are sent first. Their transaction stays open, as without them.
+        """
+        if self._abandoned:
+            return
+        if self._unregistered:
+            self._unregistered = False
+            self._flush(_REGISTRATION_SECONDS)
+        self._end()
 
     def _take_throttling(self) -> int:
         """Milliseconds for which brokers have throttled the client since the last call."""

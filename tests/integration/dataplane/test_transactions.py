@@ -13,7 +13,6 @@ from confluent_kafka import TopicPartition as Position
 from sparkapp.dataplane.interface import BatchProducer
 from sparkapp.model.errors import TransactionError, TransactionFenced, TransactionTimeoutTooLong
 from sparkapp.model.partition import TopicPartition
-from tests.support.kafka import visibility
 from tests.support.kafka.topic_scope import TopicScope
 from tests.support.native.batch_path import BatchPath
 
@@ -91,15 +90,18 @@ def test_close_leaves_the_transaction_open_and_the_next_attempt_aborts_it(
     assert topic_scope.numbers() == []
 
 
-def test_an_abandoned_queue_is_not_sent_on_close(path: BatchPath, topic_scope: TopicScope) -> None:
+def test_a_transaction_that_is_closed_with_a_queue_ends_with_the_next_producer(
+    path: BatchPath, topic_scope: TopicScope
+) -> None:
     producer = path.transactional(f"{topic_scope.prefix}-0", linger_ms="30000")
     producer.begin_transaction()
     producer.produce(batch("1"), topic=topic_scope.topic)
     before = time.monotonic()
     producer.close()
     assert time.monotonic() - before < 15
-    # The transaction itself may be open: the client names partitions to the coordinator before it sends to them.
-    assert visibility.records(topic_scope.bootstrap, topic_scope.topic, isolation="read_uncommitted") == []
+    path.transactional(f"{topic_scope.prefix}-0")
+    assert topic_scope.open_transactions() == []
+    assert topic_scope.numbers() == []
 
 
 def test_a_fenced_producer_learns_it_when_it_flushes(path: BatchPath, topic_scope: TopicScope) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping
 
+import pyarrow as pa
 import pytest
 from confluent_kafka import KafkaError
 
@@ -22,6 +23,7 @@ from sparkapp.model.errors import (
 from sparkapp.model.partition import TopicPartition
 
 SECONDS = 0.3
+RECORD = pa.RecordBatch.from_pydict({"value": [b"1"]})
 
 
 class Answers(CheckedProducer):
@@ -33,6 +35,7 @@ class Answers(CheckedProducer):
         self.given: list[float] = []
         self.ended = False
         self.rejoined = 0
+        self.flushed: list[float] = []
 
     def _answer(self, seconds: float) -> None:
         self.given.append(seconds)
@@ -63,6 +66,8 @@ class Answers(CheckedProducer):
     def _produce(self, output: OutputBatch, topic: str) -> None: ...
 
     def _flush(self, seconds: float) -> int:
+        assert not self.ended
+        self.flushed.append(seconds)
         return 0
 
     def _take_deliveries(self) -> Deliveries:
@@ -139,3 +144,25 @@ def test_a_client_that_does_not_come_back_is_left_to_itself() -> None:
         send(producer)
     producer.close()
     assert not producer.ended, "ending it under its call would end the process"
+
+
+@pytest.mark.parametrize("transactional", [False, True])
+def test_records_of_a_transaction_reach_their_broker_before_the_client_is_closed(transactional: bool) -> None:
+    """librdkafka aborts the process that closes a client whose partitions wait to join the transaction (ADR 31)."""
+    producer = Answers()
+    if transactional:
+        producer.begin_transaction()
+    producer.produce(RECORD, topic="out")
+    producer.close()
+    assert producer.ended
+    assert producer.flushed == ([checked_producer._REGISTRATION_SECONDS] if transactional else [])
+
+
+def test_a_client_whose_records_are_acknowledged_is_closed_at_once() -> None:
+    producer = Answers()
+    producer.begin_transaction()
+    producer.produce(RECORD, topic="out")
+    producer.flush(SECONDS)
+    producer.close()
+    assert producer.ended
+    assert len(producer.flushed) == 1
