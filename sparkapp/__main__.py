@@ -20,7 +20,8 @@ from sparkapp.model.encoding.json_log import log_as_json
 from sparkapp.model.errors import ConfigurationError
 from sparkapp.model.job.client.security_properties import credentials_directory
 from sparkapp.model.job.codec import decode_job
-from sparkapp.model.job.spec import Job
+from sparkapp.model.job.rules.engine_rules import chosen_engine
+from sparkapp.model.job.spec import Engine, Job
 from sparkapp.model.report import AttemptOutcome, Scale, Termination, encode_termination, termination_of
 from sparkapp.spark.reporting.log_tail import LogTail
 
@@ -131,7 +132,7 @@ def _stores(job: Job, options: argparse.Namespace) -> tuple[CheckpointStore, Ret
 def _environment(job: Job, options: argparse.Namespace, settings: Mapping[str, str], jvm: Jvm) -> DriverEnvironment:
     from sparkapp.checkpoint.kubernetes.report_writer import ReportWriter
     from sparkapp.spark.launch.environment import DriverEnvironment
-    from sparkapp.spark.launch.session import close_session, create_session
+    from sparkapp.spark.launch.session import close_session, create_core_session, create_session
 
     activation: Activation | None = None
     scale: Callable[[], Scale | None] | None = None
@@ -150,13 +151,15 @@ def _environment(job: Job, options: argparse.Namespace, settings: Mapping[str, s
     folder: Path | None = options.folder
     if folder is None and job.spec.state_claim:
         folder = Path(names.STATE_DIRECTORY) / job.uid
+    is_continuous = chosen_engine(job.spec)[0] is Engine.CONTINUOUS
+    open_session = create_core_session if is_continuous else create_session
     return DriverEnvironment(
         store=store,
         retained=retained,
         activation=activation,
         scale=scale,
         write_report=write_report,
-        open_session=partial(create_session, settings, jvm),
+        open_session=partial(open_session, settings, jvm),
         jvm_status=jvm.exit_status,
         give_up=_give_up,
         close_session=close_session,

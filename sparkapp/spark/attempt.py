@@ -10,8 +10,6 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pyspark.sql import SparkSession
-
 from sparkapp.checkpoint.claim import Claim
 from sparkapp.checkpoint.coordinator import CheckpointCoordinator
 from sparkapp.checkpoint.pre_committed import Completed
@@ -23,7 +21,7 @@ from sparkapp.model.delivery_guarantee import OffsetCommitMode
 from sparkapp.model.errors import CheckpointMissing, CheckpointRefused, StreamStalled
 from sparkapp.model.job.rules.engine_rules import chosen_engine
 from sparkapp.model.job.spec import Engine as Chosen
-from sparkapp.model.job.spec import Job
+from sparkapp.model.job.spec import Job, JobSpec
 from sparkapp.model.report import DriverState, termination_of
 from sparkapp.source.enumerator.enumerator import KafkaSourceEnumerator
 from sparkapp.source.group.membership import GroupMembership
@@ -33,6 +31,7 @@ from sparkapp.spark.engine.interface import Engine
 from sparkapp.spark.engine.micro_batch.engine import MicroBatchEngine
 from sparkapp.spark.frames.transform import Function
 from sparkapp.spark.launch.environment import DriverEnvironment
+from sparkapp.spark.launch.session import Spark
 from sparkapp.spark.reporting.announcements import Announcements
 from sparkapp.spark.reporting.liveness import Watchdog
 from sparkapp.spark.reporting.progress import Progress
@@ -61,7 +60,7 @@ class Attempt:
     job: Job
     environment: DriverEnvironment
     draining: threading.Event
-    session: Future[SparkSession]
+    session: Future[Spark]
     folder: Path
     function: Function | None
     claim: Claim
@@ -91,7 +90,7 @@ class Attempt:
 
         :raises KafkaSparkJobError: why the attempt failed.
         """
-        import_pandas()
+        import_pandas(self.job.spec)
         engine = self._made_engine()
         self.progress.client_totals = lambda: summed(engine.clients)
         self.progress.watermarks = lambda: engine.watermarks
@@ -198,7 +197,12 @@ def _never_asked() -> None:
     """The scale of a driver that nobody can ask for another."""
 
 
-def import_pandas() -> None:
-    """Imports what PySpark needs when it first plans a Python stage: a second of CPU, while the JVM comes up."""
+def import_pandas(spec: JobSpec) -> None:
+    """Imports what PySpark needs when it first plans a Python stage: a second of CPU, while the JVM comes up.
+
+    The continuous engine plans no stage.
+    """
+    if chosen_engine(spec)[0] is Chosen.CONTINUOUS:
+        return
     for name in ("pandas", "pyspark.sql.pandas.functions"):
         importlib.import_module(name)

@@ -9,8 +9,6 @@ import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 
-from pyspark.sql import SparkSession
-
 from sparkapp.checkpoint.claim import Claim
 from sparkapp.model.job.spec import Job
 from sparkapp.model.report import CREDENTIALS_CHANGED, AttemptOutcome, Termination, termination_of
@@ -18,6 +16,7 @@ from sparkapp.spark.attempt import Attempt, import_pandas
 from sparkapp.spark.failures import lost_jvm, spark_died
 from sparkapp.spark.frames.transform import import_function
 from sparkapp.spark.launch.environment import DriverEnvironment
+from sparkapp.spark.launch.session import Spark
 from sparkapp.spark.launch.standby import Activation, await_activation
 from sparkapp.spark.reporting.progress import Progress
 from sparkapp.spark.reporting.reporter import Reporter
@@ -79,7 +78,7 @@ class Driver:
         """The last completed checkpoint, or the restored one; 0 before recovery."""
         return 0 if self._progress is None else self._progress.snapshot.checkpoint_id
 
-    def _run_attempt(self, reporter: Reporter, stack: ExitStack, session: Future[SparkSession] | None) -> None:
+    def _run_attempt(self, reporter: Reporter, stack: ExitStack, session: Future[Spark] | None) -> None:
         """
         :param session: of a standby that is activated; else None.
         """
@@ -103,7 +102,7 @@ class Driver:
             reason, message = CREDENTIALS_CHANGED, f"{message}: the Secrets of spec.kafka have new content"
         return Termination(outcome=AttemptOutcome.DRAINED, reason=reason, message=message, checkpoint_id=checkpoint_id)
 
-    def _prepared_session(self, activation: Activation, stack: ExitStack) -> Future[SparkSession] | None:
+    def _prepared_session(self, activation: Activation, stack: ExitStack) -> Future[Spark] | None:
         """A standby's session with loaded workers, after its activation; touches nothing of the job.
 
         Brokers and code are checked after the activation, as in any attempt.
@@ -111,7 +110,7 @@ class Driver:
         :returns: None if the standby was stopped before its activation.
         """
         session = self._session(stack)
-        import_pandas()
+        import_pandas(self._job.spec)
         import_function(self._job.spec.transform)
         tasks = self._job.spec.parallelism
         if not await_activation(activation, session.result(), tasks=tasks, stopped=self._draining.is_set):
@@ -119,7 +118,7 @@ class Driver:
         LOG.info("attempt %d is activated", self._job.attempt)
         return session
 
-    def _session(self, stack: ExitStack) -> Future[SparkSession]:
+    def _session(self, stack: ExitStack) -> Future[Spark]:
         pool = ThreadPoolExecutor(1, thread_name_prefix="spark-start")
         future = pool.submit(self._environment.open_session)
         pool.shutdown(wait=False)

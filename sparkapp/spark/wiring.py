@@ -9,8 +9,6 @@ from concurrent.futures import Future
 from contextlib import ExitStack
 from functools import partial
 
-from pyspark.sql import SparkSession
-
 from sparkapp.checkpoint.claim import Claim
 from sparkapp.checkpoint.coordinator import CheckpointCoordinator
 from sparkapp.checkpoint.group_offsets import offset_committer
@@ -45,6 +43,7 @@ from sparkapp.source.offsets_initializer import starting_initializer
 from sparkapp.spark.attempt import Attempt
 from sparkapp.spark.frames.transform import import_function
 from sparkapp.spark.launch.environment import DriverEnvironment
+from sparkapp.spark.launch.session import Spark
 from sparkapp.spark.preflight import check_credentials, check_kafka, check_rights, checked_consumer_config, cluster_view
 from sparkapp.spark.reporting.announcements import Announcements
 from sparkapp.spark.reporting.lag_clock import LagClock
@@ -88,7 +87,7 @@ class Wiring:
         self._rotate = rotate
         self._stack = stack
 
-    def build(self, start_session: Callable[[], Future[SparkSession]]) -> Attempt:
+    def build(self, start_session: Callable[[], Future[Spark]]) -> Attempt:
         """Checks brokers and code, starts Spark, recovers the job and connects the parts; produces no record.
 
         :param start_session: called after the checks. The JVM takes seconds to come up, and recovery runs meanwhile.

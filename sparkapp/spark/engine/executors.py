@@ -5,10 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from pyspark.sql import SparkSession
-
 from sparkapp.clients.deadline import Deadline
-from sparkapp.spark.launch.session import has_executors, has_places
+from sparkapp.spark.launch.session import Spark, has_executors, has_places
 
 _PAUSE = 0.1
 """Seconds between two looks while the first executor is awaited."""
@@ -28,7 +26,7 @@ class ExecutorPresence:
 
     def __init__(
         self,
-        spark: SparkSession,
+        spark: Spark,
         *,
         is_over: Callable[[], bool],
         tasks: int = 1,

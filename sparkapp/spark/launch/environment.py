@@ -6,12 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pyspark.sql import SparkSession
-
 from sparkapp.checkpoint.pre_committed import Completed
 from sparkapp.checkpoint.retained import MemoryRetainedStore, RetainedStore
 from sparkapp.checkpoint.store import CheckpointStore
 from sparkapp.model.report import Scale, Termination
+from sparkapp.spark.launch.session import Spark
 from sparkapp.spark.launch.standby import Activation
 
 
@@ -35,8 +34,8 @@ class DriverEnvironment:
 
     store: CheckpointStore
     write_report: Callable[[str], None]
-    open_session: Callable[[], SparkSession]
-    close_session: Callable[[SparkSession], None]
+    open_session: Callable[[], Spark]
+    close_session: Callable[[Spark], None]
     folder: Path
     stateful_allowed: bool
     credentials: Path

@@ -8,14 +8,35 @@ import sys
 import threading
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
-from typing import Any
+from typing import TypeAlias
 
 from py4j.protocol import Py4JError
+from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 from sparkapp.spark.launch.jvm import Jvm, forget_gateway
 
 LOG = logging.getLogger(__name__)
+
+
+class CoreSession:
+    """The part of a ``SparkSession`` that the continuous engine uses: the context without a planner.
+
+    The planner takes a cold JVM two seconds of CPU, just when the executors start.
+
+    :ivar sparkContext: named as in PySpark.
+    """
+
+    def __init__(self, context: SparkContext) -> None:
+        self.sparkContext = context
+
+    def stop(self) -> None:
+        """As ``SparkSession.stop``."""
+        self.sparkContext.stop()
+
+
+Spark: TypeAlias = SparkSession | CoreSession
+"""What an engine runs on."""
 
 
 def create_session(settings: Mapping[str, str], jvm: Jvm | None = None) -> SparkSession:
@@ -26,44 +47,57 @@ def create_session(settings: Mapping[str, str], jvm: Jvm | None = None) -> Spark
     :param settings: of :func:`sparkapp.spark.launch.settings.session_settings`.
     :param jvm: launched with the same settings; None to let PySpark start one.
     """
+    _start_context(settings, jvm)
+    session = SparkSession.builder.getOrCreate()
+    _is_up(session, settings)
+    return session
+
+
+def create_core_session(settings: Mapping[str, str], jvm: Jvm | None = None) -> CoreSession:
+    """:func:`create_session` for the continuous engine."""
+    session = CoreSession(_start_context(settings, jvm))
+    _is_up(session, settings)
+    return session
+
+
+def _start_context(settings: Mapping[str, str], jvm: Jvm | None) -> SparkContext:
     # Spark's planner processes take their Python from the environment alone.
     os.environ.setdefault("PYSPARK_PYTHON", jvm.python if jvm is not None else sys.executable)
     if jvm is not None:
         jvm.await_gateway()
-    builder = SparkSession.builder
-    for name, value in settings.items():
-        builder = builder.config(name, value)
-    session = builder.getOrCreate()
+    context = SparkContext.getOrCreate(SparkConf().setAll(list(settings.items())))
     forget_gateway()
-    session.sparkContext.setLogLevel("WARN")
+    context.setLogLevel("WARN")
+    return context
+
+
+def _is_up(session: Spark, settings: Mapping[str, str]) -> None:
     tasks = int(settings["spark.default.parallelism"])
     if not _is_local(session):
         threading.Thread(target=load_workers, args=(session, tasks), name="load-workers", daemon=True).start()
-    LOG.info("Spark %s is up", session.version)
-    return session
+    LOG.info("Spark %s is up", session.sparkContext.version)
 
 
-def load_workers(session: SparkSession, tasks: int) -> None:
-    """Makes each executor's Python daemon import what tasks need, seconds of CPU, while the driver plans the query.
+def load_workers(session: Spark, tasks: int) -> None:
+    """Makes each executor's Python daemon import what tasks need, seconds of CPU, while the driver starts the engine.
 
     :param tasks: that run at a time.
     """
-    nothing = session.range(0, tasks, 1, tasks).mapInArrow(_pass_on, "id BIGINT")
-    # An error here is left to the first micro-batch, which imports the same and raises it.
+    # An error here is left to the engine's first tasks, which import the same and raise it.
     with suppress(Exception):
-        nothing.write.format("noop").mode("overwrite").save()
+        session.sparkContext.parallelize(range(tasks), tasks).foreachPartition(_do_nothing)
 
 
-def _pass_on(batches: Iterator[Any]) -> Iterator[Any]:
-    yield from batches
+def _do_nothing(_: Iterator[int]) -> None:
+    pass
 
 
-def has_executors(session: SparkSession) -> bool:
+def has_executors(session: Spark) -> bool:
     """Whether an executor is registered; always True for a local session."""
     return count_executors(session) > 0
 
 
-def count_executors(session: SparkSession) -> int:
+def count_executors(session: Spark) -> int:
     """Number of registered executors; 1 for a local session."""
     if _is_local(session):
         return 1
@@ -71,7 +105,7 @@ def count_executors(session: SparkSession) -> int:
     return int(session.sparkContext._jsc.sc().getExecutorMemoryStatus().size()) - 1
 
 
-def has_places(session: SparkSession, tasks: int) -> bool:
+def has_places(session: Spark, tasks: int) -> bool:
     """Whether the registered executors can run this many tasks at the same time; always True for a local session."""
     if _is_local(session):
         return True
@@ -80,7 +114,7 @@ def has_places(session: SparkSession, tasks: int) -> bool:
     return count_executors(session) * max(1, an_executor) >= tasks
 
 
-def request_executors(session: SparkSession, count: int) -> None:
+def request_executors(session: Spark, count: int) -> None:
     """Sets the number of executors that Spark keeps; returns at once. A local session has none.
 
     Spark starts further executors as its first executors, and replaces lost executors up to the number.
@@ -91,7 +125,7 @@ def request_executors(session: SparkSession, count: int) -> None:
         context._jsc.sc().requestTotalExecutors(count, 0, nowhere)
 
 
-def release_executors(session: SparkSession, *, used: Collection[str], keep: int) -> None:
+def release_executors(session: Spark, *, used: Collection[str], keep: int) -> None:
     """Ends executors without a subtask, and sets the number that Spark keeps; returns at once.
 
     :param used: Spark's ids of the executors with a subtask.
@@ -111,16 +145,21 @@ def release_executors(session: SparkSession, *, used: Collection[str], keep: int
     request_executors(session, keep)
 
 
-def control_host(session: SparkSession) -> str:
-    """The address at which the driver listens for its subtasks: in a pod the pod's, which executors reach."""
-    return "127.0.0.1" if _is_local(session) else str(session.conf.get("spark.driver.host")).strip("[]")
+def control_host(session: Spark) -> str:
+    """The address at which the driver listens for its subtasks: in a pod the pod's, which executors reach.
+
+    The settings are the context's: to ask the session would make the JVM load its SQL classes.
+    """
+    return (
+        "127.0.0.1" if _is_local(session) else str(session.sparkContext.getConf().get("spark.driver.host")).strip("[]")
+    )
 
 
-def _is_local(session: SparkSession) -> bool:
+def _is_local(session: Spark) -> bool:
     return bool(session.sparkContext.master.startswith("local["))
 
 
-def close_session(session: SparkSession) -> None:
+def close_session(session: Spark) -> None:
     """Stops the session; in a cluster its executors go with it."""
     try:
         session.stop()

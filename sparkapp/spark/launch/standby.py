@@ -11,10 +11,8 @@ import threading
 from collections.abc import Callable
 from typing import Protocol
 
-from pyspark.sql import SparkSession
-
 from sparkapp.clients.deadline import Deadline
-from sparkapp.spark.launch.session import has_executors, load_workers
+from sparkapp.spark.launch.session import Spark, has_executors, load_workers
 
 LOG = logging.getLogger(__name__)
 
@@ -36,7 +34,7 @@ class Activation(Protocol):
         ...
 
 
-def await_activation(activation: Activation, session: SparkSession, *, tasks: int, stopped: Callable[[], bool]) -> bool:
+def await_activation(activation: Activation, session: Spark, *, tasks: int, stopped: Callable[[], bool]) -> bool:
     """Blocks until the standby is activated; called by the driver before it touches anything of the job.
 
     :param tasks: how many run at a time, each with a Python worker.

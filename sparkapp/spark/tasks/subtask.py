@@ -9,8 +9,6 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
-
 from sparkapp.model.errors import KafkaSparkJobError
 from sparkapp.model.job.spec import Job
 from sparkapp.source.watermarks.record_times import TIME_COLUMNS
@@ -20,7 +18,6 @@ from sparkapp.spark.tasks import client_totals
 from sparkapp.spark.tasks.control_channel import Address, SubtaskChannel, Wave, Work
 from sparkapp.spark.tasks.record_decoder import RecordDecoder
 from sparkapp.spark.tasks.write_task import (
-    RESULT_SCHEMA,
     WriteOrder,
     WriteResult,
     encode_result,
@@ -30,6 +27,8 @@ from sparkapp.spark.tasks.write_task import (
 )
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from sparkapp.sink.producer_pool import ProducerPool
 
 LOG = logging.getLogger(__name__)
@@ -37,10 +36,8 @@ LOG = logging.getLogger(__name__)
 _FLUSH_SECONDS = 30.0
 
 
-def run_subtask(
-    job_text: str, address: Address, wave: Wave, batches: Iterator[pa.RecordBatch]
-) -> Iterator[pa.RecordBatch]:
-    """Runs in an executor's Python worker for as long as the attempt runs (``DataFrame.mapInArrow``).
+def run_subtask(job_text: str, address: Address, wave: Wave, _: Iterator[int]) -> None:
+    """Runs in an executor's Python worker for as long as the attempt runs (``RDD.foreachPartition``).
 
     A failed checkpoint is answered, and the engine decides whether the subtask tries again. So Spark retries the task
     only where the worker or the driver's connection is lost.
@@ -48,15 +45,12 @@ def run_subtask(
     :param job_text: the job's JSON.
     :param address: of the engine.
     :param wave: of the task, whose first task is that of the wave's first subtask.
-    :param batches: the task's input, which is ignored.
     :raises SubtaskDisconnected: the connection to the driver ended.
     """
     from pyspark import TaskContext
 
     from sparkapp.spark.tasks.worker_clients import drop_consumer, interrupt_consumer, job_of
 
-    for _ in batches:
-        pass
     context = TaskContext.get()
     assert context is not None, "a task of Spark"
     job, subtask = job_of(job_text), wave.first + context.partitionId()
@@ -74,7 +68,6 @@ def run_subtask(
             LocalSubtask(job, channel, subtask=subtask).run()
         else:
             _run_two_phase(job, channel, subtask=subtask)
-    yield pa.RecordBatch.from_pydict({"result": [""]}, schema=RESULT_SCHEMA)
 
 
 def _run_two_phase(job: Job, channel: SubtaskChannel, *, subtask: int) -> None:

@@ -138,7 +138,7 @@ def _run(
     vars(local_instance)["LocalKafkaWriter"] = partial(_HaltingWriter, _Halts(moments))
     try:
         address, wave = place
-        list(subtask.run_subtask(job_text, address, Wave(wave, 0, number + 1), iter(())))
+        subtask.run_subtask(job_text, address, Wave(wave, 0, number + 1), iter(()))
     except subtask.KafkaSparkJobError as error:
         os.write(2, f"subtask {number}: {error}\n".encode())
         os._exit(1)

@@ -7,8 +7,6 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from pyspark.sql import SparkSession
-
 from sparkapp.checkpoint.coordinator import CheckpointCoordinator
 from sparkapp.checkpoint.pre_committed import Completed
 from sparkapp.checkpoint.recovery.local_coordinator import LocalCoordinator
@@ -26,7 +24,7 @@ from sparkapp.spark.engine.continuous.subtasks import Subtasks
 from sparkapp.spark.engine.continuous.two_phase import TwoPhasePace
 from sparkapp.spark.engine.executors import ExecutorPresence
 from sparkapp.spark.failures import original_error
-from sparkapp.spark.launch.session import control_host
+from sparkapp.spark.launch.session import Spark, control_host
 from sparkapp.spark.reporting.announcements import Announcements
 from sparkapp.spark.reporting.liveness import MAX_STEP_SECONDS, StreamLiveness
 from sparkapp.spark.tasks.flush import require_delivered
@@ -66,7 +64,7 @@ class ContinuousEngine:
         self,
         job: Job,
         *,
-        spark: SparkSession,
+        spark: Spark,
         enumerator: KafkaSourceEnumerator,
         coordinator: CheckpointCoordinator | LocalCoordinator,
         completed: Callable[[Completed, float], None],

@@ -5,14 +5,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from pyspark.sql import SparkSession
-
 from sparkapp.model.report import Scale
 from sparkapp.spark.engine.continuous.control_server import ControlServer
 from sparkapp.spark.engine.continuous.pipeline import CheckpointPipeline
 from sparkapp.spark.engine.continuous.places import SubtaskPlaces
 from sparkapp.spark.engine.continuous.subtasks import Subtasks
-from sparkapp.spark.launch.session import release_executors, request_executors
+from sparkapp.spark.launch.session import Spark, release_executors, request_executors
 
 LOG = logging.getLogger(__name__)
 
@@ -36,7 +34,7 @@ class Rescaling:
         parallelism: int,
         *,
         wanted: Callable[[], Scale | None],
-        spark: SparkSession,
+        spark: Spark,
         server: ControlServer,
         subtasks: Subtasks,
         pipeline: CheckpointPipeline,

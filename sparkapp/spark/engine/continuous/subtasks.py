@@ -7,18 +7,19 @@ from concurrent.futures import Future
 from dataclasses import replace
 from functools import partial
 
-from pyspark.sql import SparkSession
-
 from sparkapp.clients.daemon_thread import run_in_background
 from sparkapp.model.job.codec import encode_job
 from sparkapp.model.job.spec import Job
+from sparkapp.spark.launch.session import Spark
 from sparkapp.spark.tasks.control_channel import Address, Wave
 from sparkapp.spark.tasks.subtask import run_subtask
-from sparkapp.spark.tasks.write_task import RESULT_DDL
 
 
 class Subtasks:
     """Starts one Spark task for each subtask; Spark starts a task again whose worker or executor is lost.
+
+    The jobs have no data, so they are of Spark's core. A frame would have to be planned and compiled, which a cold JVM
+    takes a second for.
 
     A rescale in place adds a wave of tasks, which is a Spark job of its own. It ends tasks over their connections, and
     the job of their wave ends with its last task.
@@ -26,7 +27,7 @@ class Subtasks:
     :ivar count: number of subtasks whose tasks have been started and not asked to end.
     """
 
-    def __init__(self, job: Job, *, spark: SparkSession, address: Address) -> None:
+    def __init__(self, job: Job, *, spark: Spark, address: Address) -> None:
         self._spark = spark
         self._job = job
         self._address = address
@@ -74,5 +75,4 @@ class Subtasks:
         context.setJobDescription(f"subtasks {wave.first} to {wave.first + wave.count - 1}")
         job = replace(self._job, spec=replace(self._job.spec, parallelism=wave.first + wave.count))
         task = partial(run_subtask, encode_job(job), self._address, wave)
-        row_per_subtask = self._spark.range(0, wave.count, 1, wave.count)
-        row_per_subtask.mapInArrow(task, RESULT_DDL).collect()
+        context.parallelize(range(wave.count), wave.count).foreachPartition(task)

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 
-from pyspark.sql import SparkSession
-
 from sparkapp.checkpoint.coordinator import CheckpointCoordinator
 from sparkapp.checkpoint.pre_committed import Completed
 from sparkapp.model.delivery_guarantee import DeliveryGuarantee
@@ -21,6 +19,7 @@ from sparkapp.spark.engine.continuous.places import SubtaskPlaces
 from sparkapp.spark.engine.continuous.rescaling import Rescaling
 from sparkapp.spark.engine.continuous.subtasks import Subtasks
 from sparkapp.spark.engine.schedule import CheckpointSchedule
+from sparkapp.spark.launch.session import Spark
 from sparkapp.spark.reporting.liveness import PLAN_SECONDS, StreamLiveness, step_seconds
 from sparkapp.spark.tasks.flush import not_everything_sent
 
@@ -49,7 +48,7 @@ class TwoPhasePace:
         await_subtasks: Callable[[], None],
         liveness: StreamLiveness,
         places: Callable[[int], SubtaskPlaces],
-        spark: SparkSession,
+        spark: Spark,
         subtasks: Subtasks,
         scale: Callable[[], Scale | None],
         report: Callable[..., None],
