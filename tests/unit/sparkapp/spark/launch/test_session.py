@@ -8,6 +8,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -18,6 +19,7 @@ from sparkapp.model.job.codec import encode_job
 from sparkapp.model.job.record_format import Format
 from sparkapp.model.job.spark_settings import AUTHENTICATED, ENCRYPTED, FORCED, FORCED_EXACTLY_ONCE
 from sparkapp.model.job.spec import Job, JobSpec, KafkaCluster, Sink, Source, Transform
+from sparkapp.spark.launch import session
 from sparkapp.spark.launch.settings import session_settings
 
 JOB = Job(
@@ -176,3 +178,15 @@ def test_C9_no_retry_of_a_stage_writes_next_to_the_first_try_under_the_same_ids(
     forced = FORCED | FORCED_EXACTLY_ONCE if delivery_guarantee is DeliveryGuarantee.EXACTLY_ONCE else FORCED
     assert settings | forced == settings
     assert ("spark.stage.maxConsecutiveAttempts" in settings) is (delivery_guarantee is DeliveryGuarantee.EXACTLY_ONCE)
+
+
+def test_the_continuous_engine_makes_a_context_and_no_planner(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A planner takes a cold JVM two seconds of CPU (ADR 46)."""
+    context = SimpleNamespace(master="local[2]", version="4", setLogLevel=lambda _: None, stop=lambda: None)
+    monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
+    monkeypatch.setattr(session, "SparkConf", lambda: SimpleNamespace(setAll=dict))
+    monkeypatch.setattr(session, "SparkContext", SimpleNamespace(getOrCreate=lambda _: context))
+    monkeypatch.setattr(session, "SparkSession", None)
+    made = session.create_core_session(session_settings(JOB, directory=Path("/nowhere")))
+    assert made.sparkContext is context
+    assert session.count_executors(made) == 1
