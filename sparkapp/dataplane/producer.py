@@ -60,7 +60,7 @@ class CheckedProducer(ABC):
     def __init__(self) -> None:
         self._errors = ClientErrors()
         self._abandoned = False
-        self._in_transaction = False
+        self._transactional = False
         self._unregistered = False
         """Records were produced in a transaction, and not all of them are known to have reached a broker."""
         self._offset_calls = 0
@@ -84,7 +84,7 @@ class CheckedProducer(ABC):
             self._begin()
         except ClientFailure as failure:
             raise self._translated(failure, "beginning a transaction") from None
-        self._in_transaction = True
+        self._transactional = True
 
     def produce(self, batch: pa.RecordBatch, *, topic: str) -> None:
         """See :meth:`sparkapp.dataplane.interface.BatchProducer.produce`.
@@ -92,7 +92,7 @@ class CheckedProducer(ABC):
         :raises TransformError: a column is missing or has an unsupported type.
         :raises PreCommitFailed: librdkafka refuses a record, for instance a large record; :meth:`flush` raises it, too.
         """
-        self._unregistered = self._in_transaction
+        self._unregistered = self._transactional
         try:
             self._produce(OutputBatch.of(batch), topic)
         except ClientFailure as failure:

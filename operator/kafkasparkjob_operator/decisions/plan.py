@@ -112,9 +112,9 @@ def deletions(pods: Iterable[PodView], *, grace_seconds: int | None = None) -> t
     need another second, which the next attempt waits for.
     """
     return tuple(
-        DeletePod(name=pod.name, uid=pod.uid, grace_seconds=0 if pod.lingers else grace_seconds)
+        DeletePod(name=pod.name, uid=pod.uid, grace_seconds=0 if pod.awaits_removal else grace_seconds)
         for pod in pods
-        if pod.lingers or not pod.deleting
+        if pod.awaits_removal or not pod.deleting
     )
 
 

@@ -93,8 +93,8 @@ class PodView:
         return self.gone_by is not None
 
     @property
-    def lingers(self) -> bool:
-        """It is being deleted and all its containers have ended: only the kubelet's last look at it is missing."""
+    def awaits_removal(self) -> bool:
+        """It is being deleted, all its containers have ended, and the kubelet has not removed it yet."""
         return self.deleting and self.phase in FINISHED_PHASES and self.grace_seconds > 0
 
 

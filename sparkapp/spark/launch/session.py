@@ -49,14 +49,14 @@ def create_session(settings: Mapping[str, str], jvm: Jvm | None = None) -> Spark
     """
     _start_context(settings, jvm)
     session = SparkSession.builder.getOrCreate()
-    _is_up(session, settings)
+    _announce(session, settings)
     return session
 
 
 def create_core_session(settings: Mapping[str, str], jvm: Jvm | None = None) -> CoreSession:
     """:func:`create_session` for the continuous engine."""
     session = CoreSession(_start_context(settings, jvm))
-    _is_up(session, settings)
+    _announce(session, settings)
     return session
 
 
@@ -71,7 +71,7 @@ def _start_context(settings: Mapping[str, str], jvm: Jvm | None) -> SparkContext
     return context
 
 
-def _is_up(session: Spark, settings: Mapping[str, str]) -> None:
+def _announce(session: Spark, settings: Mapping[str, str]) -> None:
     tasks = int(settings["spark.default.parallelism"])
     if not _is_local(session):
         threading.Thread(target=load_workers, args=(session, tasks), name="load-workers", daemon=True).start()

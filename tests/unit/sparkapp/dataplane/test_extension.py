@@ -189,7 +189,7 @@ def test_errors_of_two_clients_are_not_mixed_where_python_switches_between_them(
         gc.collect()  # no earlier switch is left
         while clients:
             clients.pop().close()
-        # A client tells of each broker once: what comes later than its first look is seen with new clients.
+        # A client reports the error of each broker once. Errors that arrive after the first look need new clients.
         clients += [
             _kafka_arrow.Producer({**settings, "bootstrap.servers": ",".join(f"127.0.0.1:{port}" for port in some)})
             for some in ports.values()
