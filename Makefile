@@ -17,7 +17,8 @@ include dev/cluster.mk
 
 # Packages are locked by hash: the cache is tried first, without a query to the index. The lock serializes it with the
 # images' packages, so that pyspark is built once. Its wheel is not compressed, because it is unpacked at once.
-UV := VIRTUAL_ENV=$(VENV) $(VENV)/bin/uv pip install --quiet --require-hashes \
+# Without --no-config, uv applies the overrides in pyproject.toml to the locks, and looks for newer packages.
+UV := VIRTUAL_ENV=$(VENV) $(VENV)/bin/uv pip install --no-config --quiet --require-hashes \
 	--build-constraints locks/build.txt --config-setting=--build-option=--compression=stored -r locks/dev.txt
 
 NATIVE := $(wildcard sparkapp/dataplane/native/*.c sparkapp/dataplane/native/ext/*/*.[ch])
@@ -103,7 +104,7 @@ bench: setup ## measure the throughput of the three semantics and of Spark's own
 	$(PY) -m bench.throughput $(ARGS)
 
 $(VENV)/.bench-ready: locks/bench.txt $(VENV)/.ready
-	@VIRTUAL_ENV=$(VENV) $(VENV)/bin/uv pip install --quiet --require-hashes -r locks/bench.txt
+	@VIRTUAL_ENV=$(VENV) $(VENV)/bin/uv pip install --no-config --quiet --require-hashes -r locks/bench.txt
 	@touch $@
 
 bench-peers: $(VENV)/.bench-ready ## compare the engine with Flink, Spark's connector and a loop in C (more than an hour)

@@ -104,6 +104,7 @@ class PythonTrees:
         installing: list[str | Path] = [
             "pip",
             "install",
+            "--no-config",  # the overrides in pyproject.toml are for `make lock`
             "--quiet",
             "--python",
             sys.executable,
