@@ -135,7 +135,7 @@ class _Operator:
         kopf.on.login(registry=registry)(kopf.login_via_client)
         for register in (register_jobs, register_pods, register_reports, register_access):
             register(registry, self.cache, self.queue, self.namespaces.includes)
-        with self.boundary.around_kopf():
+        async with self.boundary.around_kopf():
             await kopf.operator(
                 registry=registry,
                 settings=watch_settings(),

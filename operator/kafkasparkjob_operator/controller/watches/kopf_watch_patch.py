@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
 from itertools import chain, repeat
 from typing import Any
 
@@ -43,6 +43,7 @@ class WatchBoundary:
         self._refused = refused
         self._faults: dict[tuple[str, str], str] = {}
         self._listed: set[tuple[str, str]] = set()
+        self._open: list[AsyncGenerator[Any, None]] = []
 
     def unready(self) -> str:
         """Why the watches are not ready; empty when each watch had an answer, and each kind was listed somewhere.
@@ -58,9 +59,13 @@ class WatchBoundary:
                 return f"{_named(places[0])}: the watch is refused: {self._faults[places[0]]}"
         return ""
 
-    @contextlib.contextmanager
-    def around_kopf(self) -> Iterator[None]:
-        """Wraps kopf's watch function while kopf runs. Called by the runtime."""
+    @contextlib.asynccontextmanager
+    async def around_kopf(self) -> AsyncIterator[None]:
+        """Wraps kopf's watch function while kopf runs. Called by the runtime.
+
+        A watch whose event was being delivered when kopf was stopped is still open behind it. It is closed here, from
+        the inside out. The end of the event loop would close all its parts at once, which may raise a RuntimeError.
+        """
         logger = logging.getLogger(KOPF_LOGGER)
         original, level = watching.infinite_watch, logger.level
         watching.infinite_watch = self._bounded(original)  # type: ignore[assignment, unused-ignore]
@@ -70,30 +75,38 @@ class WatchBoundary:
         finally:
             watching.infinite_watch = original
             logger.setLevel(level)
+            for each in self._open:
+                await each.aclose()
+            self._open.clear()
 
-    def _bounded(self, original: Callable[..., AsyncIterator[Any]]) -> Callable[..., AsyncIterator[Any]]:
-        async def watch(*, resource: Any, namespace: str | None, **rest: Any) -> AsyncIterator[Any]:
+    def _bounded(self, original: Callable[..., Any]) -> Callable[..., AsyncIterator[Any]]:
+        async def watch(*, resource: Any, namespace: str | None, **rest: Any) -> AsyncGenerator[Any, None]:
             place = (str(resource.plural), namespace or "")
             pauses = _pauses()
             known = KnownObjects(by_uid=place[0] == "pods")
             while True:
                 try:
-                    async for event in original(resource=resource, namespace=namespace, **rest):
-                        if event is watching.Bookmark.LISTED:
-                            for missed in known.listed():
-                                yield missed
-                            self._is_up(place)
-                            pauses = _pauses()
-                        elif not isinstance(event, watching.Bookmark) and event["type"] in _OF_OBJECTS:
-                            known.seen(event)
-                        yield event
+                    async with contextlib.aclosing(original(resource=resource, namespace=namespace, **rest)) as events:
+                        async for event in events:
+                            if event is watching.Bookmark.LISTED:
+                                for missed in known.listed():
+                                    yield missed
+                                self._is_up(place)
+                                pauses = _pauses()
+                            elif not isinstance(event, watching.Bookmark) and event["type"] in _OF_OBJECTS:
+                                known.seen(event)
+                            yield event
                     return
                 except (errors.APIError, watching.WatchingError) as error:
                     pause = next(pauses)
                     self._is_refused(place, getattr(error, "message", None) or repr(error), pause)
                 await asyncio.sleep(pause)
 
-        return watch
+        def opened(**options: Any) -> AsyncIterator[Any]:
+            self._open.append(watch(**options))
+            return self._open[-1]
+
+        return opened
 
     def _is_up(self, place: tuple[str, str]) -> None:
         if self._faults.get(place):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+import contextlib
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -65,11 +66,11 @@ def refusals() -> list[tuple[str, str, bool]]:
 
 
 @pytest.fixture
-def boundary(server: Server, refusals: list[tuple[str, str, bool]]) -> Iterator[WatchBoundary]:
+async def boundary(server: Server, refusals: list[tuple[str, str, bool]]) -> AsyncIterator[WatchBoundary]:
     made = WatchBoundary(
         KINDS, ("team-a", "team-b"), lambda kind, namespace, refused: refusals.append((kind, namespace, refused))
     )
-    with made.around_kopf():
+    async with made.around_kopf():
         yield made
 
 
@@ -161,8 +162,48 @@ async def test_an_error_of_ours_is_not_hidden(boundary: WatchBoundary, server: S
         await anext(watch("pods", "team-b"))
 
 
-def test_kopf_is_left_as_it_was(server: Server) -> None:
+async def test_kopf_is_left_as_it_was(server: Server) -> None:
     before = watching.infinite_watch
-    with WatchBoundary(KINDS, (), lambda *_: None).around_kopf():
+    async with WatchBoundary(KINDS, (), lambda *_: None).around_kopf():
         assert watching.infinite_watch is not before
     assert watching.infinite_watch is before
+
+
+async def test_a_watch_that_is_stopped_while_its_event_is_delivered_is_closed_at_the_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Otherwise the end of the event loop closes it and kopf's watch at the same time, and logs a traceback."""
+    closed: list[str] = []
+
+    @contextlib.asynccontextmanager
+    async def block() -> AsyncIterator[None]:
+        try:
+            yield
+        finally:
+            await asyncio.sleep(0)
+            closed.append("block")
+
+    async def endless(**_: Any) -> AsyncIterator[Any]:
+        try:
+            async with block():
+                while True:
+                    yield watching.Bookmark.LISTED
+        finally:
+            closed.append("watch")
+
+    monkeypatch.setattr(watching, "infinite_watch", endless)
+    delivering = asyncio.Event()
+
+    async def deliver() -> None:
+        async for _ in watch("pods", "team-a"):
+            delivering.set()
+            await asyncio.Event().wait()
+
+    async with WatchBoundary(KINDS, (), lambda *_: None).around_kopf():
+        task = asyncio.create_task(deliver())
+        await delivering.wait()
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        del task
+        assert closed == []
+    assert closed == ["block", "watch"]

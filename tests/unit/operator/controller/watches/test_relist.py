@@ -41,7 +41,7 @@ async def delivered(monkeypatch: pytest.MonkeyPatch, plural: str, *streams: list
 
     monkeypatch.setattr(watching, "infinite_watch", watch)
     monkeypatch.setattr(watch_boundary, "PAUSES", (0.0,))
-    with WatchBoundary((plural,), (), lambda *_: None).around_kopf():
+    async with WatchBoundary((plural,), (), lambda *_: None).around_kopf():
         stream = queueing.watching.infinite_watch(settings=None, resource=Resource(plural), namespace=None)  # type: ignore[arg-type, attr-defined]
         return [
             one if one is LISTED else (one["type"], one["object"]["metadata"]["name"], one["object"]["metadata"]["uid"])
