@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -37,9 +38,9 @@ def server() -> Iterator[RegistryServer]:
         yield running
 
 
-def decoder(server: RegistryServer, reader: object) -> AvroDecoder:
+def decoder(server: RegistryServer, reader: object, *, timeout: float = 60.0) -> AvroDecoder:
     return AvroDecoder(
-        SchemaRegistry(server.access, timeout=2), json.dumps(reader), where="the reader schema of the value"
+        SchemaRegistry(server.access, timeout=timeout), json.dumps(reader), where="the reader schema of the value"
     )
 
 
@@ -138,6 +139,7 @@ def test_the_unknown_ids_of_a_batch_share_a_connection_and_a_rate(
         waited[0] += seconds
 
     monkeypatch.setattr("sparkapp.source.formats.registered_records.REFUSALS", 10)
+    monkeypatch.setattr("sparkapp.source.formats.schema_registry._SESSION_SECONDS", math.inf)
     decoding = decoder(server, ONE)
     monkeypatch.setattr(decoding, "_clock", lambda: now[0])
     monkeypatch.setattr(decoding, "_sleep", sleep)
@@ -159,7 +161,7 @@ def test_the_unknown_ids_of_a_batch_share_a_connection_and_a_rate(
 def test_a_registry_that_is_down_is_no_fault_of_the_record(server: RegistryServer) -> None:
     server.broken = 1000
     with pytest.raises(SchemaRegistryUnreachable):
-        decoder(server, ONE).decode(pa.array([framed(1, ONE, {"id": 7})], pa.binary()))
+        decoder(server, ONE, timeout=0.8).decode(pa.array([framed(1, ONE, {"id": 7})], pa.binary()))
 
 
 def test_references(server: RegistryServer) -> None:

@@ -56,7 +56,7 @@ def server() -> Iterator[RegistryServer]:
 
 
 def decoder(server: RegistryServer, given: str = "") -> ProtobufDecoder:
-    client = SchemaRegistry(server.access, timeout=2)
+    client = SchemaRegistry(server.access, timeout=60)
     schema = protobuf_reader_schema(client, topic="in", side="value", given=given)
     return ProtobufDecoder(client, schema, where="the reader schema of the value")
 
