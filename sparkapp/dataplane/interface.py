@@ -99,6 +99,13 @@ class BatchConsumer(Protocol):
         """Offsets of the read between its positions and the ends of the partitions that brokers have last sent."""
         ...
 
+    def wake(self) -> None:
+        """Ends the wait of :meth:`next_batch` under way, or of the next, which returns what there is; from any thread.
+
+        Nothing happens without the C extension, whose waits are short.
+        """
+        ...
+
     def interrupt(self) -> None:
         """Ends the read under way and every later read; from any thread. The consumer can only be closed."""
         ...

@@ -72,7 +72,8 @@ class BoundedReader(ABC):
         self._statistics = FetchStatistics()
         self._followed: dict[TopicPartition, int] = {}
         self._columns = ALL_COLUMNS
-        self._look_at = 0.0
+        self._look_at = time.monotonic() + _LOOK_AFTER
+        self._has_moved = False
         self._stops: dict[TopicPartition, int] = {}
 
     def read(
@@ -165,7 +166,7 @@ class BoundedReader(ABC):
         """See :meth:`sparkapp.dataplane.interface.BatchConsumer.follow`."""
         wanted = split_by_partition(splits)
         self._make_ready()
-        self._columns, self._look_at = columns, time.monotonic() + _LOOK_AFTER
+        self._columns = columns
         self._apply(align(self._queues, wanted.values()))
         self._begin({partition: split.stop for partition, split in wanted.items()})
         self._followed = {split.partition: split.start for split in splits}
@@ -178,13 +179,14 @@ class BoundedReader(ABC):
             raise GivenUp
         try:
             gathered = self._gather(limits)
+            self._has_moved |= gathered.moved
             if gathered.moved:
                 self._errors.clear()
                 self._move()
             else:
                 self._errors.raise_final(f"reading {self._unfinished()}")
             if time.monotonic() > self._look_at:
-                self._look(has_moved=gathered.moved)
+                self._look()
         except (KafkaSparkJobError, MemoryError):
             self._has_failed = True
             raise
@@ -201,7 +203,8 @@ class BoundedReader(ABC):
         for partition in self._stops:
             self._queues[partition].position = self._followed[partition]
 
-    def _look(self, *, has_moved: bool) -> None:
+    def _look(self) -> None:
+        has_moved, self._has_moved = self._has_moved, False
         self._look_at = time.monotonic() + _LOOK_AFTER
         self._statistics.add(*self._take_statistics())
         if not has_moved:
@@ -219,7 +222,7 @@ class BoundedReader(ABC):
     def interrupt(self) -> None:
         """See :meth:`sparkapp.dataplane.interface.BatchConsumer.interrupt`."""
         self._is_interrupted = True
-        self._wake()
+        self._end_reads()
 
     def close(self) -> None:
         """Closes the client; nothing is committed. A repeated call does nothing."""
@@ -265,8 +268,12 @@ class BoundedReader(ABC):
         """
 
     @abstractmethod
-    def _wake(self) -> None:
-        """Ends the wait of :meth:`_gather`; from any thread."""
+    def wake(self) -> None:
+        """See :meth:`sparkapp.dataplane.interface.BatchConsumer.wake`."""
+
+    @abstractmethod
+    def _end_reads(self) -> None:
+        """Ends the wait of :meth:`_gather` and all later waits; from any thread."""
 
     @abstractmethod
     def _topic_error(self, topic: str, seconds: float) -> int:

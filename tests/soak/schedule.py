@@ -105,9 +105,11 @@ class Schedule:
         elif local is not None and story.runs_locally and number < _CHANGES:
             local.step()
         elif number < 0.52:
-            story.checkpoint(retry=dice.random() < 0.25, ahead=self._ahead(dice))
+            meanwhile = self._meanwhile(story, dice)
+            story.checkpoint(retry=dice.random() < 0.25, ahead=self._ahead(dice), meanwhile=meanwhile)
         elif number < 0.80:
-            story.checkpoint((dice.choice(_OF_A_CHECKPOINT), self._end(dice)), ahead=self._ahead(dice))
+            stop = dice.choice(_OF_A_CHECKPOINT), self._end(dice)
+            story.checkpoint(stop, ahead=self._ahead(dice), meanwhile=self._meanwhile(story, dice))
         elif number < 0.84:
             story.drain((dice.choice(IN_A_DRAIN), self._end(dice)))
         elif number < _CHANGES:
@@ -119,6 +121,12 @@ class Schedule:
     @staticmethod
     def _ahead(dice: random.Random) -> Ahead | None:
         return dice.choice(AHEAD) if dice.random() < 0.5 else None
+
+    def _meanwhile(self, story: Story, dice: random.Random) -> Callable[[], None] | None:
+        """Records that come before a checkpoint's barrier, in some checkpoints of the continuous engine."""
+        if not story.runs_continuously or story.runs_locally or dice.random() < 0.5:
+            return None
+        return lambda: self._produce(story, dice)
 
     @staticmethod
     def _change(story: Story, dice: random.Random) -> None:

@@ -102,7 +102,11 @@ class NativeConsumer(BoundedReader):
         """See :attr:`sparkapp.dataplane.interface.BatchConsumer.behind`."""
         return self._client.behind()
 
-    def _wake(self) -> None:
+    def wake(self) -> None:
+        """See :meth:`sparkapp.dataplane.interface.BatchConsumer.wake`."""
+        self._client.wake()
+
+    def _end_reads(self) -> None:
         self._client.interrupt()
 
     def _topic_error(self, topic: str, seconds: float) -> int:

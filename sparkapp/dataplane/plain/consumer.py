@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -111,7 +112,10 @@ class PlainConsumer(BoundedReader):
         room = limits.max_bytes
         moved = False
         is_full = False
+        linger_until = time.monotonic() + limits.linger_millis / 1000
         while self._pending and not is_full:
+            if rows and limits.from_start and time.monotonic() >= linger_until:
+                break
             before = len(rows), len(self._pending)
             for partition in list(self._pending):
                 room, is_full = self._take(partition, min(_ROWS_AT_ONCE, limits.max_rows - len(rows)), room, rows)
@@ -194,7 +198,10 @@ class PlainConsumer(BoundedReader):
             found += max(0, end - position)
         return found
 
-    def _wake(self) -> None:
+    def wake(self) -> None:
+        """See :meth:`sparkapp.dataplane.interface.BatchConsumer.wake`; a wait is short."""
+
+    def _end_reads(self) -> None:
         """A wait is short (``settings.WAIT_MILLIS``)."""
 
     def _topic_error(self, topic: str, seconds: float) -> int:

@@ -45,15 +45,21 @@ class KafkaPartitionSplit:
         return split_owner(self.partition.topic, self.partition.partition, parallelism)
 
 
+def splits_by_owner(
+    splits: Iterable[KafkaPartitionSplit], parallelism: int
+) -> dict[int, tuple[KafkaPartitionSplit, ...]]:
+    """The splits by owner, sorted; subtasks without splits are absent."""
+    groups: dict[int, list[KafkaPartitionSplit]] = {}
+    for split in sorted(splits):
+        groups.setdefault(split.owner(parallelism), []).append(split)
+    return {subtask: tuple(groups[subtask]) for subtask in sorted(groups)}
+
+
 def splits_by_subtask(
     splits: Iterable[KafkaPartitionSplit], parallelism: int
 ) -> dict[int, tuple[KafkaPartitionSplit, ...]]:
     """The non-empty splits by owner, sorted; subtasks without splits are absent."""
-    groups: dict[int, list[KafkaPartitionSplit]] = {}
-    for split in sorted(splits):
-        if split.size:
-            groups.setdefault(split.owner(parallelism), []).append(split)
-    return {subtask: tuple(groups[subtask]) for subtask in sorted(groups)}
+    return splits_by_owner((split for split in splits if split.size), parallelism)
 
 
 def cut_at(splits: Iterable[KafkaPartitionSplit], stops: Offsets) -> tuple[KafkaPartitionSplit, ...]:

@@ -27,6 +27,7 @@ After every pause between records it would be a second write for each checkpoint
 class CheckpointSchedule:
     """Plans one checkpoint after another; asked by an engine's planner between two checkpoints, from one thread.
 
+    :param lead: seconds before a checkpoint is due in which it may be planned: its subtasks read until its barrier.
     :param idle_work: around the write of an idle job's document; False where it may not be written any more.
     :param clock: monotonic, in seconds.
     """
@@ -38,6 +39,7 @@ class CheckpointSchedule:
         enumerator: KafkaSourceEnumerator,
         coordinator: CheckpointCoordinator,
         idle_work: Callable[[], AbstractContextManager[bool]],
+        lead: float = 0.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._interval = job.spec.checkpoint_interval
@@ -45,13 +47,19 @@ class CheckpointSchedule:
         self._enumerator = enumerator
         self._coordinator = coordinator
         self._idle_work = idle_work
+        self._lead = lead
         self._clock = clock
-        self._due = self._planned_at = clock()
+        self._look_at = self._due = self._planned_at = self._barrier_at = clock()
 
     @property
     def seconds_left(self) -> float:
         """Seconds until :meth:`next_splits` asks the brokers again; 0 where it would now."""
-        return max(0.0, self._due - self._clock())
+        return max(0.0, self._look_at - self._clock())
+
+    @property
+    def seconds_to_barrier(self) -> float:
+        """Seconds until the last planned checkpoint is due; 0 where it was or is."""
+        return max(0.0, self._barrier_at - self._clock())
 
     def next_splits(self, *, owes_batch: bool = False) -> tuple[KafkaPartitionSplit, ...] | None:
         """The splits of the next checkpoint, one a known partition; None while none is due or there is no record.
@@ -60,19 +68,22 @@ class CheckpointSchedule:
         :raises KafkaSparkJobError: of the enumerator or the coordinator.
         """
         now = self._clock()
-        if now < self._due:
+        if now < self._look_at:
             return None
         self._enumerator.discover_if_due()
         splits = self._enumerator.plan()
         if not any(split.size for split in splits) and not owes_batch:
             shortest, longest = _IDLE_PROBE_SECONDS
-            self._due = now + max(shortest, min(longest, self._interval / 10))
+            self._look_at = now + max(shortest, min(longest, self._interval / 10))
             if now - self._planned_at > _IDLE_SECONDS:
                 self._write_idle_document()
             return None
         # A backlog of more records than a checkpoint may have is read without pauses.
         is_capped = sum(split.size for split in splits) >= self._cap
-        self._due = now if is_capped else now + self._interval
+        # Checkpoints may end before they are due. No barrier is farther away than the interval even so.
+        self._barrier_at = now if is_capped else min(max(now, self._due), now + self._interval)
+        self._due = self._barrier_at if is_capped else self._barrier_at + self._interval
+        self._look_at = self._due - self._lead
         self._planned_at = now
         return splits
 

@@ -15,18 +15,17 @@ import os
 import socket
 import struct
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing import AuthenticationError
 from multiprocessing.connection import Connection, answer_challenge, deliver_challenge
 from typing import Any
 
 from sparkapp.clients.daemon_thread import PeriodicThread
-from sparkapp.model.checkpoint.split import KafkaPartitionSplit
 from sparkapp.model.errors import SubtaskDisconnected
-from sparkapp.model.partition import TopicPartition
-from sparkapp.source.watermarks.subtask_watermark import GivenWatermarks, ReachedWatermarks
-from sparkapp.spark.tasks.write_task import WriteOrder
+from sparkapp.source.watermarks.subtask_watermark import ReachedWatermarks
+from sparkapp.spark.tasks.work import encoded, reached_body
 
 MAX_FRAME = 64 << 20
 """Bytes of a frame: 10,000 splits take one."""
@@ -66,62 +65,24 @@ class Wave:
     count: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Work:
-    """One checkpoint's part of a subtask.
-
-    :param order: of the transaction. Its ranges are the splits, unless a partition is cut among subtasks.
-    :param splits: read completely, in this checkpoint.
-    :param watermarks: None for a job without ``source.watermarks``.
-    """
-
-    order: WriteOrder
-    splits: tuple[KafkaPartitionSplit, ...]
-    watermarks: GivenWatermarks | None = None
-
-
-def encode_work(work: Work) -> bytes:
-    """The frame of one checkpoint's work."""
-    order = work.order
-    body = {
-        "checkpoint": order.checkpoint_id,
-        "subtask": order.subtask,
-        "nextFree": order.next_free,
-        "settled": order.settled,
-        "group": order.group_id,
-        "cut": work.splits != order.ranges,
-        "splits": [[*split.partition, split.start, split.stop] for split in work.splits],
-        "watermarks": _given_body(work.watermarks),
-    }
-    return _encoded({"work": body})
-
-
-def decode_work(frame: dict[str, Any]) -> Work | None:
-    """Reads a frame of the engine, which is no beat; None asks the subtask to end."""
-    body = frame.get("work")
-    if body is None:
-        return None
-    splits = _splits(body["splits"])
-    order = WriteOrder(
-        checkpoint_id=body["checkpoint"],
-        subtask=body["subtask"],
-        next_free=body["nextFree"],
-        settled=body["settled"],
-        writes_what_it_reads=True,
-        ranges=() if body["cut"] else splits,
-        group_id=body["group"],
-    )
-    return Work(order=order, splits=splits, watermarks=_given(body["watermarks"]))
-
-
 def encode_stop() -> bytes:
     """The frame that ends a subtask."""
-    return _encoded({"stop": True})
+    return encoded({"stop": True})
+
+
+def encode_barrier(checkpoint_id: int) -> bytes:
+    """The frame that ends a subtask's part of an open checkpoint."""
+    return encoded({"barrier": checkpoint_id})
+
+
+def barrier_of(body: dict[str, Any]) -> int | None:
+    """The checkpoint whose barrier a frame of the engine is; None for other frames."""
+    return body.get("barrier")
 
 
 def encode_beat() -> bytes:
     """The frame that says nothing but that its sender runs."""
-    return _encoded({"beat": True})
+    return encoded({"beat": True})
 
 
 def is_beat(body: dict[str, Any]) -> bool:
@@ -137,6 +98,12 @@ def bound_silence(connected: socket.socket, seconds: float) -> None:
     bound = struct.pack("ll", int(seconds), int(seconds % 1 * 1_000_000))
     connected.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, bound)
     connected.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, bound)
+
+
+def hang_up(connection: Connection[Any, Any], what: int = socket.SHUT_RDWR) -> None:
+    """Ends a connection that another thread reads, and that thread's wait. A close alone would not wake it."""
+    with suppress(OSError), socket.socket(fileno=os.dup(connection.fileno())) as shared:
+        shared.shutdown(what)
 
 
 class SubtaskChannel:
@@ -175,11 +142,8 @@ class SubtaskChannel:
 
     def __exit__(self, *_: object) -> None:
         self._beats.close()
+        hang_up(self._connection)  # another thread may wait for a frame: a close alone would not end the connection
         self._connection.close()
-
-    def receive(self) -> Work | None:
-        """Blocks until the next work; None asks the subtask to end. :raises SubtaskDisconnected: as the next."""
-        return decode_work(self.receive_body())
 
     def receive_body(self) -> dict[str, Any]:
         """Blocks until the next frame of the engine that is no beat.
@@ -214,7 +178,7 @@ class SubtaskChannel:
         """
         body: dict[str, Any] = {"completed": checkpoint_id, "result": result} | _of(subtask)
         if watermarks is not None:
-            body["watermarks"] = {"own": watermarks.own, "partitions": _rows(watermarks.partitions)}
+            body["watermarks"] = reached_body(watermarks)
         self.send(body)
 
     def failed(self, checkpoint_id: int, failure: str, *, subtask: int | None = None) -> None:
@@ -241,7 +205,7 @@ class SubtaskChannel:
         """Sends a frame; from any thread. :raises SubtaskDisconnected: the connection ended."""
         try:
             with self._sending:
-                self._connection.send_bytes(_encoded(body))
+                self._connection.send_bytes(encoded(body))
         except OSError as error:
             msg = "the connection to the driver ended"
             raise SubtaskDisconnected(msg) from error
@@ -249,38 +213,3 @@ class SubtaskChannel:
 
 def _of(subtask: int | None) -> dict[str, int]:
     return {} if subtask is None else {"subtask": subtask}
-
-
-def _encoded(body: dict[str, Any]) -> bytes:
-    return json.dumps(body, separators=(",", ":")).encode()
-
-
-def _given_body(given: GivenWatermarks | None) -> dict[str, Any] | None:
-    if given is None:
-        return None
-    return {"own": given.own, "others": given.others, "partitions": _rows(given.partitions)}
-
-
-def _given(body: dict[str, Any] | None) -> GivenWatermarks | None:
-    if body is None:
-        return None
-    return GivenWatermarks(own=body["own"], others=body["others"], partitions=_partitions_of(body["partitions"]))
-
-
-def decode_reached(body: dict[str, Any] | None) -> ReachedWatermarks | None:
-    """Reads the watermarks of a subtask's answer; called by the engine's side."""
-    if body is None:
-        return None
-    return ReachedWatermarks(own=body["own"], partitions=_partitions_of(body["partitions"]))
-
-
-def _rows(partitions: Mapping[TopicPartition, int]) -> list[tuple[str, int, int]]:
-    return [(*partition, millis) for partition, millis in partitions.items()]
-
-
-def _partitions_of(rows: Sequence[Sequence[Any]]) -> dict[TopicPartition, int]:
-    return {TopicPartition(row[0], row[1]): row[2] for row in rows}
-
-
-def _splits(rows: Sequence[Sequence[Any]]) -> tuple[KafkaPartitionSplit, ...]:
-    return tuple(KafkaPartitionSplit(TopicPartition(row[0], row[1]), row[2], row[3]) for row in rows)

@@ -15,8 +15,10 @@ from sparkapp.source.watermarks.record_times import TIME_COLUMNS
 from sparkapp.source.watermarks.subtask_watermark import ReachedWatermarks, SubtaskWatermark
 from sparkapp.spark.frames.batch_transform import BatchTransform, no_watermark, transform_of
 from sparkapp.spark.tasks import client_totals
-from sparkapp.spark.tasks.control_channel import Address, SubtaskChannel, Wave, Work
+from sparkapp.spark.tasks.control_channel import Address, SubtaskChannel, Wave
+from sparkapp.spark.tasks.inbox import CheckpointRead, Inbox
 from sparkapp.spark.tasks.record_decoder import RecordDecoder
+from sparkapp.spark.tasks.work import Work
 from sparkapp.spark.tasks.write_task import (
     WriteOrder,
     WriteResult,
@@ -63,7 +65,7 @@ def run_subtask(job_text: str, address: Address, wave: Wave, _: Iterator[int]) -
             )
         )  # fmt: skip
         if job.spec.has_local_pace:
-            from sparkapp.spark.tasks.local_subtask import LocalSubtask
+            from sparkapp.spark.tasks.local.local_subtask import LocalSubtask
 
             LocalSubtask(job, channel, subtask=subtask).run()
         else:
@@ -71,14 +73,17 @@ def run_subtask(job_text: str, address: Address, wave: Wave, _: Iterator[int]) -
 
 
 def _run_two_phase(job: Job, channel: SubtaskChannel, *, subtask: int) -> None:
-    from sparkapp.spark.tasks.worker_clients import drop_consumer, opened_producers
+    from sparkapp.spark.tasks.worker_clients import drop_consumer, opened_producers, wake_consumer
 
+    inbox = Inbox(channel, wake=partial(wake_consumer, job))
     with closing(transform_of(job.spec)) as transform:
         decoder = RecordDecoder(job)
-        while (work := channel.receive()) is not None:
+        while (work := inbox.next_work()) is not None:
             checkpoint_id = work.order.checkpoint_id
             try:
-                result, watermarks = _complete(job, work, decoder, transform, is_own=work.order.subtask == subtask)
+                result, watermarks = _complete(
+                    job, work, inbox, decoder, transform, is_own=work.order.subtask == subtask
+                )
             except Exception as error:
                 LOG.exception("checkpoint %d failed", checkpoint_id)
                 drop_consumer(job)
@@ -92,7 +97,7 @@ def _run_two_phase(job: Job, channel: SubtaskChannel, *, subtask: int) -> None:
 
 
 def _complete(
-    job: Job, work: Work, decoder: RecordDecoder, transform: BatchTransform, *, is_own: bool
+    job: Job, work: Work, inbox: Inbox, decoder: RecordDecoder, transform: BatchTransform, *, is_own: bool
 ) -> tuple[WriteResult, ReachedWatermarks | None]:
     """Reads, decodes, transforms and writes one checkpoint's part, up to its pre-commit.
 
@@ -104,12 +109,14 @@ def _complete(
     skipped = decoder.skipped
     watermark = _watermark_of(job, work)
     columns = transform.source_columns if watermark is None else transform.source_columns | TIME_COLUMNS
-    read = consumer_for(job).read(work.splits, columns=columns)
-    with closing(decoder.decode(read if watermark is None else watermark.watch(read))) as records:
+    interval = job.spec.checkpoint_interval
+    read = CheckpointRead(work, inbox=inbox, consumer=consumer_for(job), columns=columns, interval=interval)
+    batches = read.batches()
+    with closing(decoder.decode(batches if watermark is None else watermark.watch(batches))) as records:
         results = transform.map(records, watermark=no_watermark if watermark is None else watermark.time)
-        batches = _preparing_next(job, work.order, results) if is_own else results
-        result = write_batches(job, work.order, batches, index=work.order.subtask)
-    result = replace(result, skipped=decoder.skipped - skipped, clients=client_totals.own())
+        results = _preparing_next(job, work.order, results) if is_own else results
+        result = write_batches(job, work.order, results, index=work.order.subtask, ranges=lambda: read.ranges)
+    result = replace(result, skipped=decoder.skipped - skipped, clients=client_totals.own(), stops=read.stops)
     return result, None if watermark is None else watermark.reached
 
 

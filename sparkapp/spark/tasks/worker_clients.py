@@ -51,6 +51,13 @@ def drop_consumer(job: Job) -> None:
         consumer.close()
 
 
+def wake_consumer(job: Job) -> None:
+    """Ends the wait of a read under way, or of the next: it is to end with what there is. From any thread."""
+    consumer = _consumers.get(_key(job))
+    if consumer is not None:
+        consumer.wake()
+
+
 def interrupt_consumer(job: Job) -> None:
     """Ends the read under way, if there is one: nobody waits for its records. From any thread."""
     consumer = _consumers.get(_key(job))

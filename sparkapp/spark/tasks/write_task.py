@@ -54,6 +54,7 @@ class WriteResult:
     :param committable: None without a transaction.
     :param failure: why the pre-commit failed, as Python prints an exception; only with ``deliveryGuarantee: None``.
     :param clients: totals of Kafka clients, by worker.
+    :param stops: of an open checkpoint: where each split of the work ended.
     """
 
     index: int
@@ -63,6 +64,7 @@ class WriteResult:
     skipped: int = 0
     failure: str = ""
     clients: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    stops: tuple[int, ...] = ()
 
 
 def write_partition(
@@ -93,11 +95,19 @@ def write_partition(
     yield pa.RecordBatch.from_pydict({"result": [encode_result(result)]}, schema=RESULT_SCHEMA)
 
 
-def write_batches(job: Job, order: WriteOrder, batches: Iterable[pa.RecordBatch], *, index: int) -> WriteResult:
+def write_batches(
+    job: Job,
+    order: WriteOrder,
+    batches: Iterable[pa.RecordBatch],
+    *,
+    index: int,
+    ranges: Callable[[], tuple[KafkaPartitionSplit, ...]] | None = None,
+) -> WriteResult:
     """Writes a subtask's records of a checkpoint, up to the pre-commit; called in a worker by both engines.
 
     :param batches: with the sink's columns.
     :param index: of the task.
+    :param ranges: called behind the last batch: source ranges of the transaction, where the order does not know them.
     :raises TransformError: and other errors, see :func:`write_partition`.
     """
     from sparkapp.spark.frames.record_policy import attempt_key, dead_letters_of_task, diverts
@@ -116,7 +126,9 @@ def write_batches(job: Job, order: WriteOrder, batches: Iterable[pa.RecordBatch]
     committable, failure = None, ""
     try:
         committable = writer.pre_commit(
-            order.ranges, group_id=order.group_id, metadata=offset_mark(job.uid, job.attempt, order.checkpoint_id)
+            order.ranges if ranges is None else ranges(),
+            group_id=order.group_id,
+            metadata=offset_mark(job.uid, job.attempt, order.checkpoint_id),
         )
     except KafkaSparkJobError as error:
         if job.spec.sink.delivery_guarantee is not DeliveryGuarantee.NONE:
@@ -166,6 +178,7 @@ def encode_result(result: WriteResult) -> str:
         "skipped": result.skipped,
         "failure": result.failure,
         "clients": result.clients,
+        "stops": result.stops,
         "committable": None if committable is None else {k: v for k, v in asdict(committable).items() if k != "ranges"},
     }
     return json.dumps(body)
@@ -186,5 +199,6 @@ def decode_result(text: str, order_of: Callable[[int], WriteOrder]) -> WriteResu
         skipped=body["skipped"],
         failure=body["failure"],
         clients=body["clients"],
+        stops=tuple(body["stops"]),
         committable=None if committable is None else KafkaCommittable(**committable, ranges=order_of(index).ranges),
     )

@@ -62,8 +62,6 @@ def test_a_consumer_tells_how_far_it_is_behind(path: BatchPath, topic: str) -> N
 
 
 def test_a_batch_ends_at_its_linger_while_records_keep_coming(path: BatchPath, topic: str) -> None:
-    if path.implementation == "plain":
-        pytest.skip("the plain consumer only bounds its wait for each further record")
     ended = threading.Event()
 
     def keep_writing() -> None:
@@ -77,7 +75,8 @@ def test_a_batch_ends_at_its_linger_while_records_keep_coming(path: BatchPath, t
         consumer.follow(endless(topic, 0))
         taken(consumer, 1)
         began = time.monotonic()
-        assert consumer.next_batch(wait_millis=20_000, linger_millis=500, max_rows=100_000) is not None
+        while consumer.next_batch(wait_millis=20_000, linger_millis=500, max_rows=100_000) is None:
+            """The plain consumer's wait ends with an end of the partition, too."""
         assert time.monotonic() - began < 10, "each record would have begun the linger again"
     finally:
         ended.set()

@@ -41,6 +41,10 @@ _MOST_STARTS = 20
 _STANDS_STILL_SECONDS = 1.5
 _ANSWERS_SECONDS = 20.0
 _BEFORE_IT_ANSWERS = None
+_OPEN_SHARE = 0.5
+"""Of the checkpoints, in which subtasks read until a barrier."""
+_BEYOND = 10
+"""Records that they may read beyond the plan."""
 
 
 class _Waves:
@@ -69,6 +73,7 @@ class ContinuousRun(AttemptRun):
     completes the checkpoint before waits at its step.
 
     :cvar silence: seconds after which a subtask that says nothing is lost.
+    :ivar meanwhile: called once, between the begin of a checkpoint and its barrier. Such a checkpoint is open.
     """
 
     silence = SUBTASK_SILENCE_SECONDS
@@ -88,6 +93,7 @@ class ContinuousRun(AttemptRun):
         self._starts = 0
         self._asked, self._answered = threading.Event(), threading.Event()
         self._to: TaskMoment | None = None
+        self.meanwhile: Callable[[], None] | None = None
         self._abreast = False
 
     def _open_workers(self) -> list[Worker]:
@@ -250,6 +256,7 @@ class ContinuousRun(AttemptRun):
 
     def _complete_oldest(self) -> None:
         self._release()
+        self._pipeline.barrier()
         while self._pipeline._completing is None:
             self._pipeline.advance(0.05)
         done = self._pipeline._completing.done
@@ -290,6 +297,7 @@ class ContinuousRun(AttemptRun):
         self._begin(splits)
         running = self._pipeline._running
         assert running is not None
+        self._pipeline.barrier()
         while not running.is_pre_committed:
             self._pipeline.advance(0.05)
 
@@ -301,8 +309,14 @@ class ContinuousRun(AttemptRun):
         for number in halting:
             self._subtasks[number].order(halt[0])
         self._note(groups)
-        self._pipeline.begin(splits)
+        meanwhile, self.meanwhile = self.meanwhile, None
+        is_open = meanwhile is not None or self.dice.random() < _OPEN_SHARE
+        beyond = {split.partition: split.stop + _BEYOND for split in splits}
+        self._pipeline.begin(splits, beyond if is_open else None)
+        if meanwhile is not None:
+            meanwhile()
         if halting:
+            self._pipeline.barrier()
             self._await_halts(halting)
 
     def _await_halts(self, halting: Collection[int]) -> None:

@@ -38,10 +38,10 @@ class LocalPaceRun(ContinuousRun):
     """See :class:`AttemptRun`. The subtasks also read and commit between two acts of the driver.
 
     A checkpoint is a record of the subtasks' commits. The engine works until one is written, or until all is recorded,
-    and every subtask that was lost has its next instance.
+    and every subtask that was lost has its next instance. In a checkpoint it calls ``meanwhile`` when a subtask that is
+    to halt knows it.
 
     :ivar draining: a stop is asked for.
-    :ivar meanwhile: called in a checkpoint, when a subtask that is to halt knows it.
     """
 
     silence = 2.0
@@ -49,7 +49,6 @@ class LocalPaceRun(ContinuousRun):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.draining = False
-        self.meanwhile: Callable[[], None] = lambda: None
         self._still = threading.Event()
         self._halts_at: InstanceMoment | None = None
         self._records = 0
@@ -175,7 +174,8 @@ class LocalPaceRun(ContinuousRun):
         if isinstance(place, InstanceMoment):
             self._halts_at = place
             self._subtasks[self._latest_worker].order(place)
-        self.meanwhile()
+        if self.meanwhile is not None:
+            self.meanwhile()
         try:
             look_at = time.monotonic() + _LOOK_SECONDS
             while self._pace._call is not None or not (self._is_settled and self._records > before):
@@ -187,7 +187,7 @@ class LocalPaceRun(ContinuousRun):
                     self._go_on()
                 if self._is_settled and self._pace._call is None and time.monotonic() > look_at:
                     look_at = time.monotonic() + _LOOK_SECONDS
-                    if not self.lag:
+                    if not self.lag and self._all_is_recorded:
                         return
                 assert not deadline.expired, f"nothing is recorded: {self._pace._subtasks}"
         except Killed:
@@ -195,6 +195,12 @@ class LocalPaceRun(ContinuousRun):
             raise
         finally:
             self._go_on()
+
+    @property
+    def _all_is_recorded(self) -> bool:
+        """The lag counts what reports say, and the record of it may still be due."""
+        recorded = {split.partition: split.stop for split in self.document.splits}
+        return all(at <= recorded.get(partition, 0) for partition, at in self._pace._offsets.items())
 
     @property
     def _halts(self) -> bool:

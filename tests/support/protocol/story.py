@@ -243,11 +243,11 @@ class Story:
 
         See :meth:`tests.support.protocol.attempt.AttemptRun.checkpoint`.
 
-        :param meanwhile: see :class:`tests.support.protocol.local_pace_run.LocalPaceRun`, which alone has it.
+        :param meanwhile: see :class:`tests.support.protocol.continuous_run.ContinuousRun`, which alone has it.
         """
         assert self._run is not None
-        if isinstance(self._run, LocalPaceRun):
-            self._run.meanwhile = meanwhile or (lambda: None)
+        if isinstance(self._run, ContinuousRun):
+            self._run.meanwhile = meanwhile
         if ahead is not None and self._run.job.spec.sink.producers_pool_size < MIN_CONTINUOUS_POOL:
             ahead = None
         next_one = f", the next one is begun at {ahead.at} up to {ahead.to or 'its pre-commit'}" if ahead else ""

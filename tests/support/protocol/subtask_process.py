@@ -28,8 +28,9 @@ from sparkapp.model.job.spec import ArrowTransform, Job, Transform
 from sparkapp.sink import delivery
 from sparkapp.sink.local_writer import LocalKafkaWriter
 from sparkapp.sink.producer_pool import ProducerPool
-from sparkapp.spark.tasks import local_instance, subtask, worker_clients
+from sparkapp.spark.tasks import subtask, worker_clients
 from sparkapp.spark.tasks.control_channel import Address, Wave
+from sparkapp.spark.tasks.local import local_instance
 from sparkapp.spark.tasks.write_task import WriteOrder, WriteResult, write_batches
 from tests.support.protocol.moments import InstanceMoment, TaskMoment
 
@@ -151,13 +152,13 @@ def _patient_consumer(patience: float, *parts: Any) -> BatchConsumer:
 
 
 def _write_batches(
-    moments: Connection[Any, Any], job: Job, order: WriteOrder, batches: Iterable[pa.RecordBatch], *, index: int
+    moments: Connection[Any, Any], job: Job, order: WriteOrder, batches: Iterable[pa.RecordBatch], **options: Any
 ) -> WriteResult:
     """The write task, which halts where it was ordered to."""
     ordered = "nowhere"
     while moments.poll():
         ordered = moments.recv()
-    result = write_batches(job, order, _halting(batches, moments, ordered), index=index)
+    result = write_batches(job, order, _halting(batches, moments, ordered), **options)
     if ordered is None:
         _halt(moments)
     return result

@@ -71,20 +71,25 @@ def _check_local_pace(spec: JobSpec, engine: Engine, reason: str) -> None:
         "must exceed checkpoint.commitIntervalMillis, or the brokers abort transactions before their commits",
         f"set sink.transactions.timeoutSeconds to more than {spec.commit_interval_millis / 1000:g}",
     )
-    planned = {
-        "limits.maxOffsetsPerCheckpoint": source.max_offsets_per_checkpoint != _MAX_OFFSETS.default,
-        "limits.maxRatePerPartition": source.max_rate_per_partition > 0,
-        "limits.maxRecordsPerSplit": source.max_records_per_split > 0,
-        "watermarkAlignment": source.max_drift_seconds > 0,
-        "watermarks": source.max_out_of_orderness_seconds is not None,
-    }
-    for field in filter(planned.__getitem__, planned):
+    capped = ("limits.maxOffsetsPerCheckpoint",) * (source.max_offsets_per_checkpoint != _MAX_OFFSETS.default)
+    for field in (*capped, *planned_by(source)):
         require(
             False,
             where,
             f"cannot be used with source.{field}, which needs checkpoints that the driver plans",
             f"remove source.{field}, or checkpoint.commitIntervalMillis",
         )
+
+
+def planned_by(source: Source) -> tuple[str, ...]:
+    """The job's fields by which the driver plans each checkpoint's ranges, without the cap that every job has."""
+    used = {
+        "limits.maxRatePerPartition": source.max_rate_per_partition > 0,
+        "limits.maxRecordsPerSplit": source.max_records_per_split > 0,
+        "watermarkAlignment": source.max_drift_seconds > 0,
+        "watermarks": source.max_out_of_orderness_seconds is not None,
+    }
+    return tuple(filter(used.__getitem__, used))
 
 
 def chosen_engine(spec: JobSpec) -> tuple[Engine, str]:

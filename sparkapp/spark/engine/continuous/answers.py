@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import socket
-from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any
 
 from sparkapp.source.watermarks.subtask_watermark import ReachedWatermarks
-from sparkapp.spark.tasks.control_channel import decode_reached
-from sparkapp.spark.tasks.local_frames import Report, decode_report
+from sparkapp.spark.tasks.control_channel import hang_up
+from sparkapp.spark.tasks.local.local_frames import Report, decode_report
+from sparkapp.spark.tasks.work import decode_reached
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +65,3 @@ def send(connection: Connection[Any, Any] | None, frame: bytes) -> None:
     except OSError:
         # A part of the frame may have been sent, so no other may follow. The connection's reader finds out why.
         hang_up(connection, socket.SHUT_WR)
-
-
-def hang_up(connection: Connection[Any, Any], what: int = socket.SHUT_RDWR) -> None:
-    """Ends a connection that another thread reads: that thread closes it. A close alone would not wake it."""
-    with suppress(OSError), socket.socket(fileno=os.dup(connection.fileno())) as shared:
-        shared.shutdown(what)

@@ -17,20 +17,21 @@ from typing import Any
 
 from sparkapp.clients.daemon_thread import PeriodicThread
 from sparkapp.spark.engine.continuous.adoptions import Adoptions
-from sparkapp.spark.engine.continuous.answers import Answer, Silent, decode_answer, hang_up, send
+from sparkapp.spark.engine.continuous.answers import Answer, Silent, decode_answer, send
 from sparkapp.spark.tasks.control_channel import (
     BEAT_SECONDS,
     MAX_FRAME,
     SUBTASK_SILENCE_SECONDS,
     Address,
-    Work,
     bound_silence,
+    encode_barrier,
     encode_beat,
     encode_stop,
-    encode_work,
+    hang_up,
     is_beat,
 )
-from sparkapp.spark.tasks.local_frames import Order, encode_order
+from sparkapp.spark.tasks.local.local_frames import Order, encode_order
+from sparkapp.spark.tasks.work import Work, encode_work
 
 LOG = logging.getLogger(__name__)
 
@@ -57,8 +58,9 @@ class ControlServer:
         self._connections: dict[int, Connection[Any, Any]] = {}
         self._ending: dict[Connection[Any, Any], int] = {}
         self._unconfirmed: dict[Connection[Any, Any], int] = {}
-        self._unanswered: dict[int, bytes] = {}
-        self._answers: queue.SimpleQueue[Answer | None] = queue.SimpleQueue()
+        self._unanswered: dict[int, Work] = {}
+        # No SimpleQueue: its `get` waits for ever where a signal's handler outlasts the wait (Python 3.11).
+        self._answers: queue.Queue[Answer | None] = queue.Queue()
         self._silent: queue.SimpleQueue[Silent] = queue.SimpleQueue()
         self._silence = silence
         self._executors: dict[int, str] = {}
@@ -72,11 +74,18 @@ class ControlServer:
 
     def give(self, work: Mapping[int, Work]) -> None:
         """Gives each subtask its work, now or as soon as it connects; called once a checkpoint."""
-        frames = {subtask: encode_work(part) for subtask, part in work.items()}
         with self._lock:
-            self._unanswered.update(frames)
-            for subtask, frame in frames.items():
-                send(self._connections.get(subtask), frame)
+            self._unanswered.update(work)
+            for subtask, part in work.items():
+                send(self._connections.get(subtask), encode_work(part))
+
+    def barrier(self, checkpoint_id: int, work: Mapping[int, Work]) -> None:
+        """Ends an open checkpoint; a task that connects later gets this work. Called once."""
+        with self._lock:
+            for subtask in work.keys() & self._unanswered.keys():
+                self._unanswered[subtask] = work[subtask]
+                adopter = self._adoptions.adopter_of(subtask)
+                send(self._connections.get(subtask if adopter is None else adopter), encode_barrier(checkpoint_id))
 
     def tell(self, subtask: int, order: Order) -> None:
         """Sends an order of the local pace, if the subtask is connected: a new task begins by a report."""
@@ -96,7 +105,7 @@ class ControlServer:
         with self._lock:
             for subtask, adopter in self._adoptions.choose(self._unanswered, self._connections).items():
                 LOG.info("subtask %d does the work of subtask %d", adopter, subtask)
-                send(self._connections.get(adopter), self._unanswered[subtask])
+                send(self._connections.get(adopter), encode_work(self._unanswered[subtask]))
 
     def end(self, subtasks: Collection[int], *, wave: int) -> bool:
         """Asks the tasks of these subtasks to end, also those that connect later; called when the job is rescaled.
@@ -166,18 +175,13 @@ class ControlServer:
 
     def answer(self, seconds: float) -> Answer | None:
         """The next answer; None if there is none within the time, or after :meth:`wake`."""
-        try:
+        with suppress(queue.Empty):
             return self._answers.get(timeout=seconds)
-        except queue.Empty:
-            return None
+        return None
 
     def silent(self) -> list[Silent]:
         """Subtasks that fell silent since the last call. A wait for an answer ends when there is one."""
-        found = []
-        with suppress(queue.Empty):
-            while True:
-                found.append(self._silent.get_nowait())
-        return found
+        return [self._silent.get() for _ in range(self._silent.qsize())]
 
     def wake(self) -> None:
         """Ends a wait for an answer; from any thread."""
@@ -254,9 +258,8 @@ class ControlServer:
             self._adoptions.connect(subtask)
             self._connections[subtask] = connection
             LOG.info("subtask %d is connected", subtask)
-            frame = self._unanswered.get(subtask)
-            if frame is not None and self._adoptions.adopter_of(subtask) is None:
-                send(connection, frame)
+            if (work := self._unanswered.get(subtask)) is not None and self._adoptions.adopter_of(subtask) is None:
+                send(connection, encode_work(work))
 
     def _answered(self, subtask: int, connection: Connection[Any, Any], body: dict[str, Any]) -> None:
         with self._lock:
@@ -294,4 +297,4 @@ class ControlServer:
         """Its connection counts no more. What it did for others is theirs again, or another adopter's."""
         del self._connections[subtask]
         for orphan in self._adoptions.lose(subtask):
-            send(self._connections.get(orphan), self._unanswered[orphan])
+            send(self._connections.get(orphan), encode_work(self._unanswered[orphan]))

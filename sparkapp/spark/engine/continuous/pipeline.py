@@ -12,7 +12,7 @@ from sparkapp.checkpoint.coordinator import CheckpointCoordinator
 from sparkapp.checkpoint.pre_committed import Completed
 from sparkapp.clients.daemon_thread import run_in_background
 from sparkapp.clients.deadline import Deadline
-from sparkapp.model.checkpoint.split import Assignment, KafkaPartitionSplit, assign
+from sparkapp.model.checkpoint.split import Assignment, KafkaPartitionSplit, assign, splits_by_owner
 from sparkapp.model.delivery_guarantee import OffsetCommitMode
 from sparkapp.model.job.spec import Job
 from sparkapp.model.partition import TopicPartition
@@ -46,7 +46,7 @@ class CheckpointPipeline:
     The order of the protocol stays: a checkpoint is completed only when the previous checkpoint is complete. Only the
     subtasks' work is ahead of it, and nothing of that is visible or in a document.
 
-    :param completed: called with each completed checkpoint and the seconds since its begin.
+    :param completed: called with each completed checkpoint and the seconds since its barrier, or its begin.
     :param watermarks: None for a job without them.
     :param await_subtasks: called while a subtask has not answered; raises why none will.
     :ivar clients: totals of the workers' Kafka clients, by worker.
@@ -86,27 +86,45 @@ class CheckpointPipeline:
         """Whether the next checkpoint may begin."""
         return self._running is None and (self._completing is None or self._completing.allows_next)
 
-    def begin(self, splits: tuple[KafkaPartitionSplit, ...]) -> None:
+    def begin(
+        self, splits: tuple[KafkaPartitionSplit, ...], limits: Mapping[TopicPartition, int] | None = None
+    ) -> None:
         """Gives the subtasks the next checkpoint; called while :attr:`takes_next`.
 
         :param splits: every known partition with the range of this checkpoint.
+        :param limits: how far each partition may be read until :meth:`barrier` (ADR 61). None where the ranges are
+            fixed: then no barrier follows.
         :raises KafkaSparkJobError: of the coordinator.
         """
         coordinator = self._coordinator
         spec = self._job.spec
-        assigned = assign(splits, spec.parallelism, spec.source.max_records_per_split)
-        checkpoint_id = coordinator.prepare(splits, writers=assigned.by_subtask.keys())
+        if limits:
+            assigned = Assignment(splits_by_owner(splits, spec.parallelism), is_cut=False)
+            widest = tuple(replace(split, stop=limits[split.partition]) for split in splits)
+        else:
+            assigned = assign(splits, spec.parallelism, spec.source.max_records_per_split)
+            widest = splits
+        checkpoint_id = coordinator.prepare(widest, writers=assigned.by_subtask.keys())
         watermarks = self._given_watermarks(splits, assigned)
-        self._enumerator.begin(splits)
         in_transaction = coordinator.mode is OffsetCommitMode.IN_TRANSACTION
         self._running = RunningCheckpoint(
             checkpoint_id, splits, server=self._server, topic_ids=self._enumerator.topic_ids,
             next_free=coordinator.next_free, settled=coordinator.committed_id,
             group_id=spec.source.group_id if in_transaction else None,
-            assigned=assigned, watermarks=watermarks,
+            assigned=assigned, watermarks=watermarks, limits=limits or {},
         )  # fmt: skip
         coordinator.before_flush(checkpoint_id)
         self._running.give()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the subtasks write a checkpoint whose barrier has not come."""
+        return self._running is not None and self._running.is_open
+
+    def barrier(self) -> None:
+        """Ends the checkpoint that the subtasks write, if it is open."""
+        if self._running is not None:
+            self._running.barrier()
 
     def rescale(self, parallelism: int) -> None:
         """Changes the number of subtasks of the next checkpoint; called while no checkpoint runs.
@@ -152,6 +170,7 @@ class CheckpointPipeline:
         try:
             self._join()
         finally:
+            self.barrier()
             self._await_writers(Deadline.after(_WRITERS_SECONDS))
 
     def _join(self) -> None:
@@ -185,6 +204,7 @@ class CheckpointPipeline:
 
     def _complete(self, checkpoint: RunningCheckpoint) -> None:
         self._running = None
+        self._enumerator.begin(checkpoint.splits)
         if self._watermarks is not None:
             self._watermarks.end(checkpoint.watermarks)
         pre_committed = checkpoint.pre_committed()

@@ -6,16 +6,18 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 
 from sparkapp.checkpoint.pre_committed import PreCommitted
 from sparkapp.model.checkpoint.split import Assignment, KafkaPartitionSplit
-from sparkapp.model.errors import TransformFailed
+from sparkapp.model.errors import InvalidArgument, TransformFailed
+from sparkapp.model.partition import TopicPartition
 from sparkapp.source.watermarks.subtask_watermark import GivenWatermarks, ReachedWatermarks
 from sparkapp.spark.engine.continuous.answers import Answer
 from sparkapp.spark.engine.continuous.control_server import ControlServer
 from sparkapp.spark.failures import original_error, while_reading
-from sparkapp.spark.tasks.control_channel import Work
 from sparkapp.spark.tasks.flush import require_delivered
+from sparkapp.spark.tasks.work import Work
 from sparkapp.spark.tasks.write_task import WriteOrder, WriteResult, decode_result
 
 LOG = logging.getLogger(__name__)
@@ -27,13 +29,17 @@ _TRIES = 4
 class RunningCheckpoint:
     """Made and asked by the pipeline, in the engine's thread.
 
-    :param splits: every known partition with the range of this checkpoint.
+    :param splits: every known partition with the range of this checkpoint. An open checkpoint has at least that.
+    :param limits: of an open checkpoint: how far each partition may be read until the barrier. Else empty.
     :param topic_ids: ids of the splits' topics.
     :param next_free: base of the attempt's transactional ids by hint.
     :param settled: the newest checkpoint that is committed: slots of older checkpoints are free.
     :param group_id: group whose offsets are committed in the transactions, or None.
     :param assigned: the splits of each subtask.
     :param watermarks: at the begin, by subtask; empty for a job without them.
+    :ivar splits: every known partition; those of an open checkpoint as they were read, once it is pre-committed.
+    :ivar began: the moment of the barrier, once it has come.
+    :ivar is_open: whether it waits for its barrier.
     :ivar watermarks: that the subtasks have reached.
     :ivar writing: subtasks that have work and have not answered.
     """
@@ -50,6 +56,7 @@ class RunningCheckpoint:
         group_id: str | None,
         assigned: Assignment,
         watermarks: Mapping[int, GivenWatermarks],
+        limits: Mapping[TopicPartition, int],
     ) -> None:
         self.checkpoint_id = checkpoint_id
         self.splits = splits
@@ -69,10 +76,14 @@ class RunningCheckpoint:
                     group_id=None if self._is_cut else group_id,
                 ),
                 splits=ranges,
+                limits=tuple(limits[split.partition] for split in ranges) if limits else (),
                 watermarks=watermarks.get(subtask),
             )
             for subtask, ranges in assigned.by_subtask.items()
         }
+        self._assigned = assigned.by_subtask
+        self._limits = limits
+        self.is_open = bool(limits)
         self._results: dict[int, WriteResult] = {}
         self.watermarks: dict[int, ReachedWatermarks] = {}
         self.writing: set[int] = set()
@@ -81,6 +92,14 @@ class RunningCheckpoint:
     def give(self) -> None:
         """Gives the subtasks their work; called once."""
         self._give(self._work)
+
+    def barrier(self) -> None:
+        """Ends an open checkpoint: its subtasks pre-commit what they have read. Nothing changes for another."""
+        if self.is_open:
+            self.is_open = False
+            self.began = time.monotonic()
+            self._work = {subtask: work.closed() for subtask, work in self._work.items()}
+            self._server.barrier(self.checkpoint_id, self._work)
 
     def take(self, answer: Answer) -> Mapping[str, Mapping[str, int]]:
         """Takes a subtask's answer; a subtask that failed tries again.
@@ -95,7 +114,7 @@ class RunningCheckpoint:
             return {}
         result = decode_result(answer.result, lambda subtask: self._work[subtask].order)
         require_delivered([result.failure])
-        self._results[answer.subtask] = result
+        self._results[answer.subtask] = self._with_ranges(result, self._assigned[answer.subtask])
         if answer.watermarks is not None:
             self.watermarks[answer.subtask] = answer.watermarks
         return result.clients
@@ -126,14 +145,39 @@ class RunningCheckpoint:
             records_dead_lettered=sum(result.dead_letters for result in results),
         )
 
+    def _with_ranges(self, result: WriteResult, splits: tuple[KafkaPartitionSplit, ...]) -> WriteResult:
+        """The result of an open checkpoint with the ranges that were read. Other results have those of their order.
+
+        :raises InvalidArgument: the subtask has read too much or too little.
+        """
+        if not result.stops:
+            return result
+        read = [
+            KafkaPartitionSplit(split.partition, split.start, stop)
+            for split, stop in zip(splits, result.stops, strict=True)
+        ]
+        for split, given in zip(read, splits, strict=True):
+            if not given.stop <= split.stop <= self._limits.get(split.partition, given.stop):
+                msg = f"subtask {result.index} has read {split}, in place of {given} or a little more"
+                raise InvalidArgument(msg)
+        stops = {split.partition: split.stop for split in read}
+        self.splits = tuple(replace(split, stop=stops.get(split.partition, split.stop)) for split in self.splits)
+        if result.committable is None:
+            return result
+        ranges = tuple(split for split in read if split.size)
+        return replace(result, committable=replace(result.committable, ranges=ranges))
+
     def _try_again(self, answer: Answer) -> None:
         self._failures[answer.subtask] += 1
         failures, work = self._failures[answer.subtask], self._work[answer.subtask]
         error = original_error(answer.failure)
-        if failures >= _TRIES or error.fatal:
+        if failures >= _TRIES or (error.fatal and not work.is_open):
             raise while_reading(error, work.splits) if isinstance(error, TransformFailed) else error
         LOG.warning("subtask %d failed for the %d. time and tries again: %s", answer.subtask, failures, error.message)
-        self._give({answer.subtask: work})
+        # A partition without planned records may be the cause, where its topic is gone or was recreated. The next plan
+        # finds that out, and explains it.
+        self._work[answer.subtask] = work.closed()
+        self._give({answer.subtask: self._work[answer.subtask]})
 
     def _give(self, work: Mapping[int, Work]) -> None:
         self.writing |= work.keys()

@@ -7,8 +7,12 @@ from contextlib import nullcontext
 
 from sparkapp.checkpoint.coordinator import CheckpointCoordinator
 from sparkapp.checkpoint.pre_committed import Completed
+from sparkapp.model.checkpoint.split import KafkaPartitionSplit
 from sparkapp.model.delivery_guarantee import DeliveryGuarantee
-from sparkapp.model.job.spec import Job
+from sparkapp.model.job.rules.engine_rules import planned_by
+from sparkapp.model.job.spec import Job, JobSpec
+from sparkapp.model.job.startup import MAX_OFFSET
+from sparkapp.model.partition import TopicPartition
 from sparkapp.model.report import Scale
 from sparkapp.source.enumerator.enumerator import KafkaSourceEnumerator
 from sparkapp.source.watermarks.job_watermarks import WatermarkSnapshot, job_watermarks_of
@@ -26,11 +30,20 @@ from sparkapp.spark.tasks.flush import not_everything_sent
 _PAUSE = 0.1
 """Longest pause in seconds between two looks at a stop that was asked for."""
 
+_MAX_OPEN_SECONDS = 1.0
+"""Longest time from the begin of a checkpoint to its barrier. Records of the interval before are late whatever is done,
+and an open transaction holds back the readers of all records behind its first."""
+_TIMEOUT_SHARE = 0.1
+"""The same as a part of the transactions' time-out."""
+
 
 class TwoPhasePace:
-    """Plans a checkpoint whenever one is due and may begin; see :class:`sparkapp.spark.engine.continuous.pace.Pace`.
+    """Plans a checkpoint before it is due; see :class:`sparkapp.spark.engine.continuous.pace.Pace`.
 
-    :param completed: called with each completed checkpoint and the seconds since its begin.
+    Its subtasks read and write until the barrier, which comes when it is due (ADR 61). Where the driver plans all
+    ranges, a checkpoint begins when it is due.
+
+    :param completed: called with each completed checkpoint and the seconds since its barrier, or its begin.
     :param await_subtasks: called while a subtask has not answered; raises why none will.
     :param places: makes the check of that number of subtasks.
     :param scale: the parallelism that the operator asks for, None before it asks.
@@ -60,6 +73,7 @@ class TwoPhasePace:
         self._schedule = CheckpointSchedule(
             job, enumerator=enumerator, coordinator=coordinator,
             idle_work=lambda: nullcontext(self._pipeline.oldest is None),
+            lead=_lead(job.spec),
         )  # fmt: skip
         self._pipeline = CheckpointPipeline(
             job, server=server, enumerator=enumerator, coordinator=coordinator, completed=completed,
@@ -97,6 +111,11 @@ class TwoPhasePace:
         if self._pipeline.takes_next and not (is_over or self._rescaling.holds_back):
             self._plan()
             wait = min(wait, self._schedule.seconds_left)
+        if self._pipeline.is_open:
+            if is_over or self._rescaling.holds_back or not self._schedule.seconds_to_barrier:
+                self._pipeline.barrier()
+            else:
+                wait = min(wait, self._schedule.seconds_to_barrier)
         self._watch()
         self._pipeline.advance(wait)
         return True
@@ -119,7 +138,17 @@ class TwoPhasePace:
         if splits is None:
             self._pipeline.look()
         else:
-            self._pipeline.begin(splits)
+            self._pipeline.begin(splits, self._limits(splits) if self._schedule.seconds_to_barrier else None)
+
+    def _limits(self, splits: tuple[KafkaPartitionSplit, ...]) -> dict[TopicPartition, int] | None:
+        """How far each partition may be read until the barrier; None where that is no farther than the plan."""
+        room = (self._job.spec.source.max_offsets_per_checkpoint - sum(split.size for split in splits)) // len(splits)
+        stops = self._enumerator.stops
+        limits = {
+            split.partition: max(split.stop, min(split.stop + room, stops.get(split.partition, MAX_OFFSET)))
+            for split in splits
+        }
+        return limits if any(limits[split.partition] > split.stop for split in splits) else None
 
     def _watch(self) -> None:
         """The watchdog counts the time of the oldest checkpoint, whatever is planned behind it."""
@@ -129,3 +158,9 @@ class TwoPhasePace:
         elif oldest != self._watched:
             self._liveness.enter(f"checkpoint {oldest}", step_seconds(self._job.spec.sink))
         self._watched = oldest
+
+
+def _lead(spec: JobSpec) -> float:
+    """Seconds for which a checkpoint may be open; 0 where the driver plans all ranges."""
+    timeout = spec.sink.transaction_timeout_millis / 1000
+    return 0.0 if planned_by(spec.source) else min(_MAX_OPEN_SECONDS, timeout * _TIMEOUT_SHARE)

@@ -11,6 +11,10 @@ import pyarrow as pa
 import pytest
 
 from sparkapp.clients.deadline import Deadline
+from sparkapp.dataplane import reader
+from sparkapp.dataplane.native.consumer import NativeConsumer
+from sparkapp.model.checkpoint.split import KafkaPartitionSplit
+from sparkapp.model.partition import TopicPartition
 
 _kafka_arrow = pytest.importorskip("sparkapp.dataplane.native._kafka_arrow")
 
@@ -100,6 +104,41 @@ def test_a_wait_for_records_can_be_interrupted_by_another_thread() -> None:
     assert consumer.gather(0, 1, 1, hours, hours, False) == (0, [], False, 1), "so is every later wait"
     consumer.close()
     consumer.interrupt()
+
+
+def test_a_wait_for_records_can_be_ended_once_by_another_thread() -> None:
+    consumer = _kafka_arrow.Consumer({"group.id": "g"})
+    consumer.begin([(number, 1) for number in consumer.assign([("t", 0, 0)])])
+    hours = 10_000_000
+    waiting = threading.Thread(target=consumer.gather, args=(0, 1, 1, hours, hours, False))
+    waiting.start()
+    consumer.wake()
+    waiting.join(60)
+    assert not waiting.is_alive()
+    waits = threading.Thread(target=consumer.gather, args=(0, 1, 1, hours, hours, False))
+    waits.start()
+    waits.join(0.2)
+    assert waits.is_alive(), "the next one waits"
+    consumer.wake()
+    waits.join(60)
+    consumer.wake()
+    assert consumer.gather(0, 1, 1, hours, hours, False) == (0, [], False, 1), "a call before the wait counts, too"
+    consumer.close()
+    consumer.wake()
+
+
+def test_endless_reads_that_follow_each_other_look_at_their_statistics(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each checkpoint that is open begins such a read."""
+    monkeypatch.setattr(reader, "_LOOK_AFTER", 1.0)
+    consumer = NativeConsumer({"group.id": "g"})
+    looks: list[bool] = []
+    monkeypatch.setattr(consumer, "_look", lambda: looks.append(consumer._has_moved))
+    deadline = Deadline.after(30.0)
+    while not looks and not deadline.expired:
+        consumer.follow([KafkaPartitionSplit(TopicPartition("t", 0), 0, 9)])
+        assert consumer.next_batch(wait_millis=1, linger_millis=1, max_rows=1) is None
+    assert looks
+    consumer.close()
 
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")

@@ -96,10 +96,7 @@ static PyObject *consumer_begin(Consumer *self, PyObject *stops) {
         queue->wanted = true;
     }
     client_leave(&self->client);
-    if (PyErr_Occurred()) {
-        return NULL;
-    }
-    Py_RETURN_NONE;
+    return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
 }
 
 /* (rows, addresses of the columns of the mask, moved, partition queues left); NULL with an error set. */
@@ -171,14 +168,19 @@ static PyObject *consumer_gather(Consumer *self, PyObject *arguments) {
     return answer;
 }
 
-PyDoc_STRVAR(interrupt_doc, "interrupt()\n\nEnds a gather() at once, and every later one; from any thread.");
-static PyObject *consumer_interrupt(Consumer *self, PyObject *nothing) {
-    /* Not client_enter(): another thread may be in gather(). The queues are destroyed with the GIL held. */
+/* Not client_enter(): another thread may be in gather(). The queues are destroyed with the GIL held. */
+static PyObject *signal_reader(Consumer *self, void (*signal)(Wake *)) {
     if (self->has_queues && self->client.owner == getpid()) {
-        interrupt(&self->queues.wake);
+        signal(&self->queues.wake);
     }
     Py_RETURN_NONE;
 }
+
+PyDoc_STRVAR(wake_doc, "wake()\n\nEnds the wait of the gather() under way, or of the next; from any thread.");
+static PyObject *consumer_wake(Consumer *self, PyObject *nothing) { return signal_reader(self, call); }
+
+PyDoc_STRVAR(interrupt_doc, "interrupt()\n\nEnds a gather() at once, and every later one; from any thread.");
+static PyObject *consumer_interrupt(Consumer *self, PyObject *nothing) { return signal_reader(self, interrupt); }
 
 PyDoc_STRVAR(positions_doc, "positions() -> list[tuple[str, int, int, int]]\n\n"
                             "(topic, partition, position, stop) of the partition queues below their stop.");
@@ -246,9 +248,7 @@ static PyObject *consumer_topic_error(Consumer *self, PyObject *arguments) {
     return PyLong_FromLong(error);
 }
 
-static PyObject *consumer_rejoin(Consumer *self, PyObject *bootstrap) {
-    return client_rejoin(&self->client, bootstrap);
-}
+static PyObject *consumer_rejoin(Consumer *self, PyObject *bootstrap) { return client_rejoin(&self->client, bootstrap); }
 
 PyDoc_STRVAR(take_errors_doc, "take_errors() -> list[tuple[int, str, int]]\n\n"
                               "(code, text, number of the partition queue or -1) of errors since the last call.");
@@ -266,6 +266,7 @@ static PyMethodDef methods[] = {
     {"unassign", (PyCFunction)consumer_unassign, METH_O, consumer_unassign_doc},
     {"begin", (PyCFunction)consumer_begin, METH_O, begin_doc},
     {"gather", (PyCFunction)consumer_gather, METH_VARARGS, gather_doc},
+    {"wake", (PyCFunction)consumer_wake, METH_NOARGS, wake_doc},
     {"interrupt", (PyCFunction)consumer_interrupt, METH_NOARGS, interrupt_doc},
     {"positions", (PyCFunction)consumer_positions, METH_NOARGS, positions_doc},
     {"behind", (PyCFunction)consumer_behind, METH_NOARGS, behind_doc},

@@ -95,6 +95,13 @@ void wake_up(rd_kafka_t *rk, void *opaque) {
     pthread_mutex_unlock(&wake->lock);
 }
 
+void call(Wake *wake) {
+    pthread_mutex_lock(&wake->lock);
+    wake->called = true;
+    pthread_cond_signal(&wake->changed);
+    pthread_mutex_unlock(&wake->lock);
+}
+
 void interrupt(Wake *wake) {
     pthread_mutex_lock(&wake->lock);
     wake->interrupted = true;
@@ -115,15 +122,16 @@ static int64_t now_nanos(void) {
     return (int64_t)now.tv_sec * SECOND + now.tv_nsec;
 }
 
-/* Waits for an arrival after the count `seen`; false: the deadline has passed, or the reader is interrupted. */
+/* Waits for an arrival after the count `seen`; false: the deadline has passed, or the reader is not to wait. */
 static bool wait_for_arrival(Wake *wake, uint64_t seen, int64_t deadline) {
     struct timespec until = {.tv_sec = deadline / SECOND, .tv_nsec = deadline % SECOND};
     int late = 0;
     pthread_mutex_lock(&wake->lock);
-    while (wake->arrivals == seen && !wake->interrupted && late == 0) {
+    while (wake->arrivals == seen && !wake->called && !wake->interrupted && late == 0) {
         late = pthread_cond_timedwait(&wake->changed, &wake->lock, &until);
     }
-    bool arrived = wake->arrivals != seen && !wake->interrupted;
+    bool arrived = wake->arrivals != seen && !wake->called && !wake->interrupted;
+    wake->called = false;
     pthread_mutex_unlock(&wake->lock);
     return arrived;
 }

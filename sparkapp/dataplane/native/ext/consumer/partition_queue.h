@@ -25,11 +25,13 @@ typedef struct {
     bool broken; /* messages were lost for lack of memory: no more are taken, and no read reaches its stop */
 } PartitionQueue;
 
-/* Wakes a waiting reader when a message arrives in any of the queues, or when it is interrupted for good. */
+/* Wakes a waiting reader when a message arrives in any of the queues, when it is to hand over what it has, or when it is
+ * interrupted for good. */
 typedef struct {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     uint64_t arrivals;
+    bool called; /* the gathering under way, or the next, does not wait */
     bool interrupted;
 } Wake;
 
@@ -74,6 +76,9 @@ size_t partition_queues_unfinished(const PartitionQueues *queues);
 
 /* Called by librdkafka when an empty queue receives a message; `opaque` is the Wake. */
 void wake_up(rd_kafka_t *rk, void *opaque);
+
+/* Ends the wait of the gathering under way, or of the next; from any thread. */
+void call(Wake *wake);
 
 /* Ends the gathering under way and every later one at once; from any thread. */
 void interrupt(Wake *wake);

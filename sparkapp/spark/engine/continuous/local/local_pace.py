@@ -25,7 +25,7 @@ from sparkapp.spark.engine.continuous.local.granted_subtask import GrantedSubtas
 from sparkapp.spark.engine.continuous.places import SubtaskPlaces
 from sparkapp.spark.reporting.liveness import PLAN_SECONDS, StreamLiveness, step_seconds
 from sparkapp.spark.tasks.client_totals import merge
-from sparkapp.spark.tasks.local_frames import Order, Report
+from sparkapp.spark.tasks.local.local_frames import Order, Report
 
 LOG = logging.getLogger(__name__)
 

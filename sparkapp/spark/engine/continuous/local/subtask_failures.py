@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping
 from sparkapp.model.errors import OffsetsWentBackwards, TransformFailed
 from sparkapp.model.partition import TopicPartition
 from sparkapp.spark.failures import original_error, while_reading
-from sparkapp.spark.tasks.local_frames import Report
+from sparkapp.spark.tasks.local.local_frames import Report
 
 LOG = logging.getLogger(__name__)
 

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import errno
 import json
+import os
+import signal
 import socket
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from multiprocessing.connection import Connection, answer_challenge, deliver_challenge
 from typing import Any
 
 import pytest
 
 from sparkapp.clients.daemon_thread import run_in_background
+from sparkapp.clients.deadline import Deadline
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
 from sparkapp.model.errors import SubtaskDisconnected
 from sparkapp.model.partition import TopicPartition
@@ -24,7 +28,8 @@ from sparkapp.spark.engine.continuous import adoptions, control_server
 from sparkapp.spark.engine.continuous.answers import Answer, Silent
 from sparkapp.spark.engine.continuous.control_server import ControlServer
 from sparkapp.spark.tasks import control_channel
-from sparkapp.spark.tasks.control_channel import SubtaskChannel, Work, decode_work, encode_stop, encode_work
+from sparkapp.spark.tasks.control_channel import SubtaskChannel, barrier_of, encode_barrier, encode_stop
+from sparkapp.spark.tasks.work import Work, decode_work, encode_work
 from sparkapp.spark.tasks.write_task import WriteOrder
 
 SECONDS = 60.0
@@ -65,9 +70,13 @@ def plain_connection(server: ControlServer) -> Connection[Any, Any]:
     return Connection(socket.create_connection((server.address.host, server.address.port)).detach())
 
 
+def received(channel: SubtaskChannel) -> Work | None:
+    return decode_work(channel.receive_body())
+
+
 def soon(channel: SubtaskChannel) -> Work | None:
     """The next frame. Where none is sent, beats would come without end."""
-    return run_in_background(channel.receive, name="receive").result(timeout=5.0)
+    return run_in_background(partial(received, channel), name="receive").result(timeout=5.0)
 
 
 MARKS = {split.partition: 1_700_000_000_000 for split in SPLITS}
@@ -76,8 +85,8 @@ MARKED = replace(work(7), watermarks=GivenWatermarks(own=NO_WATERMARK, others=NO
 
 @pytest.mark.parametrize(
     "one",
-    [work(7), work(1, group_id=None), work(8, ranges=()), MARKED],
-    ids=["whole", "plain", "cut", "watermarks"],
+    [work(7), work(1, group_id=None), work(8, ranges=()), MARKED, replace(work(7), limits=(90, 1))],
+    ids=["whole", "plain", "cut", "watermarks", "open"],
 )
 def test_work_is_read_as_it_was_written(one: Work) -> None:
     assert decode_work(json.loads(encode_work(one))) == one
@@ -87,14 +96,58 @@ def test_a_stop_is_no_work() -> None:
     assert decode_work(json.loads(encode_stop())) is None
 
 
+def test_a_barrier_ends_an_open_checkpoint_and_a_later_task_gets_the_splits_alone(server: ControlServer) -> None:
+    empty = KafkaPartitionSplit(SPLITS[1].partition, 1, 1)
+    splits = (SPLITS[0], empty)
+    given = replace(work(7, ranges=splits), splits=splits, limits=(90, 80))
+    assert given.is_open
+    closed = given.closed()
+    assert closed == Work(order=replace(given.order, ranges=SPLITS[:1]), splits=SPLITS[:1])
+    server.give({0: work(7), 1: given})
+    with SubtaskChannel(server.address, subtask=1, task=10) as early:
+        assert received(early) == given
+        with SubtaskChannel(server.address, subtask=0, task=11) as answers:
+            assert received(answers) == work(7)
+            answers.completed(7, "")
+            assert server.answer(SECONDS) is not None
+            server.barrier(7, {0: work(7), 1: closed})
+            assert barrier_of(early.receive_body()) == 7
+            server.give({0: work(8)})
+            assert received(answers) == work(8), "no barrier for a subtask that has answered"
+        with SubtaskChannel(server.address, subtask=1, task=10) as again:
+            assert received(again) == closed
+
+
+def test_the_barrier_of_a_lost_subtask_reaches_the_subtask_that_does_its_work(
+    server: ControlServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(adoptions, "ADOPT_SECONDS", 0.0)
+    given = replace(work(7), limits=(90, 80))
+    with SubtaskChannel(server.address, subtask=0, task=11) as idle:
+        with SubtaskChannel(server.address, subtask=1, task=10) as lost:
+            server.give({1: given})
+            assert received(lost) == given
+        while 1 in server.connected:
+            time.sleep(0.01)
+        server.adopt()
+        assert received(idle) == given, "it has nothing else to do before the barrier, either"
+        server.barrier(7, {1: given.closed()})
+        assert run_in_background(idle.receive_body, name="receive").result(timeout=SECONDS) == {"barrier": 7}
+
+
+def test_only_a_barrier_is_a_barrier() -> None:
+    assert barrier_of(json.loads(encode_barrier(7))) == 7
+    assert [barrier_of(json.loads(frame)) for frame in (encode_stop(), encode_work(work(7)))] == [None, None]
+
+
 def test_a_subtask_gets_its_work_before_and_after_it_connects(server: ControlServer) -> None:
     server.give({1: work(7)})
     with SubtaskChannel(server.address, subtask=1, task=10) as channel:
-        assert channel.receive() == work(7)
+        assert received(channel) == work(7)
         channel.completed(7, "done")
         assert server.answer(SECONDS) == Answer(1, 7, "done", "")
         server.give({1: work(8)})
-        assert channel.receive() == work(8)
+        assert received(channel) == work(8)
         channel.failed(8, "why")
         assert server.answer(SECONDS) == Answer(1, 8, "", "why")
         reached = ReachedWatermarks(own=5, partitions=MARKS)
@@ -107,48 +160,66 @@ def test_a_task_that_starts_again_gets_what_was_not_answered_and_the_older_one_i
 ) -> None:
     server.give({1: work(7)})
     old = SubtaskChannel(server.address, subtask=1, task=10)
-    assert old.receive() == work(7)
+    assert received(old) == work(7)
     with SubtaskChannel(server.address, subtask=1, task=10) as new:
-        assert new.receive() == work(7)
+        assert received(new) == work(7)
         with suppress(SubtaskDisconnected):  # the server may have closed the connection already
             old.completed(7, "of the older task")
         with pytest.raises(SubtaskDisconnected):
-            old.receive()
+            received(old)
         new.completed(7, "of the newer task")
         assert server.answer(SECONDS) == Answer(1, 7, "of the newer task", "")
     with SubtaskChannel(server.address, subtask=1, task=10) as third:
         server.give({1: work(8)})
-        assert third.receive() == work(8), "checkpoint 7 was answered"
+        assert received(third) == work(8), "checkpoint 7 was answered"
+
+
+def test_a_signal_whose_handler_outlasts_the_wait_for_an_answer_ends_the_wait(
+    server: ControlServer, request: pytest.FixtureRequest
+) -> None:
+    """A drain begins with SIGTERM, whose handler runs in the thread that waits."""
+    handled = signal.signal(signal.SIGUSR1, lambda *_: time.sleep(0.3))
+    request.addfinalizer(partial(signal.signal, signal.SIGUSR1, handled))
+    late = Answer(1, 7, "late", "")
+    timers = [
+        threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGUSR1)),
+        threading.Timer(SECONDS / 6, server._answers.put, (late,)),
+    ]
+    for timer in timers:
+        timer.start()
+    assert server.answer(0.1) is None
+    for timer in timers:
+        timer.cancel()
 
 
 def test_a_stop_reaches_every_subtask(server: ControlServer) -> None:
     with SubtaskChannel(server.address, subtask=0, task=7) as first:
         server.give({0: work(7)})
-        assert first.receive() == work(7)
+        assert received(first) == work(7)
         first.completed(7, "")
         assert server.answer(SECONDS) is not None
         server.stop()
         assert server.unconfirmed == {0}
-        assert first.receive() is None
+        assert received(first) is None
         first.stopped("")
         assert server.answer(SECONDS) == Answer(0, None, "", "")
     with SubtaskChannel(server.address, subtask=1, task=10) as late:
-        assert late.receive() is None, "it connects when the engine has stopped"
+        assert received(late) is None, "it connects when the engine has stopped"
 
 
 def test_tasks_of_an_earlier_wave_end_and_a_later_wave_gets_the_work(server: ControlServer) -> None:
     with SubtaskChannel(server.address, subtask=1, task=10) as early:
         server.give({1: work(7)})
-        assert early.receive() == work(7)
+        assert received(early) == work(7)
         early.completed(7, "")
         assert server.answer(SECONDS) is not None
         server.end([1], wave=1)
-        assert early.receive() is None
+        assert received(early) is None
         with SubtaskChannel(server.address, subtask=1, task=11) as again:
-            assert again.receive() is None, "Spark has started the same task again"
+            assert received(again) is None, "Spark has started the same task again"
         with SubtaskChannel(server.address, subtask=1, task=12, wave=1) as late:
             server.give({1: work(8)})
-            assert late.receive() == work(8)
+            assert received(late) == work(8)
 
 
 def test_an_idle_subtask_does_the_work_of_a_lost_subtask(
@@ -158,7 +229,7 @@ def test_an_idle_subtask_does_the_work_of_a_lost_subtask(
     with SubtaskChannel(server.address, subtask=0, task=7) as other:
         with SubtaskChannel(server.address, subtask=1, task=10) as lost:
             server.give({0: work(7), 1: work(7)})
-            assert (other.receive(), lost.receive()) == (work(7), work(7))
+            assert (received(other), received(lost)) == (work(7), work(7))
         while 1 in server.connected:
             time.sleep(0.01)
         server.adopt()
@@ -166,13 +237,13 @@ def test_an_idle_subtask_does_the_work_of_a_lost_subtask(
         assert server.answer(SECONDS) == Answer(0, 7, "its own", "")
         server.adopt()
         assert server.writers == {0, 1}
-        assert other.receive() == work(7)
+        assert received(other) == work(7)
         with SubtaskChannel(server.address, subtask=1, task=11) as again:
             again.completed(7, "nobody asked for")
             other.completed(7, "the lost subtask's", subtask=1)
             assert server.answer(SECONDS) == Answer(1, 7, "the lost subtask's", "")
             server.give({1: work(8)})
-            assert again.receive() == work(8)
+            assert received(again) == work(8)
 
 
 def test_work_of_a_lost_adopter_goes_back_or_on(server: ControlServer, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -180,15 +251,15 @@ def test_work_of_a_lost_adopter_goes_back_or_on(server: ControlServer, monkeypat
     with SubtaskChannel(server.address, subtask=0, task=7) as adopter:
         with SubtaskChannel(server.address, subtask=1, task=10) as lost:
             server.give({1: work(7)})
-            assert lost.receive() == work(7)
+            assert received(lost) == work(7)
         while 1 in server.connected:
             time.sleep(0.01)
         server.adopt()
-        assert adopter.receive() == work(7)
+        assert received(adopter) == work(7)
         again = SubtaskChannel(server.address, subtask=1, task=11)
         while 1 not in server.connected:
             time.sleep(0.01)
-    assert again.receive() == work(7)
+    assert received(again) == work(7)
     again.completed(7, "after all")
     assert server.answer(SECONDS) == Answer(1, 7, "after all", "")
     again.__exit__()
@@ -202,11 +273,11 @@ def test_work_of_an_adopter_whose_next_task_connects_first_goes_on(
     cut_off = SubtaskChannel(server.address, subtask=0, task=7)
     with SubtaskChannel(server.address, subtask=1, task=10) as lost:
         server.give({1: work(7)})
-        assert lost.receive() == work(7)
+        assert received(lost) == work(7)
     while 1 in server.connected:
         time.sleep(0.01)
     server.adopt()
-    assert cut_off.receive() == work(7)
+    assert received(cut_off) == work(7)
     with SubtaskChannel(server.address, subtask=0, task=8) as again:
         with pytest.raises(SubtaskDisconnected):
             soon(cut_off)
@@ -223,7 +294,7 @@ def test_a_task_that_is_asked_to_end_takes_no_work_along(server: ControlServer) 
         while 1 not in server.connected:
             time.sleep(0.01)
         server.end([1], wave=1)
-        assert ending.receive() is None
+        assert received(ending) is None
         assert (server.connected, server.ready, server.ending) == ({1}, set(), {1})
         with SubtaskChannel(server.address, subtask=1, task=12, wave=1) as new:
             server.give({1: work(7)})
@@ -249,7 +320,7 @@ def test_work_given_while_the_next_task_is_lost_waits_for_it_or_is_adopted(
         while server.connected != {0, 1}:
             time.sleep(0.01)
         server.end([1], wave=1)
-        assert ending.receive() is None
+        assert received(ending) is None
         server.give({1: work(7)})
         ending.stopped("")
         assert server.answer(SECONDS) == Answer(1, None, "", "")
@@ -265,7 +336,7 @@ def test_an_adopter_is_asked_to_end_behind_the_work_that_it_does(
     with SubtaskChannel(server.address, subtask=1, task=10) as adopter:
         with SubtaskChannel(server.address, subtask=0, task=7) as lost:
             server.give({0: work(7)})
-            assert lost.receive() == work(7)
+            assert received(lost) == work(7)
         while server.connected != {1}:
             time.sleep(0.01)
         server.adopt()
@@ -285,7 +356,7 @@ def test_executors_of_the_connected_subtasks(server: ControlServer, monkeypatch:
     monkeypatch.setenv("SPARK_EXECUTOR_ID", "4")
     server.give({0: work(7)})
     with SubtaskChannel(server.address, subtask=0, task=7) as channel:
-        assert channel.receive() == work(7)
+        assert received(channel) == work(7)
         assert server.executors == {"4"}
 
 
@@ -311,7 +382,7 @@ def test_a_frame_that_cannot_be_read_ends_its_connection_alone(server: ControlSe
         broken.recv_bytes()
     server.give({1: work(7)})
     with SubtaskChannel(server.address, subtask=1, task=10) as channel:
-        assert channel.receive() == work(7)
+        assert received(channel) == work(7)
 
 
 def test_a_silent_subtask_is_disconnected_and_its_successor_is_given_its_work(quick: ControlServer) -> None:
@@ -325,13 +396,13 @@ def test_a_silent_subtask_is_disconnected_and_its_successor_is_given_its_work(qu
         assert quick.silent() == [Silent(1, 10)]
         assert quick.silent() == []
         with SubtaskChannel(quick.address, subtask=1, task=11) as new:
-            assert new.receive() == work(7)
+            assert received(new) == work(7)
         with suppress(OSError):  # it thaws, and nobody hears it
             frozen.send_bytes(b'{"completed": 7, "result": "of the frozen task"}')
         assert quick.answer(0.2) is None
         assert 0 in quick.connected, "a subtask without work is not silent"
         quick.give({0: work(8)})
-        assert other.receive() == work(8), "it did not lose the driver, either"
+        assert received(other) == work(8), "it did not lose the driver, either"
 
 
 def test_a_subtask_does_not_wait_for_a_silent_driver(quick: ControlServer, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -341,17 +412,17 @@ def test_a_subtask_does_not_wait_for_a_silent_driver(quick: ControlServer, monke
         SubtaskChannel(silent.address, subtask=1, task=10) as channel,
         pytest.raises(SubtaskDisconnected, match="silent"),
     ):
-        channel.receive()
+        received(channel)
     silent.close()
 
 
 def test_a_closed_server_ends_its_subtasks(server: ControlServer) -> None:
     server.give({1: work(7)})
     with SubtaskChannel(server.address, subtask=1, task=10) as channel:
-        assert channel.receive() == work(7)
+        assert received(channel) == work(7)
         server.close()
         with pytest.raises(SubtaskDisconnected):
-            channel.receive()
+            received(channel)
 
 
 def test_a_subtask_that_writes_is_told_that_nobody_waits_for_its_answer(quick: ControlServer) -> None:
@@ -375,4 +446,23 @@ def test_a_connection_that_could_not_be_accepted_is_not_the_last(monkeypatch: py
     server.give({1: work(7)})
     with SubtaskChannel(server.address, subtask=1, task=10) as channel:
         assert soon(channel) == work(7)
+    server.close()
+
+
+def test_a_subtask_whose_thread_waits_for_frames_ends_its_connection_without_a_beat(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for module in (control_server, control_channel):
+        monkeypatch.setattr(module, "BEAT_SECONDS", 2 * SECONDS)
+    server = ControlServer("127.0.0.1", silence=2 * SECONDS)
+    with SubtaskChannel(server.address, subtask=1, task=10) as channel:
+        waiting = run_in_background(channel.receive_body, name="receive")
+        while 1 not in server.connected:
+            time.sleep(0.01)
+    with pytest.raises(SubtaskDisconnected):
+        waiting.result(timeout=SECONDS / 2)
+    deadline = Deadline.after(SECONDS / 2)
+    while server.connected and not deadline.expired:
+        time.sleep(0.01)
+    assert server.connected == set()
     server.close()

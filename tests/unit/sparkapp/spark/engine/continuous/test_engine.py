@@ -17,6 +17,7 @@ from sparkapp.spark.engine.continuous import engine as module
 from sparkapp.spark.engine.continuous.control_server import ControlServer
 from sparkapp.spark.engine.continuous.engine import ContinuousEngine
 from sparkapp.spark.tasks.control_channel import Address, SubtaskChannel
+from sparkapp.spark.tasks.work import decode_work
 from sparkapp.spark.tasks.write_task import printed
 
 PARALLELISM = 2
@@ -48,7 +49,7 @@ class Subtasks:
 
     def run(self, channel: SubtaskChannel, subtask: int) -> None:
         with channel:
-            assert channel.receive() is None
+            assert decode_work(channel.receive_body()) is None
             self.last_words(channel, subtask)
 
     def failure(self) -> None:
@@ -150,7 +151,7 @@ def test_the_next_task_of_a_subtask_confirms_nothing_that_the_lost_one_wrote(sto
         if subtask:
             channel.__exit__()
             with SubtaskChannel(addresses[0], subtask=subtask, task=9) as again:
-                assert again.receive() is None
+                assert decode_work(again.receive_body()) is None
                 again.stopped("")
             next_has_ended.set()
         else:
@@ -173,7 +174,7 @@ def test_a_task_that_a_rescale_has_ended_is_heard_at_the_end(stopped: Stop, late
 
     def new_task(channel: SubtaskChannel) -> None:
         with channel:
-            assert channel.receive() is None
+            assert decode_work(channel.receive_body()) is None
             channel.stopped("")
         new_has_ended.set()
 

@@ -17,7 +17,7 @@ from sparkapp.source.enumerator.discovery import PartitionChange
 from sparkapp.spark.engine.continuous.answers import Answer
 from sparkapp.spark.engine.continuous.local.local_pace import LocalPace
 from sparkapp.spark.reporting.liveness import StreamLiveness
-from sparkapp.spark.tasks.local_frames import Order, Report
+from sparkapp.spark.tasks.local.local_frames import Order, Report
 
 PARTITIONS = [TopicPartition("in", number) for number in range(4)]
 

@@ -11,13 +11,16 @@ from typing import Any
 import pytest
 
 from sparkapp.checkpoint.pre_committed import Completed, PreCommitted
+from sparkapp.model.checkpoint.committable import KafkaCommittable
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
 from sparkapp.model.delivery_guarantee import OffsetCommitMode
 from sparkapp.model.errors import (
     CheckpointConflict,
     CheckpointMissing,
     ConfigurationError,
+    InvalidArgument,
     KafkaUnreachable,
+    OffsetsWentBackwards,
     PreCommitFailed,
     SubtaskDisconnected,
 )
@@ -27,7 +30,7 @@ from sparkapp.source.watermarks.job_watermarks import JobWatermarks
 from sparkapp.source.watermarks.subtask_watermark import NO_WATERMARK, ReachedWatermarks
 from sparkapp.spark.engine.continuous.answers import Answer
 from sparkapp.spark.engine.continuous.pipeline import CheckpointPipeline
-from sparkapp.spark.tasks.control_channel import Work
+from sparkapp.spark.tasks.work import Work
 from sparkapp.spark.tasks.write_task import WriteResult, encode_result, printed
 
 SECONDS = 30.0
@@ -53,6 +56,8 @@ class Server:
         self.answers: list[Answer] = []
         self.result = WriteResult(index=0, records=1, dead_letters=1, skipped=2, committable=None)
         self.woken = threading.Event()
+        self.barriers: list[tuple[int, dict[int, Work]]] = []
+        self.reads_beyond = 0
         self.writers = set(range(PARALLELISM))
 
     def give(self, work: dict[int, Work]) -> None:
@@ -63,13 +68,33 @@ class Server:
             if failures:
                 self.answers.append(Answer(subtask, number, "", failures.pop(0)))
                 continue
-            records = sum(split.size for split in one.splits)
-            result = replace(self.result, index=subtask, records=records, clients={f"worker-{subtask}": {"fetched": 1}})
-            # An answer to an earlier checkpoint counts for nothing.
-            self.answers += [
-                Answer(subtask, number - 1, "", "late"),
-                Answer(subtask, number, encode_result(result), "", reached(one)),
-            ]
+            if one.is_open:
+                continue
+            self._answer(subtask, one, ())
+
+    def _answer(self, subtask: int, one: Work, stops: tuple[int, ...]) -> None:
+        number = one.order.checkpoint_id
+        records = sum(split.size for split in one.splits)
+        committable = KafkaCommittable(
+                transactional_id=f"p-{subtask}", producer_id=1, producer_epoch=2, checkpoint_id=number, subtask=subtask,
+                records=records, dead_letters=0, start_time_ms=5, ranges=(),
+            ) if stops else None  # fmt: skip
+        result = replace(
+                self.result, index=subtask, records=records, clients={f"worker-{subtask}": {"fetched": 1}}, stops=stops,
+                committable=committable,
+            )  # fmt: skip
+        # An answer to an earlier checkpoint counts for nothing.
+        self.answers += [
+            Answer(subtask, number - 1, "", "late"),
+            Answer(subtask, number, encode_result(result), "", reached(one)),
+        ]
+
+    def barrier(self, checkpoint_id: int, work: dict[int, Work]) -> None:
+        """The subtasks have read their splits, and some records more."""
+        self.barriers.append((checkpoint_id, work))
+        for one in [one for one in self.given if one.order.checkpoint_id == checkpoint_id and one.is_open]:
+            stops = tuple(split.stop + self.reads_beyond for split in one.splits)
+            self._answer(one.order.subtask, one, stops)
 
     def answer(self, _seconds: float) -> Answer | None:
         return self.answers.pop(0) if self.answers else None
@@ -177,7 +202,7 @@ def test_each_subtask_reads_its_own_partitions_and_the_checkpoint_has_all() -> N
         assert one.order.group_id == "g"
     assert rig.coordinator.writers == [{0, 1}]
     log = rig.coordinator.log
-    assert log[:3] == [("prepare", SPLITS), ("begin", SPLITS), ("give", 7)]
+    assert log[:3] == [("prepare", SPLITS), ("give", 7), ("begin", SPLITS)]
     (checkpoint,) = rig.coordinator.pre_committed
     assert (checkpoint.checkpoint_id, checkpoint.splits, checkpoint.aligned) == (7, SPLITS, True)
     assert (checkpoint.records_dead_lettered, checkpoint.records_skipped) == (PARALLELISM, 2 * PARALLELISM)
@@ -327,3 +352,86 @@ def test_subtasks_that_have_ended_end_the_wait() -> None:
     rig.have_ended = True
     with pytest.raises(SubtaskDisconnected):
         rig.run()
+
+
+QUIET = (*SPLITS[:3], KafkaPartitionSplit(SPLITS[3].partition, 23, 23))
+BEYOND = {split.partition: split.stop + 7 for split in QUIET}
+
+
+def test_an_open_checkpoint_ends_at_its_barrier_where_its_subtasks_have_come_to() -> None:
+    rig = Rig()
+    rig.server.reads_beyond = 4
+    rig.pipeline.begin(QUIET, BEYOND)
+    widest = tuple(KafkaPartitionSplit(split.partition, split.start, BEYOND[split.partition]) for split in QUIET)
+    assert rig.coordinator.log[0] == ("prepare", widest), "commits of every partition that may be read are withdrawn"
+    for _ in range(3):
+        rig.pipeline.advance(0)
+    assert rig.pipeline.is_open
+    assert not rig.pipeline.takes_next
+    given = [split for one in rig.server.given for split in one.splits]
+    assert sorted(given) == list(QUIET), "a partition without records may have some until the barrier"
+    assert {limit for one in rig.server.given for limit in one.limits} == set(BEYOND.values())
+    began = rig.pipeline._running.began if rig.pipeline._running is not None else 0.0
+    rig.pipeline.barrier()
+    assert not rig.pipeline.is_open
+    assert rig.pipeline._running is not None
+    assert rig.pipeline._running.began > began, "a checkpoint takes as long as from its barrier on"
+    rig.pipeline.barrier()
+    rig.until(lambda: rig.pipeline.oldest is None)
+    ((number, closed),) = rig.server.barriers
+    assert number == 7
+    assert sorted(split for one in closed.values() for split in one.splits) == list(QUIET[:3])
+    (checkpoint,) = rig.coordinator.pre_committed
+    read = tuple(KafkaPartitionSplit(split.partition, split.start, split.stop + 4) for split in QUIET)
+    assert checkpoint.splits == read
+    assert sorted(split for each in checkpoint.committables for split in each.ranges) == list(read)
+    assert ("begin", read) in rig.coordinator.log, "the next plan begins where the subtasks have come to"
+    assert rig.coordinator.log[-1] == ("complete", read)
+    assert checkpoint.aligned
+
+
+@pytest.mark.parametrize("error", [KafkaUnreachable("away"), OffsetsWentBackwards("out of range")])
+def test_a_subtask_that_fails_reads_what_the_plan_had(error: Exception) -> None:
+    """A partition without planned records may be the cause: its topic may be gone, or was recreated."""
+    rig = Rig(subtask_1=[printed(error)])
+    rig.pipeline.begin(QUIET, BEYOND)
+    rig.until(lambda: not rig.server.answers)
+    given = [one for one in rig.server.given if one.order.subtask == 1]
+    assert [one.is_open for one in given] == [True, False]
+    assert all(split.size for split in given[1].splits)
+    rig.pipeline.barrier()
+    rig.until(lambda: rig.pipeline.oldest is None)
+    assert rig.coordinator.pre_committed[0].splits == QUIET
+
+
+def test_a_subtask_that_fails_behind_the_barrier_reads_what_the_plan_had() -> None:
+    rig = Rig()
+    rig.pipeline.begin(QUIET, BEYOND)
+    rig.server.given = [one for one in rig.server.given if one.order.subtask == 0]
+    rig.pipeline.barrier()
+    rig.server.answers.append(Answer(1, 7, "", printed(KafkaUnreachable("away"))))
+    rig.until(lambda: len(rig.server.given) > 1)
+    again = rig.server.given[-1]
+    assert not again.is_open
+    assert all(split.size for split in again.splits)
+    rig.until(lambda: rig.pipeline.oldest is None)
+    assert rig.coordinator.pre_committed[0].splits == QUIET
+
+
+@pytest.mark.parametrize("beyond", [8, -1], ids=["more than allowed", "less than planned"])
+def test_an_answer_about_other_records_than_a_subtask_may_read_completes_nothing(beyond: int) -> None:
+    rig = Rig()
+    rig.server.reads_beyond = beyond
+    rig.pipeline.begin(SPLITS, {split.partition: split.stop + 7 for split in SPLITS})
+    rig.pipeline.barrier()
+    with pytest.raises(InvalidArgument, match="has read"):
+        rig.until(lambda: rig.pipeline.oldest is None)
+    assert rig.coordinator.pre_committed == []
+
+
+def test_an_end_gives_an_open_checkpoint_its_barrier_so_that_no_subtask_writes_behind_it() -> None:
+    rig = Rig()
+    rig.pipeline.begin(SPLITS, {split.partition: split.stop + 7 for split in SPLITS})
+    rig.pipeline.end()
+    assert [number for number, _ in rig.server.barriers] == [7]
+    assert rig.server.answers == [], "their answers were awaited"

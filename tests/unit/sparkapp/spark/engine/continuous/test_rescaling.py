@@ -15,6 +15,7 @@ from sparkapp.spark.engine.continuous import rescaling as module
 from sparkapp.spark.engine.continuous.control_server import ControlServer
 from sparkapp.spark.engine.continuous.rescaling import Rescaling
 from sparkapp.spark.tasks.control_channel import SubtaskChannel
+from sparkapp.spark.tasks.work import decode_work
 
 SECONDS = 10.0
 
@@ -93,7 +94,7 @@ def test_down_and_up_again_waits_for_the_task_of_the_next_wave(rig: Rig) -> None
     old = rig.connect(1, task=2)
     rig.await_that(lambda: rig.server.connected == {0, 1})
     rig.ask(1)
-    assert old.receive() is None
+    assert decode_work(old.receive_body()) is None
     rig.ask(2)
     assert rig.subtasks.waves == [2, 2]
     assert rig.boundaries == [1], "the task that ends is none of the next parallelism"

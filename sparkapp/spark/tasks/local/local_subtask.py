@@ -13,8 +13,8 @@ from sparkapp.model.job.spec import Job
 from sparkapp.spark.frames.batch_transform import transform_of
 from sparkapp.spark.tasks import client_totals
 from sparkapp.spark.tasks.control_channel import SubtaskChannel
-from sparkapp.spark.tasks.local_frames import Order, Report, decode_order, report_body
-from sparkapp.spark.tasks.local_instance import WAIT_SECONDS, LocalInstance
+from sparkapp.spark.tasks.local.local_frames import Order, Report, decode_order, report_body
+from sparkapp.spark.tasks.local.local_instance import WAIT_SECONDS, LocalInstance
 from sparkapp.spark.tasks.record_decoder import RecordDecoder
 from sparkapp.spark.tasks.write_task import printed
 

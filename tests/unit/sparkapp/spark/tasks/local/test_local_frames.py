@@ -9,7 +9,14 @@ import pytest
 from sparkapp.model.checkpoint.split import ENDLESS, KafkaPartitionSplit
 from sparkapp.model.partition import TopicPartition
 from sparkapp.spark.tasks.control_channel import encode_stop
-from sparkapp.spark.tasks.local_frames import Order, Report, decode_order, decode_report, encode_order, report_body
+from sparkapp.spark.tasks.local.local_frames import (
+    Order,
+    Report,
+    decode_order,
+    decode_report,
+    encode_order,
+    report_body,
+)
 
 ONE, OTHER = TopicPartition("in", 0), TopicPartition("in", 1)
 

@@ -1,0 +1,1 @@
+"""Subtasks of the local pace (ADR 56)."""

@@ -1,0 +1,118 @@
+"""One checkpoint's work of a subtask of the continuous engine, and its frame."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from sparkapp.model.checkpoint.split import KafkaPartitionSplit
+from sparkapp.model.partition import TopicPartition
+from sparkapp.source.watermarks.subtask_watermark import GivenWatermarks, ReachedWatermarks
+from sparkapp.spark.tasks.write_task import WriteOrder
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """One checkpoint's part of a subtask.
+
+    :param order: of the transaction. Its ranges are the splits, unless a partition is cut among subtasks.
+    :param splits: read completely, in this checkpoint.
+    :param limits: of an open checkpoint (ADR 61): how far each split may be read beyond its stop, until the barrier.
+        Empty behind the barrier, and for a checkpoint without a barrier.
+    :param watermarks: None for a job without ``source.watermarks``.
+    """
+
+    order: WriteOrder
+    splits: tuple[KafkaPartitionSplit, ...]
+    limits: tuple[int, ...] = ()
+    watermarks: GivenWatermarks | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it ends at a barrier."""
+        return bool(self.limits)
+
+    def closed(self) -> Work:
+        """The same work behind the barrier, and of another try: exactly the splits."""
+        if not self.is_open:
+            return self
+        splits = tuple(split for split in self.splits if split.size)
+        return replace(self, order=replace(self.order, ranges=splits), splits=splits, limits=())
+
+
+def encode_work(work: Work) -> bytes:
+    """The frame of one checkpoint's work."""
+    order = work.order
+    body = {
+        "checkpoint": order.checkpoint_id,
+        "subtask": order.subtask,
+        "nextFree": order.next_free,
+        "settled": order.settled,
+        "group": order.group_id,
+        "cut": work.splits != order.ranges,
+        "splits": [[*split.partition, split.start, split.stop] for split in work.splits],
+        "limits": work.limits,
+        "watermarks": _given_body(work.watermarks),
+    }
+    return encoded({"work": body})
+
+
+def decode_work(frame: dict[str, Any]) -> Work | None:
+    """Reads a frame of the engine, which is no beat and no barrier; None asks the subtask to end."""
+    body = frame.get("work")
+    if body is None:
+        return None
+    splits = _splits(body["splits"])
+    order = WriteOrder(
+        checkpoint_id=body["checkpoint"],
+        subtask=body["subtask"],
+        next_free=body["nextFree"],
+        settled=body["settled"],
+        writes_what_it_reads=True,
+        ranges=() if body["cut"] else splits,
+        group_id=body["group"],
+    )
+    return Work(order=order, splits=splits, limits=tuple(body["limits"]), watermarks=_given(body["watermarks"]))
+
+
+def encoded(body: dict[str, Any]) -> bytes:
+    """A frame of either side."""
+    return json.dumps(body, separators=(",", ":")).encode()
+
+
+def reached_body(reached: ReachedWatermarks) -> dict[str, Any]:
+    """The watermarks of a subtask's answer."""
+    return {"own": reached.own, "partitions": _rows(reached.partitions)}
+
+
+def decode_reached(body: dict[str, Any] | None) -> ReachedWatermarks | None:
+    """Reads the watermarks of a subtask's answer; called by the engine's side."""
+    if body is None:
+        return None
+    return ReachedWatermarks(own=body["own"], partitions=_partitions_of(body["partitions"]))
+
+
+def _given_body(given: GivenWatermarks | None) -> dict[str, Any] | None:
+    if given is None:
+        return None
+    return {"own": given.own, "others": given.others, "partitions": _rows(given.partitions)}
+
+
+def _given(body: dict[str, Any] | None) -> GivenWatermarks | None:
+    if body is None:
+        return None
+    return GivenWatermarks(own=body["own"], others=body["others"], partitions=_partitions_of(body["partitions"]))
+
+
+def _rows(partitions: Mapping[TopicPartition, int]) -> list[tuple[str, int, int]]:
+    return [(*partition, millis) for partition, millis in partitions.items()]
+
+
+def _partitions_of(rows: Sequence[Sequence[Any]]) -> dict[TopicPartition, int]:
+    return {TopicPartition(row[0], row[1]): row[2] for row in rows}
+
+
+def _splits(rows: Sequence[Sequence[Any]]) -> tuple[KafkaPartitionSplit, ...]:
+    return tuple(KafkaPartitionSplit(TopicPartition(row[0], row[1]), row[2], row[3]) for row in rows)

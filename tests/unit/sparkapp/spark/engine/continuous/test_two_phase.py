@@ -1,0 +1,134 @@
+"""When an open checkpoint has its barrier, and how far it may be read until then."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from sparkapp.model.checkpoint.split import KafkaPartitionSplit
+from sparkapp.model.job.spec import Engine, Job, JobSpec, KafkaCluster, Sink, Source, Transform
+from sparkapp.model.partition import TopicPartition
+from sparkapp.spark.engine.continuous.two_phase import TwoPhasePace
+from sparkapp.spark.reporting.liveness import StreamLiveness
+
+A, B = TopicPartition("in", 0), TopicPartition("in", 1)
+SPLITS = (KafkaPartitionSplit(A, 10, 14), KafkaPartitionSplit(B, 5, 5))
+CAP = 104
+SOURCE = Source(topics=("in",), group_id="g", max_offsets_per_checkpoint=CAP)
+JOB = Job(
+    namespace="n", name="job", uid="uid", generation=1, attempt=1,
+    spec=JobSpec(
+        kafka=KafkaCluster(bootstrap_servers="b:1"), source=SOURCE, transform=Transform(),
+        sink=Sink(topic="out", transactional_id_prefix="p"), engine=Engine.CONTINUOUS, parallelism=2,
+    ),
+)  # fmt: skip
+
+
+class Pipeline:
+    """Notes what the pace has it do."""
+
+    def __init__(self) -> None:
+        self.oldest: int | None = None
+        self.takes_next, self.is_open = True, False
+        self.begun: list[Any] = []
+        self.barriers = 0
+
+    def begin(self, splits: object, limits: object) -> None:
+        self.begun.append(limits)
+        self.oldest, self.takes_next, self.is_open = 7, False, limits is not None
+
+    def barrier(self) -> None:
+        self.barriers += 1
+        self.is_open = False
+
+    def look(self) -> None:
+        """Nothing is read."""
+
+    def advance(self, seconds: float) -> None:
+        """No answer comes."""
+
+
+class Rig:
+    """The pace over a schedule and a pipeline of the test's."""
+
+    def __init__(self, source: Source = SOURCE, sink: Sink = JOB.spec.sink, **stops: int) -> None:
+        enumerator: Any = SimpleNamespace(finished=False, stops={A: stops["a"], B: stops["b"]} if stops else {})
+        unused: Any = None
+        self.pipeline = Pipeline()
+        self.pace = TwoPhasePace(
+            replace(JOB, spec=replace(JOB.spec, source=source, sink=sink)), server=unused, enumerator=enumerator,
+            coordinator=unused, completed=lambda *_: None, await_subtasks=lambda: None, liveness=StreamLiveness(),
+            places=lambda _: unused, spark=unused, subtasks=unused, scale=lambda: None, report=lambda **_: None,
+        )  # fmt: skip
+        self.lead = self.pace._schedule._lead
+        self.schedule = SimpleNamespace(seconds_to_barrier=0.0, seconds_left=1.0, next_splits=lambda: SPLITS)
+        self.rescaling = SimpleNamespace(holds_back=False, advance=lambda: None)
+        parts: Any = self.pace
+        parts._schedule, parts._pipeline, parts._rescaling = self.schedule, self.pipeline, self.rescaling
+
+
+def test_a_checkpoint_that_begins_before_it_is_due_is_open_until_it_is() -> None:
+    rig = Rig()
+    rig.schedule.seconds_to_barrier = 0.5
+    rig.pace.step(draining=False)
+    assert rig.pipeline.begun == [{A: 64, B: 55}], "the cap's rest, divided among the partitions"
+    rig.pace.step(draining=False)
+    assert rig.pipeline.barriers == 0
+    rig.schedule.seconds_to_barrier = 0.0
+    rig.pace.step(draining=False)
+    assert rig.pipeline.barriers == 1
+    rig.pace.step(draining=False)
+    assert rig.pipeline.barriers == 1
+
+
+def test_a_checkpoint_that_is_due_has_fixed_ranges() -> None:
+    rig = Rig()
+    rig.pace.step(draining=False)
+    assert rig.pipeline.begun == [None]
+    assert rig.pipeline.barriers == 0
+
+
+@pytest.mark.parametrize("reason", ["drain", "rescale"])
+def test_a_stop_and_a_rescale_do_not_wait_until_it_is_due(reason: str) -> None:
+    rig = Rig()
+    rig.schedule.seconds_to_barrier = 0.5
+    rig.pace.step(draining=False)
+    rig.rescaling.holds_back = reason == "rescale"
+    assert rig.pace.step(draining=reason == "drain")
+    assert rig.pipeline.barriers == 1
+
+
+def test_a_bounded_job_reads_up_to_its_stops_and_does_not_wait_there() -> None:
+    rig = Rig(a=20, b=5)
+    rig.schedule.seconds_to_barrier = 0.5
+    rig.pace.step(draining=False)
+    assert rig.pipeline.begun == [{A: 20, B: 5}]
+    rig = Rig(a=14, b=5)
+    rig.schedule.seconds_to_barrier = 0.5
+    rig.pace.step(draining=False)
+    assert rig.pipeline.begun == [None]
+
+
+@pytest.mark.parametrize(
+    ("changes", "is_open"),
+    [
+        ({}, True),
+        ({"max_rate_per_partition": 5}, False),
+        ({"max_records_per_split": 5}, False),
+        ({"max_drift_seconds": 5}, False),
+        ({"max_out_of_orderness_seconds": 0}, False),
+    ],
+)
+def test_where_the_driver_plans_all_ranges_a_checkpoint_begins_when_it_is_due(
+    changes: dict[str, int], is_open: bool
+) -> None:
+    assert bool(Rig(replace(SOURCE, **changes)).lead) is is_open  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("timeout", "seconds"), [(900, 1.0), (0, 1.0), (5, 0.5), (1, 0.1)])
+def test_a_checkpoint_is_open_for_a_small_part_of_a_transactions_time_out(timeout: int, seconds: float) -> None:
+    rig = Rig(sink=replace(JOB.spec.sink, transaction_timeout_seconds=timeout))
+    assert rig.lead == pytest.approx(seconds)
