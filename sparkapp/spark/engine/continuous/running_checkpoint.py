@@ -88,6 +88,8 @@ class RunningCheckpoint:
         self.watermarks: dict[int, ReachedWatermarks] = {}
         self.writing: set[int] = set()
         self._failures: Counter[int] = Counter()
+        self._open_tries = set(self._work) if limits else set()
+        """Subtasks whose try under way began while the checkpoint was open."""
 
     def give(self) -> None:
         """Gives the subtasks their work; called once."""
@@ -170,8 +172,9 @@ class RunningCheckpoint:
     def _try_again(self, answer: Answer) -> None:
         self._failures[answer.subtask] += 1
         failures, work = self._failures[answer.subtask], self._work[answer.subtask]
-        error = original_error(answer.failure)
-        if failures >= _TRIES or (error.fatal and not work.is_open):
+        error, was_open = original_error(answer.failure), answer.subtask in self._open_tries
+        self._open_tries.discard(answer.subtask)
+        if failures >= _TRIES or (error.fatal and not was_open):
             raise while_reading(error, work.splits) if isinstance(error, TransformFailed) else error
         LOG.warning("subtask %d failed for the %d. time and tries again: %s", answer.subtask, failures, error.message)
         # A partition without planned records may be the cause, where its topic is gone or was recreated. The next plan
