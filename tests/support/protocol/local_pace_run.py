@@ -121,6 +121,7 @@ class LocalPaceRun(ContinuousRun):
                     process.freeze()
                 elif what is Loss.COMES_BACK:
                     self._replace(number)
+                    process.release()  # behind its halt, once it continues
                 else:
                     process.kill()
                     continue

@@ -296,6 +296,7 @@ class Story:
         """Subtasks without a driver continue until they find that out."""
         self._record(f"{self.strays} subtasks of dead drivers continue", None)
         for process in self._strays:
+            process.release()
             process.thaw()
         deadline = Deadline.after(_STRAY_SECONDS)
         while not all(process.ended for process in self._strays):
