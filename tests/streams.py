@@ -113,18 +113,18 @@ def streams() -> list[Stream]:
         Stream("properties", ["tests/property"], patient=True, niceness=19),
         Stream("units", ["tests/unit"], patient=True, niceness=19),
         Stream("parts", ["tests/integration", *(f"--ignore={folder}" for folder in apart)]),
-        *(Stream(f"protocol-{number}", files) for number, files in enumerate(_dealt(_PROTOCOL, 3), 1)),
-        *(Stream(f"engine-{number}", files, niceness=5) for number, files in enumerate(_dealt(_ENGINE, 2), 1)),
         Stream("security", [_SECURITY]),
+        *(Stream(f"engine-{number}", files, niceness=5) for number, files in enumerate(_dealt(_ENGINE), 1)),
+        *(Stream(f"protocol-{number}", files) for number, files in enumerate(_dealt(_PROTOCOL), 1)),
         Stream("conformance", ["tests/conformance"]),
         Stream("faults", [_FAULTS]),
     ]
 
 
-def _dealt(folder: str, count: int) -> list[list[str]]:
-    """A folder's files for that many streams of about the same size."""
+def _dealt(folder: str) -> list[list[str]]:
+    """A folder's files for two streams of about the same size."""
     files = sorted((ROOT / folder).glob("test_*.py"), key=lambda file: file.stat().st_size)
-    return [[str(file.relative_to(ROOT)) for file in files[start::count]] for start in range(count)]
+    return [[str(file.relative_to(ROOT)) for file in files[start::2]] for start in range(2)]
 
 
 def due(every: list[Stream]) -> list[Stream]:
