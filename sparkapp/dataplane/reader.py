@@ -149,6 +149,7 @@ class BoundedReader(ABC):
             if gathered.batch is not None:
                 yield gathered.batch
             if gathered.moved:
+                self._has_moved = True
                 self._errors.clear()
                 last_progress = time.monotonic()
                 next_question = last_progress + _ASK_AFTER
@@ -185,7 +186,7 @@ class BoundedReader(ABC):
                 self._move()
             else:
                 self._errors.raise_final(f"reading {self._unfinished()}")
-            if time.monotonic() > self._look_at:
+            if wait_millis and time.monotonic() > self._look_at:
                 self._look()
         except (KafkaSparkJobError, MemoryError):
             self._has_failed = True

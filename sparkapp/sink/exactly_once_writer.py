@@ -54,6 +54,14 @@ class ExactlyOnceKafkaWriter(KafkaWriter):
         if self._transactional_id is not None and self._entry is None:
             self._pool.prepare(self._transactional_id)
 
+    def fence(self) -> None:
+        """See :meth:`KafkaWriter.fence`: its own producer's ``init_transactions`` does it."""
+        try:
+            self._transaction()
+        except BaseException:
+            self._fail()
+            raise
+
     def prepare_next(self, checkpoint_id: int) -> None:
         """See :meth:`KafkaWriter.prepare_next`."""
         if self._pool.slots.is_free(self._ids, checkpoint_id):
@@ -95,6 +103,8 @@ class ExactlyOnceKafkaWriter(KafkaWriter):
         self, checkpoint_id: int, ranges: tuple[KafkaPartitionSplit, ...], group_id: str | None, metadata: str
     ) -> KafkaCommittable | None:
         if not self._written:
+            if self._entry is not None:
+                self._pool.end(self._entry.transactional_id)
             return None
         entry = self._transaction()
         inside: tuple[KafkaPartitionSplit, ...] = ()

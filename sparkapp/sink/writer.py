@@ -76,6 +76,12 @@ class KafkaWriter:
     def prepare(self) -> None:
         """Opens the current checkpoint's producer in the background, until the first record."""
 
+    def fence(self) -> None:
+        """Ends the transaction of an earlier try of the current checkpoint, also where this try has no record.
+
+        :raises TransactionFenced: and others, as :meth:`write`.
+        """
+
     def prepare_next(self, checkpoint_id: int) -> None:
         """Opens a later checkpoint's producer in the background, after the pre-commit of the current checkpoint.
 

@@ -34,12 +34,17 @@ class Work:
         """Whether it ends at a barrier."""
         return bool(self.limits)
 
+    def again(self) -> Work:
+        """The same work for another task: before the barrier it may have fewer records than the task before."""
+        return replace(self, order=replace(self.order, ends_earlier_try=True)) if self.is_open else self
+
     def closed(self) -> Work:
         """The same work behind the barrier, and of another try: exactly the splits."""
         if not self.is_open:
             return self
         splits = tuple(split for split in self.splits if split.size)
-        return replace(self, order=replace(self.order, ranges=splits), splits=splits, limits=())
+        order = replace(self.order, ranges=splits, ends_earlier_try=True)
+        return replace(self, order=order, splits=splits, limits=())
 
 
 def encode_work(work: Work) -> bytes:
@@ -51,6 +56,7 @@ def encode_work(work: Work) -> bytes:
         "nextFree": order.next_free,
         "settled": order.settled,
         "group": order.group_id,
+        "endsEarlierTry": order.ends_earlier_try,
         "cut": work.splits != order.ranges,
         "splits": [[*split.partition, split.start, split.stop] for split in work.splits],
         "limits": work.limits,
@@ -73,6 +79,7 @@ def decode_work(frame: dict[str, Any]) -> Work | None:
         writes_what_it_reads=True,
         ranges=() if body["cut"] else splits,
         group_id=body["group"],
+        ends_earlier_try=body["endsEarlierTry"],
     )
     return Work(order=order, splits=splits, limits=tuple(body["limits"]), watermarks=_given(body["watermarks"]))
 

@@ -34,6 +34,8 @@ class WriteOrder:
         writes the dead letters of the records that it read.
     :param ranges: source ranges of the transaction. Empty after a shuffle, or if several tasks read a partition.
     :param group_id: group whose offsets are committed in the transaction, or None.
+    :param ends_earlier_try: whether a try of this work may have written records that this try does not have. It then
+        ends that transaction even if it has no record itself.
     """
 
     checkpoint_id: int
@@ -43,6 +45,7 @@ class WriteOrder:
     writes_what_it_reads: bool
     ranges: tuple[KafkaPartitionSplit, ...]
     group_id: str | None
+    ends_earlier_try: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,6 +120,8 @@ def write_batches(
     writer.begin(order.checkpoint_id)
     if not order.ranges or any(split.size for split in order.ranges):
         writer.prepare()
+    if order.ends_earlier_try:
+        writer.fence()
     for batch in batches:
         if batch.num_rows:
             writer.write(batch)

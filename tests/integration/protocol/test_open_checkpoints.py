@@ -79,6 +79,29 @@ def test_a_subtask_that_is_lost_behind_the_barrier_is_followed_by_one_that_reads
     assert job.attempts == 1
 
 
+@pytest.mark.parametrize("loss", [Loss.EXECUTOR, Loss.COMES_BACK])
+def test_what_a_subtask_without_planned_records_has_written_is_ended_when_its_next_try_has_none(
+    loss: Loss, story: Stories
+) -> None:
+    job = partial(story, engine=Engine.CONTINUOUS)()
+    job.produce(BEFORE)
+    job.start(PARALLELISM, POOL)
+    job.checkpoint()
+    for number in range(2 * job.partitions):
+        job.produce(3)  # of one partition
+        planned = BEFORE + 3 + number * (3 + MEANWHILE)
+
+        def meanwhile(planned: int = planned) -> None:
+            job.produce(MEANWHILE)
+            written(job, planned + MEANWHILE)
+
+        job.checkpoint((TaskMoment.PRODUCED, lambda: loss), meanwhile=meanwhile)
+        assert job.open_transactions() == []
+        job.checkpoint()
+    job.finish()
+    assert job.attempts == 1
+
+
 @pytest.mark.parametrize("end", [End.KILL, End.FREEZE])
 @pytest.mark.parametrize("moment", [Moment.AFTER_FLUSH, Moment.AFTER_WRITE, Moment.BETWEEN_COMMITS])
 def test_an_attempt_ends_behind_the_barrier(moment: Moment, end: End, job: Story) -> None:

@@ -20,7 +20,7 @@ from sparkapp.clients.daemon_thread import PeriodicThread
 from sparkapp.clients.deadline import Deadline
 from sparkapp.model.checkpoint.naming import pool_of_subtask
 from sparkapp.model.checkpoint.slots import slot_of
-from sparkapp.model.checkpoint.split import KafkaPartitionSplit, splits_by_subtask
+from sparkapp.model.checkpoint.split import KafkaPartitionSplit, splits_by_owner, splits_by_subtask
 from sparkapp.model.errors import KafkaSparkJobError
 from sparkapp.model.job.codec import encode_job
 from sparkapp.model.protocol import ProtocolStep
@@ -308,9 +308,9 @@ class ContinuousRun(AttemptRun):
         halting = set(groups if self._abreast else [self._latest_worker]) if halt else set()
         for number in halting:
             self._subtasks[number].order(halt[0])
-        self._note(groups)
         meanwhile, self.meanwhile = self.meanwhile, None
         is_open = meanwhile is not None or self.dice.random() < _OPEN_SHARE
+        self._note(splits_by_owner(splits, self.job.spec.parallelism) if is_open else groups)
         beyond = {split.partition: split.stop + _BEYOND for split in splits}
         self._pipeline.begin(splits, beyond if is_open else None)
         if meanwhile is not None:

@@ -105,7 +105,7 @@ class ControlServer:
         with self._lock:
             for subtask, adopter in self._adoptions.choose(self._unanswered, self._connections).items():
                 LOG.info("subtask %d does the work of subtask %d", adopter, subtask)
-                send(self._connections.get(adopter), encode_work(self._unanswered[subtask]))
+                send(self._connections.get(adopter), encode_work(self._unanswered[subtask].again()))
 
     def end(self, subtasks: Collection[int], *, wave: int) -> bool:
         """Asks the tasks of these subtasks to end, also those that connect later; called when the job is rescaled.
@@ -259,7 +259,7 @@ class ControlServer:
             self._connections[subtask] = connection
             LOG.info("subtask %d is connected", subtask)
             if (work := self._unanswered.get(subtask)) is not None and self._adoptions.adopter_of(subtask) is None:
-                send(connection, encode_work(work))
+                send(connection, encode_work(work.again()))
 
     def _answered(self, subtask: int, connection: Connection[Any, Any], body: dict[str, Any]) -> None:
         with self._lock:
@@ -297,4 +297,4 @@ class ControlServer:
         """Its connection counts no more. What it did for others is theirs again, or another adopter's."""
         del self._connections[subtask]
         for orphan in self._adoptions.lose(subtask):
-            send(self._connections.get(orphan), encode_work(self._unanswered[orphan]))
+            send(self._connections.get(orphan), encode_work(self._unanswered[orphan].again()))

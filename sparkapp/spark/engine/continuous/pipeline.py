@@ -72,6 +72,7 @@ class CheckpointPipeline:
         self._watermarks = watermarks
         self._running: RunningCheckpoint | None = None
         self._completing: _Completing | None = None
+        self._failed_open: frozenset[int] = frozenset()
         self.clients: dict[str, Mapping[str, int]] = {}
 
     @property
@@ -99,7 +100,7 @@ class CheckpointPipeline:
         coordinator = self._coordinator
         spec = self._job.spec
         if limits:
-            assigned = Assignment(splits_by_owner(splits, spec.parallelism), is_cut=False)
+            assigned = self._open_assignment(splits)
             widest = tuple(replace(split, stop=limits[split.partition]) for split in splits)
         else:
             assigned = assign(splits, spec.parallelism, spec.source.max_records_per_split)
@@ -111,7 +112,7 @@ class CheckpointPipeline:
             checkpoint_id, splits, server=self._server, topic_ids=self._enumerator.topic_ids,
             next_free=coordinator.next_free, settled=coordinator.committed_id,
             group_id=spec.source.group_id if in_transaction else None,
-            assigned=assigned, watermarks=watermarks, limits=limits or {},
+            assigned=assigned, watermarks=watermarks, limits=limits or {}, failed_before=self._failed_open,
         )  # fmt: skip
         coordinator.before_flush(checkpoint_id)
         self._running.give()
@@ -189,6 +190,15 @@ class CheckpointPipeline:
             if answer is not None:
                 self._running.answered(answer)
 
+    def _open_assignment(self, splits: tuple[KafkaPartitionSplit, ...]) -> Assignment:
+        """A subtask without planned records takes part if it is connected: no checkpoint waits for its place."""
+        ready = self._server.ready
+        owners = splits_by_owner(splits, self._job.spec.parallelism)
+        taking_part = {
+            subtask: part for subtask, part in owners.items() if subtask in ready or any(split.size for split in part)
+        }
+        return Assignment(taking_part, is_cut=False)
+
     def _given_watermarks(
         self, splits: tuple[KafkaPartitionSplit, ...], assigned: Assignment
     ) -> Mapping[int, GivenWatermarks]:
@@ -204,6 +214,7 @@ class CheckpointPipeline:
 
     def _complete(self, checkpoint: RunningCheckpoint) -> None:
         self._running = None
+        self._failed_open = frozenset(checkpoint.failed_open)
         self._enumerator.begin(checkpoint.splits)
         if self._watermarks is not None:
             self._watermarks.end(checkpoint.watermarks)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from sparkapp.checkpoint.pre_committed import PreCommitted
@@ -37,11 +37,13 @@ class RunningCheckpoint:
     :param group_id: group whose offsets are committed in the transactions, or None.
     :param assigned: the splits of each subtask.
     :param watermarks: at the begin, by subtask; empty for a job without them.
+    :param failed_before: the previous checkpoint's ``failed_open``.
     :ivar splits: every known partition; those of an open checkpoint as they were read, once it is pre-committed.
     :ivar began: the moment of the barrier, once it has come.
     :ivar is_open: whether it waits for its barrier.
     :ivar watermarks: that the subtasks have reached.
     :ivar writing: subtasks that have work and have not answered.
+    :ivar failed_open: subtasks whose open try ended by an error that no retry resolves.
     """
 
     def __init__(
@@ -57,6 +59,7 @@ class RunningCheckpoint:
         assigned: Assignment,
         watermarks: Mapping[int, GivenWatermarks],
         limits: Mapping[TopicPartition, int],
+        failed_before: Collection[int] = (),
     ) -> None:
         self.checkpoint_id = checkpoint_id
         self.splits = splits
@@ -90,6 +93,8 @@ class RunningCheckpoint:
         self._failures: Counter[int] = Counter()
         self._open_tries = set(self._work) if limits else set()
         """Subtasks whose try under way began while the checkpoint was open."""
+        self._failed_before = failed_before
+        self.failed_open: set[int] = set()
 
     def give(self) -> None:
         """Gives the subtasks their work; called once."""
@@ -172,13 +177,16 @@ class RunningCheckpoint:
     def _try_again(self, answer: Answer) -> None:
         self._failures[answer.subtask] += 1
         failures, work = self._failures[answer.subtask], self._work[answer.subtask]
-        error, was_open = original_error(answer.failure), answer.subtask in self._open_tries
+        error = original_error(answer.failure)
+        may_retry = not error.fatal or answer.subtask in self._open_tries - set(self._failed_before)
+        if error.fatal and answer.subtask in self._open_tries:
+            self.failed_open.add(answer.subtask)
         self._open_tries.discard(answer.subtask)
-        if failures >= _TRIES or (error.fatal and not was_open):
+        if failures >= _TRIES or not may_retry:
             raise while_reading(error, work.splits) if isinstance(error, TransformFailed) else error
         LOG.warning("subtask %d failed for the %d. time and tries again: %s", answer.subtask, failures, error.message)
         # A partition without planned records may be the cause, where its topic is gone or was recreated. The next plan
-        # finds that out, and explains it.
+        # finds that out, and explains it. Where it does not, the next open try fails for good.
         self._work[answer.subtask] = work.closed()
         self._give({answer.subtask: self._work[answer.subtask]})
 

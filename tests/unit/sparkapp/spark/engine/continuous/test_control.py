@@ -85,7 +85,7 @@ MARKED = replace(work(7), watermarks=GivenWatermarks(own=NO_WATERMARK, others=NO
 
 @pytest.mark.parametrize(
     "one",
-    [work(7), work(1, group_id=None), work(8, ranges=()), MARKED, replace(work(7), limits=(90, 1))],
+    [work(7), work(1, group_id=None), work(8, ranges=()), MARKED, replace(work(7), limits=(90, 1)).again()],
     ids=["whole", "plain", "cut", "watermarks", "open"],
 )
 def test_work_is_read_as_it_was_written(one: Work) -> None:
@@ -102,10 +102,10 @@ def test_a_barrier_ends_an_open_checkpoint_and_a_later_task_gets_the_splits_alon
     given = replace(work(7, ranges=splits), splits=splits, limits=(90, 80))
     assert given.is_open
     closed = given.closed()
-    assert closed == Work(order=replace(given.order, ranges=SPLITS[:1]), splits=SPLITS[:1])
+    assert closed == Work(order=replace(given.order, ranges=SPLITS[:1], ends_earlier_try=True), splits=SPLITS[:1])
     server.give({0: work(7), 1: given})
     with SubtaskChannel(server.address, subtask=1, task=10) as early:
-        assert received(early) == given
+        assert received(early) == given.again(), "the server does not know whether a task had it before"
         with SubtaskChannel(server.address, subtask=0, task=11) as answers:
             assert received(answers) == work(7)
             answers.completed(7, "")
@@ -126,11 +126,11 @@ def test_the_barrier_of_a_lost_subtask_reaches_the_subtask_that_does_its_work(
     with SubtaskChannel(server.address, subtask=0, task=11) as idle:
         with SubtaskChannel(server.address, subtask=1, task=10) as lost:
             server.give({1: given})
-            assert received(lost) == given
+            assert received(lost) in (given, given.again())
         while 1 in server.connected:
             time.sleep(0.01)
         server.adopt()
-        assert received(idle) == given, "it has nothing else to do before the barrier, either"
+        assert received(idle) == given.again(), "it has nothing else to do before the barrier, either"
         server.barrier(7, {1: given.closed()})
         assert run_in_background(idle.receive_body, name="receive").result(timeout=SECONDS) == {"barrier": 7}
 

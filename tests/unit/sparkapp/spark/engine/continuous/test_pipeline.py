@@ -58,7 +58,7 @@ class Server:
         self.woken = threading.Event()
         self.barriers: list[tuple[int, dict[int, Work]]] = []
         self.reads_beyond = 0
-        self.writers = set(range(PARALLELISM))
+        self.writers = self.ready = set(range(PARALLELISM))
 
     def give(self, work: dict[int, Work]) -> None:
         for subtask, one in work.items():
@@ -418,6 +418,38 @@ def test_a_subtask_that_fails_behind_the_barrier_reads_what_the_plan_had(error: 
     assert all(split.size for split in again.splits)
     rig.until(lambda: rig.pipeline.oldest is None)
     assert rig.coordinator.pre_committed[0].splits == QUIET
+
+
+def test_an_error_that_no_retry_resolves_ends_the_attempt_when_the_next_plan_did_not_find_its_cause() -> None:
+    failure = printed(OffsetsWentBackwards("out of range"))
+    rig = Rig()
+    for fails in (True, False, True):
+        rig.server.failures[1] = [failure] * fails
+        rig.pipeline.begin(QUIET, BEYOND)
+        rig.until(lambda: not rig.server.answers)
+        rig.pipeline.barrier()
+        rig.until(lambda: rig.pipeline.oldest is None)
+    rig.server.failures[1] = [failure]
+    rig.pipeline.begin(QUIET, BEYOND)
+    with pytest.raises(OffsetsWentBackwards):
+        rig.until(lambda: False)
+
+
+def test_an_open_checkpoint_does_not_wait_for_a_subtask_without_a_place_and_without_records() -> None:
+    rig = Rig()
+    rig.server.ready = {0}
+    quiet = tuple(
+        split if split_owner("in", split.partition.partition, PARALLELISM) == 0 else replace(split, stop=split.start)
+        for split in SPLITS
+    )
+    rig.pipeline.begin(quiet, {split.partition: split.stop + 7 for split in quiet})
+    rig.pipeline.barrier()
+    rig.until(lambda: rig.pipeline.oldest is None)
+    assert {one.order.subtask for one in rig.server.given} == {0}
+    assert rig.coordinator.writers == [{0}]
+    assert rig.coordinator.pre_committed[0].splits == quiet
+    rig.pipeline.begin(SPLITS, {split.partition: split.stop + 7 for split in SPLITS})
+    assert {one.order.subtask for one in rig.server.given} == {0, 1}, "planned records have no other reader"
 
 
 @pytest.mark.parametrize("beyond", [8, -1], ids=["more than allowed", "less than planned"])
