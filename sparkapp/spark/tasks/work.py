@@ -43,8 +43,7 @@ class Work:
         if not self.is_open:
             return self
         splits = tuple(split for split in self.splits if split.size)
-        order = replace(self.order, ranges=splits, ends_earlier_try=True)
-        return replace(self, order=order, splits=splits, limits=())
+        return replace(self, order=replace(self.again().order, ranges=splits), splits=splits, limits=())
 
 
 def encode_work(work: Work) -> bytes:

@@ -177,11 +177,11 @@ class RunningCheckpoint:
     def _try_again(self, answer: Answer) -> None:
         self._failures[answer.subtask] += 1
         failures, work = self._failures[answer.subtask], self._work[answer.subtask]
-        error = original_error(answer.failure)
-        may_retry = not error.fatal or answer.subtask in self._open_tries - set(self._failed_before)
-        if error.fatal and answer.subtask in self._open_tries:
-            self.failed_open.add(answer.subtask)
+        error, was_open = original_error(answer.failure), answer.subtask in self._open_tries
+        may_retry = not error.fatal or (was_open and answer.subtask not in self._failed_before)
         self._open_tries.discard(answer.subtask)
+        if error.fatal and was_open:
+            self.failed_open.add(answer.subtask)
         if failures >= _TRIES or not may_retry:
             raise while_reading(error, work.splits) if isinstance(error, TransformFailed) else error
         LOG.warning("subtask %d failed for the %d. time and tries again: %s", answer.subtask, failures, error.message)
