@@ -57,6 +57,8 @@ class CheckpointCoordinator:
     :param now: gives RFC 3339 times.
     :param hook: called at each step of the protocol.
     :param clock: that of ``pre_commits``.
+    :ivar committed_id: the newest checkpoint whose transactions are all committed.
+    :ivar retired_id: producers of checkpoints up to this number are not used again (ADR 62).
     """
 
     def __init__(
@@ -84,7 +86,7 @@ class CheckpointCoordinator:
         self._now = now
         self._hook = hook
         self._ids = AttemptIds.of(job.spec, hint=document.hint, bounds=document.slots)
-        self._prepared_id = self._committed_id = document.checkpoint_id
+        self._prepared_id = self.committed_id = self.retired_id = document.checkpoint_id
         self._clock = clock
         self._made_at = clock()
         self._running: dict[int, tuple[float, Collection[str]]] = {}
@@ -94,11 +96,6 @@ class CheckpointCoordinator:
     def document(self) -> CheckpointDocument:
         """The last document written."""
         return self._document
-
-    @property
-    def committed_id(self) -> int:
-        """The newest checkpoint whose transactions are all committed."""
-        return self._committed_id
 
     @property
     def next_free(self) -> int:
@@ -115,6 +112,10 @@ class CheckpointCoordinator:
         A producer that is opened ahead (ADR 52) has no transaction yet. Called by the orphan sweep, from its thread.
         """
         return [each for _, ids in tuple(self._running.values()) for each in ids]
+
+    def retire_producers(self) -> None:
+        """From now on no order has a producer used again; called by the orphan sweep, before :meth:`ids_in_use`."""
+        self.retired_id = self._prepared_id
 
     @property
     def mode(self) -> OffsetCommitMode:
@@ -178,11 +179,9 @@ class CheckpointCoordinator:
 
         Returns None for a checkpoint that was completed before: an engine repeats its last batch after a crash.
 
-        Right before the document, the transactions' coordinators confirm that every transaction is still open. Each
-        subtask asked when it was done, and the last subtask may be done long after the first. Each transaction must
-        stay open for longer than write and commit may take. Its remaining time bounds the write. Where the driver was
-        paused after the write, nothing is committed: a part of the transactions could have ended. The next attempt
-        settles them as a whole.
+        Right before the document, the transactions' coordinators confirm that every transaction is still open, for
+        longer than write and commit may take. Its remaining time bounds the write. Where the driver was paused after
+        the write, nothing is committed: a part of the transactions could have ended. The next attempt settles them.
 
         :param next_runs: whether the next checkpoint may run meanwhile, by :meth:`allows_next`.
         :raises CheckpointConflict: superseded; this attempt commits nothing of the checkpoint.
@@ -207,7 +206,7 @@ class CheckpointCoordinator:
             msg = f"checkpoint {checkpoint.checkpoint_id} is final, but its transactions may have timed out"
             raise TransactionFenced(msg)
         self._commit(checkpoint)
-        self._committed_id = checkpoint.checkpoint_id
+        self.committed_id = checkpoint.checkpoint_id
         self._running.pop(checkpoint.checkpoint_id, None)
         committed = time.monotonic()
         self._hook(ProtocolStep.AFTER_COMMITS, checkpoint.checkpoint_id)
@@ -231,7 +230,7 @@ class CheckpointCoordinator:
 
         :raises CheckpointConflict: superseded. :raises CheckpointError: see :meth:`CheckpointStore.write`.
         """
-        if self._document.committables and self._committed_id == self._document.checkpoint_id:
+        if self._document.committables and self.committed_id == self._document.checkpoint_id:
             self._write(replace(self._document, committables=()))
 
     def rescale(self, parallelism: int) -> None:
@@ -250,7 +249,7 @@ class CheckpointCoordinator:
 
     def renew(self) -> None:
         """See :meth:`GroupProgress.renew`; called after each checkpoint and by the engine of an idle job."""
-        if self._committed_id == self._document.checkpoint_id:
+        if self.committed_id == self._document.checkpoint_id:
             self._group.renew(self._document)
 
     def commit_ends(self) -> None:
@@ -286,6 +285,8 @@ class CheckpointCoordinator:
             shown = ", ".join(f"{end.committable.transactional_id} ({end.answer.name})" for end in bad)
             msg = f"checkpoint {checkpoint.checkpoint_id} is final, but could not be committed: {shown}"
             raise TransactionFenced(msg)
+        if not all(end.at_once for end in settled):
+            self.retired_id = max(self.retired_id, checkpoint.checkpoint_id)
 
     def _between(self, checkpoint: PreCommitted) -> Callable[[KafkaCommittable], None]:
         left = len(checkpoint.committables)

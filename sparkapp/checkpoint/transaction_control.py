@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
+from typing import Protocol
 
 from sparkapp.checkpoint.claim import Claim
 from sparkapp.checkpoint.recovery.recovery import TransactionControl
@@ -29,6 +30,17 @@ LOG = logging.getLogger(__name__)
 
 _FENCE_SECONDS = 120.0
 """For the ids of all subtasks; the next attempt continues."""
+
+
+class OwnTransactions(Protocol):
+    """What the sweep asks of a coordinator, of either pace."""
+
+    @property
+    def document(self) -> CheckpointDocument: ...
+
+    def ids_in_use(self) -> Collection[str]: ...
+
+    def retire_producers(self) -> None: ...
 
 
 class KafkaTransactionControl:
@@ -87,21 +99,15 @@ class KafkaTransactionControl:
         )  # fmt: skip
         return len(aborted) + self._aborted_early
 
-    def orphan_sweep(
-        self,
-        document: Callable[[], CheckpointDocument],
-        in_use: Callable[[], Collection[str]],
-        observed: Callable[[OpenNow | None], None],
-    ) -> OrphanSweep:
+    def orphan_sweep(self, coordinator: OwnTransactions, observed: Callable[[OpenNow | None], None]) -> OrphanSweep:
         """The sweep that aborts orphan transactions while the attempt runs; made by the driver after recovery.
 
-        :param document: gives the last written document. :param in_use: :meth:`CheckpointCoordinator.ids_in_use`.
         :param observed: gets the open transactions after each sweep.
         """
         spec = self._job.spec
 
         def find(deadline: Deadline) -> list[str]:
-            last = document()
+            last = coordinator.document
             found = find_transactions(
                 self._client, [last.prefix], hint=last.hint, slots=last.slots, parallelism=spec.parallelism,
                 pool_size=spec.sink.producers_pool_size, deadline=deadline,
@@ -111,7 +117,10 @@ class KafkaTransactionControl:
                 transactional_id for transactional_id, state in found.items() if state.open and transactional_id != own
             ]
 
-        return OrphanSweep(self._client, find=find, in_use=in_use, require_claim=self._claim.require, observed=observed)
+        return OrphanSweep(
+            self._client, find=find, in_use=coordinator.ids_in_use, retire=coordinator.retire_producers,
+            require_claim=self._claim.require, observed=observed,
+        )  # fmt: skip
 
     def _may_have_transactions(self, document: CheckpointDocument) -> bool:
         """A job without transactions may have no permission to list them."""

@@ -46,11 +46,12 @@ class CommitOutcome(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settled:
-    """A committable with its outcome and the coordinator's last answer."""
+    """A committable with its outcome and the coordinator's last answer; ``at_once`` if only one request was sent."""
 
     committable: KafkaCommittable
     outcome: CommitOutcome
     answer: EndTxnAnswer
+    at_once: bool = False
 
 
 class TransactionEnds(Protocol):
@@ -99,6 +100,7 @@ class KafkaCommitter:
         self._before_evidence = before_evidence
         self._clock = clock
         self._sleep = sleep
+        self._resent: set[KafkaCommittable] = set()
 
     def commit(
         self,
@@ -121,11 +123,11 @@ class KafkaCommitter:
         deadline = Deadline.after(self._timeout, clock=self._clock)
         described = self._described(committables, deadline)
         answers = _in_use_again(described)
+        self._resent.clear()
         if whole:
             self._abort_what_cannot_be_whole(committables, described, deadline)
-        for group in _groups(
-            [committable for committable in committables if committable not in answers], alone=after_each is not None
-        ):
+        left = [committable for committable in committables if committable not in answers]
+        for group in _groups(left, alone=after_each is not None):
             answers |= self._end_group(group, deadline)
             if after_each is not None:
                 after_each(group[0])
@@ -136,6 +138,7 @@ class KafkaCommitter:
                 committable=committable,
                 outcome=proven.get(committable, CommitOutcome.COMMITTED),
                 answer=answers[committable],
+                at_once=committable not in self._resent,
             )
             for committable in committables
         )
@@ -163,9 +166,7 @@ class KafkaCommitter:
     ) -> dict[KafkaCommittable, TransactionDescription]:
         if self._describer is None:
             return {}
-        found = self._describer.describe(
-            [committable.transactional_id for committable in committables], deadline=deadline
-        )
+        found = self._describer.describe([each.transactional_id for each in committables], deadline=deadline)
         return {
             committable: found[committable.transactional_id]
             for committable in committables
@@ -192,6 +193,7 @@ class KafkaCommitter:
                 elif VERDICTS[answer] is Verdict.FAIL:
                     problems[committable] = None
             waiting = again
+            self._resent.update(again)
             if not waiting or deadline.expired:
                 break
             self._sleep(deadline.bound(pause))

@@ -9,7 +9,7 @@ from sparkapp.model.checkpoint.naming import pool_of_subtask
 from sparkapp.model.delivery_guarantee import DeliveryGuarantee
 from sparkapp.model.job.spec import Job, Sink
 from sparkapp.sink.exactly_once_writer import ExactlyOnceKafkaWriter
-from sparkapp.sink.producer_pool import ProducerPool
+from sparkapp.sink.producers.producer_pool import ProducerPool
 from sparkapp.sink.writer import FLUSH_SECONDS, KafkaWriter
 
 if TYPE_CHECKING:

@@ -10,7 +10,8 @@ from sparkapp.model.checkpoint.committable import KafkaCommittable
 from sparkapp.model.checkpoint.slots import slot_of
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
 from sparkapp.model.job.spec import Sink
-from sparkapp.sink.producer_pool import PooledProducer, ProducerPool
+from sparkapp.sink.producers.preparation import PooledProducer
+from sparkapp.sink.producers.producer_pool import ProducerPool
 from sparkapp.sink.writer import FLUSH_SECONDS, KafkaWriter
 
 if TYPE_CHECKING:
@@ -67,9 +68,9 @@ class ExactlyOnceKafkaWriter(KafkaWriter):
         if self._pool.slots.is_free(self._ids, checkpoint_id):
             self._pool.prepare(self._ids[slot_of(checkpoint_id, len(self._ids))])
 
-    def notify_committed(self, checkpoint_id: int) -> None:
+    def notify_committed(self, checkpoint_id: int, *, retired: int | None = None) -> None:
         """See :meth:`KafkaWriter.notify_committed`."""
-        self._pool.slots.settle(checkpoint_id)
+        self._pool.slots.settle(checkpoint_id, retired=retired)
 
     def abort(self) -> None:
         """Aborts the transaction and drops the producer, because an abort may change its epoch.
@@ -120,7 +121,7 @@ class ExactlyOnceKafkaWriter(KafkaWriter):
         if acknowledged != self._written:
             raise self._not_acknowledged(acknowledged)
         found = self._pool.verify(entry)
-        self._pool.end(entry.transactional_id)
+        self._pool.keep(entry, checkpoint_id, among=self._ids)
         return KafkaCommittable(
             transactional_id=entry.transactional_id,
             producer_id=entry.producer_id,

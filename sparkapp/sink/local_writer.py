@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from sparkapp.model.job.spec import Sink
 from sparkapp.model.partition import TopicPartition
 from sparkapp.sink.exactly_once_writer import OFFSETS_SECONDS
-from sparkapp.sink.producer_pool import PooledProducer, ProducerPool
+from sparkapp.sink.producers.preparation import PooledProducer
+from sparkapp.sink.producers.producer_pool import ProducerPool
 from sparkapp.sink.writer import FLUSH_SECONDS, KafkaWriter
 
 if TYPE_CHECKING:

@@ -38,13 +38,15 @@ class OpenNow:
 class OrphanSweep:
     """Aborts orphans and reports other open transactions; :meth:`sweep` once, or periodically from :meth:`start` on.
 
-    **Why it is safe.** A triple names one transaction (ADR 28), and EndTxn by a triple ends no other transaction. The
-    order of a sweep is: describe, ask for ids in use, require the claim, end. A described transaction of this attempt
-    is in use, or its checkpoint is complete and EndTxn changes nothing. A transaction of a later attempt began after
-    that attempt's claim, so it cannot have been described while this attempt's claim was still valid.
+    **Why it is safe.** A triple names one transaction (ADR 28), or several of one producer, one after the other (ADR
+    62). The order of a sweep is: describe, retire the producers, ask for ids in use, require the claim, end. A
+    described transaction of this attempt is in use, or its checkpoint is complete and its producer begins no other: so
+    EndTxn changes nothing. A transaction of a later attempt began after that attempt's claim, so it cannot have been
+    described while this attempt's claim was still valid.
 
     :param find: ids of the job that may be open, by their coordinators.
     :param in_use: ids that the running checkpoint may write under; none where no checkpoint runs.
+    :param retire: called before anything is ended: no producer that this attempt knows begins another transaction.
     :param require_claim: raises where another attempt owns the job; called before a transaction is ended.
     :param observed: receives the open transactions after each sweep, None where they are unknown.
     """
@@ -56,12 +58,14 @@ class OrphanSweep:
         find: Callable[[Deadline], Collection[str]],
         in_use: Callable[[], Collection[str]],
         require_claim: Callable[[], None],
+        retire: Callable[[], None] = lambda: None,
         observed: Callable[[OpenNow | None], None] = lambda _: None,
         interval: float = INTERVAL_SECONDS,
     ) -> None:
         self._client = client
         self._find = find
         self._in_use = in_use
+        self._retire = retire
         self._require_claim = require_claim
         self._observed = observed
         self._thread = PeriodicThread(self._step, name="orphan-sweep", interval=interval, patience=_SWEEP_SECONDS)
@@ -87,12 +91,18 @@ class OrphanSweep:
             for transactional_id, now in described.items()
             if now.state is TransactionState.ONGOING
         }
-        in_use = frozenset(self._in_use())
-        orphans = {transactional_id: now for transactional_id, now in found.items() if transactional_id not in in_use}
+        orphans = self._unused(found)
+        if orphans:
+            self._retire()
+            orphans = self._unused(orphans)
         aborted = self._abort(orphans, deadline) if orphans else ()
         left = [now.start_time_ms for transactional_id, now in found.items() if transactional_id not in aborted]
         self._observed(OpenNow(count=len(left), oldest_start_millis=min(left, default=None)))
         return aborted
+
+    def _unused(self, found: dict[str, TransactionDescription]) -> dict[str, TransactionDescription]:
+        in_use = frozenset(self._in_use())
+        return {transactional_id: now for transactional_id, now in found.items() if transactional_id not in in_use}
 
     def _abort(self, orphans: dict[str, TransactionDescription], deadline: Deadline) -> tuple[str, ...]:
         self._require_claim()

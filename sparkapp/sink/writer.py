@@ -13,7 +13,7 @@ from sparkapp.model.checkpoint.split import KafkaPartitionSplit
 from sparkapp.model.delivery_guarantee import DeliveryGuarantee
 from sparkapp.model.errors import InvalidArgument, PreCommitFailed
 from sparkapp.model.job.spec import Sink
-from sparkapp.sink.producer_pool import ProducerPool
+from sparkapp.sink.producers.producer_pool import ProducerPool
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -134,8 +134,12 @@ class KafkaWriter:
         self._reset()
         return committable
 
-    def notify_committed(self, checkpoint_id: int) -> None:
-        """Every checkpoint up to this number is complete; frees the slots of older checkpoints."""
+    def notify_committed(self, checkpoint_id: int, *, retired: int | None = None) -> None:
+        """Every checkpoint up to this number is complete; frees the slots of older checkpoints.
+
+        :param retired: producers of checkpoints up to this number are not used again. None: no producer is. In Flink
+            the back channel of the committer tells it (cases W03 and W04).
+        """
 
     def abort(self) -> None:
         """Discards the current checkpoint's records and drops the producer."""

@@ -265,7 +265,7 @@ class Wiring:
                     LOG.warning("%s", reached.message)
                     self._warn("TransactionTimeRunsOut", reached.message)
 
-        sweep = control.orphan_sweep(lambda: coordinator.document, in_use=coordinator.ids_in_use, observed=observed)
+        sweep = control.orphan_sweep(coordinator, observed)
         sweep.start()
         self._stack.callback(sweep.close)
 

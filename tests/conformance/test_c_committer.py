@@ -125,8 +125,11 @@ def test_C01_retriable_answers_are_asked_again(answer):
 def test_C01_only_the_unanswered_ones_are_asked_again():
     coordinator = Coordinator(p_0=[EndTxnAnswer.NONE], p_1=[EndTxnAnswer.OTHER_RETRIABLE, EndTxnAnswer.NONE])
     subject, _ = committer(coordinator)
-    assert outcomes(subject.commit([committable(0), committable(1)])) == [CommitOutcome.COMMITTED] * 2
+    settled = subject.commit([committable(0), committable(1)])
+    assert outcomes(settled) == [CommitOutcome.COMMITTED] * 2
     assert coordinator.asked == [["p-0", "p-1"], ["p-1"]]
+    assert [one.at_once for one in settled] == [True, False], "the first request for p-1 may still be under way"
+    assert all(one.at_once for one in subject.commit([committable(1)])), "of this call alone"
 
 
 def test_C01_retries_end_with_the_deadline():

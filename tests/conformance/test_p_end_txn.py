@@ -17,7 +17,7 @@ from sparkapp.model.checkpoint.committable import KafkaCommittable
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
 from sparkapp.model.partition import TopicPartition
 from sparkapp.sink.committer import CommitOutcome, KafkaCommitter
-from sparkapp.sink.producer_pool import ProducerPool
+from sparkapp.sink.producers.producer_pool import ProducerPool
 from tests.support.jobs.sink_harness import JOB_UID, mark_starts
 
 ROW = pa.RecordBatch.from_pydict({"value": [b"42"]})

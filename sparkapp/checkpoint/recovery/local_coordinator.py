@@ -104,6 +104,9 @@ class LocalCoordinator:
         """All ids of the attempt's subtasks; called by the orphan sweep, from its thread."""
         return [self.id_of(subtask) for subtask in range(self._job.spec.parallelism)]
 
+    def retire_producers(self) -> None:
+        """Every id of the attempt is in use, so the sweep ends none."""
+
     def grant(
         self,
         splits: tuple[KafkaPartitionSplit, ...],

@@ -31,7 +31,7 @@ from sparkapp.spark.tasks.write_task import (
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from sparkapp.sink.producer_pool import ProducerPool
+    from sparkapp.sink.producers.producer_pool import ProducerPool
 
 LOG = logging.getLogger(__name__)
 
@@ -106,6 +106,7 @@ def _complete(
     from sparkapp.spark.tasks.worker_clients import consumer_for
 
     transform.open()
+    order = work.order if is_own else replace(work.order, retired=None)
     skipped = decoder.skipped
     watermark = _watermark_of(job, work)
     columns = transform.source_columns if watermark is None else transform.source_columns | TIME_COLUMNS
@@ -114,8 +115,8 @@ def _complete(
     batches = read.batches()
     with closing(decoder.decode(batches if watermark is None else watermark.watch(batches))) as records:
         results = transform.map(records, watermark=no_watermark if watermark is None else watermark.time)
-        results = _preparing_next(job, work.order, results) if is_own else results
-        result = write_batches(job, work.order, results, index=work.order.subtask, ranges=lambda: read.ranges)
+        results = _preparing_next(job, order, results) if is_own else results
+        result = write_batches(job, order, results, index=order.subtask, ranges=lambda: read.ranges)
     result = replace(result, skipped=decoder.skipped - skipped, clients=client_totals.own(), stops=read.stops)
     return result, None if watermark is None else watermark.reached
 

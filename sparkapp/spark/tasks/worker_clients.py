@@ -21,7 +21,7 @@ from sparkapp.model.job.client.config import cluster_config, consumer_config
 from sparkapp.model.job.codec import decode_job
 from sparkapp.model.job.spec import Job, Partitioner, TopicFrom
 from sparkapp.sink.delivery import producer_config
-from sparkapp.sink.producer_pool import ProducerPool
+from sparkapp.sink.producers.producer_pool import ProducerPool
 from sparkapp.sink.router import Router
 
 _consumers: dict[str, BatchConsumer] = {}

@@ -30,6 +30,7 @@ class WriteOrder:
 
     :param next_free: base of the attempt's transactional ids by hint.
     :param settled: the newest checkpoint whose transactions are committed: slots up to it are free again.
+    :param retired: producers of checkpoints up to this number are not used again. None: the task keeps no producer.
     :param writes_what_it_reads: whether the task reads the source itself, without a shuffle in between. Then it also
         writes the dead letters of the records that it read.
     :param ranges: source ranges of the transaction. Empty after a shuffle, or if several tasks read a partition.
@@ -45,6 +46,7 @@ class WriteOrder:
     writes_what_it_reads: bool
     ranges: tuple[KafkaPartitionSplit, ...]
     group_id: str | None
+    retired: int | None = None
     ends_earlier_try: bool = False
 
 
@@ -116,7 +118,7 @@ def write_batches(
     from sparkapp.spark.frames.record_policy import attempt_key, dead_letters_of_task, diverts
 
     writer = writer_for(job, order)
-    writer.notify_committed(order.settled)
+    writer.notify_committed(order.settled, retired=order.retired)
     writer.begin(order.checkpoint_id)
     if not order.ranges or any(split.size for split in order.ranges):
         writer.prepare()

@@ -53,9 +53,7 @@ def sweep_of(run: AttemptRun, seen: list[OpenNow | None]) -> OrphanSweep:
     """As the driver makes it."""
     claim = Claim(run.store, job_uid=run.job.uid, attempt=run.job.attempt)
     control = KafkaTransactionControl(run.job, run._client, run._config, claim)
-    return control.orphan_sweep(
-        lambda: run._coordinator.document, in_use=run._coordinator.ids_in_use, observed=seen.append
-    )
+    return control.orphan_sweep(run._coordinator, observed=seen.append)
 
 
 @pytest.mark.parametrize("moment", OF_A_CHECKPOINT)

@@ -18,7 +18,7 @@ from sparkapp.model.errors import CommitOutcomeUnknown, KafkaUnreachable
 from sparkapp.model.transactional_id import TransactionalIdHint
 from sparkapp.sink.committer import CommitOutcome, KafkaCommitter
 from sparkapp.sink.lingering import abort_lingering
-from sparkapp.sink.producer_pool import ProducerPool
+from sparkapp.sink.producers.producer_pool import ProducerPool
 from tests.support.kafka.topic_scope import TopicScope
 from tests.support.kafka.topics import create_topics
 

@@ -33,7 +33,7 @@ from sparkapp.sink.committer import KafkaCommitter, Settled
 from sparkapp.sink.delivery import producer_config, writer_of
 from sparkapp.sink.lingering import abort_lingering
 from sparkapp.sink.pre_commit_check import PreCommitCheck
-from sparkapp.sink.producer_pool import ProducerPool
+from sparkapp.sink.producers.producer_pool import ProducerPool
 from sparkapp.sink.router import Router
 from tests.support.fakes.memory_store import MemoryStore
 
@@ -94,6 +94,7 @@ class Harness:
     group_id: str | None = None
     transaction_timeout: int = 60
     never: bool = False
+    keeps: bool = False
     timeout: float = 30.0
     properties: dict[str, str] = field(default_factory=dict)
     router: Router | None = None
@@ -128,6 +129,7 @@ class Harness:
         self._shared = shared
         self._pending: dict[int, KafkaCommittable] = {}
         self._labels: dict[int, int] = {}
+        self._retired = 0
         self._placed: set[TopicPartition] = set()
 
     def committer(self, **options: object) -> KafkaCommitter:
@@ -155,6 +157,9 @@ class Harness:
         )
         self._checkpoint_id = restored.checkpoint_id + 1
         self._begun = False
+        if self.keeps:
+            self._retired = restored.checkpoint_id
+            self.writer.notify_committed(restored.checkpoint_id, retired=self._retired)
         return self
 
     def restore(self, state: State) -> Harness:
@@ -203,7 +208,9 @@ class Harness:
         checkpoint_id = self._labels[label]
         due = [self._pending.pop(one) for one in sorted(self._pending) if one <= checkpoint_id]
         settled = self.committer().commit(due)
-        self.writer.notify_committed(checkpoint_id)
+        if not all(one.at_once for one in settled):
+            self._retired = checkpoint_id
+        self.writer.notify_committed(checkpoint_id, retired=self._retired if self.keeps else None)
         return settled
 
     def close(self) -> None:

@@ -45,7 +45,7 @@ from sparkapp.sink.committer import KafkaCommitter
 from sparkapp.sink.delivery import producer_config, writer_of
 from sparkapp.sink.lingering import walked_ids
 from sparkapp.sink.pre_commit_check import PreCommitCheck
-from sparkapp.sink.producer_pool import ProducerPool
+from sparkapp.sink.producers.producer_pool import ProducerPool
 from sparkapp.sink.router import Router
 from sparkapp.sink.writer import KafkaWriter
 from sparkapp.source.enumerator.enumerator_of_job import enumerator_of

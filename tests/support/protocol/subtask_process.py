@@ -27,7 +27,7 @@ from sparkapp.dataplane.interface import BatchConsumer
 from sparkapp.model.job.spec import ArrowTransform, Job, Transform
 from sparkapp.sink import delivery
 from sparkapp.sink.local_writer import LocalKafkaWriter
-from sparkapp.sink.producer_pool import ProducerPool
+from sparkapp.sink.producers.producer_pool import ProducerPool
 from sparkapp.spark.tasks import subtask, worker_clients
 from sparkapp.spark.tasks.control_channel import Address, Wave
 from sparkapp.spark.tasks.local import local_instance

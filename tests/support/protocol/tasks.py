@@ -10,7 +10,7 @@ from typing import NamedTuple
 from sparkapp.dataplane.interface import BatchConsumer
 from sparkapp.model.checkpoint.committable import KafkaCommittable
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
-from sparkapp.sink.producer_pool import ProducerPool
+from sparkapp.sink.producers.producer_pool import ProducerPool
 from tests.support.protocol.moments import Place, TaskMoment
 
 

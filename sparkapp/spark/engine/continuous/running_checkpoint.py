@@ -34,6 +34,7 @@ class RunningCheckpoint:
     :param topic_ids: ids of the splits' topics.
     :param next_free: base of the attempt's transactional ids by hint.
     :param settled: the newest checkpoint that is committed: slots of older checkpoints are free.
+    :param retired: producers of checkpoints up to this number are not used again.
     :param group_id: group whose offsets are committed in the transactions, or None.
     :param assigned: the splits of each subtask.
     :param watermarks: at the begin, by subtask; empty for a job without them.
@@ -55,6 +56,7 @@ class RunningCheckpoint:
         topic_ids: Mapping[str, str],
         next_free: int,
         settled: int,
+        retired: int,
         group_id: str | None,
         assigned: Assignment,
         watermarks: Mapping[int, GivenWatermarks],
@@ -74,6 +76,7 @@ class RunningCheckpoint:
                     subtask=subtask,
                     next_free=next_free,
                     settled=settled,
+                    retired=retired,
                     writes_what_it_reads=True,
                     ranges=() if self._is_cut else ranges,
                     group_id=None if self._is_cut else group_id,

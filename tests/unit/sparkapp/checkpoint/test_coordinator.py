@@ -68,6 +68,7 @@ class Transactions:
 
     def __init__(self) -> None:
         self.ended = False
+        self.at_once = True
         self.calls: list[str] = []
         self.began, self.now, self.write_by, self.commit_by = -1.0, 0.0, 30.0, 40.0
 
@@ -85,7 +86,8 @@ class Transactions:
     def commit(self, committables: Sequence[KafkaCommittable], **_: object) -> Sequence[Settled]:
         self.calls.append("commit")
         return [
-            Settled(committable=one, outcome=CommitOutcome.COMMITTED, answer=EndTxnAnswer.NONE) for one in committables
+            Settled(committable=one, outcome=CommitOutcome.COMMITTED, answer=EndTxnAnswer.NONE, at_once=self.at_once)
+            for one in committables
         ]
 
 
@@ -428,6 +430,25 @@ def test_two_checkpoints_run_and_the_ids_of_both_are_in_use() -> None:
     assert one.committed_id == 1
     assert sorted(one.ids_in_use()) == ["p-2", "p-5"], "the others are committed"
     assert one.prepare(SPLITS) == 3
+
+
+def test_producers_are_retired_where_a_request_to_end_their_transactions_may_come_late() -> None:
+    transactions = patient()
+    one = coordinator(Group(), replace(SPEC, sink=replace(SPEC.sink, producers_pool_size=3)), transactions=transactions)
+    assert one.retired_id == DOCUMENT.checkpoint_id, "those of earlier attempts"
+    one.prepare(SPLITS)
+    one.complete(pre_committed(COMMITTABLE))
+    assert one.retired_id == 0
+    transactions.at_once = False
+    one.prepare(SPLITS)
+    one.complete(pre_committed(COMMITTABLE, checkpoint_id=2))
+    assert one.retired_id == 2
+    one.prepare(SPLITS)
+    one.prepare(SPLITS)
+    one.retire_producers()
+    assert one.retired_id == 4, "those of the running checkpoints, too"
+    one.complete(pre_committed(COMMITTABLE, checkpoint_id=3))
+    assert one.retired_id == 4
 
 
 def test_the_ids_of_subtasks_without_work_are_not_in_use() -> None:

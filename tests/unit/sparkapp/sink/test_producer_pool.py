@@ -11,9 +11,9 @@ from sparkapp.clients.transactions.states import TransactionDescription, Transac
 from sparkapp.dataplane.interface import GivenUp
 from sparkapp.model.errors import AuthenticationFailed, KafkaUnreachable, TlsFailed, TransactionFenced
 from sparkapp.model.job.spec import Sink
-from sparkapp.sink import producer_pool
 from sparkapp.sink.delivery import writer_of
-from sparkapp.sink.producer_pool import ProducerPool
+from sparkapp.sink.producers import preparation
+from sparkapp.sink.producers.producer_pool import ProducerPool
 
 
 class Producer:
@@ -42,6 +42,10 @@ class Producer:
     def begin_transaction(self):
         self._call("begin")
 
+    def commit_transaction(self, timeout):
+        self._call("commit")
+        return self.coordinator.is_clean
+
     def close(self):
         self._call("close")
 
@@ -55,6 +59,7 @@ class Coordinator:
         self.epoch = -1
         self.state = None
         self.slice = None
+        self.is_clean = True
         self.answers = threading.Event()
         self.answers.set()
 
@@ -290,7 +295,7 @@ def test_what_is_ready_when_it_is_given_up_is_closed(pool, coordinator):
 
 
 def test_a_call_that_may_yet_fence_fails_the_task_and_with_it_the_process(pool, coordinator, monkeypatch):
-    monkeypatch.setattr(producer_pool, "_SLICE_SECONDS", 0.01)
+    monkeypatch.setattr(preparation, "_SLICE_SECONDS", 0.01)
     coordinator.slice = threading.Event()
     pool.prepare("p-0")
     await_calls(coordinator, 2)
@@ -328,3 +333,71 @@ def test_a_task_without_a_record_gives_up_before_it_is_reported(pool, coordinato
     monkeypatch.setattr(writer, "_pre_commit", lambda *_: None if not records else "a committable")
     writer.pre_commit((), group_id=None)
     assert given_up == ([] if records else [True])
+
+
+def kept(pool, *, checkpoint_id=4, among=("p-0", "p-1")):
+    """A pool whose producer of p-0 was kept at checkpoint 4; 5 is committed."""
+    pool.slots.settle(3, retired=0)
+    entry = pool.begin("p-0")
+    pool.keep(entry, checkpoint_id, among=among)
+    pool.slots.settle(5, retired=0)
+    return entry
+
+
+def test_W03_a_kept_producer_writes_the_next_transaction_once_its_client_has_committed(pool, coordinator):
+    entry = kept(pool)
+    assert pool.live == 1
+    coordinator.calls.clear()
+    assert pool.begin("p-0") is entry
+    assert coordinator.calls == ["commit", "begin"]
+    assert pool.live == 1
+
+
+@pytest.mark.parametrize("why", ["a request was sent twice", "fenced"])
+def test_W04_a_kept_producer_in_doubt_is_replaced(pool, coordinator, why):
+    entry = kept(pool)
+    coordinator.is_clean = False
+    if why == "fenced":
+        coordinator.fail["commit"] = TransactionFenced("x")
+    coordinator.calls.clear()
+    assert pool.begin("p-0").producer_epoch == entry.producer_epoch + 1
+    assert coordinator.calls == ["commit", "close", "open", "init", "describe", "begin"]
+    assert pool.live == 1
+
+
+@pytest.mark.parametrize(("settled", "retired"), [(3, 0), (5, 4), (5, None)])
+def test_W04_a_kept_producer_whose_commit_is_in_doubt_is_closed_without_a_request(pool, coordinator, settled, retired):
+    kept(pool, checkpoint_id=4 if settled == 5 else 6)
+    pool.slots.settle(settled, retired=retired)
+    coordinator.calls.clear()
+    pool.begin("p-0")
+    assert coordinator.calls == ["close", "open", "init", "describe", "begin"]
+    assert pool.live == 1
+
+
+def test_producers_of_other_subtasks_are_not_kept(pool, coordinator):
+    """A rescale has changed the ids."""
+    kept(pool)
+    pool.keep(pool.begin("q-0"), 5, among=["q-0", "q-1"])
+    assert coordinator.calls.count("close") == 1
+    assert pool.live == 1
+
+
+def test_nothing_is_kept_where_nobody_tells_of_the_commits(pool, coordinator):
+    pool.keep(pool.begin("p-0"), 4, among=["p-0"])
+    assert coordinator.calls[-1] == "close"
+    assert pool.live == 0
+
+
+@pytest.mark.parametrize("end", ["give up", "close"])
+def test_T14_a_kept_producer_is_closed_with_the_rest(pool, coordinator, end):
+    kept(pool)
+    if end == "give up":
+        pool.prepare("p-0")
+        pool.give_up()
+        while coordinator.calls[-1] != "close":
+            time.sleep(0.001)
+    else:
+        pool.close()
+    assert pool.live == 0
+    assert coordinator.calls.count("close") == coordinator.calls.count("open")

@@ -11,7 +11,7 @@ from sparkapp.model.delivery_guarantee import DeliveryGuarantee
 from sparkapp.model.errors import KafkaUnreachable
 from sparkapp.model.job.spec import Sink
 from sparkapp.sink.delivery import writer_of
-from sparkapp.sink.producer_pool import ProducerPool
+from sparkapp.sink.producers.producer_pool import ProducerPool
 from sparkapp.sink.writer import KafkaWriter
 
 

@@ -120,6 +120,7 @@ class Coordinator:
         self.log: list[Any] = []
         self.writers: list[set[int]] = []
         self.prepared = self.committed_id = 6
+        self.retired_id = 5
         self.may_complete = threading.Event()
         self.may_complete.set()
         self.inside = True
@@ -199,6 +200,7 @@ def test_each_subtask_reads_its_own_partitions_and_the_checkpoint_has_all() -> N
             one.order.subtask
         }
         assert (one.order.checkpoint_id, one.order.settled, one.order.next_free) == (7, 6, 4)
+        assert one.order.retired == 5
         assert one.order.group_id == "g"
     assert rig.coordinator.writers == [{0, 1}]
     log = rig.coordinator.log

@@ -3,106 +3,21 @@
 from __future__ import annotations
 
 import logging
-import threading
-from collections.abc import Callable, Mapping
-from concurrent.futures import Future, wait
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 
-from sparkapp.clients.daemon_thread import run_in_background
 from sparkapp.clients.transactions.states import TransactionDescriber, TransactionDescription
-from sparkapp.dataplane.interface import BatchProducer, GivenUp
+from sparkapp.dataplane.interface import BatchProducer
 from sparkapp.model.checkpoint.slots import Slots
-from sparkapp.model.errors import (
-    AuthenticationFailed,
-    KafkaSparkJobError,
-    KafkaUnreachable,
-    TlsFailed,
-    TransactionFenced,
-)
+from sparkapp.model.errors import AuthenticationFailed, KafkaSparkJobError, TlsFailed, TransactionFenced
+from sparkapp.sink.producers.kept_producers import KeptProducers
+from sparkapp.sink.producers.preparation import PooledProducer, Preparation
 
 LOG = logging.getLogger(__name__)
-
-_SLICE_SECONDS = 5.0
-"""A slice of ``init_transactions`` is over well before."""
 
 OpenProducer = Callable[[Mapping[str, str]], BatchProducer]
 Renew = Callable[[Mapping[str, str]], "tuple[TransactionDescriber, Mapping[str, str]] | None"]
 """A client and a configuration with new credentials, after the brokers refused credentials; None without any."""
-
-
-@dataclass(frozen=True, slots=True)
-class PooledProducer:
-    """A live transactional producer with the producer id and epoch of its one transaction."""
-
-    producer: BatchProducer
-    transactional_id: str
-    producer_id: int
-    producer_epoch: int
-
-
-class Preparation:
-    """Opens the producer of an id in the background; made by the producer pool.
-
-    :param ready: opens the producer, in its own thread; it calls :meth:`initialise` for the step that may fence another
-        producer of the id.
-    """
-
-    def __init__(self, transactional_id: str, ready: Callable[[Preparation], PooledProducer]) -> None:
-        self.transactional_id = transactional_id
-        self._given_up = threading.Event()
-        self._fencing = False
-        self._future = run_in_background(partial(ready, self), name="prepare-producer")
-
-    def serves(self, transactional_id: str) -> bool:
-        """Whether it has opened a producer of the id, or may still do so."""
-        has_failed = self._future.done() and self._future.exception() is not None
-        return transactional_id == self.transactional_id and not has_failed
-
-    def check_wanted(self) -> None:
-        """:raises GivenUp: the task no longer needs it."""
-        if self._given_up.is_set():
-            raise GivenUp
-
-    def initialise(self, producer: BatchProducer, timeout: float) -> None:
-        """``init_transactions``, which fences the id's other producer and aborts its open transaction.
-
-        :raises GivenUp: the task no longer needs it; no further slice begins.
-        """
-        self._fencing = True
-        try:
-            producer.init_transactions(timeout, wanted=lambda: not self._given_up.is_set())
-        finally:
-            self._fencing = False
-
-    def result(self) -> PooledProducer:
-        """The producer, once it is ready. :raises KafkaSparkJobError: it could not be opened."""
-        return self._future.result()
-
-    def give_up(self) -> None:
-        """Returns when the producer can fence nothing any more, which is soon: its task then may be reported as done.
-
-        The producer is closed, now or when it is ready.
-
-        :raises KafkaUnreachable: the client does not return from a call that may still fence. The caller must fail with
-            this error: then the worker process ends, and the call with it.
-        """
-        self._given_up.set()
-        if self._fencing:
-            wait([self._future], timeout=_SLICE_SECONDS)
-        stuck = self._fencing and not self._future.done()
-        self._future.add_done_callback(_close)
-        if stuck:
-            msg = f"giving up the unused producer of {self.transactional_id}: the client does not answer"
-            raise KafkaUnreachable(msg)
-
-
-def _close(future: Future[PooledProducer]) -> None:
-    error = future.exception()
-    if error is None:
-        future.result().producer.close()
-    elif not isinstance(error, GivenUp):
-        LOG.info("an unused producer failed: %s", error)
 
 
 class ProducerPool:
@@ -113,7 +28,8 @@ class ProducerPool:
 
     **One producer, one transaction.** Each transaction has its own producer epoch. A repeated request may reach the
     broker when the id is in use again. The broker then refuses it, because its epoch is older (ADR 28). A second
-    transaction of the same producer would be ended, or have its offsets overwritten.
+    transaction of the same producer would be ended, or have its offsets overwritten. So a producer has a second one
+    only where no request was repeated (:meth:`keep`, ADR 62).
 
     **Producer id and epoch.** The client has no getter for them. So the coordinator is asked, right after
     ``init_transactions`` and before the transaction. If another producer took the id over in between, the answer is
@@ -143,12 +59,13 @@ class ProducerPool:
         self._entries: dict[str, PooledProducer] = {}
         self._plain: BatchProducer | None = None
         self._preparing: Preparation | None = None
+        self._kept = KeptProducers()
         self.slots = Slots()
 
     @property
     def live(self) -> int:
         """Open clients; 0 after :meth:`close` (the leak check of case T14)."""
-        return len(self._entries) + (self._plain is not None)
+        return len(self._entries) + len(self._kept) + (self._plain is not None)
 
     def prepare(self, transactional_id: str) -> None:
         """Opens a producer of the id in the background; the caller continues until its first record.
@@ -159,7 +76,9 @@ class ProducerPool:
         if self._preparing is not None and self._preparing.serves(transactional_id):
             return
         self.give_up()
-        self._preparing = Preparation(transactional_id, partial(self._fresh, transactional_id))
+        ready = partial(self._fresh, transactional_id)
+        kept = self._kept.take(transactional_id, may_reuse=self.slots.may_reuse)
+        self._preparing = Preparation(transactional_id, ready if kept is None else partial(self._again, kept))
 
     def give_up(self) -> None:
         """Ends an unused preparation; called before a task without a record is reported.
@@ -245,6 +164,17 @@ class ProducerPool:
         if entry is not None:
             entry.producer.close()
 
+    def keep(self, entry: PooledProducer, checkpoint_id: int, *, among: Collection[str]) -> None:
+        """:meth:`end` after a pre-commit; but the producer stays open where a later checkpoint may use it again.
+
+        :param among: ids of the subtask. Producers of other ids are closed.
+        """
+        if self.slots.may_keep:
+            del self._entries[entry.transactional_id]
+            self._kept.keep(entry, checkpoint_id, among=among)
+        else:
+            self.end(entry.transactional_id)
+
     def drop_plain(self) -> None:
         """Ends the producer without transactions after a failure."""
         producer, self._plain = self._plain, None
@@ -256,6 +186,7 @@ class ProducerPool:
         self._give_up_quietly()
         for transactional_id in list(self._entries):
             self.end(transactional_id)
+        self._kept.close()
         self.drop_plain()
 
     def _give_up_quietly(self) -> None:
@@ -264,6 +195,18 @@ class ProducerPool:
             self.give_up()
         except KafkaSparkJobError as error:
             LOG.warning("%s", error.message)
+
+    def _again(self, kept: PooledProducer, preparation: Preparation) -> PooledProducer:
+        """The kept producer, once its client knows that its transaction is committed; or else a new producer."""
+        try:
+            is_clean = kept.producer.commit_transaction(self._timeout)
+        except KafkaSparkJobError as error:
+            LOG.info("%s: the kept producer is replaced by a new producer: %s", kept.transactional_id, error.message)
+            is_clean = False
+        if is_clean:
+            return kept
+        kept.producer.close()
+        return self._fresh(kept.transactional_id, preparation)
 
     def _fresh(self, transactional_id: str, preparation: Preparation) -> PooledProducer:
         preparation.check_wanted()

@@ -1,0 +1,177 @@
+"""A producer is used again where no request of its last transaction can come late, and nowhere else (ADR 62)."""
+
+from __future__ import annotations
+
+import pytest
+
+from sparkapp.clients.group_offsets import GroupOffsetsEvidence
+from sparkapp.model.checkpoint.commit_outcome import GroupOffset, offset_mark
+from sparkapp.model.checkpoint.split import KafkaPartitionSplit
+from sparkapp.model.partition import TopicPartition
+from sparkapp.sink.committer import CommitOutcome
+from tests.support.jobs.sink_harness import JOB_UID
+from tests.support.kafka.late_requests import (
+    ADD_OFFSETS_TO_TXN,
+    ADD_PARTITIONS_TO_TXN,
+    END_TXN,
+    INIT_PRODUCER_ID,
+    TXN_OFFSET_COMMIT,
+    LateRequests,
+)
+
+pytestmark = pytest.mark.broker
+
+POOL = 2
+
+
+@pytest.fixture
+def way(broker):
+    opened = LateRequests(broker)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def source(make_topic):
+    return TopicPartition(make_topic(name="in"), 0)
+
+
+@pytest.fixture
+def subtask(harness, way, topic_scope):
+    """A subtask with two ids that keeps its producers: checkpoints 1 and 3 write under the same id."""
+    return harness(bootstrap=way.address, pool_size=POOL, group_id=topic_scope.prefix, keeps=True).open()
+
+
+class Job:
+    """Checkpoints of one record each."""
+
+    def __init__(self, subtask, source):
+        self.subtask = subtask
+        self.source = source
+        self.written = 0
+
+    def pre_commit(self):
+        """Of the next checkpoint; returns the epoch of its transaction."""
+        self.written += 1
+        self.subtask.write(self.written)
+        ranges = (KafkaPartitionSplit(self.source, self.written - 1, self.written),)
+        return self.subtask.snapshot(self.written, ranges=ranges).pending[-1].producer_epoch
+
+    def complete(self):
+        """The next checkpoint, to its end; returns the epoch of its transaction."""
+        epoch = self.pre_commit()
+        assert [one.outcome for one in self.subtask.notify(self.written)] == [CommitOutcome.COMMITTED]
+        return epoch
+
+
+@pytest.fixture
+def job(subtask, source):
+    """It uses its producers again: a new broker has requests sent again, before which none is kept."""
+    opened = Job(subtask, source)
+    epochs = [opened.complete() for _ in range(POOL)]
+    for _ in range(10):
+        before, epochs = epochs, [opened.complete() for _ in range(POOL)]
+        if epochs == before:
+            return opened
+    raise AssertionError(epochs)
+
+
+def expect_all(job, topic_scope):
+    """Each record once, the group's offset behind the last, nothing open."""
+    topic_scope.await_ended()
+    assert topic_scope.open_transactions() == []
+    assert topic_scope.numbers() == list(range(1, job.written + 1))
+    evidence = GroupOffsetsEvidence({"bootstrap.servers": topic_scope.bootstrap}, group_id=topic_scope.prefix)
+    mark = offset_mark(JOB_UID, 1, job.written)
+    assert evidence.committed([job.source]) == {job.source: GroupOffset(job.written, mark)}
+
+
+def test_W03_a_producer_is_used_again(job, way, topic_scope):
+    opened = way.seen[INIT_PRODUCER_ID]
+    epochs = [job.complete() for _ in range(6 * POOL)]
+    assert way.seen[INIT_PRODUCER_ID] == opened
+    assert all(len(set(epochs[slot::POOL])) == 1 for slot in range(POOL))
+    assert job.subtask.pool.live == POOL
+    expect_all(job, topic_scope)
+
+
+@pytest.mark.parametrize("sender", ["driver", "worker"])
+def test_W04_a_late_commit_ends_no_later_transaction(job, way, topic_scope, sender):
+    before = job.pre_commit()
+    if sender == "driver":
+        way.withhold(END_TXN)
+        job.subtask.notify(job.written)
+        job.complete()
+    else:
+        job.subtask.notify(job.written)
+        job.complete()
+        way.withhold(END_TXN)  # the next is the worker's, before its producer begins another transaction
+    job.written += 1
+    job.subtask.write(job.written)
+    assert way.withheld == 1, "it was sent again"
+    way.deliver()
+    topic_scope.await_ended()
+    assert topic_scope.numbers() == list(range(1, job.written)), "the last is half written"
+    ranges = (KafkaPartitionSplit(job.source, job.written - 1, job.written),)
+    assert job.subtask.snapshot(job.written, ranges=ranges).pending[-1].producer_epoch > before
+    job.subtask.notify(job.written)
+    expect_all(job, topic_scope)
+
+
+def test_W04_late_offsets_change_no_later_transaction(job, way, topic_scope):
+    way.withhold(TXN_OFFSET_COMMIT)
+    before = job.complete()
+    assert way.withheld == 1
+    job.complete()
+    assert job.pre_commit() > before
+    way.deliver()
+    job.subtask.notify(job.written)
+    expect_all(job, topic_scope)
+
+
+@pytest.mark.parametrize("api_key", [ADD_PARTITIONS_TO_TXN, ADD_OFFSETS_TO_TXN])
+@pytest.mark.parametrize("turn", ["before", "within"])
+def test_what_a_late_request_opens_ends_with_the_next_turn_of_its_producer(job, way, topic_scope, api_key, turn):
+    way.withhold(api_key)
+    job.complete()
+    assert way.withheld == 1, "the client has sent it again"
+    if turn == "before":
+        way.deliver()
+    job.complete()
+    job.pre_commit()
+    if turn == "within":
+        way.deliver()
+    job.subtask.notify(job.written)
+    job.complete()
+    job.complete()
+    expect_all(job, topic_scope)
+
+
+def test_W04_another_producer_of_the_id_makes_the_kept_one_useless(job, topic_scope):
+    before = job.complete()
+    job.complete()
+    topic_scope.client.fence_all(f"{topic_scope.prefix}-{slot}" for slot in range(POOL))
+    assert job.complete() > before
+    expect_all(job, topic_scope)
+
+
+def test_another_try_of_a_checkpoint_does_not_commit_the_first(job, topic_scope):
+    """The first was pre-committed, and its answer was lost: no document names it."""
+    before = job.pre_commit()
+    assert job.subtask.pool.live == POOL
+    job.subtask._pending.clear()
+    job.subtask._checkpoint_id -= 1
+    job.written -= 1
+    assert job.pre_commit() > before
+    assert topic_scope.numbers() == list(range(1, job.written)), "neither is committed"
+    job.subtask.notify(job.written)
+    expect_all(job, topic_scope)
+
+
+def test_no_producer_is_used_again_after_its_job_has_retired_it(job, topic_scope):
+    """The sweep ends a transaction by its triple, and the request may come late."""
+    before = job.complete()
+    job.complete()
+    job.subtask.writer.notify_committed(job.written, retired=job.written)
+    assert job.complete() > before
+    expect_all(job, topic_scope)

@@ -1,0 +1,63 @@
+"""The order of a sweep's steps, with fakes; the integration tests have real brokers."""
+
+from __future__ import annotations
+
+import pytest
+
+from sparkapp.clients.transactions.states import TransactionDescription, TransactionState
+from sparkapp.model.checkpoint.commit_outcome import EndTxnAnswer
+from sparkapp.sink.orphans import OrphanSweep
+
+
+class Job:
+    """Open transactions of the ids, of which the checkpoints use some.
+
+    :param in_use: the answers to the first question for them, and to the second.
+    """
+
+    def __init__(self, *in_use):
+        self.in_use = list(in_use)
+        self.steps = []
+
+    def sweep(self, *ids):
+        return OrphanSweep(
+            self, find=lambda _: ids, in_use=self._in_use, retire=lambda: self.steps.append("retire"),
+            require_claim=lambda: self.steps.append("claim"),
+        ).sweep()  # fmt: skip
+
+    def _in_use(self):
+        self.steps.append("in use")
+        return self.in_use.pop(0)
+
+    def describe(self, ids, *, deadline):
+        self.steps.append("describe")
+        return {
+            each: TransactionDescription(
+                state=TransactionState.ONGOING, producer_id=7, producer_epoch=0, timeout_ms=1, start_time_ms=1
+            )
+            for each in ids
+        }
+
+    def end_all(self, ends, *, deadline):
+        self.steps.append("end")
+        return [EndTxnAnswer.NONE for _ in ends]
+
+
+def test_producers_are_retired_before_a_transaction_is_ended():
+    job = Job(["p-1"], ["p-1"])
+    assert job.sweep("p-0", "p-1") == ("p-0",)
+    assert job.steps == ["describe", "in use", "retire", "in use", "claim", "end"]
+
+
+def test_a_producer_that_was_used_again_meanwhile_is_spared():
+    """Its checkpoint began before the producers were retired, so its id is in use by then."""
+    job = Job([], ["p-0"])
+    assert job.sweep("p-0") == ()
+    assert job.steps == ["describe", "in use", "retire", "in use"]
+
+
+@pytest.mark.parametrize("ids", [(), ("p-0",)])
+def test_a_sweep_without_orphans_retires_nothing(ids):
+    job = Job(["p-0"])
+    assert job.sweep(*ids) == ()
+    assert "retire" not in job.steps
