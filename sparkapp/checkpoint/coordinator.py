@@ -26,6 +26,7 @@ from sparkapp.model.partition import TopicPartition
 from sparkapp.model.protocol import ProtocolStep, StepHook, no_hook
 from sparkapp.sink.committer import CommitOutcome, Settled
 from sparkapp.sink.pre_commit_check import CommitTimes
+from sparkapp.sink.producers.reusable_producers import ReusableProducers
 
 LOG = logging.getLogger(__name__)
 
@@ -58,7 +59,7 @@ class CheckpointCoordinator:
     :param hook: called at each step of the protocol.
     :param clock: that of ``pre_commits``.
     :ivar committed_id: the newest checkpoint whose transactions are all committed.
-    :ivar retired_id: producers of checkpoints up to this number are not used again (ADR 62).
+    :ivar reusable: producers that a later checkpoint may use again (ADR 62).
     """
 
     def __init__(
@@ -86,9 +87,10 @@ class CheckpointCoordinator:
         self._now = now
         self._hook = hook
         self._ids = AttemptIds.of(job.spec, hint=document.hint, bounds=document.slots)
-        self._prepared_id = self.committed_id = self.retired_id = document.checkpoint_id
+        self._prepared_id = self.committed_id = document.checkpoint_id
         self._clock = clock
         self._made_at = clock()
+        self.reusable = ReusableProducers()
         self._running: dict[int, tuple[float, Collection[str]]] = {}
         """Running checkpoints: their begin, and the ids of their transactions. Two threads change it, atomically."""
 
@@ -112,10 +114,6 @@ class CheckpointCoordinator:
         A producer that is opened ahead (ADR 52) has no transaction yet. Called by the orphan sweep, from its thread.
         """
         return [each for _, ids in tuple(self._running.values()) for each in ids]
-
-    def retire_producers(self) -> None:
-        """From now on no order has a producer used again; called by the orphan sweep, before :meth:`ids_in_use`."""
-        self.retired_id = self._prepared_id
 
     @property
     def mode(self) -> OffsetCommitMode:
@@ -246,6 +244,7 @@ class CheckpointCoordinator:
         last = replace(self._document, committables=(), transactional=False)
         self._write(replace(last, parallelism=parallelism, hint=ids.hint, slots=ids.bounds))
         self._job, self._ids = job, ids
+        self.reusable.clear()
 
     def renew(self) -> None:
         """See :meth:`GroupProgress.renew`; called after each checkpoint and by the engine of an idle job."""
@@ -285,8 +284,9 @@ class CheckpointCoordinator:
             shown = ", ".join(f"{end.committable.transactional_id} ({end.answer.name})" for end in bad)
             msg = f"checkpoint {checkpoint.checkpoint_id} is final, but could not be committed: {shown}"
             raise TransactionFenced(msg)
-        if not all(end.at_once for end in settled):
-            self.retired_id = max(self.retired_id, checkpoint.checkpoint_id)
+        for end in settled:
+            if end.at_once:
+                self.reusable.add(end.committable)
 
     def _between(self, checkpoint: PreCommitted) -> Callable[[KafkaCommittable], None]:
         left = len(checkpoint.committables)

@@ -25,6 +25,7 @@ from sparkapp.model.job.spec import Job
 from sparkapp.sink.committer import KafkaCommitter, Settled
 from sparkapp.sink.lingering import abort_lingering, find_transactions
 from sparkapp.sink.orphans import OpenNow, OrphanSweep
+from sparkapp.sink.producers.reusable_producers import ReusableProducers
 
 LOG = logging.getLogger(__name__)
 
@@ -40,7 +41,8 @@ class OwnTransactions(Protocol):
 
     def ids_in_use(self) -> Collection[str]: ...
 
-    def retire_producers(self) -> None: ...
+    @property
+    def reusable(self) -> ReusableProducers: ...
 
 
 class KafkaTransactionControl:
@@ -118,7 +120,7 @@ class KafkaTransactionControl:
             ]
 
         return OrphanSweep(
-            self._client, find=find, in_use=coordinator.ids_in_use, retire=coordinator.retire_producers,
+            self._client, find=find, in_use=coordinator.ids_in_use, retire=coordinator.reusable.retire,
             require_claim=self._claim.require, observed=observed,
         )  # fmt: skip
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from sparkapp.model.checkpoint.committable import KafkaCommittable
@@ -12,6 +12,7 @@ from sparkapp.model.checkpoint.split import KafkaPartitionSplit
 from sparkapp.model.job.spec import Sink
 from sparkapp.sink.producers.preparation import PooledProducer
 from sparkapp.sink.producers.producer_pool import ProducerPool
+from sparkapp.sink.producers.reusable_producers import CommittedTransaction
 from sparkapp.sink.writer import FLUSH_SECONDS, KafkaWriter
 
 if TYPE_CHECKING:
@@ -68,9 +69,12 @@ class ExactlyOnceKafkaWriter(KafkaWriter):
         if self._pool.slots.is_free(self._ids, checkpoint_id):
             self._pool.prepare(self._ids[slot_of(checkpoint_id, len(self._ids))])
 
-    def notify_committed(self, checkpoint_id: int, *, retired: int | None = None) -> None:
+    def notify_committed(
+        self, checkpoint_id: int, *, reusable: Mapping[str, CommittedTransaction] | None = None
+    ) -> None:
         """See :meth:`KafkaWriter.notify_committed`."""
-        self._pool.slots.settle(checkpoint_id, retired=retired)
+        self._pool.slots.settle(checkpoint_id)
+        self._pool.reusable = reusable
 
     def abort(self) -> None:
         """Aborts the transaction and drops the producer, because an abort may change its epoch.

@@ -39,14 +39,14 @@ class OrphanSweep:
     """Aborts orphans and reports other open transactions; :meth:`sweep` once, or periodically from :meth:`start` on.
 
     **Why it is safe.** A triple names one transaction (ADR 28), or several of one producer, one after the other (ADR
-    62). The order of a sweep is: describe, retire the producers, ask for ids in use, require the claim, end. A
+    62). The order of a sweep is: describe, retire its producer, ask for ids in use, require the claim, end. A
     described transaction of this attempt is in use, or its checkpoint is complete and its producer begins no other: so
     EndTxn changes nothing. A transaction of a later attempt began after that attempt's claim, so it cannot have been
     described while this attempt's claim was still valid.
 
     :param find: ids of the job that may be open, by their coordinators.
     :param in_use: ids that the running checkpoint may write under; none where no checkpoint runs.
-    :param retire: called before anything is ended: no producer that this attempt knows begins another transaction.
+    :param retire: called with the ids before they are ended: no order has their producers begin another transaction.
     :param require_claim: raises where another attempt owns the job; called before a transaction is ended.
     :param observed: receives the open transactions after each sweep, None where they are unknown.
     """
@@ -58,7 +58,7 @@ class OrphanSweep:
         find: Callable[[Deadline], Collection[str]],
         in_use: Callable[[], Collection[str]],
         require_claim: Callable[[], None],
-        retire: Callable[[], None] = lambda: None,
+        retire: Callable[[Collection[str]], None] = lambda _: None,
         observed: Callable[[OpenNow | None], None] = lambda _: None,
         interval: float = INTERVAL_SECONDS,
     ) -> None:
@@ -93,7 +93,7 @@ class OrphanSweep:
         }
         orphans = self._unused(found)
         if orphans:
-            self._retire()
+            self._retire(orphans.keys())
             orphans = self._unused(orphans)
         aborted = self._abort(orphans, deadline) if orphans else ()
         left = [now.start_time_ms for transactional_id, now in found.items() if transactional_id not in aborted]

@@ -5,7 +5,7 @@ As in Flink (``KafkaWriter``), a writer takes records of a checkpoint up to the 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from sparkapp.model.checkpoint.committable import KafkaCommittable
@@ -14,6 +14,7 @@ from sparkapp.model.delivery_guarantee import DeliveryGuarantee
 from sparkapp.model.errors import InvalidArgument, PreCommitFailed
 from sparkapp.model.job.spec import Sink
 from sparkapp.sink.producers.producer_pool import ProducerPool
+from sparkapp.sink.producers.reusable_producers import CommittedTransaction
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -134,11 +135,13 @@ class KafkaWriter:
         self._reset()
         return committable
 
-    def notify_committed(self, checkpoint_id: int, *, retired: int | None = None) -> None:
+    def notify_committed(
+        self, checkpoint_id: int, *, reusable: Mapping[str, CommittedTransaction] | None = None
+    ) -> None:
         """Every checkpoint up to this number is complete; frees the slots of older checkpoints.
 
-        :param retired: producers of checkpoints up to this number are not used again. None: no producer is. In Flink
-            the back channel of the committer tells it (cases W03 and W04).
+        :param reusable: the last transaction of each id whose producer may be used again; None: no producer is. In
+            Flink the back channel of the committer tells it (cases W03 and W04).
         """
 
     def abort(self) -> None:

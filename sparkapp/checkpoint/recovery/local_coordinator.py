@@ -20,6 +20,7 @@ from sparkapp.model.delivery_guarantee import OffsetCommitMode
 from sparkapp.model.errors import CheckpointConflict, CheckpointStoreUnavailable, InvalidArgument
 from sparkapp.model.job.spec import Job
 from sparkapp.model.partition import TopicPartition
+from sparkapp.sink.producers.reusable_producers import ReusableProducers
 
 Existing = Callable[[Collection[TopicPartition]], Collection[TopicPartition]]
 """Which of these partitions exist under the topic id that they were read with."""
@@ -74,6 +75,7 @@ class LocalCoordinator:
         self._evidence = evidence
         self._now = now
         self._recorded = LocalTotals()
+        self.reusable = ReusableProducers()  # the sweep asks for them; a local producer is never an orphan's
         self._unanswered: set[str] = set()
         """Texts of writes that had no answer; one of them may be the document, now or soon."""
         self._lock = threading.Lock()
@@ -103,9 +105,6 @@ class LocalCoordinator:
     def ids_in_use(self) -> list[str]:
         """All ids of the attempt's subtasks; called by the orphan sweep, from its thread."""
         return [self.id_of(subtask) for subtask in range(self._job.spec.parallelism)]
-
-    def retire_producers(self) -> None:
-        """Every id of the attempt is in use, so the sweep ends none."""
 
     def grant(
         self,

@@ -26,7 +26,6 @@ class Slots:
     def __init__(self) -> None:
         self._holders: dict[str, int] = {}
         self._settled = -1
-        self._retired: int | None = None
 
     def take(self, ids: Sequence[str], checkpoint_id: int) -> str:
         """The id of a subtask's transaction in a checkpoint, by :func:`slot_of`.
@@ -58,22 +57,6 @@ class Slots:
         """
         return checkpoint_id - len(ids) < self._settled
 
-    def settle(self, checkpoint_id: int, *, retired: int | None = None) -> None:
-        """Records that every checkpoint up to this number is complete and committed. A lower number has no effect.
-
-        :param retired: producers of checkpoints up to this number are not used again (ADR 62). None: no producer is.
-        """
+    def settle(self, checkpoint_id: int) -> None:
+        """Records that every checkpoint up to this number is complete and committed. A lower number has no effect."""
         self._settled = max(self._settled, checkpoint_id)
-        self._retired = retired
-
-    @property
-    def may_keep(self) -> bool:
-        """Whether a later checkpoint may use a producer again."""
-        return self._retired is not None
-
-    def may_reuse(self, checkpoint_id: int) -> bool:
-        """Whether a producer that wrote a transaction of the checkpoint may write another.
-
-        The transaction is committed, and no request to end it is still under way. That would end the next (ADR 62).
-        """
-        return self._retired is not None and self._retired < checkpoint_id <= self._settled

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 
 from sparkapp.sink.producers.preparation import PooledProducer
+from sparkapp.sink.producers.reusable_producers import CommittedTransaction
 
 
 class KeptProducers:
@@ -24,15 +25,16 @@ class KeptProducers:
         self._close(self._kept.keys() - set(among))
         self._kept[entry.transactional_id] = checkpoint_id, entry
 
-    def take(self, transactional_id: str, *, may_reuse: Callable[[int], bool]) -> PooledProducer | None:
+    def take(self, transactional_id: str, *, last: CommittedTransaction | None) -> PooledProducer | None:
         """The id's producer, which is kept no longer. It is closed where it may not be used again.
 
-        :param may_reuse: of the checkpoint whose transaction the producer has written.
+        :param last: the transaction of the id that is known to be committed. The producer must have written exactly it:
+            another process may have written the checkpoint again, with or without a transaction.
         """
         if transactional_id not in self._kept:
             return None
         checkpoint_id, entry = self._kept[transactional_id]
-        if not may_reuse(checkpoint_id):
+        if last != (checkpoint_id, entry.producer_id, entry.producer_epoch):
             self._close([transactional_id])
             return None
         del self._kept[transactional_id]

@@ -12,6 +12,7 @@ from sparkapp.model.checkpoint.slots import Slots
 from sparkapp.model.errors import AuthenticationFailed, KafkaSparkJobError, TlsFailed, TransactionFenced
 from sparkapp.sink.producers.kept_producers import KeptProducers
 from sparkapp.sink.producers.preparation import PooledProducer, Preparation
+from sparkapp.sink.producers.reusable_producers import CommittedTransaction
 
 LOG = logging.getLogger(__name__)
 
@@ -40,6 +41,7 @@ class ProducerPool:
     :param config: without ``transactional.id``, which the pool adds.
     :param renew: called when the brokers refuse the credentials; a Secret may have changed.
     :param timeout: seconds for each blocking call of a client.
+    :ivar reusable: the last transaction of each id whose producer may be used again; None: no producer is kept.
     """
 
     def __init__(
@@ -61,6 +63,7 @@ class ProducerPool:
         self._preparing: Preparation | None = None
         self._kept = KeptProducers()
         self.slots = Slots()
+        self.reusable: Mapping[str, CommittedTransaction] | None = None
 
     @property
     def live(self) -> int:
@@ -77,7 +80,7 @@ class ProducerPool:
             return
         self.give_up()
         ready = partial(self._fresh, transactional_id)
-        kept = self._kept.take(transactional_id, may_reuse=self.slots.may_reuse)
+        kept = self._kept.take(transactional_id, last=(self.reusable or {}).get(transactional_id))
         self._preparing = Preparation(transactional_id, ready if kept is None else partial(self._again, kept))
 
     def give_up(self) -> None:
@@ -169,7 +172,7 @@ class ProducerPool:
 
         :param among: ids of the subtask. Producers of other ids are closed.
         """
-        if self.slots.may_keep:
+        if self.reusable is not None:
             del self._entries[entry.transactional_id]
             self._kept.keep(entry, checkpoint_id, among=among)
         else:

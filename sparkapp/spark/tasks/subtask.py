@@ -106,7 +106,7 @@ def _complete(
     from sparkapp.spark.tasks.worker_clients import consumer_for
 
     transform.open()
-    order = work.order if is_own else replace(work.order, retired=None)
+    order = work.order if is_own else replace(work.order, reusable=None)
     skipped = decoder.skipped
     watermark = _watermark_of(job, work)
     columns = transform.source_columns if watermark is None else transform.source_columns | TIME_COLUMNS

@@ -9,6 +9,7 @@ from typing import Any
 
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
 from sparkapp.model.partition import TopicPartition
+from sparkapp.sink.producers.reusable_producers import CommittedTransaction
 from sparkapp.source.watermarks.subtask_watermark import GivenWatermarks, ReachedWatermarks
 from sparkapp.spark.tasks.write_task import WriteOrder
 
@@ -54,7 +55,7 @@ def encode_work(work: Work) -> bytes:
         "subtask": order.subtask,
         "nextFree": order.next_free,
         "settled": order.settled,
-        "retired": order.retired,
+        "reusable": order.reusable,
         "group": order.group_id,
         "endsEarlierTry": order.ends_earlier_try,
         "cut": work.splits != order.ranges,
@@ -76,7 +77,7 @@ def decode_work(frame: dict[str, Any]) -> Work | None:
         subtask=body["subtask"],
         next_free=body["nextFree"],
         settled=body["settled"],
-        retired=body["retired"],
+        reusable=_reusable(body["reusable"]),
         writes_what_it_reads=True,
         ranges=() if body["cut"] else splits,
         group_id=body["group"],
@@ -112,6 +113,10 @@ def _given(body: dict[str, Any] | None) -> GivenWatermarks | None:
     if body is None:
         return None
     return GivenWatermarks(own=body["own"], others=body["others"], partitions=_partitions_of(body["partitions"]))
+
+
+def _reusable(rows: Mapping[str, Sequence[int]] | None) -> dict[str, CommittedTransaction] | None:
+    return None if rows is None else {each: CommittedTransaction(*row) for each, row in rows.items()}
 
 
 def _rows(partitions: Mapping[TopicPartition, int]) -> list[tuple[str, int, int]]:

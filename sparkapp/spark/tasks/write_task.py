@@ -16,6 +16,7 @@ from sparkapp.model.checkpoint.split import KafkaPartitionSplit
 from sparkapp.model.delivery_guarantee import DeliveryGuarantee
 from sparkapp.model.errors import KafkaSparkJobError
 from sparkapp.model.job.spec import Job
+from sparkapp.sink.producers.reusable_producers import CommittedTransaction
 
 if TYPE_CHECKING:
     from sparkapp.sink.writer import KafkaWriter
@@ -30,7 +31,8 @@ class WriteOrder:
 
     :param next_free: base of the attempt's transactional ids by hint.
     :param settled: the newest checkpoint whose transactions are committed: slots up to it are free again.
-    :param retired: producers of checkpoints up to this number are not used again. None: the task keeps no producer.
+    :param reusable: the subtask's ids whose producers may be used again, with their last transactions. None: the task
+        keeps no producer.
     :param writes_what_it_reads: whether the task reads the source itself, without a shuffle in between. Then it also
         writes the dead letters of the records that it read.
     :param ranges: source ranges of the transaction. Empty after a shuffle, or if several tasks read a partition.
@@ -46,7 +48,7 @@ class WriteOrder:
     writes_what_it_reads: bool
     ranges: tuple[KafkaPartitionSplit, ...]
     group_id: str | None
-    retired: int | None = None
+    reusable: Mapping[str, CommittedTransaction] | None = None
     ends_earlier_try: bool = False
 
 
@@ -118,7 +120,7 @@ def write_batches(
     from sparkapp.spark.frames.record_policy import attempt_key, dead_letters_of_task, diverts
 
     writer = writer_for(job, order)
-    writer.notify_committed(order.settled, retired=order.retired)
+    writer.notify_committed(order.settled, reusable=order.reusable)
     writer.begin(order.checkpoint_id)
     if not order.ranges or any(split.size for split in order.ranges):
         writer.prepare()

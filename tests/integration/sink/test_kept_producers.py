@@ -82,7 +82,7 @@ def expect_all(job, topic_scope):
     assert topic_scope.open_transactions() == []
     assert topic_scope.numbers() == list(range(1, job.written + 1))
     evidence = GroupOffsetsEvidence({"bootstrap.servers": topic_scope.bootstrap}, group_id=topic_scope.prefix)
-    mark = offset_mark(JOB_UID, 1, job.written)
+    mark = offset_mark(JOB_UID, 1, job.subtask._checkpoint_id - 1)
     assert evidence.committed([job.source]) == {job.source: GroupOffset(job.written, mark)}
 
 
@@ -168,10 +168,36 @@ def test_another_try_of_a_checkpoint_does_not_commit_the_first(job, topic_scope)
     expect_all(job, topic_scope)
 
 
-def test_no_producer_is_used_again_after_its_job_has_retired_it(job, topic_scope):
+def test_a_producer_that_the_sweep_has_retired_is_not_used_again(job, topic_scope):
     """The sweep ends a transaction by its triple, and the request may come late."""
     before = job.complete()
     job.complete()
-    job.subtask.writer.notify_committed(job.written, retired=job.written)
+    job.subtask.reusable.retire(f"{topic_scope.prefix}-{slot}" for slot in range(POOL))
+    job.subtask.writer.notify_committed(job.written, reusable={})
     assert job.complete() > before
+    expect_all(job, topic_scope)
+
+
+@pytest.mark.parametrize("has_transaction", [True, False])
+def test_a_lost_try_is_not_committed_where_another_process_has_completed_its_checkpoint(
+    job, harness, way, topic_scope, has_transaction
+):
+    """Its answer was lost, and the other process had no records where its transform is not deterministic."""
+    job.pre_commit()
+    lost = job.subtask._pending.popitem()[1]
+    job.written -= 1
+    if has_transaction:
+        other = harness(bootstrap=way.address, pool_size=POOL, group_id=topic_scope.prefix).open()
+        other._checkpoint_id = job.subtask._checkpoint_id - 1
+        job.written += 1
+        other.write(job.written)
+        ranges = (KafkaPartitionSplit(job.source, job.written - 1, job.written),)
+        other.snapshot(job.written, ranges=ranges)
+        assert [one.outcome for one in other.notify(job.written)] == [CommitOutcome.COMMITTED]
+        (again,) = other.reusable.of_subtask(0).items()
+        job.subtask.reusable._of[0].update([again])
+    settled = job.subtask._checkpoint_id - 1
+    job.subtask.writer.notify_committed(settled, reusable=job.subtask.reusable.of_subtask(0))
+    job.complete()
+    assert job.complete() > lost.producer_epoch
     expect_all(job, topic_scope)

@@ -34,6 +34,7 @@ from sparkapp.sink.delivery import producer_config, writer_of
 from sparkapp.sink.lingering import abort_lingering
 from sparkapp.sink.pre_commit_check import PreCommitCheck
 from sparkapp.sink.producers.producer_pool import ProducerPool
+from sparkapp.sink.producers.reusable_producers import ReusableProducers
 from sparkapp.sink.router import Router
 from tests.support.fakes.memory_store import MemoryStore
 
@@ -129,7 +130,7 @@ class Harness:
         self._shared = shared
         self._pending: dict[int, KafkaCommittable] = {}
         self._labels: dict[int, int] = {}
-        self._retired = 0
+        self.reusable = ReusableProducers()
         self._placed: set[TopicPartition] = set()
 
     def committer(self, **options: object) -> KafkaCommitter:
@@ -158,8 +159,7 @@ class Harness:
         self._checkpoint_id = restored.checkpoint_id + 1
         self._begun = False
         if self.keeps:
-            self._retired = restored.checkpoint_id
-            self.writer.notify_committed(restored.checkpoint_id, retired=self._retired)
+            self.writer.notify_committed(restored.checkpoint_id, reusable={})
         return self
 
     def restore(self, state: State) -> Harness:
@@ -208,9 +208,11 @@ class Harness:
         checkpoint_id = self._labels[label]
         due = [self._pending.pop(one) for one in sorted(self._pending) if one <= checkpoint_id]
         settled = self.committer().commit(due)
-        if not all(one.at_once for one in settled):
-            self._retired = checkpoint_id
-        self.writer.notify_committed(checkpoint_id, retired=self._retired if self.keeps else None)
+        for one in settled:
+            if one.at_once:
+                self.reusable.add(one.committable)
+        reusable = self.reusable.of_subtask(self.subtask) if self.keeps else None
+        self.writer.notify_committed(checkpoint_id, reusable=reusable)
         return settled
 
     def close(self) -> None:

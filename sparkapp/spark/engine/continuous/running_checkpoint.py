@@ -12,6 +12,7 @@ from sparkapp.checkpoint.pre_committed import PreCommitted
 from sparkapp.model.checkpoint.split import Assignment, KafkaPartitionSplit
 from sparkapp.model.errors import InvalidArgument, TransformFailed
 from sparkapp.model.partition import TopicPartition
+from sparkapp.sink.producers.reusable_producers import ReusableProducers
 from sparkapp.source.watermarks.subtask_watermark import GivenWatermarks, ReachedWatermarks
 from sparkapp.spark.engine.continuous.answers import Answer
 from sparkapp.spark.engine.continuous.control_server import ControlServer
@@ -34,7 +35,7 @@ class RunningCheckpoint:
     :param topic_ids: ids of the splits' topics.
     :param next_free: base of the attempt's transactional ids by hint.
     :param settled: the newest checkpoint that is committed: slots of older checkpoints are free.
-    :param retired: producers of checkpoints up to this number are not used again.
+    :param reusable: producers that the subtasks may use again.
     :param group_id: group whose offsets are committed in the transactions, or None.
     :param assigned: the splits of each subtask.
     :param watermarks: at the begin, by subtask; empty for a job without them.
@@ -56,7 +57,7 @@ class RunningCheckpoint:
         topic_ids: Mapping[str, str],
         next_free: int,
         settled: int,
-        retired: int,
+        reusable: ReusableProducers,
         group_id: str | None,
         assigned: Assignment,
         watermarks: Mapping[int, GivenWatermarks],
@@ -76,7 +77,7 @@ class RunningCheckpoint:
                     subtask=subtask,
                     next_free=next_free,
                     settled=settled,
-                    retired=retired,
+                    reusable=reusable.of_subtask(subtask),
                     writes_what_it_reads=True,
                     ranges=() if self._is_cut else ranges,
                     group_id=None if self._is_cut else group_id,

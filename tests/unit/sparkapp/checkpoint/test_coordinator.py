@@ -432,23 +432,28 @@ def test_two_checkpoints_run_and_the_ids_of_both_are_in_use() -> None:
     assert one.prepare(SPLITS) == 3
 
 
-def test_producers_are_retired_where_a_request_to_end_their_transactions_may_come_late() -> None:
+def test_a_producer_may_be_used_again_once_one_request_has_committed_its_transaction() -> None:
     transactions = patient()
     one = coordinator(Group(), replace(SPEC, sink=replace(SPEC.sink, producers_pool_size=3)), transactions=transactions)
-    assert one.retired_id == DOCUMENT.checkpoint_id, "those of earlier attempts"
+    assert one.reusable.of_subtask(0) == {}
     one.prepare(SPLITS)
     one.complete(pre_committed(COMMITTABLE))
-    assert one.retired_id == 0
+    assert one.reusable.of_subtask(0) == {"p-0": (1, 1, 0)}
+    assert one.reusable.of_subtask(1) == {}
     transactions.at_once = False
     one.prepare(SPLITS)
-    one.complete(pre_committed(COMMITTABLE, checkpoint_id=2))
-    assert one.retired_id == 2
+    one.complete(pre_committed(replace(COMMITTABLE, checkpoint_id=2, transactional_id="p-1"), checkpoint_id=2))
+    assert one.reusable.of_subtask(0) == {"p-0": (1, 1, 0)}, "a request for p-1 may come late"
+    one.reusable.retire(["p-0", "p-7"])
+    assert one.reusable.of_subtask(0) == {}
+
+
+def test_a_rescale_in_place_leaves_no_producer_to_be_used_again() -> None:
+    one = coordinator(Group(), transactions=patient())
     one.prepare(SPLITS)
-    one.prepare(SPLITS)
-    one.retire_producers()
-    assert one.retired_id == 4, "those of the running checkpoints, too"
-    one.complete(pre_committed(COMMITTABLE, checkpoint_id=3))
-    assert one.retired_id == 4
+    one.complete(pre_committed(COMMITTABLE))
+    one.rescale(2)
+    assert one.reusable.of_subtask(0) == {}
 
 
 def test_the_ids_of_subtasks_without_work_are_not_in_use() -> None:

@@ -21,7 +21,8 @@ class Job:
 
     def sweep(self, *ids):
         return OrphanSweep(
-            self, find=lambda _: ids, in_use=self._in_use, retire=lambda: self.steps.append("retire"),
+            self, find=lambda _: ids, in_use=self._in_use,
+            retire=lambda retired: self.steps.append(f"retire {sorted(retired)}"),
             require_claim=lambda: self.steps.append("claim"),
         ).sweep()  # fmt: skip
 
@@ -43,21 +44,21 @@ class Job:
         return [EndTxnAnswer.NONE for _ in ends]
 
 
-def test_producers_are_retired_before_a_transaction_is_ended():
+def test_a_producer_is_retired_before_a_transaction_is_ended():
     job = Job(["p-1"], ["p-1"])
     assert job.sweep("p-0", "p-1") == ("p-0",)
-    assert job.steps == ["describe", "in use", "retire", "in use", "claim", "end"]
+    assert job.steps == ["describe", "in use", "retire ['p-0']", "in use", "claim", "end"]
 
 
 def test_a_producer_that_was_used_again_meanwhile_is_spared():
-    """Its checkpoint began before the producers were retired, so its id is in use by then."""
+    """Its checkpoint began before the producer was retired, so its id is in use by then."""
     job = Job([], ["p-0"])
     assert job.sweep("p-0") == ()
-    assert job.steps == ["describe", "in use", "retire", "in use"]
+    assert job.steps == ["describe", "in use", "retire ['p-0']", "in use"]
 
 
 @pytest.mark.parametrize("ids", [(), ("p-0",)])
 def test_a_sweep_without_orphans_retires_nothing(ids):
     job = Job(["p-0"])
     assert job.sweep(*ids) == ()
-    assert "retire" not in job.steps
+    assert job.steps == ["describe", "in use"]

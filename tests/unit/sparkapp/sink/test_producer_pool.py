@@ -14,6 +14,7 @@ from sparkapp.model.job.spec import Sink
 from sparkapp.sink.delivery import writer_of
 from sparkapp.sink.producers import preparation
 from sparkapp.sink.producers.producer_pool import ProducerPool
+from sparkapp.sink.producers.reusable_producers import CommittedTransaction
 
 
 class Producer:
@@ -335,12 +336,12 @@ def test_a_task_without_a_record_gives_up_before_it_is_reported(pool, coordinato
     assert given_up == ([] if records else [True])
 
 
-def kept(pool, *, checkpoint_id=4, among=("p-0", "p-1")):
-    """A pool whose producer of p-0 was kept at checkpoint 4; 5 is committed."""
-    pool.slots.settle(3, retired=0)
+def kept(pool, **last):
+    """A pool whose producer of p-0 was kept at checkpoint 4, which is committed."""
+    pool.reusable = {}
     entry = pool.begin("p-0")
-    pool.keep(entry, checkpoint_id, among=among)
-    pool.slots.settle(5, retired=0)
+    pool.keep(entry, 4, among=["p-0", "p-1"])
+    pool.reusable = {"p-0": CommittedTransaction(4, entry.producer_id, entry.producer_epoch)._replace(**last)}
     return entry
 
 
@@ -365,10 +366,24 @@ def test_W04_a_kept_producer_in_doubt_is_replaced(pool, coordinator, why):
     assert pool.live == 1
 
 
-@pytest.mark.parametrize(("settled", "retired"), [(3, 0), (5, 4), (5, None)])
-def test_W04_a_kept_producer_whose_commit_is_in_doubt_is_closed_without_a_request(pool, coordinator, settled, retired):
-    kept(pool, checkpoint_id=4 if settled == 5 else 6)
-    pool.slots.settle(settled, retired=retired)
+@pytest.mark.parametrize(
+    "last", [{"checkpoint_id": 1}, {"producer_id": 8}, {"producer_epoch": 1}], ids=lambda last: str(*last)
+)
+def test_W04_a_kept_producer_is_closed_without_a_request_where_another_transaction_was_committed(
+    pool, coordinator, last
+):
+    """Another process has written the checkpoint again, perhaps without a transaction of its own."""
+    kept(pool, **last)
+    coordinator.calls.clear()
+    pool.begin("p-0")
+    assert coordinator.calls == ["close", "open", "init", "describe", "begin"]
+    assert pool.live == 1
+
+
+@pytest.mark.parametrize("reusable", [{}, None], ids=["nothing of the id", "nothing at all"])
+def test_W04_a_kept_producer_is_closed_without_a_request_where_no_commit_is_known(pool, coordinator, reusable):
+    kept(pool)
+    pool.reusable = reusable
     coordinator.calls.clear()
     pool.begin("p-0")
     assert coordinator.calls == ["close", "open", "init", "describe", "begin"]

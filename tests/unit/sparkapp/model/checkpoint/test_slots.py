@@ -60,22 +60,3 @@ def test_subtasks_of_one_process_do_not_meet():
 def test_arguments_that_cannot_be(ids, checkpoint):
     with pytest.raises(InvalidArgument):
         Slots().take(ids, checkpoint)
-
-
-@pytest.mark.parametrize(
-    ("checkpoint", "retired", "may_reuse"),
-    [(4, 3, True), (4, 4, False), (4, 5, False), (5, 3, True), (6, 3, False), (4, None, False)],
-)
-def test_W03_W04_a_producer_is_used_again_only_behind_a_commit_without_doubt(checkpoint, retired, may_reuse):
-    slots = Slots()
-    slots.settle(5, retired=retired)
-    assert slots.may_reuse(checkpoint) is may_reuse
-    assert slots.may_keep is (retired is not None)
-
-
-def test_a_checkpoint_whose_order_says_nothing_uses_no_producer_again():
-    slots = Slots()
-    assert not slots.may_keep
-    slots.settle(5, retired=3)
-    slots.settle(5)
-    assert not slots.may_reuse(4)

@@ -26,6 +26,7 @@ from sparkapp.model.errors import (
 )
 from sparkapp.model.job.spec import Engine, Job, JobSpec, KafkaCluster, Sink, Source, Transform
 from sparkapp.model.partition import TopicPartition, split_owner
+from sparkapp.sink.producers.reusable_producers import ReusableProducers
 from sparkapp.source.watermarks.job_watermarks import JobWatermarks
 from sparkapp.source.watermarks.subtask_watermark import NO_WATERMARK, ReachedWatermarks
 from sparkapp.spark.engine.continuous.answers import Answer
@@ -120,7 +121,14 @@ class Coordinator:
         self.log: list[Any] = []
         self.writers: list[set[int]] = []
         self.prepared = self.committed_id = 6
-        self.retired_id = 5
+        self.reusable = ReusableProducers()
+        for subtask in range(PARALLELISM):
+            self.reusable.add(
+                KafkaCommittable(
+                    transactional_id=f"p-{subtask}", producer_id=9, producer_epoch=1, checkpoint_id=4, subtask=subtask,
+                    records=1,
+                )
+            )  # fmt: skip
         self.may_complete = threading.Event()
         self.may_complete.set()
         self.inside = True
@@ -200,7 +208,7 @@ def test_each_subtask_reads_its_own_partitions_and_the_checkpoint_has_all() -> N
             one.order.subtask
         }
         assert (one.order.checkpoint_id, one.order.settled, one.order.next_free) == (7, 6, 4)
-        assert one.order.retired == 5
+        assert one.order.reusable == {f"p-{one.order.subtask}": (4, 9, 1)}
         assert one.order.group_id == "g"
     assert rig.coordinator.writers == [{0, 1}]
     log = rig.coordinator.log

@@ -1,0 +1,50 @@
+"""Producers that may write another transaction, because nothing of their last can come late (ADR 62)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import NamedTuple
+
+from sparkapp.model.checkpoint.committable import KafkaCommittable
+
+
+class CommittedTransaction(NamedTuple):
+    """The last transaction of an id: it is committed, and no request to end it is still under way.
+
+    Such a request would end the next transaction of the same producer.
+    """
+
+    checkpoint_id: int
+    producer_id: int
+    producer_epoch: int
+
+
+class ReusableProducers:
+    """What an attempt's driver knows of them; a part of its checkpoint coordinator.
+
+    The thread that completes a checkpoint adds, the engine's thread asks, and the orphan sweep's thread retires. Each
+    step is atomic.
+    """
+
+    def __init__(self) -> None:
+        self._of: dict[int, dict[str, CommittedTransaction]] = {}
+
+    def of_subtask(self, subtask: int) -> dict[str, CommittedTransaction]:
+        """The subtask's ids whose producers may be used again, with their last transactions."""
+        return dict(self._of.get(subtask, {}))
+
+    def add(self, committable: KafkaCommittable) -> None:
+        """Its transaction was committed by one request, which was answered."""
+        self._of.setdefault(committable.subtask, {})[committable.transactional_id] = CommittedTransaction(
+            committable.checkpoint_id, committable.producer_id, committable.producer_epoch
+        )
+
+    def retire(self, transactional_ids: Collection[str]) -> None:
+        """No later order has these producers used again; called by the orphan sweep, before it asks for ids in use."""
+        for of_subtask in tuple(self._of.values()):
+            for transactional_id in transactional_ids:
+                of_subtask.pop(transactional_id, None)
+
+    def clear(self) -> None:
+        """A rescale in place may give the ids to other subtasks."""
+        self._of = {}
