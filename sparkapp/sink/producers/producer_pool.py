@@ -16,6 +16,9 @@ from sparkapp.sink.producers.reusable_producers import CommittedTransaction
 
 LOG = logging.getLogger(__name__)
 
+_AGAIN_SECONDS = 5.0
+"""For the client of a kept producer to learn that its transaction is committed; otherwise a new client has its time."""
+
 OpenProducer = Callable[[Mapping[str, str]], BatchProducer]
 Renew = Callable[[Mapping[str, str]], "tuple[TransactionDescriber, Mapping[str, str]] | None"]
 """A client and a configuration with new credentials, after the brokers refused credentials; None without any."""
@@ -202,7 +205,7 @@ class ProducerPool:
     def _again(self, kept: PooledProducer, preparation: Preparation) -> PooledProducer:
         """The kept producer, once its client knows that its transaction is committed; or else a new producer."""
         try:
-            is_clean = kept.producer.commit_transaction(self._timeout)
+            is_clean = kept.producer.commit_transaction(min(self._timeout, _AGAIN_SECONDS))
         except KafkaSparkJobError as error:
             LOG.info("%s: the kept producer is replaced by a new producer: %s", kept.transactional_id, error.message)
             is_clean = False
