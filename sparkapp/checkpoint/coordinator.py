@@ -111,7 +111,7 @@ class CheckpointCoordinator:
     def ids_in_use(self) -> list[str]:
         """Ids that the running checkpoints' tasks may write under, until their transactions are committed.
 
-        A producer that is opened ahead (ADR 52) has no transaction yet. Called by the orphan sweep, from its thread.
+        Producers that are ready ahead (ADR 52) begin nothing once retired. Called by the orphan sweep, in its thread.
         """
         return [each for _, ids in tuple(self._running.values()) for each in ids]
 

@@ -94,8 +94,10 @@ class Command:
     def commit(self, options: argparse.Namespace) -> list[dict[str, object]]:
         """Commits one transaction with ``--yes``.
 
-        :raises CommandRefused: it is not open, has other numbers, or is not in the job's checkpoint.
+        :raises CommandRefused: the job runs, the transaction is not open, has other numbers, or is not in the job's
+            checkpoint.
         """
+        self._require_rest(options, "its driver commits what the checkpoint names")
         found = self._transactions.find(options.id)
         self._require_ongoing(found, options)
         if self._target.has_state and not self._transactions.is_final(found):
@@ -117,10 +119,7 @@ class Command:
         if bool(options.id) == options.all_lingering:
             msg = "no transaction is named"
             raise CommandRefused(msg, remedy="name an id, or add --all-lingering with --prefix or --job")
-        if self._target.state not in _AT_REST:
-            msg = f"the job is {self._target.state}: its open transactions belong to the checkpoint under way"
-            place = f"{options.job} -n {options.namespace}"
-            raise CommandRefused(msg, remedy=f"kubectl patch ksj {place} --type merge -p '{_SUSPEND}'")
+        self._require_rest(options, "its open transactions belong to the checkpoint under way")
         found, kept = self._lingering(options) if options.all_lingering else ([self._abortable(options.id)], [])
         for final in kept:
             _say(f"{final.transactional_id} stays open: the checkpoint names it as final, the next attempt commits it")
@@ -132,6 +131,18 @@ class Command:
         elif found:
             _say("would discard these records for ever and fence the producers of these ids")
         return [_outcome(verb, transaction) for transaction in found]
+
+    def _require_rest(self, options: argparse.Namespace, why: str) -> None:
+        """A running driver's producers write several transactions one after the other (ADR 62).
+
+        :raises CommandRefused: the job runs.
+        """
+        if self._target.state not in _AT_REST:
+            place = f"{options.job} -n {options.namespace}"
+            raise CommandRefused(
+                f"the job is {self._target.state}: {why}",
+                remedy=f"kubectl patch ksj {place} --type merge -p '{_SUSPEND}'",
+            )
 
     def _lingering(self, options: argparse.Namespace) -> tuple[list[Found], list[Found]]:
         """The transactions to abort, and those that the document names."""

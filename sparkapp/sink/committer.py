@@ -138,7 +138,7 @@ class KafkaCommitter:
                 committable=committable,
                 outcome=proven.get(committable, CommitOutcome.COMMITTED),
                 answer=answers[committable],
-                at_once=committable not in self._resent,
+                at_once=answers[committable] is EndTxnAnswer.NONE and committable not in self._resent,
             )
             for committable in committables
         )

@@ -170,7 +170,7 @@ def _evidence_from_description(committable: KafkaCommittable, described: Describ
     of the time-out, until the id is initialised again.
 
     A later start under the same producer id and epoch is a later transaction of that producer, which begins only after
-    a commit (``sink.producer_pool``). The state alone proves nothing: an id may have been committed, taken over, and
+    a commit (``sink.producers``). The state alone proves nothing: an id may have been committed, taken over, and
     aborted since.
     """
     if described is None or not committable.start_time_ms or described.producer_id != committable.producer_id:

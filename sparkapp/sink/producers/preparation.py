@@ -12,6 +12,7 @@ from functools import partial
 from sparkapp.clients.daemon_thread import run_in_background
 from sparkapp.dataplane.interface import BatchProducer, GivenUp
 from sparkapp.model.errors import KafkaUnreachable
+from sparkapp.sink.producers.reusable_producers import CommittedTransaction
 
 LOG = logging.getLogger(__name__)
 
@@ -34,18 +35,26 @@ class Preparation:
 
     :param ready: opens the producer, in its own thread; it calls :meth:`initialise` for the step that may fence another
         producer of the id.
+    :param last: the transaction that a kept producer has written; None for a new producer.
     """
 
-    def __init__(self, transactional_id: str, ready: Callable[[Preparation], PooledProducer]) -> None:
+    def __init__(
+        self,
+        transactional_id: str,
+        ready: Callable[[Preparation], PooledProducer],
+        *,
+        last: CommittedTransaction | None = None,
+    ) -> None:
         self.transactional_id = transactional_id
+        self.last = last
         self._given_up = threading.Event()
         self._fencing = False
         self._future = run_in_background(partial(ready, self), name="prepare-producer")
 
-    def serves(self, transactional_id: str) -> bool:
-        """Whether it has opened a producer of the id, or may still do so."""
-        has_failed = self._future.done() and self._future.exception() is not None
-        return transactional_id == self.transactional_id and not has_failed
+    @property
+    def has_failed(self) -> bool:
+        """Whether it has not opened its producer, and never will."""
+        return self._future.done() and self._future.exception() is not None
 
     def check_wanted(self) -> None:
         """:raises GivenUp: the task no longer needs it."""

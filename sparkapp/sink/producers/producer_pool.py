@@ -16,6 +16,8 @@ from sparkapp.sink.producers.reusable_producers import CommittedTransaction
 
 LOG = logging.getLogger(__name__)
 
+_MOST_KEPT = 8
+"""Kept producers of a subtask. Each is a client with a thread and a connection for each broker."""
 _AGAIN_SECONDS = 5.0
 """For the client of a kept producer to learn that its transaction is committed; otherwise a new client has its time."""
 
@@ -79,12 +81,16 @@ class ProducerPool:
         :meth:`begin` of the same id begins the transaction, and raises a failure of the preparation. A task that ends
         without a record calls :meth:`give_up`. A producer of the id that is opened already, or soon, is kept.
         """
-        if self._preparing is not None and self._preparing.serves(transactional_id):
+        preparing = self._prepared(transactional_id)
+        if preparing is not None and not preparing.has_failed:
             return
         self.give_up()
-        ready = partial(self._fresh, transactional_id)
-        kept = self._kept.take(transactional_id, last=(self.reusable or {}).get(transactional_id))
-        self._preparing = Preparation(transactional_id, ready if kept is None else partial(self._again, kept))
+        last = self._last(transactional_id)
+        kept = self._kept.take(transactional_id, last=last)
+        if kept is None:
+            self._preparing = Preparation(transactional_id, partial(self._fresh, transactional_id))
+        else:
+            self._preparing = Preparation(transactional_id, partial(self._again, kept), last=last)
 
     def give_up(self) -> None:
         """Ends an unused preparation; called before a task without a record is reported.
@@ -98,15 +104,16 @@ class ProducerPool:
             preparing.give_up()
 
     def begin(self, transactional_id: str) -> PooledProducer:
-        """A new producer of the id with its transaction begun; :meth:`end` it when the transaction is pre-committed.
+        """The id's producer with its transaction begun; :meth:`keep` or :meth:`end` it behind the pre-commit.
 
-        Its ``init_transactions`` aborts an open transaction of the id: that of a failed task, which is retried.
+        It is a new producer, unless one is kept for the id. The ``init_transactions`` of a new producer aborts an open
+        transaction of the id: that of a failed task, which is retried.
 
         :raises TransactionFenced: another producer takes the id over at this moment.
         :raises KafkaAccessError: its subclasses, where the brokers refuse.
         """
         self.end(transactional_id)
-        if self._preparing is None or self._preparing.transactional_id != transactional_id:
+        if self._prepared(transactional_id) is None:
             self.prepare(transactional_id)
         preparing, self._preparing = self._preparing, None
         assert preparing is not None
@@ -173,9 +180,9 @@ class ProducerPool:
     def keep(self, entry: PooledProducer, checkpoint_id: int, *, among: Collection[str]) -> None:
         """:meth:`end` after a pre-commit; but the producer stays open where a later checkpoint may use it again.
 
-        :param among: ids of the subtask. Producers of other ids are closed.
+        :param among: ids of the subtask. Producers of other ids are closed. Of many ids none is kept.
         """
-        if self.reusable is not None:
+        if self.reusable is not None and len(among) <= _MOST_KEPT:
             del self._entries[entry.transactional_id]
             self._kept.keep(entry, checkpoint_id, among=among)
         else:
@@ -186,6 +193,10 @@ class ProducerPool:
         producer, self._plain = self._plain, None
         if producer is not None:
             producer.close()
+
+    def drop_kept(self) -> None:
+        """Closes the kept producers; at an orderly end of the subtask."""
+        self._kept.close()
 
     def close(self) -> None:
         """Ends every client; open transactions stay open, until recovery or the coordinator ends them."""
@@ -202,6 +213,16 @@ class ProducerPool:
         except KafkaSparkJobError as error:
             LOG.warning("%s", error.message)
 
+    def _prepared(self, transactional_id: str) -> Preparation | None:
+        """The id's preparation. None where an order has retired the kept producer that was prepared ahead."""
+        preparing = self._preparing
+        if preparing is None or preparing.transactional_id != transactional_id:
+            return None
+        return preparing if preparing.last in (None, self._last(transactional_id)) else None
+
+    def _last(self, transactional_id: str) -> CommittedTransaction | None:
+        return None if self.reusable is None else self.reusable.get(transactional_id)
+
     def _again(self, kept: PooledProducer, preparation: Preparation) -> PooledProducer:
         """The kept producer, once its client knows that its transaction is committed; or else a new producer."""
         try:
@@ -209,6 +230,9 @@ class ProducerPool:
         except KafkaSparkJobError as error:
             LOG.info("%s: the kept producer is replaced by a new producer: %s", kept.transactional_id, error.message)
             is_clean = False
+        except BaseException:
+            kept.producer.close()
+            raise
         if is_clean:
             return kept
         kept.producer.close()

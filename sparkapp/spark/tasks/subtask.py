@@ -151,6 +151,7 @@ def _flushed(pool: ProducerPool | None) -> str:
     try:
         if pool is not None:
             pool.give_up()
+            pool.drop_kept()
             pool.flush_plain(_FLUSH_SECONDS)
     except KafkaSparkJobError as error:
         return printed(error)

@@ -1,6 +1,6 @@
 """Kafka clients of one Python worker process, kept from micro-batch to micro-batch.
 
-A consumer's first fetch takes 60 ms to 1 s. Each transaction has its own producer, opened while records are fetched. A
+A consumer's first fetch takes 60 ms to 1 s. A new producer is opened while records are fetched. A
 Python worker runs one task at a time, so nothing here is locked. If a session runs several jobs in sequence, a worker
 keeps only the clients of its present job.
 """

@@ -168,10 +168,13 @@ def test_another_try_of_a_checkpoint_does_not_commit_the_first(job, topic_scope)
     expect_all(job, topic_scope)
 
 
-def test_a_producer_that_the_sweep_has_retired_is_not_used_again(job, topic_scope):
+@pytest.mark.parametrize("is_ahead", [True, False], ids=["ready ahead", "kept"])
+def test_a_producer_that_the_sweep_has_retired_is_not_used_again(job, topic_scope, is_ahead):
     """The sweep ends a transaction by its triple, and the request may come late."""
     before = job.complete()
     job.complete()
+    if is_ahead:
+        job.subtask.pool.prepare(f"{topic_scope.prefix}-{(job.written + 1) % POOL}")
     job.subtask.reusable.retire(f"{topic_scope.prefix}-{slot}" for slot in range(POOL))
     job.subtask.writer.notify_committed(job.written, reusable={})
     assert job.complete() > before

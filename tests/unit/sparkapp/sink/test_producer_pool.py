@@ -224,7 +224,7 @@ def test_a_producer_that_could_not_be_opened_ahead_is_opened_again_by_its_task(p
     pool.prepare("p-0")
     await_calls(coordinator, 3)
     assert coordinator.calls == ["open", "init", "close"]
-    while pool._preparing.serves("p-0"):
+    while not pool._preparing.has_failed:
         time.sleep(0.001)
     del coordinator.fail["init"]
     pool.prepare("p-0")
@@ -246,7 +246,8 @@ def test_a_pre_committed_transaction_keeps_the_producer_that_is_opened_ahead(poo
     pool.prepare("p-1")
     pool.end("p-0")
     assert pool._preparing is not None
-    assert pool._preparing.serves("p-1")
+    assert pool._preparing.transactional_id == "p-1"
+    assert not pool._preparing.has_failed
     pool.prepare("p-1")
     pool.begin("p-1")
     assert coordinator.calls.count("open") == 2
@@ -415,4 +416,49 @@ def test_T14_a_kept_producer_is_closed_with_the_rest(pool, coordinator, end):
     else:
         pool.close()
     assert pool.live == 0
+    assert coordinator.calls.count("close") == coordinator.calls.count("open")
+
+
+@pytest.mark.parametrize("again", ["prepare", "begin"])
+def test_a_kept_producer_that_is_ready_ahead_is_closed_where_the_next_order_has_retired_it(pool, coordinator, again):
+    """The sweep may end a transaction by its triple from now on."""
+    entry = kept(pool)
+    coordinator.calls.clear()
+    pool.prepare("p-0")
+    await_calls(coordinator, 1)
+    pool.reusable = {}
+    if again == "prepare":
+        pool.prepare("p-0")
+    assert pool.begin("p-0").producer_epoch == entry.producer_epoch + 1
+    while coordinator.calls.count("close") < 1:
+        time.sleep(0.001)
+    assert sorted(coordinator.calls) == ["begin", "close", "commit", "describe", "init", "open"]
+    assert pool.live == 1
+
+
+def test_a_kept_producer_that_is_ready_ahead_is_used_where_the_next_order_still_names_it(pool, coordinator):
+    entry = kept(pool)
+    pool.prepare("p-0")
+    pool.reusable = dict(pool.reusable)
+    pool.prepare("p-0")
+    assert pool.begin("p-0") is entry
+
+
+def test_of_a_large_pool_no_producer_is_kept(pool, coordinator):
+    """Each is a client with its connections."""
+    pool.reusable = {}
+    pool.keep(pool.begin("p-0"), 4, among=[f"p-{slot}" for slot in range(9)])
+    assert pool.live == 0
+
+
+@pytest.mark.parametrize("failure", [TransactionFenced("x"), RuntimeError("x")])
+def test_T14_a_kept_producer_whose_client_fails_is_closed(pool, coordinator, failure):
+    kept(pool)
+    coordinator.fail["commit"] = failure
+    if isinstance(failure, RuntimeError):
+        with pytest.raises(RuntimeError):
+            pool.begin("p-0")
+    else:
+        pool.begin("p-0")
+        pool.end("p-0")
     assert coordinator.calls.count("close") == coordinator.calls.count("open")

@@ -43,9 +43,12 @@ def test_the_next_producer_is_opened_when_a_transaction_has_begun(
 
 def test_an_end_gives_the_next_producer_up_before_it_is_answered() -> None:
     calls: list[str] = []
-    pool: Any = SimpleNamespace(give_up=lambda: calls.append("give up"), flush_plain=lambda _: calls.append("flush"))
+    pool: Any = SimpleNamespace(
+        give_up=lambda: calls.append("give up"), drop_kept=lambda: calls.append("drop"),
+        flush_plain=lambda _: calls.append("flush"),
+    )  # fmt: skip
     assert subtask._flushed(pool) == ""
-    assert calls == ["give up", "flush"]
+    assert calls == ["give up", "drop", "flush"]
 
     def stuck() -> None:
         raise KafkaUnreachable("the client does not answer")
