@@ -251,6 +251,10 @@ def test_a_jobs_resource_gives_cluster_prefix_and_checkpoint(harness, topic_scop
     assert (status, "suspend" in message) == ((0, False) if done else (1, True))
     final = pending.pending[0].transactional_id
     assert topic_scope.open_transactions() == ([final] if done else [final, f"{topic_scope.prefix}-2"])
+    known = topic_scope.client.describe([final])[final]
+    triple = (final, "--producer-id", known.producer_id, "--epoch", known.producer_epoch)
+    status, _, message = txn("commit", *triple, "--job", "orders", "--yes")
+    assert (status, "suspend" in message) == ((0, False) if done else (1, True))
     status, _, message = txn("list", "--job", "orders", "--prefix", "another")
     assert (status, "says nothing about another" in message) == (1, True)
 
