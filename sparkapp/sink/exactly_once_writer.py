@@ -57,7 +57,7 @@ class ExactlyOnceKafkaWriter(KafkaWriter):
             self._pool.prepare(self._transactional_id)
 
     def fence(self) -> None:
-        """See :meth:`KafkaWriter.fence`: ``init_transactions`` does it, or a kept producer, which no try has fenced."""
+        """See :meth:`KafkaWriter.fence`: a new producer's ``init_transactions`` does it."""
         try:
             self._transaction()
         except BaseException:

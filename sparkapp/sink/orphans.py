@@ -46,7 +46,7 @@ class OrphanSweep:
 
     :param find: ids of the job that may be open, by their coordinators.
     :param in_use: ids that the running checkpoint may write under; none where no checkpoint runs.
-    :param retire: called with the ids before they are ended: no order has their producers begin another transaction.
+    :param retire: called with the triples before they are ended: these producers begin no other transaction.
     :param require_claim: raises where another attempt owns the job; called before a transaction is ended.
     :param observed: receives the open transactions after each sweep, None where they are unknown.
     """
@@ -58,7 +58,7 @@ class OrphanSweep:
         find: Callable[[Deadline], Collection[str]],
         in_use: Callable[[], Collection[str]],
         require_claim: Callable[[], None],
-        retire: Callable[[Collection[str]], None] = lambda _: None,
+        retire: Callable[[Collection[tuple[str, int, int]]], None] = lambda _: None,
         observed: Callable[[OpenNow | None], None] = lambda _: None,
         interval: float = INTERVAL_SECONDS,
     ) -> None:
@@ -93,7 +93,7 @@ class OrphanSweep:
         }
         orphans = self._unused(found)
         if orphans:
-            self._retire(orphans.keys())
+            self._retire([(each, now.producer_id, now.producer_epoch) for each, now in orphans.items()])
             orphans = self._unused(orphans)
         aborted = self._abort(orphans, deadline) if orphans else ()
         left = [now.start_time_ms for transactional_id, now in found.items() if transactional_id not in aborted]

@@ -93,7 +93,7 @@ class PreCommitCheck:
     def _times(
         self, committable: KafkaCommittable, described: TransactionDescription | None, began: float, now: float
     ) -> CommitTimes:
-        if described is None or not described.is_open_with(committable.producer_id, committable.producer_epoch):
+        if described is None or not _is_same(committable, described):
             msg = (
                 f"checkpoint {committable.checkpoint_id}: {committable.transactional_id} was pre-committed with"
                 f" producer {committable.producer_id} epoch {committable.producer_epoch};"
@@ -112,6 +112,12 @@ class PreCommitCheck:
             raise TransactionFenced(msg, remedy=_REMEDY)
         ends = now + timeout - age
         return CommitTimes(Deadline(ends - commit, self._clock), Deadline(ends, self._clock))
+
+
+def _is_same(committable: KafkaCommittable, described: TransactionDescription) -> bool:
+    """Whether exactly this transaction is open: its producer may write several, one by one (ADR 24, ADR 62)."""
+    is_its_producer = described.is_open_with(committable.producer_id, committable.producer_epoch)
+    return is_its_producer and committable.start_time_ms in (0, described.start_time_ms)
 
 
 _REMEDY = (

@@ -28,10 +28,16 @@ class ReusableProducers:
 
     def __init__(self) -> None:
         self._of: dict[int, dict[str, CommittedTransaction]] = {}
+        self._retired: frozenset[tuple[str, int, int]] = frozenset()
 
     def of_subtask(self, subtask: int) -> dict[str, CommittedTransaction]:
         """The subtask's ids whose producers may be used again, with their last transactions."""
-        return dict(self._of.get(subtask, {}))
+        known = dict(self._of.get(subtask, {}))
+        return {
+            transactional_id: last
+            for transactional_id, last in known.items()
+            if (transactional_id, last.producer_id, last.producer_epoch) not in self._retired
+        }
 
     def add(self, committable: KafkaCommittable) -> None:
         """Its transaction was committed by one request, which was answered."""
@@ -39,11 +45,12 @@ class ReusableProducers:
             committable.checkpoint_id, committable.producer_id, committable.producer_epoch
         )
 
-    def retire(self, transactional_ids: Collection[str]) -> None:
-        """No later order has these producers used again; called by the orphan sweep, before it asks for ids in use."""
-        for of_subtask in tuple(self._of.values()):
-            for transactional_id in transactional_ids:
-                of_subtask.pop(transactional_id, None)
+    def retire(self, triples: Collection[tuple[str, int, int]]) -> None:
+        """No later order has these producers used again; called by the orphan sweep, before it asks for ids in use.
+
+        :param triples: transactional id, producer id and epoch. They are retired for good: an EndTxn may come late.
+        """
+        self._retired |= frozenset(triples)
 
     def clear(self) -> None:
         """A rescale in place may give the ids to other subtasks."""

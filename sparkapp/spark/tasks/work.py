@@ -36,8 +36,12 @@ class Work:
         return bool(self.limits)
 
     def again(self) -> Work:
-        """The same work for another task: before the barrier it may have fewer records than the task before."""
-        return replace(self, order=replace(self.order, ends_earlier_try=True)) if self.is_open else self
+        """The same work for another task: before the barrier it may have fewer records than the task before.
+
+        It uses no producer again, because ``init_transactions`` of a new producer ends the earlier try.
+        """
+        order = replace(self.order, ends_earlier_try=True, reusable=None)
+        return replace(self, order=order) if self.is_open else self
 
     def closed(self) -> Work:
         """The same work behind the barrier, and of another try: exactly the splits."""

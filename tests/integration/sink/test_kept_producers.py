@@ -175,8 +175,9 @@ def test_a_producer_that_the_sweep_has_retired_is_not_used_again(job, topic_scop
     job.complete()
     if is_ahead:
         job.subtask.pool.prepare(f"{topic_scope.prefix}-{(job.written + 1) % POOL}")
-    job.subtask.reusable.retire(f"{topic_scope.prefix}-{slot}" for slot in range(POOL))
-    job.subtask.writer.notify_committed(job.written, reusable={})
+    known = job.subtask.reusable.of_subtask(0).items()
+    job.subtask.reusable.retire([(each, last.producer_id, last.producer_epoch) for each, last in known])
+    job.subtask.writer.notify_committed(job.written, reusable=job.subtask.reusable.of_subtask(0))
     assert job.complete() > before
     expect_all(job, topic_scope)
 

@@ -444,8 +444,15 @@ def test_a_producer_may_be_used_again_once_one_request_has_committed_its_transac
     one.prepare(SPLITS)
     one.complete(pre_committed(replace(COMMITTABLE, checkpoint_id=2, transactional_id="p-1"), checkpoint_id=2))
     assert one.reusable.of_subtask(0) == {"p-0": (1, 1, 0)}, "a request for p-1 may come late"
-    one.reusable.retire(["p-0", "p-7"])
+    one.reusable.retire([("p-0", 1, 0), ("p-7", 1, 0)])
     assert one.reusable.of_subtask(0) == {}
+    transactions.at_once = True
+    for epoch, names in ((0, {}), (1, {"p-0": (3 + 1, 1, 1)})):
+        one.prepare(SPLITS)
+        checkpoint_id = 3 + epoch
+        committable = replace(COMMITTABLE, checkpoint_id=checkpoint_id, producer_epoch=epoch)
+        one.complete(pre_committed(committable, checkpoint_id=checkpoint_id))
+        assert one.reusable.of_subtask(0) == names, "for good, but not the next producer of the id"
 
 
 def test_a_rescale_in_place_leaves_no_producer_to_be_used_again() -> None:

@@ -47,14 +47,14 @@ class Job:
 def test_a_producer_is_retired_before_a_transaction_is_ended():
     job = Job(["p-1"], ["p-1"])
     assert job.sweep("p-0", "p-1") == ("p-0",)
-    assert job.steps == ["describe", "in use", "retire ['p-0']", "in use", "claim", "end"]
+    assert job.steps == ["describe", "in use", "retire [('p-0', 7, 0)]", "in use", "claim", "end"]
 
 
 def test_a_producer_that_was_used_again_meanwhile_is_spared():
     """Its checkpoint began before the producer was retired, so its id is in use by then."""
     job = Job([], ["p-0"])
     assert job.sweep("p-0") == ()
-    assert job.steps == ["describe", "in use", "retire ['p-0']", "in use"]
+    assert job.steps == ["describe", "in use", "retire [('p-0', 7, 0)]", "in use"]
 
 
 @pytest.mark.parametrize("ids", [(), ("p-0",)])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import nullcontext
 from dataclasses import replace
 
 import pytest
@@ -64,6 +65,14 @@ def test_one_that_is_not_open_or_not_its_writers_is_enough(found: TransactionDes
         asking(Client(p_1=found), at=1.0).require(COMMITTABLES, began=0.0)
     assert not caught.value.fatal
     assert "transactions.timeoutSeconds" in caught.value.remedy
+
+
+@pytest.mark.parametrize(("start", "is_it"), [(1_000_000, True), (0, True), (999_999, False), (1_000_001, False)])
+def test_another_transaction_of_the_same_producer_is_not_it(start: int, is_it: bool) -> None:
+    """It was ended, and a later request of its producer has opened the next. 0: the writer does not know the start."""
+    known = [replace(each, start_time_ms=start) for each in COMMITTABLES]
+    with nullcontext() if is_it else pytest.raises(TransactionFenced):
+        asking(Client(), at=1.0).require(known, began=0.0)
 
 
 @pytest.mark.parametrize(

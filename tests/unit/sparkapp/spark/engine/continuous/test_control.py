@@ -23,6 +23,7 @@ from sparkapp.clients.deadline import Deadline
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
 from sparkapp.model.errors import SubtaskDisconnected
 from sparkapp.model.partition import TopicPartition
+from sparkapp.sink.producers.reusable_producers import CommittedTransaction
 from sparkapp.source.watermarks.subtask_watermark import NO_LIMIT, NO_WATERMARK, GivenWatermarks, ReachedWatermarks
 from sparkapp.spark.engine.continuous import adoptions, control_server
 from sparkapp.spark.engine.continuous.answers import Answer, Silent
@@ -80,13 +81,15 @@ def soon(channel: SubtaskChannel) -> Work | None:
 
 
 MARKS = {split.partition: 1_700_000_000_000 for split in SPLITS}
+REUSING = replace(work(7), order=replace(work(7).order, reusable={"p-1": CommittedTransaction(3, 9, 1)}))
+"""Work whose producer may be used again."""
 MARKED = replace(work(7), watermarks=GivenWatermarks(own=NO_WATERMARK, others=NO_LIMIT, partitions=MARKS))
 
 
 @pytest.mark.parametrize(
     "one",
-    [work(7), work(1, group_id=None), work(8, ranges=()), MARKED, replace(work(7), limits=(90, 1)).again()],
-    ids=["whole", "plain", "cut", "watermarks", "open"],
+    [work(7), REUSING, work(1, group_id=None), work(8, ranges=()), MARKED, replace(work(7), limits=(90, 1)).again()],
+    ids=["whole", "with a kept producer", "plain", "cut", "watermarks", "open"],
 )
 def test_work_is_read_as_it_was_written(one: Work) -> None:
     assert decode_work(json.loads(encode_work(one))) == one
@@ -466,3 +469,10 @@ def test_a_subtask_whose_thread_waits_for_frames_ends_its_connection_without_a_b
         time.sleep(0.01)
     assert server.connected == set()
     server.close()
+
+
+def test_another_try_uses_no_producer_again() -> None:
+    """A new producer ends the try before."""
+    is_open = replace(REUSING, limits=(90, 1))
+    assert is_open.again().order.reusable is None
+    assert is_open.closed().order.reusable is None
