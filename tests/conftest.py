@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, settings
 if TYPE_CHECKING:
     from sparkapp.clients.transactions.client import TransactionClient
     from tests.support.jobs.sink_harness import Harness
+    from tests.support.kafka.late_requests import LateRequests
     from tests.support.kafka.topic_scope import TopicScope
 
 # The same examples in every run: a failure of the pipeline can be repeated anywhere.
@@ -50,6 +51,16 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         overrides={"transaction.abort.timed.out.transaction.cleanup.interval.ms": "500"},
     ) as running:
         yield running.bootstrap
+
+
+@pytest.fixture
+def way(broker: str) -> Iterator[LateRequests]:
+    """A proxy to the broker that withholds single requests."""
+    from tests.support.kafka.late_requests import LateRequests
+
+    opened = LateRequests(broker)
+    yield opened
+    opened.close()
 
 
 @pytest.fixture

@@ -79,7 +79,8 @@ class ProducerPool:
         """Opens a producer of the id in the background; the caller continues until its first record.
 
         :meth:`begin` of the same id begins the transaction, and raises a failure of the preparation. A task that ends
-        without a record calls :meth:`give_up`. A producer of the id that is opened already, or soon, is kept.
+        without a record calls :meth:`give_up`. A preparation of the same id stays, unless it has failed or its producer
+        is retired.
         """
         preparing = self._prepared(transactional_id)
         if preparing is not None and not preparing.has_failed:

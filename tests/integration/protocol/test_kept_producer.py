@@ -9,18 +9,11 @@ from sparkapp.clients.group_offsets import GroupOffsetsEvidence
 from sparkapp.dataplane.native.producer import NativeProducer
 from sparkapp.model.errors import TransactionFenced
 from sparkapp.model.partition import TopicPartition
-from tests.support.kafka.late_requests import END_TXN, TXN_OFFSET_COMMIT, LateRequests
+from tests.support.kafka.late_requests import END_TXN, TXN_OFFSET_COMMIT
 
 pytestmark = pytest.mark.broker
 
 CALLS = {"EndTxn": END_TXN, "TxnOffsetCommit": TXN_OFFSET_COMMIT}
-
-
-@pytest.fixture
-def way(broker):
-    opened = LateRequests(broker)
-    yield opened
-    opened.close()
 
 
 @pytest.fixture

@@ -11,19 +11,12 @@ from confluent_kafka.admin import AdminClient
 
 from sparkapp.clients.group_offsets import GroupOffsetsEvidence
 from sparkapp.model.partition import TopicPartition
-from tests.support.kafka.late_requests import END_TXN, INIT_PRODUCER_ID, TXN_OFFSET_COMMIT, LateRequests
+from tests.support.kafka.late_requests import END_TXN, INIT_PRODUCER_ID, TXN_OFFSET_COMMIT
 from tests.support.native.counting_producer import ClientRefusal, CountingProducer
 
 pytestmark = pytest.mark.broker
 
 ONCE = {END_TXN: 1, TXN_OFFSET_COMMIT: 1}
-
-
-@pytest.fixture
-def way(broker):
-    opened = LateRequests(broker)
-    yield opened
-    opened.close()
 
 
 @pytest.fixture

@@ -16,19 +16,11 @@ from tests.support.kafka.late_requests import (
     END_TXN,
     INIT_PRODUCER_ID,
     TXN_OFFSET_COMMIT,
-    LateRequests,
 )
 
 pytestmark = pytest.mark.broker
 
 POOL = 2
-
-
-@pytest.fixture
-def way(broker):
-    opened = LateRequests(broker)
-    yield opened
-    opened.close()
 
 
 @pytest.fixture

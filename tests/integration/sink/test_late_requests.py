@@ -15,17 +15,9 @@ from tests.support.kafka.late_requests import (
     ADD_PARTITIONS_TO_TXN,
     END_TXN,
     TXN_OFFSET_COMMIT,
-    LateRequests,
 )
 
 pytestmark = pytest.mark.broker
-
-
-@pytest.fixture
-def way(broker):
-    opened = LateRequests(broker)
-    yield opened
-    opened.close()
 
 
 @pytest.fixture
