@@ -306,6 +306,7 @@ class ContinuousRun(AttemptRun):
         groups = splits_by_subtask([split for split in splits if split.size], self.job.spec.parallelism)
         self._latest_worker = max(groups)
         halting = set(groups if self._abreast else [self._latest_worker]) if halt else set()
+        self._await_connections(halting)
         for number in halting:
             self._subtasks[number].order(halt[0])
         meanwhile, self.meanwhile = self.meanwhile, None
@@ -318,6 +319,13 @@ class ContinuousRun(AttemptRun):
         if halting:
             self._pipeline.barrier()
             self._await_halts(halting)
+
+    def _await_connections(self, subtasks: Collection[int]) -> None:
+        """Another subtask would do the work of a subtask that has been lost and is not connected again."""
+        deadline = Deadline.after(_SECONDS)
+        while not self._server.ready >= set(subtasks):
+            assert not deadline.expired, f"of {subtasks} only {self._server.ready} are connected"
+            time.sleep(_PAUSE)
 
     def _await_halts(self, halting: Collection[int]) -> None:
         running, deadline = self._pipeline._running, Deadline.after(_SECONDS)
