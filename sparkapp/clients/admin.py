@@ -15,6 +15,10 @@ from sparkapp.model.errors import AuthenticationFailed
 from sparkapp.model.job.client.config import cluster_properties
 
 _LOOK_SECONDS = 3.0
+_ASK_ELSEWHERE = frozenset(
+    # The broker that was asked has died or hangs. librdkafka does not ask another broker.
+    {KafkaError._TRANSPORT, KafkaError._TIMED_OUT}
+)
 
 
 class ClusterAdmin:
@@ -22,7 +26,7 @@ class ClusterAdmin:
 
     Where the only broker was fenced for a moment, a metadata answer has topics and no brokers. librdkafka accepts it,
     closes its connections and finds no broker for ever (its issue 5301). A new client begins with
-    ``bootstrap.servers`` and finds the brokers.
+    ``bootstrap.servers`` and finds the brokers. It also finds another broker where the broker that was asked hangs.
 
     Thread-safe as librdkafka's clients are: a caller that still asks the previous client keeps it.
 
@@ -39,14 +43,14 @@ class ClusterAdmin:
     def metadata(self, topic: str | None = None, *, timeout: float) -> ClusterMetadata:
         """Metadata of one topic, or of all topics.
 
-        :param timeout: seconds; the second half is for a new client where the current client finds no broker.
+        :param timeout: seconds; the second half is for a new client where the current client gets no answer.
         :raises KafkaException: no answer, or a refusal.
         """
         names = () if topic is None else (topic,)
         try:
             return self.client.list_topics(*names, timeout=timeout / 2)
         except KafkaException as failure:
-            if failure.args[0].code() != KafkaError._TRANSPORT:
+            if failure.args[0].code() not in _ASK_ELSEWHERE:
                 raise
         self.client = AdminClient(with_token_callback(self._config))
         return self.client.list_topics(*names, timeout=timeout / 2)

@@ -1,4 +1,5 @@
-"""A coordinator that hangs, and one that does not know of its successor: what a fence and a read are worth then."""
+"""A coordinator that hangs, and one that does not know of its successor: what a fence and a read are worth then. A
+broker that hangs: another answers what it was asked."""
 
 from __future__ import annotations
 
@@ -6,6 +7,7 @@ import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as ClientPartition
 
+from sparkapp.clients.admin import ClusterAdmin
 from sparkapp.clients.deadline import Deadline
 from sparkapp.clients.group_offsets import GroupOffsetsEvidence
 from sparkapp.clients.transactions.client import TransactionClient
@@ -111,3 +113,16 @@ def test_a_read_is_believed_only_behind_a_write(ensemble):
         ensemble.thaw(superseded)
         ensemble.restart_brokers()
     assert subtask.read(superseded, confirm_as="stale-offsets") == 2
+
+
+def test_a_question_to_a_broker_that_hangs_is_asked_again_elsewhere(ensemble):
+    """Each broker in turn: the client is connected to one of them."""
+    ensemble.make_topic("asked", 1)
+    admin = ClusterAdmin({"bootstrap.servers": ensemble.bootstrap})
+    for node in NODES:
+        assert "asked" in admin.metadata(timeout=20).topics
+        ensemble.freeze(node)
+        try:
+            assert "asked" in admin.metadata(timeout=20).topics
+        finally:
+            ensemble.thaw(node)
