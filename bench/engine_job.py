@@ -10,7 +10,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from sparkapp.checkpoint.pre_committed import Completed
-from sparkapp.model.delivery_guarantee import DeliveryGuarantee
+from sparkapp.model.delivery_guarantee import DeliveryGuarantee, OffsetCommit
 from sparkapp.model.job.client.security_properties import credentials_directory
 from sparkapp.model.job.record_format import Format
 from sparkapp.model.job.spec import ArrowTransform, Engine, Job, JobSpec, KafkaCluster, Sink, Source, Transform
@@ -38,6 +38,7 @@ def engine_job(
     query: str = "",
     arrow_function: str = "",
     engine: Engine = Engine.MICRO_BATCH,
+    offset_commit: OffsetCommit = OffsetCommit.IN_TRANSACTION,
     kafka: KafkaCluster | None = None,
 ) -> Job:
     """A job of one topic from its start, with names that no other job has.
@@ -55,6 +56,7 @@ def engine_job(
             kafka=kafka or KafkaCluster(bootstrap_servers=bootstrap),
             source=Source(
                 topics=(source,), group_id=name, startup=Startup(mode=StartupMode.EARLIEST),
+                offset_commit=offset_commit,
                 max_offsets_per_checkpoint=records_a_checkpoint,
                 value_format=Format.JSON if json_schema else Format.RAW, value_schema=json_schema,
             ),

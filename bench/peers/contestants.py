@@ -65,6 +65,8 @@ _FLINK_TUNED = {
 _CONTINUOUS = {"engine": "Continuous"}
 _LOCAL = {**_CONTINUOUS, "commit-interval-millis": "50", "interval-millis": "200"}
 """The driver records the subtasks' commits every 200 ms. A run ends with the last record."""
+_AS_FLINKS_OFFSETS = {**_CONTINUOUS, "offset-commit": "OnCheckpoint"}
+"""Flink commits offsets to the group after a checkpoint, too, and not in the transactions."""
 _FUNCTION = {"arrow-function": "bench.peers.programs.same_records:same_records"}
 _COPY, _PROJECT = frozenset({Shape.COPY}), frozenset({Shape.PROJECT})
 
@@ -76,7 +78,10 @@ CONTESTANTS = (
     Contestant(
         name="ours-continuous", title="ours, continuous", program="ours-continuous",
         delivery_guarantee=_EXACTLY_ONCE, shapes=_COPY | _PROJECT, options=_CONTINUOUS,
-        paces=_intervals(100, 1000, **_CONTINUOUS),
+        paces=(
+            *_intervals(100, 1000, **_CONTINUOUS),
+            Pace(name="100 ms, offsets OnCheckpoint", interval_millis=100, options=_AS_FLINKS_OFFSETS),
+        ),
     ),
     Contestant(
         name="ours-continuous-at-least-once", title="ours, continuous", program="ours-continuous",

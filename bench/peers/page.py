@@ -31,7 +31,8 @@ Flink's producers have batches of 1 MiB and a linger of 5 ms, except with the cl
 engine: its threads read, write and commit with librdkafka.
 
 Latency is the time from `send` until a `read_committed` reader has the record. No producer lingers for
-latency.""".splitlines()
+latency. With *offsets OnCheckpoint* we commit offsets to the group after a checkpoint, as Flink does. Otherwise they
+are in the transactions.""".splitlines()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

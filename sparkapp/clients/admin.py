@@ -3,30 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import TypeVar
 
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, ClusterMetadata
 
 from sparkapp.clients.deadline import Deadline
-from sparkapp.clients.errors import MEANING, error_for
+from sparkapp.clients.errors import MEANING, NO_ANSWER, error_for
 from sparkapp.clients.security.oauth_token import with_token_callback
 from sparkapp.clients.security.tls_diagnosis import tls_problem
 from sparkapp.model.errors import AuthenticationFailed
 from sparkapp.model.job.client.config import cluster_properties
 
 _LOOK_SECONDS = 3.0
-_ASK_ELSEWHERE = frozenset(
-    # The broker that was asked has died or hangs. librdkafka does not ask another broker.
-    {KafkaError._TRANSPORT, KafkaError._TIMED_OUT}
-)
+
+Answer = TypeVar("Answer")
 
 
 class ClusterAdmin:
-    """librdkafka's admin client, replaced once it knows no broker any more.
+    """librdkafka's admin client, replaced once it gets no answer.
+
+    A client waits for the broker that it has asked, and for the cluster's controller as it last knew it. Where that
+    broker has died or hangs, the client does not ask another.
 
     Where the only broker was fenced for a moment, a metadata answer has topics and no brokers. librdkafka accepts it,
     closes its connections and finds no broker for ever (its issue 5301). A new client begins with
-    ``bootstrap.servers`` and finds the brokers. It also finds another broker where the broker that was asked hangs.
+    ``bootstrap.servers`` and finds the brokers.
 
     Thread-safe as librdkafka's clients are: a caller that still asks the previous client keeps it.
 
@@ -41,19 +43,24 @@ class ClusterAdmin:
         self.client = AdminClient(with_token_callback(self._config))
 
     def metadata(self, topic: str | None = None, *, timeout: float) -> ClusterMetadata:
-        """Metadata of one topic, or of all topics.
+        """Metadata of one topic, or of all topics; :meth:`ask` has times and errors."""
+        names = () if topic is None else (topic,)
+        return self.ask(lambda client, seconds: client.list_topics(*names, timeout=seconds), timeout=timeout)
 
-        :param timeout: seconds; the second half is for a new client where the current client gets no answer.
+    def ask(self, question: Callable[[AdminClient, float], Answer], *, timeout: float) -> Answer:
+        """The answer to a question that any broker can answer.
+
+        :param question: called with a client and its seconds.
+        :param timeout: seconds; the second half is for a new client where the present client gets no answer.
         :raises KafkaException: no answer, or a refusal.
         """
-        names = () if topic is None else (topic,)
         try:
-            return self.client.list_topics(*names, timeout=timeout / 2)
+            return question(self.client, timeout / 2)
         except KafkaException as failure:
-            if failure.args[0].code() not in _ASK_ELSEWHERE:
+            if failure.args[0].code() not in NO_ANSWER:
                 raise
         self.client = AdminClient(with_token_callback(self._config))
-        return self.client.list_topics(*names, timeout=timeout / 2)
+        return question(self.client, timeout / 2)
 
     def poll(self) -> None:
         """Serves the client's callbacks, which are called nowhere else."""

@@ -46,6 +46,7 @@ MEANING: Mapping[int, type[KafkaSparkJobError]] = {
     KafkaError._UNKNOWN_PARTITION: TopicNotFound,
     KafkaError._ALL_BROKERS_DOWN: KafkaUnreachable,
     KafkaError._TRANSPORT: KafkaUnreachable,
+    KafkaError._DESTROY_BROKER: KafkaUnreachable,
     KafkaError._RESOLVE: KafkaUnreachable,
     KafkaError._SSL: KafkaUnreachable,  # also what a broker's restart looks like in the middle of a handshake
     KafkaError._TIMED_OUT: KafkaUnreachable,
@@ -107,6 +108,19 @@ RETRIED = frozenset(
     }
 )
 """Codes after which librdkafka retries by itself: they matter only as the last error before a deadline."""
+
+NO_ANSWER = frozenset(
+    # _NOENT: librdkafka has found no leader at all, as in an election or with a fenced broker. _DESTROY_BROKER: the
+    # broker has left the metadata meanwhile.
+    {
+        KafkaError._TIMED_OUT,
+        KafkaError.REQUEST_TIMED_OUT,
+        KafkaError._TRANSPORT,
+        KafkaError._NOENT,
+        KafkaError._DESTROY_BROKER,
+    }
+)
+"""The broker that was asked does not answer; another may."""
 
 COORDINATOR_MOVES = frozenset(
     {KafkaError.COORDINATOR_LOAD_IN_PROGRESS, KafkaError.COORDINATOR_NOT_AVAILABLE, KafkaError.NOT_COORDINATOR}

@@ -11,12 +11,12 @@ from typing import Any, TypeVar
 
 from confluent_kafka import OFFSET_INVALID, Consumer, IsolationLevel, KafkaError, KafkaException, TopicCollection
 from confluent_kafka import TopicPartition as ClientPartition
-from confluent_kafka.admin import ConfigResource, OffsetSpec, ResourceType
+from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec, ResourceType
 
 from sparkapp.clients.admin import ClusterAdmin
 from sparkapp.clients.cluster_view import FoundRecord
 from sparkapp.clients.deadline import Deadline
-from sparkapp.clients.errors import COORDINATOR_MOVES, LEADER_MOVES, error_for
+from sparkapp.clients.errors import COORDINATOR_MOVES, LEADER_MOVES, NO_ANSWER, error_for
 from sparkapp.clients.leaders import KnownLeaders
 from sparkapp.clients.security.oauth_token import with_token_callback
 from sparkapp.clients.security.tls_diagnosis import tls_problem
@@ -31,10 +31,6 @@ Asked = TypeVar("Asked")
 _PAUSE = 0.1
 _REQUEST_SECONDS = 6.0
 """For one answer of a partition's leader: librdkafka waits for a leader that has died."""
-_NO_ANSWER = frozenset(
-    # _NOENT: librdkafka has found no leader at all, as in an election or with a fenced broker.
-    {KafkaError._TIMED_OUT, KafkaError.REQUEST_TIMED_OUT, KafkaError._TRANSPORT, KafkaError._NOENT}
-)
 _PASSING = COORDINATOR_MOVES | LEADER_MOVES | {KafkaError.UNSTABLE_OFFSET_COMMIT}
 _TLS_SECONDS = 6.0
 """For the look why TLS fails."""
@@ -115,11 +111,9 @@ class KafkaClusterView:
         """
         wanted = sorted(set(topics))
 
-        def ask(some: Sequence[str]) -> dict[str, Any]:
+        def ask(some: Sequence[str], client: AdminClient, seconds: float) -> dict[str, Any]:
             found = {}
-            for name, answer in self._admin.client.describe_topics(
-                TopicCollection(list(some)), request_timeout=self._timeout
-            ).items():
+            for name, answer in client.describe_topics(TopicCollection(list(some)), request_timeout=seconds).items():
                 try:
                     found[name] = answer.result()
                 except KafkaException as error:
@@ -130,7 +124,7 @@ class KafkaClusterView:
 
         described: dict[str, Any] = {}
         for some in _requests(wanted):
-            described |= self._patiently(partial(ask, some), "asking the brokers for topics by name")
+            described |= self._ask(partial(ask, some), "asking the brokers for topics by name")
         return described
 
     def operations(self, topics: Iterable[str]) -> dict[str, frozenset[str]]:
@@ -143,10 +137,10 @@ class KafkaClusterView:
         """
         wanted = sorted(set(topics))
 
-        def ask() -> dict[str, frozenset[str]]:
+        def ask(client: AdminClient, seconds: float) -> dict[str, frozenset[str]]:
             found: dict[str, frozenset[str]] = {}
-            for name, answer in self._admin.client.describe_topics(
-                TopicCollection(wanted), include_authorized_operations=True, request_timeout=self._timeout
+            for name, answer in client.describe_topics(
+                TopicCollection(wanted), include_authorized_operations=True, request_timeout=seconds
             ).items():
                 try:
                     allowed = answer.result().authorized_operations
@@ -160,7 +154,7 @@ class KafkaClusterView:
                         found[name] = frozenset(operation.name for operation in allowed)
             return found
 
-        return self._patiently(ask, "asking the brokers for rights on topics")
+        return self._ask(ask, "asking the brokers for rights on topics")
 
     def earliest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         return self._list_offsets(partitions, OffsetSpec.earliest())
@@ -255,6 +249,10 @@ class KafkaClusterView:
         topics = sorted({partition.topic for partition in specs})
         return self._patiently(ask, "listing offsets", topics) if requests else {}
 
+    def _ask(self, question: Callable[[AdminClient, float], Answer], what: str) -> Answer:
+        """Of any broker."""
+        return self._patiently(lambda: self._admin.ask(question, timeout=self._timeout), what)
+
     def _patiently(self, ask: Callable[[], Answer], what: str, topics: Sequence[str] = ()) -> Answer:
         """Retries while a leader or a coordinator moves or a topic is new, until the time limit.
 
@@ -268,7 +266,7 @@ class KafkaClusterView:
                 # ListOffsets alone does not refresh metadata: librdkafka would ask the known leaders for minutes.
                 self._leaders.forget()
                 code = error.args[0].code()
-                passing = code in _PASSING or (bool(topics) and code in _NO_ANSWER)
+                passing = code in _PASSING or (bool(topics) and code in NO_ANSWER)
                 patience = _YOUNG_SECONDS if code == _YOUNG else self._timeout if passing else 0.0
                 if time.monotonic() - began >= patience:
                     raise self._translated(error, what) from error

@@ -13,7 +13,7 @@ from bench.engine_job import engine_driver, engine_job, engine_session
 from bench.peers.programs.task_lines import TaskLine, serve
 from bench.peers.workload import JSON_COLUMNS, LARGE, Shape
 from sparkapp.checkpoint.pre_committed import Completed
-from sparkapp.model.delivery_guarantee import DeliveryGuarantee
+from sparkapp.model.delivery_guarantee import DeliveryGuarantee, OffsetCommit
 from sparkapp.model.job.spec import Engine
 from sparkapp.model.report import AttemptOutcome
 
@@ -53,6 +53,7 @@ def run(spark: SparkSession, task: TaskLine) -> float:
         engine=engine, json_schema=JSON_COLUMNS if project else "",
         query=_QUERY if project and not arrow else "",
         arrow_function=_FUNCTION if arrow else task.get("arrow-function", ""),
+        offset_commit=OffsetCommit(task.get("offset-commit", OffsetCommit.IN_TRANSACTION)),
     )  # fmt: skip
     done = 0
     ended = time.monotonic()

@@ -9,17 +9,15 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from sparkapp.clients.deadline import Deadline
+from sparkapp.clients.errors import NO_ANSWER
 
 _SECONDS = 90.0
 _REQUEST_SECONDS = 60.0
-_PASSING = frozenset(
-    {
-        KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError.REQUEST_TIMED_OUT,
-        KafkaError.NOT_CONTROLLER, KafkaError.BROKER_NOT_AVAILABLE,
-        # Fewer brokers than copies are in service, or none is.
-        KafkaError.INVALID_REPLICATION_FACTOR,
-    }
-)  # fmt: skip
+_PASSING = NO_ANSWER | {
+    KafkaError._ALL_BROKERS_DOWN, KafkaError.NOT_CONTROLLER, KafkaError.BROKER_NOT_AVAILABLE,
+    # Fewer brokers than copies are in service, or none is.
+    KafkaError.INVALID_REPLICATION_FACTOR,
+}  # fmt: skip
 
 
 def create_topics(bootstrap: str, *topics: NewTopic, **login: str) -> None:

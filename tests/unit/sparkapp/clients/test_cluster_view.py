@@ -157,5 +157,5 @@ def test_topic_ids_are_in_kafkas_letters_and_only_where_there_is_one(view: Kafka
             answers[name].set_result(SimpleNamespace(topic_id=one, partitions=[]))
         return answers
 
-    view._admin = SimpleNamespace(client=SimpleNamespace(describe_topics=describe))  # type: ignore[assignment]
+    view._admin.client = SimpleNamespace(describe_topics=describe)  # type: ignore[assignment]
     assert view.topic_ids(ids) == {"odd": "-_________"}
