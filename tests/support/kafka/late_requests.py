@@ -113,11 +113,10 @@ class LateRequests:
 
 
 def _frame(source: socket.socket) -> bytes:
-    """One request or answer with its length in front, or nothing where the connection has ended."""
+    """One request or answer with its length in front, or nothing where the connection has ended, also in its middle."""
     head = _exactly(source, 4)
-    if not head:
-        return b""
-    return head + _exactly(source, struct.unpack(">i", head)[0])
+    body = _exactly(source, struct.unpack(">i", head)[0]) if head else b""
+    return head + body if body else b""
 
 
 def _exactly(source: socket.socket, size: int) -> bytes:
