@@ -49,7 +49,7 @@ def main() -> int:
     parser.add_argument("--only", nargs="*", help="contestants by name: None AtLeastOnce ExactlyOnce Continuous native")
     options = parser.parse_args()
     jars = connector_jars()
-    with broker_at(None, overrides={"log.retention.ms": "-1"}) as bootstrap:
+    with broker_at(None) as bootstrap:
         return Bench(options, bootstrap, jars).run()
 
 

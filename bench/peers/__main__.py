@@ -62,7 +62,7 @@ def measure(options: argparse.Namespace, contestants: list[Contestant]) -> Resul
     """All workloads of the options on one temporary broker."""
     runs: list[Run] = []
     programs = Programs(parallelism=options.parallelism, logs=ARTIFACTS)
-    with broker_at(None, overrides={"log.retention.ms": "-1"}) as bootstrap:
+    with broker_at(None) as bootstrap:
         wake(bootstrap)
         try:
             for workload in WORKLOADS:
