@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from sparkapp.dataplane.settings import BATCH_BYTES, LINGER_MILLIS
+from sparkapp.dataplane.settings import BATCH_BYTES, BATCH_ROWS, LINGER_MILLIS
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
 from sparkapp.model.partition import TopicPartition
 
@@ -47,7 +47,7 @@ class BatchConsumer(Protocol):
         splits: Sequence[KafkaPartitionSplit],
         *,
         columns: frozenset[str] = ALL_COLUMNS,
-        max_rows: int = 65_536,
+        max_rows: int = BATCH_ROWS,
         max_bytes: int = BATCH_BYTES,
         linger_millis: int = LINGER_MILLIS,
         stall_timeout: float = 120.0,

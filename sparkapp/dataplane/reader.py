@@ -13,7 +13,7 @@ from confluent_kafka import KafkaError
 from sparkapp.dataplane.client_errors import ClientErrors
 from sparkapp.dataplane.interface import ALL_COLUMNS, GivenUp
 from sparkapp.dataplane.partition_queue import Alignment, PartitionQueue, align, split_by_partition
-from sparkapp.dataplane.settings import BATCH_BYTES, LINGER_MILLIS, WAIT_MILLIS
+from sparkapp.dataplane.settings import BATCH_BYTES, BATCH_ROWS, LINGER_MILLIS, WAIT_MILLIS
 from sparkapp.dataplane.statistics import FetchStatistics
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
 from sparkapp.model.errors import InvalidArgument, KafkaSparkJobError, ReadTimedOut
@@ -81,7 +81,7 @@ class BoundedReader(ABC):
         splits: Sequence[KafkaPartitionSplit],
         *,
         columns: frozenset[str] = ALL_COLUMNS,
-        max_rows: int = 65_536,
+        max_rows: int = BATCH_ROWS,
         max_bytes: int = BATCH_BYTES,
         linger_millis: int = LINGER_MILLIS,
         stall_timeout: float = 120.0,

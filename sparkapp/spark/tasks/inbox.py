@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from sparkapp.clients.daemon_thread import run_in_background
 from sparkapp.dataplane.interface import BatchConsumer
+from sparkapp.dataplane.settings import BATCH_ROWS
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
 from sparkapp.spark.tasks.control_channel import SubtaskChannel, barrier_of
 from sparkapp.spark.tasks.work import Work, decode_work
@@ -17,8 +18,6 @@ _WAIT_MILLIS = 100
 """Longest wait for a record of an open checkpoint; a barrier ends it."""
 _LINGER_SHARE = 0.25
 """Of the checkpoint interval, in which records gather to a batch of an open checkpoint."""
-_MAX_ROWS = 16_384
-"""Rows of such a batch: less memory is prepared for it than for a backlog's."""
 _EVERY = 1 << 62
 """Barrier of all checkpoints: the subtask is asked to end, or has lost the engine."""
 
@@ -120,7 +119,7 @@ class CheckpointRead:
             batch = consumer.next_batch(
                 wait_millis=0 if is_over else _WAIT_MILLIS,
                 linger_millis=0 if is_over else self._linger,
-                max_rows=_MAX_ROWS,
+                max_rows=BATCH_ROWS,
             )
             if batch is not None:
                 yield batch

@@ -46,12 +46,23 @@ def test_what_a_reader_may_hold_grows_with_its_partitions_only_where_it_must() -
     def prefetch(partitions: int) -> int:
         return (reader_bound(partitions, batch_bytes=0, record_bytes=0) - CLIENT_BYTES) >> 20
 
-    assert prefetch(1) == 16 + 1, "a share of 16 MiB and a response"
-    assert prefetch(8) == 8 * (16 + 1)
-    assert max(prefetch(partitions) for partitions in range(1, 65)) <= 128 + 64
+    assert prefetch(1) == 8 + 1, "a share of 8 MiB and a response"
+    assert prefetch(8) == 8 * (8 + 1)
+    assert max(prefetch(partitions) for partitions in range(1, 65)) <= 64 + 64
     assert prefetch(1000) == 1000 * (1 + 1), "beyond that a partition has its least"
     large = reader_bound(1, batch_bytes=10, record_bytes=5 << 20)
-    assert large == CLIENT_BYTES + (16 + 5) * (1 << 20) + 3 * (10 + (5 << 20))
+    assert large == CLIENT_BYTES + (8 + 5) * (1 << 20) + 3 * (10 + (5 << 20))
+
+
+def test_the_queue_of_a_producer_has_room_for_the_largest_record() -> None:
+    def queue(**config: str) -> str:
+        return producer_settings({key.replace("_", "."): value for key, value in config.items()})[
+            "queue.buffering.max.kbytes"
+        ]
+
+    assert queue() == queue(message_max_bytes="1000000") == str(16 << 10)
+    assert queue(message_max_bytes=str((20 << 20) + 1)) == str((20 << 10) + 1)
+    assert queue(message_max_bytes="99999999", queue_buffering_max_kbytes="77") == "77"
 
 
 def test_a_producer_keeps_order_without_duplicates() -> None:
