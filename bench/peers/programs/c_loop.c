@@ -82,7 +82,7 @@ static rd_kafka_t *open_consumer(const struct task *task) {
     const char *const properties[] = {
         "bootstrap.servers", task->bootstrap, "group.id", task->id, "isolation.level", "read_committed",
         "enable.auto.commit", "false", "enable.auto.offset.store", "false", "enable.partition.eof", "true",
-        "auto.offset.reset", "error", "queued.min.messages", "50000", "queued.max.messages.kbytes", "16384",
+        "auto.offset.reset", "error", "queued.min.messages", "20000", "queued.max.messages.kbytes", "8192",
         "fetch.queue.backoff.ms", "5", "fetch.wait.max.ms", task->consumer_wait,
         "socket.receive.buffer.bytes", "1048576", NULL};
     rd_kafka_t *consumer = open_client(RD_KAFKA_CONSUMER, properties);
@@ -95,8 +95,8 @@ static rd_kafka_t *open_producer(const struct task *task, int number) {
     snprintf(name, sizeof name, "%s-%d", task->id, number);
     const char *const properties[] = {
         "bootstrap.servers", task->bootstrap, "enable.idempotence", "true", "linger.ms", task->linger,
-        "batch.num.messages", "10000", "batch.size", "1048576", "queue.buffering.max.messages", "200000",
-        "queue.buffering.max.kbytes", "65536", "socket.send.buffer.bytes", "1048576", "partitioner", "murmur2_random",
+        "batch.num.messages", "10000", "batch.size", "1048576", "queue.buffering.max.messages", "100000",
+        "queue.buffering.max.kbytes", "16384", "socket.send.buffer.bytes", "1048576", "partitioner", "murmur2_random",
         "delivery.report.only.error", "true", task->exactly_once ? "transactional.id" : NULL, name, NULL};
     rd_kafka_t *producer = open_client(RD_KAFKA_PRODUCER, properties);
     if (task->exactly_once) {
