@@ -3,7 +3,7 @@
 A key of the caller wins, unless correctness depends on the key.
 
 Queues and batches are small: each byte is written and read several times on its way, and a processor's cache has some
-32 MiB. With queues of 64 MiB records of 1 KiB took up to a third more time, in the broker beside it, too.
+32 MiB. With queues of 64 MiB records of 1 KiB took up to a third more time, also in the broker on the same machine.
 """
 
 from __future__ import annotations
