@@ -21,13 +21,11 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
 from bench.broker import broker_at, drop_topic, make_topic
-from sparkapp.dataplane.settings import reader_bound
+from sparkapp.dataplane.settings import BATCH_BYTES, reader_bound
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
 from sparkapp.model.partition import TopicPartition
 
 MEBIBYTE = 1 << 20
-BATCH_BYTES = 16 * MEBIBYTE
-"""The default of :meth:`BatchConsumer.read`."""
 _FULL_SECONDS = 5.0
 """Seconds without growth after which the prefetch is full."""
 
