@@ -88,6 +88,7 @@ class NetworkRig(Rig):
 
     def _strike(self, story: Story) -> End | None:
         self._network.cut()
+        story.delay_requests()
         self._healing = threading.Timer(self.CUT_SECONDS, self._network.heal)
         self._healing.start()
         return None

@@ -162,7 +162,7 @@ class Story:
         self._frozen: list[AttemptRun] = []
         self._strays: list[SubtaskProcess] = []
         self._names: list[tuple[int, Names]] = []
-        self._thawed = self._superseded = self._had_local_pace = False
+        self._thawed = self._superseded = self._had_local_pace = self._delayed = False
         self._producer = Producer({"bootstrap.servers": self.bootstrap, "linger.ms": 1, "enable.idempotence": True})
 
     @property
@@ -308,6 +308,11 @@ class Story:
         """Requests to the brokers were or will be sent twice. What they begin is open until somebody starts."""
         self._thawed = True
 
+    def delay_requests(self) -> None:
+        """The network holds requests back, which reach the brokers behind the end of their attempt, and perhaps behind
+        the next start. What they begin is open until somebody starts, or until a running job's sweep."""
+        self._delayed = True
+
     def last_attempt(self) -> Job:
         """A deleted job's attempt after a crash: the running attempt ends, and this attempt is not started."""
         self.kill()
@@ -419,7 +424,7 @@ class Story:
             self.thaw()
         if self._strays:
             self.thaw_strays()
-        if self._thawed:
+        if self._thawed or self._delayed:
             # What a superseded attempt began is open until the broker's time-out, or until somebody starts.
             self.kill()
             self._read_all(parallelism)
