@@ -149,7 +149,7 @@ def test_a_function_that_raises_names_line_and_offset_in_both_engines(
         assert termination is not None
         assert (termination.reason, termination.fatal) == ("TransformFailed", False), termination
         assert termination.message == (
-            "ValueError: invalid literal for int() with base 10: 'ten' (arrows.py:15 in number_of),"
+            "ValueError: invalid literal for int() with base 10: 'ten' (arrows.py:16 in number_of),"
             f" while it read {source}-0 offset 10"
         )
         assert "return int(text)" in termination.log
