@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 from sparkapp.dataplane.statistics import FETCHED_BYTES, FETCHED_RECORDS
 
 BATCH_BYTES = 16 << 20
-"""The limit of batches from Kafka, too (:meth:`sparkapp.dataplane.interface.BatchConsumer.read`), plus one row."""
+"""The limit of a batch, plus one row. Batches from Kafka have a lower limit (``sparkapp.dataplane.settings``)."""
 SETTING = "spark.sql.execution.arrow.maxBytesPerBatch"
 ROWS_SETTING = "spark.sql.execution.arrow.maxRecordsPerBatch"
 UNLIMITED = str((1 << 31) - 1)
