@@ -17,6 +17,8 @@ from sparkapp.model.partition import TopicPartition
 
 librdkafka.load()
 
+_STICKY = {"sticky.partitioning.linger.ms": "0"}
+"""The extension's own partitioner keeps records without key together. It has librdkafka ask for each record."""
 _COLUMNS = ("value", "key", "topic", "partition", "timestamp", "headers")
 """Columns in the order of the extension's slots."""
 
@@ -31,7 +33,7 @@ class NativeProducer(CheckedProducer):
         super().__init__()
         self._bootstrap = config.get("bootstrap.servers", "")
         try:
-            settings = producer_settings(config)
+            settings = {**_STICKY, **producer_settings(config)}
             self._client = _kafka_arrow.Producer(settings, *token_source(settings))
         except _kafka_arrow.BadConfiguration as refusal:
             raise ConfigurationError(f"Kafka producer: {refusal}") from refusal

@@ -19,7 +19,7 @@ _OPAQUE = re.compile(r"^typedef struct (\w+) \w+;$|^struct \w+;$", re.MULTILINE)
 _STRUCT = re.compile(r"typedef struct (\w+) \{\n(.*?)\n\} (\w+);", re.DOTALL)
 _FIELD = re.compile(r"^ {4}(?! )[^;{]*?\b(\w+);", re.MULTILINE)
 _INT_FOR_ENUM = re.compile(r"^typedef int (rd_kafka_\w+);", re.MULTILINE)
-_CALLBACK = re.compile(r"^typedef (?:void|int|rd_kafka_resp_err_t) rd_kafka_\w+_cb\(.*\);$", re.MULTILINE)
+_CALLBACK = re.compile(r"^typedef (?:void|int|int32_t|rd_kafka_resp_err_t) rd_kafka_\w+_cb\(.*\);$", re.MULTILINE)
 
 
 def program(ours: str) -> str:

@@ -103,6 +103,9 @@ bool client_open(Client *client, int kind, PyObject *config, PyObject *token_of,
     if (callbacks.delivered != NULL) {
         rdkafka.conf_set_dr_msg_cb(conf, callbacks.delivered);
     }
+    if (callbacks.partitioner != NULL) {
+        rdkafka.topic_conf_set_partitioner_cb(rdkafka.conf_get_default_topic_conf(conf), callbacks.partitioner);
+    }
     if (callbacks.opened != NULL) {
         rdkafka.conf_interceptor_add_on_new(conf, "kafkaspark", callbacks.opened, opaque);
     }

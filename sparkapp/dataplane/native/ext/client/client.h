@@ -31,6 +31,7 @@ int client_add_exceptions(PyObject *module);
 typedef struct {
     rd_kafka_dr_msg_cb *delivered;
     rd_kafka_on_new_cb *opened;
+    rd_kafka_partitioner_cb *partitioner; /* the configuration must have a property of topics */
 } ClientCallbacks;
 
 /* Opens a client from a mapping of strings; the callbacks receive `opaque`. `token_of` is called for each token, from a

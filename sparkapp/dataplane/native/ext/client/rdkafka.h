@@ -128,6 +128,7 @@ typedef int rd_kafka_stats_cb(rd_kafka_t *, char *json, size_t json_len, void *o
 typedef void rd_kafka_token_refresh_cb(rd_kafka_t *, const char *oauthbearer_config, void *opaque);
 typedef rd_kafka_resp_err_t rd_kafka_on_new_cb(rd_kafka_t *, const rd_kafka_conf_t *, void *opaque, char *, size_t);
 typedef rd_kafka_resp_err_t rd_kafka_on_request_sent_cb(rd_kafka_t *, int socket, const char *broker_name, int32_t broker_id, int16_t api_key, int16_t api_version, int32_t correlation_id, size_t size, void *opaque);
+typedef int32_t rd_kafka_partitioner_cb(const rd_kafka_topic_t *, const void *key, size_t size, int32_t partitions, void *rkt_opaque, void *msg_opaque);
 typedef void rd_kafka_throttle_cb(rd_kafka_t *, const char *broker_name, int32_t broker_id, int throttle_time_ms, void *opaque);
 
 /* X(result, name without rd_kafka_, parameters) */
@@ -148,6 +149,8 @@ typedef void rd_kafka_throttle_cb(rd_kafka_t *, const char *broker_name, int32_t
     X(void, conf_set_dr_msg_cb, (rd_kafka_conf_t *, rd_kafka_dr_msg_cb *))                                           \
     X(void, conf_set_stats_cb, (rd_kafka_conf_t *, rd_kafka_stats_cb *))                                             \
     X(void, conf_set_throttle_cb, (rd_kafka_conf_t *, rd_kafka_throttle_cb *))                                       \
+    X(rd_kafka_topic_conf_t *, conf_get_default_topic_conf, (rd_kafka_conf_t *))                                     \
+    X(void, topic_conf_set_partitioner_cb, (rd_kafka_topic_conf_t *, rd_kafka_partitioner_cb *))                     \
     X(void, conf_set_oauthbearer_token_refresh_cb, (rd_kafka_conf_t *, rd_kafka_token_refresh_cb *))                 \
     X(void, conf_enable_sasl_queue, (rd_kafka_conf_t *, int))                                                        \
     X(rd_kafka_resp_err_t, conf_interceptor_add_on_new,                                                              \
@@ -193,6 +196,12 @@ typedef void rd_kafka_throttle_cb(rd_kafka_t *, const char *broker_name, int32_t
     /* producer */                                                                                                   \
     X(int, produce,                                                                                                  \
       (rd_kafka_topic_t *, int32_t, int, void *, size_t, const void *, size_t, void *))                              \
+    X(int, produce_batch, (rd_kafka_topic_t *, int32_t, int, rd_kafka_message_t *, int))                             \
+    X(int, topic_partition_available, (const rd_kafka_topic_t *, int32_t))                                           \
+    X(int32_t, msg_partitioner_random,                                                                               \
+      (const rd_kafka_topic_t *, const void *, size_t, int32_t, void *, void *))                                     \
+    X(int32_t, msg_partitioner_murmur2,                                                                              \
+      (const rd_kafka_topic_t *, const void *, size_t, int32_t, void *, void *))                                     \
     X(rd_kafka_error_t *, produceva, (rd_kafka_t *, const rd_kafka_vu_t *, size_t))                                  \
     X(rd_kafka_headers_t *, headers_new, (size_t))                                                                   \
     X(void, headers_destroy, (rd_kafka_headers_t *))                                                                 \

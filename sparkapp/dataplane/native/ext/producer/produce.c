@@ -89,12 +89,32 @@ static int produce_row(rd_kafka_t *rk, Topics *topics, const Input *input, Bytes
     return produce_plain(rkt, partition, key, value);
 }
 
-Produced produce_rows(rd_kafka_t *rk, Topics *topics, const Input *input, Bytes default_topic, int64_t first,
-                      int wait_millis) {
+/* Queues the next row, or the next rows of a run. Returns librdkafka's error for the first row that it refuses, or 0. */
+static int produce_next(rd_kafka_t *rk, Topics *topics, Run *run, const Input *input, Bytes default_topic,
+                        Produced *produced) {
+    if (run_is_open(run)) {
+        int code = run_produce(run, input, topics_get(topics, rk, default_topic.data, default_topic.size));
+        produced->next = run_position(run);
+        return code;
+    }
+    if (produced->next % RUN_ROWS == 0) {
+        partitioner_move_on();
+    }
+    partitioner_forget();
+    int code = produce_row(rk, topics, input, default_topic, produced->next, produced);
+    if (code == 0) {
+        run_sort(run, input, ++produced->next, partitioner_choice());
+    }
+    return code;
+}
+
+Produced produce_rows(rd_kafka_t *rk, Topics *topics, Run *run, const Input *input, Bytes default_topic,
+                      int64_t first, int wait_millis) {
     Produced produced = {.next = first};
     bool waited = false;
+    int64_t polled = first;
     while (produced.next < input->rows) {
-        int code = produce_row(rk, topics, input, default_topic, produced.next, &produced);
+        int code = produce_next(rk, topics, run, input, default_topic, &produced);
         if (code == RD_KAFKA_RESP_ERR__QUEUE_FULL) {
             /* Only served delivery reports make room in the queue. poll() returns after the first reports. */
             if (waited && rdkafka.poll(rk, 0) == 0) {
@@ -111,7 +131,8 @@ Produced produce_rows(rd_kafka_t *rk, Topics *topics, const Input *input, Bytes 
             break;
         }
         waited = false;
-        if (++produced.next % ROWS_A_POLL == 0) {
+        if (produced.next - polled >= ROWS_A_POLL) {
+            polled = produced.next;
             rdkafka.poll(rk, 0);
         }
     }

@@ -6,17 +6,19 @@
 
 #include "input.h"
 #include "rdkafka.h"
+#include "run.h"
 #include "topics.h"
 
 typedef struct {
-    int64_t next; /* the first row that was not queued */
-    int code;     /* error of that row; 0: all rows are queued, or the queue stayed full for the whole wait */
+    int64_t next; /* where the next call begins: as many rows are queued */
+    int code;     /* error of a row; 0: all rows are queued, or the queue stayed full for the whole wait */
     char text[256];
 } Produced;
 
-/* Produces rows in order from `first` on. While the queue is full it waits up to `wait_millis` and serves delivery
+/* Produces rows from `first` on, in order within their partitions. `run` holds the order between two calls for the same
+ * input, and must be dropped before another input. While the queue is full it waits up to `wait_millis` and serves delivery
  * reports. librdkafka copies the records. Runs without the GIL. */
-Produced produce_rows(rd_kafka_t *rk, Topics *topics, const Input *input, Bytes default_topic, int64_t first,
-                      int wait_millis);
+Produced produce_rows(rd_kafka_t *rk, Topics *topics, Run *run, const Input *input, Bytes default_topic,
+                      int64_t first, int wait_millis);
 
 #endif

@@ -38,6 +38,7 @@ static rd_kafka_resp_err_t count_requests(rd_kafka_t *rk, const rd_kafka_conf_t 
 }
 
 static void release_imported(Producer *self) {
+    run_drop(&self->run);
     for (int column = 0; column < INPUT_COUNT; column++) {
         if (self->imported[column].release != NULL) {
             self->imported[column].release(&self->imported[column]);
@@ -54,6 +55,7 @@ static void shut(Producer *self) {
                                            RD_KAFKA_PURGE_F_NON_BLOCKING);
         topics_clear(&self->topics);
     }
+    run_free(&self->run);
     client_close(&self->client);
 }
 
@@ -66,7 +68,14 @@ static int producer_init(Producer *self, PyObject *arguments, PyObject *keywords
         PyErr_SetString(PyExc_RuntimeError, "the producer is open already");
         return -1;
     }
-    const ClientCallbacks callbacks = {.delivered = count_delivery, .opened = count_requests};
+    PyObject *partitioner = PyDict_GetItemString(config, "partitioner");
+    bool is_ours = partitioner != NULL && PyUnicode_Check(partitioner) &&
+                   PyUnicode_CompareWithASCIIString(partitioner, "murmur2_random") == 0;
+    const ClientCallbacks callbacks = {
+        .delivered = count_delivery,
+        .opened = count_requests,
+        .partitioner = is_ours ? partitioner_call : NULL,
+    };
     return client_open(&self->client, RD_KAFKA_PRODUCER, config, token_of, callbacks, &self->client) ? 0 : -1;
 }
 
@@ -127,7 +136,7 @@ static PyObject *producer_produce(Producer *self, PyObject *arguments) {
     Produced produced;
     input_open(&input, rows, self->imported, large);
     Py_BEGIN_ALLOW_THREADS
-    produced = produce_rows(self->client.rk, &self->topics, &input,
+    produced = produce_rows(self->client.rk, &self->topics, &self->run, &input,
                             (Bytes){(const uint8_t *)topic, (size_t)topic_size}, first, wait_millis);
     Py_END_ALLOW_THREADS
     if (produced.code != 0 || produced.next == rows) {

@@ -8,6 +8,7 @@
 
 #include "client.h"
 #include "input.h"
+#include "run.h"
 #include "topics.h"
 
 enum { FAILURE_TEXT = 256 };
@@ -25,6 +26,7 @@ typedef struct {
     PyObject_HEAD
     Client client;
     Topics topics;
+    Run run; /* of the imported rows */
     Deliveries deliveries; /* written in poll, flush and abort only, hence by a single thread */
     atomic_long sent[COUNTED]; /* requests since the last take; written by librdkafka's threads */
     struct ArrowArray imported[INPUT_COUNT];
