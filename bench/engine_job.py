@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 import uuid
 from collections.abc import Callable
@@ -9,6 +10,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from bench.allocator import allocator
 from sparkapp.checkpoint.pre_committed import Completed
 from sparkapp.model.delivery_guarantee import DeliveryGuarantee, OffsetCommit
 from sparkapp.model.job.client.security_properties import credentials_directory
@@ -75,6 +77,8 @@ def engine_session(parallelism: int, **settings: str) -> SparkSession:
 
     :param settings: Spark's settings that win over the job's.
     """
+    # Of the JVM and its Python workers. Spark's gateway starts with the variables of this process.
+    os.environ.update(allocator())
     job = engine_job(
         "none", "none", "none", delivery_guarantee=DeliveryGuarantee.NONE, parallelism=parallelism,
         records_a_checkpoint=1,

@@ -24,8 +24,11 @@ from sparkapp.dataplane.interface import ALL_COLUMNS, BatchConsumer, BatchProduc
 from sparkapp.model.checkpoint.commit_outcome import EndTxnAnswer
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
 from sparkapp.model.partition import TopicPartition
+from sparkapp.spark.frames.batch_transform import SINK_COLUMNS
 
 VALUE = frozenset({"value"})
+FORWARDED = frozenset(SINK_COLUMNS)
+"""As a job without a transform passes them through."""
 ROWS_A_BATCH = 65_536
 _SECONDS = 120.0
 
@@ -99,8 +102,8 @@ class Bench:
     def forward(self, source: str, sink: str) -> None:
         """Kafka to Kafka."""
         consumer, producer = self.consumer(), self.producer()
-        for batch in consumer.read(self.splits(source, 0, self.records), columns=VALUE):
-            producer.produce(batch.select(["value"]), topic=sink)
+        for batch in consumer.read(self.splits(source, 0, self.records), columns=FORWARDED):
+            producer.produce(batch.select(SINK_COLUMNS), topic=sink)
         assert producer.flush(_SECONDS) == self.records
         producer.close()
         consumer.close()
@@ -115,8 +118,8 @@ class Bench:
             producer = self.producer(transactional_id=transactional_id)
             producer.init_transactions(_SECONDS)
             producer.begin_transaction()
-            for batch in consumer.read(splits, columns=VALUE):
-                producer.produce(batch.select(["value"]), topic=sink)
+            for batch in consumer.read(splits, columns=FORWARDED):
+                producer.produce(batch.select(SINK_COLUMNS), topic=sink)
             offsets = {split.partition: split.stop for split in splits}
             producer.send_offsets(offsets, group_id="bench", metadata="", timeout=_SECONDS)
             assert producer.flush(_SECONDS) == sum(split.size for split in splits)

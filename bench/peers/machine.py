@@ -14,6 +14,7 @@ from typing import Any
 import confluent_kafka
 import pyspark
 
+from bench.allocator import allocator
 from bench.peers.programs import flink_cluster
 from bench.throughput import CONNECTOR
 from localcluster.settings import KAFKA_VERSION
@@ -34,6 +35,7 @@ def environment(options: Mapping[str, Any]) -> dict[str, Any]:
             "Spark": pyspark.__version__,
             "Spark's Kafka connector": CONNECTOR["org.apache.spark:spark-sql-kafka-0-10_2.13"],
             "Flink": flink_cluster.version(),
+            "allocator": allocator()["LD_PRELOAD"],
             "librdkafka": confluent_kafka.libversion()[0],
             "Python": platform.python_version(),
             "Java": _java(),

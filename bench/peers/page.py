@@ -28,7 +28,8 @@ A checkpoint takes about a second. Flink and the C loop commit every second. Our
 records in a checkpoint. Our micro-batch engine and Spark's connector read a fifth of them in a micro-batch, which takes
 Spark's connector two seconds. The local pace commits every 50 ms.
 Flink's producers have batches of 1 MiB and a linger of 5 ms, except with the clients' defaults. The C loop has no
-engine: its threads read, write and commit with librdkafka.
+engine: its threads read, write and commit with librdkafka. All programs run with the allocator of our image, jemalloc,
+which Flink's image has, too.
 
 Latency is the time from `send` until a `read_committed` reader has the record. No producer lingers for
 latency. With *offsets OnCheckpoint* we commit offsets to the group after a checkpoint, as Flink does. Otherwise they

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import queue
 import subprocess
 import threading
@@ -16,6 +17,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from bench.allocator import allocator
 from bench.peers.workload import Shape
 from sparkapp.model.delivery_guarantee import DeliveryGuarantee
 
@@ -69,7 +71,7 @@ class Program:
         with log.open("ab") as errors:
             self._process = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True,
-                start_new_session=True,
+                start_new_session=True, env={**os.environ, **allocator()},
             )  # fmt: skip
         self._answers: queue.SimpleQueue[str | None] = queue.SimpleQueue()
         threading.Thread(target=self._read, daemon=True).start()

@@ -36,3 +36,7 @@ def test_a_job_with_a_user_without_a_name_completes_its_checkpoints(cluster_job:
         assert cluster_job.kubectl.run("exec", pod, "--", "id").startswith(
             f"uid={USER} gid=0(root) groups=0(root),{USER}"
         )
+        # The image's allocator stays, next to the library that gives the user a name.
+        loaded = cluster_job.kubectl.run("exec", pod, "--", "cat", "/proc/1/maps")
+        assert "/libjemalloc.so.2" in loaded
+        assert "/libnss_wrapper.so" in loaded

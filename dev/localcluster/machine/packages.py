@@ -46,6 +46,8 @@ CLUSTER = (
 )
 JAVA = Need("openjdk-17-jre-headless", "java")
 KAFKA = (JAVA, Need("maven", "mvn"))
+ALLOCATOR = Need("libjemalloc2", "/usr/share/doc/libjemalloc2")
+"""The library that the sparkapp image preloads, for benches without the image."""
 IMAGES = (Need("buildah", "buildah"), Need("mmdebstrap", "mmdebstrap"), Need("skopeo", "skopeo"))
 
 
