@@ -20,6 +20,7 @@ from pathlib import Path
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
+from bench.allocator import allocator
 from bench.broker import broker_at, drop_topic, make_topic
 from sparkapp.dataplane.settings import BATCH_BYTES, reader_bound
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
@@ -62,7 +63,8 @@ def main() -> None:
 def _measure(bootstrap: str, topic: str, partitions: int) -> tuple[float, float]:
     command = [sys.executable, "-m", "bench.reader_memory", "--bootstrap", bootstrap, "--child", topic]
     done = subprocess.run(
-        [*command, "--partitions", str(partitions)], check=True, stdout=subprocess.PIPE, text=True, env=os.environ
+        [*command, "--partitions", str(partitions)], check=True, stdout=subprocess.PIPE, text=True,
+        env={**os.environ, **allocator()},
     )
     prefetched, peak = done.stdout.split()
     return float(prefetched), float(peak)
