@@ -10,6 +10,8 @@ from pathlib import Path
 
 _OVERRIDES: Mapping[str, str] = {
     "log.retention.ms": "-1",
+    # A machine that freezes for some seconds must not fence the only broker.
+    "broker.session.timeout.ms": "60000",
     # A deleted topic gives its page cache back before the next run, as in a broker that has run for days. After a
     # minute, which is Kafka's default, each run would take fresh memory of the machine, which costs the broker up to
     # twice its time.

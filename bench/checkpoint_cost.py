@@ -27,11 +27,6 @@ from sparkapp.model.delivery_guarantee import DeliveryGuarantee
 from sparkapp.model.job.spec import Engine
 
 GOAL = 0.97
-OVERRIDES = {
-    # A machine that freezes for some seconds must not fence the only broker.
-    "broker.session.timeout.ms": "60000",
-}
-"""Properties of the broker."""
 A, B = DeliveryGuarantee.EXACTLY_ONCE, DeliveryGuarantee.AT_LEAST_ONCE
 _WARM_UPS = 2
 """Runs of each guarantee that are not counted. In the first run of either the broker's JVM compiles its code."""
@@ -50,7 +45,7 @@ def main() -> int:
     parser.add_argument("--pairs", type=int, default=6)
     parser.add_argument("--output", choices=["text", "json"], default="text")
     options = parser.parse_args()
-    with broker_at(options.bootstrap, overrides=OVERRIDES) as bootstrap:
+    with broker_at(options.bootstrap) as bootstrap:
         copy = TopicCopy(
             bootstrap=bootstrap, records=options.records, size=options.size, partitions=options.partitions,
             parallelism=options.parallelism, engine=options.engine,

@@ -34,8 +34,6 @@ from bench.broker import broker_at, make_topic
 from bench.spread import Spread
 
 _SECONDS = 30.0
-OVERRIDES = {"broker.session.timeout.ms": "60000"}
-"""A machine that freezes for some seconds must not fence the only broker."""
 
 
 @dataclass
@@ -161,7 +159,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=3, help="of each measurement of the second part")
     parser.add_argument("--output", choices=["text", "json"], default="text")
     options = parser.parse_args()
-    with broker_at(options.bootstrap, overrides=OVERRIDES) as bootstrap:
+    with broker_at(options.bootstrap) as bootstrap:
         ids = Ids(bootstrap, make_topic(bootstrap, max(options.partitions, *options.width)))
         costs = paced(ids, options)
         rates = {
