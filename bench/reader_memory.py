@@ -63,7 +63,10 @@ def main() -> None:
 def _measure(bootstrap: str, topic: str, partitions: int) -> tuple[float, float]:
     command = [sys.executable, "-m", "bench.reader_memory", "--bootstrap", bootstrap, "--child", topic]
     done = subprocess.run(
-        [*command, "--partitions", str(partitions)], check=True, stdout=subprocess.PIPE, text=True,
+        [*command, "--partitions", str(partitions)],
+        check=True,
+        stdout=subprocess.PIPE,
+        text=True,
         env={**os.environ, **allocator()},
     )
     prefetched, peak = done.stdout.split()
