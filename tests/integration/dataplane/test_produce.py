@@ -250,15 +250,26 @@ def test_columns_as_they_were_read(path: BatchPath, make_topic: Callable[..., st
 
 def test_an_oversized_record_fails_the_pre_commit(path: BatchPath, topic: str) -> None:
     producer = path.producer()
-    assert produce_and_flush(producer, pa.record_batch({"value": pa.array(["before"])}), topic) == 1
     batch = pa.record_batch({"value": pa.array(["small", "x" * (4 << 20), "after"])})
     with pytest.raises(PreCommitFailed, match="MSG_SIZE_TOO_LARGE"):
         producer.produce(batch, topic=topic)
     with pytest.raises(PreCommitFailed, match="1 records failed"):
         producer.flush(30)
     assert producer.flush(30) == 0
-    # librdkafka may have taken the rows behind it. The transaction of a task has none of them in the end.
-    assert visibility.records(path.bootstrap, topic)[:2] == [b"before", b"small"]
+    assert visibility.records(path.bootstrap, topic) == [b"small"]
+
+
+def test_an_oversized_record_among_rows_of_a_known_topic(path: BatchPath, topic: str) -> None:
+    producer = path.producer()
+    assert produce_and_flush(producer, pa.record_batch({"value": pa.array(["before"])}), topic) == 1
+    with pytest.raises(PreCommitFailed, match="MSG_SIZE_TOO_LARGE"):
+        producer.produce(pa.record_batch({"value": pa.array(["small", "x" * (4 << 20), "after"])}), topic=topic)
+    with pytest.raises(PreCommitFailed, match="1 records failed"):
+        producer.flush(30)
+    # The extension gives librdkafka the rows of a partition together, and it takes those behind the refused row. The
+    # flush has failed, so no checkpoint counts them.
+    behind = [b"after"] if path.implementation == "native" else []
+    assert visibility.records(path.bootstrap, topic) == [b"before", b"small", *behind]
 
 
 def test_a_record_that_only_the_broker_finds_too_large(path: BatchPath, make_topic: Callable[..., str]) -> None:
