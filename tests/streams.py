@@ -2,8 +2,9 @@
 
 The cluster's tests come first, together with patient tests at a lower priority: two streams of jobs, and then the tests
 that change the operator. The other streams wait more than they work. Long streams start first; when a stream ends, the
-next stream starts. Each stream writes ``artifacts/<stream>.log``. The program prints their progress, and at the end
-their reports. The exit status is 0 if all streams passed.
+next stream starts. Each stream writes ``artifacts/<stream>.log``. The program prints their progress with the failures
+so far, because a limit of time may end the run before its reports. It prints a stream's report when the stream has
+ended, and at the end the failures of all. The exit status is 0 if all streams passed.
 """
 
 from __future__ import annotations
@@ -40,6 +41,8 @@ _STORIES = tuple(f"{_CLUSTER}/test_{name}.py" for name in ("story", "crash_point
 """About half of the time of the other tests on the cluster."""
 _CHATTER = re.compile(r"^%\d\|.*\|(FAIL|TERMINATE|GETPID)\|")
 """Lines that librdkafka logs when a broker ends before its clients."""
+_FAILURE = re.compile(r"^(?:FAILED|ERROR) (\S+)", re.MULTILINE)
+"""A line of pytest's short summary."""
 
 
 @dataclass
@@ -98,7 +101,16 @@ class Stream:
 
     def report(self) -> str:
         lines = self.log.read_text(errors="replace").splitlines()
-        return "\n".join(line for line in lines if not _CHATTER.match(line))
+        shown = "\n".join(line for line in lines if not _CHATTER.match(line))
+        return f"\n== {self.name}: {' '.join(self.what)}\n{shown}\n{self.cost}"
+
+    @property
+    def failures(self) -> list[str]:
+        """The tests that failed, of a stream that has ended; the stream itself if it failed without a test."""
+        if not self.status:
+            return []
+        found = _FAILURE.findall(self.log.read_text(errors="replace"))
+        return found or [f"{self.name} ended with status {self.status}"]
 
 
 def streams() -> list[Stream]:
@@ -143,18 +155,28 @@ def main() -> int:
     """Runs all streams; 1 if a stream failed."""
     ARTIFACTS.mkdir(exist_ok=True)
     every = streams()
+    reported: list[Stream] = []
     began = time.monotonic()
     printed = 0.0
-    while any(stream.status is None for stream in every):
+    while len(reported) < len(every):
         for stream in due(every):
             stream.start()
         time.sleep(1)
+        for stream in [one for one in every if one.status is not None and one not in reported]:
+            print(stream.report(), flush=True)
+            reported.append(stream)
         if time.monotonic() - printed >= _PROGRESS_SECONDS:
             printed = time.monotonic()
             print(f"[{printed - began:5.0f} s] " + ", ".join(stream.progress for stream in every), flush=True)
-    for stream in every:
-        print(f"\n== {stream.name}: {' '.join(stream.what)}\n{stream.report()}\n{stream.cost}", flush=True)
+            _print_failures(every)
+    _print_failures(every)
     return int(any(stream.status for stream in every))
+
+
+def _print_failures(every: list[Stream]) -> None:
+    for stream in every:
+        for failure in stream.failures:
+            print(f"  failed: {failure}", flush=True)
 
 
 if __name__ == "__main__":

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import time
 from collections import Counter
 from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tests.streams import BY_HAND, ROOT, Stream, due, streams
+
+if TYPE_CHECKING:
+    import pytest
 
 
 @dataclass
@@ -67,3 +74,19 @@ def test_the_clusters_stages_come_first_next_to_one_patient_stream_at_a_time() -
     second.ended = others[1].ended = True
     assert begin() == ["other-4", "other-5"]
     assert begin() == []
+
+
+def test_a_stream_that_failed_tells_its_failures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tests.streams.ARTIFACTS", tmp_path)
+    test = tmp_path / "test_it.py"
+    test.write_text("def test_passes(): pass\ndef test_fails(): assert 0\ndef test_breaks(missing): pass\n")
+    failing = Stream("failing", [str(test), f"--rootdir={tmp_path}", "-c", os.devnull, "-ra"])
+    silent = Stream("silent", [str(tmp_path / "nothing.py"), "-c", os.devnull])
+    passing = Stream("passing", [f"{test}::test_passes", f"--rootdir={tmp_path}", "-c", os.devnull])
+    for one in (failing, silent, passing):
+        one.start()
+        while one.status is None:
+            time.sleep(0.05)
+    assert {Path(name).name for name in failing.failures} == {"test_it.py::test_fails", "test_it.py::test_breaks"}
+    assert silent.failures == ["silent ended with status 4"]
+    assert passing.failures == []
