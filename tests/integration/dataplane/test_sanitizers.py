@@ -24,7 +24,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_addresses_and_undefined_behaviour(built: Path, broker: str) -> None:
-    paths = f"pythonpath={built} operator tools ."
+    paths = f"pythonpath={built} operator dev ."
     arguments = [
         "-m",
         "pytest",
