@@ -62,6 +62,8 @@ _FLINK_TUNED = {
     "consumer.max.poll.records": "10000",
 }  # fmt: skip
 """Clients for throughput. Flink has the defaults of Kafka's clients, for instance 16 KiB a batch."""
+_KEY_AND_VALUE = {"columns": "key-and-value"}
+"""What the other programs copy. By default our engines also keep a record's time and headers."""
 _CONTINUOUS = {"engine": "Continuous"}
 _LOCAL = {**_CONTINUOUS, "commit-interval-millis": "50", "interval-millis": "200"}
 """The driver records the subtasks' commits every 200 ms. A run ends with the last record."""
@@ -73,11 +75,11 @@ _COPY, _PROJECT = frozenset({Shape.COPY}), frozenset({Shape.PROJECT})
 CONTESTANTS = (
     Contestant(
         name="ours-exactly-once", title="ours, micro-batch", program="ours", delivery_guarantee=_EXACTLY_ONCE,
-        shapes=_COPY | _PROJECT, paces=_intervals(1000),
+        shapes=_COPY | _PROJECT, options=_KEY_AND_VALUE, paces=_intervals(1000),
     ),
     Contestant(
         name="ours-continuous", title="ours, continuous", program="ours-continuous",
-        delivery_guarantee=_EXACTLY_ONCE, shapes=_COPY | _PROJECT, options=_CONTINUOUS,
+        delivery_guarantee=_EXACTLY_ONCE, shapes=_COPY | _PROJECT, options=_CONTINUOUS | _KEY_AND_VALUE,
         paces=(
             *_intervals(100, 1000, **_CONTINUOUS),
             Pace(name="100 ms, offsets OnCheckpoint", interval_millis=100, options=_AS_FLINKS_OFFSETS),
@@ -85,11 +87,15 @@ CONTESTANTS = (
     ),
     Contestant(
         name="ours-continuous-at-least-once", title="ours, continuous", program="ours-continuous",
-        delivery_guarantee=_AT_LEAST_ONCE, shapes=_COPY, options=_CONTINUOUS,
+        delivery_guarantee=_AT_LEAST_ONCE, shapes=_COPY, options=_CONTINUOUS | _KEY_AND_VALUE,
+    ),
+    Contestant(
+        name="ours-continuous-everything", title="ours, continuous, time and headers, too", program="ours-continuous",
+        delivery_guarantee=_EXACTLY_ONCE, shapes=_COPY, options=_CONTINUOUS,
     ),
     Contestant(
         name="ours-local", title="ours, continuous, local pace", program="ours-continuous",
-        delivery_guarantee=_EXACTLY_ONCE, shapes=_COPY, options=_LOCAL,
+        delivery_guarantee=_EXACTLY_ONCE, shapes=_COPY, options=_LOCAL | _KEY_AND_VALUE,
         paces=(
             Pace(name="50 ms", options=_LOCAL),
             Pace(name="50 ms, Python function", options=_LOCAL | _FUNCTION),
@@ -97,7 +103,7 @@ CONTESTANTS = (
     ),
     Contestant(
         name="ours-at-least-once", title="ours, micro-batch", program="ours", delivery_guarantee=_AT_LEAST_ONCE,
-        shapes=_COPY,
+        shapes=_COPY, options=_KEY_AND_VALUE,
     ),
     Contestant(
         name="spark", title="Spark's connector", program="spark", delivery_guarantee=_AT_LEAST_ONCE,

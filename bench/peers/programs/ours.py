@@ -21,6 +21,8 @@ _QUERY = (
     f"SELECT to_json(struct(value.id, value.customer, value.amount)) AS value FROM source WHERE value.amount > {LARGE}"
 )
 _FUNCTION = "bench.peers.programs.large_orders:large_orders"
+_KEY_AND_VALUE_QUERY = "SELECT key, value FROM source"
+_KEY_AND_VALUE_FUNCTION = "bench.peers.programs.same_records:same_records"
 _CHECKPOINTS = {Engine.MICRO_BATCH: 5, Engine.CONTINUOUS: 2}
 """Of a task over the whole topic: each takes about a second, as with the other contestants."""
 _UNBOUNDED_RECORDS = 1_000_000
@@ -41,7 +43,7 @@ def run(spark: SparkSession, task: TaskLine) -> float:
     """
     project = task["shape"] == Shape.PROJECT
     engine = Engine(task.get("engine", Engine.MICRO_BATCH))
-    arrow = project and engine is Engine.CONTINUOUS
+    query, function = _transform(task, project)
     commit_interval_millis = int(task.get("commit-interval-millis", "0"))
     # Subtasks that commit by themselves have no plan, so no share of the records a checkpoint.
     is_planned = task.records and not commit_interval_millis
@@ -51,8 +53,8 @@ def run(spark: SparkSession, task: TaskLine) -> float:
         records_a_checkpoint=max(1, task.records // _CHECKPOINTS[engine]) if is_planned else _UNBOUNDED_RECORDS,
         interval_millis=int(task["interval-millis"]), commit_interval_millis=commit_interval_millis,
         engine=engine, json_schema=JSON_COLUMNS if project else "",
-        query=_QUERY if project and not arrow else "",
-        arrow_function=_FUNCTION if arrow else task.get("arrow-function", ""),
+        query="" if engine is Engine.CONTINUOUS else query,
+        arrow_function=function if engine is Engine.CONTINUOUS else "",
         offset_commit=OffsetCommit(task.get("offset-commit", OffsetCommit.IN_TRANSACTION)),
     )  # fmt: skip
     done = 0
@@ -77,6 +79,15 @@ def run(spark: SparkSession, task: TaskLine) -> float:
     if termination.outcome is not AttemptOutcome.DRAINED:
         sys.exit(str(termination))
     return ended
+
+
+def _transform(task: TaskLine, project: bool) -> tuple[str, str]:
+    """The same work for both engines, as a query and as a function over Arrow batches."""
+    if project:
+        return _QUERY, _FUNCTION
+    if task.get("columns") == "key-and-value":
+        return _KEY_AND_VALUE_QUERY, _KEY_AND_VALUE_FUNCTION
+    return "", task.get("arrow-function", "")
 
 
 if __name__ == "__main__":
