@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import uuid
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from tests.support.pairs import covering
 
 if TYPE_CHECKING:
     from sparkapp.clients.transactions.client import TransactionClient
@@ -24,16 +27,33 @@ settings.load_profile("fixed")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """The long form of the fault matrix, which ``python -m tests.soak --matrix`` sets; and the stories' engine."""
-    parser.addoption("--matrix", action="store_true", help="every cell of tests/integration/faults/matrix.py")
+    """The long form of tests with tables, and the stories' engine."""
+    parser.addoption(
+        "--matrix", action="store_true",
+        help="every cell of tests/integration/faults/matrix.py, and every combination of tests with the mark 'pairs'",
+    )  # fmt: skip
     parser.addoption("--engine", default="MicroBatch", help="of the stories in tests/integration/protocol")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Whatever uses the broker carries its mark, so that ``-m 'not broker'`` runs anywhere."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Whatever uses the broker carries its mark, so that ``-m 'not broker'`` runs anywhere. Then the short form."""
     for item in items:
         if "broker" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.broker)
+    if not config.getoption("--matrix"):
+        left_out = set(_without_pairs_of_their_own(items))
+        config.hook.pytest_deselected(items=[item for item in items if item in left_out])
+        items[:] = [item for item in items if item not in left_out]
+
+
+def _without_pairs_of_their_own(items: list[pytest.Item]) -> Iterator[pytest.Item]:
+    tables: dict[str, list[Any]] = defaultdict(list)
+    for item in items:
+        if item.get_closest_marker("pairs"):
+            tables[item.nodeid.partition("[")[0]].append(item)
+    for table in tables.values():
+        chosen = covering([{name: repr(value) for name, value in item.callspec.params.items()} for item in table])
+        yield from (item for number, item in enumerate(table) if number not in chosen)
 
 
 @pytest.fixture(scope="session")

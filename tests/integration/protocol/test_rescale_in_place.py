@@ -20,9 +20,8 @@ from tests.support.protocol.story import Story
 
 POOL = 4
 CHANGES = [(2, 4), (4, 1)]
-IN_IT = [(place, end) for place in IN_A_RESCALE for end in (End.KILL, End.FREEZE)]
-BEHIND_IT = [(place, end) for place in OF_A_CHECKPOINT for end in (End.KILL, End.FREEZE)]
-_STOPS = st.tuples(st.sampled_from((*IN_A_RESCALE, *OF_A_CHECKPOINT)), st.sampled_from((End.KILL, End.FREEZE)))
+ENDS = (End.KILL, End.FREEZE)
+_STOPS = st.tuples(st.sampled_from((*IN_A_RESCALE, *OF_A_CHECKPOINT)), st.sampled_from(ENDS))
 _STEPS = st.lists(st.tuples(st.integers(1, 4), st.none() | _STOPS), min_size=2, max_size=5)
 """Each another parallelism, and where the attempt ends in the change or in the checkpoint behind it, if it does."""
 EVERY_PRE_COMMITTED = Ahead(Moment.AFTER_FLUSH, None)
@@ -57,8 +56,10 @@ def test_up_and_down(story: Stories) -> None:
     job.finish()
 
 
+@pytest.mark.pairs
 @pytest.mark.parametrize(("before", "after"), CHANGES)
-@pytest.mark.parametrize(("place", "end"), IN_IT)
+@pytest.mark.parametrize("end", ENDS)
+@pytest.mark.parametrize("place", IN_A_RESCALE)
 def test_an_attempt_ends_in_it(place: Place, end: End, before: int, after: int, story: Stories) -> None:
     job = begun(story(), before)
     job.rescale(after, (place, end))
@@ -68,8 +69,10 @@ def test_an_attempt_ends_in_it(place: Place, end: End, before: int, after: int, 
     job.finish(after)
 
 
+@pytest.mark.pairs
 @pytest.mark.parametrize(("before", "after"), CHANGES)
-@pytest.mark.parametrize(("place", "end"), BEHIND_IT)
+@pytest.mark.parametrize("end", ENDS)
+@pytest.mark.parametrize("place", OF_A_CHECKPOINT)
 def test_an_attempt_ends_in_its_first_checkpoint_behind_it(
     place: Place, end: End, before: int, after: int, story: Stories
 ) -> None:

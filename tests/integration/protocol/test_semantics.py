@@ -20,6 +20,7 @@ _UNWRITTEN = {Moment.BEFORE_FLUSH, Moment.AFTER_FLUSH}
 """No document has what was written by then."""
 
 
+@pytest.mark.pairs
 @pytest.mark.parametrize("first", [True, False])
 @pytest.mark.parametrize("naming", TransactionNaming)
 @pytest.mark.parametrize("moment", OF_A_CHECKPOINT)
