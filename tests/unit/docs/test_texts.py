@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from sparkapp.dataplane.settings import BATCH_BYTES, BATCH_ROWS
 from tests.support.prose import Found, Kind, findings
 
 REPOSITORY = Path(__file__).resolve().parents[3]
@@ -138,3 +139,8 @@ def test_named_reasons_are_in_the_product(page: str) -> None:
     product.append(REPOSITORY / "crds/kafkasparkjobs.yaml")
     words = {word for file in product for word in re.findall(r"[A-Za-z]+", file.read_text(encoding="utf-8"))}
     assert named - words - _NAMES_OF_OTHERS == set()
+
+
+def test_the_limits_of_a_batch_are_those_of_the_reader() -> None:
+    text = (REPOSITORY / "docs/write-a-transform.md").read_text(encoding="utf-8")
+    assert f"In the continuous engine it has up to {BATCH_ROWS:,} rows and {BATCH_BYTES >> 20} MiB" in text
