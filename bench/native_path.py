@@ -180,6 +180,7 @@ def _measure(options: argparse.Namespace, bootstrap: str) -> None:
         results = [_best(Bench(name, options, bootstrap), run, source) for name in options.implementations]
         line = f"{way:32}" + "".join(f"{rate:10.0f} ({cpu:5.2f})" for rate, cpu in results)
         print(line + (f"{results[0][0] / results[1][0]:8.1f}" if len(results) > 1 else ""), flush=True)
+    drop_topic(bootstrap, source)
     print(f"largest resident size {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10} MiB")
 
 
