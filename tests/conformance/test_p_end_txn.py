@@ -219,7 +219,7 @@ def test_P11_a_transaction_older_than_its_timeout_is_reported_as_lost(make_topic
     pool = ProducerPool(
         open_producer=open_producer,
         client=topic_scope.client,
-        config={"bootstrap.servers": topic_scope.bootstrap, "transaction.timeout.ms": "1000"},
+        config={"bootstrap.servers": topic_scope.bootstrap, "transaction.timeout.ms": "5000"},
     )
     entry = pool.begin(f"{topic_scope.prefix}-0")
     entry.producer.produce(ROW, topic=topic_scope.topic)
