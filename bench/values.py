@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 DIFFERENT_VALUES = 50_000
-"""An even number; a topic has the values again and again."""
+"""A topic has them again and again. A multiple of eight: bench.peers alternates four small and four large orders."""
 
 
 def incompressible(size: int) -> list[bytes]:

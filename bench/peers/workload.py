@@ -12,7 +12,7 @@ from bench.values import DIFFERENT_VALUES, incompressible
 JSON_COLUMNS = "id BIGINT, customer STRING, country STRING, amount DOUBLE, at STRING, note STRING"
 """The columns of the records of :attr:`Shape.PROJECT`, as Spark and Flink both write them."""
 LARGE = 50.0
-"""Every second record has an amount above it."""
+"""Half of the records have an amount above it."""
 
 
 class Shape(StrEnum):
@@ -41,18 +41,22 @@ class Workload:
 
     def values(self) -> list[bytes]:
         """Different values, an even number; the topic has them again and again."""
-        return incompressible(self.size) if self.shape is Shape.COPY else _orders(self.size)
+        return incompressible(self.size) if self.shape is Shape.COPY else _orders(self.size, self.partitions)
 
     def expected(self, records: int) -> int:
         """Records in the sink after a run over ``records`` of the source."""
-        return records if self.shape is Shape.COPY else records // 2
+        if self.shape is Shape.COPY:
+            return records
+        turns, rest = divmod(records, 2 * self.partitions)
+        return turns * self.partitions + max(0, rest - self.partitions)
 
 
-def _orders(size: int) -> list[bytes]:
+def _orders(size: int, partitions: int) -> list[bytes]:
+    """In turn, as many small orders as there are partitions and as many large. So all partitions have equal work."""
     chance = random.Random(7)
     orders = []
     for number in range(DIFFERENT_VALUES):
-        amount = round(chance.uniform(0.01, LARGE - 1) + (LARGE if number % 2 else 0), 2)
+        amount = round(chance.uniform(0.01, LARGE - 1) + (LARGE if number // partitions % 2 else 0), 2)
         order = {
             "id": number, "customer": f"customer-{chance.randrange(10_000):05}",
             "country": chance.choice(["DE", "FR", "IT", "PL"]), "amount": amount, "at": "2026-01-01T00:00:00Z",
