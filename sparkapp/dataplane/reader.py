@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -74,6 +75,7 @@ class BoundedReader(ABC):
         self._columns = ALL_COLUMNS
         self._look_at = time.monotonic() + _LOOK_AFTER
         self._has_moved = False
+        self._asked_last = ""
         self._stops: dict[TopicPartition, int] = {}
 
     def read(
@@ -215,10 +217,17 @@ class BoundedReader(ABC):
 
     def _ask_about_topics(self) -> None:
         # librdkafka waits for ever, without an error, if the topic of an assigned partition may not be described.
-        for topic in sorted({partition.topic for partition, _, _ in self._positions()}):
+        # A barrier waits meanwhile, so the next call goes on with the topics that are left.
+        until = time.monotonic() + _ANSWER_WITHIN
+        topics = sorted({partition.topic for partition, _, _ in self._positions()})
+        following = bisect_right(topics, self._asked_last)
+        for topic in (*topics[following:], *topics[:following]):
             code = self._topic_error(topic, _ANSWER_WITHIN)
             if code:
                 self._errors.add(code, f"topic {topic}: {KafkaError(code).str()}")
+            self._asked_last = topic
+            if self._is_interrupted or time.monotonic() >= until:
+                return
 
     def interrupt(self) -> None:
         """See :meth:`sparkapp.dataplane.interface.BatchConsumer.interrupt`."""
