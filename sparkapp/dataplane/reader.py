@@ -217,7 +217,7 @@ class BoundedReader(ABC):
 
     def _ask_about_topics(self) -> None:
         # librdkafka waits for ever, without an error, if the topic of an assigned partition may not be described.
-        # A barrier waits meanwhile, so the next call goes on with the topics that are left.
+        # A barrier waits meanwhile, so the next call asks about the topics that are left.
         until = time.monotonic() + _ANSWER_WITHIN
         topics = sorted({partition.topic for partition, _, _ in self._positions()})
         following = bisect_right(topics, self._asked_last)
