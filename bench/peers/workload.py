@@ -40,7 +40,7 @@ class Workload:
     shape: Shape = Shape.COPY
 
     def values(self) -> list[bytes]:
-        """Different values, an even number; the topic has them again and again."""
+        """Different values; the topic has them again and again."""
         return incompressible(self.size) if self.shape is Shape.COPY else _orders(self.size, self.partitions)
 
     def expected(self, records: int) -> int:

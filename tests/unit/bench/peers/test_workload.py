@@ -20,7 +20,7 @@ def test_half_of_the_orders_of_each_partition_pass_the_filter() -> None:
     (workload,) = (each for each in WORKLOADS if each.shape is Shape.PROJECT)
     orders = [json.loads(value) for value in workload.values()]
     is_large = [order["amount"] > LARGE for order in orders]
-    for records in (1, 4, 5, 7, 8, 13, len(orders)):
+    for records in (1, 2, 4, 5, 7, 8, 13, len(orders)):
         assert workload.expected(records) == sum(is_large[:records])
     assert len(orders) % (2 * workload.partitions) == 0, "so that a repetition does not change which partition has them"
     for partition in range(workload.partitions):
