@@ -67,8 +67,12 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
     with Broker.ephemeral(
         tmp_path_factory.mktemp("broker"),
-        # Transactions that time out are looked for every 10 s by default.
-        overrides={"transaction.abort.timed.out.transaction.cleanup.interval.ms": "500"},
+        overrides={
+            # Transactions that time out are looked for every 10 s by default.
+            "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
+            # Otherwise a check every 5 minutes deletes the records to which a test gave an old timestamp.
+            "log.retention.ms": "-1",
+        },
     ) as running:
         yield running.bootstrap
 

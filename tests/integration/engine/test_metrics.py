@@ -142,8 +142,7 @@ def test_rows_that_an_operator_drops_as_late_are_counted(local_job: LocalJobs, b
     job = local_job(transform=Transform(function="late:distinct"), code=code, stateful=True)
     (port,) = free_ports(1)
     job.spec = replace(job.spec, metrics_port=port)
-    # Near now: retention goes by the timestamps of records.
-    topic, start = job.spec.source.topics[0], int(time.time() * 1000) - 1_000_000
+    topic, start = job.spec.source.topics[0], 1_700_000_000_000
     produce(broker, topic, 0, 10, timestamp=start + 1_000_000)
     job.start()
     job.await_records_in(10)
@@ -179,10 +178,10 @@ def test_watermarks_by_partition_subtask_and_job(local_job: LocalJobs, broker: s
     )  # fmt: skip
     (port,) = free_ports(1)
     job.spec = replace(job.spec, metrics_port=port)
-    topic, start = job.spec.source.topics[0], int(time.time()) - 1000
+    topic, start = job.spec.source.topics[0], 1_700_000_000
 
     def write(number: int, seconds: int) -> None:
-        """One record in a partition. Retention goes by the timestamps of records, so they are near now."""
+        """One record in a partition."""
         produce(broker, topic, number, 1, partition=number, timestamp=(start + seconds) * 1000)
 
     def watermark(seconds: int) -> float:

@@ -23,8 +23,8 @@ from tests.support.kafka import visibility
 pytestmark = pytest.mark.spark
 
 HEADERS = [("trace", b"1"), ("trace", None), ("schlüssel", "✓".encode())]
-MOMENT = (int(time.time()) - 3600) * 1000 + 123
-"""Milliseconds; recent, or the broker deletes the records as older than its retention."""
+MOMENT = 1_700_000_000_123
+"""Milliseconds."""
 
 
 def fill(bootstrap: str, topic: str, count: int, partitions: int) -> None:
