@@ -58,6 +58,7 @@ class CheckpointCoordinator:
     :param now: gives RFC 3339 times.
     :param hook: called at each step of the protocol.
     :param clock: that of ``pre_commits``.
+    :ivar ids: under which the attempt writes; a rescale in place changes them.
     :ivar committed_id: the newest checkpoint whose transactions are all committed.
     :ivar reusable: producers that a later checkpoint may use again (ADR 62).
     """
@@ -86,7 +87,7 @@ class CheckpointCoordinator:
         self._group = GroupProgress(job, group_offsets, document=document, clock=clock)
         self._now = now
         self._hook = hook
-        self._ids = AttemptIds.of(job.spec, hint=document.hint, bounds=document.slots)
+        self.ids = AttemptIds.of(job.spec, hint=document.hint, bounds=document.slots)
         self._prepared_id = self.committed_id = document.checkpoint_id
         self._clock = clock
         self._made_at = clock()
@@ -98,11 +99,6 @@ class CheckpointCoordinator:
     def document(self) -> CheckpointDocument:
         """The last document written."""
         return self._document
-
-    @property
-    def next_free(self) -> int:
-        """Base of the transactional ids by hint."""
-        return self._ids.next_free
 
     def before_flush(self, checkpoint_id: int) -> None:
         """The write tasks of the checkpoint start next. Called by the write stage."""
@@ -135,12 +131,12 @@ class CheckpointCoordinator:
         :param topic_ids: ids of the splits' topics.
         """
         transactional = self._job.spec.sink.delivery_guarantee is DeliveryGuarantee.EXACTLY_ONCE
-        hint = self._document.hint if transactional else self._ids.hint
+        hint = self._document.hint if transactional else self.ids.hint
         self._write(
             replace(
                 self._document, splits=splits, parallelism=self._job.spec.parallelism, created_at=self._now(),
-                hint=hint, slots=self._ids.bounds,
-                transactional=transactional and is_first_start(hint, self._ids.bounds),
+                hint=hint, slots=self.ids.bounds,
+                transactional=transactional and is_first_start(hint, self.ids.bounds),
                 stops=dict(stops or {}), stopping=self._job.spec.source.stopping.fingerprint,
                 finished=False, topic_ids=dict(topic_ids or {}),
             )
@@ -160,7 +156,7 @@ class CheckpointCoordinator:
         self._prepared_id = max(self._prepared_id, self._document.checkpoint_id) + 1
         spec = self._job.spec
         writers = range(spec.parallelism) if writers is None else writers
-        self._running[self._prepared_id] = self._clock(), self._ids.of_checkpoint(spec, self._prepared_id, writers)
+        self._running[self._prepared_id] = self._clock(), self.ids.of_checkpoint(spec, self._prepared_id, writers)
         self._group.place(splits, self._document.checkpoint_id)
         return self._prepared_id
 
@@ -240,10 +236,10 @@ class CheckpointCoordinator:
         :raises CheckpointConflict: superseded. :raises CheckpointError: see :meth:`CheckpointStore.write`.
         """
         job = replace(self._job, spec=replace(self._job.spec, parallelism=parallelism))
-        ids = AttemptIds.of(job.spec, hint=self._ids.hint, bounds=self._ids.bounds)
+        ids = AttemptIds.of(job.spec, hint=self.ids.hint, bounds=self.ids.bounds)
         last = replace(self._document, committables=(), transactional=False)
         self._write(replace(last, parallelism=parallelism, hint=ids.hint, slots=ids.bounds))
-        self._job, self._ids = job, ids
+        self._job, self.ids = job, ids
         self.reusable.clear()
 
     def renew(self) -> None:
@@ -264,7 +260,7 @@ class CheckpointCoordinator:
 
     def _document_after(self, checkpoint: PreCommitted) -> CheckpointDocument:
         return document_after(
-            self._document, checkpoint, self._job, hint=self._ids.hint, slots=self._ids.bounds, mode=self.mode,
+            self._document, checkpoint, self._job, hint=self.ids.hint, slots=self.ids.bounds, mode=self.mode,
             now=self._now(),
         )  # fmt: skip
 

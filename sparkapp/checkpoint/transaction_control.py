@@ -101,6 +101,15 @@ class KafkaTransactionControl:
         )  # fmt: skip
         return len(aborted) + self._aborted_early
 
+    def fence(self, ids: Collection[str]) -> None:
+        """Ends what the subtasks of a running attempt have left open; called by its engine when they are lost.
+
+        :raises CheckpointError: another attempt owns the job, or that is not known; nothing was fenced.
+        :raises KafkaAccessError: not all are fenced.
+        """
+        self._claim.require_no_successor()
+        self._client.fence_all(ids)
+
     def orphan_sweep(self, coordinator: OwnTransactions, observed: Callable[[OpenNow | None], None]) -> OrphanSweep:
         """The sweep that aborts orphan transactions while the attempt runs; made by the driver after recovery.
 
@@ -133,11 +142,12 @@ class KafkaTransactionControl:
 def leave_nothing_open(
     control: TransactionControl, claim: Claim, document: CheckpointDocument, error: Exception
 ) -> None:
-    """Best effort of a driver that must stop and cannot drain: a deleted job has no next attempt to settle it.
+    """Best effort of a driver that must stop and cannot drain, where no attempt may follow that settles the job.
 
-    Kubernetes deletes ConfigMaps, permissions and executors of the job at the same time as its driver. Transactions of
-    the last document are final and are committed. All others are aborted, so that no reader waits for their time-out.
-    Nothing is done where a next attempt may have begun, or where the document is unknown.
+    The job is deleted, or waits for a person. In the first case Kubernetes deletes ConfigMaps, permissions and
+    executors of the job at the same time as its driver. Transactions of the last document are final and are committed.
+    All others are aborted, so that no reader waits for their time-out. Nothing is done where a next attempt may have
+    begun, or where the document is unknown.
 
     :param claim: a superseded attempt leaves everything to its successor.
     :param document: the last document that this attempt wrote.

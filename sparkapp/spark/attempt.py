@@ -14,11 +14,10 @@ from sparkapp.checkpoint.claim import Claim
 from sparkapp.checkpoint.coordinator import CheckpointCoordinator
 from sparkapp.checkpoint.pre_committed import Completed
 from sparkapp.checkpoint.recovery.local_coordinator import LocalCoordinator
-from sparkapp.checkpoint.recovery.recovery import TransactionControl
 from sparkapp.checkpoint.retained import CheckpointRetainer
-from sparkapp.checkpoint.transaction_control import leave_nothing_open
+from sparkapp.checkpoint.transaction_control import KafkaTransactionControl, leave_nothing_open
 from sparkapp.model.delivery_guarantee import OffsetCommitMode
-from sparkapp.model.errors import CheckpointMissing, CheckpointRefused, StreamStalled
+from sparkapp.model.errors import CheckpointMissing, CheckpointRefused, KafkaSparkJobError, StreamStalled
 from sparkapp.model.job.rules.engine_rules import chosen_engine
 from sparkapp.model.job.spec import Engine as Chosen
 from sparkapp.model.job.spec import Job, JobSpec
@@ -52,7 +51,7 @@ class Attempt:
     :param session: the Spark session that comes up.
     :param folder: of Spark's query log.
     :param function: the user's transform; None for SQL or no transform.
-    :param control: the job's transactions, for an attempt that cannot drain.
+    :param control: the job's transactions, for lost subtasks and for an attempt that cannot drain.
     :param group_offsets: commits the group's offsets after checkpoints.
     :param retainer: keeps earlier checkpoints; None for members of a consumer group.
     """
@@ -64,7 +63,7 @@ class Attempt:
     folder: Path
     function: Function | None
     claim: Claim
-    control: TransactionControl
+    control: KafkaTransactionControl
     enumerator: KafkaSourceEnumerator
     coordinator: CheckpointCoordinator | LocalCoordinator
     group_offsets: OffsetCommitter | GroupMembership
@@ -104,7 +103,7 @@ class Attempt:
         if chosen is Chosen.CONTINUOUS:
             return ContinuousEngine(
                 self.job, spark=self.session.result(), enumerator=self.enumerator, coordinator=self.coordinator,
-                completed=self._completed, announcements=self.announcements,
+                completed=self._completed, fence=self.control.fence, announcements=self.announcements,
                 scale=self.environment.scale or _never_asked, report=self.reporter.update,
             )  # fmt: skip
         assert isinstance(self.coordinator, CheckpointCoordinator), "a rule of the job"
@@ -137,13 +136,14 @@ class Attempt:
         watchdog = Watchdog(engine.liveness, stalled=self._stalled, suspended=lambda: engine.executors.lacking)
         watchdog.start()
         try:
-            engine.await_end()
+            try:
+                engine.await_end()
+            finally:
+                watchdog.close()
         except Exception as error:
-            if self.draining.is_set() or isinstance(error, CheckpointMissing | CheckpointRefused):
+            if self.draining.is_set() or _is_last(error):
                 leave_nothing_open(self.control, self.claim, self.coordinator.document, error)
             raise
-        finally:
-            watchdog.close()
 
     def _end(self, engine: Engine) -> None:
         """The group's offsets and the document of an orderly stop."""
@@ -191,6 +191,12 @@ class Attempt:
     def _stalled(self, error: StreamStalled) -> None:
         checkpoint_id = self.progress.snapshot.checkpoint_id
         self.environment.give_up(termination_of(error, job=self.job, checkpoint_id=checkpoint_id))
+
+
+def _is_last(error: Exception) -> bool:
+    """Whether no attempt may follow that ends the open transactions: the job is deleted, or waits for a person."""
+    fatal = isinstance(error, KafkaSparkJobError) and error.fatal
+    return fatal or isinstance(error, CheckpointMissing | CheckpointRefused)
 
 
 def _never_asked() -> None:

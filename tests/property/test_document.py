@@ -58,6 +58,7 @@ def documents(draw):
         era=draw(st.integers(1, attempt)),
         placed=frozenset(draw(st.sets(st.sampled_from([split.partition for split in splits]))) if splits else ()),
         ended=draw(st.booleans()),
+        forgot_at=draw(st.integers(0, checkpoint_id)),
     )
     stopping = draw(words)
     return CheckpointDocument(

@@ -188,7 +188,8 @@ class LocalCoordinator:
     def forget(self, partitions: Collection[TopicPartition]) -> None:
         """Leaves out partitions that do not exist any more: what comes back under their names is new.
 
-        Called when every instance that has read them is fenced, or the group could get another offset of them.
+        Called when every instance that has read them is fenced, or the group could get another offset of them. It takes
+        a checkpoint number, as :meth:`grant` does: brokers may keep an offset of them, and its mark is older.
 
         :raises CheckpointConflict: superseded. :raises CheckpointError: see :meth:`CheckpointStore.write`.
         """
@@ -198,9 +199,11 @@ class LocalCoordinator:
                 return
             splits = tuple(split for split in document.splits if split.partition not in partitions)
             topics = {split.partition.topic for split in splits}
+            number = document.checkpoint_id + 1
             self._write(
                 replace(
-                    document, local=replace(local, placed=local.placed.difference(partitions)), splits=splits,
+                    document, checkpoint_id=number, splits=splits,
+                    local=replace(local, placed=local.placed.difference(partitions), forgot_at=number),
                     topic_ids={topic: known for topic, known in document.topic_ids.items() if topic in topics},
                     stops={each: stop for each, stop in document.stops.items() if each not in partitions},
                     created_at=self._now(),

@@ -50,6 +50,8 @@ def resume_of(bound: int | None, found: GroupOffset | None, *, is_placed: bool, 
     if mark is not None and mark.attempt > local.era:
         return Resume.STATE_OLDER
     if found is not None and mark is not None and mark.attempt == local.era:
+        if bound is None and mark.checkpoint_id < local.forgot_at:
+            return Resume.DOCUMENT  # Of a topic that was deleted: brokers may keep its offsets.
         return Resume.GROUP if found.offset >= (bound or 0) else Resume.BEHIND
     if not is_placed:
         return Resume.DOCUMENT

@@ -119,7 +119,9 @@ def encode(document: CheckpointDocument) -> str:
         # Only before the first checkpoint; later documents have a hint or slots instead.
         body["transactional"] = True
     if local is not None:
-        body["local"] = {"era": local.era, "ended": local.ended}
+        # Only where partitions were left out, so that releases before this field read all others.
+        forgot = {"forgotAt": local.forgot_at} if local.forgot_at else {}
+        body["local"] = {"era": local.era, "ended": local.ended, **forgot}
     text = json.dumps(body, separators=(",", ":"), ensure_ascii=False)
     size = len(text.encode())
     if size > MAX_DOCUMENT_BYTES:
@@ -220,8 +222,9 @@ def _document(reader: StrictReader, uid: str, *, is_local: bool) -> CheckpointDo
 
 def _local(reader: StrictReader, placed: set[TopicPartition]) -> LocalPace:
     era, ended = reader.integer("era", low=1, below=_BELOW), reader.boolean("ended")
+    forgot_at = reader.integer("forgotAt", default=0)
     reader.finish()
-    return LocalPace(era=era, placed=frozenset(placed), ended=ended)
+    return LocalPace(era=era, placed=frozenset(placed), ended=ended, forgot_at=forgot_at)
 
 
 def _splits(body: Mapping[str, Any], placed: set[TopicPartition] | None) -> list[KafkaPartitionSplit]:

@@ -61,11 +61,14 @@ class LocalPace:
     :param placed: partitions whose offset the group has from this era.
     :param ended: whether the era ended in order, so that the offsets are exact. A claim keeps it, and clears
         ``drained``, which is about the document's attempt.
+    :param forgot_at: checkpoint at which the era left out partitions last; 0 if it never did. An older mark on a
+        partition that the document does not know may be of one of those, or of its topic's successor.
     """
 
     era: int
     placed: frozenset[TopicPartition] = frozenset()
     ended: bool = False
+    forgot_at: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,4 +200,7 @@ def _check_local(document: CheckpointDocument, local: LocalPace) -> None:
         raise CheckpointCorrupt(msg)
     if local.era > document.attempt:
         msg = f"local.era {local.era} is after attempt {document.attempt}"
+        raise CheckpointCorrupt(msg)
+    if local.forgot_at > document.checkpoint_id:
+        msg = f"local.forgotAt {local.forgot_at} is after checkpoint {document.checkpoint_id}"
         raise CheckpointCorrupt(msg)

@@ -14,14 +14,17 @@ _PAUSE = 0.1
 _COUNT_SECONDS = 10.0
 """Seconds between two counts of a running engine."""
 
+_BELIEVED_SECONDS = 60.0
+"""How long a count is believed: counts are late on a busy machine, and none follows where Py4J hangs."""
+
 
 class ExecutorPresence:
     """Made by each engine.
 
     :param is_over: whether the engine needs no executor any more: it stops, or has ended.
     :param tasks: that must run at the same time.
+    :param needed: whether the engine can get no further without another place; a count asks it.
     :ivar tasks: as the parameter; a rescale in place changes it.
-    :ivar lacking: whether the executors had too few places at the last count, some seconds ago; read by the watchdog.
     """
 
     def __init__(
@@ -30,14 +33,25 @@ class ExecutorPresence:
         *,
         is_over: Callable[[], bool],
         tasks: int = 1,
+        needed: Callable[[], bool] = lambda: True,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._spark = spark
         self._is_over = is_over
         self.tasks = tasks
+        self._needed = needed
         self._clock = clock
         self._count_at = clock()
-        self.lacking = False
+        self._lacked_at: float | None = None
+
+    @property
+    def lacking(self) -> bool:
+        """Whether the executors had too few places at the last count, which was some seconds ago; from any thread.
+
+        An older count says nothing: the engine stands still, and its watchdog must see that.
+        """
+        lacked_at = self._lacked_at
+        return lacked_at is not None and self._clock() < lacked_at + _BELIEVED_SECONDS
 
     def await_first(self, seconds: float) -> None:
         """Blocks until an executor is registered, the engine is over or the time is; called by the attempt."""
@@ -48,5 +62,6 @@ class ExecutorPresence:
     def count(self) -> None:
         """Counts if the last count is old; called by the engine in its loop."""
         if self._clock() >= self._count_at:
-            self.lacking = not has_places(self._spark, self.tasks)
-            self._count_at = self._clock() + _COUNT_SECONDS
+            lacks = self._needed() and not has_places(self._spark, self.tasks)
+            now = self._clock()
+            self._lacked_at, self._count_at = now if lacks else None, now + _COUNT_SECONDS

@@ -267,6 +267,8 @@ def test_json_and_what_is_not_json_in_both_engines(
     assert job.drain() == 0, job.log()
 
     job.spec = replace(job.spec, record_errors=RecordErrors())
+    for n in range(100):  # for each subtask: the failure of a subtask leaves another's transaction
+        producer.produce(source, value=b'{"n":%d}' % (2000 + n), partition=n % 4)
     write(1263, 1)
     job.start(alone=True)
     assert job.await_end() == 1, job.log()

@@ -11,7 +11,7 @@ from sparkapp.checkpoint.claim import Claim
 from sparkapp.checkpoint.transaction_control import KafkaTransactionControl
 from sparkapp.dataplane.batch import open_producer
 from sparkapp.dataplane.interface import BatchProducer
-from sparkapp.model.errors import CheckpointConflict
+from sparkapp.model.errors import CheckpointConflict, TransactionFenced
 from sparkapp.sink.orphans import OpenNow, OrphanSweep
 from tests.integration.protocol.conftest import Stories
 from tests.support.protocol.attempt import AttemptRun
@@ -19,7 +19,7 @@ from tests.support.protocol.moments import OF_A_CHECKPOINT, End, Moment
 from tests.support.protocol.story import Story
 from tests.support.protocol.tasks import Names
 
-Orphan = Callable[[Story, int], None]
+Orphan = Callable[[Story, int], BatchProducer]
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def orphan(broker: str) -> Iterator[Orphan]:
     """``orphan(job, number)``: a zombie's open transaction of one record under an id of the job's prefix."""
     made: list[BatchProducer] = []
 
-    def make(job: Story, number: int) -> None:
+    def make(job: Story, number: int) -> BatchProducer:
         transactional_id = f"{job.prefix}-{number}"
         names = Names()
         names.note(number, transactional_id, [transactional_id])
@@ -38,6 +38,7 @@ def orphan(broker: str) -> Iterator[Orphan]:
         zombie.begin_transaction()
         zombie.produce(pa.RecordBatch.from_pydict({"value": [b"-1"]}), topic=job.sink)
         assert zombie.flush(30) == 1
+        return zombie
 
     yield make
     for one in made:
@@ -49,11 +50,14 @@ def run_of(job: Story) -> AttemptRun:
     return job._run
 
 
-def sweep_of(run: AttemptRun, seen: list[OpenNow | None]) -> OrphanSweep:
+def control_of(run: AttemptRun) -> KafkaTransactionControl:
     """As the driver makes it."""
     claim = Claim(run.store, job_uid=run.job.uid, attempt=run.job.attempt)
-    control = KafkaTransactionControl(run.job, run._client, run._config, claim)
-    return control.orphan_sweep(run._coordinator, observed=seen.append)
+    return KafkaTransactionControl(run.job, run._client, run._config, claim)
+
+
+def sweep_of(run: AttemptRun, seen: list[OpenNow | None]) -> OrphanSweep:
+    return control_of(run).orphan_sweep(run._coordinator, observed=seen.append)
 
 
 @pytest.mark.parametrize("moment", OF_A_CHECKPOINT)
@@ -129,4 +133,38 @@ def test_a_superseded_attempt_ends_nothing_of_the_attempt_after_it(story: Storie
     while job.frozen:
         job.thaw()
     job.finish(2)
+    assert job.open_transactions() == []
+
+
+def test_what_a_lost_subtask_has_left_open_is_ended_and_its_producer_is_fenced(story: Stories, orphan: Orphan) -> None:
+    job = story()
+    job.produce(20)
+    job.start(1)
+    job.checkpoint()
+    lost = orphan(job, 7)
+    control_of(run_of(job)).fence([f"{job.prefix}-7"])
+    assert job.open_transactions() == []
+    lost.produce(pa.RecordBatch.from_pydict({"value": [b"-2"]}), topic=job.sink)
+    with pytest.raises(TransactionFenced):
+        lost.commit_transaction(30)
+    assert job.open_transactions() == [], "it was frozen, and continues"
+    job.produce(10)
+    job.finish(1)
+
+
+def test_a_superseded_attempt_fences_nothing(story: Stories, orphan: Orphan) -> None:
+    job = story()
+    job.produce(20)
+    job.start(1)
+    old = run_of(job)
+    job.checkpoint((Moment.AFTER_FLUSH, End.FREEZE))
+    job.start(1)
+    orphan(job, 7)
+    with pytest.raises(CheckpointConflict):
+        control_of(old).fence([f"{job.prefix}-7"])
+    assert job.open_transactions() == [f"{job.prefix}-7"]
+    control_of(run_of(job)).fence([f"{job.prefix}-7"])
+    while job.frozen:
+        job.thaw()
+    job.finish(1)
     assert job.open_transactions() == []

@@ -26,6 +26,8 @@ class FakeCluster:
     """Topics that may not be described any more: no listing has them."""
     unlisted: set[str] = field(default_factory=set)
     """Topics that one listing lacks, and that are there all the same."""
+    behind: int = 0
+    """Answers to names by a broker that has not heard of any topic yet."""
     deleted: set[str] = field(default_factory=set)
     ids: dict[str, str] = field(default_factory=dict)
     """Of topics; brokers of before 3.0 have none."""
@@ -43,6 +45,9 @@ class FakeCluster:
     def existing(self, topics: Iterable[str]) -> dict[str, int]:
         """:raises AuthorizationFailed: one of them may not be described, as the brokers' answer to its name is."""
         wanted = set(topics)
+        if self.behind:
+            self.behind -= 1
+            return {}
         if wanted & self.denied:
             msg = f"topic {', '.join(sorted(wanted & self.denied))}: TOPIC_AUTHORIZATION_FAILED"
             raise AuthorizationFailed(msg)

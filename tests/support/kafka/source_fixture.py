@@ -109,15 +109,9 @@ class SourceFixture:
         )  # fmt: skip
 
     def create(self, **partitions: int) -> None:
-        """Makes topics; names are written with ``_`` for ``-``.
-
-        The fixture's records are of 1970: retention by time would take them when the broker next looks.
-        """
+        """Makes topics; names are written with ``_`` for ``-``."""
         wanted = {name.replace("_", "-"): count for name, count in partitions.items()}
-        create_topics(
-            self.bootstrap,
-            *(NewTopic(name, count, 1, config={"retention.ms": "-1"}) for name, count in wanted.items()),
-        )
+        create_topics(self.bootstrap, *(NewTopic(name, count, 1) for name, count in wanted.items()))
         await_that("the topics are known", lambda: wanted.items() <= self.view.topics().items())
 
     def grow(self, topic: str, partitions: int) -> None:

@@ -46,6 +46,11 @@ class Adoptions:
         """A subtask is back."""
         self._lost_at.pop(subtask, None)
 
+    def lost(self, seconds: float) -> set[int]:
+        """The subtasks that have been lost for so long."""
+        now = self._clock()
+        return {subtask for subtask, lost_at in self._lost_at.items() if now - lost_at >= seconds}
+
     def end(self, subtask: int) -> None:
         """The work of a subtask is answered, or it has none any more."""
         self._adopters.pop(subtask, None)

@@ -35,9 +35,6 @@ from sparkapp.spark.tasks.work import Work, encode_work
 
 LOG = logging.getLogger(__name__)
 
-_PAUSE = 0.1
-"""Seconds after a connection that could not be accepted."""
-
 
 class ControlServer:
     """Gives work to the subtasks and collects their answers. Thread-safe.
@@ -167,6 +164,11 @@ class ControlServer:
         with self._lock:
             return self._connections.keys() | self._adoptions.adopted
 
+    def lost(self, seconds: float) -> set[int]:
+        """The subtasks that have had no connection for so long, and whose work no other does."""
+        with self._lock:
+            return self._adoptions.lost(seconds) - self._adoptions.adopted
+
     @property
     def executors(self) -> set[str]:
         """Spark's ids of the executors with a connected subtask; empty where Spark does not tell them to tasks."""
@@ -199,12 +201,11 @@ class ControlServer:
                 hang_up(connection)
 
     def _beat(self) -> None:
-        frame = encode_beat()
         with self._lock:
             connections = (*self._connections.values(), *self._ending)
         for connection in connections:
             with self._lock:
-                send(connection, frame)
+                send(connection, encode_beat())
 
     def _accept(self) -> None:
         while not self._is_closed:
@@ -213,7 +214,7 @@ class ControlServer:
             except OSError as error:
                 if not self._is_closed:
                     LOG.warning("a connection could not be accepted: %s", error)
-                    time.sleep(_PAUSE)
+                    time.sleep(0.1)
                 continue
             accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             bound_silence(accepted, self._silence)
@@ -248,8 +249,7 @@ class ControlServer:
     def _connected(self, subtask: int, connection: Connection[Any, Any], *, wave: int, executor: str) -> None:
         with self._lock:
             if self._is_stopping or wave < self._first_wave.get(subtask, 0):
-                with suppress(OSError):
-                    connection.send_bytes(encode_stop())
+                send(connection, encode_stop())
                 return
             self._executors[subtask] = executor
             if (replaced := self._connections.get(subtask)) is not None:

@@ -11,9 +11,11 @@ from sparkapp.checkpoint.coordinator import CheckpointCoordinator
 from sparkapp.checkpoint.pre_committed import Completed
 from sparkapp.checkpoint.recovery.local_coordinator import LocalCoordinator
 from sparkapp.clients.deadline import Deadline
+from sparkapp.model.delivery_guarantee import DeliveryGuarantee
 from sparkapp.model.errors import OffsetsWentBackwards
 from sparkapp.model.job.spec import Job
 from sparkapp.model.report import Scale
+from sparkapp.sink.producers.lost_producers import LOST_SECONDS, Fence, LostProducers
 from sparkapp.source.enumerator.enumerator import KafkaSourceEnumerator
 from sparkapp.source.watermarks.job_watermarks import WatermarkSnapshot
 from sparkapp.spark.engine.continuous.control_server import ControlServer
@@ -49,6 +51,7 @@ class ContinuousEngine:
     Everything but the Spark job and the completion of a checkpoint runs in the thread of :meth:`await_end`.
 
     :param completed: called with each completed checkpoint and the seconds since its begin.
+    :param fence: of the sink's transactions.
     :param announcements: of subtasks that are silent or wait for a place.
     :param scale: the parallelism that the operator asks for, None before it asks.
     :param report: gets fields of the driver's report.
@@ -68,6 +71,7 @@ class ContinuousEngine:
         enumerator: KafkaSourceEnumerator,
         coordinator: CheckpointCoordinator | LocalCoordinator,
         completed: Callable[[Completed, float], None],
+        fence: Fence,
         announcements: Announcements,
         scale: Callable[[], Scale | None],
         report: Callable[..., None],
@@ -79,7 +83,11 @@ class ContinuousEngine:
         self._server = ControlServer(control_host(spark))
         self._subtasks = Subtasks(job, spark=spark, address=self._server.address)
         self.liveness = StreamLiveness()
-        self.executors = ExecutorPresence(spark, is_over=self._draining.is_set, tasks=job.spec.parallelism)
+        self.executors = ExecutorPresence(
+            spark, is_over=self._draining.is_set, tasks=job.spec.parallelism,
+            needed=lambda: bool(self._pace.waiting_for),
+        )  # fmt: skip
+        self._lost = LostProducers(fence)
         self._announcements = announcements
         parts: dict[str, Any] = {
             "server": self._server, "enumerator": enumerator, "coordinator": coordinator, "completed": completed,
@@ -134,7 +142,7 @@ class ContinuousEngine:
         self.finished = self._enumerator.finished
 
     def _require_subtasks(self) -> None:
-        """Has silent subtasks started again.
+        """Has silent subtasks started again, and ends what lost subtasks have left open.
 
         :raises KafkaSparkJobError: the subtasks have ended, and why; or a subtask is missing for too long.
         """
@@ -144,6 +152,8 @@ class ContinuousEngine:
             self._announcements.subtask_silent(silent.subtask)
             self._subtasks.start_again(silent.task)
         self._server.adopt()
+        if self._job.spec.sink.delivery_guarantee is DeliveryGuarantee.EXACTLY_ONCE:
+            self._lost.look({each: self._pace.ids_of(each) for each in self._server.lost(LOST_SECONDS)})
         self.executors.tasks = self._pace.parallelism
         self.executors.count()
         self._pace.places.check()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Protocol
 
 from sparkapp.source.watermarks.job_watermarks import WatermarkSnapshot
@@ -31,6 +31,15 @@ class Pace(Protocol):
     @property
     def places(self) -> SubtaskPlaces:
         """The check of these subtasks' places."""
+        ...
+
+    @property
+    def waiting_for(self) -> set[int]:
+        """The subtasks whose work is due, and which nobody does: they are not connected."""
+        ...
+
+    def ids_of(self, subtask: int) -> Collection[str]:
+        """Ids under which a lost subtask may have an open transaction."""
         ...
 
     def step(self, *, draining: bool) -> bool:

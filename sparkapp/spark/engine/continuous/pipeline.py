@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from functools import partial
@@ -110,7 +110,7 @@ class CheckpointPipeline:
         in_transaction = coordinator.mode is OffsetCommitMode.IN_TRANSACTION
         self._running = RunningCheckpoint(
             checkpoint_id, splits, server=self._server, topic_ids=self._enumerator.topic_ids,
-            next_free=coordinator.next_free, settled=coordinator.committed_id, reusable=coordinator.reusable,
+            next_free=coordinator.ids.next_free, settled=coordinator.committed_id, reusable=coordinator.reusable,
             group_id=spec.source.group_id if in_transaction else None,
             assigned=assigned, watermarks=watermarks, limits=limits or {}, failed_before=self._failed_open,
         )  # fmt: skip
@@ -126,6 +126,17 @@ class CheckpointPipeline:
         """Ends the checkpoint that the subtasks write, if it is open."""
         if self._running is not None:
             self._running.barrier()
+
+    @property
+    def waiting_for(self) -> set[int]:
+        """The subtasks that have not answered, and are lost without an adopter."""
+        return set() if self._running is None else self._running.writing - self._server.writers
+
+    def ids_of(self, subtask: int) -> Collection[str]:
+        """Ids under which a subtask writes the running checkpoint; none where it has answered."""
+        if self._running is None or subtask not in self._running.writing:
+            return ()
+        return self._coordinator.ids.of_checkpoint(self._job.spec, self._running.checkpoint_id, [subtask])
 
     def rescale(self, parallelism: int) -> None:
         """Changes the number of subtasks of the next checkpoint; called while no checkpoint runs.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import nullcontext
 
 from sparkapp.checkpoint.coordinator import CheckpointCoordinator
@@ -100,6 +100,13 @@ class TwoPhasePace:
     @property
     def places(self) -> SubtaskPlaces:
         return self._rescaling.places
+
+    @property
+    def waiting_for(self) -> set[int]:
+        return self._pipeline.waiting_for
+
+    def ids_of(self, subtask: int) -> Collection[str]:
+        return self._pipeline.ids_of(subtask)
 
     def step(self, *, draining: bool) -> bool:
         is_over = draining or self._enumerator.finished

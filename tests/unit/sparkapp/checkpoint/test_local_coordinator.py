@@ -140,7 +140,8 @@ def test_partitions_that_are_gone_are_forgotten_with_the_ids_of_their_topics() -
     rig.coordinator.forget({b0, A1})
     assert rig.written.offsets == {A0: 100}
     assert (rig.written.stops, rig.written.topic_ids) == ({A0: 500}, {"a": "0123456789"})
-    assert rig.written.local == LocalPace(era=6, placed=frozenset({A0}))
+    assert rig.written.local == LocalPace(era=6, placed=frozenset({A0}), forgot_at=11)
+    assert rig.written.checkpoint_id == 11, "every mark of them is older"
     ticks = rig.ticks
     rig.coordinator.forget({b0})
     assert rig.ticks == ticks, "nothing is written"

@@ -25,7 +25,7 @@ class GonePartitions:
     def __bool__(self) -> bool:
         return bool(self._partitions)
 
-    def __contains__(self, partition: TopicPartition) -> bool:
+    def __contains__(self, partition: object) -> bool:
         return partition in self._partitions
 
     def add(self, change: PartitionChange) -> list[tuple[int, Order]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
 from sparkapp.model.partition import TopicPartition
@@ -18,6 +18,7 @@ class GrantedSubtask:
     :ivar ending: it was told to commit and to end, because partitions are gone.
     :ivar placing: starts that it was told to commit. :ivar placed: that it has committed, and no document says so yet.
     :ivar reading: partitions that it was told to read.
+    :ivar returning: partitions of the document that it was not given: a broker did not know them at its grant.
     :ivar totals: of this instance. :ivar failures: of all instances of the subtask.
     """
 
@@ -28,6 +29,7 @@ class GrantedSubtask:
     placing: dict[TopicPartition, int] = field(default_factory=dict)
     placed: dict[TopicPartition, int] = field(default_factory=dict)
     reading: set[TopicPartition] = field(default_factory=set)
+    returning: set[TopicPartition] = field(default_factory=set)
     totals: Mapping[str, int] = field(default_factory=dict)
     failures: SubtaskFailures = field(default_factory=SubtaskFailures)
     heard: bool = False
@@ -37,7 +39,32 @@ class GrantedSubtask:
         """The partitions that its instance has been given."""
         return {*self.placing, *self.placed, *self.reading}
 
+    def has_placed(self, starts: Mapping[TopicPartition, int]) -> None:
+        """It has committed these starts."""
+        self.placed |= starts
+        self.placing = {each: at for each, at in self.placing.items() if each not in starts}
+
+    def is_to_read(self, partitions: Collection[TopicPartition]) -> None:
+        """The document says that these are placed."""
+        self.placed = {each: at for each, at in self.placed.items() if each not in partitions}
+        self.reading |= set(partitions)
+
+    def never_given(
+        self, owned: Mapping[TopicPartition, int], recorded: Callable[[], Collection[TopicPartition]]
+    ) -> dict[TopicPartition, int]:
+        """The partitions that are new for every instance, with their offsets; notes those that are :attr:`returning`.
+
+        An instance before may have read what the document has, and committed more than it has reported. The group knows.
+
+        :param owned: partitions of the subtask. :param recorded: gives those of the document.
+        """
+        assigned = self.assigned
+        left = {each: at for each, at in owned.items() if each not in assigned}
+        known = recorded() if left else ()
+        self.returning = {each for each in left if each in known}
+        return {each: at for each, at in left.items() if each not in self.returning}
+
     @property
     def is_settled(self) -> bool:
         """Whether all its offsets are known by its reports."""
-        return self.granted and not (self.ending or self.placing or self.placed)
+        return self.granted and not (self.ending or self.placing or self.placed or self.returning)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import logging
 import time
-from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future, wait
 from functools import partial
 from typing import Any
 
 from sparkapp.checkpoint.pre_committed import Completed
-from sparkapp.checkpoint.recovery.local_coordinator import LocalCoordinator, LocalTotals
+from sparkapp.checkpoint.recovery.local_coordinator import LocalCoordinator
 from sparkapp.clients.daemon_thread import run_in_background
 from sparkapp.model.checkpoint.split import ENDLESS, KafkaPartitionSplit
 from sparkapp.model.errors import CheckpointStoreUnavailable, SubtaskMissing
@@ -22,6 +21,7 @@ from sparkapp.spark.engine.continuous.answers import Answer
 from sparkapp.spark.engine.continuous.control_server import ControlServer
 from sparkapp.spark.engine.continuous.local.gone_partitions import GonePartitions
 from sparkapp.spark.engine.continuous.local.granted_subtask import GrantedSubtask
+from sparkapp.spark.engine.continuous.local.reported_commits import ReportedCommits
 from sparkapp.spark.engine.continuous.places import SubtaskPlaces
 from sparkapp.spark.reporting.liveness import PLAN_SECONDS, StreamLiveness, step_seconds
 from sparkapp.spark.tasks.client_totals import merge
@@ -32,7 +32,7 @@ LOG = logging.getLogger(__name__)
 _PAUSE = 0.1
 """Longest pause in seconds between two looks at the subtasks' connections, and at a stop that was asked for."""
 _AGAIN_SECONDS = 1.0
-"""Pause after a write that the API server did not answer."""
+"""Pause after a write that the API server did not answer, and after brokers that do not know a partition."""
 
 
 class LocalPace:
@@ -76,17 +76,22 @@ class LocalPace:
         self._is_granted = False
         self._may_be_gone = False
         """An instance was replaced: the next discovery is due."""
-        self._offsets: dict[TopicPartition, int] = {}
-        self._totals: Counter[str] = Counter()
-        """Of instances that have ended."""
+        self._reported = ReportedCommits()
         self._call: tuple[Future[Any], Callable[[Any], None]] | None = None
-        self._call_at = self._record_at = self._look_at = time.monotonic()
+        self._call_at = self._returning_at = self._record_at = self._look_at = time.monotonic()
         self.clients: dict[str, Mapping[str, int]] = {}
+
+    @property
+    def waiting_for(self) -> set[int]:
+        return self._subtasks.keys() - self._server.connected
+
+    def ids_of(self, subtask: int) -> Collection[str]:
+        return [self._coordinator.id_of(subtask)] if self._subtasks[subtask].granted else ()
 
     def step(self, *, draining: bool) -> bool:
         """See :meth:`Pace.step`. The subtasks may be asked to end when all that they commit is known by reports."""
         self._finish_call()
-        is_settled = all(each.is_settled for each in self._subtasks.values()) and self._is_complete and not self._gone
+        is_settled = not (self.waiting_for or self._gone) and all(each.is_settled for each in self._subtasks.values())
         if (draining or self._enumerator.finished) and self._call is None and (is_settled or not self._is_granted):
             return False
         self._discover()
@@ -132,10 +137,6 @@ class LocalPace:
             raise SubtaskMissing(f"subtasks {sorted(missing)} did not confirm their last commits")
         self._recorded(time.monotonic(), self._record()())
 
-    @property
-    def _is_complete(self) -> bool:
-        return self._server.connected >= self._subtasks.keys()
-
     # -- instances ----------------------------------------------------------------------------------------------------
 
     def _begin_instance(self, number: int, report: Report) -> None:
@@ -147,7 +148,7 @@ class LocalPace:
         if report.failure:
             before.failures.add(number, report)
         self._may_be_gone |= before.granted
-        self._totals.update(before.totals)
+        self._reported.end(before.totals)
         self._instances += 1
         self._subtasks[number] = GrantedSubtask(instance=self._instances, failures=before.failures, heard=True)
         self._server.tell(number, Order(instance=self._instances, open=self._coordinator.id_of(number)))
@@ -156,8 +157,7 @@ class LocalPace:
         if report.opened:
             subtask.opened = True
         if report.placed is not None:
-            subtask.placed |= report.placed
-            subtask.placing = {each: at for each, at in subtask.placing.items() if each not in report.placed}
+            subtask.has_placed(report.placed)
             self._reach(report.placed)
         if report.offsets is not None:
             if self._reach(report.offsets):
@@ -166,12 +166,9 @@ class LocalPace:
         merge(self.clients, report.clients)
 
     def _reach(self, offsets: Mapping[TopicPartition, int]) -> bool:
-        """Notes committed offsets; whether a known one has grown."""
-        before = self._offsets
-        there = {each: at for each, at in offsets.items() if each not in self._gone}
-        self._offsets = before | {each: max(at, before.get(each, 0)) for each, at in there.items()}
-        self._enumerator.ahead(self._offsets)
-        return any(at > before.get(each, at) for each, at in offsets.items())
+        has_grown = self._reported.reach(offsets, self._gone)
+        self._enumerator.ahead(self._reported.offsets)
+        return has_grown
 
     def _place(self, number: int, starts: Mapping[TopicPartition, int]) -> None:
         subtask, starts = self._subtasks[number], self._gone.kept(starts)
@@ -194,12 +191,12 @@ class LocalPace:
         self._may_be_gone = False
         for number, order in self._gone.add(change) if change is not None else ():
             self._server.tell(number, order)
-        self._offsets = {each: at for each, at in self._offsets.items() if each not in self._gone}
-        offsets = self._enumerator.offsets
+        self._reported.leave_out(self._gone)
+        offsets = self._gone.kept(self._enumerator.offsets)
         for number, subtask in self._subtasks.items():
             if subtask.granted and not subtask.ending:
-                new = {each: offsets[each] for each in self._owned(number) if each not in subtask.assigned}
-                if self._gone.kept(new):
+                owned = {each: offsets[each] for each in self._owned(number) if each in offsets}
+                if new := subtask.never_given(owned, lambda: self._coordinator.document.offsets):
                     self._place(number, new)
 
     # -- the coordinator's calls --------------------------------------------------------------------------------------
@@ -239,9 +236,11 @@ class LocalPace:
         gone = self._gone.forgettable()
         if gone:
             return partial(self._coordinator.forget, gone), lambda _: self._gone.forgotten(gone)
-        for number, instance in waiting.items():
-            again = partial(self._coordinator.grant_again, self._owned(number), self._enumerator.existing)
-            return again, partial(self._granted_again, number, instance)
+        for number, each in going_on.items():
+            if number in waiting or (each.returning and time.monotonic() >= self._returning_at):
+                owned = sorted(each.returning) or self._owned(number)
+                again = partial(self._coordinator.grant_again, owned, self._enumerator.existing)
+                return again, partial(self._granted_again, number, each.instance, owned)
         now = time.monotonic()
         if now >= self._record_at + self._job.spec.checkpoint_interval:
             return self._record(), partial(self._recorded, now)
@@ -259,8 +258,12 @@ class LocalPace:
             if self._subtasks[number].instance == instance:
                 self._place(number, {each: offsets[each] for each in self._owned(number)})
 
-    def _granted_again(self, number: int, instance: int, starts: Mapping[TopicPartition, int]) -> None:
-        self._may_be_gone |= any(each not in starts for each in self._owned(number))
+    def _granted_again(
+        self, number: int, instance: int, asked: Collection[TopicPartition], starts: Mapping[TopicPartition, int]
+    ) -> None:
+        if any(each not in starts for each in asked):
+            self._may_be_gone = True
+            self._returning_at = time.monotonic() + _AGAIN_SECONDS
         if self._subtasks[number].instance == instance:
             self._place(number, starts)
 
@@ -270,8 +273,7 @@ class LocalPace:
             subtask = self._subtasks[number]
             if subtask.instance != instance:
                 continue
-            subtask.placed = {each: at for each, at in subtask.placed.items() if each not in starts}
-            subtask.reading |= starts.keys()
+            subtask.is_to_read(starts)
             splits = (
                 KafkaPartitionSplit(each, start, max(start, stops.get(each, ENDLESS))) for each, start in starts.items()
             )
@@ -279,10 +281,8 @@ class LocalPace:
 
     def _record(self) -> Callable[[], Completed | None]:
         """The call that records what is known now."""
-        totals = Counter(self._totals)
-        for subtask in self._subtasks.values():
-            totals.update(subtask.totals)
-        return partial(self._coordinator.record, dict(self._offsets), LocalTotals(**totals))
+        totals = self._reported.totals(each.totals for each in self._subtasks.values())
+        return partial(self._coordinator.record, dict(self._reported.offsets), totals)
 
     def _recorded(self, now: float, completed: Completed | None) -> None:
         before, self._record_at = self._record_at, now
@@ -292,8 +292,8 @@ class LocalPace:
             self._completed(completed, now - before)
 
     def _watch(self) -> None:
-        """The watchdog counts the time since every subtask was heard of."""
-        if all(subtask.heard for subtask in self._subtasks.values()):
+        """The watchdog counts the time since every subtask was heard of; a lost subtask is not waited for here."""
+        if all(self._subtasks[number].heard for number in self._subtasks.keys() - self.waiting_for):
             for subtask in self._subtasks.values():
                 subtask.heard = False
             limit = max(PLAN_SECONDS, step_seconds(self._job.spec.sink))

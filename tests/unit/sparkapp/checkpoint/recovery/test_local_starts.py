@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 from sparkapp.checkpoint.recovery.local_starts import Resume, resume_of, resumed, starts_of
@@ -46,6 +48,13 @@ def test_marks_of_the_era_and_of_later_eras_decide(found: GroupOffset, placed: b
     for ended in (True, False):
         local = LocalPace(era=ERA, ended=ended)
         assert resume_of(100, found, is_placed=placed, local=local, uid="uid") is expected
+
+
+def test_a_mark_on_an_unknown_partition_counts_from_the_last_deletion_on() -> None:
+    """Brokers may keep the offset of a deleted topic, and its successor has the name."""
+    known = partial(resume_of, None, of(ERA, 170), is_placed=False, uid="uid")
+    assert known(local=LocalPace(era=ERA, forgot_at=9)) is Resume.GROUP
+    assert known(local=LocalPace(era=ERA, forgot_at=10)) is Resume.DOCUMENT
 
 
 @pytest.mark.parametrize("found", UNPLACED_IS_THE_DOCUMENTS)

@@ -454,6 +454,8 @@ def test_earlier_releases_read_any_other_document():
         ("local", {"era": 0, "ended": False}),
         ("local", {"era": 4, "ended": 0}),
         ("local", {"era": 4, "ended": False, "more": 1}),
+        ("local", {"era": 4, "ended": False, "forgotAt": 1000}),
+        ("local", {"era": 4, "ended": False, "forgotAt": "1"}),
         ("splits", {"orders": {"0": [1, 2, "old"]}}),
         ("splits", {"orders": {"0": [1, 2, "new", 3]}}),
         ("splits", {"orders": {"0": [1, "new"]}}),

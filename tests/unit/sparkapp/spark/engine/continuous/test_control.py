@@ -235,11 +235,13 @@ def test_an_idle_subtask_does_the_work_of_a_lost_subtask(
             assert (received(other), received(lost)) == (work(7), work(7))
         while 1 in server.connected:
             time.sleep(0.01)
+        assert server.lost(0.0) == {1}
         server.adopt()
         other.completed(7, "its own", subtask=0)
         assert server.answer(SECONDS) == Answer(0, 7, "its own", "")
         server.adopt()
         assert server.writers == {0, 1}
+        assert server.lost(0.0) == set(), "another writes for it"
         assert received(other) == work(7)
         with SubtaskChannel(server.address, subtask=1, task=11) as again:
             again.completed(7, "nobody asked for")

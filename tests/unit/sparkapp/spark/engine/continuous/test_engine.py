@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from types import SimpleNamespace
 from typing import Any, Protocol
 
@@ -59,6 +59,23 @@ class Subtasks:
         """The tasks have ended."""
 
 
+def engine_of(
+    guarantee: DeliveryGuarantee, fence: Callable[[Collection[str]], None] = lambda _: None
+) -> ContinuousEngine:
+    sink = Sink(topic="out", transactional_id_prefix="p", delivery_guarantee=guarantee)
+    job = Job(
+        namespace="n", name="job", uid="uid", generation=1, attempt=2,
+        spec=JobSpec(
+            kafka=KafkaCluster(bootstrap_servers="b:1"), source=Source(topics=("in",), group_id="g"),
+            transform=Transform(), sink=sink, parallelism=PARALLELISM, engine=Engine.CONTINUOUS,
+        ),
+    )  # fmt: skip
+    spark: Any = SimpleNamespace(sparkContext=SimpleNamespace(master="local[2]"))
+    parts: Any = {"enumerator": SimpleNamespace(finished=False), "coordinator": None, "announcements": None}
+    parts |= {"scale": lambda: None, "report": lambda **_: None, "fence": fence}
+    return ContinuousEngine(job, spark=spark, completed=lambda *_: None, **parts)
+
+
 class Stop(Protocol):
     """See :func:`stopped`."""
 
@@ -93,18 +110,7 @@ def stopped(monkeypatch: pytest.MonkeyPatch) -> Stop:
         monkeypatch.setattr(
             module, "Subtasks", lambda _, *, spark, address: Subtasks(address, last_words, ends_first=ends_first)
         )
-        sink = Sink(topic="out", transactional_id_prefix="p", delivery_guarantee=guarantee)
-        job = Job(
-            namespace="n", name="job", uid="uid", generation=1, attempt=2,
-            spec=JobSpec(
-                kafka=KafkaCluster(bootstrap_servers="b:1"), source=Source(topics=("in",), group_id="g"),
-                transform=Transform(), sink=sink, parallelism=PARALLELISM, engine=Engine.CONTINUOUS,
-            ),
-        )  # fmt: skip
-        spark: Any = SimpleNamespace(sparkContext=SimpleNamespace(master="local[2]"))
-        parts: Any = {"enumerator": SimpleNamespace(finished=False), "coordinator": None, "announcements": None}
-        parts |= {"scale": lambda: None, "report": lambda **_: None}
-        engine = ContinuousEngine(job, spark=spark, completed=lambda *_: None, **parts)
+        engine = engine_of(guarantee)
         connected = threading.Event()
         while len(servers[0].connected) < PARALLELISM:
             connected.wait(0.01)
@@ -203,3 +209,38 @@ def test_a_task_that_never_had_a_place_does_not_hold_up_a_stop(stopped: Stop, mo
     began = time.monotonic()
     stopped(DeliveryGuarantee.EXACTLY_ONCE, lambda channel, _: channel.stopped(""))
     assert time.monotonic() - began < 10, "the seconds of a stop"
+
+
+class LivePace:
+    """Two subtasks; each writes under an id of its own."""
+
+    parallelism, waiting_for = PARALLELISM, frozenset[int]()
+    places = SimpleNamespace(check=lambda: None)
+
+    def ids_of(self, subtask: int) -> list[str]:
+        return [f"p-{subtask}"]
+
+
+@pytest.mark.parametrize(
+    ("guarantee", "expected"), [(DeliveryGuarantee.EXACTLY_ONCE, [["p-1"]]), (DeliveryGuarantee.AT_LEAST_ONCE, [])]
+)
+def test_what_a_lost_subtask_has_open_is_ended(
+    monkeypatch: pytest.MonkeyPatch, guarantee: DeliveryGuarantee, expected: list[list[str]]
+) -> None:
+    monkeypatch.setattr(module, "LOST_SECONDS", 0.2)
+    monkeypatch.setattr(module, "Subtasks", lambda *_, **__: SimpleNamespace(ended=False))
+    fenced: list[list[str]] = []
+    engine: Any = engine_of(guarantee, lambda ids: fenced.append(list(ids)))
+    engine._pace, server = LivePace(), engine._server
+    with SubtaskChannel(server.address, subtask=0, task=0):
+        with SubtaskChannel(server.address, subtask=1, task=1):
+            while server.connected != {0, 1}:
+                time.sleep(0.01)
+        engine._require_subtasks()
+        while server.lost(0.2) != {1}:
+            time.sleep(0.01)
+        for _ in range(3):
+            engine._require_subtasks()
+            time.sleep(0.1)
+    server.close()
+    assert fenced == expected

@@ -73,6 +73,7 @@ class Coordinator:
     def __init__(self) -> None:
         self.calls: list[tuple[Any, ...]] = []
         self.unavailable = 0
+        self.document = SimpleNamespace(offsets=dict.fromkeys(PARTITIONS, 10))
 
     def id_of(self, subtask: int) -> str:
         return f"prefix-{subtask}.0"

@@ -144,7 +144,8 @@ class World:
 
 
 @pytest.fixture
-def world() -> World:
+def world(monkeypatch: pytest.MonkeyPatch) -> World:
+    monkeypatch.setattr("sparkapp.spark.engine.continuous.local.local_pace._AGAIN_SECONDS", 0.0)
     return World()
 
 
@@ -164,6 +165,31 @@ def test_a_topic_that_comes_back_is_read_once_over_a_crash(returned: World) -> N
     assert returned.rig.written.offsets == {A: 40, B: 500}
     assert returned.rig.written.topic_ids == {"a": NEW, "b": OTHER}
     assert returned.next_start() == 40
+
+
+def test_a_group_that_keeps_the_offset_of_a_deleted_topic_does_not_place_its_successor(world: World) -> None:
+    """A coordinator that loads its partition, while a topic is deleted, keeps the offsets of it."""
+    kept = world.rig.group.offsets[A]
+    world.delete()
+    world.rig.group.offsets[A] = kept
+    world.discover()
+    world.come_back(1500)
+    assert world.next_start() == 0
+    world.discover()
+    assert world.next_start() == 1500, "it is placed, and read once"
+
+
+def test_a_partition_that_a_broker_has_not_heard_of_yet_goes_on_where_its_instance_was(world: World) -> None:
+    """One stale answer, while the instance is replaced: the partition is there, and was read beyond the record."""
+    world.spec.checkpoint_interval = float("inf")
+    world.cluster.ends[A] = 1200
+    world.run()
+    world.cluster.behind = 2
+    world.say(waits=True)
+    world.run()
+    world.cluster.ends[A] = 1300
+    world.run()
+    assert [number for _, number in world.visible] == list(range(1300))
 
 
 def test_a_replaced_instance_goes_on_in_the_topic_that_came_back(returned: World) -> None:

@@ -10,8 +10,10 @@ from typing import Any
 
 import pytest
 
+from sparkapp.checkpoint.attempt_ids import AttemptIds
 from sparkapp.checkpoint.pre_committed import Completed, PreCommitted
 from sparkapp.model.checkpoint.committable import KafkaCommittable
+from sparkapp.model.checkpoint.naming import NO_SLOTS
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
 from sparkapp.model.delivery_guarantee import OffsetCommitMode
 from sparkapp.model.errors import (
@@ -26,6 +28,7 @@ from sparkapp.model.errors import (
 )
 from sparkapp.model.job.spec import Engine, Job, JobSpec, KafkaCluster, Sink, Source, Transform
 from sparkapp.model.partition import TopicPartition, split_owner
+from sparkapp.model.transactional_id import FIRST_HINT
 from sparkapp.sink.producers.reusable_producers import ReusableProducers
 from sparkapp.source.watermarks.job_watermarks import JobWatermarks
 from sparkapp.source.watermarks.subtask_watermark import NO_WATERMARK, ReachedWatermarks
@@ -115,7 +118,7 @@ def reached(work: Work) -> ReachedWatermarks | None:
 class Coordinator:
     """Completes a checkpoint when the test lets it."""
 
-    mode, next_free = OffsetCommitMode.IN_TRANSACTION, 4
+    mode, ids = OffsetCommitMode.IN_TRANSACTION, AttemptIds(4, FIRST_HINT, NO_SLOTS)
 
     def __init__(self) -> None:
         self.log: list[Any] = []
