@@ -59,6 +59,9 @@ class TimedView:
     def existing(self, topics: Iterable[str]) -> dict[str, int]:
         return self._timed("existing", lambda: self._view.existing(topics))
 
+    def gone(self, partitions: Iterable[TopicPartition]) -> set[TopicPartition]:
+        return self._timed("gone", lambda: self._view.gone(partitions))
+
     def topic_ids(self, topics: Iterable[str]) -> dict[str, str]:
         return self._timed("topic ids", lambda: self._view.topic_ids(topics))
 

@@ -47,6 +47,20 @@ class ClusterAdmin:
         names = () if topic is None else (topic,)
         return self.ask(lambda client, seconds: client.list_topics(*names, timeout=seconds), timeout=timeout)
 
+    def metadata_of_each(self, *, timeout: float) -> list[ClusterMetadata]:
+        """Metadata of all topics, as each broker has it that is part of the cluster now.
+
+        :param timeout: seconds for a broker.
+        :raises KafkaException: one of them does not answer.
+        """
+        found = []
+        for broker in self.metadata(timeout=timeout).brokers.values():
+            # A new client asks the only broker that it knows.
+            host = f"[{broker.host}]" if ":" in broker.host else broker.host
+            config = {**self._config, "bootstrap.servers": f"{host}:{broker.port}"}
+            found.append(AdminClient(with_token_callback(config)).list_topics(timeout=timeout))
+        return found
+
     def ask(self, question: Callable[[AdminClient, float], Answer], *, timeout: float) -> Answer:
         """The answer to a question that any broker can answer.
 

@@ -34,6 +34,13 @@ class ClusterView(Protocol):
         """
         ...
 
+    def gone(self, partitions: Iterable[TopicPartition]) -> set[TopicPartition]:
+        """Those that no broker knows. A broker that lags may not know a partition yet that the job has read.
+
+        :raises KafkaAccessError: as :meth:`existing`, or a broker does not answer.
+        """
+        ...
+
     def topic_ids(self, topics: Iterable[str]) -> dict[str, str]:
         """The first 60 bits of each topic's id, as Kafka prints them; topics without one are absent (KIP-516)."""
         ...

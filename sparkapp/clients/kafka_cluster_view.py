@@ -94,6 +94,17 @@ class KafkaClusterView:
     def existing(self, topics: Iterable[str]) -> dict[str, int]:
         return {name: len(found.partitions) for name, found in self._described(topics).items()}
 
+    def gone(self, partitions: Iterable[TopicPartition]) -> set[TopicPartition]:
+        asked = set(partitions)
+        there = self.existing({partition.topic for partition in asked})
+        found = {partition for partition in asked if partition.partition >= there.get(partition.topic, 0)}
+        if found:
+            each = partial(self._admin.metadata_of_each, timeout=_REQUEST_SECONDS)
+            for metadata in self._patiently(each, "asking each broker for topics"):
+                counts = {name: len(topic.partitions) for name, topic in metadata.topics.items()}
+                found = {each for each in found if each.partition >= counts.get(each.topic, 0)}
+        return found
+
     def topic_ids(self, topics: Iterable[str]) -> dict[str, str]:
         found = {
             # The client's base64 and Kafka's differ in the characters for 62 and 63.

@@ -82,13 +82,12 @@ class PartitionDiscovery:
     def deleted(self, unlisted: Iterable[TopicPartition]) -> list[TopicPartition]:
         """Partitions that do not exist any more, among those that a listing of all topics lacks.
 
-        The enumerator forgets them, and they begin Earliest when they come back. So the brokers are asked by name.
+        The enumerator forgets them, and they begin Earliest when they come back. So every broker is asked.
 
-        :raises KafkaAccessError: the brokers give another answer than that it does not exist.
+        :raises KafkaAccessError: see :meth:`ClusterView.gone`.
         """
         asked = sorted(unlisted)
-        there = self._cluster.existing({partition.topic for partition in asked}) if asked else {}
-        return [partition for partition in asked if partition.partition >= there.get(partition.topic, 0)]
+        return sorted(self._cluster.gone(asked)) if asked else []
 
     def refuse_deleted(self, deleted: Sequence[TopicPartition], topics: Mapping[str, int]) -> None:
         """Called at a start from a checkpoint.

@@ -116,6 +116,35 @@ def test_a_read_is_believed_only_behind_a_write(ensemble):
     assert subtask.read(superseded, confirm_as="stale-offsets") == 2
 
 
+def test_a_broker_that_lags_does_not_prove_that_a_partition_is_gone(ensemble):
+    """It has hung since before the topic was made, and the others hang now: nobody can tell."""
+    lags, *others = NODES
+    young, old = TopicPartition("young", 0), TopicPartition("old", 0)
+    ensemble.make_topic(old.topic, 1)
+    await_topic(ensemble, old.topic)
+    view = KafkaClusterView({"bootstrap.servers": ensemble.addresses(lags), "group.id": "lags"}, read_committed=True)
+    ensemble.freeze(lags)
+    try:
+        ensemble.make_topic_on(young.topic, others)
+        for other in others:
+            ensemble.freeze(other)
+        ensemble.thaw(lags)
+        assert view.existing([young.topic]) == {}, "its answer"
+        assert view.gone([old]) == set()
+        with pytest.raises(KafkaUnreachable):
+            view.gone([young])
+    finally:
+        for node in NODES:
+            ensemble.thaw(node)
+    await_topic(ensemble, young.topic)
+    never = {TopicPartition("old", 1), TopicPartition("never", 0)}
+    assert view.gone({old, young, *never}) == never
+    ensemble.delete_topic(young.topic)
+    await_topic(ensemble, young.topic, there=False)
+    assert view.gone({old, young}) == {young}
+    view.close()
+
+
 @pytest.fixture(scope="module")
 def asked(ensemble):
     """A topic."""
@@ -123,12 +152,13 @@ def asked(ensemble):
     return "asked"
 
 
-def await_topic(ensemble, topic):
+def await_topic(ensemble, topic, *, there=True):
     """Until every broker knows it: a broker that has hung may be behind."""
     deadline = Deadline.after(_SECONDS)
     for node in NODES:
-        while topic not in AdminClient({"bootstrap.servers": ensemble.addresses(node)}).list_topics(timeout=20).topics:
-            assert not deadline.expired, f"broker {node} does not know {topic}"
+        asked = {"bootstrap.servers": ensemble.addresses(node)}
+        while (topic in AdminClient(asked).list_topics(timeout=20).topics) is not there:
+            assert not deadline.expired, f"broker {node} does not know {topic}, or knows it still"
 
 
 @pytest.mark.parametrize("ask", [KafkaClusterView.topics, lambda view: view.existing(["asked"])])

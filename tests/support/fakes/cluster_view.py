@@ -53,6 +53,11 @@ class FakeCluster:
             raise AuthorizationFailed(msg)
         return {name: self.partitions[name] for name in sorted(wanted) if name in self.partitions}
 
+    def gone(self, partitions: Iterable[TopicPartition]) -> set[TopicPartition]:
+        asked = set(partitions)
+        there = self.existing({one.topic for one in asked})
+        return {one for one in asked if one.partition >= there.get(one.topic, 0)}
+
     def topic_ids(self, topics: Iterable[str]) -> dict[str, str]:
         return {name: self.ids[name] for name in self.existing(topics) if name in self.ids}
 

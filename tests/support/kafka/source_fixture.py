@@ -40,6 +40,9 @@ class CountingView:
     def existing(self, topics: Iterable[str]) -> dict[str, int]:
         return self._view.existing(topics)
 
+    def gone(self, partitions: Iterable[TopicPartition]) -> set[TopicPartition]:
+        return self._view.gone(partitions)
+
     def topic_ids(self, topics: Iterable[str]) -> dict[str, str]:
         return self._view.topic_ids(topics)
 

@@ -7,7 +7,7 @@ import contextlib
 import shutil
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
@@ -108,6 +108,14 @@ class Ensemble:
     def make_topic(self, name: str, partitions: int) -> None:
         """A topic of three copies."""
         self._make(NewTopic(name, num_partitions=partitions, replication_factor=len(NODES)))
+
+    def make_topic_on(self, name: str, nodes: Sequence[int]) -> None:
+        """A topic of one partition, with copies on these nodes alone."""
+        self._make(NewTopic(name, num_partitions=1, replica_assignment=[list(nodes)]))
+
+    def delete_topic(self, name: str) -> None:
+        """Returns when the controller has deleted it."""
+        self._asked.delete_topics([name])[name].result(30)
 
     def coordinator(self, topic: str) -> int:
         """The node that leads the only partition of :data:`TRANSACTIONS` or :data:`GROUPS`."""

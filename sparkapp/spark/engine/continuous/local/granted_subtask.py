@@ -54,7 +54,7 @@ class GrantedSubtask:
     ) -> dict[TopicPartition, int]:
         """The partitions that are new for every instance, with their offsets; notes those that are :attr:`returning`.
 
-        An instance before may have read what the document has, and committed more than it has reported. The group knows.
+        An instance before may have read what the document has, and committed more than it has reported.
 
         :param owned: partitions of the subtask. :param recorded: gives those of the document.
         """
