@@ -8,7 +8,6 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import wait
 from typing import Any
 
 from sparkapp.checkpoint.recovery.local_coordinator import LocalCoordinator
@@ -179,14 +178,14 @@ class LocalPaceRun(ContinuousRun):
             self.meanwhile()
         try:
             look_at = time.monotonic() + _LOOK_SECONDS
-            while self._pace._call is not None or not (self._is_settled and self._records > before):
+            while not self._pace._calls.is_idle or not (self._is_settled and self._records > before):
                 self._advance(draining=False)
                 steps += 1
                 self._passed(EngineStep(steps))
                 if self._halts_at is not None and self._halts:
                     self._passed(self._halts_at)
                     self._go_on()
-                if self._is_settled and self._pace._call is None and time.monotonic() > look_at:
+                if self._is_settled and self._pace._calls.is_idle and time.monotonic() > look_at:
                     look_at = time.monotonic() + _LOOK_SECONDS
                     if not self.lag and self._all_is_recorded:
                         return
@@ -201,7 +200,7 @@ class LocalPaceRun(ContinuousRun):
     def _all_is_recorded(self) -> bool:
         """The lag counts what reports say, and the record of it may still be due."""
         recorded = {split.partition: split.stop for split in self.document.splits}
-        return all(at <= recorded.get(partition, 0) for partition, at in self._pace._offsets.items())
+        return all(at <= recorded.get(partition, 0) for partition, at in self._pace._reported.offsets.items())
 
     @property
     def _halts(self) -> bool:
@@ -215,7 +214,7 @@ class LocalPaceRun(ContinuousRun):
 
     @property
     def _is_settled(self) -> bool:
-        return all(each.is_settled for each in self._pace._subtasks.values()) and self._pace._is_complete
+        return all(each.is_settled for each in self._pace._subtasks.values()) and not self._pace.waiting_for
 
     def _advance(self, *, draining: bool) -> bool:
         """A step of the engine, unless it stands still."""
@@ -248,9 +247,8 @@ class LocalPaceRun(ContinuousRun):
 
     def _await_call(self) -> None:
         """A killed driver's write is through or was not sent."""
-        call = self._pace._call if self._coordinated else None
-        if call is not None:
-            wait([call[0]], timeout=_CHECKPOINT_SECONDS)
+        if self._coordinated:
+            self._pace._calls.wait()
 
     def _stop_when_idle(self) -> None:
         self.draining = True

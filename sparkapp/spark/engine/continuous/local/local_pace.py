@@ -5,20 +5,19 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Collection, Mapping
-from concurrent.futures import Future, wait
 from functools import partial
 from typing import Any
 
 from sparkapp.checkpoint.pre_committed import Completed
 from sparkapp.checkpoint.recovery.local_coordinator import LocalCoordinator
-from sparkapp.clients.daemon_thread import run_in_background
 from sparkapp.model.checkpoint.split import ENDLESS, KafkaPartitionSplit
-from sparkapp.model.errors import CheckpointStoreUnavailable, SubtaskMissing
+from sparkapp.model.errors import SubtaskMissing
 from sparkapp.model.job.spec import Job
 from sparkapp.model.partition import TopicPartition, split_owner
 from sparkapp.source.enumerator.enumerator import KafkaSourceEnumerator
 from sparkapp.spark.engine.continuous.answers import Answer
 from sparkapp.spark.engine.continuous.control_server import ControlServer
+from sparkapp.spark.engine.continuous.local.coordinator_calls import CoordinatorCalls
 from sparkapp.spark.engine.continuous.local.gone_partitions import GonePartitions
 from sparkapp.spark.engine.continuous.local.granted_subtask import GrantedSubtask
 from sparkapp.spark.engine.continuous.local.reported_commits import ReportedCommits
@@ -32,7 +31,7 @@ LOG = logging.getLogger(__name__)
 _PAUSE = 0.1
 """Longest pause in seconds between two looks at the subtasks' connections, and at a stop that was asked for."""
 _AGAIN_SECONDS = 1.0
-"""Pause after a write that the API server did not answer, and after brokers that do not know a partition."""
+"""Pause after brokers that do not know a partition."""
 
 
 class LocalPace:
@@ -76,9 +75,11 @@ class LocalPace:
         self._is_granted = False
         self._may_be_gone = False
         """An instance was replaced: the next discovery is due."""
+        self._looks = False
+        """Something has changed since the last look for partitions that nobody reads."""
         self._reported = ReportedCommits()
-        self._call: tuple[Future[Any], Callable[[Any], None]] | None = None
-        self._call_at = self._returning_at = self._record_at = self._look_at = time.monotonic()
+        self._calls = CoordinatorCalls(server.wake)
+        self._returning_at = self._record_at = self._look_at = time.monotonic()
         self.clients: dict[str, Mapping[str, int]] = {}
 
     @property
@@ -90,12 +91,13 @@ class LocalPace:
 
     def step(self, *, draining: bool) -> bool:
         """See :meth:`Pace.step`. The subtasks may be asked to end when all that they commit is known by reports."""
-        self._finish_call()
+        self._calls.finish()
         is_settled = not (self.waiting_for or self._gone) and all(each.is_settled for each in self._subtasks.values())
-        if (draining or self._enumerator.finished) and self._call is None and (is_settled or not self._is_granted):
+        if (draining or self._enumerator.finished) and self._calls.is_idle and (is_settled or not self._is_granted):
             return False
         self._discover()
-        self._begin_call()
+        if self._calls.takes_next and (call := self._next_call()) is not None:
+            self._calls.begin(*call)
         answer = self._server.answer(_PAUSE)
         if answer is not None:
             self.take(answer)
@@ -121,8 +123,7 @@ class LocalPace:
 
     def end(self) -> None:
         """Waits for the coordinator's call; an attempt that fails must not write behind its own end."""
-        if self._call is not None:
-            wait([self._call[0]])
+        self._calls.wait()
 
     def ended(self, silent: set[int]) -> None:
         """Records what the subtasks have committed.
@@ -172,7 +173,7 @@ class LocalPace:
 
     def _place(self, number: int, starts: Mapping[TopicPartition, int]) -> None:
         subtask, starts = self._subtasks[number], self._gone.kept(starts)
-        subtask.granted = True
+        subtask.granted = self._looks = True
         subtask.placing |= starts
         if starts:
             self._server.tell(number, Order(instance=subtask.instance, place=starts, mark=self._coordinator.mark))
@@ -189,9 +190,13 @@ class LocalPace:
             return
         change = self._enumerator.discover() if self._may_be_gone else self._enumerator.discover_if_due()
         self._may_be_gone = False
-        for number, order in self._gone.add(change) if change is not None else ():
-            self._server.tell(number, order)
-        self._reported.leave_out(self._gone)
+        if change is not None:
+            for number, order in self._gone.add(change):
+                self._server.tell(number, order)
+            self._reported.leave_out(self._gone)
+        if change is None and not self._looks:
+            return
+        self._looks = False
         offsets = self._gone.kept(self._enumerator.offsets)
         for number, subtask in self._subtasks.items():
             if subtask.granted and not subtask.ending:
@@ -200,27 +205,6 @@ class LocalPace:
                     self._place(number, new)
 
     # -- the coordinator's calls --------------------------------------------------------------------------------------
-
-    def _begin_call(self) -> None:
-        if self._call is None and time.monotonic() >= self._call_at:
-            call = self._next_call()
-            if call is not None:
-                future = run_in_background(call[0], name="local-coordinator")
-                future.add_done_callback(lambda _: self._server.wake())
-                self._call = future, call[1]
-
-    def _finish_call(self) -> None:
-        """:raises KafkaSparkJobError: of the coordinator."""
-        if self._call is None or not self._call[0].done():
-            return
-        (future, apply), self._call = self._call, None
-        try:
-            answer = future.result()
-        except CheckpointStoreUnavailable as error:
-            LOG.warning("the subtasks continue, and the write is tried again: %s", error.message)
-            self._call_at = time.monotonic() + _AGAIN_SECONDS
-        else:
-            apply(answer)
 
     def _next_call(self) -> tuple[Callable[[], Any], Callable[[Any], None]] | None:
         """What is to be written next, and what follows from the answer."""
@@ -235,7 +219,7 @@ class LocalPace:
             return write, partial(self._read, placed)
         gone = self._gone.forgettable()
         if gone:
-            return partial(self._coordinator.forget, gone), lambda _: self._gone.forgotten(gone)
+            return partial(self._coordinator.forget, gone), partial(self._forgotten, gone)
         for number, each in going_on.items():
             if number in waiting or (each.returning and time.monotonic() >= self._returning_at):
                 owned = sorted(each.returning) or self._owned(number)
@@ -278,6 +262,10 @@ class LocalPace:
                 KafkaPartitionSplit(each, start, max(start, stops.get(each, ENDLESS))) for each, start in starts.items()
             )
             self._server.tell(number, Order(instance=instance, read=tuple(splits)))
+
+    def _forgotten(self, gone: Collection[TopicPartition], _: None) -> None:
+        self._gone.forgotten(gone)
+        self._looks = True
 
     def _record(self) -> Callable[[], Completed | None]:
         """The call that records what is known now."""

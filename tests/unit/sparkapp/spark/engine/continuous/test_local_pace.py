@@ -103,7 +103,7 @@ class Coordinator:
 class Driver:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.server, self.enumerator, self.coordinator = Server(), Enumerator(), Coordinator()
-        monkeypatch.setattr("sparkapp.spark.engine.continuous.local.local_pace._AGAIN_SECONDS", 0.0)
+        monkeypatch.setattr("sparkapp.spark.engine.continuous.local.coordinator_calls.AGAIN_SECONDS", 0.0)
         sink = SimpleNamespace(delivery_guarantee=None, transactions_expire=True, transaction_timeout_seconds=60)
         self.spec = spec = SimpleNamespace(parallelism=2, checkpoint_interval=0.0, sink=sink)
         parts: Any = {"server": self.server, "enumerator": self.enumerator, "coordinator": self.coordinator}
@@ -192,7 +192,7 @@ def test_a_write_without_an_answer_is_repeated(driver: Driver) -> None:
 def test_a_record_without_an_answer_is_soon_repeated_and_covers_the_time_since_the_last(driver: Driver) -> None:
     driver.started()
     driver.spec.checkpoint_interval = 3600.0
-    driver.until(lambda: driver.pace._call is None)
+    driver.until(lambda: driver.pace._calls.is_idle)
     driver.completed.clear()
     driver.coordinator.unavailable = 1
     driver.pace._record_at = time.monotonic() - 4000
@@ -229,6 +229,7 @@ def test_a_new_partition_is_placed_recorded_and_read(driver: Driver) -> None:
     driver.started()
     new = TopicPartition("in", 4)
     driver.enumerator.offsets[new] = 0
+    driver.enumerator.change = PartitionChange(frozenset({new}), frozenset())
     driver.until(lambda: len(driver.orders("place")) == 3)
     ((owner, order),) = driver.orders("place")[2:]
     assert (owner, order.place) == (split_owner(*new, 2), {new: 0})

@@ -146,6 +146,7 @@ class World:
 @pytest.fixture
 def world(monkeypatch: pytest.MonkeyPatch) -> World:
     monkeypatch.setattr("sparkapp.spark.engine.continuous.local.local_pace._AGAIN_SECONDS", 0.0)
+    monkeypatch.setattr("sparkapp.spark.engine.continuous.local.coordinator_calls.AGAIN_SECONDS", 0.0)
     return World()
 
 
@@ -225,7 +226,6 @@ def test_nothing_is_placed_before_the_document_has_forgotten_the_topic(world: Wo
     assert world.rig.written.offsets == {A: 1000, B: 500}
     assert [number for topic, number in world.visible if topic == NEW] == []
     world.rig.store.silent = 0
-    world.pace._call_at = 0.0
     world.run()
     assert world.next_start() == 40
 
