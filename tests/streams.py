@@ -19,6 +19,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 ARTIFACTS = ROOT / "artifacts"
+_DATAPLANE = "tests/integration/dataplane"
 _ENGINE = "tests/integration/engine"
 _FAULTS = "tests/integration/faults"
 BY_HAND = "tests/integration/images"
@@ -115,7 +116,7 @@ class Stream:
 
 def streams() -> list[Stream]:
     """Every test below ``tests``, once, but those of :data:`BY_HAND`."""
-    apart = (_ENGINE, _FAULTS, BY_HAND, _KUBEAPI, _PROTOCOL, _SECURITY)
+    apart = (_DATAPLANE, _ENGINE, _FAULTS, BY_HAND, _KUBEAPI, _PROTOCOL, _SECURITY)
     elsewhere = [f"--ignore={file}" for file in (*CHANGE_THE_OPERATOR, *_STORIES)]
     return [
         Stream("stories", [*_STORIES, "-vv"], stage=1),
@@ -125,11 +126,12 @@ def streams() -> list[Stream]:
         Stream("properties", ["tests/property"], patient=True, niceness=19),
         Stream("units", ["tests/unit"], patient=True, niceness=19),
         Stream("parts", ["tests/integration", *(f"--ignore={folder}" for folder in apart)]),
-        Stream("security", [_SECURITY]),
-        *(Stream(f"engine-{number}", files, niceness=5) for number, files in enumerate(_dealt(_ENGINE), 1)),
         *(Stream(f"protocol-{number}", files) for number, files in enumerate(_dealt(_PROTOCOL), 1)),
-        Stream("conformance", ["tests/conformance"]),
+        *(Stream(f"engine-{number}", files, niceness=5) for number, files in enumerate(_dealt(_ENGINE), 1)),
+        Stream("dataplane", [_DATAPLANE]),
+        Stream("security", [_SECURITY]),
         Stream("faults", [_FAULTS]),
+        Stream("conformance", ["tests/conformance"]),
     ]
 
 

@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.support.jobs.local_job import QUICK_JVM
+
 GUIDE = Path(__file__).resolve().parents[3] / "docs/write-a-transform.md"
 
 pytestmark = pytest.mark.spark
@@ -39,7 +41,7 @@ def test_the_printed_test_passes(tmp_path: Path) -> None:
         )
     ran = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "--rootdir", str(tmp_path), "-p", "no:cacheprovider", str(tmp_path)],
-        cwd=tmp_path, env={**os.environ, "PYSPARK_PYTHON": sys.executable}, capture_output=True, text=True,
+        cwd=tmp_path, env={**os.environ, **QUICK_JVM, "PYSPARK_PYTHON": sys.executable}, capture_output=True, text=True,
         check=False, timeout=500,
     )  # fmt: skip
     assert ran.returncode == 0, ran.stdout + ran.stderr

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 from collections.abc import Iterator
 from typing import Any
+from unittest.mock import patch
 
 import pyarrow as pa
 import pytest
@@ -17,6 +19,7 @@ from sparkapp.source.formats.json_text.decoder import JsonDecoder
 from sparkapp.spark.frames.json_format import parse_json
 from sparkapp.spark.frames.record_policy import error_column
 from tests.support.formats.json_corpus import CASES, COLUMNS, FRACTIONS, LIMITS
+from tests.support.jobs.local_job import QUICK_JVM
 
 pytestmark = pytest.mark.spark
 
@@ -32,7 +35,8 @@ SCHEMAS = (
 @pytest.fixture(scope="module")
 def spark() -> Iterator[SparkSession]:
     builder: Any = SparkSession.builder
-    session = builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
+    with patch.dict(os.environ, QUICK_JVM):
+        session = builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
     yield session
     session.stop()
 

@@ -29,6 +29,8 @@ from sparkapp.spark.launch.settings import CLASSES_VARIABLE as CLASSES
 from tests.support.jobs.spark_home import unzipped_spark_home
 
 ROOT = Path(__file__).resolve().parents[3]
+QUICK_JVM = {"JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
+"""For JVMs that live for half a minute: a compiler that optimises less takes half the CPU of a start."""
 START_SECONDS = 600.0
 """A JVM, its workers and a first micro-batch take 15 s alone; a busy machine takes many times that."""
 
@@ -40,8 +42,7 @@ def environment() -> dict[str, str]:
         "PYTHONPATH": str(ROOT),
         "SPARK_HOME": str(unzipped_spark_home()),
         CLASSES: str(Path(sys.prefix) / "kafkaspark-classes"),  # where `make test` has made it
-        # For JVMs that live for half a minute: a compiler that optimises less takes half the CPU of a start.
-        "JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        **QUICK_JVM,
     }
 
 

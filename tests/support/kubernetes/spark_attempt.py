@@ -24,8 +24,8 @@ from unittest.mock import patch
 from localcluster.machine.ports import free_ports
 from sparkapp.model import names
 from sparkapp.model.job.codec import decode_job
-from sparkapp.spark.launch.settings import session_settings
-from tests.support.jobs.spark_home import unzipped_spark_home
+from sparkapp.spark.launch.settings import CLASSES_VARIABLE, session_settings
+from tests.support.jobs.local_job import environment
 from tests.support.kubernetes.api_client import REPOSITORY, ApiClient, await_that
 from tests.support.kubernetes.api_server_job import LiveJob
 
@@ -121,7 +121,7 @@ class SparkAttempt:
         host, port = self.api.host.removeprefix("https://").split(":")
         pod = {"KAFKASPARK_POD_IP": "127.0.0.1", "KUBERNETES_SERVICE_HOST": host, "KUBERNETES_SERVICE_PORT": port}
         job = decode_job((self.folder / "job" / names.JOB_KEY).read_text())
-        with patch.dict(os.environ, pod):
+        with patch.dict(os.environ, pod | {CLASSES_VARIABLE: environment()[CLASSES_VARIABLE]}):
             settings = session_settings(job, directory=self.folder / "job")
         (self.port,) = free_ports(1)
         return {
@@ -202,15 +202,14 @@ class SparkAttempt:
 
     def _run(self, command: list[str], name: str, variables: Mapping[str, str]) -> subprocess.Popen[str]:
         (self.folder / f"{name}-local").mkdir()
-        environment = {
-            **os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "PYSPARK_PYTHON": sys.executable,
+        given = {
+            **environment(), "PYTHONPATH": os.pathsep.join(sys.path), "PYSPARK_PYTHON": sys.executable,
             **variables, "SPARK_LOCAL_DIRS": str(self.folder / f"{name}-local"),
-            "SPARK_HOME": str(unzipped_spark_home()),
             "PATH": f"{self.folder / 'bin'}:{os.environ['PATH']}",
         }  # fmt: skip
         with (self.folder / f"{name}.log").open("w") as log:
             process = subprocess.Popen(
-                command, env=environment, cwd=self.folder, text=True, stdin=subprocess.PIPE, stderr=log,
+                command, env=given, cwd=self.folder, text=True, stdin=subprocess.PIPE, stderr=log,
                 start_new_session=True,
                 stdout=subprocess.PIPE if name == "driver" else log,
             )  # fmt: skip

@@ -88,8 +88,26 @@ def forms(secret: str) -> set[str]:
     return {secret, base64.b64encode(secret.encode()).decode()}
 
 
+def require_secret_in_its_files_alone(attempt: SparkAttempt) -> None:
+    """Of the attempt's processes and of what the API server has."""
+    seen = {"settings": attempt.ask("settings"), "pods": str(attempt.api.items(attempt.job.pods_path))}
+    for process in attempt.processes:
+        for file in Path("/proc").glob("[0-9]*/stat"):
+            with suppress(OSError):
+                if int(file.read_text().rpartition(") ")[2].split()[2]) == process.pid:
+                    for name in ("cmdline", "environ"):
+                        seen[f"{name} of {file.parent.name}"] = (file.parent / name).read_text(errors="replace")
+    for file in attempt.folder.rglob("*"):
+        if file.is_file() and file != attempt.secret_file:
+            seen[str(file)] = file.read_text(errors="replace")
+    assert sum("java" in text for where, text in seen.items() if "cmdline" in where) >= 3
+    assert "spark.authenticate=true" in seen["settings"]
+    assert not [where for where, text in seen.items() for form in forms(attempt.secret) if form in text]
+
+
 def test_an_outsider_is_refused_and_reads_nothing(attempt: SparkAttempt, attacker: Outsider) -> None:
     blocks = started(attempt)
+    require_secret_in_its_files_alone(attempt)
     wrong = attempt.folder / "wrong"
     wrong.write_text("w" * len(attempt.secret))
     options = {name: value for name, value in attempt.variables(attempt.pods[0], "").items() if "JAVA_OPT" in name}
@@ -112,23 +130,6 @@ def test_an_outsider_is_refused_and_reads_nothing(attempt: SparkAttempt, attacke
                 attacker.fetch(block, attempt.application, settings)
     assert b"".join(relay.recorded for relay in attempt.relays)
     assert not [relay for relay in attempt.relays if CANARY.encode() in relay.recorded]
-
-
-def test_the_secret_is_in_its_files_alone(attempt: SparkAttempt) -> None:
-    started(attempt)
-    seen = {"settings": attempt.ask("settings"), "pods": str(attempt.api.items(attempt.job.pods_path))}
-    for process in attempt.processes:
-        for file in Path("/proc").glob("[0-9]*/stat"):
-            with suppress(OSError):
-                if int(file.read_text().rpartition(") ")[2].split()[2]) == process.pid:
-                    for name in ("cmdline", "environ"):
-                        seen[f"{name} of {file.parent.name}"] = (file.parent / name).read_text(errors="replace")
-    for file in attempt.folder.rglob("*"):
-        if file.is_file() and file != attempt.secret_file:
-            seen[str(file)] = file.read_text(errors="replace")
-    assert sum("java" in text for where, text in seen.items() if "cmdline" in where) >= 3
-    assert "spark.authenticate=true" in seen["settings"]
-    assert not [where for where, text in seen.items() for form in forms(attempt.secret) if form in text]
 
 
 def test_without_encryption_an_outsider_is_refused_and_reads_what_is_sent(
