@@ -19,7 +19,6 @@ from sparkapp.model.errors import (
     CheckpointConflict,
     CheckpointStoreUnavailable,
     CommitOutcomeUnknown,
-    KafkaSparkJobError,
 )
 from sparkapp.model.job.spec import Job
 from sparkapp.sink.committer import KafkaCommitter, Settled
@@ -160,5 +159,5 @@ def leave_nothing_open(
         control.settle(document)
         aborted = control.abort_lingering(document)
         LOG.info("the attempt could not drain: %d transaction(s) aborted", aborted)
-    except KafkaSparkJobError as problem:
-        LOG.warning("transactions may still be open: %s", problem.message)
+    except Exception as problem:  # must not replace the first error
+        LOG.warning("transactions may still be open: %s", problem)

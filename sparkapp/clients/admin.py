@@ -58,7 +58,11 @@ class ClusterAdmin:
             # A new client asks the only broker that it knows.
             host = f"[{broker.host}]" if ":" in broker.host else broker.host
             config = {**self._config, "bootstrap.servers": f"{host}:{broker.port}"}
-            found.append(AdminClient(with_token_callback(config)).list_topics(timeout=timeout))
+            try:
+                found.append(AdminClient(with_token_callback(config)).list_topics(timeout=timeout))
+            except KafkaException as error:
+                where = f"broker {broker.id} at {host}:{broker.port}: {error.args[0].str()}"
+                raise KafkaException(KafkaError(error.args[0].code(), where)) from error
         return found
 
     def ask(self, question: Callable[[AdminClient, float], Answer], *, timeout: float) -> Answer:

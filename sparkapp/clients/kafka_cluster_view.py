@@ -96,11 +96,12 @@ class KafkaClusterView:
 
     def gone(self, partitions: Iterable[TopicPartition]) -> set[TopicPartition]:
         asked = set(partitions)
-        there = self.existing({partition.topic for partition in asked})
-        found = {partition for partition in asked if partition.partition >= there.get(partition.topic, 0)}
+        there = self.existing({each.topic for each in asked})
+        found = {each for each in asked if each.partition >= there.get(each.topic, 0)}
         if found:
-            each = partial(self._admin.metadata_of_each, timeout=_REQUEST_SECONDS)
-            for metadata in self._patiently(each, "asking each broker for topics"):
+            ask = partial(self._admin.metadata_of_each, timeout=_REQUEST_SECONDS)
+            # With patience: a dead broker is listed for some seconds.
+            for metadata in self._patiently(ask, "asking each broker for topics", [each.topic for each in found]):
                 counts = {name: len(topic.partitions) for name, topic in metadata.topics.items()}
                 found = {each for each in found if each.partition >= counts.get(each.topic, 0)}
         return found
@@ -111,9 +112,8 @@ class KafkaClusterView:
             name: str(topic.topic_id)[:_ID_LENGTH].translate(_URL_SAFE)
             for name, topic in self._described(topics).items()
         }
-        return {
-            name: topic_id for name, topic_id in found.items() if topic_id.strip("A")
-        }  # Brokers before 3.0 answer zero.
+        # Brokers before 3.0 answer zero.
+        return {name: topic_id for name, topic_id in found.items() if topic_id.strip("A")}
 
     def _described(self, topics: Iterable[str]) -> dict[str, Any]:
         """The topics that exist.

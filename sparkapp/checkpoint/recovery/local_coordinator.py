@@ -195,8 +195,6 @@ class LocalCoordinator:
         """
         with self._lock:
             document, local = self._document, self._granted()
-            if document.offsets.keys().isdisjoint(partitions):
-                return
             splits = tuple(split for split in document.splits if split.partition not in partitions)
             topics = {split.partition.topic for split in splits}
             number = document.checkpoint_id + 1

@@ -9,17 +9,17 @@ from concurrent.futures import Future
 from functools import partial
 
 from sparkapp.clients.daemon_thread import run_in_background
-from sparkapp.model.errors import KafkaSparkJobError
+from sparkapp.model.errors import CheckpointConflict
 
 LOG = logging.getLogger(__name__)
 
 LOST_SECONDS = 10.0
 """From the loss of a subtask. Spark starts a lost worker's task again within a second, and an executor within ten."""
-_AGAIN_SECONDS = 10.0
+_AGAIN_SECONDS = 5.0
 """Pause after a fence that did not succeed."""
 
 Fence = Callable[[Collection[str]], None]
-"""Aborts the open transactions of ids, and fences their producers; raises a KafkaSparkJobError where it did not."""
+"""Aborts the open transactions of ids, and fences their producers. After an error it may still come to that."""
 
 
 class LostProducers:
@@ -28,35 +28,49 @@ class LostProducers:
     A fence and not an abort: the lost subtask may be frozen, and continue. An aborted transaction of a producer that is
     not fenced can become a transaction with a part of its records.
 
-    The next task of the subtask opens its producer in any case. Where the fence comes behind that, the task fails, and
-    tries again.
+    The next task of the subtask may begin its transaction before the fence comes, which then ends that transaction. So
+    nothing of the subtasks becomes final while a fence may come: see :attr:`is_settled`.
     """
 
     def __init__(self, fence: Fence, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._fence = fence
         self._clock = clock
         self._fenced: set[int] = set()
+        self._due: frozenset[str] = frozenset()
         self._call: Future[None] | None = None
-        self._again_at = clock()
+        self._next_at = clock()
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether every fence that was begun is complete."""
+        return not self._due
 
     def look(self, lost: Mapping[int, Collection[str]]) -> None:
-        """Begins the fences that are due; returns at once.
+        """Begins the fences that are due, and takes the end of the last; returns at once.
 
         :param lost: of each subtask that is lost for :data:`LOST_SECONDS`, the ids under which it may be writing.
+        :raises CheckpointConflict: another attempt owns the job.
         """
+        self._take()
         self._fenced.intersection_update(lost)
-        due = [subtask for subtask, ids in lost.items() if ids and subtask not in self._fenced]
-        if not due or self._clock() < self._again_at or (self._call is not None and not self._call.done()):
+        new = [subtask for subtask, ids in lost.items() if ids and subtask not in self._fenced]
+        if self._call is not None or not (new or self._due) or self._clock() < self._next_at:
             return
-        ids = [each for subtask in due for each in lost[subtask]]
-        LOG.warning("subtasks %s are lost: the transactions of their producers are aborted", due)
-        self._fenced.update(due)
-        self._call = run_in_background(partial(self._end, ids, due), name="fence")
+        if new:
+            LOG.warning("subtasks %s are lost: the transactions of their producers are aborted", new)
+        self._fenced.update(new)
+        self._due |= {each for subtask in new for each in lost[subtask]}
+        self._next_at = self._clock() + _AGAIN_SECONDS
+        self._call = run_in_background(partial(self._fence, self._due), name="fence")
 
-    def _end(self, ids: Collection[str], subtasks: Collection[int]) -> None:
-        try:
-            self._fence(ids)
-        except KafkaSparkJobError as error:
-            LOG.warning("transactions of lost subtasks may be open: %s", error.message)
-            self._again_at = self._clock() + _AGAIN_SECONDS
-            self._fenced.difference_update(subtasks)
+    def _take(self) -> None:
+        if self._call is None or not self._call.done():
+            return
+        ended, self._call = self._call, None
+        error = ended.exception()
+        if error is None:
+            self._due = frozenset()
+        elif isinstance(error, CheckpointConflict):
+            raise error
+        else:
+            LOG.warning("transactions of lost subtasks may be open: %s", error)

@@ -214,7 +214,7 @@ class LocalPaceRun(ContinuousRun):
 
     @property
     def _is_settled(self) -> bool:
-        return all(each.is_settled for each in self._pace._subtasks.values()) and not self._pace.waiting_for
+        return all(each.is_settled for each in self._pace._subtasks.values()) and not self._pace.lost
 
     def _advance(self, *, draining: bool) -> bool:
         """A step of the engine, unless it stands still."""

@@ -85,7 +85,7 @@ class ContinuousEngine:
         self.liveness = StreamLiveness()
         self.executors = ExecutorPresence(
             spark, is_over=self._draining.is_set, tasks=job.spec.parallelism,
-            needed=lambda: bool(self._pace.waiting_for),
+            needed=lambda: self._pace.awaits_place,
         )  # fmt: skip
         self._lost = LostProducers(fence)
         self._announcements = announcements
@@ -96,7 +96,15 @@ class ContinuousEngine:
         self._pace: Pace = (
             LocalPace(job, **parts)
             if job.spec.has_local_pace
-            else TwoPhasePace(job, **parts, spark=spark, subtasks=self._subtasks, scale=scale, report=report)
+            else TwoPhasePace(
+                job,
+                **parts,
+                may_complete=lambda: self._lost.is_settled,
+                spark=spark,
+                subtasks=self._subtasks,
+                scale=scale,
+                report=report,
+            )
         )
         self.finished = False
 

@@ -34,8 +34,8 @@ class Pace(Protocol):
         ...
 
     @property
-    def waiting_for(self) -> set[int]:
-        """The subtasks whose work is due, and which nobody does: they are not connected."""
+    def awaits_place(self) -> bool:
+        """Whether nothing is done until a lost subtask has a place to run at."""
         ...
 
     def ids_of(self, subtask: int) -> Collection[str]:

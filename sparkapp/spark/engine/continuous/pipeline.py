@@ -49,6 +49,7 @@ class CheckpointPipeline:
     :param completed: called with each completed checkpoint and the seconds since its barrier, or its begin.
     :param watermarks: None for a job without them.
     :param await_subtasks: called while a subtask has not answered; raises why none will.
+    :param may_complete: whether a pre-committed checkpoint may become final; asked often until it may.
     :ivar clients: totals of the workers' Kafka clients, by worker.
     """
 
@@ -61,6 +62,7 @@ class CheckpointPipeline:
         coordinator: CheckpointCoordinator,
         completed: Callable[[Completed, float], None],
         await_subtasks: Callable[[], None],
+        may_complete: Callable[[], bool] = lambda: True,
         watermarks: JobWatermarks | None = None,
     ) -> None:
         self._job = job
@@ -69,6 +71,7 @@ class CheckpointPipeline:
         self._coordinator = coordinator
         self._completed = completed
         self._await_subtasks = await_subtasks
+        self._may_complete = may_complete
         self._watermarks = watermarks
         self._running: RunningCheckpoint | None = None
         self._completing: _Completing | None = None
@@ -128,13 +131,16 @@ class CheckpointPipeline:
             self._running.barrier()
 
     @property
-    def waiting_for(self) -> set[int]:
-        """The subtasks that have not answered, and are lost without an adopter."""
-        return set() if self._running is None else self._running.writing - self._server.writers
+    def awaits_place(self) -> bool:
+        """Whether subtasks have not answered, and all of these are lost without an adopter."""
+        return self._running is not None and bool(self._running.writing) and not self._writers
 
     def ids_of(self, subtask: int) -> Collection[str]:
-        """Ids under which a subtask writes the running checkpoint; none where it has answered."""
-        if self._running is None or subtask not in self._running.writing:
+        """Ids under which a lost subtask writes the running checkpoint; none where it has answered.
+
+        None where another subtask may still adopt its work, because the adopter fences it.
+        """
+        if self._running is None or subtask not in self._running.writing or not self.awaits_place:
             return ()
         return self._coordinator.ids.of_checkpoint(self._job.spec, self._running.checkpoint_id, [subtask])
 
@@ -160,7 +166,8 @@ class CheckpointPipeline:
         """
         if self._completing is not None and self._completing.done.done():
             self._join()
-        if self._running is not None and self._running.is_pre_committed and self._completing is None:
+        is_ready = self._running is not None and self._running.is_pre_committed and self._completing is None
+        if self._running is not None and is_ready and self._may_complete():
             self._complete(self._running)
             return
         answer = self._server.answer(seconds)
@@ -196,10 +203,15 @@ class CheckpointPipeline:
             self._completed(completed, time.monotonic() - ended.checkpoint.began)
 
     def _await_writers(self, deadline: Deadline) -> None:
-        while self._running is not None and self._running.writing & self._server.writers and not deadline.expired:
+        while self._running is not None and self._writers and not deadline.expired:
             answer = self._server.answer(deadline.bound(_PAUSE))
             if answer is not None:
                 self._running.answered(answer)
+
+    @property
+    def _writers(self) -> set[int]:
+        """The subtasks whose work of the running checkpoint is being done."""
+        return set() if self._running is None else self._running.writing & self._server.writers
 
     def _open_assignment(self, splits: tuple[KafkaPartitionSplit, ...]) -> Assignment:
         """A subtask without planned records takes part if it is connected: no checkpoint waits for its place."""

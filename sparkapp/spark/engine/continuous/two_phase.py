@@ -45,6 +45,7 @@ class TwoPhasePace:
 
     :param completed: called with each completed checkpoint and the seconds since its barrier, or its begin.
     :param await_subtasks: called while a subtask has not answered; raises why none will.
+    :param may_complete: see the pipeline.
     :param places: makes the check of that number of subtasks.
     :param scale: the parallelism that the operator asks for, None before it asks.
     :param report: gets fields of the driver's report.
@@ -59,6 +60,7 @@ class TwoPhasePace:
         coordinator: CheckpointCoordinator,
         completed: Callable[[Completed, float], None],
         await_subtasks: Callable[[], None],
+        may_complete: Callable[[], bool],
         liveness: StreamLiveness,
         places: Callable[[int], SubtaskPlaces],
         spark: Spark,
@@ -77,7 +79,7 @@ class TwoPhasePace:
         )  # fmt: skip
         self._pipeline = CheckpointPipeline(
             job, server=server, enumerator=enumerator, coordinator=coordinator, completed=completed,
-            await_subtasks=await_subtasks, watermarks=self._watermarks,
+            await_subtasks=await_subtasks, may_complete=may_complete, watermarks=self._watermarks,
         )  # fmt: skip
         self._rescaling = Rescaling(
             job.spec.parallelism, wanted=scale, spark=spark, server=server, subtasks=subtasks,
@@ -102,8 +104,8 @@ class TwoPhasePace:
         return self._rescaling.places
 
     @property
-    def waiting_for(self) -> set[int]:
-        return self._pipeline.waiting_for
+    def awaits_place(self) -> bool:
+        return self._pipeline.awaits_place
 
     def ids_of(self, subtask: int) -> Collection[str]:
         return self._pipeline.ids_of(subtask)

@@ -4,32 +4,39 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+import pytest
+
 from sparkapp.clients.deadline import Deadline
-from sparkapp.model.errors import KafkaUnreachable
+from sparkapp.model.errors import CheckpointConflict, KafkaUnreachable
 from sparkapp.sink.producers.lost_producers import LostProducers
 
 
 class Rig:
-    """Fences that succeed, but for the first ``failures``."""
+    """Fences that succeed, but for the first.
 
-    def __init__(self, failures: int = 0) -> None:
-        self.failures = failures
+    :param failures: of the first fences.
+    """
+
+    def __init__(self, *failures: Exception) -> None:
+        self.failures = list(failures)
         self.fenced: list[list[str]] = []
         self.now = 100.0
         self.lost = LostProducers(self.fence, clock=lambda: self.now)
 
     def fence(self, ids: Collection[str]) -> None:
-        self.fenced.append(list(ids))
-        if len(self.fenced) <= self.failures:
-            msg = "no broker"
-            raise KafkaUnreachable(msg)
+        self.fenced.append(sorted(ids))
+        if self.failures:
+            raise self.failures.pop(0)
 
     def look(self, **lost: list[str]) -> None:
-        """Returns when the fence that it began has ended."""
-        self.lost.look({int(name.removeprefix("subtask_")): ids for name, ids in lost.items()})
+        """Looks twice, and returns when a fence that it began has ended; a minute later."""
+        given = {int(name.removeprefix("subtask_")): ids for name, ids in lost.items()}
+        self.lost.look(given)
         deadline = Deadline.after(10)
         while self.lost._call is not None and not self.lost._call.done():
             assert not deadline.expired
+        self.lost.look(given)
+        self.now += 60
 
 
 def test_a_lost_subtask_is_fenced_once_a_loss() -> None:
@@ -53,12 +60,25 @@ def test_a_subtask_that_can_have_nothing_open_is_not_fenced() -> None:
     assert rig.fenced == [["p-1"]], "its work came while it was lost"
 
 
-def test_a_fence_that_failed_is_tried_again_after_a_pause() -> None:
-    rig = Rig(failures=1)
+@pytest.mark.parametrize("failure", [KafkaUnreachable("no broker"), RuntimeError("unknown")])
+def test_nothing_is_settled_until_a_fence_that_failed_has_succeeded(failure: Exception) -> None:
+    """A broker may still do what it was asked. By then the subtask may be back, and have pre-committed."""
+    rig = Rig(failure)
+    assert rig.lost.is_settled
     rig.look(subtask_1=["p-1"])
-    rig.look(subtask_1=["p-1"])
-    assert rig.fenced == [["p-1"]]
-    rig.now += 30
-    rig.look(subtask_1=["p-1"])
-    rig.look(subtask_1=["p-1"])
+    assert not rig.lost.is_settled
+    rig.look()
     assert rig.fenced == [["p-1"], ["p-1"]]
+    assert rig.lost.is_settled
+
+
+def test_a_fence_is_not_settled_while_it_is_under_way() -> None:
+    rig = Rig()
+    rig.lost.look({1: ["p-1"]})
+    assert not rig.lost.is_settled
+
+
+def test_an_attempt_that_is_superseded_ends() -> None:
+    rig = Rig(CheckpointConflict("attempt 3 has claimed the checkpoint"))
+    with pytest.raises(CheckpointConflict):
+        rig.look(subtask_1=["p-1"])

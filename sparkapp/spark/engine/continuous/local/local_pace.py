@@ -83,16 +83,21 @@ class LocalPace:
         self.clients: dict[str, Mapping[str, int]] = {}
 
     @property
-    def waiting_for(self) -> set[int]:
+    def lost(self) -> set[int]:
+        """The subtasks without a connection."""
         return self._subtasks.keys() - self._server.connected
 
+    @property
+    def awaits_place(self) -> bool:
+        return not self._is_granted and bool(self.lost)
+
     def ids_of(self, subtask: int) -> Collection[str]:
-        return [self._coordinator.id_of(subtask)] if self._subtasks[subtask].granted else ()
+        return [self._coordinator.id_of(subtask)] if self._is_granted else ()
 
     def step(self, *, draining: bool) -> bool:
         """See :meth:`Pace.step`. The subtasks may be asked to end when all that they commit is known by reports."""
         self._calls.finish()
-        is_settled = not (self.waiting_for or self._gone) and all(each.is_settled for each in self._subtasks.values())
+        is_settled = not (self.lost or self._gone) and all(each.is_settled for each in self._subtasks.values())
         if (draining or self._enumerator.finished) and self._calls.is_idle and (is_settled or not self._is_granted):
             return False
         self._discover()
@@ -245,10 +250,12 @@ class LocalPace:
     def _granted_again(
         self, number: int, instance: int, asked: Collection[TopicPartition], starts: Mapping[TopicPartition, int]
     ) -> None:
-        if any(each not in starts for each in asked):
+        missing = {each for each in asked if each not in starts}
+        if missing:
             self._may_be_gone = True
             self._returning_at = time.monotonic() + _AGAIN_SECONDS
         if self._subtasks[number].instance == instance:
+            self._subtasks[number].returning = missing
             self._place(number, starts)
 
     def _read(self, placed: Mapping[int, tuple[int, Mapping[TopicPartition, int]]], _: None) -> None:
@@ -281,7 +288,7 @@ class LocalPace:
 
     def _watch(self) -> None:
         """The watchdog counts the time since every subtask was heard of; a lost subtask is not waited for here."""
-        if all(self._subtasks[number].heard for number in self._subtasks.keys() - self.waiting_for):
+        if all(self._subtasks[number].heard for number in self._subtasks.keys() - self.lost):
             for subtask in self._subtasks.values():
                 subtask.heard = False
             limit = max(PLAN_SECONDS, step_seconds(self._job.spec.sink))

@@ -214,7 +214,7 @@ def test_a_task_that_never_had_a_place_does_not_hold_up_a_stop(stopped: Stop, mo
 class LivePace:
     """Two subtasks; each writes under an id of its own."""
 
-    parallelism, waiting_for = PARALLELISM, frozenset[int]()
+    parallelism, awaits_place = PARALLELISM, False
     places = SimpleNamespace(check=lambda: None)
 
     def ids_of(self, subtask: int) -> list[str]:

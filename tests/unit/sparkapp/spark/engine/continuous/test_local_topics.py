@@ -193,6 +193,23 @@ def test_a_partition_that_a_broker_has_not_heard_of_yet_goes_on_where_its_instan
     assert [number for _, number in world.visible] == list(range(1300))
 
 
+def test_a_drain_waits_for_a_partition_that_a_broker_has_not_heard_of_yet(world: World) -> None:
+    """The group is ahead of the document, which says at the end that its offsets are exact."""
+    world.spec.checkpoint_interval = float("inf")
+    world.cluster.ends[A] = 1200
+    world.run()
+    world.pace._reported.offsets[A] = 1000  # the instance was lost before its report
+    world.server.answers.clear()
+    world.cluster.behind = 2
+    world.say(waits=True)
+    while not world.server.orders:
+        world.pace.step(draining=False)
+    while world.pace.step(draining=True):
+        world.obey()
+    world.pace.ended(set())
+    assert world.rig.written.offsets[A] == 1200
+
+
 def test_a_replaced_instance_goes_on_in_the_topic_that_came_back(returned: World) -> None:
     returned.say(waits=True)
     returned.run()

@@ -182,9 +182,11 @@ class Rig:
             if self.have_ended:
                 raise SubtaskDisconnected("the subtasks have ended")
 
+        self.is_fenced = False
         parts: Any = {"server": self.server, "coordinator": self.coordinator}
         self.pipeline = CheckpointPipeline(
-            JOB, enumerator=enumerator, await_subtasks=ended, watermarks=watermarks, **parts,
+            JOB, enumerator=enumerator, await_subtasks=ended, may_complete=lambda: not self.is_fenced,
+            watermarks=watermarks, **parts,
             completed=lambda completed, _: self.completed.append(completed.document.checkpoint_id),
         )  # fmt: skip
 
@@ -223,6 +225,33 @@ def test_each_subtask_reads_its_own_partitions_and_the_checkpoint_has_all() -> N
     assert log[-1] == ("complete", SPLITS), "the enumerator goes on behind the final checkpoint only"
     assert set(rig.pipeline.clients) == {"worker-0", "worker-1"}
     assert rig.completed == [7]
+
+
+def test_nothing_becomes_final_while_a_fence_of_a_lost_subtask_may_come() -> None:
+    rig = Rig()
+    rig.is_fenced = True
+    rig.pipeline.begin(SPLITS)
+    rig.until(lambda: not rig.server.answers)
+    for _ in range(3):
+        rig.pipeline.advance(0)
+    assert rig.coordinator.pre_committed == []
+    rig.is_fenced = False
+    rig.until(lambda: rig.pipeline.oldest is None)
+    assert rig.completed == [7]
+
+
+def test_lost_subtasks_are_fenced_where_nobody_can_do_their_work() -> None:
+    rig = Rig()
+    assert not rig.pipeline.awaits_place
+    rig.pipeline.begin(SPLITS)
+    rig.server.writers = {0}
+    assert not rig.pipeline.awaits_place
+    assert rig.pipeline.ids_of(1) == (), "subtask 0 adopts it when it has answered"
+    rig.server.writers = set()
+    assert rig.pipeline.awaits_place
+    assert [rig.pipeline.ids_of(subtask) for subtask in (0, 1)] == [("p-6",), ("p-11",)]
+    rig.until(lambda: rig.pipeline.oldest is None)
+    assert rig.pipeline.ids_of(1) == (), "it has answered"
 
 
 def test_the_subtasks_write_the_next_checkpoint_while_one_becomes_final() -> None:

@@ -61,7 +61,8 @@ class Rig:
         self.pace = TwoPhasePace(
             replace(JOB, spec=replace(JOB.spec, source=source, sink=sink)), server=unused, enumerator=enumerator,
             coordinator=unused, completed=lambda *_: None, await_subtasks=lambda: None, liveness=StreamLiveness(),
-            places=lambda _: unused, spark=unused, subtasks=unused, scale=lambda: None, report=lambda **_: None,
+            places=lambda _: unused, may_complete=lambda: True, spark=unused, subtasks=unused, scale=lambda: None,
+            report=lambda **_: None,
         )  # fmt: skip
         self.lead = self.pace._schedule._lead
         self.schedule = SimpleNamespace(seconds_to_barrier=0.0, seconds_left=1.0, next_splits=lambda: SPLITS)
