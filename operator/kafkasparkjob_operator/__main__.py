@@ -14,6 +14,10 @@ from sparkapp.model.errors import ConfigurationError, KafkaSparkJobError
 
 LOG = logging.getLogger(__name__)
 
+_FRAMES = 50_000
+"""For resources that are nested as deeply as the API server takes them, 10,000 levels: a list has the resources of all
+tenants, and Python's limit would end each of its readers. Python 3.11 needs no C stack for its own calls."""
+
 
 def main() -> int:
     """Exit status 0 after an orderly stop, 2 for invalid settings, 1 for anything else."""
@@ -23,6 +27,7 @@ def main() -> int:
         sys.stderr.write(f"{error.message}\n")
         return 2
     log_as_json(settings.log_level)
+    sys.setrecursionlimit(_FRAMES)
     # Kopf only watches here; its log of every event is of no use.
     for name in ("kopf", "urllib3", "aiohttp"):
         logging.getLogger(name).setLevel(logging.WARNING)

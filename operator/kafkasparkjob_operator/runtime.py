@@ -74,8 +74,9 @@ class _Operator:
             self.leadership = AlwaysLeading(self._leadership_changed)
         self.reconciler = Reconciler(
             self.cluster, self.cache, self.queue, metrics=self.metrics,
-            may_act=lambda: self.leadership.leading, resync_seconds=settings.resync_seconds,
-            numbers_seconds=settings.numbers_seconds, network_rules=settings.network_rules,
+            may_act=lambda: self.leadership.leading, includes=self.namespaces.includes,
+            resync_seconds=settings.resync_seconds, numbers_seconds=settings.numbers_seconds,
+            network_rules=settings.network_rules,
             decide=partial(plan, deletion_seconds=settings.deletion_seconds, settings=jobs),
         )  # fmt: skip
         self.metrics.gauge("kafkaspark_operator_jobs", "Jobs known.", lambda: len(self.cache))

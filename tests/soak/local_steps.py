@@ -91,6 +91,7 @@ class LocalSteps:
         """Before the count: the requests that are kept arrive."""
         if self._way is not None and self._way.withheld:
             self._story.history.append("what was withheld arrives")
+            self._story.repeat_requests()  # perhaps of an attempt that began behind the fault
             self._way.deliver()
 
     def close(self) -> None:

@@ -60,6 +60,7 @@ class Reconciler:
     """Takes jobs from the queue and reconciles them. Any number of workers run :meth:`work`.
 
     :param may_act: called before every write; False forbids it.
+    :param includes: False for a namespace whose jobs are ignored.
     :param resync_seconds: maximum seconds between two live looks at a job.
     :param numbers_seconds: minimum seconds between two writes of progress numbers alone.
     :param decide: the state machine with the operator's settings.
@@ -75,6 +76,7 @@ class Reconciler:
         *,
         metrics: OperatorMetrics,
         may_act: Callable[[], bool],
+        includes: Callable[[str], bool] = lambda _: True,
         resync_seconds: float = 300,
         numbers_seconds: float = 5,
         decide: Callable[[Observation, datetime], Plan] = plan,
@@ -85,11 +87,9 @@ class Reconciler:
         self._cache = cache
         self._queue = queue
         self._metrics = metrics
-        self._may_act = may_act
-        self._resync_seconds = resync_seconds
-        self._numbers_seconds = numbers_seconds
-        self._plan = decide
-        self._now = now
+        self._may_act, self._includes = may_act, includes
+        self._resync_seconds, self._numbers_seconds = resync_seconds, numbers_seconds
+        self._plan, self._now = decide, now
         self._executor = Executor(cluster, may_act, network_rules or {})
         dropped, throttled = metrics.observe_dropped_event, metrics.events_throttled.inc
         self._recorder = EventRecorder(self._executor.guard, dropped=dropped, throttled=throttled, now=now)
@@ -107,7 +107,9 @@ class Reconciler:
         while True:
             key = await self._queue.take()
             try:
-                if self._may_act():
+                if not self._includes(key.namespace):
+                    self._forget(key)
+                elif self._may_act():
                     await self._attend(key)
             finally:
                 self._queue.done(key)

@@ -37,8 +37,8 @@ POD_SECONDS = 35.0
 names the webhook. A leader that begins meanwhile deletes the attempt's ConfigMap, without which the pod cannot run."""
 READ_SECONDS = 10.0
 LIST_SECONDS = 30.0
-PAGE_ITEMS = 250
-"""Objects of an answer to a list."""
+PAGE_ITEMS = 100
+"""Objects of an answer to a list: a resource may have more than a megabyte."""
 
 _PATHS = {
     "Pod": "/api/v1/namespaces/{namespace}/pods",

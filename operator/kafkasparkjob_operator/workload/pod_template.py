@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
@@ -40,6 +41,9 @@ class PodTemplate:
 
 NO_TEMPLATE = PodTemplate()
 
+_MOST_LEVELS = 100
+"""Of a template. Its definition has no bound, and whatever reads the template afterwards would recurse."""
+
 
 def read_pod_template(template: Mapping[str, Any], path: str, *, role: str) -> PodTemplate:
     """Checks a template. The operator merges it onto the pod of ``role``, whose container has the role's name.
@@ -69,6 +73,9 @@ class _Template:
         }
 
     def read(self, template: Mapping[str, Any]) -> PodTemplate:
+        if _is_nested(template, _MOST_LEVELS):
+            reason = f"it is nested deeper than {_MOST_LEVELS} levels, and no field of a pod is"
+            _refuse(self.path, Refusal(reason, "write it as core/v1 has it"))
         for name in template:
             if name not in {"metadata", "spec"}:
                 _refuse(f"{self.path}.{name}", GENERAL)
@@ -93,6 +100,9 @@ class _Template:
             kind = FREE_SPEC_FIELDS.get(name)
             if kind is not None and not isinstance(part, kind):
                 _wrong(f"{path}.{name}", kind.__name__, part)
+        for alias in _objects(spec.get("hostAliases"), f"{path}.hostAliases"):
+            if not (isinstance(alias.get("ip"), str) and alias["ip"]):
+                _wrong(f"{path}.hostAliases: ip", "an address", alias.get("ip"))
         # Volumes first: mounts refer to them.
         for name in sorted(set(spec) & set(self.special), key=lambda name: name != "volumes"):
             self.special[name](f"{path}.{name}", spec[name])
@@ -202,8 +212,19 @@ def _refuse_if(where: str, refusal: Refusal | None) -> None:
 
 
 def _wrong(path: str, wanted: str, value: object) -> NoReturn:
-    msg = f"{path} must be {wanted}, not {value!r}"
+    msg = f"{path} must be {wanted}, not {reprlib.repr(value)}"
     raise ConfigurationError(msg)
+
+
+def _is_nested(value: Any, levels: int) -> bool:
+    """Whether objects and lists are nested deeper than that; without recursion."""
+    level = [value]
+    for _ in range(levels):
+        inner = [each.values() if isinstance(each, Mapping) else each for each in level]
+        level = [part for parts in inner for part in parts if isinstance(part, Mapping | list)]
+        if not level:
+            return False
+    return True
 
 
 def _object(value: Any, path: str) -> Mapping[str, Any]:

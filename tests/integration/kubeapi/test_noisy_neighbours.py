@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import sys
 import threading
 import uuid
 from collections.abc import Callable, Iterator
@@ -19,7 +20,7 @@ from sparkapp.model import names
 from sparkapp.model.report import DriverState, Report, ReportEvent, encode_report
 from tests.support.kubernetes.api_client import REPOSITORY, ApiClient, await_that
 from tests.support.kubernetes.api_server_job import LiveJob
-from tests.support.kubernetes.operator_process import OperatorProcess
+from tests.support.kubernetes.operator_process import OperatorProcess, Place
 
 RESOURCES = 60
 BUCKET = 25
@@ -132,3 +133,30 @@ def test_a_flood_of_one_tenant_leaves_the_others_and_the_operator_alone(
     limit = values["resources"]["limits"]["memory"]
     assert limit.endswith("Mi")
     assert metric(operator, "process_resident_memory_bytes") < int(limit.removesuffix("Mi")) * 2**20
+
+
+def test_a_resource_that_is_nested_as_deeply_as_can_be_holds_up_nobody(
+    api: ApiClient, place: Place, start_operator: Callable[..., OperatorProcess]
+) -> None:
+    """Watches and lists have it among the resources of all tenants, also for an operator that starts."""
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(50_000)  # for this test's own client
+    try:
+        nested: dict[str, Any] = {}
+        for _ in range(9_000):
+            nested = {"a": nested}
+        first = start_operator()
+        first.await_leading()
+        deep = LiveJob(api, place.namespace, "deep")
+        deep.create(driver={"podTemplate": {"spec": {"affinity": nested}}})
+        await_that("it is refused", lambda: deep.condition("ConfigValid").get("status") == "False")
+        assert "nested deeper than 100 levels" in deep.condition("ConfigValid")["message"]
+        first.stop()
+        second = start_operator()
+        second.await_leading()
+        job = LiveJob(api, place.namespace)
+        job.create()
+        job.run(1)
+        assert second.read("/healthz") == "ok"
+    finally:
+        sys.setrecursionlimit(before)

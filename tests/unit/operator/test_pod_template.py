@@ -122,6 +122,29 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
 ]  # fmt: skip
 
 
+def nested(levels: int) -> dict[str, Any]:
+    value: dict[str, Any] = {}
+    for _ in range(levels):
+        value = {"a": value}
+    return value
+
+
+@pytest.mark.parametrize("aliases", [[{}], [{"ip": {}}], [{"ip": ""}], ["x"], [{"ip": "10.0.0.1"}, {}]])
+def test_aliases_that_cannot_be_merged_are_refused(aliases: list[Any]) -> None:
+    """Whoever merges them onto an administrator's aliases looks for the address of each."""
+    assert "hostAliases" in refused("driver", {"spec": {"hostAliases": aliases}})
+
+
+@pytest.mark.parametrize("levels", [100, 9_000])
+def test_a_template_that_is_nested_deeply_is_refused(levels: int) -> None:
+    assert "100 levels" in refused("driver", {"spec": {"affinity": nested(levels)}})
+    assert "100 levels" in refused("executor", {"spec": {"affinity": [nested(levels)]}})
+
+
+def test_a_message_shows_a_part_of_a_value() -> None:
+    assert len(refused("driver", {"spec": {"affinity": "x" * 1_000_000}})) < 500
+
+
 @pytest.mark.parametrize("role", ROLES)
 @pytest.mark.parametrize(("spec", "message"), REFUSED)
 def test_a_field_that_breaks_the_protocol_or_the_security_is_refused(

@@ -11,6 +11,7 @@ from typing import Any
 import kopf
 
 from kafkasparkjob_operator.identity import ROLE_REPORT
+from kafkasparkjob_operator.kubernetes.client import PAGE_ITEMS
 from sparkapp.model import names
 
 WATCHED = (names.PLURAL, "pods", "configmaps", "roles", "rolebindings", "networkpolicies")
@@ -66,6 +67,7 @@ def watch_settings() -> kopf.OperatorSettings:
     settings.watching.server_timeout = SERVER_SECONDS
     settings.watching.client_timeout = CLIENT_SECONDS
     settings.watching.connect_timeout = CONNECT_SECONDS
+    settings.watching.chunk_size = PAGE_ITEMS
     settings.watching.inactivity_timeout = INACTIVITY_SECONDS
     settings.watching.label_selectors["", "v1", "pods"] = names.LABEL_JOB
     for plural in ("roles", "rolebindings"):

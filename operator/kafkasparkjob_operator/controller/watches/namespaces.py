@@ -45,18 +45,27 @@ class SelectedNamespaces:
     async def look(self) -> None:
         """Lists once: takes the jobs of added namespaces, and forgets those of others. Called by :meth:`run`.
 
-        :raises ClusterError: a list failed; the namespaces stay as they are.
+        :raises ClusterError: a list failed; the namespaces that are left are added by a later look.
         """
         if not self._selector:
             return
         found = frozenset(await self._cluster.list_namespaces(self._selector))
         added = found - self._selected
-        self._selected = found
+        self._selected &= found
         for key in self._cache.keys:
             if key.namespace not in found:
                 self._cache.forget(key)
+                self._queue.forget(key)
         for namespace in sorted(added):
-            async for page in self._cluster.list_jobs(namespace):
-                for body in page:
-                    self._cache.put_job(body)
-                    self._queue.add(JobKey(namespace, body["metadata"]["name"]))
+            self._selected |= {namespace}  # before the list, or an event behind it would be ignored
+            try:
+                await self._take(namespace)
+            except ClusterError:
+                self._selected -= {namespace}
+                raise
+
+    async def _take(self, namespace: str) -> None:
+        async for page in self._cluster.list_jobs(namespace):
+            for body in page:
+                self._cache.put_job(body)
+                self._queue.add(JobKey(namespace, body["metadata"]["name"]))

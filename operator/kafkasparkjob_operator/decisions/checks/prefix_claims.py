@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +13,8 @@ from kafkasparkjob_operator.resources.acceptance import accepted_job
 from kafkasparkjob_operator.workload import JobSettings
 from sparkapp.model import names
 from sparkapp.model.errors import ConfigurationError
+
+LOG = logging.getLogger(__name__)
 
 EXACTLY_ONCE = "ExactlyOnce"
 NOT_ALLOWED = "PrefixNotAllowed"
@@ -71,6 +74,10 @@ def _is_valid(spec: Mapping[str, Any], meta: Mapping[str, Any], settings: JobSet
     try:
         accepted_job(spec, job=identity, settings=settings)
     except ConfigurationError:
+        return False
+    except Exception:
+        # The job's own look fails, too, and is repeated. Here it would end the watch or the sweep of all jobs.
+        LOG.exception("job %s cannot be read", identity)
         return False
     return True
 

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
 from kafkasparkjob_operator.controller.watches.namespaces import SelectedNamespaces
+from kafkasparkjob_operator.kubernetes.port import ClusterError
 from tests.support.kubernetes.operator_fixture import KEY, OperatorFixture
 
 
@@ -36,3 +43,44 @@ async def test_the_jobs_of_a_namespace_come_and_go_with_its_label() -> None:
     label(operator_fixture)
     await namespaces.look()
     assert operator_fixture.cache.keys == []
+
+
+async def test_nothing_is_done_in_a_namespace_that_is_not_selected_any_more() -> None:
+    """Another operator may have it now. The job has a timer, or a worker has it at the moment."""
+    operator_fixture = OperatorFixture()
+    namespaces = selected(operator_fixture, "jobs=enabled")
+    operator_fixture.reconciler._includes = namespaces.includes
+    label(operator_fixture, jobs="enabled")
+    await namespaces.look()
+    await operator_fixture.settle()
+    operator_fixture.queue.add_after(KEY, 0.01)
+    label(operator_fixture)
+    await namespaces.look()
+    operator_fixture.kubernetes.edit_job(KEY, suspend=True)
+    before = list(operator_fixture.kubernetes.writes)
+    operator_fixture.queue.add(KEY)  # as the worker would that had it
+    worker = asyncio.create_task(operator_fixture.reconciler.work())
+    await asyncio.sleep(0.1)
+    worker.cancel()
+    assert operator_fixture.kubernetes.writes == before
+    assert operator_fixture.cache.keys == []
+
+
+async def test_a_namespace_whose_jobs_could_not_be_listed_is_added_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    operator_fixture = OperatorFixture()
+    namespaces = selected(operator_fixture, "jobs=enabled")
+    label(operator_fixture, jobs="enabled")
+
+    async def refused(_: str | None) -> AsyncIterator[list[dict[str, Any]]]:
+        msg = "no answer"
+        raise ClusterError(msg)
+        yield []
+
+    with monkeypatch.context() as patched:
+        patched.setattr(operator_fixture.kubernetes, "list_jobs", refused)
+        with pytest.raises(ClusterError):
+            await namespaces.look()
+    assert not namespaces.includes(KEY.namespace)
+    await namespaces.look()
+    assert namespaces.includes(KEY.namespace)
+    assert operator_fixture.cache.keys == [KEY]

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from kafkasparkjob_operator.decisions.checks import prefix_claims
 from kafkasparkjob_operator.decisions.checks.prefix_claims import IN_USE, NOT_ALLOWED, PrefixClaims, claim_of
 from kafkasparkjob_operator.identity import JobKey
 from kafkasparkjob_operator.workload import NO_SETTINGS
@@ -110,6 +111,14 @@ def test_only_an_accepted_job_claims(theirs: dict[str, Any]) -> None:
     assert refusal_of(mine, theirs) == ("", "")
     # A job that has run keeps its prefix, whatever becomes of its spec.
     assert refusal_of(mine, {**theirs, "status": STARTED})[0] == IN_USE
+
+
+def test_a_resource_that_nobody_can_read_claims_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The claims of all jobs are read wherever a job comes from: its error would end a watch or the sweep."""
+    monkeypatch.setattr(prefix_claims, "accepted_job", lambda *_, **__: {}["unforeseen"])
+    claim = claim_of(body(OTHER, sink=sink("team.p")), NO_SETTINGS)
+    assert claim is not None
+    assert not claim.accepted
 
 
 def test_a_job_that_has_started_keeps_its_prefix_from_an_older_job() -> None:
