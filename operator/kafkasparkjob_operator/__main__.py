@@ -15,8 +15,8 @@ from sparkapp.model.errors import ConfigurationError, KafkaSparkJobError
 LOG = logging.getLogger(__name__)
 
 _FRAMES = 50_000
-"""For resources that are nested as deeply as the API server takes them, 10,000 levels: a list has the resources of all
-tenants, and Python's limit would end each of its readers. Python 3.11 needs no C stack for its own calls."""
+"""For resources that are nested as deeply as the API server takes them, 10,000 levels. A list has the resources of all
+tenants, and with Python's own limit none of them could be read. Python 3.11 needs no C stack for its own calls."""
 
 
 def main() -> int:

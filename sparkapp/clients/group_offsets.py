@@ -17,6 +17,9 @@ _PAUSE = 0.1
 _UNSTABLE = "UNSTABLE_OFFSET_COMMIT"
 _TAKEN_OVER = {"PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH", "INVALID_PRODUCER_ID_MAPPING", "INVALID_TXN_STATE"}
 """Another driver has initialised the id meanwhile, or the brokers have ended the transaction."""
+_GONE = "UNKNOWN_TOPIC_OR_PARTITION"
+_YOUNG_SECONDS = 5.0
+"""A coordinator may not have heard of a new topic yet."""
 _REQUEST_SECONDS = 3.0
 """Seconds until a request without an answer is sent again."""
 
@@ -64,6 +67,7 @@ class GroupOffsetsEvidence:
     def committed(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, GroupOffset]:
         """See :meth:`Evidence.committed`. Opens a connection for each of the few calls.
 
+        :returns: also empty where none of the partitions exists.
         :raises KafkaUnreachable: no stable answer in time. :raises AuthenticationFailed: the credentials were refused.
         :raises AuthorizationFailed: READ is missing on the group, or DESCRIBE on a topic.
         """
@@ -81,6 +85,7 @@ class GroupOffsetsEvidence:
     ) -> dict[TopicPartition, GroupOffset]:
         wire = KafkaWire(connection)
         node: Any = None
+        young = Deadline.after(deadline.bound(_YOUNG_SECONDS))
         while True:
             limit = Deadline.after(deadline.bound(_REQUEST_SECONDS))
             try:
@@ -95,6 +100,8 @@ class GroupOffsetsEvidence:
                 problem = error
                 if error.name != _UNSTABLE:
                     node = None
+                if error.name == _GONE and young.expired:
+                    return {}  # no partition of them exists: their offsets went with them
             if deadline.expired:
                 msg = f"no stable committed offsets of group {self._group_id} within {self._timeout:.0f} s: {problem}"
                 raise KafkaUnreachable(msg) from problem
@@ -117,7 +124,7 @@ class GroupOffsetsEvidence:
         node = await wire.group_coordinator(self._group_id, limit)
         offsets = dict.fromkeys(partitions, 0)
         codes = await wire.commit_offsets(transaction, self._group_id, offsets, "", limit, node=node)
+        await wire.end_txn(transaction, limit)
         # Of partitions that exist no longer nothing is written.
         check(min(codes.values(), key=bool), f"confirming the coordinator of group {self._group_id}")
-        await wire.end_txn(transaction, limit)
         return node

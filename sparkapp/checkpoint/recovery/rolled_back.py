@@ -33,7 +33,8 @@ class GroupMarks(Protocol):
     def of(self, document: CheckpointDocument | None) -> Collection[str]:
         """Texts stored with the committed offsets, of any writer; empty where they cannot be read.
 
-        :param document: whose partitions and group are meant; the spec's where it has none yet, or is None.
+        :param document: whose partitions and group are meant; the spec's where it has none yet, or is None. Partitions
+            that the job does not read any more are not meant: its user may have no right on them.
         :raises KafkaAccessError: the group could not be read, and the job's transactions need it.
         """
         ...
@@ -68,8 +69,9 @@ class KafkaGroupMarks:
         if source.group_membership.subscribes or mode is OffsetCommitMode.DISABLED:
             # The group itself decides where partitions resume, or no offset has a mark.
             return ()
-        known = document.offsets if document is not None else {}
-        wanted = sorted(known or subscriber_of(source).partitions(self._cluster.topics()))
+        subscriber = subscriber_of(source)
+        known = [each for each in document.offsets if subscriber.matches(each)] if document is not None else []
+        wanted = sorted(known or subscriber.partitions(self._cluster.topics()))
         groups = {source.group_id, document.evidence_group if document is not None else ""} - {""}
         try:
             return [mark for group in sorted(groups) for mark in self._marks(group, wanted)]

@@ -69,6 +69,7 @@ class LostRecords:
         :param found: the readable end of each partition.
         :param stops: stopping offsets of a bounded job.
         :raises OffsetsWentBackwards: a partition ends before its offset, and the policy is Fail.
+        :raises OffsetsOvertaken: a bounded job's topic was recreated: its stopping offsets are those of the previous.
         """
         backwards = self._backwards(
             {partition: start for partition, start in offsets.items() if found[partition] < start}
@@ -92,6 +93,9 @@ class LostRecords:
                 msg = f"{partition}: {change}; {why}"
                 raise OffsetsWentBackwards(msg)
             return {}
+        if recreated and stops:
+            msg = f"topic {', '.join(sorted(recreated))} was recreated: the next attempt fixes where its partitions end"
+            raise OffsetsOvertaken(msg, remedy="")
         waiting = {
             partition
             for partition, start in offsets.items()

@@ -12,14 +12,18 @@ import pyarrow as pa
 import pytest
 from confluent_kafka.admin import AclOperation, NewTopic, ResourceType
 
+from sparkapp.checkpoint.recovery.rolled_back import KafkaGroupMarks
 from sparkapp.clients.kafka_cluster_view import KafkaClusterView
 from sparkapp.clients.transactions.client import TransactionClient
 from sparkapp.clients.transactions.states import TransactionState
 from sparkapp.model.checkpoint.commit_outcome import EndTxnAnswer
+from sparkapp.model.checkpoint.document import CheckpointDocument
+from sparkapp.model.checkpoint.split import KafkaPartitionSplit
 from sparkapp.model.errors import AuthorizationFailed
 from sparkapp.model.job.client.config import consumer_config
 from sparkapp.model.job.spec import Job
 from sparkapp.model.job.spec_from_resource import spec_from_resource
+from sparkapp.model.partition import TopicPartition
 from sparkapp.spark.preflight import check_kafka, check_rights
 from tests.integration.security.conftest import MINE
 from tests.support.kafka.acl_guide import REQUIRED, rights_of
@@ -94,6 +98,24 @@ def test_a_topic_of_a_pattern_that_may_be_described_only_is_named(granted: TlsBr
             check(granted, topicPattern=r"orders(\.eu)?")
     finally:
         revoke(granted.bootstrap, described, admin={})
+
+
+def test_a_topic_that_the_job_has_left_needs_no_right(granted: TlsBroker) -> None:
+    """The document still has it, and every start looks for the job's marks."""
+    create_topics(granted.bootstrap, NewTopic("former", 1, 1))
+    resource = {"kafka": granted.spec("scram-sha-512"), "source": {"topics": ["orders"]}, "sink": {"topic": "enriched"}}
+    spec = spec_from_resource(resource, namespace="shop", name="orders")
+    job = Job(namespace="shop", name="orders", uid="u", generation=1, attempt=2, spec=spec)
+    config = consumer_config(job, security=granted.security(spec.kafka))
+    splits = tuple(KafkaPartitionSplit(TopicPartition(topic, 0), 0, 1) for topic in ("former", "orders"))
+    document = CheckpointDocument(
+        job_uid="u", attempt=1, checkpoint_id=3, created_at="", parallelism=1, prefix="shop.orders", splits=splits
+    )
+    cluster = KafkaClusterView(config, read_committed=True)
+    try:
+        assert KafkaGroupMarks(job, config, cluster).of(document) == []
+    finally:
+        cluster.close()
 
 
 def test_a_second_user_with_another_prefix_cannot_fence_the_first(tls_broker: TlsBroker) -> None:

@@ -140,3 +140,12 @@ def test_a_mark_is_read_as_it_was_written(
         assert driver.send({partition: length}, "x" * length) == {}
         monkeypatch.undo()
         assert committed() == GroupOffset(length, "x" * length)
+
+
+def test_evidence_about_partitions_that_are_all_gone_is_empty(
+    broker: str, unique: str, client: TransactionClient
+) -> None:
+    """Brokers remove a topic's offsets with it: a transaction of a deleted topic is judged by its coordinator alone."""
+    evidence = GroupOffsetsEvidence({"bootstrap.servers": broker}, group_id=unique, confirm_as=f"{unique}-offsets")
+    assert evidence.committed([TopicPartition(f"{unique}.gone", 0), TopicPartition(f"{unique}.gone", 1)]) == {}
+    assert visibility.open_transactions(client, unique) == []

@@ -10,6 +10,7 @@ from sparkapp.clients.topic_pattern import TopicPattern
 from sparkapp.model.checkpoint.split import cut_at, splits_by_subtask
 from sparkapp.model.errors import (
     AuthorizationFailed,
+    OffsetsOvertaken,
     OffsetsWentBackwards,
     TopicNotFound,
     TopicRecreated,
@@ -718,6 +719,23 @@ def test_a_recreated_topic_that_is_still_shorter_is_known_by_its_id_at_once(poli
     else:
         # The other partition has grown beyond its offset: only the id shows it.
         assert [(split.start, split.stop) for split in source.plan()] == [(0, 4), (0, 30)]
+
+
+def test_a_bounded_job_reads_a_recreated_topic_in_the_next_attempt_up_to_its_own_end() -> None:
+    view = cluster()
+    view.ids = dict(OLD)
+    lost, stopping = OnDataLoss.SKIP_TO_AVAILABLE, LatestOffsetsInitializer()
+    source = enumerator(view, lost=lost, stopping=stopping)
+    source.start({A0: 6, A1: 20}, {A0: 10, A1: 20}, topic_ids=OLD)
+    view.ids, view.starts, view.ends = NEW, {}, {A0: 4, A1: 0}
+    with pytest.raises(OffsetsOvertaken, match="topic a was recreated") as caught:
+        source.plan()
+    assert not caught.value.fatal
+    again = enumerator(view, lost=lost, stopping=stopping)
+    again.start(source.offsets, source.stops, topic_ids=OLD)
+    assert (again.offsets, again.stops) == ({A0: 0, A1: 0}, {A0: 4, A1: 0})
+    again.complete(again.plan())
+    assert again.finished
 
 
 @pytest.mark.parametrize("ids", [{}, OLD])
