@@ -14,9 +14,10 @@ from sparkapp.model.errors import ConfigurationError, KafkaSparkJobError
 
 LOG = logging.getLogger(__name__)
 
-_FRAMES = 50_000
+_FRAMES = 15_000
 """For resources that are nested as deeply as the API server takes them, 10,000 levels. A list has the resources of all
-tenants, and with Python's own limit none of them could be read. Python 3.11 needs no C stack for its own calls."""
+tenants, and with Python's own limit none of them could be read. A text in a ConfigMap may be nested deeper. It is
+refused, because at 35,000 levels the C stack would overflow."""
 
 
 def main() -> int:

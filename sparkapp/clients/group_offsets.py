@@ -17,7 +17,7 @@ _PAUSE = 0.1
 _UNSTABLE = "UNSTABLE_OFFSET_COMMIT"
 _TAKEN_OVER = {"PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH", "INVALID_PRODUCER_ID_MAPPING", "INVALID_TXN_STATE"}
 """Another driver has initialised the id meanwhile, or the brokers have ended the transaction."""
-_GONE = "UNKNOWN_TOPIC_OR_PARTITION"
+_GONE, _GONE_CODE = "UNKNOWN_TOPIC_OR_PARTITION", 3
 _YOUNG_SECONDS = 5.0
 """A coordinator may not have heard of a new topic yet."""
 _REQUEST_SECONDS = 3.0
@@ -85,7 +85,7 @@ class GroupOffsetsEvidence:
     ) -> dict[TopicPartition, GroupOffset]:
         wire = KafkaWire(connection)
         node: Any = None
-        young = Deadline.after(deadline.bound(_YOUNG_SECONDS))
+        young: Deadline | None = None
         while True:
             limit = Deadline.after(deadline.bound(_REQUEST_SECONDS))
             try:
@@ -100,7 +100,8 @@ class GroupOffsetsEvidence:
                 problem = error
                 if error.name != _UNSTABLE:
                     node = None
-                if error.name == _GONE and young.expired:
+                young = (young or Deadline.after(deadline.bound(_YOUNG_SECONDS))) if error.name == _GONE else None
+                if young is not None and young.expired:
                     return {}  # no partition of them exists: their offsets went with them
             if deadline.expired:
                 msg = f"no stable committed offsets of group {self._group_id} within {self._timeout:.0f} s: {problem}"
@@ -125,6 +126,9 @@ class GroupOffsetsEvidence:
         offsets = dict.fromkeys(partitions, 0)
         codes = await wire.commit_offsets(transaction, self._group_id, offsets, "", limit, node=node)
         await wire.end_txn(transaction, limit)
-        # Of partitions that exist no longer nothing is written.
-        check(min(codes.values(), key=bool), f"confirming the coordinator of group {self._group_id}")
+        # Of partitions that exist no longer nothing is written. Any other error than that comes first.
+        check(
+            min(codes.values(), key=lambda code: (code != 0, code == _GONE_CODE)),
+            f"confirming the coordinator of group {self._group_id}",
+        )
         return node

@@ -239,7 +239,7 @@ def attempt_record(body: Mapping[str, Any]) -> AttemptRecord | None:
         generation, spec = int(recorded["generation"]), dict(recorded["spec"])
         settles, image = recorded.get(SETTLES_KEY) is True, str(recorded.get(DEFAULT_IMAGE_KEY, ""))
         references = recorded_references(recorded.get(REFERENCES_KEY))
-    except (ValueError, TypeError, KeyError):
+    except (ValueError, TypeError, KeyError, RecursionError):
         generation, spec, settles, image, references = 0, {}, False, "", References()
     created = parse_time(body["metadata"].get("creationTimestamp"))
     return AttemptRecord(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import reprlib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -117,7 +118,7 @@ class StrictReader:
         """``default`` stands for a field that documents of earlier releases do not have."""
         value = default if default is not None and name not in self._body else self._take(name)
         if type(value) is not int or not low <= value < below:
-            msg = f"{self.where}.{name} must be a whole number from {low} to {below - 1}, not {str(value)[:40]!r}"
+            msg = f"{self.where}.{name} must be a whole number from {low} to {below - 1}, not {reprlib.repr(value)}"
             raise CheckpointCorrupt(msg)
         return value
 

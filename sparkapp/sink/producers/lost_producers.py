@@ -9,7 +9,7 @@ from concurrent.futures import Future
 from functools import partial
 
 from sparkapp.clients.daemon_thread import run_in_background
-from sparkapp.model.errors import CheckpointConflict
+from sparkapp.model.errors import CheckpointConflict, CheckpointError
 
 LOG = logging.getLogger(__name__)
 
@@ -19,7 +19,8 @@ _AGAIN_SECONDS = 5.0
 """Pause after a fence that did not succeed."""
 
 Fence = Callable[[Collection[str]], None]
-"""Aborts the open transactions of ids, and fences their producers. After an error it may still come to that."""
+"""Aborts the open transactions of ids, and fences their producers. It raises CheckpointError where it asked no broker.
+After any other error it may still come to that."""
 
 
 class LostProducers:
@@ -37,6 +38,8 @@ class LostProducers:
         self._clock = clock
         self._fenced: set[int] = set()
         self._due: frozenset[str] = frozenset()
+        self._may_come = False
+        """Whether a broker may still do what a fence without an answer has asked."""
         self._call: Future[None] | None = None
         self._next_at = clock()
 
@@ -49,7 +52,7 @@ class LostProducers:
         """Begins the fences that are due, and takes the end of the last; returns at once.
 
         :param lost: of each subtask that is lost for :data:`LOST_SECONDS`, the ids under which it may be writing.
-        :raises CheckpointConflict: another attempt owns the job.
+        :raises CheckpointError: another attempt owns the job, or the document cannot be read at all.
         """
         self._take()
         self._fenced.intersection_update(lost)
@@ -68,9 +71,13 @@ class LostProducers:
             return
         ended, self._call = self._call, None
         error = ended.exception()
-        if error is None:
-            self._due = frozenset()
-        elif isinstance(error, CheckpointConflict):
+        if isinstance(error, CheckpointConflict) or (isinstance(error, CheckpointError) and error.fatal):
             raise error
-        else:
+        if error is not None:
             LOG.warning("transactions of lost subtasks may be open: %s", error)
+        # Without an answer about the claim no broker was asked: what is still lost is due again.
+        self._may_come = error is not None and (self._may_come or not isinstance(error, CheckpointError))
+        if not self._may_come:
+            self._due = frozenset()
+        if error is not None and not self._may_come:
+            self._fenced.clear()

@@ -257,9 +257,9 @@ class KafkaSourceEnumerator:
 
     def _begin_again(self, topics: Collection[str]) -> None:
         """Partitions of recreated topics are read from their beginning."""
-        self._positions.next |= self._lost.begun_again(
-            {partition: at for partition, at in self._positions.next.items() if partition.topic in topics}
-        )
+        positions = self._positions
+        begun = {partition: at for partition, at in positions.next.items() if partition.topic in topics}
+        positions.next |= self._lost.begun_again(begun, positions.stops)
 
     def _discover(self, *, only_removed: bool = False) -> PartitionChange:
         self._discovered_at = self._clock()

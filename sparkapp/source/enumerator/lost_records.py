@@ -93,15 +93,13 @@ class LostRecords:
                 msg = f"{partition}: {change}; {why}"
                 raise OffsetsWentBackwards(msg)
             return {}
-        if recreated and stops:
-            msg = f"topic {', '.join(sorted(recreated))} was recreated: the next attempt fixes where its partitions end"
-            raise OffsetsOvertaken(msg, remedy="")
         waiting = {
             partition
             for partition, start in offsets.items()
             if start < min(found[partition], stops.get(partition, found[partition]))
         }
-        again = self.begun_again({partition: at for partition, at in offsets.items() if partition.topic in recreated})
+        begun = {partition: at for partition, at in offsets.items() if partition.topic in recreated}
+        again = self.begun_again(begun, stops)
         first = self._cluster.earliest(sorted((backwards | waiting) - truncated - again.keys()))
         overtaken = {
             partition: offset
@@ -131,11 +129,18 @@ class LostRecords:
             )
         return dict(ends)
 
-    def begun_again(self, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+    def begun_again(
+        self, offsets: Mapping[TopicPartition, int], stops: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, int]:
         """The first offset of each partition of recreated topics.
 
         :param offsets: the next offset of each partition in the previous topic.
+        :param stops: stopping offsets of a bounded job; none at a start.
+        :raises OffsetsOvertaken: a partition has a stopping offset, which is the previous topic's.
         """
+        if ended := sorted({partition.topic for partition in offsets.keys() & stops.keys()}):
+            msg = f"topic {', '.join(ended)} was recreated: the next attempt fixes where its partitions end"
+            raise OffsetsOvertaken(msg, remedy="")
         first = self._cluster.earliest(sorted(offsets)) if offsets else {}
         for partition, offset in sorted(first.items()):
             self._warn(
@@ -161,6 +166,8 @@ class LostRecords:
         :param offsets: the next offset of each partition.
         :returns: under SkipToAvailable an error that is not fatal: the next attempt resumes at the available records.
         """
+        if isinstance(error, OffsetsOvertaken):
+            return error
         message, remedy = error.message, error.remedy
         # Without an answer of the brokers the reader's message stays.
         with contextlib.suppress(KafkaAccessError):

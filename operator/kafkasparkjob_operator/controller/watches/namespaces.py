@@ -56,13 +56,16 @@ class SelectedNamespaces:
             if key.namespace not in found:
                 self._cache.forget(key)
                 self._queue.forget(key)
+        errors = []
         for namespace in sorted(added):
             self._selected |= {namespace}  # before the list, or an event behind it would be ignored
             try:
                 await self._take(namespace)
-            except ClusterError:
+            except ClusterError as error:
                 self._selected -= {namespace}
-                raise
+                errors.append(error)
+        if errors:
+            raise errors[0]
 
     async def _take(self, namespace: str) -> None:
         async for page in self._cluster.list_jobs(namespace):

@@ -76,6 +76,21 @@ async def test_a_namespace_whose_jobs_could_not_be_listed_is_added_later(monkeyp
         raise ClusterError(msg)
         yield []
 
+    other = {"kind": "Namespace", "metadata": {"name": "a", "namespace": "", "labels": {"jobs": "enabled"}}}
+    operator_fixture.kubernetes.objects["Namespace", "", "a"] = other
+    listed = operator_fixture.kubernetes.list_jobs
+
+    with monkeypatch.context() as patched:
+        patched.setattr(
+            operator_fixture.kubernetes, "list_jobs", lambda name: (refused if name == "a" else listed)(name)
+        )
+        with pytest.raises(ClusterError):
+            await namespaces.look()
+        assert (namespaces.includes("a"), namespaces.includes(KEY.namespace)) == (False, True)
+    label(operator_fixture)
+    await namespaces.look()
+    label(operator_fixture, jobs="enabled")
+
     with monkeypatch.context() as patched:
         patched.setattr(operator_fixture.kubernetes, "list_jobs", refused)
         with pytest.raises(ClusterError):

@@ -7,7 +7,13 @@ from collections.abc import Collection
 import pytest
 
 from sparkapp.clients.deadline import Deadline
-from sparkapp.model.errors import CheckpointConflict, KafkaUnreachable
+from sparkapp.model.errors import (
+    CheckpointConflict,
+    CheckpointError,
+    CheckpointForeign,
+    CheckpointStoreUnavailable,
+    KafkaUnreachable,
+)
 from sparkapp.sink.producers.lost_producers import LostProducers
 
 
@@ -72,13 +78,37 @@ def test_nothing_is_settled_until_a_fence_that_failed_has_succeeded(failure: Exc
     assert rig.lost.is_settled
 
 
+def test_where_no_broker_was_asked_a_subtask_that_is_back_is_left_alone() -> None:
+    """The API server was away, so that the claim was not known."""
+    rig = Rig(CheckpointStoreUnavailable("no answer"))
+    rig.look(subtask_1=["p-1"])
+    assert rig.lost.is_settled
+    rig.look()
+    assert rig.fenced == [["p-1"]]
+
+
+def test_where_no_broker_was_asked_a_subtask_that_is_still_lost_is_fenced_later() -> None:
+    rig = Rig(KafkaUnreachable("no broker"), CheckpointStoreUnavailable("no answer"))
+    rig.look(subtask_1=["p-1"])
+    rig.look(subtask_1=["p-1"])
+    assert not rig.lost.is_settled, "the first fence may still come"
+    rig.look()
+    assert rig.lost.is_settled
+    assert rig.fenced == [["p-1"]] * 3
+    alone = Rig(CheckpointStoreUnavailable("no answer"))
+    for _ in range(3):
+        alone.look(subtask_1=["p-1"])
+    assert alone.fenced == [["p-1"]] * 2
+
+
 def test_a_fence_is_not_settled_while_it_is_under_way() -> None:
     rig = Rig()
     rig.lost.look({1: ["p-1"]})
     assert not rig.lost.is_settled
 
 
-def test_an_attempt_that_is_superseded_ends() -> None:
-    rig = Rig(CheckpointConflict("attempt 3 has claimed the checkpoint"))
-    with pytest.raises(CheckpointConflict):
+@pytest.mark.parametrize("failure", [CheckpointConflict("attempt 3 has it"), CheckpointForeign("another job's")])
+def test_an_attempt_whose_claim_is_gone_ends(failure: CheckpointError) -> None:
+    rig = Rig(failure)
+    with pytest.raises(type(failure)):
         rig.look(subtask_1=["p-1"])

@@ -731,11 +731,23 @@ def test_a_bounded_job_reads_a_recreated_topic_in_the_next_attempt_up_to_its_own
     with pytest.raises(OffsetsOvertaken, match="topic a was recreated") as caught:
         source.plan()
     assert not caught.value.fatal
+    assert source.explain(caught.value) is caught.value, "no retention is to be raised"
     again = enumerator(view, lost=lost, stopping=stopping)
     again.start(source.offsets, source.stops, topic_ids=OLD)
     assert (again.offsets, again.stops) == ({A0: 0, A1: 0}, {A0: 4, A1: 0})
     again.complete(again.plan())
     assert again.finished
+
+
+def test_the_same_where_a_discovery_finds_it_because_the_new_topic_has_fewer_partitions() -> None:
+    view = AnsweringCluster({"a": 2}, {A0: 3}, {A0: 10, A1: 20}, ids=dict(OLD))
+    source = enumerator(
+        view, lost=OnDataLoss.SKIP_TO_AVAILABLE, deleted=OnTopicDeleted.IGNORE, stopping=LatestOffsetsInitializer()
+    )
+    source.start({A0: 6, A1: 20}, {A0: 10, A1: 20}, topic_ids=OLD)
+    view.ids, view.partitions["a"] = NEW, 1
+    with pytest.raises(OffsetsOvertaken, match="topic a was recreated"):
+        source.discover()
 
 
 @pytest.mark.parametrize("ids", [{}, OLD])
