@@ -89,8 +89,7 @@ class CheckpointCoordinator:
         self._hook = hook
         self.ids = AttemptIds.of(job.spec, hint=document.hint, bounds=document.slots)
         self._prepared_id = self.committed_id = document.checkpoint_id
-        self._clock = clock
-        self._made_at = clock()
+        self._clock, self._made_at = clock, clock()
         self.reusable = ReusableProducers()
         self._running: dict[int, tuple[float, Collection[str]]] = {}
         """Running checkpoints: their begin, and the ids of their transactions. Two threads change it, atomically."""
@@ -99,6 +98,11 @@ class CheckpointCoordinator:
     def document(self) -> CheckpointDocument:
         """The last document written."""
         return self._document
+
+    @property
+    def next_free(self) -> int:
+        """Base of the transactional ids by hint."""
+        return self.ids.next_free
 
     def before_flush(self, checkpoint_id: int) -> None:
         """The write tasks of the checkpoint start next. Called by the write stage."""

@@ -152,7 +152,7 @@ class Harness:
             pool=self.pool,
             subtask=self.subtask,
             parallelism=self.parallelism,
-            next_free=self._coordinator.ids.next_free,
+            next_free=self._coordinator.next_free,
             router=self.router,
             timeout=self.timeout,
         )

@@ -501,7 +501,7 @@ class AttemptRun:
         process = self._workers[worker]
         writer = writer_of(
             spec.sink, pool=process.pool, subtask=subtask, parallelism=spec.parallelism,
-            next_free=self._coordinator.ids.next_free, timeout=self.patience, router=self._router(),
+            next_free=self._coordinator.next_free, timeout=self.patience, router=self._router(),
         )  # fmt: skip
         writer.notify_committed(self._coordinator.committed_id)
         writer.begin(checkpoint_id)
@@ -525,7 +525,7 @@ class AttemptRun:
             ids = pool_of_subtask(
                 spec.sink.transaction_naming, prefix=spec.sink.transactional_id_prefix, subtask=subtask,
                 parallelism=spec.parallelism, pool_size=spec.sink.producers_pool_size,
-                next_free=self._coordinator.ids.next_free,
+                next_free=self._coordinator.next_free,
             )  # fmt: skip
             self.names.note(subtask, ids[slot_of(checkpoint_id + 1, len(ids))], self._names_in_reach())
         return Written(committable, writer.records, writer.dead_letters)

@@ -348,7 +348,7 @@ class ContinuousRun(AttemptRun):
             ids = pool_of_subtask(
                 spec.sink.transaction_naming, prefix=spec.sink.transactional_id_prefix, subtask=subtask,
                 parallelism=spec.parallelism, pool_size=spec.sink.producers_pool_size,
-                next_free=self._coordinator.ids.next_free,
+                next_free=self._coordinator.next_free,
             )  # fmt: skip
             for checkpoint_id in (begins, begins + 1):
                 self.names.note(subtask, ids[slot_of(checkpoint_id, len(ids))], self._names_in_reach())

@@ -68,7 +68,7 @@ class WriteStage:
         order = partial(
             WriteOrder,
             checkpoint_id=checkpoint_id,
-            next_free=self._coordinator.ids.next_free,
+            next_free=self._coordinator.next_free,
             settled=self._stream.settled,
         )
         if not keeps_state and is_aligned(frame, len(groups)):

@@ -119,6 +119,7 @@ class Coordinator:
     """Completes a checkpoint when the test lets it."""
 
     mode, ids = OffsetCommitMode.IN_TRANSACTION, AttemptIds(4, FIRST_HINT, NO_SLOTS)
+    next_free = ids.next_free
 
     def __init__(self) -> None:
         self.log: list[Any] = []
