@@ -79,5 +79,5 @@ class LostProducers:
         self._may_come = error is not None and (self._may_come or not isinstance(error, CheckpointError))
         if not self._may_come:
             self._due = frozenset()
-        if error is not None and not self._may_come:
-            self._fenced.clear()
+            if error is not None:
+                self._fenced.clear()

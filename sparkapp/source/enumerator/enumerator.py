@@ -258,8 +258,7 @@ class KafkaSourceEnumerator:
     def _begin_again(self, topics: Collection[str]) -> None:
         """Partitions of recreated topics are read from their beginning."""
         positions = self._positions
-        begun = {partition: at for partition, at in positions.next.items() if partition.topic in topics}
-        positions.next |= self._lost.begun_again(begun, positions.stops)
+        positions.next |= self._lost.begun_again(topics, positions.next, positions.stops)
 
     def _discover(self, *, only_removed: bool = False) -> PartitionChange:
         self._discovered_at = self._clock()

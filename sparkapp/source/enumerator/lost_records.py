@@ -98,8 +98,7 @@ class LostRecords:
             for partition, start in offsets.items()
             if start < min(found[partition], stops.get(partition, found[partition]))
         }
-        begun = {partition: at for partition, at in offsets.items() if partition.topic in recreated}
-        again = self.begun_again(begun, stops)
+        again = self.begun_again(recreated, offsets, stops)
         first = self._cluster.earliest(sorted((backwards | waiting) - truncated - again.keys()))
         overtaken = {
             partition: offset
@@ -130,14 +129,16 @@ class LostRecords:
         return dict(ends)
 
     def begun_again(
-        self, offsets: Mapping[TopicPartition, int], stops: Mapping[TopicPartition, int]
+        self, topics: Collection[str], offsets: Mapping[TopicPartition, int], stops: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, int]:
         """The first offset of each partition of recreated topics.
 
-        :param offsets: the next offset of each partition in the previous topic.
+        :param topics: that were recreated.
+        :param offsets: the next offset of each partition, of these topics in the previous topic.
         :param stops: stopping offsets of a bounded job; none at a start.
         :raises OffsetsOvertaken: a partition has a stopping offset, which is the previous topic's.
         """
+        offsets = {partition: at for partition, at in offsets.items() if partition.topic in topics}
         if ended := sorted({partition.topic for partition in offsets.keys() & stops.keys()}):
             msg = f"topic {', '.join(ended)} was recreated: the next attempt fixes where its partitions end"
             raise OffsetsOvertaken(msg, remedy="")

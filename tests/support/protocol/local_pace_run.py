@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import wait
 from typing import Any
 
 from sparkapp.checkpoint.recovery.local_coordinator import LocalCoordinator
@@ -247,8 +248,9 @@ class LocalPaceRun(ContinuousRun):
 
     def _await_call(self) -> None:
         """A killed driver's write is through or was not sent."""
-        if self._coordinated:
-            self._pace._calls.wait()
+        call = self._pace._calls._call if self._coordinated else None
+        if call is not None:
+            wait([call[0]], timeout=_CHECKPOINT_SECONDS)
 
     def _stop_when_idle(self) -> None:
         self.draining = True

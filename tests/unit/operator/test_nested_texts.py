@@ -1,4 +1,4 @@
-"""Texts that are nested deeply, in a process with the operator's limit of frames: they are refused, and it goes on."""
+"""Texts that are nested deeply are refused, in a process with the operator's limit of frames."""
 
 from __future__ import annotations
 

@@ -166,9 +166,9 @@ class CheckpointPipeline:
         """
         if self._completing is not None and self._completing.done.done():
             self._join()
-        is_ready = self._running is not None and self._running.is_pre_committed and self._completing is None
-        if self._running is not None and is_ready and self._may_complete():
-            self._complete(self._running)
+        running = self._running
+        if running is not None and running.is_pre_committed and self._completing is None and self._may_complete():
+            self._complete(running)
             return
         answer = self._server.answer(seconds)
         if answer is None:
