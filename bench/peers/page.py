@@ -24,12 +24,15 @@ the same round. After each run a `read_committed` reader counted the sink's reco
 for all its rounds, so that later rounds find compiled code. Memory is the largest proportional set size of all its
 processes, in a process that may have done other tasks before. The broker's CPU time and memory are not included.
 
+A task has as many records as those of the comparison that set our goals. It takes some seconds, in which a JVM still
+compiles its code. *Longer tasks* have ten million records. They show Flink and Spark's connector with compiled code.
+
 Every contestant copies key and value. Our continuous engine does that by a Python function over Arrow batches. A row
 shows what it does without a transform: it keeps time and headers, too.
 
 A checkpoint takes about a second. Flink and the C loop commit every second. Our continuous engine reads half of the
-records in a checkpoint. Our micro-batch engine and Spark's connector read a fifth of them in a micro-batch, which takes
-Spark's connector two seconds. The local pace commits every 50 ms.
+records in a checkpoint, and two million at most. Our micro-batch engine and Spark's connector read a fifth of them in a
+micro-batch, which takes Spark's connector two seconds, and four with longer tasks. The local pace commits every 50 ms.
 Flink's producers have batches of 1 MiB and a linger of 5 ms, except with the clients' defaults. The C loop has no
 engine: its threads read, write and commit with librdkafka. All programs run with the allocator of our image, jemalloc,
 which Flink's image has, too.

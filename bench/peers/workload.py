@@ -69,11 +69,15 @@ def _orders(size: int, partitions: int) -> list[bytes]:
 
 
 WORKLOADS = (
-    Workload(name="small", title="Records of 100 bytes, 4 partitions", records=10_000_000, size=100, partitions=4),
-    Workload(name="large", title="Records of 1 KiB, 4 partitions", records=3_000_000, size=1024, partitions=4),
-    Workload(name="wide", title="Records of 100 bytes, 64 partitions", records=6_000_000, size=100, partitions=64),
+    Workload(name="small", title="Records of 100 bytes, 4 partitions", records=3_000_000, size=100, partitions=4),
     Workload(
-        name="json", title="JSON of 200 bytes: parse, filter, project, 4 partitions", records=3_000_000, size=200,
+        name="long", title="Records of 100 bytes, 4 partitions, longer tasks", records=10_000_000, size=100,
+        partitions=4,
+    ),
+    Workload(name="large", title="Records of 1 KiB, 4 partitions", records=1_000_000, size=1024, partitions=4),
+    Workload(name="wide", title="Records of 100 bytes, 64 partitions", records=3_000_000, size=100, partitions=64),
+    Workload(
+        name="json", title="JSON of 200 bytes: parse, filter, project, 4 partitions", records=1_000_000, size=200,
         partitions=4, shape=Shape.PROJECT,
     ),
 )  # fmt: skip
