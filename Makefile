@@ -100,7 +100,7 @@ ready:
 demo: fresh ## run the demo: a job is killed and rescaled, every record is counted (KEEP=1 keeps the job, ENGINE=continuous)
 	@$(PY) -m demo $(if $(KEEP),--keep) $(if $(ENGINE),--engine $(ENGINE)) $(ARGS)
 
-bench: setup ## measure the throughput of the three semantics and of Spark's own Kafka connector
+bench: setup ## measure the throughput of each delivery guarantee and of Spark's own Kafka connector
 	$(PY) -m bench.throughput $(ARGS)
 
 $(VENV)/.bench-ready: locks/bench.txt $(VENV)/.ready

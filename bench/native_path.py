@@ -21,6 +21,7 @@ import pyarrow as pa
 
 from bench.broker import broker_at, drop_topic, make_topic
 from sparkapp.clients.transactions.client import TransactionClient
+from sparkapp.clients.transactions.states import EndTxn
 from sparkapp.dataplane.interface import ALL_COLUMNS, BatchConsumer, BatchProducer
 from sparkapp.model.checkpoint.commit_outcome import EndTxnAnswer
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
@@ -126,8 +127,11 @@ class Bench:
             assert producer.flush(_SECONDS) == sum(split.size for split in splits)
             producer.close()
             found = client.describe([transactional_id])[transactional_id]
-            answer = client.end_txn(transactional_id, found.producer_id, found.producer_epoch, True)
-            assert answer is EndTxnAnswer.NONE
+            end = EndTxn(
+                transactional_id=transactional_id, producer_id=found.producer_id,
+                producer_epoch=found.producer_epoch, commit=True,
+            )  # fmt: skip
+            assert client.end_all([end]) == [EndTxnAnswer.NONE]
         client.close()
         consumer.close()
 

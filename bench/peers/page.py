@@ -24,8 +24,8 @@ the same round. After each run a `read_committed` reader counted the sink's reco
 for all its rounds, so that later rounds find compiled code. Memory is the largest proportional set size of all its
 processes, in a process that may have done other tasks before. The broker's CPU time and memory are not included.
 
-A task has as many records as those of the comparison that set our goals. It takes some seconds, in which a JVM still
-compiles its code. *Longer tasks* have ten million records. They show Flink and Spark's connector with compiled code.
+A task has one to three million records and takes some seconds, in which a JVM still compiles its code. *Longer tasks*
+have ten million records, so Flink and Spark's connector run more compiled code.
 
 Every contestant copies key and value. Our continuous engine does that by a Python function over Arrow batches. A row
 shows what it does without a transform: it keeps time and headers, too.

@@ -19,6 +19,7 @@ from sparkapp.model.partition import TopicPartition
 from sparkapp.sink.committer import CommitOutcome, KafkaCommitter
 from sparkapp.sink.producers.producer_pool import ProducerPool
 from tests.support.jobs.sink_harness import JOB_UID, mark_starts
+from tests.support.kafka.end_txn import end_txn
 
 ROW = pa.RecordBatch.from_pydict({"value": [b"42"]})
 
@@ -58,7 +59,7 @@ def committable(triple, **more):
 def test_P01_twenty_ids_in_turn(pool, topic_scope):
     for number in range(1, 21):
         triple = written(pool, f"{topic_scope.prefix}-{number}", topic_scope.topic)
-        assert topic_scope.client.end_txn(*triple, number % 2 == 0) is EndTxnAnswer.NONE
+        assert end_txn(topic_scope.client, *triple, number % 2 == 0) is EndTxnAnswer.NONE
         topic_scope.await_ended()
         assert len(topic_scope.client.list_transactions(topic_scope.prefix)) == number
         assert len(topic_scope.records()) == number // 2
@@ -70,7 +71,7 @@ def test_P02_commit_after_the_writing_client_is_closed(pool, topic_scope):
     pool.close()
     assert topic_scope.open_transactions() == [f"{topic_scope.prefix}-0"]
     assert topic_scope.records() == []
-    assert topic_scope.client.end_txn(*triple, True) is EndTxnAnswer.NONE
+    assert end_txn(topic_scope.client, *triple, True) is EndTxnAnswer.NONE
     assert topic_scope.open_transactions() == []
     assert topic_scope.records() == [b"42"]
     assert len(topic_scope.client.list_transactions(topic_scope.prefix)) == 1
@@ -97,22 +98,24 @@ os.kill(os.getpid(), signal.SIGKILL)
     )
     assert ended.returncode == -9, ended.stderr
     producer_id, producer_epoch = map(int, ended.stdout.split())
-    assert topic_scope.client.end_txn(f"{topic_scope.prefix}-0", producer_id, producer_epoch, True) is EndTxnAnswer.NONE
+    assert (
+        end_txn(topic_scope.client, f"{topic_scope.prefix}-0", producer_id, producer_epoch, True) is EndTxnAnswer.NONE
+    )
     assert topic_scope.open_transactions() == []
     assert topic_scope.records() == [b"42"]
 
 
 def test_P03_commit_of_a_transaction_without_records_fails(pool, topic_scope):
     entry = pool.begin(f"{topic_scope.prefix}-0")
-    answer = topic_scope.client.end_txn(f"{topic_scope.prefix}-0", entry.producer_id, entry.producer_epoch, True)
+    answer = end_txn(topic_scope.client, f"{topic_scope.prefix}-0", entry.producer_id, entry.producer_epoch, True)
     assert answer is EndTxnAnswer.INVALID_TXN_STATE
 
 
 def test_P04_double_commit(pool, topic_scope):
     triple = written(pool, f"{topic_scope.prefix}-0", topic_scope.topic)
-    assert topic_scope.client.end_txn(*triple, True) is EndTxnAnswer.NONE
+    assert end_txn(topic_scope.client, *triple, True) is EndTxnAnswer.NONE
     topic_scope.await_ended()
-    assert topic_scope.client.end_txn(*triple, True) is EndTxnAnswer.NONE
+    assert end_txn(topic_scope.client, *triple, True) is EndTxnAnswer.NONE
     assert topic_scope.records() == [b"42"]
 
 
@@ -126,18 +129,18 @@ def test_P04_commit_while_the_first_one_is_still_writing_markers(pool, topic_sco
 
 def test_P05_double_abort(pool, topic_scope):
     triple = written(pool, f"{topic_scope.prefix}-0", topic_scope.topic)
-    assert topic_scope.client.end_txn(*triple, False) is EndTxnAnswer.NONE
+    assert end_txn(topic_scope.client, *triple, False) is EndTxnAnswer.NONE
     topic_scope.await_ended()
-    assert topic_scope.client.end_txn(*triple, False) is EndTxnAnswer.NONE
+    assert end_txn(topic_scope.client, *triple, False) is EndTxnAnswer.NONE
     assert topic_scope.records() == []
 
 
 @pytest.mark.parametrize(("first", "second"), [(True, False), (False, True)])
 def test_P06_P07_the_opposite_end_is_refused(pool, first, second, topic_scope):
     triple = written(pool, f"{topic_scope.prefix}-0", topic_scope.topic)
-    assert topic_scope.client.end_txn(*triple, first) is EndTxnAnswer.NONE
+    assert end_txn(topic_scope.client, *triple, first) is EndTxnAnswer.NONE
     topic_scope.await_ended()
-    assert topic_scope.client.end_txn(*triple, second) is EndTxnAnswer.INVALID_TXN_STATE
+    assert end_txn(topic_scope.client, *triple, second) is EndTxnAnswer.INVALID_TXN_STATE
     assert topic_scope.records() == ([b"42"] if first else [])
 
 
@@ -155,7 +158,7 @@ def test_P08_another_producer_of_the_id_came_first(pool, commit, topic_scope):
     other.begin_transaction()
     other.produce(ROW, topic=topic_scope.topic)
     assert other.flush(30) == 1
-    assert topic_scope.client.end_txn(*triple, commit) is EndTxnAnswer.PRODUCER_FENCED
+    assert end_txn(topic_scope.client, *triple, commit) is EndTxnAnswer.PRODUCER_FENCED
     other.close()
     topic_scope.commit(f"{topic_scope.prefix}-0")
     topic_scope.await_ended()
@@ -163,7 +166,7 @@ def test_P08_another_producer_of_the_id_came_first(pool, commit, topic_scope):
     # The pool is as good as before, under another id and under the same one.
     for transactional_id in (f"{topic_scope.prefix}-1", f"{topic_scope.prefix}-0"):
         assert (
-            topic_scope.client.end_txn(*written(pool, transactional_id, topic_scope.topic), True) is EndTxnAnswer.NONE
+            end_txn(topic_scope.client, *written(pool, transactional_id, topic_scope.topic), True) is EndTxnAnswer.NONE
         )
     topic_scope.await_ended()
     assert len(topic_scope.records()) == 3
@@ -172,13 +175,14 @@ def test_P08_another_producer_of_the_id_came_first(pool, commit, topic_scope):
 
 def test_P09_unknown_id(topic_scope):
     assert (
-        topic_scope.client.end_txn(f"{topic_scope.prefix}-7", 1234, 0, True) is EndTxnAnswer.INVALID_PRODUCER_ID_MAPPING
+        end_txn(topic_scope.client, f"{topic_scope.prefix}-7", 1234, 0, True)
+        is EndTxnAnswer.INVALID_PRODUCER_ID_MAPPING
     )
 
 
 def test_P09_other_producer_id(pool, topic_scope):
     transactional_id, producer_id, epoch = written(pool, f"{topic_scope.prefix}-0", topic_scope.topic)
-    answer = topic_scope.client.end_txn(transactional_id, producer_id + 10_000, epoch, True)
+    answer = end_txn(topic_scope.client, transactional_id, producer_id + 10_000, epoch, True)
     assert answer is EndTxnAnswer.INVALID_PRODUCER_ID_MAPPING
     assert topic_scope.open_transactions() == [f"{topic_scope.prefix}-0"]
     assert topic_scope.records() == []
@@ -189,10 +193,10 @@ def test_P10_previous_epoch(pool, topic_scope):
     pool.drop(f"{topic_scope.prefix}-0")
     transactional_id, producer_id, epoch = written(pool, f"{topic_scope.prefix}-0", topic_scope.topic)
     assert epoch > 0
-    assert topic_scope.client.end_txn(transactional_id, producer_id, epoch - 1, True) is EndTxnAnswer.PRODUCER_FENCED
+    assert end_txn(topic_scope.client, transactional_id, producer_id, epoch - 1, True) is EndTxnAnswer.PRODUCER_FENCED
     assert topic_scope.open_transactions() == [f"{topic_scope.prefix}-0"]
     assert topic_scope.records() == []
-    assert topic_scope.client.end_txn(transactional_id, producer_id, epoch, True) is EndTxnAnswer.NONE
+    assert end_txn(topic_scope.client, transactional_id, producer_id, epoch, True) is EndTxnAnswer.NONE
 
 
 @pytest.mark.parametrize("commit", [True, False])
@@ -206,7 +210,7 @@ def test_the_start_is_known_of_a_transaction_that_has_ended_until_the_next_produ
     triple = written(pool, f"{topic_scope.prefix}-0", topic_scope.topic)
     first = described()
     assert first[1] > 0
-    topic_scope.client.end_txn(*triple, commit)
+    end_txn(topic_scope.client, *triple, commit)
     topic_scope.await_ended()
     assert described() == first
     pool.begin(f"{topic_scope.prefix}-0")
@@ -235,7 +239,7 @@ def test_P11_a_transaction_older_than_its_timeout_is_reported_as_lost(make_topic
         is not TransactionState.COMPLETE_ABORT
     ):
         assert not deadline.expired
-    found = topic_scope.client.end_txn(f"{topic_scope.prefix}-0", entry.producer_id, entry.producer_epoch, True)
+    found = end_txn(topic_scope.client, f"{topic_scope.prefix}-0", entry.producer_id, entry.producer_epoch, True)
     assert found is EndTxnAnswer.PRODUCER_FENCED
     triple = (f"{topic_scope.prefix}-0", entry.producer_id, entry.producer_epoch)
     one = committable(triple, attempt=1, ranges=(split,) if proven else ())
@@ -260,7 +264,7 @@ def test_P12_end_txn_never_exceeds_version_4(pool, monkeypatch, topic_scope):
     monkeypatch.setattr(topic_scope.client._connection, "send", watched)
     for _ in range(3):
         triple = written(pool, f"{topic_scope.prefix}-0", topic_scope.topic)
-        assert topic_scope.client.end_txn(*triple, True) is EndTxnAnswer.NONE
+        assert end_txn(topic_scope.client, *triple, True) is EndTxnAnswer.NONE
         topic_scope.await_ended()
         after = topic_scope.client.describe([f"{topic_scope.prefix}-0"])[f"{topic_scope.prefix}-0"]
         assert (after.producer_id, after.producer_epoch) == triple[1:], "version 5 would have bumped the epoch"

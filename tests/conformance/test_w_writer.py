@@ -21,6 +21,7 @@ from sparkapp.model.partition import TopicPartition
 from sparkapp.sink.committer import CommitOutcome
 from sparkapp.sink.lingering import bounded_ids
 from tests.support.jobs.sink_harness import JOB_UID, State
+from tests.support.kafka.end_txn import end_txn
 
 
 def row(value: int) -> pa.RecordBatch:
@@ -189,7 +190,7 @@ def test_W11_a_producer_whose_transaction_was_not_committed_is_replaced(harness,
     assert again.producer_epoch > entry.producer_epoch
     again.producer.produce(row(2), topic=topic_scope.topic)
     again.producer.flush(30)
-    topic_scope.client.end_txn(again.transactional_id, again.producer_id, again.producer_epoch, True)
+    end_txn(topic_scope.client, again.transactional_id, again.producer_id, again.producer_epoch, True)
     topic_scope.await_ended()
     assert topic_scope.numbers() == [2]
     assert topic_scope.open_transactions() == []

@@ -54,27 +54,6 @@ class TransactionClient:
         self._wire = KafkaWire(self._connection)
         self._timeout = timeout
 
-    def end_txn(
-        self,
-        transactional_id: str,
-        producer_id: int,
-        producer_epoch: int,
-        commit: bool,
-        *,
-        deadline: Deadline | None = None,
-    ) -> EndTxnAnswer:
-        """Ends one transaction by its triple, in one attempt; who needs more asks again.
-
-        :raises AuthorizationFailed: the user may not write under this id. :raises AuthenticationFailed: credentials.
-        """
-        end = EndTxn(
-            transactional_id=transactional_id, producer_id=producer_id, producer_epoch=producer_epoch, commit=commit
-        )
-        answer = self.end_all([end], deadline=deadline)[0]
-        if isinstance(answer, KafkaSparkJobError):
-            raise answer
-        return answer
-
     def end_all(
         self, ends: Sequence[EndTxn], *, deadline: Deadline | None = None
     ) -> list[EndTxnAnswer | KafkaSparkJobError]:
@@ -160,18 +139,18 @@ class TransactionClient:
         ours = (row for row in rows if is_of_prefix(row.transactional_id, prefix))
         return sorted(ours, key=lambda row: order_of(row.transactional_id, prefix))
 
-    def list_all(self, *, deadline: Deadline | None = None) -> list[TransactionListing]:
+    def list_all(self) -> list[TransactionListing]:
         """Every id in the cluster, sorted; for people, never for a job."""
-        rows = self._list(None, "listing transactions", deadline)
+        rows = self._list(None, "listing transactions", None)
         return sorted(rows, key=lambda row: row.transactional_id)
 
-    def coordinators(self, transactional_ids: Iterable[str], *, deadline: Deadline | None = None) -> dict[str, str]:
+    def coordinators(self, transactional_ids: Iterable[str]) -> dict[str, str]:
         """The broker that coordinates each id, as ``number (host:port)``; for people.
 
         :raises KafkaUnreachable: no answer in time. :raises AuthorizationFailed: DESCRIBE is missing on an id.
         """
         ids = list(dict.fromkeys(transactional_ids))
-        used = deadline or Deadline.after(self._timeout)
+        used = Deadline.after(self._timeout)
 
         async def attempt() -> dict[str, str]:
             nodes = await self._wire.coordinators(ids, _request_deadline(used))

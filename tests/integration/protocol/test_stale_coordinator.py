@@ -16,6 +16,7 @@ from sparkapp.clients.transactions.states import TransactionState
 from sparkapp.model.checkpoint.commit_outcome import EndTxnAnswer
 from sparkapp.model.errors import KafkaUnreachable
 from sparkapp.model.partition import TopicPartition
+from tests.support.kafka.end_txn import end_txn
 from tests.support.kafka.three_brokers import GROUPS, NODES, Ensemble
 
 pytestmark = pytest.mark.broker
@@ -73,7 +74,7 @@ def test_a_fence_waits_for_the_markers_of_a_commit(ensemble):
     ensemble.freeze(hanging)
     try:
         triple = (subtask.id, now.producer_id, now.producer_epoch)
-        assert client.end_txn(*triple, commit=True) is EndTxnAnswer.NONE
+        assert end_txn(client, *triple, commit=True) is EndTxnAnswer.NONE
         has_waited = False
         try:
             client.fence_all([subtask.id], deadline=Deadline.after(0.2))
@@ -88,7 +89,7 @@ def test_a_fence_waits_for_the_markers_of_a_commit(ensemble):
     client.fence_all([subtask.id])
     assert subtask.read() == 1
     for commit in (True, False):
-        assert client.end_txn(*triple, commit=commit) is EndTxnAnswer.PRODUCER_FENCED
+        assert end_txn(client, *triple, commit=commit) is EndTxnAnswer.PRODUCER_FENCED
     client.close()
 
 

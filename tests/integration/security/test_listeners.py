@@ -34,6 +34,7 @@ from sparkapp.source.offsets_initializer import CommittedOffsetsInitializer
 from sparkapp.source.plain_offsets import PlainOffsets
 from tests.support.jobs.commit_counter import CommitCounter
 from tests.support.jobs.group_job import membership_options
+from tests.support.kafka.end_txn import end_txn
 from tests.support.kafka.tls.broker import AUTHENTICATIONS, TlsBroker
 from tests.support.native.batch_path import BatchPath, split, values_of
 
@@ -87,7 +88,7 @@ def test_a_transaction_is_written_committed_by_the_wire_and_read(
     assert name in {row.transactional_id for row in transactions.list_all()}
     (description,) = transactions.describe([name]).values()
     assert description.state is TransactionState.ONGOING
-    answer = transactions.end_txn(name, description.producer_id, description.producer_epoch, True)
+    answer = end_txn(transactions, name, description.producer_id, description.producer_epoch, True)
     assert answer is EndTxnAnswer.NONE
 
     consumer = batch_path.consumer(**names_of(config), group_id="mine")

@@ -27,6 +27,7 @@ from sparkapp.model.partition import TopicPartition
 from sparkapp.spark.preflight import check_kafka, check_rights
 from tests.integration.security.conftest import MINE
 from tests.support.kafka.acl_guide import REQUIRED, rights_of
+from tests.support.kafka.end_txn import end_txn
 from tests.support.kafka.secured_broker import Right, grant, revoke
 from tests.support.kafka.tls.broker import USER, TlsBroker
 from tests.support.kafka.topics import create_topics
@@ -138,13 +139,13 @@ def test_a_second_user_with_another_prefix_cannot_fence_the_first(tls_broker: Tl
     for call in (
         lambda: second.fence_all(["mine-0"]),
         lambda: second.describe(["mine-0"]),
-        lambda: second.end_txn("mine-0", *triple, False),
+        lambda: end_txn(second, "mine-0", *triple, False),
     ):
         with pytest.raises(AuthorizationFailed, match="mine-0"):
             call()
     assert "mine-0" not in {row.transactional_id for row in second.list_all()}
     (still,) = first.describe(["mine-0"]).values()
     assert (still.state, still.producer_id, still.producer_epoch) == (TransactionState.ONGOING, *triple)
-    assert first.end_txn("mine-0", *triple, True) is EndTxnAnswer.NONE
+    assert end_txn(first, "mine-0", *triple, True) is EndTxnAnswer.NONE
     for each in (path, first, second):
         each.close()

@@ -20,6 +20,7 @@ from sparkapp.source.group.membership import GroupMembership
 from sparkapp.source.offsets_initializer import CommittedOffsetsInitializer
 from tests.support.jobs.commit_counter import CommitCounter
 from tests.support.jobs.group_job import membership_options
+from tests.support.kafka.end_txn import end_txn
 from tests.support.kafka.secured_broker import Right, login, secured_broker
 
 pytestmark = pytest.mark.broker
@@ -61,24 +62,37 @@ def test_right_credentials_and_rights(client):
     assert [one.transactional_id for one in job.list_transactions("mine")] == ["mine-0"]
 
 
-@pytest.mark.parametrize("call", ["end_txn", "describe", "list_transactions", "fence_all"])
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda client: end_txn(client, "mine-0", 1, 0, True),
+        lambda client: client.describe(["mine-0"]),
+        lambda client: client.list_transactions("mine-0"),
+        lambda client: client.fence_all(["mine-0"]),
+    ],
+    ids=["end_txn", "describe", "list_transactions", "fence_all"],
+)
 def test_a_wrong_password_is_said_at_once(client, call):
     wrong = client(password="wrong")
-    arguments = {"end_txn": ("mine-0", 1, 0, True), "describe": (["mine-0"],), "fence_all": (["mine-0"],)}.get(
-        call, ("mine-0",)
-    )
     deadline = Deadline.after(15)
     with pytest.raises(AuthenticationFailed) as caught:
-        getattr(wrong, call)(*arguments)
+        call(wrong)
     assert not deadline.expired
     assert "wrong" not in str(caught.value).replace("mine", "")
 
 
-@pytest.mark.parametrize("call", ["end_txn", "describe", "fence_all"])
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda client: end_txn(client, "other-0", 1, 0, True),
+        lambda client: client.describe(["other-0"]),
+        lambda client: client.fence_all(["other-0"]),
+    ],
+    ids=["end_txn", "describe", "fence_all"],
+)
 def test_a_missing_acl_is_said_at_once(client, call):
-    arguments = {"end_txn": ("other-0", 1, 0, True)}.get(call, (["other-0"],))
     with pytest.raises(AuthorizationFailed, match="other-0"):
-        getattr(client(), call)(*arguments)
+        call(client())
 
 
 def test_ids_that_may_not_be_described_are_not_listed(client):

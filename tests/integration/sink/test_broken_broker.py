@@ -19,6 +19,7 @@ from sparkapp.model.transactional_id import TransactionalIdHint
 from sparkapp.sink.committer import CommitOutcome, KafkaCommitter
 from sparkapp.sink.lingering import abort_lingering
 from sparkapp.sink.producers.producer_pool import ProducerPool
+from tests.support.kafka.end_txn import end_txn
 from tests.support.kafka.topic_scope import TopicScope
 from tests.support.kafka.topics import create_topics
 
@@ -116,7 +117,7 @@ def test_a_client_may_be_used_from_many_threads(own):
     def work(one):
         for _ in range(20):
             topic_scope.client.describe([one.transactional_id])
-        answers.append(topic_scope.client.end_txn(one.transactional_id, one.producer_id, one.producer_epoch, True))
+        answers.append(end_txn(topic_scope.client, one.transactional_id, one.producer_id, one.producer_epoch, True))
 
     threads = [threading.Thread(target=work, args=(one,)) for one in committables]
     for thread in threads:

@@ -8,6 +8,7 @@ from sparkapp.clients.deadline import Deadline
 from sparkapp.clients.transactions.client import TransactionClient
 from sparkapp.model.checkpoint.commit_outcome import EndTxnAnswer
 from tests.support.kafka import visibility
+from tests.support.kafka.end_txn import end_txn
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +41,7 @@ class TopicScope:
     def commit(self, transactional_id: str) -> None:
         """Commits what is open under the id as drivers do, by its triple."""
         found = self.client.describe([transactional_id])[transactional_id]
-        answer = self.client.end_txn(transactional_id, found.producer_id, found.producer_epoch, True)
+        answer = end_txn(self.client, transactional_id, found.producer_id, found.producer_epoch, True)
         assert answer is EndTxnAnswer.NONE
 
     def await_ended(self) -> None:
