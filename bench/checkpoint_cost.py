@@ -94,26 +94,26 @@ def checkpoint_seconds(run: Run) -> list[float]:
 def report(batch: int, runs: Sequence[tuple[Run, Run]], options: argparse.Namespace) -> None:
     """Prints the ratios and where the time goes."""
     ratio = PairedRatio.of([(a.warm, b.warm) for a, b in runs])
-    semantics = {A.value: [a for a, _ in runs], B.value: [b for _, b in runs]}
+    by_guarantee = {A.value: [a for a, _ in runs], B.value: [b for _, b in runs]}
     seconds = {
         name: Spread.of([took for run in found for took in checkpoint_seconds(run)])
-        for name, found in semantics.items()
+        for name, found in by_guarantee.items()
     }
     commits = {
         name: Spread.of([checkpoint.commit_millis for run in found for checkpoint in run.completed[1:]])
-        for name, found in semantics.items()
+        for name, found in by_guarantee.items()
     }
     if options.output == "json":
         body = {
             "records": options.records, "recordsACheckpoint": batch, "batchPath": implementation(),
             "ratios": ratio.ratios, "mean": ratio.mean, "error": ratio.error, "median": ratio.median, "goal": GOAL,
-            "recordsPerSecond": {name: [run.warm for run in found] for name, found in semantics.items()},
+            "recordsPerSecond": {name: [run.warm for run in found] for name, found in by_guarantee.items()},
             "checkpointSeconds": {name: spread and asdict(spread) for name, spread in seconds.items()},
             "commitMillis": {name: spread and asdict(spread) for name, spread in commits.items()},
         }  # fmt: skip
         print(json.dumps(body, indent=2))
         return
-    for name, found in semantics.items():
+    for name, found in by_guarantee.items():
         rate, took, commit = Spread.of([run.warm for run in found]), seconds[name], commits[name]
         if rate is not None and took is not None and commit is not None:
             print(

@@ -4,7 +4,7 @@
     python -m bench.commit_pace --bootstrap host:9092 --rounds 9 --output json
 
 First part: transactions of some records with the group's offsets inside, each begun ``--interval`` milliseconds after
-the one before. The ways are run in turns, ``--rounds`` times:
+the previous transaction. The ways are run in turns, ``--rounds`` times:
 
 - ``one id``: one producer that is kept. Its next transaction waits until the coordinator has written the markers.
 - ``two ids in turns``: two producers that are kept.
@@ -40,7 +40,7 @@ _SECONDS = 30.0
 class Costs:
     """Milliseconds of each transaction, by step.
 
-    :ivar open: until the producer is ready; 0 for one that is kept.
+    :ivar open: until the producer is ready; 0 for a producer that is kept.
     :ivar write: until all records are acknowledged, with the wait for the markers of the id's last transaction.
     :ivar offsets: to add the group's offsets. :ivar end: the commit.
     """
@@ -71,7 +71,7 @@ class Ids:
         consumer.close()
 
     def producer(self, number: int) -> Producer:
-        """A new one, which fences the last of this number."""
+        """A new producer, which fences the previous producer of this number."""
         config = {
             "bootstrap.servers": self._bootstrap, "transactional.id": f"{self._group}-{number}", "linger.ms": 0,
             "transaction.timeout.ms": 60_000,
@@ -130,7 +130,7 @@ def markers(ids: Ids, partitions: int, producers: int, seconds: float) -> float:
     """Transactions a second of some producers together, each with ``partitions``."""
     opened = [ids.producer(100 + number) for number in range(producers)]
     for producer in opened:
-        ids.transact(lambda one=producer: one, range(partitions), 1, Costs())  # type: ignore[misc]
+        ids.transact(lambda producer=producer: producer, range(partitions), 1, Costs())  # type: ignore[misc]
     end = time.perf_counter() + seconds
 
     def run(producer: Producer) -> int:
@@ -177,7 +177,9 @@ def report(costs: dict[str, Costs], rates: dict[tuple[int, int], list[float]], o
     spreads = {key: Spread.of(figures) for key, figures in rates.items()}
     if output == "json":
         body = {
-            "millis": {way: {step: one and asdict(one) for step, one in found.items()} for way, found in steps.items()},
+            "millis": {
+                way: {step: each and asdict(each) for step, each in found.items()} for way, found in steps.items()
+            },
             "transactionsPerSecond": [
                 {"partitions": width, "producers": producers, "rates": rates[width, producers]}
                 for width, producers in rates
@@ -186,13 +188,13 @@ def report(costs: dict[str, Costs], rates: dict[tuple[int, int], list[float]], o
         print(json.dumps(body, indent=2))
         return
     for way, found in steps.items():
-        shown = "; ".join(f"{step} {one.median:.1f} (p95 {one.p95:.1f})" for step, one in found.items() if one)
+        shown = "; ".join(f"{step} {each.median:.1f} (p95 {each.p95:.1f})" for step, each in found.items() if each)
         print(f"{way:18} ms: {shown}")
-    for (width, producers), one in spreads.items():
-        if one is not None:
+    for (width, producers), spread in spreads.items():
+        if spread is not None:
             print(
-                f"{width:3} partitions, {producers} producers: {one.median:7.1f} transactions/s ({one.lowest:.1f} to "
-                f"{one.highest:.1f}), {one.median * (width + 1):8.0f} markers/s"
+                f"{width:3} partitions, {producers} producers: {spread.median:7.1f} transactions/s"
+                f" ({spread.lowest:.1f} to {spread.highest:.1f}), {spread.median * (width + 1):8.0f} markers/s"
             )
 
 

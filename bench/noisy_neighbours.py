@@ -8,7 +8,8 @@ process that watches two namespaces. The bench measures jobs of the quiet namesp
 - the time of a single request, which tells how busy the API server itself is.
 
 The noise has fixed rates, so that the API server of this machine does not become the subject. It is new resources up to
-their number, reports with 20 new events each, reports of 900 KiB, a job in a crash loop, and requests to ``/metrics``.
+their number, reports with 20 new events each, and reports of 900 KiB. A job in a crash loop and requests to
+``/metrics`` belong to it, too.
 """
 
 from __future__ import annotations

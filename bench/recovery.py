@@ -16,7 +16,7 @@ Records come in steadily. Each figure has p50, p95 and maximum:
 
 The seconds are also shown by phase, from the pods' states, the driver's log and the state ConfigMap. With ``--local``
 the driver is started again at once, without a pod, an executor or the image's class archive. So only the engine's part
-remains. ``--only worker freeze executor`` ends or freezes a process below the driver: the driver goes on, and Spark
+remains. ``--only worker freeze executor`` ends or freezes a process below the driver: the driver continues, and Spark
 starts its task again. At the end source and sink are compared: figures of a job that loses records mean nothing.
 """
 

@@ -46,7 +46,7 @@ def main() -> int:
     parser.add_argument("--parallelism", type=int, default=2)
     parser.add_argument("--batch", type=int, default=600_000, help="records of a micro-batch")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--only", nargs="*", help="contestants by name: None AtLeastOnce ExactlyOnce Continuous native")
+    parser.add_argument("--only", nargs="*", help="of these: None AtLeastOnce ExactlyOnce Continuous connector")
     options = parser.parse_args()
     jars = connector_jars()
     with broker_at(None) as bootstrap:
@@ -81,7 +81,7 @@ class Bench:
         contestants["Continuous"] = lambda: replace(self.copy, engine=Engine.CONTINUOUS).run(
             spark, source, DeliveryGuarantee.EXACTLY_ONCE, batch=o.batch
         )
-        contestants["native"] = lambda: self.native(spark, source)
+        contestants["connector"] = lambda: self.connector(spark, source)
         if o.only:
             contestants = {name: contestants[name] for name in o.only}
         rounds = (((name, run()) for name, run in contestants.items()) for _ in range(o.rounds))
@@ -96,16 +96,16 @@ class Bench:
         def median(name: str, what: str) -> float:
             return statistics.median(run.whole if what == "whole" else run.warm for run in results[name])
 
-        base = median("native", "warm") if "native" in results else None
-        print(f"\n{'contestant':18}{'guarantee':16}{'whole k/s':>10}{'warm k/s':>10}{'warm / native':>15}")
+        base = median("connector", "warm") if "connector" in results else None
+        print(f"\n{'contestant':18}{'guarantee':16}{'whole k/s':>10}{'warm k/s':>10}{'warm / connector':>15}")
         for name in results:
-            guarantee = {"native": "AtLeastOnce", "Continuous": "ExactlyOnce"}.get(name, name)
-            label = {"native": "Spark connector", "Continuous": "ours, continuous"}.get(name, "ours")
+            guarantee = {"connector": "AtLeastOnce", "Continuous": "ExactlyOnce"}.get(name, name)
+            label = {"connector": "Spark connector", "Continuous": "ours, continuous"}.get(name, "ours")
             ratio = f"{median(name, 'warm') / base:.2f}" if base else "-"
             whole, warm = median(name, "whole") / 1000, median(name, "warm") / 1000
             print(f"{label:18}{guarantee:16}{whole:>10,.0f}{warm:>10,.0f}{ratio:>15}")
 
-    def native(self, spark: SparkSession, source: str) -> Run:
+    def connector(self, spark: SparkSession, source: str) -> Run:
         """Copies the topic with Spark's own connector."""
         sink = self.copy.topic()
         frame = (
@@ -129,12 +129,12 @@ class Bench:
         while sum(count for _, count in seen.values()) < self.options.records:
             time.sleep(0.01)
             if query.exception() is not None:
-                sys.exit(f"native: {query.exception()}")
+                sys.exit(f"connector: {query.exception()}")
             progress = query.lastProgress
             if progress is not None and progress["numInputRows"] and progress["batchId"] not in seen:
                 seen[progress["batchId"]] = (time.monotonic(), progress["numInputRows"])
         query.stop()
-        self.copy.check(sink, "native")
+        self.copy.check(sink, "connector")
         return Run(started, tuple(end for end, _ in seen.values()), tuple(count for _, count in seen.values()))
 
 

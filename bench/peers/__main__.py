@@ -1,8 +1,12 @@
 """The engine and its peers, Kafka to Kafka: throughput, CPU time, memory and latency, in interleaved rounds.
 
-    make bench-peers                                             # everything: more than an hour
+    make bench-peers
+
+That takes more than an hour. A quick try:
+
     make bench-peers ARGS="--rounds 1 --records 100000 --only ours-exactly-once spark --workloads small"
-    make bench-peers ARGS=--publish                              # also writes docs/internals/peers.md with its plots
+
+With ``--publish`` it also writes docs/internals/peers.md with its plots.
 
 All contestants use one broker. Each contestant is a program of its own that stays for all rounds, so later rounds find
 compiled code. After each run a ``read_committed`` reader counts the sink, outside of the time; a wrong count is no

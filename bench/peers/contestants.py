@@ -1,4 +1,5 @@
-"""The contestants by name. One more is one more entry of :data:`CONTESTANTS`, and its program of :data:`PROGRAMS`."""
+"""The contestants by name. A new contestant is an entry of :data:`CONTESTANTS`, and its program an entry of
+:data:`PROGRAMS`."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ class Usage:
 def watch(session: int) -> Iterator[Usage]:
     """Samples the processes of a session; the usage is complete when the block ends.
 
-    A process keeps its session when its parent ends. One that lives for less than a sample's 0.5 s is missed.
+    A process keeps its session when its parent ends. A process that ends within 0.5 s is missed.
 
     :param session: the id of the program that leads the session.
     """

@@ -48,7 +48,7 @@ class Programs:
         return self._running[name]
 
     def close(self, name: str) -> None:
-        """Ends a program; its next task starts it anew."""
+        """Ends a program; its next task starts another process."""
         if name in self._running:
             self._running.pop(name).close()
 

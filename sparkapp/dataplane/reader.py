@@ -18,9 +18,9 @@ from sparkapp.dataplane.settings import BATCH_BYTES, BATCH_ROWS, LINGER_MILLIS, 
 from sparkapp.dataplane.statistics import FetchStatistics
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
 from sparkapp.model.errors import InvalidArgument, KafkaSparkJobError, ReadTimedOut
+from sparkapp.model.errors.listed import listed
 from sparkapp.model.partition import TopicPartition
 
-_SHOWN = 5
 _NOT_OURS = frozenset({KafkaError.GROUP_AUTHORIZATION_FAILED})
 """A reader neither joins its group nor commits to it, but librdkafka looks up the group's coordinator anyway."""
 _ASK_AFTER = 2.0
@@ -246,9 +246,7 @@ class BoundedReader(ABC):
         self._queues.clear()
 
     def _unfinished(self) -> str:
-        where = [f"{partition} at {position} of {stop}" for partition, position, stop in self._positions()]
-        shown = ", ".join(where[:_SHOWN])
-        return shown if len(where) <= _SHOWN else f"{shown} and {len(where) - _SHOWN} more partitions"
+        return listed(f"{partition} at {position} of {stop}" for partition, position, stop in self._positions())
 
     @abstractmethod
     def _take_statistics(self) -> tuple[str | None, int]:

@@ -1,4 +1,4 @@
-"""Delivery semantics and offset commit modes, with Flink's decision tables."""
+"""Delivery guarantees and offset commit modes, with Flink's decision tables."""
 
 from __future__ import annotations
 

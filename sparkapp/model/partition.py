@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from sparkapp.model.errors import InvalidArgument
+from sparkapp.model.errors.listed import listed
 
 
 class TopicPartition(NamedTuple):
@@ -22,13 +23,9 @@ class TopicPartition(NamedTuple):
         return f"{self.topic}-{self.partition}"
 
 
-_NAMED = 5
-
-
 def named(partitions: Sequence[TopicPartition]) -> str:
     """Partitions in a message: the first few by name, the rest by number."""
-    more = f" and {len(partitions) - _NAMED} more" if len(partitions) > _NAMED else ""
-    return ", ".join(str(partition) for partition in partitions[:_NAMED]) + more
+    return listed(map(str, partitions))
 
 
 def java_hash(text: str) -> int:

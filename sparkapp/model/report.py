@@ -71,6 +71,7 @@ class Scale(NamedTuple):
 class Report:
     """The driver's running report; numbers are totals of the job unless their name says otherwise.
 
+    :param totals_known: whether recovery has read the job's totals; before that, every total is 0.
     :param lag_records: records not yet read, measured within the last three heartbeats; None where that is unknown.
     :param engine: that runs the attempt; empty before it is chosen. ``engine_message`` says why.
     :param transaction_time_used: percent of its time-out that the oldest open transaction has reached: 50, 80, or 0
@@ -86,6 +87,7 @@ class Report:
     attempt: int
     state: DriverState
     updated_at: str
+    totals_known: bool = False
     checkpoint_id: int = 0
     checkpoint_time: str = ""
     checkpoint_duration_millis: int = 0
@@ -217,6 +219,8 @@ def decode_report(text: str, *, job_uid: str) -> Report | None:
             state=DriverState(body["state"]),
             updated_at=_text(body["updated_at"])[:40],
             checkpoint_time=_text(body["checkpoint_time"])[:40],
+            # Drivers of previous releases do not say it. Their totals are 0 until they run.
+            totals_known=body.get("totals_known", body["state"] == DriverState.RUNNING) is True,
             transactions_known=body.get("transactions_known", False) is True,
             rescales=body.get("rescales", False) is True,
             oldest_transaction_time=_text(body.get("oldest_transaction_time", ""))[:40],

@@ -7,12 +7,12 @@ from typing import Protocol
 
 from sparkapp.clients.cluster_view import ClusterView
 from sparkapp.model.errors import UndefinedOffset
+from sparkapp.model.errors.listed import listed
 from sparkapp.model.job.startup import ResetStrategy, Startup, StartupMode, Stopping, StoppingMode, offsets_map
 from sparkapp.model.partition import TopicPartition, named
 
 Warn = Callable[[str, str], None]
 """Receives an event's reason and message."""
-_SHOWN = 5
 
 
 def no_warning(_reason: str, _message: str) -> None:
@@ -60,7 +60,7 @@ class CommittedOffsetsInitializer:
         if self._on_missing is not ResetStrategy.FAIL:
             outside = outside_the_log(found, cluster)
             if outside:
-                shown = _shown(outside)
+                shown = listed(outside.values())
                 self._warn("OffsetOutOfRange", f"the group's committed offset: {shown}; {self._on_missing} instead")
                 found = {partition: offset for partition, offset in found.items() if partition not in outside}
         missing = [partition for partition in wanted if partition not in found]
@@ -111,7 +111,7 @@ class SpecificOffsetsInitializer:
             )
         outside = outside_the_log(chosen, cluster)
         if outside:
-            shown = _shown(outside)
+            shown = listed(outside.values())
             why = f"startup.specificOffsets names what is not in the log and there is no reset policy: {shown}"
             replaced = reset(outside, self._on_missing, cluster, why=why)
             self._warn("OffsetOutOfRange", f"startup.specificOffsets: {shown}; {self._on_missing} instead")
@@ -143,11 +143,6 @@ def outside_the_log(offsets: Mapping[TopicPartition, int], cluster: ClusterView)
         for partition, offset in sorted(offsets.items())
         if not first[partition] <= offset <= end[partition]
     }
-
-
-def _shown(outside: Mapping[TopicPartition, str]) -> str:
-    more = f" and {len(outside) - _SHOWN} more" if len(outside) > _SHOWN else ""
-    return ", ".join(list(outside.values())[:_SHOWN]) + more
 
 
 def reset(

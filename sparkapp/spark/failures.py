@@ -12,6 +12,7 @@ from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
 from sparkapp.model import errors
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
 from sparkapp.model.errors import KafkaSparkJobError, SparkDied, TransformFailed
+from sparkapp.model.errors.listed import listed
 from sparkapp.spark.frames.user_frames import user_error
 
 _OURS = {
@@ -42,7 +43,8 @@ _SPARKS: tuple[tuple[re.Pattern[str], type[KafkaSparkJobError]], ...] = (
 _DATA_ERROR = re.compile(r"\[[A-Z][A-Z0-9_.]*\][^\n]*SQLSTATE: (?:22\w{3}|P0001)(?:\n== SQL[^\n]*\n[^\n]*)?")
 """A value that an expression refuses (SQLSTATE class 22: casts, divisions, indexes), or ``raise_error``."""
 _SHOWN = 600
-_PARTITIONS_SHOWN = 5
+MAX_FAILURES = 4
+"""Of a subtask that gets no further, as ``spark.task.maxFailures`` has it for a task."""
 _RAISED = re.compile(r"(?:^|\s|')sparkapp\.model\.errors\.(?:[a-z]+\.)?(\w+): ([^\n]*)")
 
 
@@ -93,19 +95,18 @@ def spark_died(status: int | None) -> SparkDied:
     return SparkDied(f"the driver's JVM ended{how}")
 
 
-def while_reading(error: TransformFailed, splits: Iterable[KafkaPartitionSplit]) -> TransformFailed:
-    """Adds the source offsets of the failed checkpoint to the message: the record is among them."""
+def while_reading(error: KafkaSparkJobError, splits: Iterable[KafkaPartitionSplit]) -> KafkaSparkJobError:
+    """Adds the source offsets of the failed checkpoint to a :class:`TransformFailed`: the record is among them."""
     read = [split for split in splits if split.size]
-    if not read:
+    if not read or not isinstance(error, TransformFailed):
         return error
     places = [
         f"{split.partition} offset {split.start}"
         if split.size == 1
         else f"{split.partition} offsets {split.start} to {split.stop - 1}"
-        for split in read[:_PARTITIONS_SHOWN]
+        for split in read
     ]
-    more = f" and {len(read) - _PARTITIONS_SHOWN} more partitions" if len(read) > _PARTITIONS_SHOWN else ""
-    message = f"{error.message}, while it read {', '.join(places)}{more}"
+    message = f"{error.message}, while it read {listed(places)}"
     return TransformFailed(message, remedy=error.remedy, detail=error.detail)
 
 

@@ -18,7 +18,7 @@ from tests.support.prose import (
 )
 
 ROOT = Path(__file__).parents[2]
-PRODUCT = ("operator", "sparkapp", "dev", "demo", "images")
+PRODUCT = ("bench", "operator", "sparkapp", "dev", "demo", "images")
 CHART = "charts/kafkaspark-operator"
 
 

@@ -1,4 +1,4 @@
-"""Builds the loop in C against the librdkafka of confluent_kafka's wheel, the one that the engine drives."""
+"""Builds the loop in C against the librdkafka of confluent_kafka's wheel, which the engine uses, too."""
 
 from __future__ import annotations
 

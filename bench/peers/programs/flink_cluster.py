@@ -29,7 +29,7 @@ def version() -> str:
 def command(cache: Path) -> list[str | Path]:
     """The command line of the program; downloads and compiles what the cache lacks.
 
-    :raises RuntimeError: a jar is not the one whose digest is known.
+    :raises RuntimeError: the digest of a jar is not the recorded digest.
     :raises subprocess.CalledProcessError: Maven or the compiler failed; their messages are on standard error.
     """
     key = hashlib.sha256(b"".join(path.read_bytes() for path in (_POM, _DIGESTS, *_SOURCES))).hexdigest()[:12]

@@ -133,16 +133,19 @@ def warn_of_slow_stop(draft: StatusDraft, pods: Sequence[PodView], job: JobKey) 
 
 
 def show_numbers(draft: StatusDraft, report: Report) -> None:
-    """Copies the report's numbers. They change with every checkpoint, so the reconciler throttles their writes."""
+    """Copies the report's numbers. They change with every checkpoint, so the reconciler throttles their writes.
+
+    A number that the attempt does not know yet keeps its value: totals count from the job's first start.
+    """
     if report.engine:
         draft.replace("engine", {"name": report.engine, "message": report.engine_message})
     if report.checkpoint_id:
+        draft.section("checkpoint")["id"] = report.checkpoint_id
+    if report.checkpoint_time:
         draft.section("checkpoint").update(
-            id=report.checkpoint_id,
-            time=report.checkpoint_time or draft.section("checkpoint").get("time", ""),
-            durationMillis=report.checkpoint_duration_millis,
+            time=report.checkpoint_time, durationMillis=report.checkpoint_duration_millis,
             bytes=report.checkpoint_bytes,
-        )
+        )  # fmt: skip
     if report.rescales and report.parallelism:
         draft.replace("parallelism", min(report.parallelism, MAX_PARALLELISM))
     source = draft.section("source")
@@ -150,17 +153,15 @@ def show_numbers(draft: StatusDraft, report: Report) -> None:
         source.pop("lagRecords", None)
     else:
         source["lagRecords"] = report.lag_records
-    source.update(
-        partitions=report.partitions, recordsIn=report.records_in,
-        commitsSucceeded=report.commits_succeeded, commitsFailed=report.commits_failed,
-        recordsSkipped=report.records_skipped,
-    )  # fmt: skip
-    draft.section("sink").update(
-        recordsOut=report.records_out, recordsDeadLettered=report.records_dead_lettered,
-        recordsPerSecond=report.records_per_second,
-    )  # fmt: skip
-    transactions = draft.section("transactions")
-    transactions.update(committed=report.transactions_committed, aborted=report.transactions_aborted)
+    if report.partitions:
+        source["partitions"] = report.partitions
+    source.update(commitsSucceeded=report.commits_succeeded, commitsFailed=report.commits_failed)
+    sink, transactions = draft.section("sink"), draft.section("transactions")
+    sink["recordsPerSecond"] = report.records_per_second
+    if report.totals_known:
+        source.update(recordsIn=report.records_in, recordsSkipped=report.records_skipped)
+        sink.update(recordsOut=report.records_out, recordsDeadLettered=report.records_dead_lettered)
+        transactions.update(committed=report.transactions_committed, aborted=report.transactions_aborted)
     # An unknown number is absent; an old number would be wrong.
     for name, value in (("open", report.transactions_open), ("oldestOpenTime", report.oldest_transaction_time)):
         transactions.pop(name, None)

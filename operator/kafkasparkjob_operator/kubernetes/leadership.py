@@ -45,14 +45,13 @@ class Leadership:
         name: str,
         identity: str,
         changed: Callable[[bool], None],
-        timing: Timing | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._cluster = cluster
         self._namespace, self._name = namespace, name
         self._identity = identity
         self._changed = changed
-        self._timing = timing or Timing()
+        self._timing = Timing()
         self._clock = clock
         self._renewed_at: float | None = None
         self._seen: tuple[Any, float] | None = None

@@ -15,11 +15,10 @@ from sparkapp.model.checkpoint.document import CheckpointDocument
 from sparkapp.model.checkpoint.retained import RetainedCheckpoint
 from sparkapp.model.checkpoint.state_config_map import way_back
 from sparkapp.model.errors import CheckpointError, CheckpointMissing
+from sparkapp.model.errors.listed import listed
 from sparkapp.model.job.spec import Job
 
 LOG = logging.getLogger(__name__)
-
-_SHOWN = 5
 
 
 def refuse_lost_state(job: Job, store: RetainedStore) -> None:
@@ -73,11 +72,7 @@ def _moved(document: CheckpointDocument, kept: RetainedCheckpoint) -> str:
     ]
     if not moved:
         return ""
-    more = f" and {len(moved) - _SHOWN} more" if len(moved) > _SHOWN else ""
-    return (
-        f"offsets of checkpoint {document.checkpoint_id} were edited, the job resumes from there:"
-        f" {', '.join(moved[:_SHOWN])}{more}"
-    )
+    return f"offsets of checkpoint {document.checkpoint_id} were edited, the job resumes from there: {listed(moved)}"
 
 
 def _kept(store: RetainedStore, job_uid: str) -> list[RetainedCheckpoint]:

@@ -208,19 +208,13 @@ class LocalCoordinator:
                 )
             )  # fmt: skip
 
-    def record(
-        self,
-        offsets: Mapping[TopicPartition, int],
-        totals: LocalTotals,
-        stops: Mapping[TopicPartition, int] | None = None,
-    ) -> Completed | None:
+    def record(self, offsets: Mapping[TopicPartition, int], totals: LocalTotals) -> Completed | None:
         """Records what the subtasks have committed as the next checkpoint; None where nothing was committed since.
 
         Offsets behind the document's are ignored, because reports may overtake each other. So are offsets of partitions
         that are not recorded as placed.
 
         :param offsets: next offset of partitions, by commits that succeeded. :param totals: since the grant.
-        :param stops: stopping offsets that are new.
         :raises CheckpointConflict: superseded; the attempt must stop.
         :raises CheckpointStoreUnavailable: no answer. Subtasks may continue; the next record includes these offsets.
         """
@@ -236,7 +230,7 @@ class LocalCoordinator:
                 return None
             checkpoint = PreCommitted(
                 checkpoint_id=document.checkpoint_id + 1, splits=splits, aligned=True, committables=(),
-                records_out=totals.records_out - before.records_out, stops=stops or {}, topic_ids=document.topic_ids,
+                records_out=totals.records_out - before.records_out, stops={}, topic_ids=document.topic_ids,
                 records_skipped=totals.skipped - before.skipped,
                 records_dead_lettered=totals.dead_lettered - before.dead_lettered,
             )  # fmt: skip

@@ -17,10 +17,9 @@ from sparkapp.model.errors import (
     StateRolledBack,
     StateUncertain,
 )
+from sparkapp.model.errors.listed import listed
 from sparkapp.model.job.spec import Job
 from sparkapp.model.partition import TopicPartition
-
-_SHOWN = 5
 
 GroupAnswer = Mapping[TopicPartition, GroupOffset | None]
 """Final offsets of a group, None where it has none. A partition that does not exist any more is absent."""
@@ -128,13 +127,12 @@ def _problem(
     resume: Resume, partitions: list[TopicPartition], document: CheckpointDocument, group: GroupAnswer, job: Job
 ) -> StateUncertain | StateRolledBack:
     offsets = document.offsets
-    shown = ", ".join(
+    shown = listed(
         f"{partition} ({_told(group[partition])}, the checkpoint has {offsets.get(partition, 'none')})"
-        for partition in partitions[:_SHOWN]
+        for partition in partitions
     )
-    more = f" and {len(partitions) - _SHOWN} more" if len(partitions) > _SHOWN else ""
     msg = (
-        f"checkpoint {document.checkpoint_id}: in group {document.evidence_group} {_WHAT[resume]} {shown}{more}; how"
+        f"checkpoint {document.checkpoint_id}: in group {document.evidence_group} {_WHAT[resume]} {shown}; how"
         " far the job's output reaches is not known"
     )
     return _ERRORS.get(resume, StateRolledBack)(msg, remedy=_remedy(document, job))

@@ -26,12 +26,12 @@ from sparkapp.model.checkpoint.commit_outcome import Mark
 from sparkapp.model.checkpoint.document import CheckpointDocument
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
 from sparkapp.model.errors import CheckpointConflict, StateUncertain, TransactionLost
+from sparkapp.model.errors.listed import listed
 from sparkapp.model.job.spec import Job, OnTransactionLost
 from sparkapp.sink.committer import CommitOutcome, Settled
 
 LOG = logging.getLogger(__name__)
 
-_SHOWN = 5
 """Lost ranges in a message."""
 
 
@@ -271,11 +271,10 @@ def _refuse_replay(
     if not gone:
         return
     ids = ", ".join(f"{transaction.committable.transactional_id} ({transaction.answer.name})" for transaction in gone)
-    ranges = ", ".join(f"{split.partition} [{split.start}, {split.stop})" for split in lost[:_SHOWN])
-    more = f" and {len(lost) - _SHOWN} more" if len(lost) > _SHOWN else ""
+    ranges = listed(f"{split.partition} [{split.start}, {split.stop})" for split in lost)
     msg = (
         f"checkpoint {document.checkpoint_id}: the brokers have aborted {ids}, with"
-        f" {sum(transaction.committable.records for transaction in gone)} record(s) made of {ranges}{more}"
+        f" {sum(transaction.committable.records for transaction in gone)} record(s) made of {ranges}"
     )
     raise TransactionLost(msg)
 

@@ -157,7 +157,8 @@ def find_retained(store: RetainedStore, checkpoint_id: int, *, job_uid: str) -> 
     ]
     shown = ", ".join(f"{checkpoint.checkpoint_id} ({checkpoint.created_at})" for checkpoint in kept[:_SHOWN])
     more = f" and {len(kept) - _SHOWN} older" if len(kept) > _SHOWN else ""
-    msg = f"checkpoint {checkpoint_id} is not kept; " + (f"kept are {shown}{more}" if kept else "none is kept")
+    retained = f"retained are {shown}{more}" if kept else "none is retained"
+    msg = f"checkpoint {checkpoint_id} is not retained; {retained}"
     if kept:
         raise CheckpointNotRetained(msg)
     raise CheckpointNotRetained(

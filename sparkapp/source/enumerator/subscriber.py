@@ -8,6 +8,7 @@ from typing import Protocol
 
 from sparkapp.clients.topic_pattern import TopicPattern
 from sparkapp.model.errors import TopicNotFound
+from sparkapp.model.errors.listed import listed
 from sparkapp.model.job.spec import Source
 from sparkapp.model.partition import TopicPartition
 
@@ -111,8 +112,7 @@ class PartitionSetSubscriber:
 
     def missing(self, topics: Mapping[str, int]) -> str:
         names = [f"'{partition}'" for partition in sorted(self.chosen - self.partitions(topics))]
-        shown = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
-        return f"Partition {shown}" if names else ""
+        return f"Partition {listed(names)}" if names else ""
 
     def newly_asked_for(self, partition: TopicPartition, known: Collection[str]) -> bool:
         return True

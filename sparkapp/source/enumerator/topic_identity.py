@@ -7,11 +7,10 @@ from collections.abc import Iterable, Mapping
 
 from sparkapp.clients.cluster_view import ClusterView
 from sparkapp.model.errors import TopicRecreated
+from sparkapp.model.errors.listed import listed
 from sparkapp.model.job.spec import OnDataLoss
 
 LOG = logging.getLogger(__name__)
-
-_SHOWN = 5
 
 
 class TopicIdentity:
@@ -56,11 +55,8 @@ class TopicIdentity:
             )
         changed = sorted(topic for topic, new in found.items() if self._known.get(topic, new) != new)
         if changed and self._fails:
-            shown = ", ".join(
-                f"{topic!r} (id {self._known[topic]}…, now {found[topic]}…)" for topic in changed[:_SHOWN]
-            )
-            more = f" and {len(changed) - _SHOWN} more" if len(changed) > _SHOWN else ""
-            msg = f"topic {shown}{more} was recreated: the checkpoint's offsets belong to the previous topic"
+            shown = listed(f"{topic!r} (id {self._known[topic]}…, now {found[topic]}…)" for topic in changed)
+            msg = f"topic {shown} was recreated: the checkpoint's offsets belong to the previous topic"
             raise TopicRecreated(msg)
         self._known |= found
         return frozenset(changed)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -10,6 +11,7 @@ from typing import Any
 
 from sparkapp.checkpoint.pre_committed import Completed
 from sparkapp.checkpoint.recovery.recovery import Recovery
+from sparkapp.clients.deadline import Clock
 from sparkapp.model.checkpoint.document import CheckpointDocument, Counters
 from sparkapp.model.partition import TopicPartition
 from sparkapp.sink.orphans import OpenNow
@@ -17,6 +19,8 @@ from sparkapp.source.watermarks.job_watermarks import WatermarkSnapshot
 from sparkapp.spark.state.query_log import watermark_millis
 
 Pending = Mapping[TopicPartition, int]
+_TICK = 1e-3
+"""Seconds; two completions are further apart."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,8 +63,11 @@ class Progress:
     :param update: takes fields of the report, :meth:`Reporter.update`.
     """
 
-    def __init__(self, update: Callable[..., Any]) -> None:
+    def __init__(self, update: Callable[..., Any], *, clock: Clock = time.monotonic) -> None:
         self._update = update
+        self._clock = clock
+        self._begun = clock()
+        """Of the time that the next checkpoint's rate is for: the last completion, or the begin of the attempt."""
         self._lock = threading.Lock()
         self._snapshot = Snapshot()
         self._restored = Counters()
@@ -102,7 +109,7 @@ class Progress:
                 transactions_committed=recovery.committed, transactions_aborted=recovery.aborted,
             )  # fmt: skip
             self._update(
-                checkpoint_id=recovery.document.checkpoint_id,
+                totals_known=True, checkpoint_id=recovery.document.checkpoint_id,
                 records_in=counters.records_in, records_out=counters.records_out,
                 records_skipped=counters.records_skipped, records_dead_lettered=counters.records_dead_lettered,
                 transactions_committed=counters.transactions_committed,
@@ -117,23 +124,23 @@ class Progress:
         self._pending = pending
         with self._lock:
             self._snapshot = replace(self._snapshot, offsets=document.offsets)
+            self._begun = self._clock()
             self._update(partitions=len(document.splits))
 
     def completed(self, completed: Completed, seconds: float, *, late_rows: int = 0) -> None:
         """A checkpoint is final and visible.
 
-        :param seconds: since the start of its tasks.
+        :param seconds: its duration. The records of a checkpoint were written in a longer time.
         :param late_rows: of the attempt so far.
         """
         document = completed.document
-        records = sum(split.size for split in document.splits)
         # Offsets of the transactions; other commits come by on_complete.
         ranges = [split for committable in document.committables for split in committable.ranges]
         if document.local is not None:
             ranges = list(document.splits)
         inside = {split.partition: split.stop for split in ranges if split.size} if document.evidence_group else {}
         with self._lock:
-            previous = self._snapshot
+            previous, begun, self._begun = self._snapshot, self._begun, self._clock()
             known = previous.committed | inside
             self._snapshot = now = replace(
                 previous,
@@ -160,7 +167,7 @@ class Progress:
                 records_in=document.counters.records_in, records_out=document.counters.records_out,
                 records_skipped=document.counters.records_skipped,
                 records_dead_lettered=document.counters.records_dead_lettered,
-                records_per_second=round(records / seconds) if seconds > 0 else 0,
+                records_per_second=round((now.records_out - previous.records_out) / max(self._begun - begun, _TICK)),
                 transactions_committed=document.counters.transactions_committed,
                 transactions_aborted=document.counters.transactions_aborted,
                 commits_succeeded=now.commits_succeeded, commits_failed=now.commits_failed,

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from sparkapp.checkpoint.volume import writing_to
 from sparkapp.model.errors import QueryStateMissing
+from sparkapp.model.errors.listed import listed
 
 _VERSION = re.compile(r"(\d+)\.(delta|snapshot|changelog|zip)")
 _WHOLE = frozenset({"snapshot", "zip"})
@@ -54,7 +55,7 @@ def prepare(folder: Path, *, attempt: int, writer: int | None, version: int, par
     source = folder if writer is None else folder_of(folder, writer)
     missing = list(_missing(source / "state", version, partitions)) if version else []
     if missing:
-        shown = "; ".join(missing[:_SHOWN]) + (f" and {len(missing) - _SHOWN} more" if len(missing) > _SHOWN else "")
+        shown = listed(missing, _SHOWN, separator="; ")
         msg = f"version {version} of the checkpoint's query state is not in {source / 'state'}: {shown}"
         raise QueryStateMissing(msg)
     shutil.rmtree(own, ignore_errors=True)

@@ -119,7 +119,7 @@ def test_a_checkpoint_that_is_not_kept_stops_the_job_where_it_is(job: Story) -> 
     job.restore = Restore(checkpoint=77, nonce=1)
     job.run()
     assert isinstance(job.failure, CheckpointNotRetained)
-    assert "checkpoint 77 is not kept; kept are 4 (2026-11-21T08" in job.failure.message
+    assert "checkpoint 77 is not retained; retained are 4 (2026-11-21T08" in job.failure.message
     assert job.document.offsets == before
     job.expect_again(between(job.kept[2].offsets, before))
     job.restore = Restore(checkpoint=2, nonce=1)

@@ -139,15 +139,15 @@ class Authentication:
     allow_insecure: bool = False
 
 
-def check_security(tls: Tls | None, authentication: Authentication | None, where: str = "spec.kafka") -> None:
+def check_security(tls: Tls | None, authentication: Authentication | None) -> None:
     """The rules of both fields, which the CRD has as well; called by the rules between a job's fields.
 
     :raises ConfigurationError: naming the field, with the remedy.
     """
-    check_trusted(() if tls is None else tls.trusted_certificates, f"{where}.tls.trustedCertificates")
+    check_trusted(() if tls is None else tls.trusted_certificates, "spec.kafka.tls.trustedCertificates")
     if authentication is None:
         return
-    place = f"{where}.authentication"
+    place = "spec.kafka.authentication"
     check_trusted(authentication.tls_trusted_certificates, f"{place}.tlsTrustedCertificates")
     kind = authentication.type
     _require((authentication.certificate_and_key is not None) == (kind is AuthenticationType.TLS), place, _TLS_FIELDS)

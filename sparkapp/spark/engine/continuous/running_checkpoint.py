@@ -10,21 +10,18 @@ from dataclasses import replace
 
 from sparkapp.checkpoint.pre_committed import PreCommitted
 from sparkapp.model.checkpoint.split import Assignment, KafkaPartitionSplit
-from sparkapp.model.errors import InvalidArgument, TransformFailed
+from sparkapp.model.errors import InvalidArgument
 from sparkapp.model.partition import TopicPartition
 from sparkapp.sink.producers.reusable_producers import ReusableProducers
 from sparkapp.source.watermarks.subtask_watermark import GivenWatermarks, ReachedWatermarks
 from sparkapp.spark.engine.continuous.answers import Answer
 from sparkapp.spark.engine.continuous.control_server import ControlServer
-from sparkapp.spark.failures import original_error, while_reading
+from sparkapp.spark.failures import MAX_FAILURES, original_error, while_reading
 from sparkapp.spark.tasks.flush import require_delivered
 from sparkapp.spark.tasks.work import Work
 from sparkapp.spark.tasks.write_task import WriteOrder, WriteResult, decode_result
 
 LOG = logging.getLogger(__name__)
-
-_TRIES = 4
-"""Of a subtask at one checkpoint, as ``spark.task.maxFailures`` has it for a task."""
 
 
 class RunningCheckpoint:
@@ -186,8 +183,8 @@ class RunningCheckpoint:
         self._open_tries.discard(answer.subtask)
         if error.fatal and was_open:
             self.failed_open.add(answer.subtask)
-        if failures >= _TRIES or not may_retry:
-            raise while_reading(error, work.splits) if isinstance(error, TransformFailed) else error
+        if failures >= MAX_FAILURES or not may_retry:
+            raise while_reading(error, work.splits)
         LOG.warning("subtask %d failed for the %d. time and tries again: %s", answer.subtask, failures, error.message)
         # A partition without planned records may be the cause, where its topic is gone or was recreated. The next plan
         # finds that out, and explains it. Where it does not, the next open try fails for good.

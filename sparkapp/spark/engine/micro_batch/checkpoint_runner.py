@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from sparkapp.checkpoint.coordinator import CheckpointCoordinator
 from sparkapp.checkpoint.pre_committed import Completed, PreCommitted
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit, cut_at
-from sparkapp.model.errors import ConfigurationError, KafkaSparkJobError, TransformFailed
+from sparkapp.model.errors import ConfigurationError, KafkaSparkJobError
 from sparkapp.model.job.spec import Job
 from sparkapp.model.partition import TopicPartition
 from sparkapp.source.enumerator.enumerator import KafkaSourceEnumerator
@@ -90,9 +90,7 @@ class CheckpointRunner:
                 # overflows its stack, and the query ends without a reason. So a short error is raised instead.
                 LOG.exception("checkpoint %d failed", checkpoint_id)
                 ours = error if isinstance(error, KafkaSparkJobError) else original_error(error)
-                if isinstance(ours, TransformFailed):
-                    ours = while_reading(ours, self._planner.splits)
-                self._stream.fail(ours)
+                self._stream.fail(while_reading(ours, self._planner.splits))
                 msg = f"checkpoint {checkpoint_id} failed"
                 raise RuntimeError(msg) from None
 

@@ -91,7 +91,7 @@ def test_show_prints_where_each_partition_stood(run):
     assert [row["offset"] for row in json.loads(run("show", "-o", "json")[1])] == [100, 50, 7]
     status, out, err = run("show", "99")
     assert (status, out) == (1, "")
-    assert "CheckpointNotRetained: checkpoint 99 is not kept; kept are 20 (2026-11-21T08:20:00Z), 12" in err
+    assert "CheckpointNotRetained: checkpoint 99 is not retained; retained are 20 (2026-11-21T08:20:00Z), 12" in err
 
 
 def test_show_prints_the_offsets_of_an_earlier_one_whatever_became_of_the_current_one(run, state):

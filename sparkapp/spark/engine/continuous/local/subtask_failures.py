@@ -5,15 +5,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Mapping
 
-from sparkapp.model.errors import OffsetsWentBackwards, TransformFailed
+from sparkapp.model.errors import OffsetsWentBackwards
 from sparkapp.model.partition import TopicPartition
-from sparkapp.spark.failures import original_error, while_reading
+from sparkapp.spark.failures import MAX_FAILURES, original_error, while_reading
 from sparkapp.spark.tasks.local.local_frames import Report
 
 LOG = logging.getLogger(__name__)
-
-_MOST_FAILURES = 4
-"""Of a subtask that gets no further, as ``spark.task.maxFailures`` has it for a task."""
 
 
 class SubtaskFailures:
@@ -36,8 +33,8 @@ class SubtaskFailures:
         self._count += 1
         self._starts |= {split.partition: split.start for split in report.reading}
         error = original_error(report.failure)
-        if self._count >= _MOST_FAILURES or error.fatal or isinstance(error, OffsetsWentBackwards):
-            raise while_reading(error, report.reading) if isinstance(error, TransformFailed) else error
+        if self._count >= MAX_FAILURES or error.fatal or isinstance(error, OffsetsWentBackwards):
+            raise while_reading(error, report.reading)
         LOG.warning("subtask %d failed for the %d. time and tries again: %s", number, self._count, error.message)
 
     def progress(self, offsets: Mapping[TopicPartition, int]) -> None:

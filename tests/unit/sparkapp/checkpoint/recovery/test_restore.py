@@ -139,10 +139,12 @@ def test_what_is_not_kept_is_answered_with_what_is():
     texts[retained_key(39)] = "{"
     with pytest.raises(CheckpointNotRetained) as caught:
         attempt(MemoryStore(encode(CURRENT)), 4, Restore(checkpoint=77, nonce=5), texts)
-    assert caught.value.message.startswith("checkpoint 77 is not kept; kept are 40 (2026-11-21T08:00:00Z), 38 (2026")
+    assert caught.value.message.startswith(
+        "checkpoint 77 is not retained; retained are 40 (2026-11-21T08:00:00Z), 38 (2026"
+    )
     assert caught.value.message.endswith("and 24 older")
     assert len(caught.value.message) < 1000, "fits a condition"
-    with pytest.raises(CheckpointNotRetained, match="none is kept"):
+    with pytest.raises(CheckpointNotRetained, match="none is retained"):
         attempt(MemoryStore(encode(CURRENT)), 4, Restore(checkpoint=77, nonce=5), {})
 
 
