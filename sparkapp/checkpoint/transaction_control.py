@@ -81,6 +81,7 @@ class KafkaTransactionControl:
             self._client,
             evidence,
             describer=self._client,
+            restored=True,
             job_uid=self._job.uid,
             before_evidence=partial(self._abort_early, document),
         )

@@ -12,7 +12,8 @@ from typing import Protocol
 
 from sparkapp.clients.deadline import Clock, Deadline
 from sparkapp.clients.group_offsets import Evidence
-from sparkapp.clients.transactions.states import EndTxn, TransactionDescriber, TransactionDescription
+from sparkapp.clients.transactions.current_descriptions import CurrentDescriptions, Descriptions
+from sparkapp.clients.transactions.states import EndTxn, TransactionDescriber
 from sparkapp.model.checkpoint.commit_outcome import (
     VERDICTS,
     EndTxnAnswer,
@@ -69,10 +70,10 @@ class KafkaCommitter:
 
     :param evidence: the group's offsets, asked where the coordinators do not prove the commit. None unless source
         offsets are inside the transactions: other offsets prove nothing about a transaction.
-    :param describer: describes an id before its transaction is ended, and a transaction without a deciding answer.
-        Needed by recovery, whose document may be an earlier document that was restored by hand. None for the driver
-        that has just written the document: its ids cannot be in use again, and the next attempt finds lost
-        transactions.
+    :param describer: describes a transaction without a deciding answer. Success of a second request does not decide: a
+        broker that has lost its role may mean an earlier transaction.
+    :param restored: the document may be an earlier document that was restored by hand, so each id is described before
+        its transaction is ended. The driver has just described what it commits (:mod:`sparkapp.sink.pre_commit_check`).
     :param job_uid: of the marks that are evidence; needed with ``evidence``.
     :param timeout: seconds for one :meth:`commit`, retries included.
     :param before_evidence: called once before the evidence is read. Recovery aborts lingering transactions here: the
@@ -86,6 +87,7 @@ class KafkaCommitter:
         evidence: Evidence | None,
         *,
         describer: TransactionDescriber | None = None,
+        restored: bool = False,
         job_uid: str = "",
         timeout: float = COMMIT_SECONDS,
         before_evidence: Callable[[], None] | None = None,
@@ -94,7 +96,8 @@ class KafkaCommitter:
     ) -> None:
         self._client = client
         self._evidence = evidence
-        self._describer = describer
+        self._descriptions = None if describer is None else CurrentDescriptions(describer, sleep=sleep)
+        self._restored = restored
         self._job_uid = job_uid
         self._timeout = timeout
         self._before_evidence = before_evidence
@@ -121,7 +124,7 @@ class KafkaCommitter:
         :raises AuthorizationFailed: and other errors of access, where every request met them.
         """
         deadline = Deadline.after(self._timeout, clock=self._clock)
-        described = self._described(committables, deadline)
+        described = self._described(committables, deadline) if self._restored else {}
         answers = _in_use_again(described)
         self._resent.clear()
         if whole:
@@ -146,7 +149,7 @@ class KafkaCommitter:
     def _abort_what_cannot_be_whole(
         self,
         committables: Sequence[KafkaCommittable],
-        described: Mapping[KafkaCommittable, TransactionDescription],
+        described: Descriptions,
         deadline: Deadline,
     ) -> None:
         """Aborts the rest of a checkpoint whose first part is lost; a crash here leaves the same situation."""
@@ -161,17 +164,8 @@ class KafkaCommitter:
         # The commits that follow fail, and their coordinators have the reason.
         self._end_group(ongoing, deadline, commit=False)
 
-    def _described(
-        self, committables: Sequence[KafkaCommittable], deadline: Deadline
-    ) -> dict[KafkaCommittable, TransactionDescription]:
-        if self._describer is None:
-            return {}
-        found = self._describer.describe([each.transactional_id for each in committables], deadline=deadline)
-        return {
-            committable: found[committable.transactional_id]
-            for committable in committables
-            if committable.transactional_id in found
-        }
+    def _described(self, committables: Sequence[KafkaCommittable], deadline: Deadline) -> Descriptions:
+        return self._descriptions.of(committables, deadline) if self._descriptions and committables else {}
 
     def _end_group(
         self, group: Sequence[KafkaCommittable], deadline: Deadline, *, commit: bool = True
@@ -192,6 +186,10 @@ class KafkaCommitter:
                     again.append(committable)
                 elif VERDICTS[answer] is Verdict.FAIL:
                     problems[committable] = None
+            if commit:
+                again += self._still_open(
+                    [each for each in waiting if answers.get(each) is EndTxnAnswer.NONE], deadline
+                )
             waiting = again
             self._resent.update(again)
             if not waiting or deadline.expired:
@@ -201,6 +199,11 @@ class KafkaCommitter:
         if problems or waiting:
             raise _unsettled(problems, [(committable, answers[committable]) for committable in waiting])
         return answers
+
+    def _still_open(self, ended: Sequence[KafkaCommittable], deadline: Deadline) -> list[KafkaCommittable]:
+        """Transactions that are open, although a broker has answered their second request with success."""
+        described = self._described([each for each in ended if each in self._resent], deadline)
+        return [each for each, now in described.items() if fate_of(each, now, {}, job_uid="") is Fate.PENDING]
 
     def _ask(
         self,
@@ -231,7 +234,7 @@ class KafkaCommitter:
     def _fates(
         self,
         asking: Sequence[KafkaCommittable],
-        described: Mapping[KafkaCommittable, TransactionDescription],
+        described: Descriptions,
         offsets: Mapping[TopicPartition, GroupOffset],
     ) -> dict[KafkaCommittable, Fate]:
         return {
@@ -255,9 +258,7 @@ _OUTCOMES: Mapping[Fate, CommitOutcome] = {
 }
 
 
-def _in_use_again(
-    described: Mapping[KafkaCommittable, TransactionDescription],
-) -> dict[KafkaCommittable, EndTxnAnswer]:
+def _in_use_again(described: Descriptions) -> dict[KafkaCommittable, EndTxnAnswer]:
     """Committables whose id has a later open transaction of the same producer. No EndTxn is sent; recovery aborts that
     transaction."""
     return {

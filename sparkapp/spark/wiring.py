@@ -103,11 +103,12 @@ class Wiring:
         session = start_session()
         self._serve_metrics()
         self._reporter.update(state=DriverState.RECOVERING)
-        client = TransactionClient(
-            cluster_config(job.spec.kafka, security=security, client_id=f"{job.namespace}.{job.name}")
-        )
-        self._stack.callback(client.close)
-        control = KafkaTransactionControl(job, client, config, self._claim)
+        # The coordinators that a checkpoint's check has asked are asked to commit it. The sweep may look others up.
+        settings = cluster_config(job.spec.kafka, security=security, client_id=f"{job.namespace}.{job.name}")
+        client, sweeping = TransactionClient(settings), TransactionClient(settings)
+        for each in (client, sweeping):
+            self._stack.callback(each.close)
+        control = KafkaTransactionControl(job, sweeping, config, self._claim)
         recovery = self._recover(control, cluster, config)
         announcements = Announcements(job, self._reporter)
         announcements.recovery(recovery)
@@ -181,7 +182,7 @@ class Wiring:
     ) -> CheckpointCoordinator:
         coordinator = CheckpointCoordinator(
             self._job, store=self._environment.store, document=recovery.document, version=recovery.version,
-            pre_commits=PreCommitCheck(client), committer=KafkaCommitter(client, None),
+            pre_commits=PreCommitCheck(client), committer=KafkaCommitter(client, None, describer=client),
             group_offsets=group_offsets, now=now,
         )  # fmt: skip
         coordinator.begin(enumerator.unplanned(), enumerator.stops, enumerator.topic_ids)

@@ -227,7 +227,7 @@ def test_C03_evidence_that_cannot_be_read_leaves_the_outcome_unknown():
 def test_C03_C07_without_evidence_the_coordinator_may_still_know(answer, found, expected):
     """What of it proves something is in tests/unit/sparkapp/model/test_settlement.py."""
     coordinator = Coordinator({} if found is None else {"p-0": found}, p_0=[answer])
-    subject, _ = committer(coordinator, describer=coordinator)
+    subject, _ = committer(coordinator, describer=coordinator, restored=True)
     (settled,) = subject.commit([committable(ranges=(), start_time_ms=1000)])
     assert (settled.outcome, settled.answer) == (expected, answer)
 
@@ -242,6 +242,7 @@ def test_C03_offsets_of_a_later_transaction_outweigh_the_abort_that_the_coordina
         coordinator,
         Offsets({SPLIT.partition: marked(20, 2)}),
         describer=coordinator,
+        restored=True,
         before_evidence=lambda: order.extend(coordinator.asked),
     )
     (settled,) = subject.commit([committable(start_time_ms=1000)])
@@ -255,7 +256,7 @@ def test_A1_the_commit_that_the_coordinator_reports_outweighs_offsets_that_deny_
         {"p-0": description(TransactionState.COMPLETE_COMMIT)}, p_0=[EndTxnAnswer.PRODUCER_FENCED]
     )
     evidence = Offsets({SPLIT.partition: marked(10, 0)})
-    subject, _ = committer(coordinator, evidence, describer=coordinator, before_evidence=pytest.fail)
+    subject, _ = committer(coordinator, evidence, describer=coordinator, restored=True, before_evidence=pytest.fail)
     (settled,) = subject.commit([committable(start_time_ms=1000)])
     assert settled.outcome is CommitOutcome.COMMITTED
     assert evidence.asked == []
@@ -265,7 +266,7 @@ def test_C03_a_transaction_that_is_being_ended_is_asked_for_again_by_the_next_at
     coordinator = Coordinator(
         {"p-0": description(TransactionState.ONGOING, producer_epoch=1)}, p_0=[EndTxnAnswer.PRODUCER_FENCED]
     )
-    subject, _ = committer(coordinator, describer=coordinator)
+    subject, _ = committer(coordinator, describer=coordinator, restored=True)
     with pytest.raises(CommitOutcomeUnknown, match="p-0 \\(PRODUCER_FENCED\\)"):
         subject.commit([committable(ranges=(), start_time_ms=1000)])
 
@@ -277,6 +278,66 @@ def test_C04_each_attempt_is_one_request_and_keeps_no_state():
     assert coordinator.asked == [["p-0"]] * 4
     subject.commit([committable()])
     assert len(coordinator.asked) == 5
+
+
+BEHIND = description("CompleteCommit", start_time_ms=1000)
+"""What a broker remembers that was cut off before the producer's present transaction, which began at 2000."""
+
+
+class Moving(Coordinator):
+    """Whenever its coordinators are forgotten, the next of these is described."""
+
+    def __init__(self, *descriptions, **scripts):
+        super().__init__({"p-0": descriptions[0]}, **scripts)
+        self.following = list(descriptions[1:])
+
+    def forget_coordinators(self, transactional_ids):
+        self.asked.append("forget")
+        if self.following:
+            self.description = {"p-0": self.following.pop(0)}
+
+
+def test_success_of_a_broker_that_was_replaced_as_coordinator_is_not_believed_by_recovery():
+    coordinator = Moving(BEHIND, description("Ongoing", start_time_ms=2000), p_0=[EndTxnAnswer.NONE])
+    subject, _ = committer(coordinator, describer=coordinator, restored=True)
+    assert outcomes(subject.commit([committable(start_time_ms=2000)])) == [CommitOutcome.COMMITTED]
+    assert coordinator.asked == ["describe", "forget", "describe", ["p-0"]], "nothing is sent to the former coordinator"
+
+
+def test_no_outcome_is_known_while_only_the_former_coordinator_answers():
+    coordinator = Moving(BEHIND, p_0=[EndTxnAnswer.NONE])
+    subject, time = committer(coordinator, Offsets(), describer=coordinator, restored=True)
+    with pytest.raises(CommitOutcomeUnknown, match="p-0 describe earlier transactions"):
+        subject.commit([committable(start_time_ms=2000)])
+    assert ["p-0"] not in coordinator.asked
+    assert time.now >= 5, "as long as a commit may take"
+
+
+@pytest.mark.parametrize(
+    ("descriptions", "requests"),
+    [
+        ([BEHIND, description("Ongoing", start_time_ms=2000)], 3),
+        ([BEHIND, description("CompleteCommit", start_time_ms=2000)], 2),
+        ([description("PrepareCommit", start_time_ms=2000)], 2),
+    ],
+    ids=["open at its coordinator", "committed at its coordinator", "its coordinator answered"],
+)
+def test_success_behind_a_lost_answer_is_looked_up(descriptions, requests):
+    answers = [EndTxnAnswer.OTHER_RETRIABLE, EndTxnAnswer.NONE]
+    coordinator = Moving(*descriptions, p_0=answers)
+
+    def described(transactional_ids, *, deadline=None, real=coordinator.describe):
+        found = real(transactional_ids, deadline=deadline)
+        if found["p-0"].state == "Ongoing":  # the next request commits it
+            coordinator.description = {"p-0": description("CompleteCommit", start_time_ms=2000)}
+        return found
+
+    coordinator.describe = described
+    subject, _ = committer(coordinator, describer=coordinator)
+    (settled,) = subject.commit([committable(start_time_ms=2000)])
+    assert settled.outcome is CommitOutcome.COMMITTED
+    assert not settled.at_once
+    assert coordinator.asked.count(["p-0"]) == requests
 
 
 def test_C05_an_interrupt_goes_through():

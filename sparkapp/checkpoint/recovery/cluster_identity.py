@@ -44,8 +44,8 @@ def on_cluster(document: CheckpointDocument, job: Job, cluster_id: str) -> Check
     """The document for the brokers' cluster. Pure; called by recovery before the claim.
 
     A document of an earlier release without an id gets the id. A job moves to another cluster only where its spec names
-    that cluster, and only without open committables. The new cluster cannot settle transactions of the previous
-    cluster.
+    that cluster, and only if everything is settled. The new cluster cannot settle transactions of the previous cluster,
+    and the offsets that it mirrors of the group may be old.
 
     :param cluster_id: empty where it is not known; then nothing is checked.
     :raises ClusterChanged: the document or the spec is of another cluster.
@@ -63,12 +63,14 @@ def on_cluster(document: CheckpointDocument, job: Job, cluster_id: str) -> Check
     if job.spec.kafka.cluster_id != cluster_id:
         msg = f"{difference}: its offsets mean nothing there"
         raise ClusterChanged(msg, remedy=_REMEDY.format(move=_named(job, cluster_id), again=commands.create_again(job)))
-    if document.committables:
-        count = len(document.committables)
-        msg = f"{difference}: {count} transaction(s) of it can be settled on the previous cluster alone"
+    count = len(document.committables)
+    what = f"{count} transaction(s) of it can be settled" if count else "how far its subtasks have committed is known"
+    if count or (document.local is not None and not document.local.ended):
+        msg = f"{difference}: {what} on the previous cluster alone"
         raise ClusterChanged(msg, remedy=_UNSETTLED.format(again=commands.create_again(job)))
     LOG.warning("%s: the job resumes there, as spec.kafka.clusterId says", difference)
-    return replace(document, cluster_id=cluster_id, topic_ids={})
+    # The offsets of a local pace that has ended in order are exact. A mirrored group may be behind them.
+    return replace(document, cluster_id=cluster_id, topic_ids={}, local=None, evidence_group="")
 
 
 def _named(job: Job, cluster_id: str) -> str:

@@ -42,8 +42,8 @@ class GroupMarks(Protocol):
     def final(self, document: CheckpointDocument) -> GroupAnswer:
         """The offsets of the document's group that nobody of an earlier attempt can change any more.
 
-        Asked once every transactional id is fenced. Of the document's partitions that still exist, and of those that
-        the job reads by its spec.
+        Asked once every transactional id is fenced. Of the partitions that exist and that the job reads by its spec.
+        Its user may have no right on others.
 
         :raises KafkaAccessError: no stable answer in time; the next attempt asks again.
         """
@@ -83,10 +83,12 @@ class KafkaGroupMarks:
 
     def final(self, document: CheckpointDocument) -> GroupAnswer:
         """See :meth:`GroupMarks.final`. Behind a write, or a broker that was replaced could answer (ADR 44)."""
-        topics = known_topics(self._cluster, {partition.topic for partition in document.offsets})
-        new_ids = self._cluster.topic_ids(document.topic_ids)
+        subscriber = subscriber_of(self._job.spec.source)
+        known = [each for each in document.offsets if subscriber.matches(each)]
+        topics = known_topics(self._cluster, {partition.topic for partition in known})
+        new_ids = self._cluster.topic_ids(document.topic_ids.keys() & topics.keys())
         same = {topic for topic in topics if document.topic_ids.get(topic) in {None, new_ids.get(topic)}}
-        read = {*document.offsets, *subscriber_of(self._job.spec.source).partitions(topics)}
+        read = {*known, *subscriber.partitions(topics)}
         wanted = sorted(
             partition for partition in read if partition.topic in same and partition.partition < topics[partition.topic]
         )

@@ -125,6 +125,10 @@ class TransactionClient:
 
         return self._connection.run(used, every) if ids else {}
 
+    def forget_coordinators(self, transactional_ids: Iterable[str]) -> None:
+        """The next request looks the coordinators of these ids up again."""
+        self._wire.forget_coordinators(transactional_ids)
+
     def list_transactions(self, prefix: str, *, deadline: Deadline | None = None) -> list[TransactionListing]:
         """Every transactional id of the prefix that any coordinator knows, in any state, whatever its naming; in order.
 

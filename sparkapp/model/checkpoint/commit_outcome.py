@@ -165,6 +165,15 @@ def ends_another(committable: KafkaCommittable, described: Described) -> bool:
     return same and described.state == "Ongoing" and not is_meant
 
 
+def is_behind(committable: KafkaCommittable, described: Described) -> bool:
+    """Whether a description is of an earlier transaction of the committable's producer. Pure.
+
+    The broker that gave it has not heard of the committable's transaction, so it does not coordinate the id any more.
+    """
+    same = (described.producer_id, described.producer_epoch) == (committable.producer_id, committable.producer_epoch)
+    return same and 0 < described.start_time_ms < committable.start_time_ms
+
+
 def _evidence_from_description(committable: KafkaCommittable, described: Described | None) -> Fate:
     """Producer id and start time identify the transaction. They survive its end, a broker's restart and the epoch bump
     of the time-out, until the id is initialised again.

@@ -14,10 +14,12 @@ from sparkapp.clients.kafka_cluster_view import KafkaClusterView
 from sparkapp.clients.transactions.client import TransactionClient
 from sparkapp.clients.transactions.states import TransactionState
 from sparkapp.model.checkpoint.commit_outcome import EndTxnAnswer
-from sparkapp.model.errors import KafkaUnreachable
+from sparkapp.model.checkpoint.committable import KafkaCommittable
+from sparkapp.model.errors import CommitOutcomeUnknown, KafkaUnreachable
 from sparkapp.model.partition import TopicPartition
+from sparkapp.sink.committer import CommitOutcome, KafkaCommitter
 from tests.support.kafka.end_txn import end_txn
-from tests.support.kafka.three_brokers import GROUPS, NODES, Ensemble
+from tests.support.kafka.three_brokers import GROUPS, NODES, TRANSACTIONS, Ensemble
 
 pytestmark = pytest.mark.broker
 
@@ -47,15 +49,19 @@ class Subtask:
         """
         known = {"bootstrap.servers": self._ensemble.addresses(*(nodes or NODES))}
         member = Consumer({**known, "group.id": self._group})
-        producer = Producer({**known, "transactional.id": self.id})
+        producer = Producer({**known, "transactional.id": self.id, "socket.timeout.ms": 10_000})
         producer.init_transactions(_SECONDS)
+        self.write(producer, offset, member)
+        member.close()
+        return producer
+
+    def write(self, producer, offset, member):
+        """The producer's next transaction, complete but for its commit."""
         producer.begin_transaction()
         producer.produce(self.source.topic, str(offset).encode(), partition=0)
         offsets = [ClientPartition(self.source.topic, 0, offset)]
         producer.send_offsets_to_transaction(offsets, member.consumer_group_metadata(), _SECONDS)
-        member.close()
         assert producer.flush(_SECONDS) == 0
-        return producer
 
     def read(self, *nodes, timeout=_SECONDS, **options):
         """The group's stable offset, by brokers that are asked first."""
@@ -115,6 +121,45 @@ def test_a_read_is_believed_only_behind_a_write(ensemble):
         ensemble.thaw(superseded)
         ensemble.restart_brokers()
     assert subtask.read(superseded, confirm_as="stale-offsets") == 2
+
+
+def test_success_of_a_replaced_coordinator_is_not_believed(ensemble):
+    """A producer that is kept writes its next transaction at the successor. The former knows its first alone."""
+    subtask = Subtask(ensemble, "kept")
+    producer = subtask.begin(1)
+    producer.commit_transaction(_SECONDS)
+    superseded = ensemble.coordinator(TRANSACTIONS)
+    others = [node for node in NODES if node != superseded]
+    ensemble.freeze(superseded)
+    try:
+        ensemble.successor(TRANSACTIONS, superseded)
+        member = Consumer({"bootstrap.servers": ensemble.addresses(*others), "group.id": "kept"})
+        subtask.write(producer, 2, member)
+        member.close()
+        now = client_of(ensemble, *others).describe([subtask.id])[subtask.id]
+        for other in others:
+            ensemble.freeze(other)
+        ensemble.thaw(superseded)
+        former = client_of(ensemble, superseded)
+        triple = (now.producer_id, now.producer_epoch)
+        assert end_txn(former, subtask.id, *triple, commit=True) is EndTxnAnswer.NONE, "of the first transaction"
+        committable = KafkaCommittable(
+            transactional_id=subtask.id, producer_id=now.producer_id, producer_epoch=now.producer_epoch,
+            checkpoint_id=2, subtask=0, records=1, start_time_ms=now.start_time_ms,
+        )  # fmt: skip
+        with pytest.raises(CommitOutcomeUnknown):
+            KafkaCommitter(former, None, describer=former, restored=True, timeout=5).commit([committable])
+    finally:
+        for node in NODES:
+            ensemble.thaw(node)
+    client = client_of(ensemble, *NODES)
+    (settled,) = KafkaCommitter(client, None, describer=client, restored=True, timeout=_SECONDS).commit([committable])
+    assert settled.outcome is CommitOutcome.COMMITTED
+    assert subtask.read(confirm_as="kept-offsets") == 2
+
+
+def client_of(ensemble, *nodes):
+    return TransactionClient({"bootstrap.servers": ensemble.addresses(*nodes)}, timeout=_SECONDS)
 
 
 def test_a_broker_that_lags_does_not_prove_that_a_partition_is_gone(ensemble):

@@ -6,6 +6,7 @@ A second user with rights on another prefix can neither fence the first nor read
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -114,7 +115,10 @@ def test_a_topic_that_the_job_has_left_needs_no_right(granted: TlsBroker) -> Non
     )
     cluster = KafkaClusterView(config, read_committed=True)
     try:
-        assert KafkaGroupMarks(job, config, cluster).of(document) == []
+        marks = KafkaGroupMarks(job, config, cluster)
+        assert marks.of(document) == []
+        committed = replace(document, evidence_group=spec.source.group_id)
+        assert marks.final(committed) == {TopicPartition("orders", 0): None}
     finally:
         cluster.close()
 

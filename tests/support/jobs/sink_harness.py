@@ -144,7 +144,9 @@ class Harness:
         self.restored_hint = restored.hint or FIRST_HINT
         self._coordinator = self._coordinate(restored)
         if self.subtask == 0:
-            recovering = self.committer(describer=self.client, before_evidence=lambda: self._abort(restored))
+            recovering = self.committer(
+                describer=self.client, restored=True, before_evidence=lambda: self._abort(restored)
+            )
             self.settled = recovering.commit(restored.pending)
             self._abort(restored)
         self.writer = writer_of(

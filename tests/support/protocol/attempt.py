@@ -351,7 +351,8 @@ class AttemptRun:
         """Makes the coordinator, and what is made of it."""
         self._coordinator = CheckpointCoordinator(
             self.job, store=self._store, document=recovery.document, version=recovery.version,
-            pre_commits=PreCommitCheck(self._client), committer=KafkaCommitter(self._client, None),
+            pre_commits=PreCommitCheck(self._client),
+            committer=KafkaCommitter(self._client, None, describer=self._client),
             group_offsets=WatchedGroup(self._group_offsets, self._passed), now=self.now,
             hook=self._step if self.stepwise else no_hook,
         )  # fmt: skip

@@ -12,9 +12,11 @@ import pytest
 from sparkapp.checkpoint.recovery.cluster_identity import on_cluster, refuse_other_cluster
 from sparkapp.model.checkpoint.codec import decode, encode
 from sparkapp.model.checkpoint.committable import KafkaCommittable
-from sparkapp.model.checkpoint.document import CheckpointDocument
+from sparkapp.model.checkpoint.document import CheckpointDocument, LocalPace
+from sparkapp.model.checkpoint.split import KafkaPartitionSplit
 from sparkapp.model.errors import ClusterChanged
 from sparkapp.model.job.spec import Job, JobSpec, KafkaCluster, Sink, Source, Transform
+from sparkapp.model.partition import TopicPartition
 from tests.support.fakes.memory_store import MemoryStore
 
 DOCUMENT = CheckpointDocument(
@@ -56,6 +58,20 @@ def test_the_same_cluster_changes_nothing(named: str) -> None:
 
 def test_a_first_start_on_this_release_records_the_cluster() -> None:
     assert on_cluster(replace(DOCUMENT, cluster_id=""), job(), "NEW") == replace(DOCUMENT, cluster_id="NEW")
+
+
+@pytest.mark.parametrize("ended", [False, True])
+def test_a_job_of_the_local_pace_moves_if_it_has_ended_in_order(ended: bool) -> None:
+    """A mirrored group may be behind what is visible on the previous cluster."""
+    local = LocalPace(era=3, placed=frozenset({TopicPartition("in", 0)}), ended=ended)
+    splits = (KafkaPartitionSplit(TopicPartition("in", 0), 100, 100),)
+    document = replace(DOCUMENT, local=local, evidence_group="g", splits=splits)
+    if ended:
+        expected = replace(document, cluster_id="NEW", local=None, evidence_group="")
+        assert on_cluster(document, job("NEW"), "NEW") == expected
+        return
+    with pytest.raises(ClusterChanged, match="how far its subtasks have committed is known on the previous cluster"):
+        on_cluster(document, job("NEW"), "NEW")
 
 
 def test_brokers_without_topic_ids_are_not_judged() -> None:

@@ -1,0 +1,59 @@
+"""Descriptions of transactions by brokers that still coordinate them (ADR 62)."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+from sparkapp.clients.deadline import Deadline
+from sparkapp.clients.transactions.states import TransactionDescriber, TransactionDescription
+from sparkapp.model.checkpoint.commit_outcome import is_behind
+from sparkapp.model.checkpoint.committable import KafkaCommittable
+from sparkapp.model.errors import CommitOutcomeUnknown
+
+Descriptions = Mapping[KafkaCommittable, TransactionDescription]
+
+LOG = logging.getLogger(__name__)
+
+_FIRST_PAUSE = 0.01
+_LONGEST_PAUSE = 1.0
+
+
+class CurrentDescriptions:
+    """Asked by the committer, about transactions whose producers may have written several.
+
+    A broker that was cut off may still name itself as coordinator. It describes what it knew last: an earlier
+    transaction of the same producer. It would also answer EndTxn with success for that transaction.
+
+    :param sleep: replaced by tests.
+    """
+
+    def __init__(self, client: TransactionDescriber, *, sleep: Callable[[float], None] = time.sleep) -> None:
+        self._client = client
+        self._sleep = sleep
+
+    def of(self, committables: Sequence[KafkaCommittable], deadline: Deadline) -> Descriptions:
+        """The description of each committable's id; ids that are not known are absent.
+
+        :raises CommitOutcomeUnknown: by the deadline a coordinator knew an earlier transaction alone.
+        :raises KafkaUnreachable: no answer in time. :raises AuthorizationFailed: DESCRIBE is missing on an id.
+        """
+        found: dict[KafkaCommittable, TransactionDescription] = {}
+        asked = list(committables)
+        pause = _FIRST_PAUSE
+        while True:
+            ids = [committable.transactional_id for committable in asked]
+            described = self._client.describe(ids, deadline=deadline)
+            found |= {each: described[each.transactional_id] for each in asked if each.transactional_id in described}
+            asked = [each for each in asked if each in found and is_behind(each, found[each])]
+            if not asked:
+                return found
+            behind = ", ".join(each.transactional_id for each in asked)
+            if deadline.expired:
+                msg = f"the coordinators of {behind} describe earlier transactions: other brokers have replaced them"
+                raise CommitOutcomeUnknown(msg)
+            LOG.warning("the coordinators of %s describe earlier transactions; looking them up again", behind)
+            self._client.forget_coordinators([each.transactional_id for each in asked])
+            self._sleep(deadline.bound(pause))
+            pause = min(2 * pause, _LONGEST_PAUSE)
