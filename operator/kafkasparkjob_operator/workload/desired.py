@@ -20,6 +20,7 @@ from sparkapp.model.encoding.quantity import mebibytes, millicores
 from sparkapp.model.encoding.resource import at, read_part
 from sparkapp.model.errors import ConfigurationError
 from sparkapp.model.job.client.secret_names import carries_secret, names_secret
+from sparkapp.model.job.rules.object_names import check_object_name
 from sparkapp.model.job.spark_settings import AUTHENTICATION, is_protocols
 from sparkapp.model.job.spec import JobSpec
 from sparkapp.model.job.spec_from_resource import spec_from_resource
@@ -250,7 +251,10 @@ def _environment(fields: Fields) -> tuple[Mapping[str, Any], ...]:
 
 def _pull_secrets(root: Fields) -> tuple[str, ...]:
     items = root.objects("imagePullSecrets")
-    return tuple(Fields(item, f"spec.imagePullSecrets[{index}]").string("name") for index, item in enumerate(items))
+    found = [Fields(item, f"spec.imagePullSecrets[{index}]").string("name") for index, item in enumerate(items)]
+    for index, name in enumerate(found):
+        check_object_name(name, f"spec.imagePullSecrets[{index}].name")
+    return tuple(found)
 
 
 def _spark_conf(root: Fields) -> dict[str, str]:

@@ -111,6 +111,12 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"volumes": [{"name": "v", "emptyDir": {}, "secret": {}}]}, "emptyDir, secret is not allowed"),
     ({"volumes": [{"name": "v", "secret": {}}]}, "secretName of 'v' must be a name"),
     ({"volumes": [{"emptyDir": {}}]}, "spec.volumes: name must be"),
+    ({"volumes": [{"name": "v", "secret": {"secretName": "../x"}}]}, "secretName of 'v': '../x' cannot be the name of"),
+    ({"volumes": [{"name": "v", "configMap": {"name": "Code"}}]}, "name of 'v': 'Code' cannot be the name of"),
+    (
+        {"volumes": [{"name": "v", "projected": {"sources": [{"secret": {"name": ".."}}]}}]},
+        "sources of 'v': secret: name: '..' cannot be the name of an object",
+    ),
     *(
         ({"volumes": [{"name": name, "emptyDir": {}}]}, f"{name!r} is refused: the operator and Spark use the name")
         for name in ("tmp", "work", "code", "state", "job", "schema-registry", "kafka-user", "spark-local-dir-1")
