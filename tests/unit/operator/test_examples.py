@@ -22,6 +22,7 @@ from sparkapp.model import names
 from sparkapp.model.job.client.properties import DENIED_PROPERTIES
 from sparkapp.model.job.client.secret_names import REFERENCE_NAME, SECRET_NAME
 from sparkapp.model.job.client.spark_options import FIELD_OF_OPTION
+from sparkapp.model.job.spark_settings import FIXED
 
 REPOSITORY = Path(__file__).parents[3]
 DEFINITION = yaml.safe_load((REPOSITORY / "crds/kafkasparkjobs.yaml").read_text(encoding="utf-8"))
@@ -68,7 +69,7 @@ def test_every_field_is_explained() -> None:
 
 def test_the_definition_and_the_code_deny_the_same() -> None:
     text = (REPOSITORY / "crds/kafkasparkjobs.yaml").read_text(encoding="utf-8")
-    for name in (*DENIED_SPARK_PREFIXES, *DENIED_SPARK_SETTINGS):
+    for name in (*DENIED_SPARK_PREFIXES, *DENIED_SPARK_SETTINGS, *FIXED):
         assert f"'{name}'" in text, name
     for name in (*DENIED_PROPERTIES, *FIELD_OF_OPTION):
         assert f"'{name}'" in text, name
