@@ -33,11 +33,9 @@ def failed_start(job: JobResource, message: str, now: datetime) -> tuple[dict[st
 
 def refused_hold(message: str) -> JobEvent:
     """Event for a resource without the operator's finalizer: the operator lacks the right."""
-    text = (
-        f"the deletion of this job will not wait for its transactions: {message}. Upgrade the chart to this release,"
-        " which grants the right"
-    )
-    return JobEvent(occurrence="hold-refused", reason="FinalizerRefused", message=text, warning=True)
+    text = f"the deletion of this job will not wait for its transactions: {message}"
+    remedy = "Upgrade the chart to this release, which grants the right"
+    return JobEvent(occurrence="hold-refused", reason="FinalizerRefused", message=text, remedy=remedy, warning=True)
 
 
 def _not_started(job: JobResource, reason: str, text: str, now: datetime) -> tuple[dict[str, Any], JobEvent]:
