@@ -13,8 +13,9 @@ INSTEAD_OF_A_VALUE = (
     "put it into a Secret, and name its key in driver.env and executor.env with valueFrom.secretKeyRef. Rename it if it"
     " is no credential"
 )
-_RESERVED_ENV = ("KAFKASPARK_", "SPARK_", "PYSPARK_", "KUBERNETES_")
-_FREE_ENV = frozenset({"KAFKASPARK_LOG_LEVEL"})
+RESERVED_PREFIXES = ("KAFKASPARK_", "SPARK_", "PYSPARK_", "KUBERNETES_")
+RESERVED_NAMES = frozenset({"HOME", "PYTHONPATH"})
+FREE_NAMES = frozenset({"KAFKASPARK_LOG_LEVEL"})
 """Variables of the operator's family that the user may set."""
 
 
@@ -40,4 +41,4 @@ def check_variable(name: str, variable: Mapping[str, Any], path: str) -> None:
 
 
 def _reserved(name: str) -> bool:
-    return name == "PYTHONPATH" or (name.startswith(_RESERVED_ENV) and name not in _FREE_ENV)
+    return name in RESERVED_NAMES or (name.startswith(RESERVED_PREFIXES) and name not in FREE_NAMES)

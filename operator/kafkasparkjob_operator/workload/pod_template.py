@@ -146,8 +146,6 @@ class _Template:
                 _refuse(f"{path}.{name}", of_container_field(name, container[name]))
         for variable in _objects(container.get("env"), f"{path}.env"):
             name = _named(variable, f"{path}.env")
-            if name == "HOME":
-                _refuse(f"{path}.env: 'HOME'", Refusal("the operator sets it", "give the variable another name"))
             check_variable(name, variable, f"{path}.env")
         for source in _objects(container.get("envFrom"), f"{path}.envFrom"):
             self._env_from(f"{path}.envFrom", source)

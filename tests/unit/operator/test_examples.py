@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from kafkasparkjob_operator.workload import (
     JobSettings,
     desired_from_resource,
 )
+from kafkasparkjob_operator.workload.environment import FREE_NAMES, RESERVED_NAMES, RESERVED_PREFIXES
 from sparkapp.model import names
 from sparkapp.model.job.client.properties import DENIED_PROPERTIES
 from sparkapp.model.job.client.secret_names import REFERENCE_NAME, SECRET_NAME
@@ -73,6 +75,16 @@ def test_the_definition_and_the_code_deny_the_same() -> None:
         assert f"'{name}'" in text, name
     for name in (*DENIED_PROPERTIES, *FIELD_OF_OPTION):
         assert f"'{name}'" in text, name
+
+
+def test_the_definition_and_the_code_reserve_the_same_variables() -> None:
+    rules = [rule for rule in _rules(SCHEMA) if "'KAFKASPARK_'" in rule["rule"]]
+    assert len(rules) == 2, "variables of driver and executor"
+    for rule in rules:
+        assert set(re.findall(r"startsWith\('(\w+)'\)", rule["rule"])) == set(RESERVED_PREFIXES)
+        assert set(re.findall(r"name == '(\w+)'", rule["rule"])) == RESERVED_NAMES
+        assert set(re.findall(r"name != '(\w+)'", rule["rule"])) == FREE_NAMES
+        assert all(name in rule["message"] for name in (*RESERVED_PREFIXES, *RESERVED_NAMES))
 
 
 def test_the_definition_and_the_code_know_a_secret_by_the_same_names() -> None:

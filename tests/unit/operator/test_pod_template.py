@@ -175,7 +175,7 @@ def test_a_field_that_breaks_the_protocol_or_the_security_is_refused(
         ({"securityContext": {"capabilities": {"add": ["SYS_ADMIN"]}}}, "the container has no capability"),
         ({"securityContext": {"runAsUser": 0}}, "the image's user is not root"),
         ({"env": [{"name": "SPARK_HOME", "value": "/x"}]}, "'SPARK_HOME' is set by the operator"),
-        ({"env": [{"name": "HOME", "value": "/x"}]}, "'HOME' is refused: the operator sets it"),
+        ({"env": [{"name": "HOME", "value": "/x"}]}, "'HOME' is set by the operator; give the variable another name"),
         ({"env": [{"name": "API_KEY", "value": "x"}]}, "the value of API_KEY looks like a credential"),
         ({"env": [{"value": "x"}]}, "env: name must be a string that is not empty"),
         ({"volumeMounts": [{"name": "x", "mountPath": "/x"}]}, "'x' is no volume of the template; add the volume to"),
