@@ -5,6 +5,8 @@ An attempt's number is part of its pods' names, so attempts of a job cannot be c
 
 from __future__ import annotations
 
+import re
+
 GROUP = "streaming.kafkaspark.io"
 VERSION = "v1beta1"
 KIND = "KafkaSparkJob"
@@ -59,6 +61,14 @@ STATE_DIRECTORY = "/var/kafkaspark/state"
 """Where ``checkpoint.stateVolume`` is mounted, in driver and executors: operators' state outlives the pods there."""
 WORK_DIRECTORY = "/var/kafkaspark/work"
 """Scratch space of driver and executors, empty at each start; the working directory."""
+
+MAX_OBJECT_NAME = 253
+_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
+
+
+def is_object_name(name: str) -> bool:
+    """True for a DNS subdomain (RFC 1123): Kubernetes gives no other name to a namespace, a Secret or a ConfigMap."""
+    return len(name) <= MAX_OBJECT_NAME and all(_LABEL.fullmatch(label) for label in name.split("."))
 
 
 def state_config_map(job: str) -> str:

@@ -82,7 +82,7 @@ class EventRecorder:
         try:
             async with asyncio.timeout_at(deadline):
                 await self._guard().create(manifest)
-            LOG.info("%s: %s: %s", key, event.reason, event.message)
+            LOG.info("%s: %s: %s", key, event.reason, event.text)
         except ObjectExists:
             pass  # published before
         except NotLeading:
@@ -98,5 +98,5 @@ class EventRecorder:
         self._buckets.forget(key)
 
     def _drop(self, key: JobKey, event: JobEvent, why: str, status: int) -> None:
-        LOG.warning("%s: event dropped: %s: %s (%s)", key, why, event.reason, event.message)
+        LOG.warning("%s: event dropped: %s: %s (%s)", key, why, event.reason, event.text)
         self._dropped(status)

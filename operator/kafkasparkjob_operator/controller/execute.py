@@ -276,7 +276,10 @@ class Executor:
             msg = f"{kind} {name} of a deleted job of the same name still exists"
             raise ObjectAwaitsCollection(msg)
         if (existing["metadata"].get("labels") or {}).get(_MANAGED_BY) != names.MANAGED_BY:
-            msg = f"{kind} {name} exists, but the operator did not create it: delete it, or give the job another name"
+            msg = (
+                f"{kind} {name} exists, but the operator did not create it: give the job another name, or delete it:"
+                f" kubectl delete {kind.lower()} {name} -n {job.namespace}"
+            )
             raise ObjectRefused(msg)
         if owner_uid(existing) == job.uid and all(existing.get(part) == manifest.get(part) for part in _REPAIRED):
             return

@@ -13,8 +13,11 @@ from kafkasparkjob_operator.status.status import JobState, StatusDraft
 
 def refused_start(job: JobResource, message: str, now: datetime) -> tuple[dict[str, Any], JobEvent]:
     """Status and event for an attempt that Kubernetes refused: a quota, a policy, a webhook, a missing permission."""
-    reason = "QuotaExceeded" if "exceeded quota" in message else "StartRefused"
-    return _not_started(job, reason, f"Kubernetes refused an object of the next attempt: {message}", now)
+    text = f"Kubernetes refused an object of the next attempt: {message}"
+    if "exceeded quota" not in message:
+        return _not_started(job, "StartRefused", text, now)
+    remedy = f"Raise the quota, or lower what the job asks for: kubectl describe quota -n {job.identity.namespace}"
+    return _not_started(job, "QuotaExceeded", text, now, remedy=remedy)
 
 
 def taken_name(job: JobResource, message: str, now: datetime) -> tuple[dict[str, Any], JobEvent]:
@@ -33,21 +36,22 @@ def failed_start(job: JobResource, message: str, now: datetime) -> tuple[dict[st
 
 def refused_hold(message: str) -> JobEvent:
     """Event for a resource without the operator's finalizer: the operator lacks the right."""
-    text = (
-        f"the deletion of this job will not wait for its transactions: {message}. Upgrade the chart to this release,"
-        " which grants the right"
-    )
-    return JobEvent(occurrence="hold-refused", reason="FinalizerRefused", message=text, warning=True)
+    text = f"the deletion of this job will not wait for its transactions: {message}"
+    remedy = "Upgrade the chart to this release, which grants the right"
+    return JobEvent(occurrence="hold-refused", reason="FinalizerRefused", message=text, remedy=remedy, warning=True)
 
 
-def _not_started(job: JobResource, reason: str, text: str, now: datetime) -> tuple[dict[str, Any], JobEvent]:
+def _not_started(
+    job: JobResource, reason: str, text: str, now: datetime, *, remedy: str = ""
+) -> tuple[dict[str, Any], JobEvent]:
     draft = StatusDraft(job, now)
     state = JobState.RESTARTING if draft.section("attempt").get("id") else JobState.PENDING
-    draft.set_state(state, reason=reason, message=text)
     attempt = draft.section("attempt").get("id", 0)
-    return draft.finish(), JobEvent(
-        occurrence=f"refused/{job.generation}/{attempt}", reason=reason, message=text, warning=True
+    event = JobEvent(
+        occurrence=f"refused/{job.generation}/{attempt}", reason=reason, message=text, remedy=remedy, warning=True
     )
+    draft.set_state(state, reason=reason, message=event.text)
+    return draft.finish(), event
 
 
 def refused_standby(job: JobResource, action: StartAttempt, message: str) -> JobEvent:

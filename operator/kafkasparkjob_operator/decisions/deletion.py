@@ -55,6 +55,8 @@ DELETION_SECONDS = 300.0
 RETRY_SECONDS = 5.0
 """Pause between a failed attempt to settle and the next attempt."""
 LOOK_AGAIN_SECONDS = 10.0
+SERVERS_CHARACTERS = 300
+"""Bootstrap addresses in the command of an event. With the longest prefix the cause still has room."""
 NAMESPACE_ENDS = "because it is being terminated"
 """What the API server answers to every creation in a namespace that is being deleted."""
 _COLLECTED_FIRST = frozenset({"foregroundDeletion", "orphan"})
@@ -109,11 +111,13 @@ def left_open(job: JobResource, why: str) -> JobEvent:
     """The event of a deletion that leaves transactions open: prefix, cause, and the command that ends them."""
     prefix, servers = _prefix(job), _bootstrap_servers(job)
     message = (
-        f"transactions with ids that begin with {prefix!r} may stay open and hold back read_committed readers: {why}."
-        f" Abort them: python -m sparkapp txn abort --all-lingering --bootstrap {shlex.quote(servers)}"
+        f"transactions with ids that begin with {prefix!r} may stay open and hold back read_committed readers: {why}"
+    )
+    remedy = (
+        f"Abort them: python -m sparkapp txn abort --all-lingering --bootstrap {shlex.quote(servers)}"
         f" --prefix {shlex.quote(prefix)} --yes"
     )
-    return JobEvent(occurrence="left-open", reason="TransactionsLeftOpen", message=message, warning=True)
+    return JobEvent(occurrence="left-open", reason="TransactionsLeftOpen", message=message, remedy=remedy, warning=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -288,5 +292,8 @@ def _prefix(job: JobResource) -> str:
 
 
 def _bootstrap_servers(job: JobResource) -> str:
+    """As many of the job's addresses as the command has room for; a client finds the others by any of them."""
     kafka = job.spec.get("kafka")
-    return str(kafka.get("bootstrapServers", "") if isinstance(kafka, Mapping) else "")
+    every = str(kafka.get("bootstrapServers", "") if isinstance(kafka, Mapping) else "")
+    shown = every if len(every) <= SERVERS_CHARACTERS else every[: SERVERS_CHARACTERS + 1].rpartition(",")[0]
+    return shown or every.partition(",")[0]

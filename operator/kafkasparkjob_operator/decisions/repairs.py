@@ -32,8 +32,12 @@ def stay_at_rest(draft: StatusDraft, job: JobResource) -> None:
     draft.replace(DIGEST, digest)
     if job.status.get("state") not in AT_REST or job.status.get(DIGEST) != digest or seen == job.generation:
         return
-    for name in ("attempt", "lastFailure"):
-        section = draft.section(name)
+    attempt, failure = draft.section("attempt"), draft.section("lastFailure")
+    ended = attempt.get("outcome") == EndingKind.FINISHED and attempt.get("generation") == seen
+    failed = failure.get("fatal") is True and failure.get("generation") == seen
+    if not (ended or failed):
+        return  # an invalid spec or a missing state holds it, and the change may be what starts it
+    for section in (attempt, failure):
         if section.get("generation") == seen:
             section["generation"] = job.generation
     message = str(job.status.get("message", ""))

@@ -9,6 +9,7 @@ from typing import Any
 from kafkasparkjob_operator.kubernetes.port import ClusterError, ObjectConflict, ObjectExists, ObjectRefused
 
 CONFLICT = 409
+NOT_FOUND = 404
 _INTERNAL = 500
 _REFUSALS = frozenset({400, 403, 422})
 _WEBHOOK = "failed calling webhook"

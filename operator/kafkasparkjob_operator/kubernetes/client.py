@@ -17,7 +17,8 @@ import kubernetes
 import urllib3
 
 from kafkasparkjob_operator.identity import ROLE_ATTEMPT, JobKey
-from kafkasparkjob_operator.kubernetes.answers import CONFLICT, error_of, json_object
+from kafkasparkjob_operator.kubernetes.answers import CONFLICT, NOT_FOUND, error_of, json_object
+from kafkasparkjob_operator.kubernetes.paths import ALL_JOBS, DISCOVERY, NAMESPACES, collection, object_path
 from kafkasparkjob_operator.kubernetes.port import (
     Body,
     ClusterError,
@@ -40,21 +41,7 @@ LIST_SECONDS = 30.0
 PAGE_ITEMS = 100
 """Objects of an answer to a list: a resource may have more than a megabyte."""
 
-_PATHS = {
-    "Pod": "/api/v1/namespaces/{namespace}/pods",
-    "ConfigMap": "/api/v1/namespaces/{namespace}/configmaps",
-    "Secret": "/api/v1/namespaces/{namespace}/secrets",
-    "ServiceAccount": "/api/v1/namespaces/{namespace}/serviceaccounts",
-    "Event": "/api/v1/namespaces/{namespace}/events",
-    "Role": "/apis/rbac.authorization.k8s.io/v1/namespaces/{namespace}/roles",
-    "RoleBinding": "/apis/rbac.authorization.k8s.io/v1/namespaces/{namespace}/rolebindings",
-    "NetworkPolicy": "/apis/networking.k8s.io/v1/namespaces/{namespace}/networkpolicies",
-    "Lease": "/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases",
-    names.KIND: f"/apis/{names.GROUP}/{names.VERSION}/namespaces/{{namespace}}/{names.PLURAL}",
-}
-_DISCOVERY = f"/apis/{names.GROUP}/{names.VERSION}"
-_ALL_JOBS = f"/apis/{names.GROUP}/{names.VERSION}/{names.PLURAL}"
-_OK, _REDIRECT, _NOT_FOUND = 200, 300, 404
+_OK, _REDIRECT = 200, 300
 _NOT_SENT = -1
 _LONGEST_TEXT = 256
 _JSON = "application/json"
@@ -107,9 +94,9 @@ class KubeCluster:
     async def serves_jobs(self) -> bool:
         """True where the CustomResourceDefinition is installed and served."""
         try:
-            answer = await self._call("GET", _DISCOVERY)
+            answer = await self._call("GET", DISCOVERY)
         except ClusterError as error:
-            if error.status == _NOT_FOUND:
+            if error.status == NOT_FOUND:
                 return False
             raise
         return any(kind.get("name") == names.PLURAL for kind in answer.get("resources") or ())
@@ -118,41 +105,40 @@ class KubeCluster:
         return await self.get(names.KIND, key.namespace, key.name)
 
     async def list_namespaces(self, selector: str) -> Sequence[str]:
-        found = await self._list("/api/v1/namespaces", selector, accept=_METADATA_ONLY)
+        found = await self._list(NAMESPACES, selector, accept=_METADATA_ONLY)
         return [str(body["metadata"]["name"]) for body in found]
 
     def list_jobs(self, namespace: str | None) -> AsyncIterator[Sequence[Body]]:
-        return self._pages(_ALL_JOBS if namespace is None else _PATHS[names.KIND].format(namespace=namespace), "")
+        return self._pages(ALL_JOBS if namespace is None else collection(names.KIND, namespace), "")
 
     async def list_pods(self, key: JobKey) -> Sequence[Body]:
-        return await self._list(_PATHS["Pod"].format(namespace=key.namespace), f"{names.LABEL_JOB}={key.name}")
+        return await self._list(collection("Pod", key.namespace), f"{names.LABEL_JOB}={key.name}")
 
     async def list_attempts(self, key: JobKey) -> Sequence[Body]:
         selector = f"{names.LABEL_JOB}={key.name},{names.LABEL_ROLE}={ROLE_ATTEMPT}"
-        return await self._list(_PATHS["ConfigMap"].format(namespace=key.namespace), selector, accept=_METADATA_ONLY)
+        return await self._list(collection("ConfigMap", key.namespace), selector, accept=_METADATA_ONLY)
 
     async def get(self, kind: str, namespace: str, name: str) -> Body | None:
         try:
-            return await self._call("GET", f"{_PATHS[kind].format(namespace=namespace)}/{name}")
+            return await self._call("GET", object_path(kind, namespace, name))
         except ClusterError as error:
-            if error.status == _NOT_FOUND:
+            if error.status == NOT_FOUND:
                 return None
             raise
 
     async def create(self, manifest: Body) -> Body:
-        path = _PATHS[manifest["kind"]].format(namespace=manifest["metadata"]["namespace"])
+        path = collection(manifest["kind"], manifest["metadata"]["namespace"])
         seconds = POD_SECONDS if manifest["kind"] == "Pod" else WRITE_SECONDS
         return await self._call("POST", path, body=manifest, read_seconds=seconds)
 
     async def apply(self, manifest: Body) -> Body:
         meta = manifest["metadata"]
-        path = f"{_PATHS[manifest['kind']].format(namespace=meta['namespace'])}/{meta['name']}"
+        path = object_path(manifest["kind"], meta["namespace"], meta["name"])
         return await self._call("PATCH", path, body=manifest, query=_APPLIER, content_type=_APPLY_PATCH)
 
     async def replace(self, manifest: Body) -> Body:
         meta = manifest["metadata"]
-        path = _PATHS[manifest["kind"]].format(namespace=meta["namespace"])
-        return await self._call("PUT", f"{path}/{meta['name']}", body=manifest)
+        return await self._call("PUT", object_path(manifest["kind"], meta["namespace"], meta["name"]), body=manifest)
 
     async def delete(
         self, kind: str, namespace: str, name: str, *, uid: str | None = None, grace_seconds: int | None = None
@@ -163,9 +149,9 @@ class KubeCluster:
         if uid is not None:
             options["preconditions"] = {"uid": uid}
         try:
-            await self._call("DELETE", f"{_PATHS[kind].format(namespace=namespace)}/{name}", body=options)
+            await self._call("DELETE", object_path(kind, namespace, name), body=options)
         except ClusterError as error:
-            if error.status not in {_NOT_FOUND, CONFLICT}:
+            if error.status not in {NOT_FOUND, CONFLICT}:
                 raise
 
     async def patch_status(self, key: JobKey, patch: Body, *, resource_version: str) -> Body | None:
@@ -178,26 +164,25 @@ class KubeCluster:
         )
 
     async def _patch_job(self, key: JobKey, body: Body, subresource: str = "") -> Body | None:
-        path = f"{_PATHS[names.KIND].format(namespace=key.namespace)}/{key.name}{subresource}"
         try:
+            path = object_path(names.KIND, key.namespace, key.name) + subresource
             return await self._call("PATCH", path, body=body, content_type=_MERGE_PATCH)
         except ClusterError as error:
-            if error.status == _NOT_FOUND:
+            if error.status == NOT_FOUND:
                 return None
             raise
 
     async def annotate_pod(self, key: JobKey, pod: str, annotations: Mapping[str, str], *, uid: str) -> bool:
         body = {"metadata": {"uid": uid, "annotations": dict(annotations)}}
         try:
-            path = f"{_PATHS['Pod'].format(namespace=key.namespace)}/{pod}"
+            path = object_path("Pod", key.namespace, pod)
             await self._call("PATCH", path, body=body, content_type=_MERGE_PATCH)
-        except ObjectRefused as error:
-            if "metadata.uid" in error.message:  # the answer to a merge patch of a recreated pod
-                raise ObjectConflict(error.message, status=CONFLICT) from error
-            raise
         except ClusterError as error:
-            if error.status == _NOT_FOUND:
+            if error.status == NOT_FOUND:
                 return False
+            if isinstance(error, ObjectRefused) and "metadata.uid" in error.message:
+                # the answer to a merge patch of a recreated pod
+                raise ObjectConflict(error.message, status=CONFLICT) from error
             raise
         return True
 

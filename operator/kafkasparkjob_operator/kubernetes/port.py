@@ -50,7 +50,7 @@ class NotLeading(ClusterError):
 
 
 class Cluster(Protocol):
-    """Every call is a request with a deadline.
+    """Every call is a request with a deadline. A name that no object can have is not sent: nothing of that name exists.
 
     :raises ClusterError: and its subclasses, from every call.
     """

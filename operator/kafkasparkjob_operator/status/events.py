@@ -24,14 +24,30 @@ class JobEvent:
     """An event of a job.
 
     :param occurrence: identifies the event within the resource; publishing it again changes nothing.
+    :param remedy: what a person does about it; it follows the message, and no length of the message cuts it.
     :param reported: the driver reports it; job code may have forged it.
     """
 
     occurrence: str
     reason: str
     message: str
+    remedy: str = ""
     warning: bool = False
     reported: bool = False
+
+    @property
+    def text(self) -> str:
+        """Message and remedy."""
+        return f"{self.message}{self._end}"
+
+    @property
+    def note(self) -> str:
+        """The text as the API server takes it: the end of a long message is left out, and not the remedy."""
+        return f"{self.message[: max(0, MAX_NOTE - len(self._end))]}{self._end}"[:MAX_NOTE]
+
+    @property
+    def _end(self) -> str:
+        return f". {self.remedy}" if self.remedy else ""
 
 
 class Published:
@@ -83,7 +99,7 @@ def event_manifest(event: JobEvent, job: JobIdentity, *, resource_version: str, 
             "resourceVersion": resource_version,
         },
         "reason": event.reason,
-        "message": event.message[:MAX_NOTE],
+        "message": event.note,
         "type": "Warning" if event.warning else "Normal",
         "firstTimestamp": time,
         "lastTimestamp": time,

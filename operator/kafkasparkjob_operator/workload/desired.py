@@ -20,7 +20,8 @@ from sparkapp.model.encoding.quantity import mebibytes, millicores
 from sparkapp.model.encoding.resource import at, read_part
 from sparkapp.model.errors import ConfigurationError
 from sparkapp.model.job.client.secret_names import carries_secret, names_secret
-from sparkapp.model.job.spark_settings import AUTHENTICATION, is_protocols
+from sparkapp.model.job.rules.object_names import check_object_name
+from sparkapp.model.job.spark_settings import refusal_of
 from sparkapp.model.job.spec import JobSpec
 from sparkapp.model.job.spec_from_resource import spec_from_resource
 
@@ -250,7 +251,10 @@ def _environment(fields: Fields) -> tuple[Mapping[str, Any], ...]:
 
 def _pull_secrets(root: Fields) -> tuple[str, ...]:
     items = root.objects("imagePullSecrets")
-    return tuple(Fields(item, f"spec.imagePullSecrets[{index}]").string("name") for index, item in enumerate(items))
+    found = [Fields(item, f"spec.imagePullSecrets[{index}]").string("name") for index, item in enumerate(items)]
+    for index, name in enumerate(found):
+        check_object_name(name, f"spec.imagePullSecrets[{index}].name")
+    return tuple(found)
 
 
 def _spark_conf(root: Fields) -> dict[str, str]:
@@ -259,13 +263,9 @@ def _spark_conf(root: Fields) -> dict[str, str]:
         if not name.startswith("spark.") or name.startswith(DENIED_SPARK_PREFIXES) or name in DENIED_SPARK_SETTINGS:
             msg = f"spec.sparkConf: the operator sets {name}: use driver, executor, parallelism or another field"
             raise ConfigurationError(msg)
-        if name.startswith(AUTHENTICATION):
-            msg = f"spec.sparkConf: remove {name}: Spark's ports always authenticate, with the attempt's own secret"
-            raise ConfigurationError(msg)
-        if is_protocols(name):
-            msg = (
-                f"spec.sparkConf: remove {name}: Spark could run a stage or a task twice, or replace the Python workers"
-            )
+        reason = refusal_of(name)
+        if reason:
+            msg = f"spec.sparkConf: remove {name}: {reason}"
             raise ConfigurationError(msg)
         if names_secret(name) or carries_secret(settings[name]):
             msg = f"spec.sparkConf: {name} looks like a credential"

@@ -7,13 +7,15 @@ from typing import Any
 
 from sparkapp.model.errors import ConfigurationError
 from sparkapp.model.job.client.secret_names import carries_secret, names_secret
+from sparkapp.model.job.rules.object_names import check_object_name
 
 INSTEAD_OF_A_VALUE = (
     "put it into a Secret, and name its key in driver.env and executor.env with valueFrom.secretKeyRef. Rename it if it"
     " is no credential"
 )
-_RESERVED_ENV = ("KAFKASPARK_", "SPARK_", "PYSPARK_", "KUBERNETES_")
-_FREE_ENV = frozenset({"KAFKASPARK_LOG_LEVEL"})
+RESERVED_PREFIXES = ("KAFKASPARK_", "SPARK_", "PYSPARK_", "KUBERNETES_")
+RESERVED_NAMES = frozenset({"HOME", "PYTHONPATH"})
+FREE_NAMES = frozenset({"KAFKASPARK_LOG_LEVEL"})
 """Variables of the operator's family that the user may set."""
 
 
@@ -21,7 +23,8 @@ def check_variable(name: str, variable: Mapping[str, Any], path: str) -> None:
     """Checks one item of a list of variables.
 
     :param path: of the list.
-    :raises ConfigurationError: the operator sets the variable, or its value looks like a credential.
+    :raises ConfigurationError: the operator sets the variable, its value looks like a credential, or no object can have
+        the name that it refers to.
     """
     if _reserved(name):
         msg = f"{path}: {name!r} is set by the operator"
@@ -29,7 +32,13 @@ def check_variable(name: str, variable: Mapping[str, Any], path: str) -> None:
     if "value" in variable and (names_secret(name) or carries_secret(str(variable["value"]))):
         msg = f"{path}: the value of {name} looks like a credential"
         raise ConfigurationError(msg, remedy=INSTEAD_OF_A_VALUE)
+    source = variable.get("valueFrom")
+    for kind in ("secretKeyRef", "configMapKeyRef"):
+        key = source.get(kind) if isinstance(source, Mapping) else None
+        referred = key.get("name") if isinstance(key, Mapping) else None
+        if isinstance(referred, str):
+            check_object_name(referred, f"{path}: {name}.valueFrom.{kind}.name")
 
 
 def _reserved(name: str) -> bool:
-    return name == "PYTHONPATH" or (name.startswith(_RESERVED_ENV) and name not in _FREE_ENV)
+    return name in RESERVED_NAMES or (name.startswith(RESERVED_PREFIXES) and name not in FREE_NAMES)

@@ -25,6 +25,7 @@ from kafkasparkjob_operator.workload.pod_rules import (
     of_volume_name,
 )
 from sparkapp.model.errors import ConfigurationError
+from sparkapp.model.job.rules.object_names import check_object_name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,8 +146,6 @@ class _Template:
                 _refuse(f"{path}.{name}", of_container_field(name, container[name]))
         for variable in _objects(container.get("env"), f"{path}.env"):
             name = _named(variable, f"{path}.env")
-            if name == "HOME":
-                _refuse(f"{path}.env: 'HOME'", Refusal("the operator sets it", "give the variable another name"))
             check_variable(name, variable, f"{path}.env")
         for source in _objects(container.get("envFrom"), f"{path}.envFrom"):
             self._env_from(f"{path}.envFrom", source)
@@ -160,7 +159,7 @@ class _Template:
         referred = [kind for kind in ("secretRef", "configMapRef") if source.get(kind) is not None]
         if len(referred) != 1:
             _refuse(path, Refusal("each source needs exactly one of secretRef and configMapRef", "name one"))
-        _named(_object(source[referred[0]], f"{path}.{referred[0]}"), f"{path}.{referred[0]}")
+        _named_object(source[referred[0]], f"{path}.{referred[0]}")
         prefix = source.get("prefix")
         if prefix:
             check_variable(f"{prefix}", {}, path)
@@ -189,6 +188,8 @@ class _Template:
             required = ALLOWED_VOLUMES[kinds[0]]
             if required and not (isinstance(source.get(required), str) and source[required]):
                 _wrong(f"{path}: {required} of {name!r}", "a name", source.get(required))
+            if required:
+                check_object_name(source[required], f"{path}: {required} of {name!r}")
             for projection in _objects(source.get("sources"), f"{path}: sources of {name!r}"):
                 self._projection(f"{path}: sources of {name!r}", projection)
             self.volumes.add(name)
@@ -198,7 +199,7 @@ class _Template:
             if kind not in ALLOWED_SOURCES:
                 _refuse(f"{path}: {kind}", Refusal("is not allowed", f"use one of {', '.join(ALLOWED_SOURCES)}"))
             if kind != "downwardAPI":
-                _named(_object(projection[kind], f"{path}: {kind}"), f"{path}: {kind}")
+                _named_object(projection[kind], f"{path}: {kind}")
 
 
 def _refuse(where: str, refusal: Refusal) -> NoReturn:
@@ -255,3 +256,8 @@ def _named(item: Mapping[str, Any], path: str) -> str:
     if not isinstance(name, str) or not name:
         _wrong(f"{path}: name", "a string that is not empty", name)
     return name
+
+
+def _named_object(value: Any, path: str) -> None:
+    """A reference to a Secret or a ConfigMap."""
+    check_object_name(_named(_object(value, path), path), f"{path}: name")

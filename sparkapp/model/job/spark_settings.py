@@ -1,7 +1,7 @@
-"""Spark settings that would run a stage or a task twice, or replace the application's Python workers.
+"""Spark settings that a job may not set: the protocol decides them, or the checkpoint document does.
 
-Transactional ids belong to subtasks: a second copy of a task fences the first (ADR 23). The driver forces these
-settings and the operator refuses them in ``spec.sparkConf``. They were chosen from all configuration entries of Spark
+Transactional ids belong to subtasks: a second copy of a task fences the first (ADR 23). The driver forces the
+settings, and the operator refuses them in ``spec.sparkConf``. They were chosen from all configuration entries of Spark
 4.3.
 """
 
@@ -53,6 +53,23 @@ FORCED_EXACTLY_ONCE: Mapping[str, str] = {
 }
 """Settings of sessions that write transactions."""
 
+TIME_ZONE = "spark.sql.session.timeZone"
+
+FIXED: Mapping[str, str] = {
+    # The query log is rebuilt from the document at each start: neither checksums nor renames have to protect it.
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+    ),
+    "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
+    # An attempt restores the version of query state that the document names, which may be older than the newest.
+    "spark.sql.streaming.minBatchesToRetain": "10",
+    # Format 2 keeps names of state files in Spark's commit log, which is rebuilt from the document.
+    "spark.sql.streaming.stateStore.checkpointFormatVersion": "1",
+    # The continuous engine has no session. Another zone would move the ends of partitions that a predicate finds.
+    TIME_ZONE: "UTC",
+}
+"""Settings of every session that belong to the checkpoint document, or to both engines alike."""
+
 AUTHENTICATION = "spark.authenticate"
 """Beginning of the settings that a job may not set: without authentication a port runs anybody's code."""
 
@@ -82,6 +99,17 @@ REFUSED_PREFIXES = (
 REFUSED = FORCED.keys() | FORCED_EXACTLY_ONCE.keys() | {"spark.sql.execution.pyspark.python"}
 
 
-def is_protocols(name: str) -> bool:
-    """True where the protocol alone decides a Spark setting; called by the operator for each of ``spec.sparkConf``."""
-    return name in REFUSED or name.startswith(REFUSED_PREFIXES)
+def refusal_of(name: str) -> str:
+    """Why a job may not set a Spark setting; empty where it may.
+
+    Called by the operator for each setting of ``spec.sparkConf``, and by the driver for those of an earlier operator.
+    """
+    if name.startswith(AUTHENTICATION):
+        return "Spark's ports always authenticate, with the attempt's own secret"
+    if name in REFUSED or name.startswith(REFUSED_PREFIXES):
+        return "Spark could run a stage or a task twice, or replace the Python workers"
+    if name == TIME_ZONE:
+        return "both engines have the times of records in UTC; convert them in the transform, by from_utc_timestamp"
+    if name in FIXED:
+        return "the checkpoint document decides the query's log and state"
+    return ""

@@ -14,7 +14,14 @@ from pathlib import Path
 
 from sparkapp.model import names
 from sparkapp.model.delivery_guarantee import DeliveryGuarantee
-from sparkapp.model.job.spark_settings import AUTHENTICATED, ENCRYPTED, FORCED, FORCED_EXACTLY_ONCE, is_protocols
+from sparkapp.model.job.spark_settings import (
+    AUTHENTICATED,
+    ENCRYPTED,
+    FIXED,
+    FORCED,
+    FORCED_EXACTLY_ONCE,
+    refusal_of,
+)
 from sparkapp.model.job.spec import Job
 from sparkapp.spark.launch.preload import variables_of
 
@@ -33,27 +40,15 @@ _DEFAULTS = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "16384",
     # The engine limits chosen stages: sparkapp/spark/frames/arrow_batches.py.
     "spark.sql.execution.arrow.maxBytesPerBatch": "2147483647",
-}
-
-_ALWAYS = {
-    **FORCED,
     "spark.sql.streaming.pollingDelay": "50ms",
-    # The query log is rebuilt from the document at each start: neither checksums nor renames have to protect it.
-    "spark.sql.streaming.checkpointFileManagerClass": (
-        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
-    ),
-    "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
     "spark.sql.streaming.metricsEnabled": "false",
-    "spark.sql.streaming.minBatchesToRetain": "10",
-    # Format 2 keeps names of state files in Spark's commit log, which is rebuilt from the document.
-    "spark.sql.streaming.stateStore.checkpointFormatVersion": "1",
-    "spark.sql.session.timeZone": "UTC",
+    # A bar between the log lines, which are JSON.
     "spark.ui.showConsoleProgress": "false",
 }
 
 
 def session_settings(job: Job, *, directory: Path = Path(names.JOB_DIRECTORY)) -> dict[str, str]:
-    """Every Spark setting of the attempt; the protocol's own come last, so that nothing overrides them.
+    """Every Spark setting of the attempt; nothing overrides the protocol's and the checkpoint's.
 
     Called by ``sparkapp run`` before the JVM starts.
 
@@ -80,8 +75,8 @@ def session_settings(job: Job, *, directory: Path = Path(names.JOB_DIRECTORY)) -
             "spark.scheduler.minRegisteredResourcesRatio": "0",
         }
         given = json.loads(file.read_text(encoding="utf-8"))
-        # The operator refuses settings of the protocol; an earlier release passed them on.
-        settings |= {name: value for name, value in given.items() if not is_protocols(name)}
+        # The operator refuses these settings; an earlier release passed them on.
+        settings |= {name: value for name, value in given.items() if not refusal_of(name)}
         if settings["spark.master"].startswith("k8s://"):  # a session without executor pods opens no port to others
             settings = {**ENCRYPTED, **settings, **AUTHENTICATED}
     else:
@@ -94,7 +89,7 @@ def session_settings(job: Job, *, directory: Path = Path(names.JOB_DIRECTORY)) -
         settings["spark.executorEnv.PYTHONPATH"] = code
     settings |= {f"spark.executorEnv.{name}": value for name, value in variables_of(job.spec).items()}
     exactly_once = job.spec.sink.delivery_guarantee is DeliveryGuarantee.EXACTLY_ONCE
-    own = {**_ALWAYS, **(FORCED_EXACTLY_ONCE if exactly_once else {})}
+    own = {**FORCED, **FIXED, **(FORCED_EXACTLY_ONCE if exactly_once else {})}
     return with_class_archive(with_json_log(settings)) | own
 
 

@@ -126,9 +126,9 @@ async def test_the_definition_is_seen_where_it_is(
     cluster: KubeCluster, api: ApiClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert await cluster.serves_jobs()
-    monkeypatch.setattr("kafkasparkjob_operator.kubernetes.client._DISCOVERY", "/apis/streaming.kafkaspark.io/v9")
+    monkeypatch.setattr("kafkasparkjob_operator.kubernetes.client.DISCOVERY", "/apis/streaming.kafkaspark.io/v9")
     assert not await cluster.serves_jobs()
-    monkeypatch.setattr("kafkasparkjob_operator.kubernetes.client._DISCOVERY", "/apis/apps/v1")
+    monkeypatch.setattr("kafkasparkjob_operator.kubernetes.client.DISCOVERY", "/apis/apps/v1")
     assert not await cluster.serves_jobs()
 
 

@@ -19,6 +19,7 @@ from kafkasparkjob_operator.workload import JobSettings, desired_from_resource
 from sparkapp.model.encoding.fields import Fields
 from sparkapp.model.errors import ConfigurationError
 from sparkapp.model.job.record_format import Format
+from sparkapp.model.names import MAX_OBJECT_NAME
 from tests.support.fakes.kubernetes import merged
 
 REPOSITORY = Path(__file__).parents[3]
@@ -106,6 +107,51 @@ def test_the_code_reads_the_field_as_the_definition_says(
     elif path not in BY_MODE:
         assert defaults <= {None, "", 0}
     assert not required or None in defaults
+
+
+OBJECTS = [
+    (path, field)
+    for path, field, _ in fields_of(SPEC, "spec")
+    if path.endswith((".secretName", ".claimName", "configMapRef.name", "KeyRef.name", "imagePullSecrets[].name"))
+]
+"""The fields with the name of a Secret, a ConfigMap or a claim."""
+
+
+@pytest.mark.parametrize(("path", "schema"), OBJECTS, ids=[path for path, _ in OBJECTS])
+def test_definition_and_code_refuse_what_cannot_be_the_name_of_an_object(path: str, schema: dict[str, Any]) -> None:
+    assert len(OBJECTS) == 18
+    assert schema["maxLength"] == MAX_OBJECT_NAME
+    for name in ("a", "orders-1.x", "a" * MAX_OBJECT_NAME):
+        assert re.fullmatch(schema["pattern"], name)
+        named(path, name)
+    for name in ("..", "../x", "a/b", "x?watch=true", "Orders", "-a", "a-", "a..b", "a_b"):
+        assert not re.fullmatch(schema["pattern"], name)
+        with pytest.raises(ConfigurationError, match="cannot be the name of an object") as caught:
+            named(path, name)
+        assert all(part in caught.value.message for part in re.split(r"\[\]", path)), caught.value.message
+        assert "kubectl edit ksj" in caught.value.remedy
+
+
+def named(path: str, name: str) -> None:
+    """Reads a valid spec of the corpus, or a spec with a variable, in which that field has the name."""
+    base = yaml.safe_load((CORPUS / "base.yaml").read_text(encoding="utf-8"))
+    patches = [case["patch"] for case in yaml.safe_load((CORPUS / "valid.yaml").read_text(encoding="utf-8"))]
+    for role in ("driver", "executor"):
+        sources = [{"secretKeyRef": {"name": "x", "key": "k"}}, {"configMapKeyRef": {"name": "x", "key": "k"}}]
+        patches += [{"spec": {role: {"env": [{"name": "A", "valueFrom": source}]}}} for source in sources]
+    *parents, last = path.removeprefix("spec.").split(".")
+    for patch in patches:
+        spec = merged(base, patch)["spec"]
+        place: Any = spec
+        for parent in parents:
+            place = (place or {}).get(parent.removesuffix("[]"))
+            place = place[0] if parent.endswith("[]") and place else place
+        if place and last in place:
+            place[last] = name
+            break
+    else:
+        pytest.fail("no spec reaches it")
+    desired_from_resource(spec, namespace="default", name="job", settings=JobSettings(default_image="sparkapp"))
 
 
 def minimum(schema: dict[str, Any]) -> int | None:

@@ -111,6 +111,12 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"volumes": [{"name": "v", "emptyDir": {}, "secret": {}}]}, "emptyDir, secret is not allowed"),
     ({"volumes": [{"name": "v", "secret": {}}]}, "secretName of 'v' must be a name"),
     ({"volumes": [{"emptyDir": {}}]}, "spec.volumes: name must be"),
+    ({"volumes": [{"name": "v", "secret": {"secretName": "../x"}}]}, "secretName of 'v': '../x' cannot be the name of"),
+    ({"volumes": [{"name": "v", "configMap": {"name": "Code"}}]}, "name of 'v': 'Code' cannot be the name of"),
+    (
+        {"volumes": [{"name": "v", "projected": {"sources": [{"secret": {"name": ".."}}]}}]},
+        "sources of 'v': secret: name: '..' cannot be the name of an object",
+    ),
     *(
         ({"volumes": [{"name": name, "emptyDir": {}}]}, f"{name!r} is refused: the operator and Spark use the name")
         for name in ("tmp", "work", "code", "state", "job", "schema-registry", "kafka-user", "spark-local-dir-1")
@@ -169,7 +175,7 @@ def test_a_field_that_breaks_the_protocol_or_the_security_is_refused(
         ({"securityContext": {"capabilities": {"add": ["SYS_ADMIN"]}}}, "the container has no capability"),
         ({"securityContext": {"runAsUser": 0}}, "the image's user is not root"),
         ({"env": [{"name": "SPARK_HOME", "value": "/x"}]}, "'SPARK_HOME' is set by the operator"),
-        ({"env": [{"name": "HOME", "value": "/x"}]}, "'HOME' is refused: the operator sets it"),
+        ({"env": [{"name": "HOME", "value": "/x"}]}, "'HOME' is set by the operator; give the variable another name"),
         ({"env": [{"name": "API_KEY", "value": "x"}]}, "the value of API_KEY looks like a credential"),
         ({"env": [{"value": "x"}]}, "env: name must be a string that is not empty"),
         ({"volumeMounts": [{"name": "x", "mountPath": "/x"}]}, "'x' is no volume of the template; add the volume to"),

@@ -106,6 +106,8 @@ def test_cpu_is_a_quantity(cpu: str | int, millicores: int) -> None:
             "kafka-consumer-groups --reset-offsets",
         ),
         ({"driver": {"env": [{"name": "SPARK_HOME", "value": "/x"}]}}, "spec.driver.env"),
+        ({"driver": {"env": [{"name": "HOME", "value": "/x"}]}}, "spec.driver.env: 'HOME' is set by the operator"),
+        ({"executor": {"env": [{"name": "HOME", "value": "/x"}]}}, "spec.executor.env: 'HOME' is set by the operator"),
         ({"driver": {"env": ["A=B"]}}, "spec.driver.env"),
         ({"driver": {"env": [{"name": "KAFKASPARK_FAULT", "value": "x"}]}}, "spec.driver.env"),
         ({"sparkConf": {"spark.kubernetes.executor.volumes.hostPath.x.mount.path": "/"}}, "the operator sets"),

@@ -122,8 +122,8 @@ class PrefixClaims:
         if not self._belongs(mine.prefix, key.namespace):
             message = (
                 f"transactional id prefix {mine.prefix!r} does not begin with '{key.namespace}.';"
-                " create the job again without spec.sink.transactions.idPrefix;"
-                " the administrator can allow it by operator.transactionalIdPrefixes of the chart"
+                " the administrator can allow it by operator.transactionalIdPrefixes of the chart."
+                f" Or remove spec.sink.transactions.idPrefix from the manifest and {_again(key)}"
             )
             return PrefixRefusal(NOT_ALLOWED, message)
         rivals = [
@@ -136,7 +136,7 @@ class PrefixClaims:
         near = min((rival for rival in rivals if rival.namespace == key.namespace), default=None)
         message = (
             f"transactional id prefix {mine.prefix!r} is in use by {'another job' if near is None else f'job {near}'};"
-            " delete either job, and create it again with another spec.sink.transactions.idPrefix"
+            f" write another spec.sink.transactions.idPrefix into the manifest of either job and {_again(key)}"
         )
         return PrefixRefusal(IN_USE, message)
 
@@ -149,3 +149,8 @@ class PrefixClaims:
         if not theirs.accepted or not (theirs.started or self._belongs(theirs.prefix, other.namespace)):
             return False
         return (not theirs.started, theirs.since, other) < (not mine.started, mine.since, key)
+
+
+def _again(key: JobKey) -> str:
+    """The API server refuses another prefix of an existing job."""
+    return f"create it again: kubectl delete ksj {key.name} -n {key.namespace} && kubectl apply -f FILE"

@@ -21,6 +21,7 @@ from sparkapp.model.job.record_errors import check_record_errors
 from sparkapp.model.job.record_format import Format
 from sparkapp.model.job.retention import check_retention
 from sparkapp.model.job.rules.engine_rules import check_engine
+from sparkapp.model.job.rules.object_names import check_object_names
 from sparkapp.model.job.rules.requirement import require
 from sparkapp.model.job.spec import (
     IsolationLevel,
@@ -44,6 +45,7 @@ def check_spec(spec: JobSpec) -> None:
 
     :raises ConfigurationError: naming the field, with the remedy.
     """
+    check_object_names(spec)
     check_security(spec.kafka.tls, spec.kafka.authentication)
     _check_topics(spec)
     _check_source(spec.source)

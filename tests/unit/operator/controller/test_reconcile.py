@@ -131,7 +131,9 @@ async def test_a_foreign_object_of_our_name_is_left_alone_and_named() -> None:
     with pytest.raises(ObjectRefused):
         await operator_fixture.look()
     assert operator_fixture.status["reason"] == "StartRefused"
-    assert "the operator did not create it" in operator_fixture.status["message"]
+    message = operator_fixture.status["message"]
+    assert "ServiceAccount orders-driver exists, but the operator did not create it" in message
+    assert "kubectl delete serviceaccount orders-driver -n team" in message
 
 
 async def test_an_object_of_a_deleted_namesake_is_waited_for() -> None:

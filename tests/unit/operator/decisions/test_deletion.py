@@ -5,12 +5,14 @@ from __future__ import annotations
 import argparse
 import json
 import shlex
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from kafkasparkjob_operator.identity import FINALIZER
 from kafkasparkjob_operator.kubernetes.port import ObjectRefused
+from kafkasparkjob_operator.status.events import MAX_NOTE
 from sparkapp.__main__ import main
 from sparkapp.cli import transactions
 from sparkapp.cli.target import Target
@@ -249,6 +251,32 @@ async def test_the_wait_ends_with_a_command_to_type(operator_fixture: OperatorFi
     (message,) = left_open(operator_fixture)
     assert COMMAND in message
     assert "ErrImagePull" in message
+
+
+@pytest.mark.parametrize("brokers", [1, 7, 100])
+async def test_the_command_is_whole_whatever_the_cause_and_the_brokers_are(brokers: int) -> None:
+    servers = ",".join(f"broker-{number}.kafka.svc:9092" for number in range(brokers))[:2048]
+    prefix = "team." + "p" * 244
+    operator_fixture = OperatorFixture(
+        kafka={"bootstrapServers": servers},
+        sink={"topic": "enriched", "transactions": {"timeoutSeconds": 0, "idPrefix": prefix}},
+    )
+    await crashed(operator_fixture)
+    operator_fixture.kubernetes.delete_job(KEY)
+    await operator_fixture.settle()
+    operator_fixture.kubernetes.pod_runs("orders-2-driver")
+    operator_fixture.driver_ends(2, replace(FATAL, message="no module enrich " * 500))
+    await operator_fixture.settle()
+    (message,) = left_open(operator_fixture)
+    assert len(message) <= MAX_NOTE
+    assert "attempt 2 failed: InvalidTransform: no module enrich" in message or len(servers) > 300
+    about, _, command = message.partition(" Abort them: ")
+    assert about.startswith(f"transactions with ids that begin with '{prefix}' may stay open")
+    words = shlex.split(command)
+    assert words[:7] == ["python", "-m", "sparkapp", "txn", "abort", "--all-lingering", "--bootstrap"]
+    assert words[8:] == ["--prefix", prefix, "--yes"]
+    assert servers.startswith(words[7])
+    assert all(server.endswith(":9092") for server in words[7].split(",")), "whole addresses"
 
 
 def test_the_command_is_one_that_the_program_takes(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.kubernetes.operator_fixture import FATAL, FINISHED, KEY, OperatorFixture
+from tests.support.kubernetes.operator_fixture import FAILED, FATAL, FINISHED, KEY, OperatorFixture
 
 
 @pytest.fixture(params=["Failed", "Finished", "RestartLimitReached"])
@@ -78,3 +78,36 @@ async def test_a_scale_just_before_the_end_changes_nothing_of_it(how: str, seen:
     await operator_fixture.settle()
     assert operator_fixture.status["state"] == how
     assert operator_fixture.kubernetes.driver_attempts == [1]
+
+
+async def test_a_scale_that_makes_a_new_job_valid_starts_it_and_no_event_denies_it() -> None:
+    operator_fixture = OperatorFixture(engine="Continuous", executor={"instances": 2}, parallelism=8)
+    await operator_fixture.settle()
+    assert (operator_fixture.status["state"], operator_fixture.status["reason"]) == ("Failed", "InvalidSpec")
+    operator_fixture.kubernetes.edit_job(KEY, parallelism=2)
+    await operator_fixture.settle()
+    assert operator_fixture.kubernetes.driver_attempts == [1]
+    assert "ScaleIgnored" not in operator_fixture.kubernetes.events()
+    assert "parallelism alone" not in operator_fixture.status["message"]
+
+
+async def test_a_scale_while_the_state_is_missing_is_not_said_to_be_ignored() -> None:
+    """The job waits for its state, and starts with the new parallelism when somebody has restored it."""
+    operator_fixture = OperatorFixture()
+    await operator_fixture.run()
+    state = operator_fixture.kubernetes.objects["ConfigMap", "team", "orders-state"]
+    operator_fixture.kubernetes.remove(("ConfigMap", "team", "orders-state"))
+    operator_fixture.driver_ends(1, FAILED)
+    await operator_fixture.settle()
+    operator_fixture.wait(60)
+    await operator_fixture.settle()
+    assert operator_fixture.status["state"] == "Failed"
+    operator_fixture.kubernetes.edit_job(KEY, parallelism=5)
+    await operator_fixture.settle()
+    assert operator_fixture.status["state"] == "Failed"
+    assert "ScaleIgnored" not in operator_fixture.kubernetes.events()
+    operator_fixture.kubernetes.objects["ConfigMap", "team", "orders-state"] = state
+    operator_fixture.wait(60)
+    await operator_fixture.settle()
+    assert operator_fixture.kubernetes.driver_attempts == [1, 2]
+    assert operator_fixture.status["parallelism"] == 5

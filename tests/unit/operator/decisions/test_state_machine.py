@@ -783,6 +783,7 @@ async def test_a_refused_pod_leaves_its_number_free(operator_fixture: OperatorFi
         with pytest.raises(ObjectRefused):
             await operator_fixture.look()
     assert (operator_fixture.status["state"], operator_fixture.status["reason"]) == ("Pending", "QuotaExceeded")
+    assert operator_fixture.status["message"].endswith("kubectl describe quota -n team")
     assert operator_fixture.kubernetes.events(warning=True) == ["QuotaExceeded"]
     operator_fixture.kubernetes.refuse_pods = ""
     await operator_fixture.settle()

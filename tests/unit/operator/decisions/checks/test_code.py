@@ -105,3 +105,14 @@ async def test_a_standby_with_the_modules_of_before_is_not_activated() -> None:
     operator_fixture.driver_ends(2, DRAINED)
     await operator_fixture.settle()
     assert operator_fixture.drivers == ["orders-3-driver"]
+
+
+async def test_a_name_that_no_config_map_can_have_is_refused_by_its_field() -> None:
+    code = {**CODE, "configMapRef": {"name": "../../kube-system/configmaps/x"}}
+    operator_fixture = OperatorFixture(transform={"python": code})
+    await operator_fixture.settle()
+    found = operator_fixture.kubernetes.condition(KEY, "ConfigValid")
+    assert found["status"] == "False"
+    assert "spec.transform.python.configMapRef.name: '../../kube-system/configmaps/x' cannot be" in found["message"]
+    assert found["message"].endswith("kubectl edit ksj orders -n team")
+    assert operator_fixture.drivers == []

@@ -143,6 +143,14 @@ def test_a_prefix_begins_with_its_namespace(prefix: str, allowed: tuple[str, ...
     assert refusal_of(body(KEY, sink=sink(prefix)), body(OTHER), team=allowed)[0] == reason
 
 
+@pytest.mark.parametrize("prefix", ["team.p", "elsewhere.p"])
+def test_a_refusal_has_a_command_that_works_on_an_existing_job(prefix: str) -> None:
+    """The API server refuses a change of the prefix, so the job is deleted and created again."""
+    theirs = body(OTHER, "2026-11-21T11:00:00Z", sink=sink(prefix))
+    _, message = refusal_of(body(KEY, sink=sink(prefix)), theirs)
+    assert "kubectl delete ksj orders -n team && kubectl apply -f FILE" in message
+
+
 def test_a_refusal_says_nothing_of_another_namespace() -> None:
     theirs = body(FAR, "2026-11-21T11:00:00Z", sink=sink("legacy"))
     reason, message = refusal_of(body(KEY, sink=sink("legacy")), theirs, team=("legacy",), elsewhere=("legacy",))

@@ -6,21 +6,27 @@ import json
 import os
 import subprocess
 import sys
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
+from kafkasparkjob_operator.identity import JobIdentity
+from kafkasparkjob_operator.resources.spark_conf import spark_conf
+from kafkasparkjob_operator.workload import desired_from_resource
 from sparkapp.model import names
 from sparkapp.model.delivery_guarantee import DeliveryGuarantee
+from sparkapp.model.errors import ConfigurationError
 from sparkapp.model.job.access.security import Authentication, AuthenticationType, PasswordSecret, Tls
 from sparkapp.model.job.codec import encode_job
 from sparkapp.model.job.record_format import Format
-from sparkapp.model.job.spark_settings import AUTHENTICATED, ENCRYPTED, FORCED, FORCED_EXACTLY_ONCE
+from sparkapp.model.job.spark_settings import AUTHENTICATED, ENCRYPTED, FIXED, FORCED, FORCED_EXACTLY_ONCE
 from sparkapp.model.job.spec import Job, JobSpec, KafkaCluster, Sink, Source, Transform
 from sparkapp.spark.launch import session
 from sparkapp.spark.launch.settings import session_settings
+from tests.support.kubernetes.operator_fixture import job_body
 
 JOB = Job(
     namespace="ns", name="job", uid="u", generation=1, attempt=1,
@@ -147,6 +153,40 @@ def test_a_job_may_switch_off_encryption_and_never_authentication(
     file.write_text(json.dumps(off))
     assert session_settings(JOB, directory=tmp_path).items() >= (off | AUTHENTICATED).items()
     assert "spark.authenticate" not in session_settings(JOB, directory=Path("/nowhere")), "a local session has no ports"
+
+
+def effective(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: dict[str, str]) -> dict[str, str]:
+    """The settings of a session, as operator and driver make them of ``spec.sparkConf``.
+
+    :raises ConfigurationError: the operator refuses them.
+    """
+    for name in ("KAFKASPARK_POD_IP", "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"):
+        monkeypatch.setenv(name, "1")
+    desired = desired_from_resource(job_body(sparkConf=given)["spec"], namespace="team", name="orders")
+    conf = spark_conf(JobIdentity("team", "orders", "u"), desired, attempt=1)
+    (tmp_path / names.SPARK_CONF_KEY).write_text(json.dumps(conf))
+    return session_settings(JOB, directory=tmp_path)
+
+
+def test_a_setting_of_the_user_is_used_or_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    used, replaced = set(), set()
+    for name in effective(tmp_path, monkeypatch, {}):
+        with suppress(ConfigurationError):
+            found = effective(tmp_path, monkeypatch, {name: "given"})[name]
+            (used if "given" in found else replaced).add(name)
+    assert replaced == set()
+    assert used >= {"spark.sql.streaming.pollingDelay", "spark.sql.streaming.metricsEnabled"}
+
+
+@pytest.mark.parametrize("name", FIXED)
+def test_a_setting_of_the_checkpoint_is_refused_and_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    with pytest.raises(ConfigurationError, match=f"spec.sparkConf: remove {name}: "):
+        effective(tmp_path, monkeypatch, {name: "given"})
+    effective(tmp_path, monkeypatch, {})
+    (tmp_path / names.SPARK_CONF_KEY).write_text(json.dumps({name: "given", "spark.master": "local[1]"}))
+    assert session_settings(JOB, directory=tmp_path)[name] == FIXED[name], "an earlier operator passed it on"
 
 
 @pytest.mark.parametrize(
