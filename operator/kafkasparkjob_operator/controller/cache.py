@@ -206,11 +206,11 @@ class Cache:
         return self._clock() - self._changed.get(key, self._clock())
 
     def access_changed(self, key: JobKey) -> None:
-        """Notes that somebody has changed the driver's Role, its binding or a NetworkPolicy of the job."""
+        """Notes that somebody has changed an object that the driver needs: the next look is live and repairs it."""
         self._access.add(key)
 
     def take_access_change(self, key: JobKey) -> bool:
-        """True once after :meth:`access_changed`: the next look is live and repairs them."""
+        """True once after :meth:`access_changed`."""
         changed = key in self._access
         self._access.discard(key)
         return changed
@@ -222,8 +222,10 @@ class Cache:
         return previous != digest
 
     def drop_report(self, key: JobKey) -> None:
+        """The report's ConfigMap is gone. A driver cannot create it."""
         self._count_change(key)
         self._reports.pop(key, None)
+        self.access_changed(key)
 
     def _count_change(self, key: JobKey) -> None:
         self._changes[key] = self._changes.get(key, 0) + 1

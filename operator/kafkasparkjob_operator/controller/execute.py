@@ -105,8 +105,8 @@ class Executor:
             raise NotLeading(msg)
         return self._cluster
 
-    async def repair_access(self, job: JobIdentity, references: References) -> None:
-        """Restores the driver's Role, its binding and the NetworkPolicies after any change.
+    async def repair(self, job: JobIdentity, references: References) -> None:
+        """Restores what a driver needs while it runs: Role and binding, its ConfigMaps, and the NetworkPolicies.
 
         Without rules of the network it deletes the policies of an earlier setting.
 
@@ -116,8 +116,7 @@ class Executor:
         """
         if not references.images:
             return
-        rights = (role(job, references), role_binding(job))
-        await self._ensure_each((rights, *self._network_policies(job)), job, expected=True)
+        await self._ensure_each(self._of_every_attempt(job, references), job, expected=True)
         if not self._network_rules:
             for name in network_policy_names(job):
                 await self._delete_own("NetworkPolicy", name, job)
@@ -137,12 +136,8 @@ class Executor:
         :raises PodNameTaken: a foreign pod has the driver's name; the next number is tried when the claim is old.
         """
         references = action.referenced.union([attempt_references(job, action.desired, attempt=action.attempt)])
-        # The API server refuses a binding before its Role exists.
-        needed = (
-            (service_account(job),), (executor_service_account(job),), (role(job, references), role_binding(job)),
-            (checkpoints_config_map(job),), (report_config_map(job),), *self._network_policies(job),
-        )  # fmt: skip
-        await self._ensure_each(needed, job)
+        accounts = ((service_account(job),), (executor_service_account(job),))
+        await self._ensure_each((*accounts, *self._of_every_attempt(job, references)), job)
         record = await self.guard().create(
             attempt_config_map(
                 job, action.desired, attempt=action.attempt, generation=action.generation,
@@ -234,8 +229,13 @@ class Executor:
     async def delete_record(self, action: DeleteAttemptRecord | WithdrawClaim, job: JobIdentity) -> None:
         await self.guard().delete("ConfigMap", job.namespace, names.attempt_config_map(job.name, action.attempt))
 
-    def _network_policies(self, job: JobIdentity) -> list[Manifests]:
-        return [(policy,) for policy in network_policies(job, self._network_rules)]
+    def _of_every_attempt(self, job: JobIdentity, references: References) -> Iterable[Manifests]:
+        # The API server refuses a binding before its Role exists.
+        yield role(job, references), role_binding(job)
+        for manifest in (
+            checkpoints_config_map(job), report_config_map(job), *network_policies(job, self._network_rules)
+        ):  # fmt: skip
+            yield (manifest,)
 
     async def _delete_own(self, kind: str, name: str, job: JobIdentity) -> None:
         """Deletes an object of this job. Others of that name stay."""

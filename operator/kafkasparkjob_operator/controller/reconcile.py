@@ -176,9 +176,9 @@ class Reconciler:
         if observation is not None and observation.live is not None and not observation.job.deleting:
             identity = observation.job.identity
             try:
-                await self._executor.repair_access(identity, observation.live.references(identity))
-            except ObjectRefused as error:  # a running job needs no repair to continue
-                LOG.warning("%s: the driver's rights or the NetworkPolicies are not repaired: %s", key, error.message)
+                await self._executor.repair(identity, observation.live.references(identity))
+            except (ObjectRefused, ObjectAwaitsCollection) as error:  # a running job needs no repair to continue
+                LOG.warning("%s: an object of the job is not repaired: %s", key, error.message)
         return observation, self._plan(observation, self._now()) if observation is not None else Plan()
 
     async def _look(self, key: JobKey) -> Observation | None:
