@@ -7,6 +7,7 @@ import secrets
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from kafkasparkjob_operator.controller.refusals import NameTaken, ObjectAwaitsCollection, SecretExists
 from kafkasparkjob_operator.decisions.plan import (
     Activate,
     AskForScale,
@@ -30,7 +31,6 @@ from kafkasparkjob_operator.identity import (
 from kafkasparkjob_operator.kubernetes.port import (
     Body,
     Cluster,
-    ClusterError,
     NotLeading,
     ObjectConflict,
     ObjectExists,
@@ -56,31 +56,13 @@ from kafkasparkjob_operator.resources.driver_pod import driver_pod
 from kafkasparkjob_operator.resources.network_policies import network_policies, network_policy_names
 from kafkasparkjob_operator.resources.references import References
 from kafkasparkjob_operator.settings import NetworkRules
-from sparkapp.model import names
+from sparkapp.model import commands, names
 
 Manifests = tuple[Mapping[str, Any], ...]
 
 _MANAGED_BY = "app.kubernetes.io/managed-by"
 _REPAIRED = ("rules", "subjects", "roleRef", "automountServiceAccountToken", "spec")
 """Parts of Roles, bindings, service accounts and NetworkPolicies that the operator restores."""
-
-
-class ObjectAwaitsCollection(ClusterError):
-    """An object of a deleted job of the same name still exists; Kubernetes is about to collect it."""
-
-    reason = "AwaitingCollection"
-
-
-class SecretExists(ClusterError):
-    """A Secret of the attempt's name exists, which the operator may not read."""
-
-    reason = "SecretExists"
-
-
-class PodNameTaken(ClusterError):
-    """A foreign pod has the name of the next attempt's driver."""
-
-    reason = "PodNameTaken"
 
 
 class Executor:
@@ -133,28 +115,29 @@ class Executor:
         :raises ObjectRefused: Kubernetes refuses an object; nothing of the attempt is left.
         :raises ObjectAwaitsCollection: an old object is still there; retry later.
         :raises SecretExists: the Secret of an earlier claim is still there, or somebody else's; retry later.
-        :raises PodNameTaken: a foreign pod has the driver's name; the next number is tried when the claim is old.
+        :raises NameTaken: a foreign object has the name of ConfigMap or driver; another number is tried next.
         """
         references = action.referenced.union([attempt_references(job, action.desired, attempt=action.attempt)])
         accounts = ((service_account(job),), (executor_service_account(job),))
         await self._ensure_each((*accounts, *self._of_every_attempt(job, references)), job)
-        record = await self.guard().create(
-            attempt_config_map(
-                job, action.desired, attempt=action.attempt, generation=action.generation,
-                resource_spec=action.resource_spec, settles=action.settles,
-            )
+        claim = attempt_config_map(
+            job, action.desired, attempt=action.attempt, generation=action.generation,
+            resource_spec=action.resource_spec, settles=action.settles,
         )  # fmt: skip
+        try:
+            record = await self.guard().create(claim)
+        except ObjectExists:
+            await self._tell_apart(claim, "labels", names.LABEL_JOB, names.LABEL_ROLE)
+            raise
         try:
             await self._create_secret(job, action.attempt, record)
             generation = action.generation if action.awaits_activation else None
-            return await self.guard().create(
-                driver_pod(
-                    job, action.desired, attempt=action.attempt, claim_uid=record["metadata"]["uid"],
-                    standby_for=generation,
-                )
-            )  # fmt: skip
+            pod = driver_pod(
+                job, action.desired, attempt=action.attempt, claim_uid=record["metadata"]["uid"], standby_for=generation
+            )
+            return await self.guard().create(pod)
         except ObjectExists:
-            await self._tell_apart(names.driver_pod(job.name, action.attempt), record, job)
+            await self._tell_apart(pod, "annotations", ANNOTATION_CLAIM)
             raise
         except (ObjectRefused, SecretExists):
             # The number was not used; the deletion of its ConfigMap frees it.
@@ -173,20 +156,20 @@ class Executor:
             name = manifest["metadata"]["name"]
             msg = (
                 f"Secret {name} already exists: Kubernetes is about to delete it, or the operator did not create it;"
-                f" if it stays, delete it: kubectl delete secret {name} -n {job.namespace}"
+                f" if it stays, delete it: {commands.delete('Secret', name, job.namespace)}"
             )
             raise SecretExists(msg) from error
 
-    async def _tell_apart(self, pod: str, record: Body, job: JobIdentity) -> None:
-        """:raises PodNameTaken: the operator did not create the pod for that ConfigMap."""
-        existing = await self._cluster.get("Pod", job.namespace, pod)
-        annotations = {} if existing is None else existing["metadata"].get("annotations") or {}
-        if existing is not None and annotations.get(ANNOTATION_CLAIM) != record["metadata"]["uid"]:
-            msg = (
-                f"the attempt is skipped: the operator did not create pod {pod}, which has its driver's name;"
-                f" delete the pod: kubectl delete pod {pod} -n {job.namespace}"
-            )
-            raise PodNameTaken(msg)
+    async def _tell_apart(self, manifest: Mapping[str, Any], part: str, *marks: str) -> None:
+        """
+        :param marks: labels or annotations that an object of the operator has in common with the manifest.
+        :raises NameTaken: the operator did not create the object that exists.
+        """
+        kind, meta = manifest["kind"], manifest["metadata"]
+        existing = await self._cluster.get(kind, meta["namespace"], meta["name"])
+        found = {} if existing is None else existing["metadata"].get(part) or {}
+        if existing is not None and any(found.get(mark) != meta[part][mark] for mark in marks):
+            raise NameTaken(kind, meta["name"], meta["namespace"])
 
     async def annotate(self, action: Activate | AskForScale | NumberFailure, job: JobIdentity) -> None:
         """:raises ObjectConflict: the pod is gone, or was recreated; look again.
@@ -272,11 +255,15 @@ class Executor:
         if existing is None:
             msg = f"{kind} {name} has just been deleted"
             raise ObjectConflict(msg)
+        command = commands.delete(kind, name, job.namespace)
         if owned_by_deleted_job(existing, job):
-            msg = f"{kind} {name} of a deleted job of the same name still exists"
+            msg = f"{kind} {name} of a deleted job of the same name still exists; if it stays, delete it: {command}"
             raise ObjectAwaitsCollection(msg)
         if (existing["metadata"].get("labels") or {}).get(_MANAGED_BY) != names.MANAGED_BY:
-            msg = f"{kind} {name} exists, but the operator did not create it: delete it, or give the job another name"
+            msg = (
+                f"{kind} {name} exists, but the operator did not create it: give the job another name, or delete it:"
+                f" {command}"
+            )
             raise ObjectRefused(msg)
         if owner_uid(existing) == job.uid and all(existing.get(part) == manifest.get(part) for part in _REPAIRED):
             return

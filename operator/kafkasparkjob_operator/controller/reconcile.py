@@ -13,11 +13,17 @@ from typing import Any
 from kafkasparkjob_operator import clock
 from kafkasparkjob_operator.controller.cache import Cache
 from kafkasparkjob_operator.controller.event_recorder import EventRecorder
-from kafkasparkjob_operator.controller.execute import Executor, ObjectAwaitsCollection, PodNameTaken
+from kafkasparkjob_operator.controller.execute import Executor
 from kafkasparkjob_operator.controller.hold import Hold
 from kafkasparkjob_operator.controller.live_look import look_at
 from kafkasparkjob_operator.controller.metrics import OperatorMetrics
-from kafkasparkjob_operator.controller.refusals import failed_start, refused_standby, refused_start, taken_name
+from kafkasparkjob_operator.controller.refusals import (
+    Failures,
+    NameTaken,
+    ObjectAwaitsCollection,
+    not_started,
+    refused_standby,
+)
 from kafkasparkjob_operator.controller.watches.code_watch import digest_of
 from kafkasparkjob_operator.controller.work_queue import WorkQueue
 from kafkasparkjob_operator.decisions.deletion import NAMESPACE_ENDS, left_open
@@ -52,8 +58,6 @@ LOG = logging.getLogger(__name__)
 
 NUMBERS = ("checkpoint", "source", "sink", "transactions")
 """Sections of the status that change with every checkpoint; a write of these alone is throttled."""
-UNREPORTED_FAILURES = 1
-"""Consecutive failed requests for a start before the status shows them: a quorum may be lost for a moment."""
 
 
 class Reconciler:
@@ -96,7 +100,7 @@ class Reconciler:
         self._hold = Hold(self._executor, self._recorder, cache)
         self._looked_at: dict[JobKey, float] = {}
         self._written_at: dict[JobKey, float] = {}
-        self._failed_starts: dict[JobKey, int] = {}
+        self._failures = Failures()
 
     def forget_looks(self) -> None:
         """Leadership has just been gained, so the cache may be old."""
@@ -191,7 +195,7 @@ class Reconciler:
         observation = live_observation(
             found.body, found.pods, found.config_maps, code=code,
             report_age=self._cache.report_age(key, found.report),
-            ended_driver=self._cache.ended_driver(key, job.driver_uid),
+            ended_driver=self._cache.ended_driver(key, job.driver_uid), taken=self._failures.taken(key),
         )  # fmt: skip
         self._cache.put_code(key, code)
         if self._cache.put_look(found.body, observation.pods, found.report, since=changes, claims=observation.claims):
@@ -206,24 +210,15 @@ class Reconciler:
         job = observation.job
         try:
             return await self._carry_out(job, the_plan)
-        except ObjectRefused as error:
-            if job.deleting and NAMESPACE_ENDS in error.message:
-                await self._hold.release(job, (left_open(job, error.message),))
-            refused_status, event = refused_start(job, error.message, self._now())
-            await self._publish(job, refused_status, (event,))
-            raise
-        except PodNameTaken as error:
-            if not any(isinstance(action, StartAttempt) and _is_standby(action) for action in the_plan.actions):
-                status, event = taken_name(job, error.message, self._now())
-                await self._publish(job, status, (event,))
-            raise
-        except (ObjectConflict, ObjectExists, ObjectAwaitsCollection, NotLeading):
+        except NotLeading:
             raise
         except ClusterError as error:
-            if any(
-                isinstance(action, StartAttempt | Activate) and not _is_standby(action) for action in the_plan.actions
-            ):
-                await self._start_failed(job, error)
+            if job.deleting and isinstance(error, ObjectRefused) and NAMESPACE_ENDS in error.message:
+                await self._hold.release(job, (left_open(job, error.message),))
+            lasts = self._failures.lasts(job.identity.key, error)
+            if the_plan.starts and (lasts or isinstance(error, NameTaken)):
+                status, event = not_started(job, error, self._now())
+                await self._publish(job, status, (event,))
             raise
 
     async def _carry_out(self, job: JobResource, the_plan: Plan) -> Mapping[str, Any]:
@@ -239,20 +234,12 @@ class Reconciler:
                 await self._start_standby(job, action)
             elif isinstance(action, StartAttempt):
                 pod = await self._executor.start(action, job.identity)
-                self._failed_starts.pop(job.identity.key, None)
                 status["attempt"] = {**status["attempt"], "driverPodUID": pod["metadata"]["uid"]}
                 if job.created is not None and not job.status.get("attempt"):
                     self._metrics.start_seconds.observe((self._now() - job.created).total_seconds())
+        if the_plan.starts:
+            self._failures.ended(job.identity.key)
         return status
-
-    async def _start_failed(self, job: JobResource, error: ClusterError) -> None:
-        """Counts failures until an attempt starts; a look that only waits does not reset the count."""
-        key = job.identity.key
-        self._failed_starts[key] = self._failed_starts.get(key, 0) + 1
-        if self._failed_starts[key] <= UNREPORTED_FAILURES:
-            return
-        status, event = failed_start(job, error.message, self._now())
-        await self._publish(job, status, (event,))
 
     async def _start_standby(self, job: JobResource, action: StartAttempt) -> None:
         """Starts a standby driver; a refusal by Kubernetes does not affect the running attempt."""
@@ -290,11 +277,6 @@ class Reconciler:
         self._looked_at.pop(key, None)
         self._written_at.pop(key, None)
         self._recorder.forget(key)
-        self._failed_starts.pop(key, None)
+        self._failures.forget(key)
         self._cache.forget(key)
         self._queue.forget(key)
-
-
-def _is_standby(action: StartAttempt | Activate) -> bool:
-    """True for a standby attempt: another attempt runs, whatever happens to the standby."""
-    return isinstance(action, StartAttempt) and action.awaits_activation

@@ -81,11 +81,13 @@ class Live:
     """The part of an observation that only a live look at the API server has, never the cache.
 
     :param foreign: names of ConfigMaps with the labels of an attempt of the job that are none.
+    :param taken: names of attempts' objects that the API server refused, because foreign objects have them.
     """
 
     state: StateView
     records: tuple[AttemptRecord, ...]
     foreign: tuple[str, ...] = ()
+    taken: frozenset[str] = frozenset()
 
     def references(self, job: JobIdentity) -> References:
         """What executors of the job's attempts refer to, of every attempt that has its ConfigMap."""
@@ -191,6 +193,7 @@ def live_observation(
     report_age: float = 0.0,
     code: str = "",
     ended_driver: PodView | None = None,
+    taken: frozenset[str] = frozenset(),
 ) -> Observation:
     """Builds the observation from a live look at the API server."""
     job = job_resource(body)
@@ -219,6 +222,7 @@ def live_observation(
             state=state,
             records=tuple(sorted(records.values(), key=lambda record: record.attempt)),
             foreign=tuple(sorted(set(labelled) - set(records))),
+            taken=taken,
         ),
     )
 
