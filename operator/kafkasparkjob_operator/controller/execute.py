@@ -9,6 +9,7 @@ from typing import Any
 
 from kafkasparkjob_operator.controller.refusals import NameTaken, ObjectAwaitsCollection, SecretExists
 from kafkasparkjob_operator.decisions.plan import (
+    Action,
     Activate,
     AskForScale,
     CreateState,
@@ -103,9 +104,21 @@ class Executor:
             for name in network_policy_names(job):
                 await self._delete_own("NetworkPolicy", name, job)
 
-    async def create_state(self, _: CreateState, job: JobIdentity) -> None:
-        """:raises ObjectExists: another process was faster."""
-        await self.guard().create(state_config_map(job))
+    async def execute(self, action: Action, job: JobIdentity) -> Body | None:
+        """Executes an action that comes before the status of its plan.
+
+        :returns: the driver's pod, where the action creates it.
+        :raises ObjectExists: another process was faster, for instance in the creation of the state.
+        """
+        if isinstance(action, CreateState):
+            await self.guard().create(state_config_map(job))
+        elif isinstance(action, WithdrawClaim):
+            await self.delete_record(action, job)
+        elif isinstance(action, Activate | AskForScale | NumberFailure):
+            await self.annotate(action, job)
+        elif isinstance(action, StartAttempt):
+            return await self.start(action, job)
+        return None
 
     async def start(self, action: StartAttempt, job: JobIdentity) -> Body:
         """Creates the attempt's objects: its ConfigMap claims the number, and its driver comes last.

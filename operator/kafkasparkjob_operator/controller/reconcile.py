@@ -22,15 +22,15 @@ from kafkasparkjob_operator.controller.refusals import (
     NameTaken,
     ObjectAwaitsCollection,
     not_started,
+    refused_scale,
     refused_standby,
 )
 from kafkasparkjob_operator.controller.watches.code_watch import digest_of
 from kafkasparkjob_operator.controller.work_queue import WorkQueue
 from kafkasparkjob_operator.decisions.deletion import NAMESPACE_ENDS, left_open
 from kafkasparkjob_operator.decisions.plan import (
-    Activate,
+    Action,
     AskForScale,
-    CreateState,
     DeleteAttemptRecord,
     DeletePod,
     NumberFailure,
@@ -58,6 +58,8 @@ LOG = logging.getLogger(__name__)
 
 NUMBERS = ("checkpoint", "source", "sink", "transactions")
 """Sections of the status that change with every checkpoint; a write of these alone is throttled."""
+RETRY_SECONDS = 10.0
+"""The pause after a failed request for a running attempt."""
 
 
 class Reconciler:
@@ -157,7 +159,8 @@ class Reconciler:
             await self._hold.release(observation.job, the_plan.events)
             return
         observation = await self._hold.changed(observation, the_plan)
-        status = await self._create(observation, the_plan)
+        prepare = self._start if the_plan.starts else self._assist
+        status = await prepare(observation.job, the_plan)
         await self._publish(observation.job, status, the_plan.events)
         for action in the_plan.actions:
             if isinstance(action, DeletePod):
@@ -205,47 +208,57 @@ class Reconciler:
             self._looked_at.pop(key, None)
         return replace(observation, prefix_refusal=self._cache.prefix_refusal(key))
 
-    async def _create(self, observation: Observation, the_plan: Plan) -> Mapping[str, Any]:
-        """Executes creations and the actions before them; returns the new status."""
-        job = observation.job
+    async def _start(self, job: JobResource, the_plan: Plan) -> Mapping[str, Any]:
+        """Executes what the next attempt needs, its driver last; returns the new status."""
+        status = dict(the_plan.status or {})
         try:
-            return await self._carry_out(job, the_plan)
+            for action in the_plan.actions:
+                pod = await self._executor.execute(action, job.identity)
+                if pod is not None:
+                    status["attempt"] = {**status["attempt"], "driverPodUID": pod["metadata"]["uid"]}
         except NotLeading:
             raise
         except ClusterError as error:
             if job.deleting and isinstance(error, ObjectRefused) and NAMESPACE_ENDS in error.message:
                 await self._hold.release(job, (left_open(job, error.message),))
-            lasts = self._failures.lasts(job.identity.key, error)
-            if the_plan.starts and (lasts or isinstance(error, NameTaken)):
-                status, event = not_started(job, error, self._now())
-                await self._publish(job, status, (event,))
+            if self._failures.lasts(job.identity.key, error) or isinstance(error, NameTaken):
+                failed, event = not_started(job, error, self._now())
+                await self._publish(job, failed, (event,))
             raise
-
-    async def _carry_out(self, job: JobResource, the_plan: Plan) -> Mapping[str, Any]:
-        status = dict(the_plan.status or {})
-        for action in the_plan.actions:
-            if isinstance(action, CreateState):
-                await self._executor.create_state(action, job.identity)
-            elif isinstance(action, WithdrawClaim):
-                await self._executor.delete_record(action, job.identity)
-            elif isinstance(action, Activate | AskForScale | NumberFailure):
-                await self._executor.annotate(action, job.identity)
-            elif isinstance(action, StartAttempt) and action.awaits_activation:
-                await self._start_standby(job, action)
-            elif isinstance(action, StartAttempt):
-                pod = await self._executor.start(action, job.identity)
-                status["attempt"] = {**status["attempt"], "driverPodUID": pod["metadata"]["uid"]}
-                if job.created is not None and not job.status.get("attempt"):
-                    self._metrics.start_seconds.observe((self._now() - job.created).total_seconds())
-        if the_plan.starts:
-            self._failures.ended(job.identity.key)
+        self._failures.ended(job.identity.key)
+        if job.created is not None and not job.status.get("attempt"):
+            self._metrics.start_seconds.observe((self._now() - job.created).total_seconds())
         return status
 
-    async def _start_standby(self, job: JobResource, action: StartAttempt) -> None:
-        """Starts a standby driver; a refusal by Kubernetes does not affect the running attempt."""
-        try:
-            await self._executor.start(action, job.identity)
-        except ObjectRefused as error:
+    async def _assist(self, job: JobResource, the_plan: Plan) -> Mapping[str, Any]:
+        """Executes what helps a running attempt, whose status no failure of it holds up; returns the new status."""
+        status = dict(the_plan.status or {})
+        for kinds in (NumberFailure, AskForScale, WithdrawClaim | StartAttempt):
+            actions = [action for action in the_plan.actions if isinstance(action, kinds)]
+            for action in actions:
+                try:
+                    await self._executor.execute(action, job.identity)
+                except NotLeading:
+                    raise
+                except ClusterError as error:
+                    LOG.warning("%s: the attempt does without: %s", job.identity.key, error.message)
+                    await self._do_without(job, action, status, error)
+                    break
+                if isinstance(action, AskForScale | StartAttempt):
+                    self._failures.ended(job.identity.key)
+        return status
+
+    async def _do_without(self, job: JobResource, action: Action, status: dict[str, Any], error: ClusterError) -> None:
+        if isinstance(action, NumberFailure):  # a failure counts when its number is on the pod
+            status["executors"] = {**status["executors"], "failed": action.number - 1}
+            return
+        self._queue.add_after(job.identity.key, RETRY_SECONDS)
+        lasts = self._failures.lasts(job.identity.key, error)
+        if lasts and isinstance(action, AskForScale):
+            await self._recorder.record(job, (refused_scale(job, action, error.message),))
+        if isinstance(action, StartAttempt):
+            if not isinstance(error, ObjectRefused):
+                raise error
             await self._recorder.record(job, (refused_standby(job, action, error.message),))
             await self._executor.note_refusal(job, generation=action.generation)
 

@@ -6,13 +6,13 @@ from collections import Counter
 from datetime import datetime
 from typing import Any
 
-from kafkasparkjob_operator.decisions.plan import StartAttempt
+from kafkasparkjob_operator.decisions.plan import AskForScale, StartAttempt
 from kafkasparkjob_operator.identity import JobKey
 from kafkasparkjob_operator.kubernetes.port import ClusterError, ObjectRefused
 from kafkasparkjob_operator.observation.observation import JobResource, recorded_number
 from kafkasparkjob_operator.status.events import JobEvent
 from kafkasparkjob_operator.status.status import JobState, StatusDraft
-from sparkapp.model import commands
+from sparkapp.model import commands, names
 
 TAKEN = {"ConfigMap": "ConfigMapNameTaken", "Pod": "PodNameTaken"}
 """The reason of the status, by the kind of the foreign object."""
@@ -106,6 +106,18 @@ def refused_hold(message: str) -> JobEvent:
         " which grants the right"
     )
     return JobEvent(occurrence="hold-refused", reason="FinalizerRefused", message=text, warning=True)
+
+
+def refused_scale(job: JobResource, action: AskForScale, message: str) -> JobEvent:
+    """Event for a driver that cannot be asked for a rescale in place: another attempt makes the change."""
+    attempt, namespace = recorded_number(job), job.identity.namespace
+    text = (
+        f"attempt {attempt} cannot be asked for parallelism {action.parallelism}, so another attempt will follow:"
+        f" {message}; repeat the request without effect: kubectl annotate pod {action.name} -n {namespace}"
+        f" {names.ANNOTATION_PARALLELISM}={action.parallelism} --overwrite --dry-run=server"
+    )
+    occurrence = f"rescale-refused/{job.generation}/{attempt}"
+    return JobEvent(occurrence=occurrence, reason="RescaleRefused", message=text, warning=True)
 
 
 def refused_standby(job: JobResource, action: StartAttempt, message: str) -> JobEvent:

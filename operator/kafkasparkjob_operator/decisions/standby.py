@@ -37,6 +37,8 @@ STANDBY_AFTER_SECONDS = 20
 """From an attempt's start to the start of its standby, which must not take the CPU that catching up needs."""
 STANDBY_AGAIN_SECONDS = 300
 """From the start of a standby that ended by itself to the start of its replacement."""
+PREPARING = "PreparingSuccessor"
+"""``status.reason`` of a job whose attempt runs until a standby driver for a changed resource is prepared."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -34,7 +34,7 @@ from kafkasparkjob_operator.decisions.running import (
     show_waiting,
     warn_of_slow_stop,
 )
-from kafkasparkjob_operator.decisions.standby import Step, before_stop, stand_by, standby_pods
+from kafkasparkjob_operator.decisions.standby import PREPARING, Step, before_stop, stand_by, standby_pods
 from kafkasparkjob_operator.decisions.starting import decide_start
 from kafkasparkjob_operator.observation.observation import Live, Observation
 from kafkasparkjob_operator.observation.pod_view import PodView
@@ -210,7 +210,7 @@ class _Planner:
         before, after = self.draft.parallelism, self.desired.spec.parallelism
         message = f"attempt {self.attempt} runs until a standby driver for generation {self.job.generation} is prepared"
         state = JobState.RESCALING if before and before != after else JobState.RESTARTING
-        self.draft.set_state(state, reason="PreparingSuccessor", message=message)
+        self.draft.set_state(state, reason=PREPARING, message=message)
         return True
 
     def _take(self, step: Step) -> None:
