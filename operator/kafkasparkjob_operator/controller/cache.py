@@ -72,6 +72,7 @@ class Cache:
         self._changes: dict[JobKey, int] = {}
         self._claims = PrefixClaims(prefixes)
         self._access: set[JobKey] = set()
+        self._standby_refused: dict[JobKey, tuple[str, int]] = {}
 
     def __len__(self) -> int:
         return len(self._jobs)
@@ -152,8 +153,10 @@ class Cache:
 
     def _drop(self, key: JobKey) -> None:
         self._claims.drop(key)
-        mine = (self._jobs, self._pods, self._reports, self._ended, self._attempts, self._changed, self._code)
-        for part in mine:
+        for part in (
+            self._jobs, self._pods, self._reports, self._ended, self._attempts, self._changed, self._code,
+            self._standby_refused,
+        ):  # fmt: skip
             part.pop(key, None)
         self._access.discard(key)
 
@@ -215,6 +218,15 @@ class Cache:
         self._access.discard(key)
         return changed
 
+    def refuse_standby(self, key: JobKey, driver_uid: str, generation: int) -> None:
+        """Notes that no standby driver could be created next to the driver for that generation of the resource."""
+        self._standby_refused[key] = (driver_uid, generation)
+
+    def standby_refused(self, key: JobKey, driver_uid: str) -> int:
+        """The generation that was last noted for the driver; 0 for none."""
+        uid, generation = self._standby_refused.get(key, ("", 0))
+        return generation if uid == driver_uid else 0
+
     def put_code(self, key: JobKey, digest: str) -> bool:
         """Stores the digest of the job's modules; True where it has changed."""
         previous = self._code.get(key)
@@ -250,6 +262,7 @@ class Cache:
             code=self._code.get(key, ""),
             prepared=prepared_of(self._reports.get(key), job.identity),
             claims=self._attempts.get(key, {}),
+            standby_refused=self.standby_refused(key, job.driver_uid),
         )
 
 

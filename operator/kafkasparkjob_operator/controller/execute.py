@@ -204,10 +204,10 @@ class Executor:
             msg = f"pod {action.name} has just been deleted"
             raise ObjectConflict(msg)
 
-    async def note_refusal(self, job: JobResource, *, generation: int) -> None:
-        """Writes on the running driver's pod that Kubernetes refused a standby driver for the generation."""
+    async def note_refusal(self, job: JobResource) -> None:
+        """Writes on the running driver's pod that no standby driver could be created for the generation."""
         driver = names.driver_pod(job.identity.name, recorded_number(job))
-        annotations = {ANNOTATION_REFUSED: str(generation)}
+        annotations = {ANNOTATION_REFUSED: str(job.generation)}
         await self.guard().annotate_pod(job.identity.key, driver, annotations, uid=job.driver_uid)
 
     async def hold(self, job: JobResource, *, held: bool) -> Body | None:

@@ -6,25 +6,19 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
 from kafkasparkjob_operator import clock
+from kafkasparkjob_operator.controller import refusals
 from kafkasparkjob_operator.controller.cache import Cache
 from kafkasparkjob_operator.controller.event_recorder import EventRecorder
 from kafkasparkjob_operator.controller.execute import Executor
 from kafkasparkjob_operator.controller.hold import Hold
 from kafkasparkjob_operator.controller.live_look import look_at
 from kafkasparkjob_operator.controller.metrics import OperatorMetrics
-from kafkasparkjob_operator.controller.refusals import (
-    Failures,
-    NameTaken,
-    ObjectAwaitsCollection,
-    not_started,
-    refused_scale,
-    refused_standby,
-)
 from kafkasparkjob_operator.controller.watches.code_watch import digest_of
 from kafkasparkjob_operator.controller.work_queue import WorkQueue
 from kafkasparkjob_operator.decisions.deletion import NAMESPACE_ENDS, left_open
@@ -60,6 +54,8 @@ NUMBERS = ("checkpoint", "source", "sink", "transactions")
 """Sections of the status that change with every checkpoint; a write of these alone is throttled."""
 RETRY_SECONDS = 10.0
 """The pause after a failed request for a running attempt."""
+HELP: tuple[tuple[type[Action], ...], ...] = ((NumberFailure,), (AskForScale,), (WithdrawClaim, StartAttempt))
+"""What helps a running attempt. A failure leaves out the rest of its group."""
 
 
 class Reconciler:
@@ -102,7 +98,7 @@ class Reconciler:
         self._hold = Hold(self._executor, self._recorder, cache)
         self._looked_at: dict[JobKey, float] = {}
         self._written_at: dict[JobKey, float] = {}
-        self._failures = Failures()
+        self._failures = refusals.Failures()
 
     def forget_looks(self) -> None:
         """Leadership has just been gained, so the cache may be old."""
@@ -129,7 +125,7 @@ class Reconciler:
             result = "ok"
         except NotLeading:
             result = "not_leading"
-        except (ObjectConflict, ObjectExists, ObjectAwaitsCollection) as error:
+        except (ObjectConflict, ObjectExists, refusals.ObjectAwaitsCollection) as error:
             # Not a fault: another process wrote, or Kubernetes needs a moment. The next look is live.
             self._looked_at.pop(key, None)
             LOG.debug("%s: %s", key, error.message)
@@ -184,7 +180,10 @@ class Reconciler:
             identity = observation.job.identity
             try:
                 await self._executor.repair(identity, observation.live.references(identity))
-            except (ObjectRefused, ObjectAwaitsCollection) as error:  # a running job needs no repair to continue
+            except (
+                ObjectRefused,
+                refusals.ObjectAwaitsCollection,
+            ) as error:  # a running job needs no repair to continue
                 LOG.warning("%s: an object of the job is not repaired: %s", key, error.message)
         return observation, self._plan(observation, self._now()) if observation is not None else Plan()
 
@@ -206,7 +205,8 @@ class Reconciler:
         else:
             # The watch has already queued the newer event; the next look is live.
             self._looked_at.pop(key, None)
-        return replace(observation, prefix_refusal=self._cache.prefix_refusal(key))
+        refused = self._cache.standby_refused(key, job.driver_uid)
+        return replace(observation, prefix_refusal=self._cache.prefix_refusal(key), standby_refused=refused)
 
     async def _start(self, job: JobResource, the_plan: Plan) -> Mapping[str, Any]:
         """Executes what the next attempt needs, its driver last; returns the new status."""
@@ -221,8 +221,8 @@ class Reconciler:
         except ClusterError as error:
             if job.deleting and isinstance(error, ObjectRefused) and NAMESPACE_ENDS in error.message:
                 await self._hold.release(job, (left_open(job, error.message),))
-            if self._failures.lasts(job.identity.key, error) or isinstance(error, NameTaken):
-                failed, event = not_started(job, error, self._now())
+            if self._failures.lasts(job.identity.key, error) or isinstance(error, refusals.NameTaken):
+                failed, event = refusals.not_started(job, error, self._now())
                 await self._publish(job, failed, (event,))
             raise
         self._failures.ended(job.identity.key)
@@ -233,9 +233,8 @@ class Reconciler:
     async def _assist(self, job: JobResource, the_plan: Plan) -> Mapping[str, Any]:
         """Executes what helps a running attempt, whose status no failure of it holds up; returns the new status."""
         status = dict(the_plan.status or {})
-        for kinds in (NumberFailure, AskForScale, WithdrawClaim | StartAttempt):
-            actions = [action for action in the_plan.actions if isinstance(action, kinds)]
-            for action in actions:
+        for kinds in HELP:
+            for action in (action for action in the_plan.actions if isinstance(action, kinds)):
                 try:
                     await self._executor.execute(action, job.identity)
                 except NotLeading:
@@ -244,6 +243,8 @@ class Reconciler:
                     LOG.warning("%s: the attempt does without: %s", job.identity.key, error.message)
                     await self._do_without(job, action, status, error)
                     break
+                if isinstance(action, StartAttempt):
+                    await self._recorder.record(job, (refusals.started_standby(action),))
                 if isinstance(action, AskForScale | StartAttempt):
                     self._failures.ended(job.identity.key)
         return status
@@ -252,15 +253,18 @@ class Reconciler:
         if isinstance(action, NumberFailure):  # a failure counts when its number is on the pod
             status["executors"] = {**status["executors"], "failed": action.number - 1}
             return
-        self._queue.add_after(job.identity.key, RETRY_SECONDS)
-        lasts = self._failures.lasts(job.identity.key, error)
-        if lasts and isinstance(action, AskForScale):
-            await self._recorder.record(job, (refused_scale(job, action, error.message),))
-        if isinstance(action, StartAttempt):
-            if not isinstance(error, ObjectRefused):
-                raise error
-            await self._recorder.record(job, (refused_standby(job, action, error.message),))
-            await self._executor.note_refusal(job, generation=action.generation)
+        key = job.identity.key
+        self._queue.add_after(key, RETRY_SECONDS)
+        if not self._failures.lasts(key, error):
+            return
+        if isinstance(action, AskForScale):
+            await self._recorder.record(job, (refusals.refused_scale(job, action, error.message),))
+            return
+        await self._recorder.record(job, (refusals.refused_standby(job, error.message),))
+        self._failures.ended(key)
+        self._cache.refuse_standby(key, job.driver_uid, job.generation)
+        with suppress(ObjectRefused):  # the next operator tries once more
+            await self._executor.note_refusal(job)
 
     async def _publish(self, job: JobResource, status: Mapping[str, Any], events: tuple[JobEvent, ...]) -> None:
         """Publishes the events, then writes the status, so that no event is lost when the operator ends in between.

@@ -120,10 +120,16 @@ def refused_scale(job: JobResource, action: AskForScale, message: str) -> JobEve
     return JobEvent(occurrence=occurrence, reason="RescaleRefused", message=text, warning=True)
 
 
-def refused_standby(job: JobResource, action: StartAttempt, message: str) -> JobEvent:
-    """Event for a standby driver that Kubernetes refused: the running attempt will stop first."""
+def refused_standby(job: JobResource, message: str) -> JobEvent:
+    """Event for a standby driver that could not be created: a change of the resource does not wait for it."""
     attempt = recorded_number(job)
     return JobEvent(
-        occurrence=f"successor-refused/{action.generation}/{attempt}", reason="SuccessorRefused",
-        message=f"Kubernetes refused a standby driver, so attempt {attempt} stops first: {message}", warning=True,
+        occurrence=f"successor-refused/{job.generation}/{attempt}", reason="SuccessorRefused",
+        message=f"attempt {attempt} has no standby, because none could be created: {message}", warning=True,
     )  # fmt: skip
+
+
+def started_standby(action: StartAttempt) -> JobEvent:
+    """Event for a standby driver that exists from now on."""
+    message = f"attempt {action.attempt} starts as a standby and waits for its activation"
+    return JobEvent(occurrence=f"successor/{action.attempt}", reason="SuccessorStarted", message=message)

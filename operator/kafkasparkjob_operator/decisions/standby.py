@@ -169,6 +169,7 @@ def _may_come_up(observation: Observation, desired: DesiredJob) -> bool:
     # A ReadWriteOnce volume would block the standby driver, or the running attempt.
     current = current_attempt(observation)
     refused = {pod.standby_refused for pod in own_drivers(observation) if pod.attempt == current}
+    refused.add(observation.standby_refused)
     return (
         desired.restart_policy.successor is not SuccessorPolicy.AFTER_STOP
         and not desired.spec.state_claim
@@ -187,8 +188,6 @@ def _start(draft: StatusDraft, observation: Observation, live: Live, desired: De
         attempt=number, generation=job.generation, desired=desired, resource_spec=job.spec, awaits_activation=True,
         referenced=live.references(job.identity),
     )  # fmt: skip
-    message = f"attempt {number} starts as a standby and waits for its activation"
-    draft.event(f"successor/{number}", "SuccessorStarted", message)
     return Step(actions=(*claims, start), look_again_after=PREPARE_SECONDS, preparing=True)
 
 

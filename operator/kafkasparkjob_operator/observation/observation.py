@@ -114,6 +114,7 @@ class Observation:
     :param report_age: seconds since the report was seen to change, by this process's monotonic clock.
     :param code: digest of the user's modules; empty where it is unknown, or there are none.
     :param prepared: the attempt that last reported that its standby driver is prepared; untrusted.
+    :param standby_refused: the generation for which this process could not create a standby driver; 0 for none.
     :param live: None where the observation comes from the cache; a plan that creates or deletes needs a live look.
     """
 
@@ -126,6 +127,7 @@ class Observation:
     live: Live | None = None
     ended_driver: PodView | None = None
     prefix_refusal: PrefixRefusal | None = None
+    standby_refused: int = 0
     foreign: tuple[PodView, ...] = ()
     claims: Mapping[int, str] = field(default_factory=dict)
 
