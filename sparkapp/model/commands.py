@@ -25,6 +25,11 @@ def restart(namespace: str, name: str) -> str:
     return RESTART.replace("NAMESPACE", namespace).replace("NAME", name)
 
 
+def delete(kind: str, name: str, namespace: str) -> str:
+    """The command that deletes an object of Kubernetes."""
+    return f"kubectl delete {kind.lower()} {name} -n {namespace}"
+
+
 def create_again(job: Job) -> str:
     """The command that deletes the job with its state, and creates it from the same spec."""
     return f"kubectl get ksj {job.name} -n {job.namespace} -o yaml | kubectl replace --force -f -"

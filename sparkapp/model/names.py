@@ -82,7 +82,7 @@ def checkpoints_config_map(job: str) -> str:
 
 
 def report_config_map(job: str) -> str:
-    """Holds the driver's report to the operator; advisory, losing it loses nothing."""
+    """Holds the driver's report to the operator; advisory, and created again where it is lost."""
     return f"{job}-report"
 
 

@@ -72,6 +72,7 @@ class Cache:
         self._changes: dict[JobKey, int] = {}
         self._claims = PrefixClaims(prefixes)
         self._access: set[JobKey] = set()
+        self._standby_refused: dict[JobKey, tuple[str, int]] = {}
 
     def __len__(self) -> int:
         return len(self._jobs)
@@ -152,8 +153,10 @@ class Cache:
 
     def _drop(self, key: JobKey) -> None:
         self._claims.drop(key)
-        mine = (self._jobs, self._pods, self._reports, self._ended, self._attempts, self._changed, self._code)
-        for part in mine:
+        for part in (
+            self._jobs, self._pods, self._reports, self._ended, self._attempts, self._changed, self._code,
+            self._standby_refused,
+        ):  # fmt: skip
             part.pop(key, None)
         self._access.discard(key)
 
@@ -206,14 +209,23 @@ class Cache:
         return self._clock() - self._changed.get(key, self._clock())
 
     def access_changed(self, key: JobKey) -> None:
-        """Notes that somebody has changed the driver's Role, its binding or a NetworkPolicy of the job."""
+        """Notes that somebody has changed an object that the driver needs: the next look is live and repairs it."""
         self._access.add(key)
 
     def take_access_change(self, key: JobKey) -> bool:
-        """True once after :meth:`access_changed`: the next look is live and repairs them."""
+        """True once after :meth:`access_changed`."""
         changed = key in self._access
         self._access.discard(key)
         return changed
+
+    def refuse_standby(self, key: JobKey, driver_uid: str, generation: int) -> None:
+        """Notes that no standby driver could be created next to the driver for that generation of the resource."""
+        self._standby_refused[key] = (driver_uid, generation)
+
+    def standby_refused(self, key: JobKey, driver_uid: str) -> int:
+        """The generation that was last noted for the driver; 0 for none."""
+        uid, generation = self._standby_refused.get(key, ("", 0))
+        return generation if uid == driver_uid else 0
 
     def put_code(self, key: JobKey, digest: str) -> bool:
         """Stores the digest of the job's modules; True where it has changed."""
@@ -222,8 +234,10 @@ class Cache:
         return previous != digest
 
     def drop_report(self, key: JobKey) -> None:
+        """The report's ConfigMap is gone. A driver cannot create it."""
         self._count_change(key)
         self._reports.pop(key, None)
+        self.access_changed(key)
 
     def _count_change(self, key: JobKey) -> None:
         self._changes[key] = self._changes.get(key, 0) + 1
@@ -248,6 +262,7 @@ class Cache:
             code=self._code.get(key, ""),
             prepared=prepared_of(self._reports.get(key), job.identity),
             claims=self._attempts.get(key, {}),
+            standby_refused=self.standby_refused(key, job.driver_uid),
         )
 
 

@@ -7,7 +7,9 @@ import secrets
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from kafkasparkjob_operator.controller.refusals import NameTaken, ObjectAwaitsCollection, SecretExists
 from kafkasparkjob_operator.decisions.plan import (
+    Action,
     Activate,
     AskForScale,
     CreateState,
@@ -30,7 +32,6 @@ from kafkasparkjob_operator.identity import (
 from kafkasparkjob_operator.kubernetes.port import (
     Body,
     Cluster,
-    ClusterError,
     NotLeading,
     ObjectConflict,
     ObjectExists,
@@ -56,31 +57,13 @@ from kafkasparkjob_operator.resources.driver_pod import driver_pod
 from kafkasparkjob_operator.resources.network_policies import network_policies, network_policy_names
 from kafkasparkjob_operator.resources.references import References
 from kafkasparkjob_operator.settings import NetworkRules
-from sparkapp.model import names
+from sparkapp.model import commands, names
 
 Manifests = tuple[Mapping[str, Any], ...]
 
 _MANAGED_BY = "app.kubernetes.io/managed-by"
 _REPAIRED = ("rules", "subjects", "roleRef", "automountServiceAccountToken", "spec")
 """Parts of Roles, bindings, service accounts and NetworkPolicies that the operator restores."""
-
-
-class ObjectAwaitsCollection(ClusterError):
-    """An object of a deleted job of the same name still exists; Kubernetes is about to collect it."""
-
-    reason = "AwaitingCollection"
-
-
-class SecretExists(ClusterError):
-    """A Secret of the attempt's name exists, which the operator may not read."""
-
-    reason = "SecretExists"
-
-
-class PodNameTaken(ClusterError):
-    """A foreign pod has the name of the next attempt's driver."""
-
-    reason = "PodNameTaken"
 
 
 class Executor:
@@ -105,8 +88,8 @@ class Executor:
             raise NotLeading(msg)
         return self._cluster
 
-    async def repair_access(self, job: JobIdentity, references: References) -> None:
-        """Restores the driver's Role, its binding and the NetworkPolicies after any change.
+    async def repair(self, job: JobIdentity, references: References) -> None:
+        """Restores what a driver needs while it runs: Role and binding, its ConfigMaps, and the NetworkPolicies.
 
         Without rules of the network it deletes the policies of an earlier setting.
 
@@ -116,15 +99,26 @@ class Executor:
         """
         if not references.images:
             return
-        rights = (role(job, references), role_binding(job))
-        await self._ensure_each((rights, *self._network_policies(job)), job, expected=True)
+        await self._ensure_each(self._of_every_attempt(job, references), job, expected=True)
         if not self._network_rules:
             for name in network_policy_names(job):
                 await self._delete_own("NetworkPolicy", name, job)
 
-    async def create_state(self, _: CreateState, job: JobIdentity) -> None:
-        """:raises ObjectExists: another process was faster."""
-        await self.guard().create(state_config_map(job))
+    async def execute(self, action: Action, job: JobIdentity) -> Body | None:
+        """Executes an action that comes before the status of its plan.
+
+        :returns: the driver's pod, where the action creates it.
+        :raises ObjectExists: another process was faster, for instance in the creation of the state.
+        """
+        if isinstance(action, CreateState):
+            await self.guard().create(state_config_map(job))
+        elif isinstance(action, WithdrawClaim):
+            await self.delete_record(action, job)
+        elif isinstance(action, Activate | AskForScale | NumberFailure):
+            await self.annotate(action, job)
+        elif isinstance(action, StartAttempt):
+            return await self.start(action, job)
+        return None
 
     async def start(self, action: StartAttempt, job: JobIdentity) -> Body:
         """Creates the attempt's objects: its ConfigMap claims the number, and its driver comes last.
@@ -134,32 +128,29 @@ class Executor:
         :raises ObjectRefused: Kubernetes refuses an object; nothing of the attempt is left.
         :raises ObjectAwaitsCollection: an old object is still there; retry later.
         :raises SecretExists: the Secret of an earlier claim is still there, or somebody else's; retry later.
-        :raises PodNameTaken: a foreign pod has the driver's name; the next number is tried when the claim is old.
+        :raises NameTaken: a foreign object has the name of ConfigMap or driver; another number is tried next.
         """
         references = action.referenced.union([attempt_references(job, action.desired, attempt=action.attempt)])
-        # The API server refuses a binding before its Role exists.
-        needed = (
-            (service_account(job),), (executor_service_account(job),), (role(job, references), role_binding(job)),
-            (checkpoints_config_map(job),), (report_config_map(job),), *self._network_policies(job),
+        accounts = ((service_account(job),), (executor_service_account(job),))
+        await self._ensure_each((*accounts, *self._of_every_attempt(job, references)), job)
+        claim = attempt_config_map(
+            job, action.desired, attempt=action.attempt, generation=action.generation,
+            resource_spec=action.resource_spec, settles=action.settles,
         )  # fmt: skip
-        await self._ensure_each(needed, job)
-        record = await self.guard().create(
-            attempt_config_map(
-                job, action.desired, attempt=action.attempt, generation=action.generation,
-                resource_spec=action.resource_spec, settles=action.settles,
-            )
-        )  # fmt: skip
+        try:
+            record = await self.guard().create(claim)
+        except ObjectExists:
+            await self._tell_apart(claim, "labels", names.LABEL_JOB, names.LABEL_ROLE)
+            raise
         try:
             await self._create_secret(job, action.attempt, record)
             generation = action.generation if action.awaits_activation else None
-            return await self.guard().create(
-                driver_pod(
-                    job, action.desired, attempt=action.attempt, claim_uid=record["metadata"]["uid"],
-                    standby_for=generation,
-                )
-            )  # fmt: skip
+            pod = driver_pod(
+                job, action.desired, attempt=action.attempt, claim_uid=record["metadata"]["uid"], standby_for=generation
+            )
+            return await self.guard().create(pod)
         except ObjectExists:
-            await self._tell_apart(names.driver_pod(job.name, action.attempt), record, job)
+            await self._tell_apart(pod, "annotations", ANNOTATION_CLAIM)
             raise
         except (ObjectRefused, SecretExists):
             # The number was not used; the deletion of its ConfigMap frees it.
@@ -178,20 +169,20 @@ class Executor:
             name = manifest["metadata"]["name"]
             msg = (
                 f"Secret {name} already exists: Kubernetes is about to delete it, or the operator did not create it;"
-                f" if it stays, delete it: kubectl delete secret {name} -n {job.namespace}"
+                f" if it stays, delete it: {commands.delete('Secret', name, job.namespace)}"
             )
             raise SecretExists(msg) from error
 
-    async def _tell_apart(self, pod: str, record: Body, job: JobIdentity) -> None:
-        """:raises PodNameTaken: the operator did not create the pod for that ConfigMap."""
-        existing = await self._cluster.get("Pod", job.namespace, pod)
-        annotations = {} if existing is None else existing["metadata"].get("annotations") or {}
-        if existing is not None and annotations.get(ANNOTATION_CLAIM) != record["metadata"]["uid"]:
-            msg = (
-                f"the attempt is skipped: the operator did not create pod {pod}, which has its driver's name;"
-                f" delete the pod: kubectl delete pod {pod} -n {job.namespace}"
-            )
-            raise PodNameTaken(msg)
+    async def _tell_apart(self, manifest: Mapping[str, Any], part: str, *marks: str) -> None:
+        """
+        :param marks: labels or annotations that an object of the operator has in common with the manifest.
+        :raises NameTaken: the operator did not create the object that exists.
+        """
+        kind, meta = manifest["kind"], manifest["metadata"]
+        existing = await self._cluster.get(kind, meta["namespace"], meta["name"])
+        found = {} if existing is None else existing["metadata"].get(part) or {}
+        if existing is not None and any(found.get(mark) != meta[part][mark] for mark in marks):
+            raise NameTaken(kind, meta["name"], meta["namespace"])
 
     async def annotate(self, action: Activate | AskForScale | NumberFailure, job: JobIdentity) -> None:
         """:raises ObjectConflict: the pod is gone, or was recreated; look again.
@@ -213,10 +204,10 @@ class Executor:
             msg = f"pod {action.name} has just been deleted"
             raise ObjectConflict(msg)
 
-    async def note_refusal(self, job: JobResource, *, generation: int) -> None:
-        """Writes on the running driver's pod that Kubernetes refused a standby driver for the generation."""
+    async def note_refusal(self, job: JobResource) -> None:
+        """Writes on the running driver's pod that no standby driver could be created for the generation."""
         driver = names.driver_pod(job.identity.name, recorded_number(job))
-        annotations = {ANNOTATION_REFUSED: str(generation)}
+        annotations = {ANNOTATION_REFUSED: str(job.generation)}
         await self.guard().annotate_pod(job.identity.key, driver, annotations, uid=job.driver_uid)
 
     async def hold(self, job: JobResource, *, held: bool) -> Body | None:
@@ -234,8 +225,13 @@ class Executor:
     async def delete_record(self, action: DeleteAttemptRecord | WithdrawClaim, job: JobIdentity) -> None:
         await self.guard().delete("ConfigMap", job.namespace, names.attempt_config_map(job.name, action.attempt))
 
-    def _network_policies(self, job: JobIdentity) -> list[Manifests]:
-        return [(policy,) for policy in network_policies(job, self._network_rules)]
+    def _of_every_attempt(self, job: JobIdentity, references: References) -> Iterable[Manifests]:
+        # The API server refuses a binding before its Role exists.
+        yield role(job, references), role_binding(job)
+        for manifest in (
+            checkpoints_config_map(job), report_config_map(job), *network_policies(job, self._network_rules)
+        ):  # fmt: skip
+            yield (manifest,)
 
     async def _delete_own(self, kind: str, name: str, job: JobIdentity) -> None:
         """Deletes an object of this job. Others of that name stay."""
@@ -272,13 +268,14 @@ class Executor:
         if existing is None:
             msg = f"{kind} {name} has just been deleted"
             raise ObjectConflict(msg)
+        command = commands.delete(kind, name, job.namespace)
         if owned_by_deleted_job(existing, job):
-            msg = f"{kind} {name} of a deleted job of the same name still exists"
+            msg = f"{kind} {name} of a deleted job of the same name still exists; if it stays, delete it: {command}"
             raise ObjectAwaitsCollection(msg)
         if (existing["metadata"].get("labels") or {}).get(_MANAGED_BY) != names.MANAGED_BY:
             msg = (
                 f"{kind} {name} exists, but the operator did not create it: give the job another name, or delete it:"
-                f" kubectl delete {kind.lower()} {name} -n {job.namespace}"
+                f" {command}"
             )
             raise ObjectRefused(msg)
         if owner_uid(existing) == job.uid and all(existing.get(part) == manifest.get(part) for part in _REPAIRED):

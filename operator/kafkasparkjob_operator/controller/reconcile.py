@@ -6,25 +6,25 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
 from kafkasparkjob_operator import clock
+from kafkasparkjob_operator.controller import refusals
 from kafkasparkjob_operator.controller.cache import Cache
 from kafkasparkjob_operator.controller.event_recorder import EventRecorder
-from kafkasparkjob_operator.controller.execute import Executor, ObjectAwaitsCollection, PodNameTaken
+from kafkasparkjob_operator.controller.execute import Executor
 from kafkasparkjob_operator.controller.hold import Hold
 from kafkasparkjob_operator.controller.live_look import look_at
 from kafkasparkjob_operator.controller.metrics import OperatorMetrics
-from kafkasparkjob_operator.controller.refusals import failed_start, refused_standby, refused_start, taken_name
 from kafkasparkjob_operator.controller.watches.code_watch import digest_of
 from kafkasparkjob_operator.controller.work_queue import WorkQueue
 from kafkasparkjob_operator.decisions.deletion import NAMESPACE_ENDS, left_open
 from kafkasparkjob_operator.decisions.plan import (
-    Activate,
+    Action,
     AskForScale,
-    CreateState,
     DeleteAttemptRecord,
     DeletePod,
     NumberFailure,
@@ -52,8 +52,10 @@ LOG = logging.getLogger(__name__)
 
 NUMBERS = ("checkpoint", "source", "sink", "transactions")
 """Sections of the status that change with every checkpoint; a write of these alone is throttled."""
-UNREPORTED_FAILURES = 1
-"""Consecutive failed requests for a start before the status shows them: a quorum may be lost for a moment."""
+RETRY_SECONDS = 10.0
+"""The pause after a failed request for a running attempt."""
+HELP: tuple[tuple[type[Action], ...], ...] = ((NumberFailure,), (AskForScale,), (WithdrawClaim, StartAttempt))
+"""What helps a running attempt. A failure leaves out the rest of its group."""
 
 
 class Reconciler:
@@ -96,7 +98,7 @@ class Reconciler:
         self._hold = Hold(self._executor, self._recorder, cache)
         self._looked_at: dict[JobKey, float] = {}
         self._written_at: dict[JobKey, float] = {}
-        self._failed_starts: dict[JobKey, int] = {}
+        self._failures = refusals.Failures()
 
     def forget_looks(self) -> None:
         """Leadership has just been gained, so the cache may be old."""
@@ -123,7 +125,7 @@ class Reconciler:
             result = "ok"
         except NotLeading:
             result = "not_leading"
-        except (ObjectConflict, ObjectExists, ObjectAwaitsCollection) as error:
+        except (ObjectConflict, ObjectExists, refusals.ObjectAwaitsCollection) as error:
             # Not a fault: another process wrote, or Kubernetes needs a moment. The next look is live.
             self._looked_at.pop(key, None)
             LOG.debug("%s: %s", key, error.message)
@@ -153,7 +155,8 @@ class Reconciler:
             await self._hold.release(observation.job, the_plan.events)
             return
         observation = await self._hold.changed(observation, the_plan)
-        status = await self._create(observation, the_plan)
+        prepare = self._start if the_plan.starts else self._assist
+        status = await prepare(observation.job, the_plan)
         await self._publish(observation.job, status, the_plan.events)
         for action in the_plan.actions:
             if isinstance(action, DeletePod):
@@ -176,9 +179,12 @@ class Reconciler:
         if observation is not None and observation.live is not None and not observation.job.deleting:
             identity = observation.job.identity
             try:
-                await self._executor.repair_access(identity, observation.live.references(identity))
-            except ObjectRefused as error:  # a running job needs no repair to continue
-                LOG.warning("%s: the driver's rights or the NetworkPolicies are not repaired: %s", key, error.message)
+                await self._executor.repair(identity, observation.live.references(identity))
+            except (
+                ObjectRefused,
+                refusals.ObjectAwaitsCollection,
+            ) as error:  # a running job needs no repair to continue
+                LOG.warning("%s: an object of the job is not repaired: %s", key, error.message)
         return observation, self._plan(observation, self._now()) if observation is not None else Plan()
 
     async def _look(self, key: JobKey) -> Observation | None:
@@ -191,7 +197,7 @@ class Reconciler:
         observation = live_observation(
             found.body, found.pods, found.config_maps, code=code,
             report_age=self._cache.report_age(key, found.report),
-            ended_driver=self._cache.ended_driver(key, job.driver_uid),
+            ended_driver=self._cache.ended_driver(key, job.driver_uid), taken=self._failures.taken(key),
         )  # fmt: skip
         self._cache.put_code(key, code)
         if self._cache.put_look(found.body, observation.pods, found.report, since=changes, claims=observation.claims):
@@ -199,68 +205,66 @@ class Reconciler:
         else:
             # The watch has already queued the newer event; the next look is live.
             self._looked_at.pop(key, None)
-        return replace(observation, prefix_refusal=self._cache.prefix_refusal(key))
+        refused = self._cache.standby_refused(key, job.driver_uid)
+        return replace(observation, prefix_refusal=self._cache.prefix_refusal(key), standby_refused=refused)
 
-    async def _create(self, observation: Observation, the_plan: Plan) -> Mapping[str, Any]:
-        """Executes creations and the actions before them; returns the new status."""
-        job = observation.job
+    async def _start(self, job: JobResource, the_plan: Plan) -> Mapping[str, Any]:
+        """Executes what the next attempt needs, its driver last; returns the new status."""
+        status = dict(the_plan.status or {})
         try:
-            return await self._carry_out(job, the_plan)
-        except ObjectRefused as error:
-            if job.deleting and NAMESPACE_ENDS in error.message:
-                await self._hold.release(job, (left_open(job, error.message),))
-            refused_status, event = refused_start(job, error.message, self._now())
-            await self._publish(job, refused_status, (event,))
-            raise
-        except PodNameTaken as error:
-            if not any(isinstance(action, StartAttempt) and _is_standby(action) for action in the_plan.actions):
-                status, event = taken_name(job, error.message, self._now())
-                await self._publish(job, status, (event,))
-            raise
-        except (ObjectConflict, ObjectExists, ObjectAwaitsCollection, NotLeading):
+            for action in the_plan.actions:
+                pod = await self._executor.execute(action, job.identity)
+                if pod is not None:
+                    status["attempt"] = {**status["attempt"], "driverPodUID": pod["metadata"]["uid"]}
+        except NotLeading:
             raise
         except ClusterError as error:
-            if any(
-                isinstance(action, StartAttempt | Activate) and not _is_standby(action) for action in the_plan.actions
-            ):
-                await self._start_failed(job, error)
+            if job.deleting and isinstance(error, ObjectRefused) and NAMESPACE_ENDS in error.message:
+                await self._hold.release(job, (left_open(job, error.message),))
+            if self._failures.lasts(job.identity.key, error) or isinstance(error, refusals.NameTaken):
+                failed, event = refusals.not_started(job, error, self._now())
+                await self._publish(job, failed, (event,))
             raise
-
-    async def _carry_out(self, job: JobResource, the_plan: Plan) -> Mapping[str, Any]:
-        status = dict(the_plan.status or {})
-        for action in the_plan.actions:
-            if isinstance(action, CreateState):
-                await self._executor.create_state(action, job.identity)
-            elif isinstance(action, WithdrawClaim):
-                await self._executor.delete_record(action, job.identity)
-            elif isinstance(action, Activate | AskForScale | NumberFailure):
-                await self._executor.annotate(action, job.identity)
-            elif isinstance(action, StartAttempt) and action.awaits_activation:
-                await self._start_standby(job, action)
-            elif isinstance(action, StartAttempt):
-                pod = await self._executor.start(action, job.identity)
-                self._failed_starts.pop(job.identity.key, None)
-                status["attempt"] = {**status["attempt"], "driverPodUID": pod["metadata"]["uid"]}
-                if job.created is not None and not job.status.get("attempt"):
-                    self._metrics.start_seconds.observe((self._now() - job.created).total_seconds())
+        self._failures.ended(job.identity.key)
+        if job.created is not None and not job.status.get("attempt"):
+            self._metrics.start_seconds.observe((self._now() - job.created).total_seconds())
         return status
 
-    async def _start_failed(self, job: JobResource, error: ClusterError) -> None:
-        """Counts failures until an attempt starts; a look that only waits does not reset the count."""
-        key = job.identity.key
-        self._failed_starts[key] = self._failed_starts.get(key, 0) + 1
-        if self._failed_starts[key] <= UNREPORTED_FAILURES:
-            return
-        status, event = failed_start(job, error.message, self._now())
-        await self._publish(job, status, (event,))
+    async def _assist(self, job: JobResource, the_plan: Plan) -> Mapping[str, Any]:
+        """Executes what helps a running attempt, whose status no failure of it holds up; returns the new status."""
+        status = dict(the_plan.status or {})
+        for kinds in HELP:
+            for action in (action for action in the_plan.actions if isinstance(action, kinds)):
+                try:
+                    await self._executor.execute(action, job.identity)
+                except NotLeading:
+                    raise
+                except ClusterError as error:
+                    LOG.warning("%s: the attempt does without: %s", job.identity.key, error.message)
+                    await self._do_without(job, action, status, error)
+                    break
+                if isinstance(action, StartAttempt):
+                    await self._recorder.record(job, (refusals.started_standby(action),))
+                if isinstance(action, AskForScale | StartAttempt):
+                    self._failures.ended(job.identity.key)
+        return status
 
-    async def _start_standby(self, job: JobResource, action: StartAttempt) -> None:
-        """Starts a standby driver; a refusal by Kubernetes does not affect the running attempt."""
-        try:
-            await self._executor.start(action, job.identity)
-        except ObjectRefused as error:
-            await self._recorder.record(job, (refused_standby(job, action, error.message),))
-            await self._executor.note_refusal(job, generation=action.generation)
+    async def _do_without(self, job: JobResource, action: Action, status: dict[str, Any], error: ClusterError) -> None:
+        if isinstance(action, NumberFailure):  # a failure counts when its number is on the pod
+            status["executors"] = {**status["executors"], "failed": action.number - 1}
+            return
+        key = job.identity.key
+        self._queue.add_after(key, RETRY_SECONDS)
+        if not self._failures.lasts(key, error):
+            return
+        if isinstance(action, AskForScale):
+            await self._recorder.record(job, (refusals.refused_scale(job, action, error.message),))
+            return
+        await self._recorder.record(job, (refusals.refused_standby(job, error.message),))
+        self._failures.ended(key)
+        self._cache.refuse_standby(key, job.driver_uid, job.generation)
+        with suppress(ObjectRefused):  # the next operator tries once more
+            await self._executor.note_refusal(job)
 
     async def _publish(self, job: JobResource, status: Mapping[str, Any], events: tuple[JobEvent, ...]) -> None:
         """Publishes the events, then writes the status, so that no event is lost when the operator ends in between.
@@ -290,11 +294,6 @@ class Reconciler:
         self._looked_at.pop(key, None)
         self._written_at.pop(key, None)
         self._recorder.forget(key)
-        self._failed_starts.pop(key, None)
+        self._failures.forget(key)
         self._cache.forget(key)
         self._queue.forget(key)
-
-
-def _is_standby(action: StartAttempt | Activate) -> bool:
-    """True for a standby attempt: another attempt runs, whatever happens to the standby."""
-    return isinstance(action, StartAttempt) and action.awaits_activation

@@ -1,37 +1,107 @@
-"""Status and events for requests that Kubernetes refuses."""
+"""Requests that Kubernetes refuses: their errors, status and events."""
 
 from __future__ import annotations
 
+from collections import Counter
 from datetime import datetime
 from typing import Any
 
-from kafkasparkjob_operator.decisions.plan import StartAttempt
+from kafkasparkjob_operator.decisions.plan import AskForScale, StartAttempt
+from kafkasparkjob_operator.identity import JobKey
+from kafkasparkjob_operator.kubernetes.port import ClusterError, ObjectRefused
 from kafkasparkjob_operator.observation.observation import JobResource, recorded_number
 from kafkasparkjob_operator.status.events import JobEvent
 from kafkasparkjob_operator.status.status import JobState, StatusDraft
+from sparkapp.model import commands, names
+
+TAKEN = {"ConfigMap": "ConfigMapNameTaken", "Pod": "PodNameTaken"}
+"""The reason of the status, by the kind of the foreign object."""
+UNREPORTED_FAILURES = 1
+"""Consecutive failures of requests before a person is told: a quorum may be lost for a moment."""
 
 
-def refused_start(job: JobResource, message: str, now: datetime) -> tuple[dict[str, Any], JobEvent]:
-    """Status and event for an attempt that Kubernetes refused: a quota, a policy, a webhook, a missing permission."""
-    text = f"Kubernetes refused an object of the next attempt: {message}"
-    if "exceeded quota" not in message:
-        return _not_started(job, "StartRefused", text, now)
-    remedy = f"Raise the quota, or lower what the job asks for: kubectl describe quota -n {job.identity.namespace}"
-    return _not_started(job, "QuotaExceeded", text, now, remedy=remedy)
+class ObjectAwaitsCollection(ClusterError):
+    """An object of a deleted job of the same name still exists; Kubernetes is about to collect it."""
+
+    reason = "AwaitingCollection"
 
 
-def taken_name(job: JobResource, message: str, now: datetime) -> tuple[dict[str, Any], JobEvent]:
-    """Status and event for an attempt whose driver's name is taken by a pod that is not the operator's."""
-    return _not_started(job, "PodNameTaken", message, now)
+class SecretExists(ClusterError):
+    """A Secret of the attempt's name exists, which the operator may not read."""
+
+    reason = "SecretExists"
 
 
-def failed_start(job: JobResource, message: str, now: datetime) -> tuple[dict[str, Any], JobEvent]:
-    """Status and event for an attempt whose objects Kubernetes repeatedly failed to create.
+class NameTaken(ClusterError):
+    """A foreign object has a name of the next attempt: that of its ConfigMap, or of its driver's pod."""
 
-    Called by the reconciler, which continues to retry: the job is not the cause.
+    reason = "NameTaken"
+
+    def __init__(self, kind: str, name: str, namespace: str) -> None:
+        super().__init__(
+            f"the attempt is skipped: the operator did not create {kind} {name}, which has a name of the attempt;"
+            f" delete it: {commands.delete(kind, name, namespace)}"
+        )
+        self.kind, self.name = kind, name
+
+
+class Failures:
+    """Consecutive failures of the requests of each job, and the names that foreign objects take from its attempts."""
+
+    def __init__(self) -> None:
+        self._counts: Counter[JobKey] = Counter()
+        self._taken: dict[JobKey, frozenset[str]] = {}
+
+    def lasts(self, key: JobKey, error: ClusterError) -> bool:
+        """Counts a failure until :meth:`ended`; True where it is worth a report: a refusal, or not the first failure.
+
+        Called by the reconciler. A look that only waits does not reset the count.
+        """
+        self._counts[key] += 1
+        if isinstance(error, NameTaken):
+            self._taken[key] = self.taken(key) | {error.name}
+        return isinstance(error, ObjectRefused) or self._counts[key] > UNREPORTED_FAILURES
+
+    def taken(self, key: JobKey) -> frozenset[str]:
+        return self._taken.get(key, frozenset())
+
+    def ended(self, key: JobKey) -> None:
+        """A request of the job has succeeded."""
+        self._counts.pop(key, None)
+
+    def forget(self, key: JobKey) -> None:
+        """The job is gone."""
+        self.ended(key)
+        self._taken.pop(key, None)
+
+
+def not_started(job: JobResource, error: ClusterError, now: datetime) -> tuple[dict[str, Any], JobEvent]:
+    """Status and event for an attempt that Kubernetes does not let start.
+
+    Called by the reconciler, which continues to retry.
     """
-    text = f"Kubernetes failed to create an object of the next attempt; the operator retries: {message}"
-    return _not_started(job, "StartFailed", text, now)
+    text, remedy = error.message, ""
+    if isinstance(error, ObjectRefused):  # a quota, a policy, a webhook, a missing permission
+        reason = "StartRefused"
+        if "exceeded quota" in text:
+            reason = "QuotaExceeded"
+            look = f"kubectl describe quota -n {job.identity.namespace}"
+            remedy = f"Raise the quota, or lower what the job asks for: {look}"
+        text = f"Kubernetes refused an object of the next attempt: {text}"
+    elif isinstance(error, NameTaken):
+        reason = TAKEN[error.kind]
+    elif isinstance(error, ObjectAwaitsCollection):
+        reason = error.reason
+    else:  # the job is not the cause
+        reason = "StartFailed"
+        text = f"Kubernetes failed to create an object of the next attempt; the operator retries: {text}"
+    draft = StatusDraft(job, now)
+    attempt = draft.section("attempt").get("id", 0)
+    event = JobEvent(
+        occurrence=f"refused/{job.generation}/{attempt}", reason=reason, message=text, remedy=remedy, warning=True
+    )
+    draft.set_state(JobState.RESTARTING if attempt else JobState.PENDING, reason=reason, message=event.text)
+    return draft.finish(), event
 
 
 def refused_hold(message: str) -> JobEvent:
@@ -41,23 +111,28 @@ def refused_hold(message: str) -> JobEvent:
     return JobEvent(occurrence="hold-refused", reason="FinalizerRefused", message=text, remedy=remedy, warning=True)
 
 
-def _not_started(
-    job: JobResource, reason: str, text: str, now: datetime, *, remedy: str = ""
-) -> tuple[dict[str, Any], JobEvent]:
-    draft = StatusDraft(job, now)
-    state = JobState.RESTARTING if draft.section("attempt").get("id") else JobState.PENDING
-    attempt = draft.section("attempt").get("id", 0)
-    event = JobEvent(
-        occurrence=f"refused/{job.generation}/{attempt}", reason=reason, message=text, remedy=remedy, warning=True
+def refused_scale(job: JobResource, action: AskForScale, message: str) -> JobEvent:
+    """Event for a driver that cannot be asked for a rescale in place: another attempt makes the change."""
+    attempt, namespace = recorded_number(job), job.identity.namespace
+    text = (
+        f"attempt {attempt} cannot be asked for parallelism {action.parallelism}, so another attempt will follow:"
+        f" {message}; repeat the request without effect: kubectl annotate pod {action.name} -n {namespace}"
+        f" {names.ANNOTATION_PARALLELISM}={action.parallelism} --overwrite --dry-run=server"
     )
-    draft.set_state(state, reason=reason, message=event.text)
-    return draft.finish(), event
+    occurrence = f"rescale-refused/{job.generation}/{attempt}"
+    return JobEvent(occurrence=occurrence, reason="RescaleRefused", message=text, warning=True)
 
 
-def refused_standby(job: JobResource, action: StartAttempt, message: str) -> JobEvent:
-    """Event for a standby driver that Kubernetes refused: the running attempt will stop first."""
+def refused_standby(job: JobResource, message: str) -> JobEvent:
+    """Event for a standby driver that could not be created: a change of the resource does not wait for it."""
     attempt = recorded_number(job)
     return JobEvent(
-        occurrence=f"successor-refused/{action.generation}/{attempt}", reason="SuccessorRefused",
-        message=f"Kubernetes refused a standby driver, so attempt {attempt} stops first: {message}", warning=True,
+        occurrence=f"successor-refused/{job.generation}/{attempt}", reason="SuccessorRefused",
+        message=f"attempt {attempt} has no standby, because none could be created: {message}", warning=True,
     )  # fmt: skip
+
+
+def started_standby(action: StartAttempt) -> JobEvent:
+    """Event for a standby driver that exists from now on."""
+    message = f"attempt {action.attempt} starts as a standby and waits for its activation"
+    return JobEvent(occurrence=f"successor/{action.attempt}", reason="SuccessorStarted", message=message)

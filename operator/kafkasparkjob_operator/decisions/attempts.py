@@ -60,7 +60,7 @@ def next_attempt(observation: Observation, live: Live) -> int:
         ]
     )
     job = observation.job.identity.name
-    taken = {pod.name for pod in observation.foreign} | set(live.foreign)
+    taken = {pod.name for pod in observation.foreign} | {*live.foreign, *live.taken}
     while {names.driver_pod(job, number), names.attempt_config_map(job, number)} & taken:
         number += 1
     return number

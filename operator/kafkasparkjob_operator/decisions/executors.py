@@ -53,13 +53,13 @@ def count_executors(draft: StatusDraft, executors: Sequence[PodView], *, started
 
 
 def forget_executors(draft: StatusDraft) -> None:
-    """No executor is counted: the attempt's driver is gone. Called by the state machine."""
+    """No executor is counted: the attempt's driver is gone, or its node is lost. Called by the state machine."""
     draft.section("executors")["running"] = 0
     _not_expected(draft)
 
 
 def _not_expected(draft: StatusDraft) -> None:
-    message = "the driver does not run, so no executors are expected"
+    message = "no driver is known to run, so no executors are expected"
     draft.condition(_AVAILABLE, ConditionStatus.UNKNOWN, reason="NotRunning", message=message)
 
 

@@ -139,6 +139,14 @@ class Plan:
     look_again_after: float | None = None
     needs_live: bool = False
 
+    @property
+    def starts(self) -> bool:
+        """True where an attempt starts that the job needs; a standby attempt is a help and never a condition."""
+        return any(
+            isinstance(action, Activate) or (isinstance(action, StartAttempt) and not action.awaits_activation)
+            for action in self.actions
+        )
+
 
 NEEDS_LIVE = Plan(needs_live=True)
 NOTHING = Plan()

@@ -62,9 +62,10 @@ def rescaled_meanwhile(draft: StatusDraft, job: JobResource, record: AttemptReco
     rests = attempt.get("outcome") == EndingKind.FINISHED or draft.state == JobState.FAILED
     if not rests or record is None or digest_of(record.spec) != digest_of(job.spec):
         return
-    for section in (attempt, failure):
-        if section.get("generation") == record.generation:
-            section["generation"] = job.generation
+    # A rescale in place has given the attempt a later generation than its ConfigMap's.
+    attempt["generation"] = job.generation
+    if failure.get("attempt") == record.attempt:
+        failure["generation"] = job.generation
 
 
 def digest_of(spec: Mapping[str, Any]) -> str:

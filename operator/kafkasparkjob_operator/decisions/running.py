@@ -86,7 +86,6 @@ def show_report(
         reason, message = "DriverStarting", "the driver checks Kafka and the code, and starts Spark"
         draft.set_starting(_starting_state(draft), reason=reason, message=message + executors_waiting(executors))
         return
-    _kafka_reachable(draft)
     if report.state is DriverState.RECOVERING:
         message = "the driver settles the transactions of previous attempts"
         draft.set_starting(_starting_state(draft), reason="Recovering", message=message + executors_waiting(executors))
@@ -182,7 +181,7 @@ def judge_checkpoints(
             kind,
             ConditionStatus.UNKNOWN,
             reason="NotRunning",
-            message="the driver does not run, so no checkpoints are expected",
+            message="no driver reports to run, so no checkpoints are expected",
         )
         return None
     since = report.checkpoint_time or draft.section("attempt").get("runningSince")
@@ -213,10 +212,6 @@ def judge_checkpoints(
 def log_of(job: JobKey, attempt: int) -> str:
     """The command that shows the log of a driver that runs."""
     return f"kubectl logs {names.driver_pod(job.name, attempt)} -n {job.namespace}"
-
-
-def _kafka_reachable(draft: StatusDraft) -> None:
-    draft.condition(ConditionType.KAFKA_REACHABLE, ConditionStatus.TRUE, reason="Connected")
 
 
 def _starting_state(draft: StatusDraft) -> JobState:

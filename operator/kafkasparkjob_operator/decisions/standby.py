@@ -37,6 +37,8 @@ STANDBY_AFTER_SECONDS = 20
 """From an attempt's start to the start of its standby, which must not take the CPU that catching up needs."""
 STANDBY_AGAIN_SECONDS = 300
 """From the start of a standby that ended by itself to the start of its replacement."""
+PREPARING = "PreparingSuccessor"
+"""``status.reason`` of a job whose attempt runs until a standby driver for a changed resource is prepared."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,6 +169,7 @@ def _may_come_up(observation: Observation, desired: DesiredJob) -> bool:
     # A ReadWriteOnce volume would block the standby driver, or the running attempt.
     current = current_attempt(observation)
     refused = {pod.standby_refused for pod in own_drivers(observation) if pod.attempt == current}
+    refused.add(observation.standby_refused)
     return (
         desired.restart_policy.successor is not SuccessorPolicy.AFTER_STOP
         and not desired.spec.state_claim
@@ -185,8 +188,6 @@ def _start(draft: StatusDraft, observation: Observation, live: Live, desired: De
         attempt=number, generation=job.generation, desired=desired, resource_spec=job.spec, awaits_activation=True,
         referenced=live.references(job.identity),
     )  # fmt: skip
-    message = f"attempt {number} starts as a standby and waits for its activation"
-    draft.event(f"successor/{number}", "SuccessorStarted", message)
     return Step(actions=(*claims, start), look_again_after=PREPARE_SECONDS, preparing=True)
 
 

@@ -18,7 +18,7 @@ from kafkasparkjob_operator.decisions.attempts import current_attempt, own_drive
 from kafkasparkjob_operator.decisions.checks.belonging import report_foreign, with_own_pods
 from kafkasparkjob_operator.decisions.checks.code import changed_code, note_code
 from kafkasparkjob_operator.decisions.checks.health import judge_health, judge_transactions
-from kafkasparkjob_operator.decisions.checks.heartbeat import GRACE_SECONDS, is_superseded, judge_silence
+from kafkasparkjob_operator.decisions.checks.heartbeat import GRACE_SECONDS, is_superseded, judge_silence, silence_of
 from kafkasparkjob_operator.decisions.checks.in_place import rescale_in_place, show_rescaling
 from kafkasparkjob_operator.decisions.checks.specification import judge_specification
 from kafkasparkjob_operator.decisions.deletion import DELETION_SECONDS, hold_change, plan_deletion
@@ -34,7 +34,7 @@ from kafkasparkjob_operator.decisions.running import (
     show_waiting,
     warn_of_slow_stop,
 )
-from kafkasparkjob_operator.decisions.standby import Step, before_stop, stand_by, standby_pods
+from kafkasparkjob_operator.decisions.standby import PREPARING, Step, before_stop, stand_by, standby_pods
 from kafkasparkjob_operator.decisions.starting import decide_start
 from kafkasparkjob_operator.observation.observation import Live, Observation
 from kafkasparkjob_operator.observation.pod_view import PodView
@@ -111,11 +111,9 @@ class _Planner:
         self._delete(report_foreign(self.draft, self.observation))
         self.actions.extend(hold_change(self.draft, self.job, self.desired, report, limit=self.deletion_seconds))
         return Plan(
-            actions=tuple(self.actions),
-            status=self.draft.finish(),
-            events=tuple(self.draft.events),
+            actions=tuple(self.actions), status=self.draft.finish(), events=tuple(self.draft.events),
             look_again_after=self.look_again_after,
-        )
+        )  # fmt: skip
 
     def _live(self) -> Live:
         if self.observation.live is None:
@@ -129,7 +127,11 @@ class _Planner:
         executors = [pod for pod in self.others if pod.attempt == self.attempt]
         counted = count_executors(self.draft, executors, started=driver.started)
         self.actions.extend(counted.numbered)
-        if self._stops(driver, report) or self._silent(driver, report):
+        if self._stops(driver, report):
+            stale = silence_of(report, self.observation.report_age, driver, replaceable=False).stale
+            self._judge(None if stale else report)
+            return
+        if self._silent(driver, report):
             return
         self._look_again(counted.look_again_after)
         if self.desired is not None and not self.rescaling:
@@ -141,8 +143,11 @@ class _Planner:
             show_report(self.draft, driver, executors, report, job=self.job.identity.key, current=current)
         else:
             show_waiting(self.draft, driver, self.job.identity.key)
-        self._look_again(judge_health(self.draft, report, self.desired, self.job.identity.key))
+        self._judge(report)
         self._look_again(note_stability(self.draft, self.job.spec))
+
+    def _judge(self, report: Report | None) -> None:
+        self._look_again(judge_health(self.draft, report, self.desired, self.job.identity.key))
 
     def _silent(self, driver: PodView, report: Report | None) -> bool:
         """True for a driver that no longer reports: its last report says nothing about the present."""
@@ -205,7 +210,7 @@ class _Planner:
         before, after = self.draft.parallelism, self.desired.spec.parallelism
         message = f"attempt {self.attempt} runs until a standby driver for generation {self.job.generation} is prepared"
         state = JobState.RESCALING if before and before != after else JobState.RESTARTING
-        self.draft.set_state(state, reason="PreparingSuccessor", message=message)
+        self.draft.set_state(state, reason=PREPARING, message=message)
         return True
 
     def _take(self, step: Step) -> None:
@@ -230,8 +235,7 @@ class _Planner:
             self._delete(pod for pod in self.others if pod.attempt == self.attempt)
             self.others = [pod for pod in self.others if pod.attempt != self.attempt]
             driver = None
-        forget_executors(self.draft)
-        judge_health(self.draft, None, self.desired, self.job.identity.key)
+        self._forget()
         attempt = self.draft.section("attempt")
         if self.attempt and not attempt.get("outcome"):
             if driver is not None:
@@ -246,15 +250,9 @@ class _Planner:
             self._wait_for_pods(going)
             return
         decision = decide_start(
-            self.draft,
-            self.observation,
-            live,
-            self.desired,
-            suspend=self.suspend,
-            clear=driver is None,
-            standby=standby,
-            settings=self.settings,
-        )
+            self.draft, self.observation, live, self.desired,
+            suspend=self.suspend, clear=driver is None, standby=standby, settings=self.settings,
+        )  # fmt: skip
         if standby is not None and self.draft.state in {JobState.FAILED, JobState.FINISHED}:
             self._delete(self.standbys.pods)
         if decision.ready and driver is not None:
@@ -269,8 +267,15 @@ class _Planner:
         desired = None if self.suspend else self.desired
         return None if desired is None else self.standbys.usable(self.draft, self.job.generation, desired)
 
+    def _forget(self) -> None:
+        """The driver is gone, or its grace period has passed: what it last reported says nothing about the present."""
+        forget_executors(self.draft)
+        self._judge(None)
+
     def _wait_for_drain(self, driver: PodView) -> None:
         self._delete(pod for pod in self.others if pod.attempt != self.attempt)
+        if driver.gone_by is not None and driver.gone_by <= self.now:
+            self._forget()
         if not self.draft.section("attempt").get("stopReason"):
             message = f"the driver pod {driver.name} is being deleted, not by the operator; the next attempt follows"
             self.draft.set_state(JobState.RESTARTING, reason="DriverStopping", message=message)
@@ -278,11 +283,9 @@ class _Planner:
 
     def _wait_for_pods(self, pods: list[PodView]) -> None:
         if self.draft.state in {"", JobState.PENDING, JobState.STARTING, JobState.RUNNING}:
-            self.draft.set_starting(
-                state_while_pods_go(self.draft, self.attempt),
-                reason="WaitingForPods",
-                message=f"the next attempt waits until {len(pods)} pod(s) are gone: {pods[0].name}",
-            )
+            state = state_while_pods_go(self.draft, self.attempt)
+            message = f"the next attempt waits until {len(pods)} pod(s) are gone: {pods[0].name}"
+            self.draft.set_starting(state, reason="WaitingForPods", message=message)
         self._warn_if_slow(pods)
 
     def _warn_if_slow(self, pods: list[PodView]) -> None:

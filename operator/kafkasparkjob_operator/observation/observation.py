@@ -81,11 +81,13 @@ class Live:
     """The part of an observation that only a live look at the API server has, never the cache.
 
     :param foreign: names of ConfigMaps with the labels of an attempt of the job that are none.
+    :param taken: names of attempts' objects that the API server refused, because foreign objects have them.
     """
 
     state: StateView
     records: tuple[AttemptRecord, ...]
     foreign: tuple[str, ...] = ()
+    taken: frozenset[str] = frozenset()
 
     def references(self, job: JobIdentity) -> References:
         """What executors of the job's attempts refer to, of every attempt that has its ConfigMap."""
@@ -112,6 +114,7 @@ class Observation:
     :param report_age: seconds since the report was seen to change, by this process's monotonic clock.
     :param code: digest of the user's modules; empty where it is unknown, or there are none.
     :param prepared: the attempt that last reported that its standby driver is prepared; untrusted.
+    :param standby_refused: the generation for which this process could not create a standby driver; 0 for none.
     :param live: None where the observation comes from the cache; a plan that creates or deletes needs a live look.
     """
 
@@ -124,6 +127,7 @@ class Observation:
     live: Live | None = None
     ended_driver: PodView | None = None
     prefix_refusal: PrefixRefusal | None = None
+    standby_refused: int = 0
     foreign: tuple[PodView, ...] = ()
     claims: Mapping[int, str] = field(default_factory=dict)
 
@@ -191,6 +195,7 @@ def live_observation(
     report_age: float = 0.0,
     code: str = "",
     ended_driver: PodView | None = None,
+    taken: frozenset[str] = frozenset(),
 ) -> Observation:
     """Builds the observation from a live look at the API server."""
     job = job_resource(body)
@@ -219,6 +224,7 @@ def live_observation(
             state=state,
             records=tuple(sorted(records.values(), key=lambda record: record.attempt)),
             foreign=tuple(sorted(set(labelled) - set(records))),
+            taken=taken,
         ),
     )
 

@@ -41,7 +41,7 @@ class PodView:
     :param generation: of the resource that a standby driver was started for; else 0.
     :param failure: the number of a failed executor's failure, once it is counted; else 0. Untrusted: the driver
         makes the pod.
-    :param standby_refused: of a driver: the generation for which Kubernetes refused a standby driver; else 0.
+    :param standby_refused: of a driver: the generation for which no standby driver could be created; else 0.
     :param asked_parallelism: of a driver that was asked for a rescale in place; else 0. ``asked_at`` says when.
     :param awaits_activation: a standby driver, which touches nothing of the job yet.
     :param created: by the API server's clock; None where it cannot be read.

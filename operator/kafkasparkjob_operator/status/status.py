@@ -7,6 +7,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
+from kafkasparkjob_operator.clock import parse_time
 from kafkasparkjob_operator.observation.observation import JobResource
 from kafkasparkjob_operator.status.conditions import MAX_MESSAGE, ConditionStatus, ConditionType, with_condition
 from kafkasparkjob_operator.status.events import JobEvent
@@ -52,6 +53,16 @@ class StatusDraft:
     def previous_state(self) -> str:
         """The state before this plan."""
         return str(self._job.status.get("state", ""))
+
+    def seconds_of(self, reason: str) -> float:
+        """Seconds without readiness, where the status before this plan has that reason; 0 where it has another.
+
+        A clock that was set back must not make a wait longer, so the difference counts in either direction.
+        """
+        since = parse_time(self.since(ConditionType.READY, ConditionStatus.FALSE))
+        if since is None or self._job.status.get("reason") != reason:
+            return 0.0
+        return abs((self.now - since).total_seconds())
 
     @property
     def state(self) -> str:

@@ -26,6 +26,7 @@ class FakeKubernetes:
     :ivar fail_write: number of the next write that gets no answer although it was carried out; None for no failure.
     :ivar refuse_pods: message with which the creation of pods is refused; empty allows it.
     :ivar refuse_finalizers: the same of changes of a job's finalizers.
+    :ivar refuse_annotations: the same of changes of a pod's annotations.
     """
 
     def __init__(self) -> None:
@@ -34,6 +35,7 @@ class FakeKubernetes:
         self.fail_write: int | None = None
         self.refuse_pods = ""
         self.refuse_finalizers = ""
+        self.refuse_annotations = ""
         self.driver_attempts: list[int] = []
         self._versions = itertools.count(1)
         self._uids = itertools.count(1)
@@ -169,6 +171,8 @@ class FakeKubernetes:
         current = self.objects.get(place)
         if current is None:
             return False
+        if self.refuse_annotations:  # the API server compares the UID after the webhooks
+            raise ObjectRefused(self.refuse_annotations, status=403)
         if current["metadata"]["uid"] != uid:
             raise ObjectConflict("another pod", status=409)
         current["metadata"].setdefault("annotations", {}).update(annotations)

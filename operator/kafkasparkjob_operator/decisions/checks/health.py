@@ -1,4 +1,4 @@
-"""The conditions that time alone can change: CheckpointHealthy and TransactionsHealthy."""
+"""The conditions by the driver's report: KafkaReachable, CheckpointHealthy and TransactionsHealthy."""
 
 from __future__ import annotations
 
@@ -11,25 +11,36 @@ from kafkasparkjob_operator.status.conditions import ConditionStatus, ConditionT
 from kafkasparkjob_operator.status.status import StatusDraft
 from kafkasparkjob_operator.workload import DesiredJob
 from sparkapp.model.delivery_guarantee import DeliveryGuarantee
-from sparkapp.model.report import Report
+from sparkapp.model.report import DriverState, Report
 
 _INTERVAL_SECONDS = 10
 """The checkpoint interval that is assumed for a job without a valid spec."""
 
 
 def judge_health(draft: StatusDraft, report: Report | None, desired: DesiredJob | None, job: JobKey) -> float | None:
-    """Sets CheckpointHealthy and TransactionsHealthy; called by the state machine in each plan.
+    """Sets KafkaReachable, CheckpointHealthy and TransactionsHealthy; called by the state machine in each plan.
 
     :param report: of the current attempt; None where its driver does not run or has not reported yet.
     :param desired: the resource's spec; None where it is invalid. :param job: for commands.
     :returns: seconds after which time alone changes a condition, or None.
     """
+    _judge_kafka(draft, report)
     interval = desired.spec.checkpoint_interval if desired is not None else _INTERVAL_SECONDS
     again = (
         judge_checkpoints(draft, report, job=job, interval_seconds=interval, now=draft.now),
         judge_transactions(draft, report, desired, job),
     )
     return min((seconds for seconds in again if seconds is not None), default=None)
+
+
+def _judge_kafka(draft: StatusDraft, report: Report | None) -> None:
+    """Sets KafkaReachable. Why an attempt did not reach Kafka stays in it until another attempt does."""
+    kind = ConditionType.KAFKA_REACHABLE
+    if report is not None and report.state is not DriverState.STARTING:
+        draft.condition(kind, ConditionStatus.TRUE, reason="Connected")
+    elif draft.since(kind, ConditionStatus.TRUE) is not None:
+        message = "no driver reports that it has reached Kafka"
+        draft.condition(kind, ConditionStatus.UNKNOWN, reason="NotObserved", message=message)
 
 
 def judge_transactions(

@@ -11,7 +11,8 @@ from kafkasparkjob_operator.clock import format_time
 from kafkasparkjob_operator.decisions.attempts import spec_of
 from kafkasparkjob_operator.decisions.executors import executors_waiting
 from kafkasparkjob_operator.decisions.plan import Action, AskForScale
-from kafkasparkjob_operator.observation.observation import Live, Observation
+from kafkasparkjob_operator.decisions.standby import PREPARING
+from kafkasparkjob_operator.observation.observation import JobResource, Live, Observation
 from kafkasparkjob_operator.observation.pod_view import PodView
 from kafkasparkjob_operator.status.status import JobState, StatusDraft
 from kafkasparkjob_operator.workload import DesiredJob, JobSettings
@@ -19,6 +20,8 @@ from sparkapp.model.report import DriverState, Report
 
 CONFIRM_SECONDS = 60.0
 """For the driver to confirm that it changes its parallelism. After that the job is rescaled by a new attempt."""
+REQUESTED = "RescaleRequested"
+"""The driver's pod does not have the annotations yet. Kubernetes may refuse them."""
 ASKED = "RescalingInPlace"
 
 
@@ -54,30 +57,42 @@ def rescale_in_place(
     if started is None or scaled is None or not scaled.same_application(desired):
         return None
     if (driver.asked_parallelism or started.spec.parallelism) == wanted:
-        return _asked(draft, observation, driver, report, wanted)
+        return _asked(draft, observation, driver, report, desired)
     if report is None or report.state is not DriverState.RUNNING or not report.rescales:
         return None
-    before, executors = draft.parallelism, desired.workload.executor_instances
-    message = f"attempt {driver.attempt} changes its parallelism from {before} to {wanted} in place"
-    draft.event(f"rescale/{driver.attempt}/{job.generation}", "RescaleStarted", message)
-    draft.section("executors")["desired"] = executors
-    at = format_time(draft.now)
-    ask = AskForScale(name=driver.name, uid=driver.uid, parallelism=wanted, executors=executors, at=at)
-    return InPlace(actions=(ask,), rescaling=wanted, look_again_after=CONFIRM_SECONDS)
+    left = CONFIRM_SECONDS - draft.seconds_of(REQUESTED)
+    if left <= 0 or _given_up(draft, job):
+        return None
+    ask = AskForScale(
+        name=driver.name, uid=driver.uid, parallelism=wanted, executors=desired.workload.executor_instances,
+        at=format_time(draft.now),
+    )  # fmt: skip
+    return InPlace(actions=(ask,), rescaling=wanted, look_again_after=left)
+
+
+def _given_up(draft: StatusDraft, job: JobResource) -> bool:
+    """True where another attempt is on its way to the resource's spec already."""
+    prepares = job.status.get("reason") == PREPARING and job.status.get("observedGeneration") == job.generation
+    return prepares or bool(draft.section("attempt").get("stopReason"))
 
 
 def _asked(
-    draft: StatusDraft, observation: Observation, driver: PodView, report: Report | None, wanted: int
+    draft: StatusDraft, observation: Observation, driver: PodView, report: Report | None, desired: DesiredJob
 ) -> InPlace | None:
     """The same for a driver that runs that parallelism, or was asked for it."""
-    generation = observation.job.generation
+    generation, wanted = observation.job.generation, desired.spec.parallelism
+    if driver.asked_parallelism:
+        draft.section("executors")["desired"] = desired.workload.executor_instances
     confirmed = report is not None and report.rescaling == wanted
     if not driver.asked_parallelism or (report is not None and confirmed and report.parallelism == wanted):
         draft.section("attempt")["generation"] = generation
-        if driver.asked_parallelism and draft.previous_state == JobState.RESCALING:
+        rescaled = draft.previous_state == JobState.RESCALING or observation.job.status.get("reason") == REQUESTED
+        if driver.asked_parallelism and rescaled:
             message = f"the job runs with parallelism {wanted}: attempt {driver.attempt} was rescaled in place"
             draft.event(f"rescaled/{driver.attempt}/{generation}", "Rescaled", message)
         return InPlace()
+    message = f"attempt {driver.attempt} changes its parallelism from {draft.parallelism} to {wanted} in place"
+    draft.event(f"rescale/{driver.attempt}/{generation}", "RescaleStarted", message)
     if confirmed:
         return InPlace(rescaling=wanted)
     age = (draft.now - driver.asked_at).total_seconds() if driver.asked_at is not None else CONFIRM_SECONDS
@@ -87,6 +102,13 @@ def _asked(
 
 def show_rescaling(draft: StatusDraft, driver: PodView, executors: list[PodView], wanted: int) -> None:
     """Writes the state of an attempt that changes its parallelism: it reads and writes with the previous meanwhile."""
+    if driver.asked_parallelism != wanted:
+        message = (
+            f"attempt {driver.attempt} runs with parallelism {draft.parallelism}, and the operator asks it to change to"
+            f" {wanted} in place"
+        )
+        draft.set_state(JobState.RUNNING, reason=REQUESTED, message=message)
+        return
     message = (
         f"attempt {driver.attempt} runs with parallelism {draft.parallelism} and changes to {wanted} in place"
         f"{executors_waiting(executors)}"

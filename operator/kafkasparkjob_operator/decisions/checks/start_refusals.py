@@ -7,12 +7,14 @@ from kafkasparkjob_operator.observation.observation import Live, Observation, Pr
 from kafkasparkjob_operator.observation.state_view import StateKind, state_missing
 from kafkasparkjob_operator.status.conditions import ConditionStatus, ConditionType
 from kafkasparkjob_operator.status.status import JobState, StatusDraft
-from sparkapp.model import commands
+from sparkapp.model import commands, names
 from sparkapp.model.errors import KafkaSparkJobError
 
 LOOK_AT_STATE_AGAIN = 30.0
 """A refused state may be restored by hand, and no watch brings its changes."""
 AWAIT_COLLECTION = 2.0
+"""Kubernetes usually needs a moment. The pauses double up to :data:`LOOK_AT_STATE_AGAIN`."""
+COLLECTION = "AwaitingCollection"
 
 
 def refused_state(draft: StatusDraft, observation: Observation, live: Live) -> float | None:
@@ -23,9 +25,14 @@ def refused_state(draft: StatusDraft, observation: Observation, live: Live) -> f
     state = live.state
     checkpoint = int(draft.section("checkpoint").get("id", 0))
     if state.kind is StateKind.COLLECTED:
-        message = "the job waits until Kubernetes has removed the state of a deleted job of the same name"
-        draft.set_state(JobState.PENDING, reason="AwaitingCollection", message=message)
-        return AWAIT_COLLECTION
+        waited = draft.seconds_of(COLLECTION)
+        job, name = observation.job.identity, names.state_config_map(observation.job.identity.name)
+        message = (
+            "the job waits until Kubernetes has removed the state of a deleted job of the same name; if ConfigMap"
+            f" {name} stays, delete it: {commands.delete('ConfigMap', name, job.namespace)}"
+        )
+        draft.set_state(JobState.PENDING, reason=COLLECTION, message=message)
+        return min(max(AWAIT_COLLECTION, waited), LOOK_AT_STATE_AGAIN)
     error: KafkaSparkJobError | None = state.error
     if (state.kind is StateKind.ABSENT and attempts_ran(observation, live)) or (
         state.kind is StateKind.EMPTY and checkpoint > 0

@@ -1,9 +1,11 @@
-"""The rights that the operator gives a driver, and the NetworkPolicies of its job."""
+"""The rights that the operator gives a driver, the ConfigMaps that it writes, and the NetworkPolicies of its job."""
 
 from __future__ import annotations
 
 import copy
 from typing import Any
+
+import pytest
 
 from kafkasparkjob_operator.settings import NetworkRules
 from tests.support.kubernetes.operator_fixture import KEY, OperatorFixture
@@ -173,3 +175,40 @@ async def test_policies_are_deleted_when_they_are_switched_off() -> None:
     await operator_fixture.look()
     assert policies(operator_fixture) == {BOTH[1]: {}}, "the policy that the job does not own stays"
     assert operator_fixture.status["state"] == "Running"
+
+
+@pytest.mark.parametrize("name", ["orders-report", "orders-checkpoints"])
+async def test_a_config_map_of_the_driver_that_is_gone_is_created_again(name: str) -> None:
+    operator_fixture = OperatorFixture()
+    await operator_fixture.run()
+    del operator_fixture.kubernetes.objects["ConfigMap", KEY.namespace, name]
+    await operator_fixture.look()
+    made = operator_fixture.kubernetes.objects["ConfigMap", KEY.namespace, name]
+    assert made["metadata"]["ownerReferences"][0]["uid"] == "job-uid"
+    assert made["data"] == {}
+    written = len(operator_fixture.kubernetes.writes)
+    await operator_fixture.look(2)
+    assert len(operator_fixture.kubernetes.writes) == written, "an object that is as it should be is left alone"
+
+
+async def test_a_report_that_is_gone_is_repaired_at_once_and_the_job_shown_by_the_next_report() -> None:
+    operator_fixture = OperatorFixture()
+    await operator_fixture.run()
+    del operator_fixture.kubernetes.objects["ConfigMap", KEY.namespace, "orders-report"]
+    operator_fixture.cache.drop_report(KEY)
+    await operator_fixture.reconciler.reconcile(KEY)
+    operator_fixture.report(1, checkpoint_id=12)
+    await operator_fixture.settle()
+    assert (operator_fixture.status["state"], operator_fixture.ready["status"]) == ("Running", "True")
+    assert operator_fixture.status["checkpoint"]["id"] == 12
+
+
+@pytest.mark.parametrize(("kind", "name"), [("Role", "orders-driver"), ("ConfigMap", "orders-report")])
+async def test_an_object_of_a_deleted_job_does_not_hold_up_a_running_job(kind: str, name: str) -> None:
+    operator_fixture = OperatorFixture()
+    await operator_fixture.run()
+    owner = operator_fixture.kubernetes.objects[kind, KEY.namespace, name]["metadata"]["ownerReferences"][0]
+    owner["uid"] = "previous"
+    operator_fixture.kubernetes.edit_job(KEY, suspend=True)
+    await operator_fixture.look()
+    assert operator_fixture.status["state"] == "Suspending"

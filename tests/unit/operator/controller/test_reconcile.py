@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kafkasparkjob_operator.controller.execute import ObjectAwaitsCollection
+from kafkasparkjob_operator.controller.refusals import ObjectAwaitsCollection
 from kafkasparkjob_operator.kubernetes.port import NotLeading, ObjectConflict, ObjectRefused
 from kafkasparkjob_operator.observation.observation import job_key
 from kafkasparkjob_operator.observation.pod_view import pod_view

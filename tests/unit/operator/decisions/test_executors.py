@@ -280,3 +280,29 @@ async def test_a_first_checkpoint_with_nothing_to_read_is_no_stall(operator_fixt
     operator_fixture.wait(1000)
     await operator_fixture.settle()
     assert operator_fixture.kubernetes.condition(KEY, "CheckpointHealthy")["status"] == "True"
+
+
+async def test_a_failure_that_cannot_be_numbered_neither_counts_nor_blocks(operator_fixture: OperatorFixture) -> None:
+    """A webhook that must be asked about changes of pods, and is down."""
+    await operator_fixture.run(1)
+    operator_fixture.kubernetes.add_executor(KEY, 1, 9)
+    operator_fixture.kubernetes.refuse_annotations = "failed calling webhook"
+    for number in (1, 2):
+        ends(operator_fixture, operator_fixture.kubernetes.add_executor(KEY, 1, number), code=52)
+    operator_fixture.report(1, checkpoint_id=77)
+    await operator_fixture.settle()
+    assert (operator_fixture.status["state"], operator_fixture.ready["status"]) == ("Running", "True")
+    assert operator_fixture.status["checkpoint"]["id"] == 77
+    assert operator_fixture.status["executors"].get("failed", 0) == 0
+    assert operator_fixture.kubernetes.events(warning=True) == ["ExecutorFailed", "ExecutorFailed"]
+    operator_fixture.kubernetes.refuse_annotations = ""
+    await operator_fixture.settle()
+    assert operator_fixture.status["executors"]["failed"] == 2
+    operator_fixture.kubernetes.refuse_annotations = "failed calling webhook"
+    ends(operator_fixture, operator_fixture.kubernetes.add_executor(KEY, 1, 3), code=52)
+    operator_fixture.kubernetes.edit_job(KEY, suspend=True)
+    await operator_fixture.settle()
+    assert operator_fixture.status["state"] == "Suspending"
+    assert operator_fixture.status["executors"]["failed"] == 2
+    driver = operator_fixture.kubernetes.objects["Pod", "team", "orders-1-driver"]
+    assert "deletionTimestamp" in driver["metadata"]

@@ -11,6 +11,7 @@ from kafkasparkjob_operator.identity import JobKey
 from kafkasparkjob_operator.kubernetes.answers import error_of
 from kafkasparkjob_operator.kubernetes.client import POD_SECONDS, WRITE_SECONDS
 from kafkasparkjob_operator.kubernetes.port import ClusterError, ObjectRefused
+from sparkapp.model import names
 from tests.support.fakes.kubernetes import FakeKubernetes
 from tests.support.kubernetes.operator_fixture import KEY, OperatorFixture
 
@@ -89,14 +90,15 @@ async def test_a_binding_waits_for_its_role(operator_fixture: OperatorFixture, m
 
 
 async def test_a_job_that_runs_is_not_called_down_for_its_successor(operator_fixture: OperatorFixture) -> None:
-    operator_fixture.kubernetes.edit_job(KEY, restartPolicy={"successor": "BeforeStop"})
+    operator_fixture.kubernetes.edit_job(KEY, restartPolicy={"successor": "Standby"})
     await operator_fixture.run(1)
-    operator_fixture.kubernetes.edit_job(KEY, parallelism=3)
+    operator_fixture.kubernetes.fault = ClusterError(SLOW)  # type: ignore[attr-defined]
     for _ in range(4):
-        await fails(operator_fixture, ClusterError(SLOW))
+        operator_fixture.wait(21)
+        await operator_fixture.look()
     assert operator_fixture.drivers == ["orders-1-driver"]
     assert operator_fixture.status["state"] == "Running"
-    assert operator_fixture.ready["status"] == "True"
+    assert operator_fixture.kubernetes.events(warning=True).count("SuccessorRefused") == 1
 
 
 async def test_a_webhook_that_is_down_is_a_refusal_that_uses_no_number(operator_fixture: OperatorFixture) -> None:
@@ -131,6 +133,75 @@ async def test_who_reads_the_status_finds_the_event_there(
     assert reason.startswith("Start")
     assert (reason, [reason]) in seen
     assert (reason, []) not in seen
+
+
+def stray(kind: str, name: str, *, owner: str = "") -> tuple[tuple[str, str, str], dict[str, Any]]:
+    """An object that the operator did not create for this job: of a deleted job of its name, or of somebody."""
+    owners = [{"kind": names.KIND, "name": KEY.name, "uid": owner}] if owner else []
+    meta = {
+        "name": name, "namespace": KEY.namespace, "uid": f"uid-of-{name}", "resourceVersion": "1",
+        "ownerReferences": owners, "labels": names.labels(KEY.name) if owner else {},
+    }  # fmt: skip
+    return (kind, KEY.namespace, name), {"kind": kind, "metadata": meta}
+
+
+async def test_a_config_map_under_an_attempts_name_is_named_and_its_number_passed_over(
+    operator_fixture: OperatorFixture,
+) -> None:
+    kubernetes = operator_fixture.kubernetes
+    place, body = stray("ConfigMap", "orders-1-job")
+    kubernetes.objects[place] = body
+    with pytest.raises(ClusterError):
+        await operator_fixture.look()
+    assert operator_fixture.status["state"] == "Pending"
+    assert operator_fixture.status["reason"] == operator_fixture.ready["reason"] == "ConfigMapNameTaken"
+    assert "kubectl delete configmap orders-1-job -n team" in operator_fixture.status["message"]
+    assert kubernetes.events(warning=True) == ["ConfigMapNameTaken"]
+    await operator_fixture.settle()
+    assert operator_fixture.drivers == ["orders-2-driver"]
+    assert kubernetes.objects[place] is body
+    assert kubernetes.events(warning=True) == ["ConfigMapNameTaken"]
+
+
+OF_A_DELETED_JOB = [("ConfigMap", "orders-report"), ("Role", "orders-driver"), ("ServiceAccount", "orders-driver")]
+
+
+@pytest.mark.parametrize(("kind", "name"), OF_A_DELETED_JOB)
+async def test_an_object_of_a_deleted_job_that_stays_is_named_with_the_command_that_deletes_it(
+    operator_fixture: OperatorFixture, kind: str, name: str
+) -> None:
+    place, body = stray(kind, name, owner="deleted-job")
+    operator_fixture.kubernetes.objects[place] = body
+    with pytest.raises(ClusterError):
+        await operator_fixture.look()
+    assert operator_fixture.kubernetes.events() == [], "Kubernetes needs a moment"
+    with pytest.raises(ClusterError):
+        await operator_fixture.look()
+    assert (operator_fixture.status["state"], operator_fixture.status["reason"]) == ("Pending", "AwaitingCollection")
+    command = f"kubectl delete {kind.lower()} {name} -n team"
+    assert command in operator_fixture.status["message"]
+    assert command in operator_fixture.ready["message"]
+    assert operator_fixture.kubernetes.events(warning=True) == ["AwaitingCollection"]
+    operator_fixture.kubernetes.remove(place)
+    await operator_fixture.settle()
+    assert operator_fixture.drivers == ["orders-1-driver"]
+
+
+async def test_the_state_of_a_deleted_job_is_waited_for_longer_each_time_and_named_with_the_command(
+    operator_fixture: OperatorFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pauses: list[float] = []
+    monkeypatch.setattr(operator_fixture.queue, "add_after", lambda _, seconds: pauses.append(seconds))
+    place, body = stray("ConfigMap", "orders-state", owner="deleted-job")
+    operator_fixture.kubernetes.objects[place] = body
+    for _ in range(6):
+        await operator_fixture.look()
+        operator_fixture.wait(pauses[-1])
+    assert pauses == sorted(pauses)
+    assert pauses[0] < 3
+    assert 29 < pauses[-1] < 31
+    assert (operator_fixture.status["state"], operator_fixture.status["reason"]) == ("Pending", "AwaitingCollection")
+    assert "kubectl delete configmap orders-state -n team" in operator_fixture.status["message"]
 
 
 def test_another_fault_of_the_server_is_none() -> None:

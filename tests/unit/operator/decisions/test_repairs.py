@@ -111,3 +111,34 @@ async def test_a_scale_while_the_state_is_missing_is_not_said_to_be_ignored() ->
     await operator_fixture.settle()
     assert operator_fixture.kubernetes.driver_attempts == [1, 2]
     assert operator_fixture.status["parallelism"] == 5
+
+
+@pytest.fixture
+async def scaled_twice() -> OperatorFixture:
+    """Attempt 1 runs generation 2 after a rescale in place, and has not confirmed the rescale of generation 3."""
+    fixture = OperatorFixture(engine="Continuous", source={"topics": ["orders"], "stopping": {"mode": "Latest"}})
+    await fixture.run()
+    for parallelism, confirmed in ((4, True), (5, False)):
+        fixture.report(1, engine="Continuous", rescales=True, parallelism=2)
+        await fixture.settle()
+        fixture.kubernetes.edit_job(KEY, parallelism=parallelism)
+        await fixture.settle()
+        if confirmed:
+            fixture.report(1, engine="Continuous", rescales=True, rescaling=parallelism, parallelism=parallelism)
+            await fixture.settle()
+    assert (fixture.status["attempt"]["id"], fixture.status["attempt"]["generation"]) == (1, 2)
+    assert fixture.status["reason"] == "RescalingInPlace"
+    return fixture
+
+
+@pytest.mark.parametrize("how", ["Failed", "Finished"])
+async def test_an_end_between_two_rescales_in_place_is_the_end(scaled_twice: OperatorFixture, how: str) -> None:
+    await end(scaled_twice, how)
+    await scaled_twice.settle()
+    scaled_twice.wait(3600)
+    await scaled_twice.settle()
+    assert scaled_twice.kubernetes.driver_attempts == [1]
+    assert scaled_twice.status["state"] == how
+    scaled_twice.kubernetes.edit_job(KEY, restartNonce=1)
+    await scaled_twice.settle()
+    assert scaled_twice.kubernetes.driver_attempts == [1, 2]

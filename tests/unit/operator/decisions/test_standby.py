@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from kafkasparkjob_operator.decisions.attempts import AWAIT_CLAIMANT
@@ -10,9 +12,10 @@ from kafkasparkjob_operator.decisions.standby import (
     STANDBY_AFTER_SECONDS,
     STANDBY_AGAIN_SECONDS,
 )
+from kafkasparkjob_operator.kubernetes.port import ClusterError
 from sparkapp.model import names
 from sparkapp.model.report import DriverState
-from tests.support.kubernetes.operator_fixture import DRAINED, FAILED, FATAL, KEY, OperatorFixture
+from tests.support.kubernetes.operator_fixture import DRAINED, FAILED, FATAL, KEY, OperatorFixture, report_event
 
 BEFORE_STOP = {"restartPolicy": {"successor": "BeforeStop"}}
 STANDBY = {"restartPolicy": {"successor": "Standby"}}
@@ -287,3 +290,131 @@ async def test_the_status_may_be_lost_at_any_time(standing_by: OperatorFixture) 
     assert operator_fixture.drivers == ["orders-1-driver", "orders-2-driver"]
     assert operator_fixture.status["attempt"]["id"] == 1
     assert turn_of(operator_fixture, 2) == "awaited"
+
+
+async def foreign_secret(operator_fixture: OperatorFixture) -> None:
+    """Somebody's Secret has the name of attempt 2's. The operator may not read it."""
+    meta = {"name": "orders-2-spark", "namespace": KEY.namespace}
+    await operator_fixture.kubernetes.create({"kind": "Secret", "metadata": meta})
+
+
+class Fault:
+    """Fails creations of a kind, as often as it is told."""
+
+    def __init__(self, operator_fixture: OperatorFixture, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+        self.left = 0
+        create = operator_fixture.kubernetes.create
+
+        async def faulty(manifest: Any) -> Any:
+            if manifest["kind"] == kind and self.left:
+                self.left -= 1
+                raise ClusterError("POST: no answer: read timed out")
+            return await create(manifest)
+
+        monkeypatch.setattr(operator_fixture.kubernetes, "create", faulty)
+
+
+def messages(operator_fixture: OperatorFixture, reason: str) -> list[str]:
+    bodies = [body for place, body in operator_fixture.kubernetes.objects.items() if place[0] == "Event"]
+    return [body["message"] for body in bodies if body["reason"] == reason]
+
+
+async def test_a_standby_that_cannot_be_created_is_done_without() -> None:
+    operator_fixture = OperatorFixture(**BEFORE_STOP)
+    await operator_fixture.run()
+    await foreign_secret(operator_fixture)
+    operator_fixture.kubernetes.edit_job(KEY, parallelism=3)
+    await operator_fixture.look()
+    assert (operator_fixture.status["state"], operator_fixture.status["reason"]) == ("Rescaling", "PreparingSuccessor")
+    assert operator_fixture.kubernetes.events(warning=True) == [], "the next try may succeed"
+    operator_fixture.wait(120)
+    await operator_fixture.settle()
+    assert is_being_deleted(operator_fixture, 1)
+    assert operator_fixture.status["attempt"]["stopReason"] == "Rescale"
+    assert operator_fixture.kubernetes.events(warning=True) == ["SuccessorRefused"]
+    assert "SuccessorStarted" not in operator_fixture.kubernetes.events()
+    (message,) = messages(operator_fixture, "SuccessorRefused")
+    assert "kubectl delete secret orders-2-spark -n team" in message
+
+
+async def test_a_job_with_a_standby_that_cannot_be_created_is_shown_as_it_is() -> None:
+    operator_fixture = OperatorFixture(**STANDBY)
+    await operator_fixture.run()
+    await foreign_secret(operator_fixture)
+    operator_fixture.wait(STANDBY_AFTER_SECONDS + 1)
+    for checkpoint in (11, 12, 13):
+        event = report_event(checkpoint)
+        operator_fixture.report(1, checkpoint_id=checkpoint, lag_records=checkpoint, events=(event,))
+        await operator_fixture.look()
+        assert operator_fixture.status["checkpoint"]["id"] == checkpoint
+        assert operator_fixture.status["source"]["lagRecords"] == checkpoint
+        assert operator_fixture.ready["status"] == "True"
+    assert operator_fixture.kubernetes.events().count("PartitionAdded") == 3
+    assert operator_fixture.kubernetes.events(warning=True) == ["SuccessorRefused"]
+    assert operator_fixture.drivers == ["orders-1-driver"]
+
+
+async def test_a_standby_is_tried_again_after_a_failure_of_a_moment(monkeypatch: pytest.MonkeyPatch) -> None:
+    operator_fixture = OperatorFixture(**BEFORE_STOP)
+    await operator_fixture.run()
+    Fault(operator_fixture, monkeypatch, "Secret").left = 1
+    operator_fixture.kubernetes.edit_job(KEY, parallelism=3)
+    await operator_fixture.look()
+    assert "SuccessorStarted" not in operator_fixture.kubernetes.events()
+    operator_fixture.wait(AWAIT_CLAIMANT + 1)
+    await operator_fixture.settle()
+    assert operator_fixture.drivers == ["orders-1-driver", "orders-3-driver"], "whether the Secret exists is unknown"
+    assert operator_fixture.kubernetes.events(warning=True) == []
+    assert operator_fixture.kubernetes.events().count("SuccessorStarted") == 1
+
+
+async def test_a_standby_whose_pod_cannot_be_created_is_done_without(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each try claims a number, and the claim is respected for some seconds."""
+    operator_fixture = OperatorFixture(**BEFORE_STOP)
+    await operator_fixture.run()
+    fault = Fault(operator_fixture, monkeypatch, "Pod")
+    fault.left = 2
+    pauses: list[float] = []
+    monkeypatch.setattr(operator_fixture.queue, "add_after", lambda _, seconds: pauses.append(seconds))
+    operator_fixture.kubernetes.edit_job(KEY, parallelism=3)
+    await operator_fixture.look()
+    assert min(pauses) <= AWAIT_CLAIMANT, "the next try does not wait for the time limit of a standby"
+    assert not is_being_deleted(operator_fixture, 1)
+    operator_fixture.wait(AWAIT_CLAIMANT + 1)
+    await operator_fixture.settle()
+    assert fault.left == 0
+    assert is_being_deleted(operator_fixture, 1)
+    assert operator_fixture.kubernetes.events(warning=True) == ["SuccessorRefused"]
+    operator_fixture.driver_ends(1, DRAINED)
+    await after_the_kubelet(operator_fixture)
+    await after_the_kubelet(operator_fixture)
+    assert operator_fixture.status["parallelism"] == 3
+    assert len(operator_fixture.drivers) == 1
+
+
+async def test_a_config_map_under_a_standbys_name_is_passed_over() -> None:
+    operator_fixture = OperatorFixture(**BEFORE_STOP)
+    await operator_fixture.run()
+    place = ("ConfigMap", KEY.namespace, "orders-2-job")
+    operator_fixture.kubernetes.objects[place] = {
+        "kind": "ConfigMap", "metadata": {"name": place[2], "namespace": KEY.namespace, "uid": "x"},
+    }  # fmt: skip
+    operator_fixture.kubernetes.edit_job(KEY, parallelism=3)
+    await operator_fixture.look(2)
+    assert operator_fixture.drivers == ["orders-1-driver", "orders-3-driver"]
+
+
+@pytest.mark.parametrize("policy", [BEFORE_STOP, STANDBY])
+async def test_a_webhook_that_is_down_for_pods_does_not_hold_up_a_running_job(policy: dict[str, Any]) -> None:
+    """It refuses the standby driver, and the annotation that says so."""
+    operator_fixture = OperatorFixture(**policy)
+    await operator_fixture.run()
+    operator_fixture.kubernetes.refuse_pods = operator_fixture.kubernetes.refuse_annotations = "failed calling webhook"
+    operator_fixture.wait(STANDBY_AFTER_SECONDS + 1)
+    operator_fixture.report(1, checkpoint_id=11)
+    await operator_fixture.settle()
+    assert (operator_fixture.status["state"], operator_fixture.status["checkpoint"]["id"]) == ("Running", 11)
+    operator_fixture.kubernetes.edit_job(KEY, parallelism=3)
+    await operator_fixture.settle()
+    assert is_being_deleted(operator_fixture, 1)
+    assert set(operator_fixture.kubernetes.events(warning=True)) == {"SuccessorRefused"}

@@ -187,3 +187,69 @@ async def test_the_last_valid_spec_is_that_of_the_parallelism_that_ran(rescaling
     rescaling.wait(2)
     await rescaling.settle()
     assert (rescaling.status["attempt"]["id"], rescaling.status["parallelism"]) == (2, 4)
+
+
+WEBHOOK = 'Internal error occurred: failed calling webhook "policy.example.com": connection refused'
+
+
+async def test_a_refused_request_leaves_the_job_running_and_another_attempt_follows(running: OperatorFixture) -> None:
+    """A webhook that must be asked about changes of pods, and is down."""
+    running.kubernetes.refuse_annotations = WEBHOOK
+    await scaled(running, 4)
+    running.report(1, **RUNS, checkpoint_id=11)
+    for seconds in (10, CONFIRM_SECONDS - 11):
+        running.wait(seconds)
+        await running.settle()
+        assert state(running) == ("Running", "RescaleRequested")
+        assert not is_stopped(running)
+    assert running.status["checkpoint"]["id"] == 11
+    assert (running.status["parallelism"], running.status["executors"]["desired"]) == (2, 2)
+    assert running.kubernetes.condition(KEY, "Reconciling")["status"] == "True"
+    assert running.kubernetes.events(warning=True) == ["RescaleRefused"]
+    assert "RescaleStarted" not in running.kubernetes.events()
+    running.wait(1)
+    await running.settle()
+    assert is_stopped(running)
+    assert state(running) == ("Rescaling", "RescaleStarted")
+
+
+async def test_a_request_that_is_refused_for_a_moment_is_repeated(running: OperatorFixture) -> None:
+    running.kubernetes.add_executor(KEY, 1)
+    running.kubernetes.refuse_annotations = WEBHOOK
+    await scaled(running, 4)
+    running.kubernetes.refuse_annotations = ""
+    running.wait(CONFIRM_SECONDS / 2)
+    await running.settle()
+    assert asked(running) == ("4", "4")
+    running.wait(CONFIRM_SECONDS / 2)
+    await running.settle()
+    assert not is_stopped(running), "the driver has its own time to confirm"
+    assert state(running) == ("Rescaling", "RescalingInPlace")
+    await reported(running, rescaling=4, parallelism=4)
+    assert state(running) == ("Running", "Running")
+    assert {"RescaleStarted", "Rescaled"} <= set(running.kubernetes.events())
+
+
+@pytest.mark.parametrize("seconds", [CONFIRM_SECONDS, -3600])
+async def test_a_standby_is_prepared_where_the_driver_cannot_be_asked(seconds: float) -> None:
+    """Also where the clock is set back meanwhile."""
+    fixture = OperatorFixture(engine="Continuous", restartPolicy={"successor": "BeforeStop"})
+    await fixture.run()
+    await reported(fixture)
+    fixture.kubernetes.refuse_annotations = WEBHOOK
+    await scaled(fixture, 4)
+    assert state(fixture) == ("Running", "RescaleRequested")
+    fixture.wait(seconds)
+    for _ in range(3):
+        await reported(fixture)
+        assert state(fixture) == ("Rescaling", "PreparingSuccessor"), "the driver is not asked again"
+    assert fixture.drivers == ["orders-1-driver", "orders-2-driver"]
+
+
+async def test_a_suspension_needs_no_request(running: OperatorFixture) -> None:
+    running.kubernetes.refuse_annotations = WEBHOOK
+    await scaled(running, 4)
+    running.kubernetes.edit_job(KEY, suspend=True)
+    await running.settle()
+    assert is_stopped(running)
+    assert state(running) == ("Suspending", "Suspending")

@@ -1,0 +1,105 @@
+"""Conditions say what is known now: nothing of a driver that no longer reports."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kafkasparkjob_operator.decisions.standby import PREPARE_SECONDS
+from sparkapp.model.report import DriverState
+from tests.support.kubernetes.operator_fixture import DRAINED, FAILED, KEY, OperatorFixture
+
+BY_A_REPORT = ("KafkaReachable", "CheckpointHealthy", "TransactionsHealthy", "ExecutorsAvailable")
+OPEN: dict[str, Any] = {
+    "checkpoint_id": 10,
+    "checkpoint_time": "2026-11-21T12:00:00Z",
+    "transactions_known": True,
+    "transactions_open": 2,
+    "oldest_transaction_time": "2026-11-21T12:00:00Z",
+}
+
+
+def conditions(fixture: OperatorFixture) -> set[str]:
+    return {fixture.kubernetes.condition(KEY, kind)["status"] for kind in BY_A_REPORT}
+
+
+async def running(**spec: Any) -> OperatorFixture:
+    """Attempt 1 runs with an executor and two open transactions."""
+    fixture = OperatorFixture(**spec)
+    await fixture.run()
+    fixture.kubernetes.add_executor(KEY, 1)
+    fixture.report(1, **OPEN)
+    await fixture.settle()
+    assert conditions(fixture) == {"True"}
+    return fixture
+
+
+async def test_after_the_grace_of_a_stop_nothing_is_known_of_a_driver_whose_node_is_lost() -> None:
+    fixture = await running()
+    fixture.kubernetes.edit_job(KEY, suspend=True)
+    await fixture.settle()
+    fixture.wait(119)
+    await fixture.settle()
+    assert conditions(fixture) == {"True"}, "it drains in its grace period"
+    assert fixture.status["transactions"]["open"] == 2
+    fixture.wait(2)
+    await fixture.settle()
+    assert fixture.status["state"] == "Suspending"
+    assert conditions(fixture) == {"Unknown"}
+    assert fixture.status["executors"]["running"] == 0
+    assert "open" not in fixture.status["transactions"]
+    since = fixture.status["conditions"]
+    fixture.wait(5)
+    await fixture.settle()
+    assert fixture.status["conditions"] == since
+
+
+async def test_a_suspended_job_says_nothing_about_kafka() -> None:
+    fixture = await running()
+    fixture.kubernetes.edit_job(KEY, suspend=True)
+    await fixture.settle()
+    fixture.checkpoint(1, 11, drained=True)
+    fixture.driver_ends(1, DRAINED)
+    for pod in fixture.kubernetes.pods(KEY):
+        fixture.kubernetes.remove(("Pod", KEY.namespace, pod["metadata"]["name"]))
+    await fixture.settle()
+    assert fixture.status["state"] == "Suspended"
+    assert conditions(fixture) == {"Unknown"}
+
+
+async def test_what_kept_an_attempt_from_kafka_stays_until_an_attempt_reaches_it() -> None:
+    fixture = await running(restartPolicy={"maxConsecutiveFailures": 1})
+    fixture.driver_ends(1, FAILED)
+    await fixture.settle()
+    fixture.wait(3600)
+    await fixture.settle()
+    found = fixture.kubernetes.condition(KEY, "KafkaReachable")
+    assert (found["status"], found["reason"]) == ("False", "KafkaUnreachable")
+
+
+@pytest.mark.parametrize(("state", "status"), [(DriverState.STARTING, "Unknown"), (DriverState.RECOVERING, "True")])
+async def test_kafka_is_reachable_when_a_driver_has_reached_it(state: DriverState, status: str) -> None:
+    fixture = await running()
+    fixture.driver_ends(1)
+    for pod in fixture.kubernetes.pods(KEY):
+        fixture.kubernetes.remove(("Pod", KEY.namespace, pod["metadata"]["name"]))
+    await fixture.settle()
+    fixture.wait(5)
+    await fixture.settle()
+    assert fixture.kubernetes.condition(KEY, "KafkaReachable")["status"] == "Unknown"
+    fixture.kubernetes.pod_runs("orders-2-driver")
+    fixture.report(2, state)
+    await fixture.settle()
+    assert fixture.kubernetes.condition(KEY, "KafkaReachable")["status"] == status
+
+
+async def test_a_job_that_prepares_a_standby_is_judged_meanwhile() -> None:
+    fixture = await running(restartPolicy={"successor": "BeforeStop"})
+    fixture.kubernetes.edit_job(KEY, parallelism=3)
+    fixture.wait(PREPARE_SECONDS - 20)
+    fixture.report(1, **OPEN, lag_records=7)
+    await fixture.settle()
+    assert fixture.status["reason"] == "PreparingSuccessor"
+    assert fixture.kubernetes.condition(KEY, "CheckpointHealthy")["reason"] == "CheckpointStalled"
+    assert fixture.kubernetes.condition(KEY, "TransactionsHealthy")["reason"] == "TransactionOverdue"
