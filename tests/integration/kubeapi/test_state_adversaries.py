@@ -121,6 +121,7 @@ ADVERSARIES = {
         [written(lambda state, tenth=tenth: state.text[: len(state.text) * tenth // 10]) for tenth in range(10)],
         CheckpointCorrupt, "is not JSON",
     ),
+    "garbage": Adversary([written(lambda _: "\u0000not a document\uffff")], CheckpointCorrupt, "is not JSON"),
     "compressed": Adversary([written(packed)], CheckpointCorrupt, "is not JSON"),
     "nested": Adversary(
         [
