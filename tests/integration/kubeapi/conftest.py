@@ -72,22 +72,39 @@ def make_namespace(
     api: ApiClient, chart: Callable[..., list[dict[str, Any]]], policies: AdmissionPolicies
 ) -> Callable[[str, str], None]:
     """``make_namespace(name, account)``: Kubernetes admits nothing but restricted pods there; the chart's rights."""
+    # The chart gives the same rights in each namespace.
+    manifests = chart("watchNamespaces={jobs}", "rbac.aggregateClusterRoles=false")
+    rights = [one for one in manifests if one["kind"] in {"Role", "RoleBinding"}]
 
     def make(name: str, account: str) -> None:
-        labels = {"pod-security.kubernetes.io/enforce": "restricted"}
-        api.call("POST", "/api/v1/namespaces", {"metadata": {"name": name, "labels": labels}})
-        for manifest in chart(f"watchNamespaces={{{name}}}", "rbac.aggregateClusterRoles=false"):
-            if manifest["kind"] in {"Role", "RoleBinding"}:
-                # The lease is in the jobs' namespace here; the chart puts it in the operator's.
-                meta = {"name": manifest["metadata"]["name"], "namespace": name}
-                manifest["metadata"] = meta
-                if "subjects" in manifest:
-                    manifest["subjects"] = [{"kind": "User", "name": account, "apiGroup": "rbac.authorization.k8s.io"}]
-                plural = f"{manifest['kind'].lower()}s"
-                api.apply(f"/apis/rbac.authorization.k8s.io/v1/namespaces/{name}/{plural}/{meta['name']}", manifest)
+        _create_namespace(api, name)
+        subject = {"kind": "User", "name": account, "apiGroup": "rbac.authorization.k8s.io"}
+        for manifest in rights:
+            # The lease is in the jobs' namespace here; the chart puts it in the operator's.
+            meta = {"name": manifest["metadata"]["name"], "namespace": name}
+            body = {**manifest, "metadata": meta} | ({"subjects": [subject]} if "subjects" in manifest else {})
+            plural = f"{manifest['kind'].lower()}s"
+            api.apply(f"/apis/rbac.authorization.k8s.io/v1/namespaces/{name}/{plural}/{meta['name']}", body)
         policies.confine_operator(name, account)
 
     return make
+
+
+def _create_namespace(api: ApiClient, name: str) -> None:
+    labels = {"pod-security.kubernetes.io/enforce": "restricted"}
+    api.call("POST", "/api/v1/namespaces", {"metadata": {"name": name, "labels": labels}})
+
+
+@pytest.fixture
+def namespace(api: ApiClient, policies: AdmissionPolicies) -> str:
+    """A namespace of this test's own, without an operator; the admission policies for drivers are in force."""
+    name = _new_name()
+    _create_namespace(api, name)
+    return name
+
+
+def _new_name() -> str:
+    return f"t-{uuid.uuid4().hex[:8]}"
 
 
 @pytest.fixture(scope="session")
@@ -95,7 +112,7 @@ def make_place(make_namespace: Callable[[str, str], None], kubeconfig: Path) -> 
     """Makes a namespace, and an operator's identity for it."""
 
     def make() -> Place:
-        name = f"t-{uuid.uuid4().hex[:8]}"
+        name = _new_name()
         account = f"system:serviceaccount:{name}:operator"
         make_namespace(name, account)
         folder = kubeconfig.parent

@@ -16,7 +16,6 @@ import yaml
 from kafkasparkjob_operator.settings import Settings
 from sparkapp.model import names
 from tests.support.kubernetes.api_client import JOBS, REPOSITORY, ApiClient, await_that
-from tests.support.kubernetes.operator_process import Place
 
 CHART = REPOSITORY / "charts/kafkaspark-operator"
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -80,7 +79,7 @@ def test_a_package_holds_the_definition(kubeconfig: Path, tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("values", [(), EVERYTHING], ids=["defaults", "everything"])
 def test_the_api_server_takes_every_object(
-    chart: Render, api: ApiClient, place: Place, values: tuple[str, ...]
+    chart: Render, api: ApiClient, namespace: str, values: tuple[str, ...]
 ) -> None:
     kinds = set()
     for manifest in chart(*values):
@@ -88,8 +87,8 @@ def test_the_api_server_takes_every_object(
         if manifest["kind"] == "CustomResourceDefinition":
             continue  # the fixture has installed it
         manifest["metadata"]["name"] += "-dry"  # the operators of these tests have the rights of the same names
-        namespace = manifest["metadata"].pop("namespace", "")
-        path = PATHS[manifest["kind"]].format(place.namespace if namespace else "")
+        namespaced = manifest["metadata"].pop("namespace", "")
+        path = PATHS[manifest["kind"]].format(namespace if namespaced else "")
         api.call("POST", f"{path}?dryRun=All&fieldValidation=Strict", manifest)
     assert "Deployment" in kinds
     assert {"NetworkPolicy", "PodDisruptionBudget"} <= kinds or not values
@@ -134,10 +133,10 @@ def test_a_single_operator_keeps_no_node_from_being_drained(chart: Render) -> No
     assert len(of_kind(chart("podDisruptionBudget.enabled=true", "replicas=2"), "PodDisruptionBudget")) == 1
 
 
-def test_the_operators_pod_is_admitted_as_restricted(chart: Render, api: ApiClient, place: Place) -> None:
+def test_the_operators_pod_is_admitted_as_restricted(chart: Render, api: ApiClient, namespace: str) -> None:
     template = of_kind(chart(), "Deployment")[0]["spec"]["template"]
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "operator"}, "spec": template["spec"]}
-    api.call("POST", f"{PATHS['Pod'].format(place.namespace)}?dryRun=All", pod)
+    api.call("POST", f"{PATHS['Pod'].format(namespace)}?dryRun=All", pod)
 
 
 def test_every_setting_of_the_deployment_is_one_of_the_operators(chart: Render) -> None:

@@ -23,14 +23,13 @@ from sparkapp.model.job.retention import Retention
 from sparkapp.model.partition import TopicPartition
 from tests.support.kubernetes.api_client import ApiClient
 from tests.support.kubernetes.api_server_job import LiveJob
-from tests.support.kubernetes.operator_process import Place
 
 MERGE = "application/merge-patch+json"
 
 
 @pytest.fixture
-def job(api: ApiClient, place: Place) -> LiveJob:
-    return LiveJob(api, place.namespace)
+def job(api: ApiClient, namespace: str) -> LiveJob:
+    return LiveJob(api, namespace)
 
 
 @pytest.fixture

@@ -16,7 +16,6 @@ from kafkasparkjob_operator.resources.config_maps import report_config_map
 from sparkapp.model import names
 from tests.support.kubernetes.api_client import ApiClient
 from tests.support.kubernetes.api_server_job import LiveJob
-from tests.support.kubernetes.operator_process import Place
 
 
 class Requests(list[tuple[str, int]]):
@@ -38,8 +37,8 @@ def cluster(kubeconfig: Path, requests: Requests, monkeypatch: pytest.MonkeyPatc
     made.close()
 
 
-def config_map(place: Place, name: str = "orders") -> dict[str, Any]:
-    return without_owner(report_config_map(JobIdentity(place.namespace, name, "some-uid")))
+def config_map(namespace: str, name: str = "orders") -> dict[str, Any]:
+    return without_owner(report_config_map(JobIdentity(namespace, name, "some-uid")))
 
 
 def without_owner(body: dict[str, Any]) -> dict[str, Any]:
@@ -48,49 +47,49 @@ def without_owner(body: dict[str, Any]) -> dict[str, Any]:
     return body
 
 
-async def test_what_is_not_there_is_none(cluster: KubeCluster, place: Place, requests: Requests) -> None:
-    assert await cluster.get("ConfigMap", place.namespace, "nothing") is None
-    assert await cluster.get_job(JobKey(place.namespace, "nothing")) is None
+async def test_what_is_not_there_is_none(cluster: KubeCluster, namespace: str, requests: Requests) -> None:
+    assert await cluster.get("ConfigMap", namespace, "nothing") is None
+    assert await cluster.get_job(JobKey(namespace, "nothing")) is None
     assert requests == [("GET", 404), ("GET", 404)]
 
 
-async def test_creating_twice_and_replacing_what_has_changed(cluster: KubeCluster, place: Place) -> None:
-    made = await cluster.create(config_map(place))
+async def test_creating_twice_and_replacing_what_has_changed(cluster: KubeCluster, namespace: str) -> None:
+    made = await cluster.create(config_map(namespace))
     with pytest.raises(ObjectExists):
-        await cluster.create(config_map(place))
+        await cluster.create(config_map(namespace))
     changed = await cluster.replace({**made, "data": {"a": "b"}})
     assert changed["data"] == {"a": "b"}
     with pytest.raises(ObjectConflict):
         await cluster.replace({**made, "data": {"a": "c"}})
 
 
-async def test_what_the_server_refuses_keeps_its_message(cluster: KubeCluster, place: Place) -> None:
+async def test_what_the_server_refuses_keeps_its_message(cluster: KubeCluster, namespace: str) -> None:
     with pytest.raises(ObjectRefused, match=r"Too long|must be no more than"):
-        await cluster.create(config_map(place, "x" * 300))
+        await cluster.create(config_map(namespace, "x" * 300))
     with pytest.raises(ClusterError, match="not found") as caught:
-        await cluster.create(config_map(Place(namespace="no-such-namespace", kubeconfig=place.kubeconfig)))
+        await cluster.create(config_map("no-such-namespace"))
     assert caught.value.status == 404
 
 
-async def test_deleting_minds_the_uid(cluster: KubeCluster, place: Place) -> None:
-    made = await cluster.create(config_map(place))
+async def test_deleting_minds_the_uid(cluster: KubeCluster, namespace: str) -> None:
+    made = await cluster.create(config_map(namespace))
     name = made["metadata"]["name"]
-    await cluster.delete("ConfigMap", place.namespace, name, uid="another-uid")
-    assert await cluster.get("ConfigMap", place.namespace, name) is not None
-    await cluster.delete("ConfigMap", place.namespace, name, uid=made["metadata"]["uid"])
-    assert await cluster.get("ConfigMap", place.namespace, name) is None
-    await cluster.delete("ConfigMap", place.namespace, name)
+    await cluster.delete("ConfigMap", namespace, name, uid="another-uid")
+    assert await cluster.get("ConfigMap", namespace, name) is not None
+    await cluster.delete("ConfigMap", namespace, name, uid=made["metadata"]["uid"])
+    assert await cluster.get("ConfigMap", namespace, name) is None
+    await cluster.delete("ConfigMap", namespace, name)
 
 
-async def test_lists_are_by_label(cluster: KubeCluster, place: Place, requests: Requests) -> None:
+async def test_lists_are_by_label(cluster: KubeCluster, namespace: str, requests: Requests) -> None:
     for name in ("orders", "returns"):
-        await cluster.create(config_map(place, name))
-    key = JobKey(place.namespace, "orders")
+        await cluster.create(config_map(namespace, name))
+    key = JobKey(namespace, "orders")
     assert await cluster.list_attempts(key) == []
     attempts = [names.attempt_config_map("orders", number) for number in range(1, PAGE_ITEMS + 6)]
     for number, name in enumerate(attempts, start=1):
         labels = names.labels("orders", attempt=number, role=ROLE_ATTEMPT)
-        body = {"metadata": {"name": name, "namespace": place.namespace, "labels": labels}, "data": {"junk": "x"}}
+        body = {"metadata": {"name": name, "namespace": namespace, "labels": labels}, "data": {"junk": "x"}}
         await cluster.create({"apiVersion": "v1", "kind": "ConfigMap", **body})
     requests.clear()
     found = await cluster.list_attempts(key)
@@ -102,11 +101,11 @@ async def test_lists_are_by_label(cluster: KubeCluster, place: Place, requests: 
 
 
 async def test_a_status_is_written_at_the_version_that_was_read(
-    cluster: KubeCluster, api: ApiClient, place: Place
+    cluster: KubeCluster, api: ApiClient, namespace: str
 ) -> None:
-    job = LiveJob(api, place.namespace)
+    job = LiveJob(api, namespace)
     version = job.create()["metadata"]["resourceVersion"]
-    key = JobKey(place.namespace, job.name)
+    key = JobKey(namespace, job.name)
     written = await cluster.patch_status(key, {"state": "Pending", "reason": "x"}, resource_version=version)
     assert written is not None
     assert written["status"]["state"] == "Pending"
@@ -116,9 +115,9 @@ async def test_a_status_is_written_at_the_version_that_was_read(
     cleared = await cluster.patch_status(key, {"reason": None}, resource_version=current)
     assert cleared is not None
     assert cleared["status"] == {"state": "Pending"}
-    gone = JobKey(place.namespace, "nothing")
+    gone = JobKey(namespace, "nothing")
     assert await cluster.patch_status(gone, {"state": "x"}, resource_version="1") is None
-    pages = [page async for page in cluster.list_jobs(place.namespace)]
+    pages = [page async for page in cluster.list_jobs(namespace)]
     assert [[one["metadata"]["name"] for one in page] for page in pages] == [[job.name]]
 
 

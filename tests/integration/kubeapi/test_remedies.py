@@ -23,14 +23,14 @@ from sparkapp.model.job.startup import StartupMode
 from tests.support.kubernetes.api_client import ApiClient
 from tests.support.kubernetes.api_server_job import LiveJob
 from tests.support.kubernetes.operator_fixture import FATAL
-from tests.support.kubernetes.operator_process import Place, Running
+from tests.support.kubernetes.operator_process import Running
 
 Type = Callable[[str], None]
 
 
 @pytest.fixture
-def job(api: ApiClient, place: Place) -> LiveJob:
-    made = LiveJob(api, place.namespace)
+def job(api: ApiClient, namespace: str) -> LiveJob:
+    made = LiveJob(api, namespace)
     made.create(restore={"nonce": 3})
     return made
 

@@ -28,7 +28,6 @@ from sparkapp.model.errors import (
 from sparkapp.model.partition import TopicPartition
 from sparkapp.sink.committer import Settled
 from tests.support.kubernetes.api_client import REPOSITORY, ApiClient
-from tests.support.kubernetes.operator_process import Place
 from tests.support.kubernetes.state_fixture import ATTEMPT, SPLITS, StateFixture, document
 
 MEBIBYTE = 1 << 20
@@ -122,6 +121,7 @@ ADVERSARIES = {
         [written(lambda state, tenth=tenth: state.text[: len(state.text) * tenth // 10]) for tenth in range(10)],
         CheckpointCorrupt, "is not JSON",
     ),
+    "garbage": Adversary([written(lambda _: "\u0000not a document\uffff")], CheckpointCorrupt, "is not JSON"),
     "compressed": Adversary([written(packed)], CheckpointCorrupt, "is not JSON"),
     "nested": Adversary(
         [
@@ -207,8 +207,8 @@ CASES = [
 
 
 @pytest.fixture
-def state_fixture(api: ApiClient, core: Any, place: Place) -> StateFixture:
-    return StateFixture(api, core, place.namespace)
+def state_fixture(api: ApiClient, core: Any, namespace: str) -> StateFixture:
+    return StateFixture(api, core, namespace)
 
 
 @pytest.mark.parametrize(("name", "way"), CASES)

@@ -32,7 +32,6 @@ from sparkapp.model.partition import TopicPartition
 from tests.support.kafka import visibility
 from tests.support.kubernetes.api_client import ApiClient, ApiError, await_that
 from tests.support.kubernetes.api_proxy import ApiProxy, Refuse, Spoil, serving
-from tests.support.kubernetes.operator_process import Place
 from tests.support.kubernetes.state_fixture import NAME, NOW, StateFixture, document, job
 from tests.support.protocol.story import Story
 
@@ -40,8 +39,8 @@ TEXT = "a text that is written"
 
 
 @pytest.fixture
-def state_fixture(api: ApiClient, core: Any, place: Place) -> StateFixture:
-    return StateFixture(api, core, place.namespace)
+def state_fixture(api: ApiClient, core: Any, namespace: str) -> StateFixture:
+    return StateFixture(api, core, namespace)
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 from confluent_kafka.admin import NewTopic
@@ -23,6 +23,15 @@ pytestmark = [pytest.mark.broker, pytest.mark.timeout(300)]
 Stories = Callable[[str], Story]
 TO = (2, 3, 1)
 AUTHENTICATIONS = ("mtls", "scram-sha-512")
+
+
+def in_turns(moments: Sequence[Moment]) -> list[tuple[Moment, str]]:
+    """Each moment, the authentications in turns.
+
+    The next attempt aborts what no document names, or commits what the document names, or finds it committed. Among the
+    moments of a checkpoint and of a start, both authentications meet all three.
+    """
+    return list(zip(moments, itertools.cycle(AUTHENTICATIONS), strict=False))
 
 
 @pytest.fixture
@@ -49,10 +58,12 @@ def story(tls_broker: TlsBroker) -> Iterator[Stories]:
     client.close()
 
 
-@pytest.mark.parametrize("authentication", AUTHENTICATIONS)
-@pytest.mark.parametrize(("moment", "parallelism"), list(zip(OF_A_CHECKPOINT, itertools.cycle(TO), strict=False)))
+@pytest.mark.parametrize(
+    ("moment", "authentication", "parallelism"),
+    [(*each, to) for each, to in zip(in_turns(OF_A_CHECKPOINT), itertools.cycle(TO), strict=False)],
+)
 def test_a_job_that_is_killed_in_a_checkpoint_and_rescaled(
-    moment: Moment, parallelism: int, authentication: str, story: Stories
+    moment: Moment, authentication: str, parallelism: int, story: Stories
 ) -> None:
     job = story(authentication)
     job.produce(60)
@@ -63,8 +74,7 @@ def test_a_job_that_is_killed_in_a_checkpoint_and_rescaled(
     job.finish(parallelism)
 
 
-@pytest.mark.parametrize("authentication", AUTHENTICATIONS)
-@pytest.mark.parametrize("moment", OF_A_START)
+@pytest.mark.parametrize(("moment", "authentication"), in_turns(OF_A_START))
 def test_a_job_that_is_killed_while_it_recovers(moment: Moment, authentication: str, story: Stories) -> None:
     job = story(authentication)
     job.produce(60)

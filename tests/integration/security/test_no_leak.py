@@ -1,6 +1,7 @@
-"""The secrets of a job as real processes are in its files of Secrets and in its memory, and nowhere else.
+"""The whole driver, with Spark and its Python workers, over mTLS and over SASL_SSL/SCRAM: a kill and a rescale.
 
-The password and the private key are canaries. After success, a refused login and a crash they are looked for in command
+Every record is written once, and the job's secrets are in its files of Secrets and in its memory, and nowhere else. The
+password and the private key are canaries. After a crash, success and a refused login they are looked for in command
 lines, environments, logs, termination messages, the checkpoint's file, Spark's folders and the page of metrics.
 """
 
@@ -8,9 +9,10 @@ from __future__ import annotations
 
 import base64
 import re
+import signal
 import urllib.request
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -19,24 +21,25 @@ import pytest
 from confluent_kafka.admin import NewTopic
 
 from localcluster.machine.ports import free_ports
+from sparkapp.clients.transactions.client import TransactionClient
 from sparkapp.model.job.spec import JobSpec, KafkaCluster, Sink, Source, Transform
 from sparkapp.model.job.startup import Startup, StartupMode
+from sparkapp.model.protocol import ProtocolStep
 from sparkapp.model.report import AttemptOutcome
-from tests.support.jobs.local_job import LocalJob, produce
+from tests.support.jobs.local_job import Host, LocalJob, produce
+from tests.support.kafka import visibility
 from tests.support.kafka.tls.broker import PASSWORD, USER, TlsBroker
 from tests.support.kafka.topics import create_topics
 
-pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.spark, pytest.mark.broker, pytest.mark.timeout(900)]
 
+LogIn = Callable[..., None]
 WRONG = "canary-wrong-" + uuid.uuid4().hex
-RECORDS = 200
+RECORDS = 3500
 
 
-class NoHost:
-    """Every attempt here is a process of its own."""
-
-    def run(self, **_: object) -> object:
-        raise AssertionError("a canary needs processes of its own")
+class NoHost(Host):
+    """Every attempt here is a process of its own, which finds its credentials by a variable."""
 
 
 def forms(secret: str) -> set[bytes]:
@@ -79,67 +82,89 @@ def of_files(folder: Path) -> dict[str, bytes]:
 
 @pytest.fixture
 def job(tls_broker: TlsBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalJob]:
-    """A job over SASL_SSL with SCRAM; its temporary files are below its folder."""
+    """A job whose temporary files are below its folder; :func:`log_in` says how its clients log in."""
     name = f"mine.{uuid.uuid4().hex[:8]}"
-    create_topics(tls_broker.bootstrap, NewTopic(f"{name}.in", 2, 1), NewTopic(f"{name}.out", 2, 1))
-    produce(tls_broker.bootstrap, f"{name}.in", 0, RECORDS)
+    create_topics(tls_broker.bootstrap, NewTopic(f"{name}.in", 4, 1), NewTopic(f"{name}.out", 4, 1))
     (tmp_path / "tmp").mkdir()
     monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
     spec = JobSpec(
         kafka=KafkaCluster(bootstrap_servers=tls_broker.bootstrap),
-        source=Source(topics=(f"{name}.in",), group_id=name, startup=Startup(mode=StartupMode.EARLIEST)),
+        source=Source(
+            topics=(f"{name}.in",), group_id=name, startup=Startup(mode=StartupMode.EARLIEST),
+            max_offsets_per_checkpoint=1000,
+        ),
         transform=Transform(),
-        sink=Sink(topic=f"{name}.out", transactional_id_prefix=name),
-        parallelism=2,
-        checkpoint_interval_seconds=1,
-        metrics_port=free_ports(1)[0],
-    )
-    made = LocalJob(folder=tmp_path, spec=spec, uid=str(uuid.uuid4()), host=NoHost())  # type: ignore[arg-type]
+        sink=Sink(topic=f"{name}.out", transactional_id_prefix=name, transaction_timeout_seconds=120),
+        parallelism=2, checkpoint_interval_seconds=1, metrics_port=free_ports(1)[0],
+    )  # fmt: skip
+    made = LocalJob(folder=tmp_path, spec=spec, uid=str(uuid.uuid4()), host=NoHost())
     yield made
     made.kill()
 
 
-def logs_in(
-    job: LocalJob, broker: TlsBroker, monkeypatch: pytest.MonkeyPatch, authentication: str, password: str = PASSWORD
+@pytest.fixture
+def log_in(job: LocalJob, tls_broker: TlsBroker, monkeypatch: pytest.MonkeyPatch) -> LogIn:
+    """``log_in("mtls")`` mounts the Secrets of the job's next attempt, outside of its folder."""
+
+    def mount(authentication: str, password: str = PASSWORD) -> None:
+        cluster = tls_broker.cluster(authentication)
+        monkeypatch.setenv("KAFKASPARK_CREDENTIALS", str(tls_broker.mounted(cluster, password=password)))
+        job.spec = replace(job.spec, kafka=cluster)
+
+    return mount
+
+
+def assert_no_leak(seen: dict[str, bytes], broker: TlsBroker) -> None:
+    canaries = forms(PASSWORD) | forms(WRONG) | key_lines(broker.user.key)
+    assert len(canaries) > 10
+    leaks = {where for where, content in seen.items() for canary in canaries if canary in content}
+    assert not leaks
+
+
+@pytest.mark.parametrize(("killed", "rescaled"), [("mtls", "scram-sha-512"), ("scram-sha-512", "mtls")])
+def test_a_job_that_is_killed_and_rescaled_writes_every_record_once_and_keeps_its_secrets(
+    job: LocalJob, log_in: LogIn, tls_broker: TlsBroker, killed: str, rescaled: str
 ) -> None:
-    """Mounts the Secrets, outside of the job's folder, and begins the next attempt."""
-    cluster = broker.cluster(authentication)
-    before = set(broker.folder.glob("mounts-*"))
-    broker.security(cluster, password=password)
-    (mounts,) = set(broker.folder.glob("mounts-*")) - before
-    monkeypatch.setenv("KAFKASPARK_CREDENTIALS", str(mounts))
-    job.spec = replace(job.spec, kafka=cluster)
+    """With each authentication a job starts and is killed, and a job recovers and drains."""
+    source, sink = job.spec.source.topics[0], job.spec.sink.topic
+    produce(tls_broker.bootstrap, source, 0, RECORDS - 500)
+    log_in(killed)
+    job.start(fault=f"{ProtocolStep.BETWEEN_COMMITS}@attempt=1,checkpoint=2")
+    assert job.await_end() == -signal.SIGKILL, job.log()
+    first = job.process
+    produce(tls_broker.bootstrap, source, RECORDS - 500, 500)
+    log_in(rescaled)
+    job.start(parallelism=3, alone=True)
+    job.await_records_in(RECORDS)
+    seen = of_processes(job)
+    with urllib.request.urlopen(f"http://127.0.0.1:{job.spec.metrics_port}/metrics", timeout=30) as answer:
+        seen["metrics"] = answer.read()
+    assert job.drain() == 0, job.log()
+
+    client = TransactionClient({"bootstrap.servers": tls_broker.bootstrap})
+    assert visibility.open_transactions(client, job.spec.sink.transactional_id_prefix) == []
+    client.close()
+    assert sorted(visibility.numbers(tls_broker.bootstrap, sink)) == list(range(RECORDS))
+
+    assert any("java" in content.decode(errors="replace") for where, content in seen.items() if "cmdline" in where)
+    environments = [content for where, content in seen.items() if "environ of" in where]
+    assert any(b"KAFKASPARK_CREDENTIALS=" in content for content in environments), "the search sees environments"
+    for attempt in (first, job.process):
+        assert attempt is not None
+        attempt.kill()  # a JVM that outlives its driver may still remove files
+    seen |= of_files(job.folder)
+    assert {"log-1", "log-2", "termination-2", "state"} <= {Path(where).name for where in seen}
+    assert_no_leak(seen, tls_broker)
+
+
+def test_a_login_that_is_refused_shows_no_password(job: LocalJob, log_in: LogIn, tls_broker: TlsBroker) -> None:
+    log_in("scram-sha-512", password=WRONG)
     job.start(alone=True)
-
-
-def test_canaries_stay_in_their_secrets(
-    job: LocalJob, tls_broker: TlsBroker, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    seen: dict[str, bytes] = {}
-    for authentication, crashes in (("scram-sha-512", False), ("mtls", True)):
-        logs_in(job, tls_broker, monkeypatch, authentication)
-        job.await_records_in(RECORDS)
-        seen |= {f"{authentication}: {where}": content for where, content in of_processes(job).items()}
-        with urllib.request.urlopen(f"http://127.0.0.1:{job.spec.metrics_port}/metrics", timeout=30) as answer:
-            seen[f"{authentication}: metrics"] = answer.read()
-        if crashes:
-            job.kill()
-        else:
-            assert job.drain() == 0
-    logs_in(job, tls_broker, monkeypatch, "scram-sha-512", password=WRONG)
     assert job.await_end() == 1
     termination = job.termination()
     assert termination is not None
     assert (termination.outcome, termination.reason) == (AttemptOutcome.FAILED, "AuthenticationFailed")
-
-    seen |= of_files(tmp_path)
-    assert any("java" in content.decode(errors="replace") for where, content in seen.items() if "cmdline" in where)
-    assert {"log-1", "log-2", "log-3", "termination-1", "termination-3", "state"} <= {
-        Path(where).name for where in seen
-    }
-    canaries = forms(PASSWORD) | forms(WRONG) | key_lines(tls_broker.user.key)
-    assert len(canaries) > 10
-    leaks = {where for where, content in seen.items() for canary in canaries if canary in content}
-    assert not leaks
-    environments = [content for where, content in seen.items() if "environ of" in where]
-    assert any(b"KAFKASPARK_CREDENTIALS=" in content for content in environments), "the search sees environments"
+    job.kill()
+    seen = of_files(job.folder)
+    assert {"log-1", "termination-1"} <= {Path(where).name for where in seen}
+    assert_no_leak(seen, tls_broker)
