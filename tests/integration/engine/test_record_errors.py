@@ -241,7 +241,7 @@ def test_a_transform_that_stops_early_does_not_lose_dead_letters_silently(
         on_record_error=DEAD_LETTER, **JSON,
     )  # fmt: skip
     bad = write(broker, job.spec.source.topics[0], 0, 60_000, bad_every=3)
-    job.start(alone=True)
+    job.start()
     process = job.process
     assert process is not None
     while process.poll() is None and not getattr(job.document(), "checkpoint_id", 0):
