@@ -109,7 +109,7 @@ def test_a_function_that_drops_multiplies_and_raises_once_is_exactly_once_over_c
 
     produce(broker, source, 3000, 999)
     job.spec = replace(job.spec, engine=Engine.AUTO)
-    job.start(parallelism=3, alone=True)
+    job.start(parallelism=3)
     job.await_records_in(3999)
     assert "the Continuous engine has started: spec.engine is Auto" in job.log(1000)
     produce(broker, source, 3999, 1)  # nothing of this checkpoint is written
@@ -124,7 +124,7 @@ def test_a_function_that_drops_multiplies_and_raises_once_is_exactly_once_over_c
 
     job.spec = replace(job.spec, engine=Engine.MICRO_BATCH)
     produce(broker, source, 4000, 1000)
-    job.start(parallelism=1, alone=True)
+    job.start(parallelism=1)
     job.await_records_in(5000)
     assert job.drain() == 0, job.log()
     assert visibility.open_transactions(client, job.spec.sink.transactional_id_prefix) == []
@@ -143,7 +143,7 @@ def test_a_function_that_raises_names_line_and_offset_in_both_engines(
     assert producer.flush(30) == 0
     for engine in (Engine.CONTINUOUS, Engine.MICRO_BATCH):
         job.spec = replace(job.spec, engine=engine)
-        job.start(alone=True)
+        job.start()
         assert job.await_end() == 1, job.log()
         termination = job.termination()
         assert termination is not None
@@ -193,7 +193,7 @@ def test_records_of_a_format_and_those_that_do_not_parse_in_both_engines(
         job.start(fault=f"{ProtocolStep.AFTER_FLUSH}@attempt=1,checkpoint=2")
         assert job.await_end() == -signal.SIGKILL, job.log()
         job.spec = replace(job.spec, engine=Engine.MICRO_BATCH)
-        job.start(alone=True)
+        job.start()
         assert job.await_records_in(600).counters.records_dead_lettered == len(bad)
         assert job.drain() == 0, job.log()
         letters = visibility.messages(broker, job.spec.record_errors.dead_letter_topic)
@@ -201,13 +201,13 @@ def test_records_of_a_format_and_those_that_do_not_parse_in_both_engines(
 
         job.spec = replace(job.spec, engine=Engine.CONTINUOUS, record_errors=RecordErrors(policy=OnRecordError.SKIP))
         more, skipped = write(600, 60)
-        job.start(alone=True)
+        job.start()
         assert job.await_records_in(660).counters.records_skipped == len(skipped)
         assert job.drain() == 0, job.log()
 
         job.spec = replace(job.spec, record_errors=RecordErrors())
         write(662, 1)
-        job.start(alone=True)
+        job.start()
         assert job.await_end() == 1, job.log()
     termination = job.termination()
     assert termination is not None
@@ -248,12 +248,12 @@ def test_json_and_what_is_not_json_in_both_engines(
     job.start(fault=f"{ProtocolStep.AFTER_FLUSH}@attempt=1,checkpoint=2")
     assert job.await_end() == -signal.SIGKILL, job.log()
     job.spec = replace(job.spec, engine=Engine.MICRO_BATCH)
-    job.start(alone=True)
+    job.start()
     assert job.await_records_in(600).counters.records_dead_lettered == len(bad)
     assert job.drain() == 0, job.log()
     more, worse = write(600, 600)
     job.spec = replace(job.spec, engine=Engine.AUTO)
-    job.start(alone=True)
+    job.start()
     assert job.await_records_in(1200).counters.records_dead_lettered == len(bad + worse)
     assert job.drain() == 0, job.log()
     assert "the Continuous engine has started: spec.engine is Auto" in job.log(1000)
@@ -262,7 +262,7 @@ def test_json_and_what_is_not_json_in_both_engines(
 
     job.spec = replace(job.spec, engine=Engine.CONTINUOUS, record_errors=RecordErrors(policy=OnRecordError.SKIP))
     last, skipped = write(1200, 60)
-    job.start(alone=True)
+    job.start()
     assert job.await_records_in(1260).counters.records_skipped == len(skipped)
     assert job.drain() == 0, job.log()
 
@@ -270,7 +270,7 @@ def test_json_and_what_is_not_json_in_both_engines(
     for n in range(100):  # for each subtask: the failure of a subtask leaves another's transaction
         producer.produce(source, value=b'{"n":%d}' % (2000 + n), partition=n % 4)
     write(1263, 1)
-    job.start(alone=True)
+    job.start()
     assert job.await_end() == 1, job.log()
     termination = job.termination()
     assert termination is not None

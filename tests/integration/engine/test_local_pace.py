@@ -180,7 +180,7 @@ def number(batch):
             if not number % 10:
                 producer.produce(source, b"bad %d" % number)
         assert producer.flush(30) == 0
-        job.start(alone=True)
+        job.start()
         document = job.await_records_in(RECORDS + RECORDS // 10)
         assert document.counters.records_dead_lettered == RECORDS // 10
         assert document.counters.records_out == RECORDS
@@ -197,7 +197,7 @@ def test_a_function_that_always_fails_ends_the_attempt(
     transform = Transform(arrow=ArrowTransform(function="failing:fail"))
     job = of_local_pace(local_job, code=tmp_path, transform=transform)
     produce(broker, job.spec.source.topics[0], 0, RECORDS)
-    job.start(alone=True)
+    job.start()
     assert job.await_end() != 0
     termination = job.termination()
     assert termination is not None

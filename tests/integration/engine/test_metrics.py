@@ -73,7 +73,7 @@ def test_S37_metrics_and_progress_say_what_the_brokers_say(
     (port,) = free_ports(1)
     job.spec = replace(job.spec, metrics_port=port)
     produce(broker, topic, 0, 4000)
-    job.start(alone=True)  # totals of Kafka clients are the worker process's
+    job.start()  # new code has new workers: totals of Kafka clients are the worker process's
     job.await_records_in(4000)
     found = awaited(job, port, source_records_in_total=4000, source_pending_records=0)
     view = KafkaClusterView({"bootstrap.servers": broker, "group.id": job.spec.source.group_id}, read_committed=True)
@@ -192,7 +192,7 @@ def test_watermarks_by_partition_subtask_and_job(local_job: LocalJobs, broker: s
 
     for number, seconds in ((0, 100), (1, 200), (2, 300), (0, 96)):
         write(number, seconds)
-    job.start(alone=True)  # its workers find the code
+    job.start()
     job.await_records_in(4)
     found = awaited(job, port, **{of(3, "idle"): 1})
     assert [found[f"kafkaspark_{of(number, 'watermark_seconds')}"] for number in range(3)] == [

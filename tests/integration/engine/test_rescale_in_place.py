@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
+import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from sparkapp.clients.deadline import Deadline
 from sparkapp.clients.transactions.client import TransactionClient
 from sparkapp.model.checkpoint.naming import TransactionNaming
 from sparkapp.model.job.record_errors import OnRecordError
@@ -20,6 +23,8 @@ from tests.support.kafka import visibility
 pytestmark = pytest.mark.spark
 
 RECORDS = 2000
+_MOMENT_SECONDS = 30.0
+"""Less than the broker gives a transaction that nobody ends."""
 
 
 @pytest.fixture
@@ -61,33 +66,47 @@ class Rescaled:
     def await_parallelism(self, parallelism: int) -> None:
         self.job._await(lambda document: document.parallelism == parallelism, f"parallelism {parallelism}", 180)
 
+    def up_and_down(self) -> None:
+        """With the loss of an executor, which Spark replaces."""
+        self.scale(4)
+        os.kill(min(self.job.executors()), signal.SIGKILL)
+        self.read_more()
+        self.scale(1)
+        self.scale(3)
+
     def judge(self, client: TransactionClient) -> None:
         assert self.job.drain() == 0, self.job.log()
         found = visibility.numbers(self.broker, self.job.spec.sink.topic)
         assert sorted(found) == list(range(self.expected))
         assert visibility.open_transactions(client, self.job.spec.sink.transactional_id_prefix) == []
 
+    def judge_while_it_runs(self, client: TransactionClient) -> None:
+        """The same of an attempt that has read all: its own last transactions end in a moment."""
+        deadline = Deadline.after(_MOMENT_SECONDS)
+        while visibility.open_transactions(client, self.job.spec.sink.transactional_id_prefix):
+            assert not deadline.expired, self.job.log()
+            time.sleep(0.1)
+        found = visibility.numbers(self.broker, self.job.spec.sink.topic)
+        assert sorted(found) == list(range(self.expected))
+
 
 @pytest.mark.usefixtures("cluster")
-@pytest.mark.parametrize("naming", list(TransactionNaming))
 def test_up_and_down_in_one_attempt(
-    naming: TransactionNaming, local_job: LocalJobs, broker: str, client: TransactionClient, tmp_path: Path
+    local_job: LocalJobs, broker: str, client: TransactionClient, tmp_path: Path
 ) -> None:
-    job = local_job(engine=Engine.CONTINUOUS, max_offsets=500, transaction_naming=naming)
+    """With ids by subtask and slot; the next test has the other naming."""
+    job = local_job(engine=Engine.CONTINUOUS, max_offsets=500, transaction_naming=TransactionNaming.SUBTASK_AND_SLOT)
     rescaled = Rescaled(job, broker, tmp_path)
     rescaled.start()
-    rescaled.scale(4)
-    os.kill(min(job.executors()), signal.SIGKILL)
-    rescaled.read_more()
-    rescaled.scale(1)
-    rescaled.scale(3)
+    rescaled.up_and_down()
     rescaled.judge(client)
 
 
 @pytest.mark.usefixtures("cluster")
-def test_a_driver_killed_behind_it_is_followed_by_an_attempt_that_knows_every_id(
+def test_a_driver_killed_behind_it_is_followed_by_an_attempt_that_knows_every_id_and_is_rescaled_in_turn(
     local_job: LocalJobs, broker: str, client: TransactionClient, tmp_path: Path
 ) -> None:
+    """Without room the attempt runs on, and can be asked to stay. Then it goes up and down."""
     job = local_job(engine=Engine.CONTINUOUS, max_offsets=100)
     rescaled = Rescaled(job, broker, tmp_path)
     rescaled.start()
@@ -96,18 +115,12 @@ def test_a_driver_killed_behind_it_is_followed_by_an_attempt_that_knows_every_id
     rescaled.expected += RECORDS
     rescaled.await_parallelism(4)
     job.kill()
+    job.spec = replace(job.spec, source=replace(job.spec.source, max_offsets_per_checkpoint=500))
     job.start(fault=f"scale:{rescaled.file}", parallelism=4)
     job.await_records_in(rescaled.expected)
-    rescaled.judge(client)
+    rescaled.judge_while_it_runs(client)
 
-
-@pytest.mark.usefixtures("cluster")
-def test_without_room_the_attempt_runs_on_and_can_be_asked_to_stay(
-    local_job: LocalJobs, broker: str, client: TransactionClient, tmp_path: Path
-) -> None:
-    job = local_job(engine=Engine.CONTINUOUS)
-    rescaled = Rescaled(job, broker, tmp_path)
-    rescaled.start()
+    rescaled.scale(2)
     rescaled.ask(5)
     rescaled.read_more()
     rescaled.read_more()
@@ -117,6 +130,8 @@ def test_without_room_the_attempt_runs_on_and_can_be_asked_to_stay(
     rescaled.ask(2)
     rescaled.read_more()
     rescaled.scale(3)
+
+    rescaled.up_and_down()
     rescaled.judge(client)
 
 

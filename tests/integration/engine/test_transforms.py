@@ -137,7 +137,7 @@ def test_a_dead_jvm_and_a_function_that_raises_are_distinguished_and_nothing_of_
     producer = Producer({"bootstrap.servers": broker})
     producer.produce(job.spec.source.topics[0], key="k", value="twelve")
     assert producer.flush(30) == 0
-    job.start(alone=True)
+    job.start()
     assert job.await_end() == 1
     termination = job.termination()
     assert termination is not None

@@ -15,7 +15,8 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,6 +26,7 @@ from pyspark.sql import SparkSession
 
 from sparkapp.checkpoint.retained import FolderRetainedStore
 from sparkapp.checkpoint.store import FileStore
+from sparkapp.clients.deadline import Deadline
 from sparkapp.model.encoding.json_log import JsonFormatter, log_as_json
 from sparkapp.model.job.codec import decode_job
 from sparkapp.model.job.spec import Job
@@ -33,13 +35,19 @@ from sparkapp.spark.driver import Driver
 from sparkapp.spark.launch.environment import DriverEnvironment
 from sparkapp.spark.launch.fork_server import ForkServer
 from sparkapp.spark.launch.jvm import Jvm
-from sparkapp.spark.launch.preload import VARIABLE
+from sparkapp.spark.launch.preload import VARIABLE, preload_workers
 from sparkapp.spark.launch.session import create_session
 from sparkapp.spark.launch.settings import session_settings, with_class_archive, with_json_log
 from tests.support.jobs.local_job import Attempt, environment
 
 CORES = 3
 """Tasks at a time; no job of these tests has a higher parallelism."""
+_PRELOADED = "pandas"
+"""What workers of a job with a Python function import first; the host has such jobs and others."""
+_MODULES = "PYTHONPATH"
+"""The variable of a Python worker that names the folders of modules."""
+_TASKS_SECONDS = 60.0
+"""For the tasks of an attempt that has ended; Spark kills a worker after 2 s."""
 
 
 @dataclass
@@ -86,7 +94,7 @@ class EngineHost:
 
         :param job: file with the job's description; ``state`` and ``termination`` are written as ``sparkapp run``
             writes them, and the driver's log goes to ``log``.
-        :param code: modules that the driver imports; workers do not find them.
+        :param code: modules that the driver and its workers import.
         """
         assert self._attempt is None or self._attempt.poll() is not None, "the host runs one attempt at a time"
         if self._process is None or self._process.poll() is not None:
@@ -165,7 +173,7 @@ class _Host:
             retained=FolderRetainedStore.next_to(Path(order["state"])),
             write_report=lambda _: None,
             open_session=lambda: self._session(job),
-            close_session=_end_queries,
+            close_session=_end,
             folder=Path(tempfile.mkdtemp(prefix="kafkaspark-")),
             stateful_allowed=False,
             credentials=Path("/nowhere"),
@@ -180,18 +188,36 @@ class _Host:
         settings = session_settings(job)
         if self._spark is None:
             # The context outlives the first job: its workers need what any job's workers do.
-            everything = {"spark.master": f"local[{CORES}]", f"spark.executorEnv.{VARIABLE}": "pandas"}
+            everything = {"spark.master": f"local[{CORES}]", f"spark.executorEnv.{VARIABLE}": _PRELOADED}
             self._spark = create_session(settings | everything, self._jvm)
         session = self._spark.newSession()
         for name, value in settings.items():
             if name.startswith("spark.sql.") and session.conf.isModifiable(name):
                 session.conf.set(name, value)
+        _give_code(self._spark, settings)
         return session
 
 
-def _end_queries(session: SparkSession) -> None:
+def _give_code(spark: SparkSession, settings: Mapping[str, str]) -> None:
+    """Has functions of this attempt run in workers that find its code.
+
+    Spark keeps workers by their environment. So an attempt with another folder of code gets new workers.
+    """
+    environment = spark.sparkContext.environment
+    environment.pop(_MODULES, None)
+    code = settings.get(f"spark.executorEnv.{_MODULES}")
+    if code is not None:
+        environment[_MODULES] = code
+
+
+def _end(session: SparkSession) -> None:
+    """Ends the attempt's queries, and waits for the tasks that a failure leaves: some still end a transaction."""
     for query in session.streams.active:
         query.stop()
+    scheduler = session.sparkContext._jsc.sc().taskScheduler()
+    deadline = Deadline.after(_TASKS_SECONDS)
+    while scheduler.rootPool().runningTasks() and not deadline.expired:
+        time.sleep(0.02)
 
 
 @contextmanager
@@ -226,5 +252,8 @@ if __name__ == "__main__":
         logging.getLogger(noisy).setLevel(logging.WARNING)
     forks = ForkServer()
     jvm = Jvm(with_class_archive(with_json_log({})), forks.environment)
+    os.environ[VARIABLE] = _PRELOADED
+    # Every folder of code has a daemon of its own, which is a fork of this process's modules.
+    preload_workers()
     forks.start()
     _Host(jvm).run()

@@ -90,8 +90,7 @@ class LocalJob:
     def start(self, *, parallelism: int | None = None, fault: str = "", alone: bool = False) -> None:
         """Begins the next attempt, after the previous attempt's processes have ended.
 
-        :param alone: in a process of its own, which may be killed and whose workers find the job's code; so is every
-            attempt with a fault.
+        :param alone: in a process of its own, which may be killed; so is every attempt with a fault.
         """
         assert self.process is None or self.process.poll() is not None, "the previous attempt still runs"
         self.attempt += 1
