@@ -142,12 +142,12 @@ class KafkaTransactionControl:
 def leave_nothing_open(
     control: TransactionControl, claim: Claim, document: CheckpointDocument, error: Exception
 ) -> None:
-    """Best effort of a driver that must stop and cannot drain, where no attempt may follow that settles the job.
+    """Best effort of a driver that must stop and cannot drain, where no attempt may follow soon that settles the job.
 
-    The job is deleted, or waits for a person. In the first case Kubernetes deletes ConfigMaps, permissions and
-    executors of the job at the same time as its driver. Transactions of the last document are final and are committed.
-    All others are aborted, so that no reader waits for their time-out. Nothing is done where a next attempt may have
-    begun, or where the document is unknown.
+    The job is deleted, or waits for a person or for room. In the first case Kubernetes deletes ConfigMaps, permissions
+    and executors of the job at the same time as its driver. Transactions of the last document are final and are
+    committed. All others are aborted, so that no reader waits for their time-out. Nothing is done where a next attempt
+    may have begun, or where the document is unknown.
 
     :param claim: a superseded attempt leaves everything to its successor.
     :param document: the last document that this attempt wrote.

@@ -17,7 +17,13 @@ from sparkapp.checkpoint.recovery.local_coordinator import LocalCoordinator
 from sparkapp.checkpoint.retained import CheckpointRetainer
 from sparkapp.checkpoint.transaction_control import KafkaTransactionControl, leave_nothing_open
 from sparkapp.model.delivery_guarantee import OffsetCommitMode
-from sparkapp.model.errors import CheckpointMissing, CheckpointRefused, KafkaSparkJobError, StreamStalled
+from sparkapp.model.errors import (
+    CheckpointMissing,
+    CheckpointRefused,
+    KafkaSparkJobError,
+    StreamStalled,
+    SubtaskMissing,
+)
 from sparkapp.model.job.rules.engine_rules import chosen_engine
 from sparkapp.model.job.spec import Engine as Chosen
 from sparkapp.model.job.spec import Job, JobSpec
@@ -194,9 +200,12 @@ class Attempt:
 
 
 def _is_last(error: Exception) -> bool:
-    """Whether no attempt may follow that ends the open transactions: the job is deleted, or waits for a person."""
+    """Whether no attempt may follow soon that ends the open transactions.
+
+    The job is deleted, or waits for a person, or the next driver may find as little room as the executors.
+    """
     fatal = isinstance(error, KafkaSparkJobError) and error.fatal
-    return fatal or isinstance(error, CheckpointMissing | CheckpointRefused)
+    return fatal or isinstance(error, CheckpointMissing | CheckpointRefused | SubtaskMissing)
 
 
 def _never_asked() -> None:

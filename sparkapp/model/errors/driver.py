@@ -28,13 +28,14 @@ class SubtaskDisconnected(KafkaSparkJobError):
 class SubtaskMissing(KafkaSparkJobError):
     """A subtask of the continuous engine did not connect for two minutes although executors have a place for it.
 
-    The attempt ends, and the next attempt has new executors.
+    Where they have none, the attempt waits. Only where it is to stop, or where readers wait for what other subtasks
+    have pre-committed, it ends after 10 s or 60 s. The next attempt has new executors.
     """
 
     reason = "SubtaskMissing"
     default_remedy = (
-        "read the log of the executors: kubectl logs POD -n NAMESPACE. A frozen node or container has none; the next"
-        " attempt starts by itself"
+        "read the log of the executors: kubectl logs POD -n NAMESPACE. A frozen node or container has none, and kubectl"
+        " get pods -n NAMESPACE shows executors without room; the next attempt starts by itself"
     )
 
 

@@ -8,6 +8,10 @@ from collections.abc import Callable, Collection
 ADOPT_SECONDS = 0.5
 """From the loss of a subtask to its adoption: where only its Python worker is lost, its task is soon back."""
 
+START_SECONDS = 10.0
+"""The same for a subtask that has never connected, from its first work or from the last subtask that did connect. The
+executors of a start are ready within some seconds of each other."""
+
 
 class Adoptions:
     """Owned by the control server, which calls it under its lock.
@@ -18,6 +22,8 @@ class Adoptions:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._lost_at: dict[int, float] = {}
+        self._awaited_at: dict[int, float] = {}
+        """Of subtasks for which nobody has written yet: since when they are expected to connect."""
         self._adopters: dict[int, int] = {}
 
     @property
@@ -43,11 +49,13 @@ class Adoptions:
         return orphans
 
     def connect(self, subtask: int) -> None:
-        """A subtask is back."""
-        self._lost_at.pop(subtask, None)
+        """A subtask is back, or has its first connection: then those that it started with may follow."""
+        self._awaited_at.pop(subtask, None)
+        if self._lost_at.pop(subtask, None) is None:
+            self._awaited_at = dict.fromkeys(self._awaited_at, self._clock())
 
     def lost(self, seconds: float) -> set[int]:
-        """The subtasks that have been lost for so long."""
+        """The subtasks that have been lost for so long; without those for which nobody has written yet."""
         now = self._clock()
         return {subtask for subtask, lost_at in self._lost_at.items() if now - lost_at >= seconds}
 
@@ -61,10 +69,17 @@ class Adoptions:
         :param working: subtasks with work that is not answered.
         """
         now, chosen = self._clock(), {}
+        unseen = [subtask for subtask in working if subtask not in connected and subtask not in self._lost_at]
+        self._awaited_at = dict.fromkeys(unseen, now) | self._awaited_at
         idle = [other for other in connected if other not in working and other not in self._adopters.values()]
         for subtask in working:
-            lost_at = self._lost_at.get(subtask)
-            is_lost = lost_at is not None and now - lost_at >= ADOPT_SECONDS
-            if idle and is_lost and subtask not in self._adopters:
+            if idle and self._is_due(subtask, now) and subtask not in self._adopters:
                 chosen[subtask] = self._adopters[subtask] = idle.pop()
+                if self._awaited_at.pop(subtask, None) is not None:
+                    self._lost_at[subtask] = now  # its adopter may leave open what it writes
         return chosen
+
+    def _is_due(self, subtask: int, now: float) -> bool:
+        lost_at, awaited_at = self._lost_at.get(subtask), self._awaited_at.get(subtask)
+        is_lost = lost_at is not None and now - lost_at >= ADOPT_SECONDS
+        return is_lost or (awaited_at is not None and now - awaited_at >= START_SECONDS)

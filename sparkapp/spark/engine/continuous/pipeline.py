@@ -14,8 +14,10 @@ from sparkapp.clients.daemon_thread import run_in_background
 from sparkapp.clients.deadline import Deadline
 from sparkapp.model.checkpoint.split import Assignment, KafkaPartitionSplit, assign, splits_by_owner
 from sparkapp.model.delivery_guarantee import OffsetCommitMode
+from sparkapp.model.errors import SubtaskMissing
 from sparkapp.model.job.spec import Job
 from sparkapp.model.partition import TopicPartition
+from sparkapp.sink.producers.lost_producers import LOST_SECONDS
 from sparkapp.source.enumerator.enumerator import KafkaSourceEnumerator
 from sparkapp.source.watermarks.job_watermarks import JobWatermarks
 from sparkapp.source.watermarks.subtask_watermark import GivenWatermarks
@@ -26,6 +28,10 @@ from sparkapp.spark.tasks.flush import require_delivered
 
 _PAUSE = 0.1
 """Longest pause in seconds between two looks at the connections of subtasks that write."""
+
+_PRE_COMMITTED_SECONDS = 60.0
+"""Longest wait for a place while other subtasks have pre-committed: nothing but another attempt ends what they have
+open, and readers wait for it. Spark replaces a lost executor within some seconds."""
 
 _WRITERS_SECONDS = 5.0
 """For the subtasks to end what they write when the attempt fails: a transaction begins within a second."""
@@ -76,6 +82,8 @@ class CheckpointPipeline:
         self._running: RunningCheckpoint | None = None
         self._completing: _Completing | None = None
         self._failed_open: frozenset[int] = frozenset()
+        self._awaits_since: float | None = None
+        """Since when :attr:`awaits_place` holds."""
         self.clients: dict[str, Mapping[str, int]] = {}
 
     @property
@@ -108,6 +116,7 @@ class CheckpointPipeline:
         else:
             assigned = assign(splits, spec.parallelism, spec.source.max_records_per_split)
             widest = splits
+        self._awaits_since = None
         checkpoint_id = coordinator.prepare(widest, writers=assigned.by_subtask.keys())
         watermarks = self._given_watermarks(splits, assigned)
         in_transaction = coordinator.mode is OffsetCommitMode.IN_TRANSACTION
@@ -159,9 +168,11 @@ class CheckpointPipeline:
         if self._watermarks is not None and self.oldest is None and self._watermarks.is_look_due:
             self._watermarks.look(self._enumerator.unplanned(), ends=self._ends(), stops=self._enumerator.stops)
 
-    def advance(self, seconds: float) -> None:
+    def advance(self, seconds: float, *, draining: bool = False) -> None:
         """Does what can be done, and waits for an answer or the end of a completion, at most so long.
 
+        :param draining: a stop is asked for.
+        :raises SubtaskMissing: a checkpoint can wait for a place no longer.
         :raises KafkaSparkJobError: of a subtask that failed for good, or of the coordinator.
         """
         if self._completing is not None and self._completing.done.done():
@@ -173,6 +184,7 @@ class CheckpointPipeline:
         answer = self._server.answer(seconds)
         if answer is None:
             self._await_subtasks()
+            self._require_place(draining=draining)
         elif answer.checkpoint_id is None:
             require_delivered([answer.failure])  # of a subtask that was ended by a rescale
         elif self._running is not None:
@@ -191,6 +203,21 @@ class CheckpointPipeline:
         finally:
             self.barrier()
             self._await_writers(Deadline.after(_WRITERS_SECONDS))
+
+    def _require_place(self, *, draining: bool) -> None:
+        """Another attempt would wait for the same place, so the wait is limited only for the sake of others.
+
+        :raises SubtaskMissing: a stop waits, or readers do.
+        """
+        running, now = self._running, time.monotonic()
+        if running is None or not self.awaits_place:
+            self._awaits_since = None
+            return
+        self._awaits_since = now if self._awaits_since is None else self._awaits_since
+        limit = LOST_SECONDS if draining else _PRE_COMMITTED_SECONDS
+        if now - self._awaits_since >= limit and (draining or running.has_pre_committed):
+            msg = f"subtasks {sorted(running.writing)} have had no place for {limit:g} s, and no other does their work"
+            raise SubtaskMissing(msg)
 
     def _join(self) -> None:
         """:raises KafkaSparkJobError: the checkpoint that is being completed failed."""

@@ -135,6 +135,11 @@ class RunningCheckpoint:
         return True
 
     @property
+    def has_pre_committed(self) -> bool:
+        """Whether a subtask has pre-committed a transaction, which is open until the checkpoint is final."""
+        return any(result.committable is not None for result in self._results.values())
+
+    @property
     def is_pre_committed(self) -> bool:
         """Whether every subtask with records has pre-committed."""
         return len(self._results) == len(self._work)

@@ -126,7 +126,7 @@ class TwoPhasePace:
             else:
                 wait = min(wait, self._schedule.seconds_to_barrier)
         self._watch()
-        self._pipeline.advance(wait)
+        self._pipeline.advance(wait, draining=draining)
         return True
 
     def take(self, answer: Answer) -> None:

@@ -14,6 +14,7 @@ from sparkapp.model.checkpoint.split import ENDLESS, KafkaPartitionSplit
 from sparkapp.model.errors import SubtaskMissing
 from sparkapp.model.job.spec import Job
 from sparkapp.model.partition import TopicPartition, split_owner
+from sparkapp.sink.producers.lost_producers import LOST_SECONDS
 from sparkapp.source.enumerator.enumerator import KafkaSourceEnumerator
 from sparkapp.spark.engine.continuous.answers import Answer
 from sparkapp.spark.engine.continuous.control_server import ControlServer
@@ -100,6 +101,9 @@ class LocalPace:
         is_settled = not (self.lost or self._gone) and all(each.is_settled for each in self._subtasks.values())
         if (draining or self._enumerator.finished) and self._calls.is_idle and (is_settled or not self._is_granted):
             return False
+        if draining and self._is_granted and (lost := sorted(self._server.lost(LOST_SECONDS))):
+            msg = f"subtasks {lost} have had no place for {LOST_SECONDS:g} s, and their last commits are not known"
+            raise SubtaskMissing(msg)
         self._discover()
         if self._calls.takes_next and (call := self._next_call()) is not None:
             self._calls.begin(*call)

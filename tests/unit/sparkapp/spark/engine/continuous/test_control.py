@@ -251,6 +251,28 @@ def test_an_idle_subtask_does_the_work_of_a_lost_subtask(
             assert received(again) == work(8)
 
 
+def test_an_idle_subtask_does_the_work_of_a_subtask_that_has_never_connected(
+    server: ControlServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There is room for a single executor. Its transaction would hold back the readers until its time-out."""
+    monkeypatch.setattr(adoptions, "START_SECONDS", 0.0)
+    with SubtaskChannel(server.address, subtask=0, task=7) as adopter:
+        server.give({0: work(7), 1: work(7)})
+        assert received(adopter) == work(7)
+        adopter.completed(7, "its own", subtask=0)
+        assert server.answer(SECONDS) == Answer(0, 7, "its own", "")
+        server.adopt()
+        assert soon(adopter) == work(7)
+        assert server.writers == {0, 1}
+        with SubtaskChannel(server.address, subtask=1, task=8) as late:
+            while 1 not in server.connected:
+                time.sleep(0.01)
+            adopter.completed(7, "the other's", subtask=1)
+            assert server.answer(SECONDS) == Answer(1, 7, "the other's", "")
+            server.give({1: work(8)})
+            assert soon(late) == work(8), "nothing of checkpoint 7"
+
+
 def test_work_of_a_lost_adopter_goes_back_or_on(server: ControlServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(adoptions, "ADOPT_SECONDS", 0.0)
     with SubtaskChannel(server.address, subtask=0, task=7) as adopter:

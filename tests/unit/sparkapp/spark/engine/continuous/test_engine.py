@@ -10,10 +10,12 @@ from typing import Any, Protocol
 
 import pytest
 
+from sparkapp.clients.daemon_thread import run_in_background
 from sparkapp.model.delivery_guarantee import DeliveryGuarantee
-from sparkapp.model.errors import PreCommitFailed
+from sparkapp.model.errors import PreCommitFailed, SubtaskMissing
 from sparkapp.model.job.spec import Engine, Job, JobSpec, KafkaCluster, Sink, Source, Transform
 from sparkapp.spark.engine.continuous import engine as module
+from sparkapp.spark.engine.continuous import pipeline
 from sparkapp.spark.engine.continuous.control_server import ControlServer
 from sparkapp.spark.engine.continuous.engine import ContinuousEngine
 from sparkapp.spark.tasks.control_channel import Address, SubtaskChannel
@@ -209,6 +211,24 @@ def test_a_task_that_never_had_a_place_does_not_hold_up_a_stop(stopped: Stop, mo
     began = time.monotonic()
     stopped(DeliveryGuarantee.EXACTLY_ONCE, lambda channel, _: channel.stopped(""))
     assert time.monotonic() - began < 10, "the seconds of a stop"
+
+
+def test_a_stop_ends_although_nobody_can_complete_a_checkpoint(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No executor replaces those that are lost. Only an error ends what is open."""
+    monkeypatch.setattr(pipeline, "LOST_SECONDS", 0.2)
+    subtasks = SimpleNamespace(ended=False, count=PARALLELISM, cancel=lambda: None)
+    monkeypatch.setattr(module, "Subtasks", lambda *_, **__: subtasks)
+    engine: Any = engine_of(DeliveryGuarantee.EXACTLY_ONCE)
+    engine.executors = SimpleNamespace(count=lambda: None)
+    engine._pace._rescaling.places = SimpleNamespace(check=lambda: None)
+    engine._pace._pipeline._running = SimpleNamespace(
+        checkpoint_id=7, writing={1}, is_open=False, is_pre_committed=False, has_pre_committed=True,
+        barrier=lambda: None,
+    )  # fmt: skip
+    engine.drain()
+    ended = run_in_background(engine.await_end, name="engine")
+    with pytest.raises(SubtaskMissing):
+        ended.result(timeout=10)
 
 
 class LivePace:

@@ -29,6 +29,10 @@ class Server:
         self.answers: list[Answer] = []
         self.orders: list[tuple[int, Order]] = []
         self.connected = {0, 1}
+        self.long_lost: set[int] = set()
+
+    def lost(self, seconds: float) -> set[int]:
+        return self.long_lost
 
     def answer(self, seconds: float) -> Answer | None:
         return self.answers.pop(0) if self.answers else None
@@ -310,6 +314,16 @@ def test_a_drain_waits_until_every_commit_is_known(driver: Driver) -> None:
     assert driver.pace.step(draining=True), "subtask 1 may have committed what it did not report"
     with pytest.raises(SubtaskMissing):
         driver.pace.ended(set())
+
+
+def test_a_drain_does_not_wait_for_a_place(driver: Driver) -> None:
+    driver.started()
+    driver.server.connected = {0}
+    assert driver.pace.step(draining=True), "Spark may start it again within some seconds"
+    driver.server.long_lost = {1}
+    assert driver.pace.step(draining=False)
+    with pytest.raises(SubtaskMissing, match=r"subtasks \[1\] have had no place for 10 s"):
+        driver.pace.step(draining=True)
 
 
 def test_a_drain_before_the_grant_records_nothing(driver: Driver) -> None:

@@ -25,6 +25,7 @@ from sparkapp.model.errors import (
     OffsetsWentBackwards,
     PreCommitFailed,
     SubtaskDisconnected,
+    SubtaskMissing,
 )
 from sparkapp.model.job.spec import Engine, Job, JobSpec, KafkaCluster, Sink, Source, Transform
 from sparkapp.model.partition import TopicPartition, split_owner
@@ -32,6 +33,7 @@ from sparkapp.model.transactional_id import FIRST_HINT
 from sparkapp.sink.producers.reusable_producers import ReusableProducers
 from sparkapp.source.watermarks.job_watermarks import JobWatermarks
 from sparkapp.source.watermarks.subtask_watermark import NO_WATERMARK, ReachedWatermarks
+from sparkapp.spark.engine.continuous import pipeline as module
 from sparkapp.spark.engine.continuous.answers import Answer
 from sparkapp.spark.engine.continuous.pipeline import CheckpointPipeline
 from sparkapp.spark.tasks.work import Work
@@ -253,6 +255,57 @@ def test_lost_subtasks_are_fenced_where_nobody_can_do_their_work() -> None:
     assert [rig.pipeline.ids_of(subtask) for subtask in (0, 1)] == [("p-6",), ("p-11",)]
     rig.until(lambda: rig.pipeline.oldest is None)
     assert rig.pipeline.ids_of(1) == (), "it has answered"
+
+
+def waiting_for_a_place(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Subtask 0 has pre-committed, and no executor replaces those of both; returns what lets seconds pass."""
+    clock = SimpleNamespace(now=1000.0, monotonic=lambda: clock.now)
+    monkeypatch.setattr(module, "time", clock)
+    rig.pipeline.begin(SPLITS, {split.partition: split.stop for split in SPLITS})
+    rig.pipeline.barrier()
+    rig.server.answers = [answer for answer in rig.server.answers if answer.subtask == 0]
+    rig.until(lambda: not rig.server.answers)
+    clock.now += 1000
+    rig.pipeline.advance(0)
+    rig.server.writers = set()
+
+    def wait(seconds: float, **how: bool) -> None:
+        for _ in range(round(10 * seconds)):
+            rig.pipeline.advance(0, **how)
+            clock.now += 0.1
+
+    return wait
+
+
+def test_transactions_that_nobody_can_complete_do_not_hold_back_readers_for_ever(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rig = Rig()
+    wait = waiting_for_a_place(rig, monkeypatch)
+    wait(59)
+    rig.server.writers = {1}
+    wait(300)
+    rig.server.writers = set()
+    wait(59)
+    with pytest.raises(SubtaskMissing, match=r"subtasks \[1\] have had no place for 60 s"):
+        wait(2)
+
+
+def test_a_stop_does_not_wait_for_a_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    rig = Rig()
+    wait = waiting_for_a_place(rig, monkeypatch)
+    wait(9, draining=True)
+    with pytest.raises(SubtaskMissing, match=r"subtasks \[1\] have had no place for 10 s"):
+        wait(2, draining=True)
+
+
+def test_an_attempt_that_has_nothing_open_waits_for_a_place_as_long_as_it_takes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Another attempt would wait for the same place."""
+    rig = Rig()
+    monkeypatch.setattr(Server, "barrier", lambda *_: None)
+    waiting_for_a_place(rig, monkeypatch)(1000)
 
 
 def test_the_subtasks_write_the_next_checkpoint_while_one_becomes_final() -> None:

@@ -47,7 +47,7 @@ class Pipeline:
     def look(self) -> None:
         """Nothing is read."""
 
-    def advance(self, seconds: float) -> None:
+    def advance(self, seconds: float, *, draining: bool) -> None:
         """No answer comes."""
 
 
