@@ -12,12 +12,13 @@ from sparkapp.clients.deadline import Deadline
 from sparkapp.clients.group_offsets import GroupOffsetsEvidence
 from sparkapp.clients.kafka_cluster_view import KafkaClusterView
 from sparkapp.clients.transactions.client import TransactionClient
-from sparkapp.clients.transactions.states import TransactionState
+from sparkapp.clients.transactions.states import EndTxn, TransactionState
 from sparkapp.model.checkpoint.commit_outcome import EndTxnAnswer
 from sparkapp.model.checkpoint.committable import KafkaCommittable
 from sparkapp.model.errors import CommitOutcomeUnknown, KafkaUnreachable
 from sparkapp.model.partition import TopicPartition
 from sparkapp.sink.committer import CommitOutcome, KafkaCommitter
+from tests.support.kafka import visibility
 from tests.support.kafka.end_txn import end_txn
 from tests.support.kafka.three_brokers import GROUPS, NODES, TRANSACTIONS, Ensemble
 
@@ -49,19 +50,15 @@ class Subtask:
         """
         known = {"bootstrap.servers": self._ensemble.addresses(*(nodes or NODES))}
         member = Consumer({**known, "group.id": self._group})
-        producer = Producer({**known, "transactional.id": self.id, "socket.timeout.ms": 10_000})
+        producer = Producer({**known, "transactional.id": self.id})
         producer.init_transactions(_SECONDS)
-        self.write(producer, offset, member)
-        member.close()
-        return producer
-
-    def write(self, producer, offset, member):
-        """The producer's next transaction, complete but for its commit."""
         producer.begin_transaction()
         producer.produce(self.source.topic, str(offset).encode(), partition=0)
         offsets = [ClientPartition(self.source.topic, 0, offset)]
         producer.send_offsets_to_transaction(offsets, member.consumer_group_metadata(), _SECONDS)
+        member.close()
         assert producer.flush(_SECONDS) == 0
+        return producer
 
     def read(self, *nodes, timeout=_SECONDS, **options):
         """The group's stable offset, by brokers that are asked first."""
@@ -124,38 +121,47 @@ def test_a_read_is_believed_only_behind_a_write(ensemble):
 
 
 def test_success_of_a_replaced_coordinator_is_not_believed(ensemble):
-    """A producer that is kept writes its next transaction at the successor. The former knows its first alone."""
+    """A producer that is kept begins its next transaction at the successor. The former knows its first alone."""
     subtask = Subtask(ensemble, "kept")
-    producer = subtask.begin(1)
-    producer.commit_transaction(_SECONDS)
+    subtask.begin(1).commit_transaction(_SECONDS)
+    everywhere = client_of(ensemble, *NODES)
+    visibility.await_ended(everywhere, "kept")
     superseded = ensemble.coordinator(TRANSACTIONS)
     others = [node for node in NODES if node != superseded]
     ensemble.freeze(superseded)
     try:
         ensemble.successor(TRANSACTIONS, superseded)
-        member = Consumer({"bootstrap.servers": ensemble.addresses(*others), "group.id": "kept"})
-        subtask.write(producer, 2, member)
-        member.close()
-        now = client_of(ensemble, *others).describe([subtask.id])[subtask.id]
+        committable = begun_again(client_of(ensemble, *others), subtask.id)
         for other in others:
-            ensemble.freeze(other)
+            ensemble.kill(other)
         ensemble.thaw(superseded)
         former = client_of(ensemble, superseded)
-        triple = (now.producer_id, now.producer_epoch)
-        assert end_txn(former, subtask.id, *triple, commit=True) is EndTxnAnswer.NONE, "of the first transaction"
-        committable = KafkaCommittable(
-            transactional_id=subtask.id, producer_id=now.producer_id, producer_epoch=now.producer_epoch,
-            checkpoint_id=2, subtask=0, records=1, start_time_ms=now.start_time_ms,
-        )  # fmt: skip
-        with pytest.raises(CommitOutcomeUnknown):
+        (believed,) = KafkaCommitter(former, None, timeout=_SECONDS).commit([committable])
+        assert believed.outcome is CommitOutcome.COMMITTED, "the answer, which means the first transaction"
+        with pytest.raises((CommitOutcomeUnknown, KafkaUnreachable)):
             KafkaCommitter(former, None, describer=former, restored=True, timeout=5).commit([committable])
     finally:
-        for node in NODES:
-            ensemble.thaw(node)
-    client = client_of(ensemble, *NODES)
-    (settled,) = KafkaCommitter(client, None, describer=client, restored=True, timeout=_SECONDS).commit([committable])
+        ensemble.thaw(superseded)
+        ensemble.restart_brokers()
+    committer = KafkaCommitter(everywhere, None, describer=everywhere, restored=True, timeout=_SECONDS)
+    (settled,) = committer.commit([committable])
     assert settled.outcome is CommitOutcome.COMMITTED
-    assert subtask.read(confirm_as="kept-offsets") == 2
+    now = everywhere.describe([subtask.id])[subtask.id]
+    assert (now.start_time_ms, now.state.open) == (committable.start_time_ms, False)
+
+
+def begun_again(client, transactional_id):
+    """The next transaction of the id's producer, begun without its client, which may still ask the former."""
+    now = client.describe([transactional_id])[transactional_id]
+    triple = {
+        "transactional_id": transactional_id, "producer_id": now.producer_id, "producer_epoch": now.producer_epoch
+    }  # fmt: skip
+    deadline = Deadline.after(_SECONDS)
+    end = EndTxn(**triple, commit=True)
+    client._connection.run(deadline, lambda: client._wire.add_offsets(end, "kept", deadline))
+    begun = client.describe([transactional_id])[transactional_id]
+    assert begun.start_time_ms > now.start_time_ms
+    return KafkaCommittable(**triple, checkpoint_id=2, subtask=0, records=1, start_time_ms=begun.start_time_ms)
 
 
 def client_of(ensemble, *nodes):
