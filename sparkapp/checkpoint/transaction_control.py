@@ -59,6 +59,12 @@ class KafkaTransactionControl:
         self._aborted_early = 0
 
     def settle(self, document: CheckpointDocument) -> Sequence[Settled]:
+        """See :meth:`TransactionControl.settle`.
+
+        :raises CheckpointError: another attempt owns the job, or that is not known.
+        :raises KafkaAccessError: not every id is fenced in time.
+        :raises CommitOutcomeUnknown: no deciding answer to EndTxn in time.
+        """
         if self._may_have_transactions(document):
             # Before the evidence is read: from now on brokers refuse requests of previous attempts' drivers.
             self._client.fence_all(offsets_id(prefix) for prefix in document.prefixes)
@@ -91,6 +97,7 @@ class KafkaTransactionControl:
         self._aborted_early = self.abort_lingering(document)
 
     def abort_lingering(self, document: CheckpointDocument) -> int:
+        """See :meth:`TransactionControl.abort_lingering`; counts those that :meth:`settle` has aborted, too."""
         sink = self._job.spec.sink
         if not self._may_have_transactions(document):
             return 0

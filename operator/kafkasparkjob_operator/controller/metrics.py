@@ -109,7 +109,7 @@ class JobCollector(Collector):
 
     def __init__(self, cache: Cache, exports_jobs: Callable[[], bool]) -> None:
         self._cache = cache
-        self._tells_of_jobs = exports_jobs
+        self._exports_jobs = exports_jobs
 
     def describe(self) -> Iterator[Metric]:
         """No families before the scrape."""
@@ -131,7 +131,7 @@ class JobCollector(Collector):
             "Seconds since the oldest open transaction began, 0 where none is open; absent where unknown.",
             labels=labels,
         )
-        for key in self._cache.keys if self._tells_of_jobs() else ():
+        for key in self._cache.keys if self._exports_jobs() else ():
             job = self._cache.job(key)
             if job is None:
                 continue

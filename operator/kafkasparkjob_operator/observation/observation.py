@@ -133,6 +133,7 @@ class Observation:
 
 
 def job_resource(body: Mapping[str, Any]) -> JobResource:
+    """Reads the custom resource; a spec or status that is no object counts as empty."""
     meta = body["metadata"]
     spec, status = body.get("spec"), body.get("status")
     return JobResource(

@@ -85,6 +85,7 @@ class StatusDraft:
         return found
 
     def replace(self, name: str, value: object) -> None:
+        """Sets a part of the status."""
         self._status[name] = value
 
     def set_state(self, state: JobState, *, reason: str, message: str, ready: bool = False) -> None:
@@ -118,6 +119,7 @@ class StatusDraft:
             self.condition(kind, status, reason=reason or self.state, message=self.message if is_true else "")
 
     def condition(self, kind: ConditionType, status: ConditionStatus, *, reason: str, message: str = "") -> None:
+        """Sets a condition; its transition time changes with its status alone."""
         self._status["conditions"] = with_condition(
             self._status.get("conditions") or (),
             kind,
@@ -136,6 +138,7 @@ class StatusDraft:
         return None
 
     def has_condition(self, kind: ConditionType) -> bool:
+        """Whether the condition was ever set."""
         return any(condition.get("type") == kind for condition in self._status.get("conditions") or ())
 
     def event(

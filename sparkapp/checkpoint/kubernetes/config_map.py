@@ -63,12 +63,21 @@ class ConfigMap:
         self.unanswered = False
 
     def read(self, deadline: Deadline | None) -> Any:
+        """The ConfigMap.
+
+        :raises CheckpointMissing: it does not exist. :raises CheckpointStoreUnavailable: no answer by the deadline.
+        """
         return self._patiently(
             deadline,
             lambda timeout: self._api.read_namespaced_config_map(self.name, self._namespace, _request_timeout=timeout),
         )
 
     def patch(self, body: Mapping[str, Any], deadline: Deadline | None) -> Any:
+        """Merges into the ConfigMap, and returns it.
+
+        :raises CheckpointConflict: the version in the body is not the newest.
+        :raises CheckpointRefused: and CheckpointTooLarge: nothing was written by the last request.
+        """
         return self._patiently(
             deadline,
             lambda timeout: self._api.patch_namespaced_config_map(

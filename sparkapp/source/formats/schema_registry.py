@@ -58,6 +58,8 @@ class Reference:
 
 @dataclass(frozen=True, slots=True)
 class RegisteredSchema:
+    """A schema with its kind and references, as the registry returns it."""
+
     text: str
     kind: str
     references: tuple[Reference, ...]

@@ -145,9 +145,9 @@ class CheckpointPipeline:
         return self._running is not None and bool(self._running.writing) and not self._writers
 
     def ids_of(self, subtask: int) -> Collection[str]:
-        """Ids under which a lost subtask writes the running checkpoint; none where it has answered.
+        """Ids under which a lost subtask writes the running checkpoint; empty where it has answered.
 
-        None where another subtask may still adopt its work, because the adopter fences it.
+        Empty, too, where another subtask may still adopt its work: the adopter fences it.
         """
         if self._running is None or subtask not in self._running.writing or not self.awaits_place:
             return ()

@@ -1,7 +1,7 @@
 """Frames of the local pace between the engine and a subtask, over the control channel.
 
-A frame names the instance that it is for or from, and any other instance is deaf to it. So an order that was sent to an
-instance before the engine heard of its end reaches no successor.
+A frame names its instance, and every other instance ignores it. So an order that was sent before the engine heard of an
+instance's end has no effect on the next instance.
 """
 
 from __future__ import annotations

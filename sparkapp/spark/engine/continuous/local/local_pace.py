@@ -220,8 +220,8 @@ class LocalPace:
         waiting = {n: each.instance for n, each in self._subtasks.items() if each.opened and not each.granted}
         if not self._is_granted:
             return self._first_call(waiting) if len(waiting) == len(self._subtasks) else None
-        going_on = {n: each for n, each in self._subtasks.items() if not each.ending}
-        placed = {n: (each.instance, dict(each.placed)) for n, each in going_on.items() if each.placed}
+        active = {n: each for n, each in self._subtasks.items() if not each.ending}
+        placed = {n: (each.instance, dict(each.placed)) for n, each in active.items() if each.placed}
         if placed:
             starts = {each: at for _, found in placed.values() for each, at in found.items()}
             write = partial(self._coordinator.placed, starts, dict(self._enumerator.topic_ids))
@@ -229,7 +229,7 @@ class LocalPace:
         gone = self._gone.forgettable()
         if gone:
             return partial(self._coordinator.forget, gone), partial(self._forgotten, gone)
-        for number, each in going_on.items():
+        for number, each in active.items():
             if number in waiting or (each.returning and time.monotonic() >= self._returning_at):
                 owned = sorted(each.returning) or self._owned(number)
                 again = partial(self._coordinator.grant_again, owned, self._enumerator.existing)
