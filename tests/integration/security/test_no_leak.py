@@ -26,7 +26,7 @@ from sparkapp.model.job.spec import JobSpec, KafkaCluster, Sink, Source, Transfo
 from sparkapp.model.job.startup import Startup, StartupMode
 from sparkapp.model.protocol import ProtocolStep
 from sparkapp.model.report import AttemptOutcome
-from tests.support.jobs.local_job import Host, LocalJob, produce
+from tests.support.jobs.local_job import Attempt, LocalJob, produce
 from tests.support.kafka import visibility
 from tests.support.kafka.tls.broker import PASSWORD, USER, TlsBroker
 from tests.support.kafka.topics import create_topics
@@ -38,8 +38,11 @@ WRONG = "canary-wrong-" + uuid.uuid4().hex
 RECORDS = 3500
 
 
-class NoHost(Host):
+class NoHost:
     """Every attempt here is a process of its own, which finds its credentials by a variable."""
+
+    def run(self, **_: object) -> Attempt:
+        raise AssertionError("a canary needs processes of its own")
 
 
 def forms(secret: str) -> set[bytes]:
