@@ -19,6 +19,7 @@ from sparkapp.model.transactional_id import TransactionalIdHint
 from sparkapp.sink.committer import CommitOutcome, KafkaCommitter
 from sparkapp.sink.lingering import abort_lingering
 from sparkapp.sink.producers.producer_pool import ProducerPool
+from tests.support.kafka import visibility
 from tests.support.kafka.end_txn import end_txn
 from tests.support.kafka.topic_scope import TopicScope
 from tests.support.kafka.topics import create_topics
@@ -107,6 +108,7 @@ def test_a_broker_that_hangs_leaves_the_outcome_unknown_in_time_and_settles_late
     settled = KafkaCommitter(topic_scope.client, None, timeout=240).commit(committables)
     assert {one.outcome for one in settled} == {CommitOutcome.COMMITTED}
     assert topic_scope.open_transactions() == []
+    visibility.await_stable(topic_scope.bootstrap, topic_scope.topic)
     assert topic_scope.numbers() == [0, 1, 2]
 
 

@@ -121,6 +121,7 @@ def test_a_crashed_job_that_is_deleted_commits_what_is_final_and_aborts_the_rest
     job.produce(30)
     job.start(2)
     job.checkpoint()
+    visibility.await_ended(own.client, own.prefix)
     first = visibility.numbers(own.bootstrap, own.topic)
     job.produce(30)
     job.checkpoint((moment, End.KILL))

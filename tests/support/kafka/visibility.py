@@ -69,6 +69,17 @@ def await_ended(client: TransactionClient, *prefixes: str) -> None:
         time.sleep(deadline.bound(0.01))
 
 
+def await_stable(bootstrap: str, topic: str) -> None:
+    """Waits until a reader of committed records gets all that the topic holds: no transaction holds anything back.
+
+    A broker that has stood still describes a transaction as ended a moment before readers see that.
+    """
+    deadline = Deadline.after(_BOUND_SECONDS)
+    while len(messages(bootstrap, topic)) < len(messages(bootstrap, topic, isolation="read_uncommitted")):
+        assert not deadline.expired, f"{topic}: records are held back"
+        time.sleep(deadline.bound(0.05))
+
+
 def open_transactions(client: TransactionClient, *prefixes: str) -> list[str]:
     """Ids of the open transactions of the prefixes, once none is ending."""
     await_ended(client, *prefixes)
