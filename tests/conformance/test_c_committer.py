@@ -301,7 +301,7 @@ def test_success_of_a_broker_that_was_replaced_as_coordinator_is_not_believed_by
     coordinator = Moving(BEHIND, description("Ongoing", start_time_ms=2000), p_0=[EndTxnAnswer.NONE])
     subject, _ = committer(coordinator, describer=coordinator, restored=True)
     assert outcomes(subject.commit([committable(start_time_ms=2000)])) == [CommitOutcome.COMMITTED]
-    assert coordinator.asked == ["describe", "forget", "describe", ["p-0"]], "nothing is sent to the former coordinator"
+    assert coordinator.asked == ["describe", "forget", "describe", ["p-0"]], "the replaced coordinator gets no EndTxn"
 
 
 def test_no_outcome_is_known_while_only_the_former_coordinator_answers():

@@ -180,10 +180,8 @@ class Reconciler:
             identity = observation.job.identity
             try:
                 await self._executor.repair(identity, observation.live.references(identity))
-            except (
-                ObjectRefused,
-                refusals.ObjectAwaitsCollection,
-            ) as error:  # a running job needs no repair to continue
+            except (ObjectRefused, refusals.ObjectAwaitsCollection) as error:
+                # A running job needs no repair to continue.
                 LOG.warning("%s: an object of the job is not repaired: %s", key, error.message)
         return observation, self._plan(observation, self._now()) if observation is not None else Plan()
 

@@ -17,7 +17,7 @@ from sparkapp.model import commands, names
 TAKEN = {"ConfigMap": "ConfigMapNameTaken", "Pod": "PodNameTaken"}
 """The reason of the status, by the kind of the foreign object."""
 UNREPORTED_FAILURES = 1
-"""Consecutive failures of requests before a person is told: a quorum may be lost for a moment."""
+"""Consecutive failures of requests before status and events report them: a quorum may be lost for a moment."""
 
 
 class ObjectAwaitsCollection(ClusterError):

@@ -41,19 +41,20 @@ class CurrentDescriptions:
         """
         found: dict[KafkaCommittable, TransactionDescription] = {}
         asked = list(committables)
+        ids = [each.transactional_id for each in asked]
         pause = _FIRST_PAUSE
         while True:
-            ids = [committable.transactional_id for committable in asked]
             described = self._client.describe(ids, deadline=deadline)
             found |= {each: described[each.transactional_id] for each in asked if each.transactional_id in described}
             asked = [each for each in asked if each in found and is_behind(each, found[each])]
             if not asked:
                 return found
-            behind = ", ".join(each.transactional_id for each in asked)
+            ids = [each.transactional_id for each in asked]
+            behind = ", ".join(ids)
             if deadline.expired:
                 msg = f"the coordinators of {behind} describe earlier transactions: other brokers have replaced them"
                 raise CommitOutcomeUnknown(msg)
             LOG.warning("the coordinators of %s describe earlier transactions; looking them up again", behind)
-            self._client.forget_coordinators([each.transactional_id for each in asked])
+            self._client.forget_coordinators(ids)
             self._sleep(deadline.bound(pause))
             pause = min(2 * pause, _LONGEST_PAUSE)

@@ -151,7 +151,7 @@ def test_success_of_a_replaced_coordinator_is_not_believed(ensemble):
 
 
 def begun_again(client, transactional_id):
-    """The next transaction of the id's producer, begun without its client, which may still ask the former."""
+    """The next transaction of the id's producer, begun without its client: that may ask the replaced coordinator."""
     now = client.describe([transactional_id])[transactional_id]
     triple = {
         "transactional_id": transactional_id, "producer_id": now.producer_id, "producer_epoch": now.producer_epoch

@@ -299,7 +299,7 @@ async def foreign_secret(operator_fixture: OperatorFixture) -> None:
 
 
 class Fault:
-    """Fails creations of a kind, as often as it is told."""
+    """Fails a number of creations of a kind."""
 
     def __init__(self, operator_fixture: OperatorFixture, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
         self.left = 0
