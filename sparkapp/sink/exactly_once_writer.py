@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,10 @@ if TYPE_CHECKING:
 OFFSETS_SECONDS = 45.0
 """To add the source offsets to a transaction: longer than one request, and short enough for a client that has lost the
 group's coordinator (``dataplane.producer``)."""
+
+_NOTED_SECONDS = 2.0
+"""For which a noted start spares the question behind the flush: longer than a checkpoint is open. A process that was
+frozen asks again, since another may have ended its transaction. Then this try fails, and not the whole attempt."""
 
 
 class ExactlyOnceKafkaWriter(KafkaWriter):
@@ -45,6 +50,8 @@ class ExactlyOnceKafkaWriter(KafkaWriter):
         self._ids = ids
         self._transactional_id: str | None = None
         self._entry: PooledProducer | None = None
+        self._noted: tuple[int, float] | None = None
+        """The start of the current transaction, and when it was asked for."""
 
     @property
     def transactional_id(self) -> str | None:
@@ -68,6 +75,14 @@ class ExactlyOnceKafkaWriter(KafkaWriter):
         """See :meth:`KafkaWriter.prepare_next`."""
         if self._pool.slots.is_free(self._ids, checkpoint_id):
             self._pool.prepare(self._ids[slot_of(checkpoint_id, len(self._ids))])
+
+    def note_start(self) -> None:
+        """See :meth:`KafkaWriter.note_start`."""
+        if self._entry is not None and self._noted_start() is None:
+            asked = time.monotonic()
+            start = self._pool.start_of(self._entry)
+            if start is not None:
+                self._noted = start, asked
 
     def notify_committed(
         self, checkpoint_id: int, *, reusable: Mapping[str, CommittedTransaction] | None = None
@@ -124,7 +139,9 @@ class ExactlyOnceKafkaWriter(KafkaWriter):
         acknowledged = entry.producer.flush(self._timeout)
         if acknowledged != self._written:
             raise self._not_acknowledged(acknowledged)
-        found = self._pool.verify(entry)
+        start = self._noted_start()
+        if start is None:
+            start = self._pool.verify(entry)
         self._pool.keep(entry, checkpoint_id, among=self._ids)
         return KafkaCommittable(
             transactional_id=entry.transactional_id,
@@ -134,11 +151,17 @@ class ExactlyOnceKafkaWriter(KafkaWriter):
             subtask=self._subtask,
             records=self._records,
             dead_letters=self._dead_letters,
-            start_time_ms=max(found.start_time_ms, 0),
+            start_time_ms=start,
             ranges=inside,
         )
+
+    def _noted_start(self) -> int | None:
+        if self._noted is None or time.monotonic() - self._noted[1] > _NOTED_SECONDS:
+            return None
+        return self._noted[0]
 
     def _reset(self) -> None:
         super()._reset()
         self._entry = None
+        self._noted = None
         self._transactional_id = None

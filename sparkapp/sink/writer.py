@@ -89,6 +89,14 @@ class KafkaWriter:
         Nothing is opened where the checkpoint's slot may not be free yet.
         """
 
+    def note_start(self) -> None:
+        """Asks for the start of the current transaction, where records have begun it; between two writes.
+
+        The pre-commit then need not ask.
+
+        :raises KafkaUnreachable: and :class:`AuthorizationFailed`, as the pre-commit.
+        """
+
     def write(self, batch: pa.RecordBatch) -> None:
         """Gives a batch to the producer; see :class:`sparkapp.dataplane.interface.BatchProducer` for its columns.
 

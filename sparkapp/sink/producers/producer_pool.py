@@ -126,23 +126,36 @@ class ProducerPool:
             raise
         return entry
 
-    def verify(self, entry: PooledProducer) -> TransactionDescription:
+    def verify(self, entry: PooledProducer) -> int:
         """Asks the coordinator, after the flush, whether this producer's transaction is still open.
 
         Acknowledged records may have been aborted since: by a newer producer, or by the broker at the end of the
         transaction's time-out. A document must not name such a transaction.
 
-        :returns: its description, whose start time tells it from other transactions of the producer.
+        :returns: its start, which tells it from other transactions of the producer. Milliseconds by the coordinator's
+            clock; 0 where the coordinator does not say it.
         :raises TransactionFenced: it is not open.
         """
-        found = self._client.describe([entry.transactional_id]).get(entry.transactional_id)
+        found = self._description(entry)
         if found is None or not found.is_open_with(entry.producer_id, entry.producer_epoch):
             msg = (
                 f"{entry.transactional_id} was written with producer {entry.producer_id} epoch "
                 f"{entry.producer_epoch}; its coordinator now says {found}"
             )
             raise TransactionFenced(msg)
-        return found
+        return max(found.start_time_ms, 0)
+
+    def start_of(self, entry: PooledProducer) -> int | None:
+        """The start of this producer's transaction, as :meth:`verify`; None where its coordinator has none open.
+
+        So it is until the coordinator knows the transaction's first partition.
+        """
+        found = self._description(entry)
+        is_open = found is not None and found.is_open_with(entry.producer_id, entry.producer_epoch)
+        return found.start_time_ms if found is not None and is_open and found.start_time_ms > 0 else None
+
+    def _description(self, entry: PooledProducer) -> TransactionDescription | None:
+        return self._client.describe([entry.transactional_id]).get(entry.transactional_id)
 
     def plain(self) -> BatchProducer:
         """The producer without transactions; opened on first use, kept until it fails."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -28,6 +29,8 @@ class CheckpointSchedule:
     """Plans one checkpoint after another; asked by an engine's planner between two checkpoints, from one thread.
 
     :param lead: seconds before a checkpoint is due in which it may be planned: its subtasks read until its barrier.
+    :param alone_until: the moment until which a checkpoint that becomes final has the processors for itself. None is
+        planned before, unless it is due.
     :param idle_work: around the write of an idle job's document; False where it may not be written any more.
     :param clock: monotonic, in seconds.
     """
@@ -40,6 +43,7 @@ class CheckpointSchedule:
         coordinator: CheckpointCoordinator,
         idle_work: Callable[[], AbstractContextManager[bool]],
         lead: float = 0.0,
+        alone_until: Callable[[], float] = lambda: -math.inf,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._interval = job.spec.checkpoint_interval
@@ -48,13 +52,14 @@ class CheckpointSchedule:
         self._coordinator = coordinator
         self._idle_work = idle_work
         self._lead = lead
+        self._alone_until = alone_until
         self._clock = clock
         self._look_at = self._due = self._planned_at = self._barrier_at = clock()
 
     @property
     def seconds_left(self) -> float:
         """Seconds until :meth:`next_splits` asks the brokers again; 0 where it would now."""
-        return max(0.0, self._look_at - self._clock())
+        return max(0.0, self._next_look - self._clock())
 
     @property
     def seconds_to_barrier(self) -> float:
@@ -68,7 +73,7 @@ class CheckpointSchedule:
         :raises KafkaSparkJobError: of the enumerator or the coordinator.
         """
         now = self._clock()
-        if now < self._look_at:
+        if now < self._next_look:
             return None
         self._enumerator.discover_if_due()
         splits = self._enumerator.plan()
@@ -86,6 +91,10 @@ class CheckpointSchedule:
         self._look_at = self._due - self._lead
         self._planned_at = now
         return splits
+
+    @property
+    def _next_look(self) -> float:
+        return max(self._look_at, min(self._due, self._alone_until()))
 
     def _write_idle_document(self) -> None:
         with self._idle_work() as allowed:

@@ -89,6 +89,11 @@ class CheckpointRead:
         self._linger = min(_WAIT_MILLIS, int(interval * 1000 * _LINGER_SHARE))
 
     @property
+    def awaits_barrier(self) -> bool:
+        """Whether the checkpoint is open, and its barrier has not come."""
+        return self._work.is_open and not self._inbox.is_behind_barrier(self._work.order.checkpoint_id)
+
+    @property
     def ranges(self) -> tuple[KafkaPartitionSplit, ...]:
         """Source ranges of the transaction."""
         if not self._work.is_open:

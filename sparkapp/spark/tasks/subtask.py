@@ -116,7 +116,10 @@ def _complete(
     with closing(decoder.decode(batches if watermark is None else watermark.watch(batches))) as records:
         results = transform.map(records, watermark=no_watermark if watermark is None else watermark.time)
         results = _preparing_next(job, order, results) if is_own else results
-        result = write_batches(job, order, results, index=order.subtask, ranges=lambda: read.ranges)
+        result = write_batches(
+            job, order, results, index=order.subtask, ranges=lambda: read.ranges,
+            awaits_barrier=lambda: read.awaits_barrier,
+        )  # fmt: skip
     result = replace(result, skipped=decoder.skipped - skipped, clients=client_totals.own(), stops=read.stops)
     return result, None if watermark is None else watermark.reached
 

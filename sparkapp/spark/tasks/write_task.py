@@ -109,12 +109,14 @@ def write_batches(
     *,
     index: int,
     ranges: Callable[[], tuple[KafkaPartitionSplit, ...]] | None = None,
+    awaits_barrier: Callable[[], bool] = lambda: False,
 ) -> WriteResult:
     """Writes a subtask's records of a checkpoint, up to the pre-commit; called in a worker by both engines.
 
     :param batches: with the sink's columns.
     :param index: of the task.
     :param ranges: called behind the last batch: source ranges of the transaction, where the order does not know them.
+    :param awaits_barrier: whether there is time for what the pre-commit would wait for.
     :raises TransformError: and other errors, see :func:`write_partition`.
     """
     from sparkapp.spark.frames.record_policy import attempt_key, dead_letters_of_task, diverts
@@ -128,6 +130,8 @@ def write_batches(
         writer.fence()
     for batch in batches:
         if batch.num_rows:
+            if awaits_barrier():
+                writer.note_start()
             writer.write(batch)
     if diverts(job.spec) and order.writes_what_it_reads:
         for letters in dead_letters_of_task(attempt_key(job)).take():

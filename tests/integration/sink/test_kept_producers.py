@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from sparkapp.clients.group_offsets import GroupOffsetsEvidence
 from sparkapp.model.checkpoint.commit_outcome import GroupOffset, offset_mark
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
+from sparkapp.model.errors import TransactionFenced
 from sparkapp.model.partition import TopicPartition
 from sparkapp.sink.committer import CommitOutcome
+from sparkapp.sink.pre_commit_check import PreCommitCheck
 from tests.support.jobs.sink_harness import JOB_UID
 from tests.support.kafka.late_requests import (
     ADD_OFFSETS_TO_TXN,
@@ -47,7 +51,8 @@ class Job:
         self.written += 1
         self.subtask.write(self.written)
         ranges = (KafkaPartitionSplit(self.source, self.written - 1, self.written),)
-        return self.subtask.snapshot(self.written, ranges=ranges).pending[-1].producer_epoch
+        self.last = self.subtask.snapshot(self.written, ranges=ranges).pending[-1]
+        return self.last.producer_epoch
 
     def complete(self):
         """The next checkpoint, to its end; returns the epoch of its transaction."""
@@ -197,3 +202,15 @@ def test_a_lost_try_is_not_committed_where_another_process_has_completed_its_che
     job.complete()
     assert job.complete() > lost.producer_epoch
     expect_all(job, topic_scope)
+
+
+def test_a_transaction_that_ends_behind_its_noted_start_is_in_no_document(job, topic_scope):
+    """The pre-commit has not asked again, and the driver's look finds it."""
+    job.pre_commit()
+    assert job.last.start_time_ms > 0
+    topic_scope.client.fence_all([job.last.transactional_id])
+    with pytest.raises(TransactionFenced, match="its coordinator now says"):
+        PreCommitCheck(topic_scope.client).require([job.last], began=time.monotonic())
+    topic_scope.await_ended()
+    assert topic_scope.open_transactions() == []
+    assert topic_scope.numbers() == list(range(1, job.written))

@@ -183,6 +183,8 @@ class Harness:
         self.writer.write(batch)
         if first:
             self._await_open()
+            if self.keeps:
+                self.writer.note_start()
 
     def snapshot(self, label: int, ranges: tuple[KafkaPartitionSplit, ...] = ()) -> State:
         """Pre-commits the current transaction as checkpoint ``label``; what follows belongs to the next one."""

@@ -514,6 +514,8 @@ class AttemptRun:
         for number, batch in enumerate(process.reader.read(ranges, stall_timeout=self.patience)):
             if number == 0:
                 yield TaskMoment.READ
+            if self.opens_ahead:
+                writer.note_start()
             self._write(writer, batch.column("value"))
         yield TaskMoment.PRODUCED
         metadata = offset_mark(self.job.uid, self.job.attempt, checkpoint_id)

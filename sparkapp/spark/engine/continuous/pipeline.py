@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future
@@ -33,6 +34,10 @@ _PRE_COMMITTED_SECONDS = 60.0
 """Longest wait for a place while other subtasks have pre-committed: nothing but another attempt ends what they have
 open, and readers wait for it. Spark replaces a lost executor within some seconds."""
 
+_ALONE_SECONDS = 0.02
+_ALONE_SHARE = 0.1
+"""Of the interval, where that is shorter. Subtasks with much to read lose no more of their time."""
+
 _WRITERS_SECONDS = 5.0
 """For the subtasks to end what they write when the attempt fails: a transaction begins within a second."""
 
@@ -44,6 +49,7 @@ class _Completing:
     checkpoint: RunningCheckpoint
     allows_next: bool
     done: Future[Completed | None]
+    since: float
 
 
 class CheckpointPipeline:
@@ -92,6 +98,16 @@ class CheckpointPipeline:
         if self._completing is not None:
             return self._completing.checkpoint.checkpoint_id
         return None if self._running is None else self._running.checkpoint_id
+
+    @property
+    def alone_until(self) -> float:
+        """Until when the checkpoint that becomes final has the processors for itself; in the past for none.
+
+        Plan and first records of the next would take them from its commits.
+        """
+        if self._completing is None or self._completing.done.done():
+            return -math.inf
+        return self._completing.since + min(_ALONE_SECONDS, self._job.spec.checkpoint_interval * _ALONE_SHARE)
 
     @property
     def takes_next(self) -> bool:
@@ -272,5 +288,5 @@ class CheckpointPipeline:
         allows_next = self._coordinator.allows_next(pre_committed)
         complete = partial(self._coordinator.complete, pre_committed, next_runs=allows_next)
         done = run_in_background(complete, name=f"checkpoint-{checkpoint.checkpoint_id}")
-        self._completing = _Completing(checkpoint, allows_next, done)
+        self._completing = _Completing(checkpoint, allows_next, done, time.monotonic())
         done.add_done_callback(lambda _: self._server.wake())

@@ -76,6 +76,7 @@ class TwoPhasePace:
             job, enumerator=enumerator, coordinator=coordinator,
             idle_work=lambda: nullcontext(self._pipeline.oldest is None),
             lead=_lead(job.spec),
+            alone_until=lambda: self._pipeline.alone_until,
         )  # fmt: skip
         self._pipeline = CheckpointPipeline(
             job, server=server, enumerator=enumerator, coordinator=coordinator, completed=completed,

@@ -29,12 +29,13 @@ class Rig:
     """A schedule over a clock and a backlog of the test's."""
 
     def __init__(self, *, lead: float, interval: int = 4) -> None:
-        self.now, self.backlog, self.idle = 100.0, 10, 0
+        self.now, self.backlog, self.idle, self.alone_until = 100.0, 10, 0, 0.0
         enumerator: Any = SimpleNamespace(discover_if_due=lambda: None, plan=self.plan)
         coordinator: Any = SimpleNamespace(forget_settled=self.look_idle, renew=lambda: None)
         self.schedule = CheckpointSchedule(
             replace(JOB, spec=replace(JOB.spec, checkpoint_interval_seconds=interval)), enumerator=enumerator,
-            coordinator=coordinator, idle_work=lambda: nullcontext(True), lead=lead, clock=lambda: self.now,
+            coordinator=coordinator, idle_work=lambda: nullcontext(True), lead=lead,
+            alone_until=lambda: self.alone_until, clock=lambda: self.now,
         )  # fmt: skip
 
     def plan(self) -> tuple[KafkaPartitionSplit, ...]:
@@ -64,6 +65,24 @@ def test_with_a_lead_it_begins_before_it_is_due() -> None:
 def test_a_lead_longer_than_the_interval_begins_at_once() -> None:
     rig = Rig(lead=5.0)
     assert [rig.at(now) for now in (100, 100.5, 104.5)] == [0, 3.5, 3.5]
+
+
+def test_a_checkpoint_that_becomes_final_is_alone_but_not_when_the_next_is_due() -> None:
+    rig = Rig(lead=5.0)
+    assert rig.at(100) == 0
+    rig.alone_until = 101.0
+    assert rig.at(100.5) is None
+    assert rig.schedule.seconds_left == pytest.approx(0.5)
+    assert rig.at(101.0) == 3.0
+    rig.alone_until = 110.0
+    assert rig.schedule.seconds_left == pytest.approx(7.0), "it is due"
+    assert [rig.at(now) for now in (107.9, 108.0)] == [None, 0]
+
+
+def test_a_backlog_waits_for_nothing() -> None:
+    rig = Rig(lead=1.0)
+    rig.backlog, rig.alone_until = CAP, 200.0
+    assert [rig.at(now) for now in (100, 100.5)] == [0, 0]
 
 
 def test_a_backlog_has_no_pauses_and_no_lead() -> None:
