@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -41,6 +41,7 @@ def engine_job(
     arrow_function: str = "",
     engine: Engine = Engine.MICRO_BATCH,
     offset_commit: OffsetCommit = OffsetCommit.IN_TRANSACTION,
+    sink_properties: Mapping[str, str] | None = None,
     kafka: KafkaCluster | None = None,
 ) -> Job:
     """A job of one topic from its start, with names that no other job has.
@@ -48,6 +49,7 @@ def engine_job(
     :param records_a_checkpoint: with a larger backlog there is no pause between two checkpoints.
     :param json_schema: the columns of values in JSON; empty for values that stay bytes.
     :param arrow_function: a function over Arrow batches, instead of a query.
+    :param sink_properties: of the producers.
     :param query: SQL over the view ``source``; empty passes records through.
     :param kafka: of a secured broker, instead of ``bootstrap``.
     """
@@ -63,7 +65,10 @@ def engine_job(
                 value_format=Format.JSON if json_schema else Format.RAW, value_schema=json_schema,
             ),
             transform=Transform(sql=query, arrow=ArrowTransform(function=arrow_function)),
-            sink=Sink(topic=sink, delivery_guarantee=delivery_guarantee, transactional_id_prefix=f"bench.{name}"),
+            sink=Sink(
+                topic=sink, delivery_guarantee=delivery_guarantee, transactional_id_prefix=f"bench.{name}",
+                properties=sink_properties or {},
+            ),
             engine=engine,
             parallelism=parallelism,
             checkpoint_interval_millis=interval_millis,

@@ -68,7 +68,9 @@ _KEY_AND_VALUE = {"columns": "key-and-value"}
 _CONTINUOUS = {"engine": "Continuous"}
 _LOCAL = {**_CONTINUOUS, "commit-interval-millis": "50", "interval-millis": "200"}
 """The driver records the subtasks' commits every 200 ms. A run ends with the last record."""
-_AS_FLINKS_OFFSETS = {**_CONTINUOUS, "offset-commit": "OnCheckpoint"}
+_NO_LINGER = {"linger-millis": "0"}
+"""No producer of any contestant lingers for latency."""
+_AS_FLINKS_OFFSETS = {**_CONTINUOUS, **_NO_LINGER, "offset-commit": "OnCheckpoint"}
 """Flink commits offsets to the group after a checkpoint, too, and not in the transactions."""
 _FUNCTION = {"arrow-function": "bench.peers.programs.same_records:same_records"}
 _COPY, _PROJECT = frozenset({Shape.COPY}), frozenset({Shape.PROJECT})
@@ -76,13 +78,13 @@ _COPY, _PROJECT = frozenset({Shape.COPY}), frozenset({Shape.PROJECT})
 CONTESTANTS = (
     Contestant(
         name="ours-exactly-once", title="ours, micro-batch", program="ours", delivery_guarantee=_EXACTLY_ONCE,
-        shapes=_COPY | _PROJECT, options=_KEY_AND_VALUE, paces=_intervals(1000),
+        shapes=_COPY | _PROJECT, options=_KEY_AND_VALUE, paces=_intervals(1000, **_NO_LINGER),
     ),
     Contestant(
         name="ours-continuous", title="ours, continuous", program="ours-continuous",
         delivery_guarantee=_EXACTLY_ONCE, shapes=_COPY | _PROJECT, options=_CONTINUOUS | _KEY_AND_VALUE,
         paces=(
-            *_intervals(100, 1000, **_CONTINUOUS),
+            *_intervals(100, 1000, **_CONTINUOUS, **_NO_LINGER),
             Pace(name="100 ms, offsets OnCheckpoint", interval_millis=100, options=_AS_FLINKS_OFFSETS),
         ),
     ),
@@ -98,8 +100,8 @@ CONTESTANTS = (
         name="ours-local", title="ours, continuous, local pace", program="ours-continuous",
         delivery_guarantee=_EXACTLY_ONCE, shapes=_COPY, options=_LOCAL | _KEY_AND_VALUE,
         paces=(
-            Pace(name="50 ms", options=_LOCAL),
-            Pace(name="50 ms, Python function", options=_LOCAL | _FUNCTION),
+            Pace(name="50 ms", options=_LOCAL | _NO_LINGER),
+            Pace(name="50 ms, Python function", options=_LOCAL | _NO_LINGER | _FUNCTION),
         ),
     ),
     Contestant(
@@ -116,7 +118,7 @@ CONTESTANTS = (
     ),
     Contestant(
         name="c-exactly-once", title="C loop", program="c-loop", delivery_guarantee=_EXACTLY_ONCE, shapes=_COPY,
-        paces=_intervals(50, 100, 1000, linger_millis="0", fetch_wait_millis="500"),
+        paces=_intervals(50, 100, 1000, fetch_wait_millis="500", **_NO_LINGER),
     ),
     Contestant(
         name="c-at-least-once", title="C loop", program="c-loop", delivery_guarantee=_AT_LEAST_ONCE, shapes=_COPY,

@@ -46,6 +46,7 @@ def run(spark: SparkSession, task: TaskLine) -> float:
     project = task["shape"] == Shape.PROJECT
     engine = Engine(task.get("engine", Engine.MICRO_BATCH))
     query, function = _transform(task, project)
+    linger = task.get("linger-millis")
     commit_interval_millis = int(task.get("commit-interval-millis", "0"))
     # Subtasks that commit by themselves have no plan, so no share of the records a checkpoint.
     is_planned = task.records and not commit_interval_millis
@@ -58,6 +59,7 @@ def run(spark: SparkSession, task: TaskLine) -> float:
         query="" if engine is Engine.CONTINUOUS else query,
         arrow_function=function if engine is Engine.CONTINUOUS else "",
         offset_commit=OffsetCommit(task.get("offset-commit", OffsetCommit.IN_TRANSACTION)),
+        sink_properties={"linger.ms": linger} if linger else {},
     )  # fmt: skip
     done = 0
     ended = time.monotonic()
