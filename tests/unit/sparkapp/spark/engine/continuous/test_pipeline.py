@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Collection
 from dataclasses import replace
 from types import SimpleNamespace
@@ -170,7 +171,9 @@ class Coordinator:
 class Rig:
     """A pipeline over fakes."""
 
-    def __init__(self, *, watermarks: JobWatermarks | None = None, **failures: list[str]) -> None:
+    def __init__(
+        self, *, watermarks: JobWatermarks | None = None, interval_millis: int = 60_000, **failures: list[str]
+    ) -> None:
         self.server, self.coordinator = Server(**failures), Coordinator()
         self.completed: list[int] = []
         self.have_ended = False
@@ -188,7 +191,8 @@ class Rig:
         self.is_fenced = False
         parts: Any = {"server": self.server, "coordinator": self.coordinator}
         self.pipeline = CheckpointPipeline(
-            JOB, enumerator=enumerator, await_subtasks=ended, may_complete=lambda: not self.is_fenced,
+            replace(JOB, spec=replace(JOB.spec, checkpoint_interval_millis=interval_millis)),
+            enumerator=enumerator, await_subtasks=ended, may_complete=lambda: not self.is_fenced,
             watermarks=watermarks, **parts,
             completed=lambda completed, _: self.completed.append(completed.document.checkpoint_id),
         )  # fmt: skip
@@ -330,6 +334,21 @@ def test_the_subtasks_write_the_next_checkpoint_while_one_becomes_final() -> Non
     assert rig.completed == [7, 8]
     rig.run()
     assert rig.server.given[-1].order.settled == 8
+
+
+@pytest.mark.parametrize(("interval_millis", "seconds"), [(100, 0.01), (1000, 0.02), (60_000, 0.02)])
+def test_a_checkpoint_that_becomes_final_has_the_processors_for_a_moment(interval_millis: int, seconds: float) -> None:
+    rig = Rig(interval_millis=interval_millis)
+    rig.coordinator.may_complete.clear()
+    assert rig.pipeline.alone_until < 0
+    rig.pipeline.begin(SPLITS)
+    assert rig.pipeline.alone_until < 0, "its subtasks write"
+    before = time.monotonic()
+    rig.until(lambda: rig.pipeline.takes_next)
+    assert before + seconds <= rig.pipeline.alone_until <= time.monotonic() + seconds
+    rig.coordinator.may_complete.set()
+    rig.until(lambda: rig.pipeline.oldest is None)
+    assert rig.pipeline.alone_until < 0
 
 
 def test_a_checkpoint_with_offsets_outside_its_transactions_is_complete_before_the_next_begins() -> None:
