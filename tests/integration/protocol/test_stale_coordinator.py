@@ -3,6 +3,9 @@ broker that hangs: another answers what it was asked."""
 
 from __future__ import annotations
 
+import contextlib
+from functools import partial
+
 import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as ClientPartition
@@ -12,14 +15,18 @@ from sparkapp.clients.deadline import Deadline
 from sparkapp.clients.group_offsets import GroupOffsetsEvidence
 from sparkapp.clients.kafka_cluster_view import KafkaClusterView
 from sparkapp.clients.transactions.client import TransactionClient
-from sparkapp.clients.transactions.states import EndTxn, TransactionState
+from sparkapp.clients.transactions.states import TransactionState
 from sparkapp.model.checkpoint.commit_outcome import EndTxnAnswer
 from sparkapp.model.checkpoint.committable import KafkaCommittable
+from sparkapp.model.checkpoint.naming import SlotBounds
 from sparkapp.model.errors import CommitOutcomeUnknown, KafkaUnreachable
 from sparkapp.model.partition import TopicPartition
-from sparkapp.sink.committer import CommitOutcome, KafkaCommitter
+from sparkapp.model.transactional_id import FIRST_HINT
+from sparkapp.sink.committer import KafkaCommitter
+from sparkapp.sink.lingering import abort_lingering
 from tests.support.kafka import visibility
 from tests.support.kafka.end_txn import end_txn
+from tests.support.kafka.next_transaction import begin_next
 from tests.support.kafka.three_brokers import GROUPS, NODES, TRANSACTIONS, Ensemble
 
 pytestmark = pytest.mark.broker
@@ -39,7 +46,7 @@ class Subtask:
     def __init__(self, ensemble, name):
         self.source = TopicPartition(name, 0)
         self.id = f"{name}-0.0"
-        self._group = name
+        self.group = name
         self._ensemble = ensemble
         ensemble.make_topic(name, 1)
 
@@ -49,8 +56,8 @@ class Subtask:
         :param nodes: which its client asks first; all of them by default.
         """
         known = {"bootstrap.servers": self._ensemble.addresses(*(nodes or NODES))}
-        member = Consumer({**known, "group.id": self._group})
-        producer = Producer({**known, "transactional.id": self.id})
+        member = Consumer({**known, "group.id": self.group})
+        producer = Producer({**known, "transactional.id": self.id, "transaction.timeout.ms": 600_000})
         producer.init_transactions(_SECONDS)
         producer.begin_transaction()
         producer.produce(self.source.topic, str(offset).encode(), partition=0)
@@ -60,10 +67,25 @@ class Subtask:
         assert producer.flush(_SECONDS) == 0
         return producer
 
+    def begin_next(self, offset, nodes):
+        """The next transaction of the producer that :meth:`begin` has made, as a document names it."""
+        (frozen,) = set(NODES).difference(nodes)
+        leader = self._ensemble.successor(self.source.topic, frozen)
+        with contextlib.closing(client_of(self._ensemble, *nodes)) as client:
+            now = begin_next(client, self.id, self.source, str(offset).encode(), sequence=offset - 1, node=leader)
+        return self.committable(now)
+
+    def committable(self, now):
+        """Of a transaction that is described like this."""
+        return KafkaCommittable(
+            transactional_id=self.id, producer_id=now.producer_id, producer_epoch=now.producer_epoch,
+            start_time_ms=now.start_time_ms, checkpoint_id=2, subtask=0, records=1,
+        )  # fmt: skip
+
     def read(self, *nodes, timeout=_SECONDS, **options):
         """The group's stable offset, by brokers that are asked first."""
         known = {"bootstrap.servers": self._ensemble.addresses(*(nodes or NODES))}
-        evidence = GroupOffsetsEvidence(known, group_id=self._group, timeout=timeout, **options)
+        evidence = GroupOffsetsEvidence(known, group_id=self.group, timeout=timeout, **options)
         return evidence.committed([self.source])[self.source].offset
 
 
@@ -120,48 +142,70 @@ def test_a_read_is_believed_only_behind_a_write(ensemble):
     assert subtask.read(superseded, confirm_as="stale-offsets") == 2
 
 
-def test_success_of_a_replaced_coordinator_is_not_believed(ensemble):
-    """A producer that is kept begins its next transaction at the successor. The former knows its first alone."""
-    subtask = Subtask(ensemble, "kept")
-    subtask.begin(1).commit_transaction(_SECONDS)
-    everywhere = client_of(ensemble, *NODES)
-    visibility.await_ended(everywhere, "kept")
-    superseded = ensemble.coordinator(TRANSACTIONS)
-    others = [node for node in NODES if node != superseded]
-    ensemble.freeze(superseded)
+@contextlib.contextmanager
+def replaced(ensemble, begin):
+    """The transactions' coordinator hangs until another broker has replaced it, and then cannot reach the others.
+
+    :param begin: begins a transaction meanwhile, by the others. What it returns comes with a client of the former.
+    """
+    former = ensemble.coordinator(TRANSACTIONS)
+    others = [node for node in NODES if node != former]
+    ensemble.freeze(former)
     try:
-        ensemble.successor(TRANSACTIONS, superseded)
-        committable = begun_again(client_of(ensemble, *others), subtask.id)
+        ensemble.successor(TRANSACTIONS, former)
+        begun = begin(others)
         for other in others:
             ensemble.kill(other)
-        ensemble.thaw(superseded)
-        former = client_of(ensemble, superseded)
-        (believed,) = KafkaCommitter(former, None, timeout=_SECONDS).commit([committable])
-        assert believed.outcome is CommitOutcome.COMMITTED, "the answer, which means the first transaction"
-        with pytest.raises((CommitOutcomeUnknown, KafkaUnreachable)):
-            KafkaCommitter(former, None, describer=former, restored=True, timeout=5).commit([committable])
+        ensemble.thaw(former)
+        with contextlib.closing(client_of(ensemble, former)) as client:
+            yield client, begun
     finally:
-        ensemble.thaw(superseded)
+        ensemble.thaw(former)
         ensemble.restart_brokers()
-    committer = KafkaCommitter(everywhere, None, describer=everywhere, restored=True, timeout=_SECONDS)
-    (settled,) = committer.commit([committable])
-    assert settled.outcome is CommitOutcome.COMMITTED
-    now = everywhere.describe([subtask.id])[subtask.id]
-    assert (now.start_time_ms, now.state.open) == (committable.start_time_ms, False)
 
 
-def begun_again(client, transactional_id):
-    """The next transaction of the id's producer, begun without its client: that may ask the replaced coordinator."""
-    now = client.describe([transactional_id])[transactional_id]
-    triple = {
-        "transactional_id": transactional_id, "producer_id": now.producer_id, "producer_epoch": now.producer_epoch
-    }  # fmt: skip
-    deadline = Deadline.after(_SECONDS)
-    end = EndTxn(**triple, commit=True)
-    client._connection.run(deadline, lambda: client._wire.add_offsets(end, "kept", deadline))
-    begun = client.describe([transactional_id])[transactional_id]
-    assert begun.start_time_ms > now.start_time_ms
-    return KafkaCommittable(**triple, checkpoint_id=2, subtask=0, records=1, start_time_ms=begun.start_time_ms)
+@pytest.fixture
+def kept(ensemble, unique):
+    """A subtask whose producer has committed a record."""
+    subtask = Subtask(ensemble, unique)
+    subtask.begin(1).commit_transaction(_SECONDS)
+    with contextlib.closing(client_of(ensemble, *NODES)) as client:
+        visibility.await_ended(client, unique)
+    return subtask
+
+
+def test_success_of_a_replaced_coordinator_is_not_believed(ensemble, kept):
+    """A producer that is kept begins its next transaction at the successor. The former knows its first alone."""
+    with replaced(ensemble, partial(kept.begin_next, 2)) as (former, committable):
+        former.describe([kept.id])  # until it is asked, and not a broker that is gone
+        triple = (kept.id, committable.producer_id, committable.producer_epoch)
+        assert end_txn(former, *triple, commit=True) is EndTxnAnswer.NONE, "it means the first transaction"
+        settled = is_settled(former, committable, timeout=5)
+    with contextlib.closing(client_of(ensemble, *NODES)) as client:
+        assert settled or is_settled(client, committable, timeout=_SECONDS), "by the next attempt"
+        abort_others(client, kept)
+        expect(ensemble, client, kept, [1, 2])
+
+
+def is_settled(client, committable, *, timeout):
+    """Whether recovery has an outcome, and so drops the transaction from the document."""
+    try:
+        KafkaCommitter(client, None, describer=client, restored=True, timeout=timeout).commit([committable])
+    except (CommitOutcomeUnknown, KafkaUnreachable):
+        return False
+    return True
+
+
+def abort_others(client, subtask):
+    """As every start does when the document's transactions are settled. Returns the ids that were open."""
+    slots = SlotBounds(1, 1)
+    return abort_lingering(client, [subtask.group], hint=FIRST_HINT, slots=slots, parallelism=1, pool_size=1)
+
+
+def expect(ensemble, client, subtask, numbers):
+    """Readers get these records, each once, and nothing is open."""
+    assert visibility.open_transactions(client, subtask.group) == []
+    assert visibility.numbers(ensemble.bootstrap, subtask.source.topic) == numbers
 
 
 def client_of(ensemble, *nodes):
