@@ -170,9 +170,7 @@ def find_transactions(
         for prefix in dict.fromkeys(prefixes):
             rows = client.list_transactions(prefix, deadline=deadline)
             # Two brokers may name an id, of which one has lost its role. What is open in any of their eyes is fenced.
-            opened = {row.transactional_id for row in rows if row.state is TransactionState.ONGOING}
-            found |= {row.transactional_id: row.state for row in rows}
-            found |= dict.fromkeys(opened, TransactionState.ONGOING)
+            found |= {row.transactional_id: row.state for row in sorted(rows, key=lambda row: row.state.open)}
     except (AuthorizationFailed, ListingUnsupported) as error:
         LOG.info("transactions cannot be listed (%s); walking the ids that earlier attempts can have used", error)
         ids = [

@@ -208,6 +208,42 @@ def expect(ensemble, client, subtask, numbers):
     assert visibility.numbers(ensemble.bootstrap, subtask.source.topic) == numbers
 
 
+class AlsoAsking:
+    """A client that still asks a replaced broker for its list, too. Its answer was taken while it was alone.
+
+    :param first: whether its rows come first; the rows of an id come in any order.
+    """
+
+    def __init__(self, client, rows, *, first):
+        self.describe, self.fence_all = client.describe, client.fence_all
+        self._client, self._rows, self._first = client, rows, first
+
+    def list_transactions(self, prefix, *, deadline=None):
+        rows = self._client.list_transactions(prefix, deadline=deadline)
+        return [*self._rows, *rows] if self._first else [*rows, *self._rows]
+
+
+def rows_of(client, group):
+    """What the only broker that the client reaches lists of the group's ids."""
+    an_id = f"{group}-0.0"
+    client.describe([an_id])  # until it is asked, and not a broker that is gone
+    node, deadline = client._wire._coordinators[an_id], Deadline.after(_SECONDS)
+    rows = client._connection.run(deadline, lambda: client._wire.list_transactions(None, node, deadline))
+    return [row for row in rows if row.transactional_id.startswith(group)]
+
+
+@pytest.mark.parametrize("first", [False, True])
+def test_what_one_broker_lists_as_open_is_aborted_whatever_another_lists(ensemble, kept, first):
+    """No document names the transaction that began at the successor. The former lists the id as committed."""
+    with replaced(ensemble, partial(kept.begin_next, 2)) as (former, _):
+        (row,) = rows = rows_of(former, kept.group)
+        assert not row.state.open
+    with contextlib.closing(client_of(ensemble, *NODES)) as client:
+        assert abort_others(AlsoAsking(client, rows, first=first), kept) == (kept.id,)
+        kept.begin(3).commit_transaction(_SECONDS)
+        expect(ensemble, client, kept, [1, 3])
+
+
 def client_of(ensemble, *nodes):
     return TransactionClient({"bootstrap.servers": ensemble.addresses(*nodes)}, timeout=_SECONDS)
 

@@ -61,6 +61,17 @@ def test_open_ones_are_fenced_others_left_alone():
     assert run(control) == ("p-0", "p-3") == tuple(control.fenced)
 
 
+@pytest.mark.parametrize("is_open", [S.ONGOING, S.PREPARE_EPOCH_FENCE])
+@pytest.mark.parametrize("other", [S.COMPLETE_COMMIT, S.COMPLETE_ABORT, S.EMPTY, S.PREPARE_COMMIT])
+@pytest.mark.parametrize("first", [True, False])
+def test_what_is_open_in_one_list_is_fenced_whatever_another_says(is_open, other, first):
+    """Two brokers list the id, and one of them has lost its role."""
+    control = Control(p_0=[is_open, other] if first else [other, is_open])
+    lists = [control.list_transactions("p") for _ in range(2)]
+    control.list_transactions = lambda prefix, *, deadline=None: [row for rows in lists for row in rows]
+    assert run(control) == ("p-0",) == tuple(control.fenced)
+
+
 def test_what_is_ending_is_awaited_not_fenced():
     control = Control(
         p_0=[S.PREPARE_COMMIT, S.PREPARE_COMMIT, S.COMPLETE_COMMIT], p_1=[S.PREPARE_ABORT, S.COMPLETE_ABORT]
