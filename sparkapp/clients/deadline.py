@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from sparkapp.model.errors import InvalidArgument
@@ -46,3 +46,9 @@ class Deadline:
     def bound(self, seconds: float) -> float:
         """``seconds``, or what is left where that is less: the length of one wait inside the operation."""
         return min(seconds, self.remaining)
+
+    def pauses(self, first: float, longest: float) -> Iterator[float]:
+        """The waits between retries, each twice the last up to ``longest``, and bounded by what is left."""
+        while True:
+            yield self.bound(first)
+            first = min(2 * first, longest)

@@ -29,8 +29,6 @@ from sparkapp.model.partition import TopicPartition
 
 LOG = logging.getLogger(__name__)
 
-_FIRST_PAUSE = 0.01
-_LONGEST_PAUSE = 1.0
 COMMIT_SECONDS = 60.0
 """For the commits of one checkpoint, retries included."""
 
@@ -173,7 +171,7 @@ class KafkaCommitter:
         answers: dict[KafkaCommittable, EndTxnAnswer] = {}
         problems: dict[KafkaCommittable, KafkaSparkJobError | None] = {}
         waiting = list(group)
-        pause = _FIRST_PAUSE
+        pauses = deadline.pauses(0.01, 1.0)
         while True:
             again = []
             found = self._client.end_all(_ends(waiting, commit=commit), deadline=deadline)
@@ -194,8 +192,7 @@ class KafkaCommitter:
             self._resent.update(again)
             if not waiting or deadline.expired:
                 break
-            self._sleep(deadline.bound(pause))
-            pause = min(2 * pause, _LONGEST_PAUSE)
+            self._sleep(next(pauses))
         if problems or waiting:
             raise _unsettled(problems, [(committable, answers[committable]) for committable in waiting])
         return answers

@@ -25,9 +25,6 @@ REQUEST_SECONDS = 10.0
 """One request that has no answer by then is sent again on a new connection."""
 DESCRIBE_AT_ONCE = 500
 
-_FIRST_PAUSE = 0.005
-_LONGEST_PAUSE = 0.5
-
 _ANSWERS: Mapping[str, EndTxnAnswer] = {
     "INVALID_TXN_STATE": EndTxnAnswer.INVALID_TXN_STATE,
     "PRODUCER_FENCED": EndTxnAnswer.PRODUCER_FENCED,
@@ -237,7 +234,7 @@ class TransactionClient:
         what: str,
         transactional_ids: Sequence[str] = (),
     ) -> Answer:
-        pause = _FIRST_PAUSE
+        pauses = deadline.pauses(0.005, 0.5)
         while True:
             try:
                 return await attempt()
@@ -246,11 +243,10 @@ class TransactionClient:
             except RetriableWireError as error:
                 if error.name != _CONCURRENT:
                     self._wire.forget_coordinators(transactional_ids)
-                await self._connection.sleep(deadline.bound(pause))
+                await self._connection.sleep(next(pauses))
                 if deadline.expired:  # another request would have no time, and hide this answer
                     msg = f"{what}: not within the time allowed; the last answer was {error}"
                     raise KafkaUnreachable(msg) from error
-            pause = min(2 * pause, _LONGEST_PAUSE)
 
 
 def _by_coordinator(nodes: Mapping[str, object]) -> dict[object, list[str]]:

@@ -16,9 +16,6 @@ Descriptions = Mapping[KafkaCommittable, TransactionDescription]
 
 LOG = logging.getLogger(__name__)
 
-_FIRST_PAUSE = 0.01
-_LONGEST_PAUSE = 1.0
-
 
 class CurrentDescriptions:
     """Asked by the committer, about transactions whose producers may have written several.
@@ -42,7 +39,7 @@ class CurrentDescriptions:
         found: dict[KafkaCommittable, TransactionDescription] = {}
         asked = list(committables)
         ids = [each.transactional_id for each in asked]
-        pause = _FIRST_PAUSE
+        pauses = deadline.pauses(0.01, 1.0)
         while True:
             described = self._client.describe(ids, deadline=deadline)
             found |= {each: described[each.transactional_id] for each in asked if each.transactional_id in described}
@@ -56,5 +53,4 @@ class CurrentDescriptions:
                 raise CommitOutcomeUnknown(msg)
             LOG.warning("the coordinators of %s describe earlier transactions; looking them up again", behind)
             self._client.forget_coordinators(ids)
-            self._sleep(deadline.bound(pause))
-            pause = min(2 * pause, _LONGEST_PAUSE)
+            self._sleep(next(pauses))

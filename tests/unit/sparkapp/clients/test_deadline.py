@@ -32,3 +32,11 @@ def test_no_time_at_all_is_expired_at_once():
 def test_a_deadline_in_the_past_is_refused():
     with pytest.raises(InvalidArgument):
         Deadline.after(-1)
+
+
+def test_pauses_grow_up_to_the_longest_and_end_with_the_deadline():
+    clock = Clock()
+    pauses = Deadline.after(10, clock=clock).pauses(1, 3)
+    assert [next(pauses) for _ in range(4)] == [1, 2, 3, 3]
+    clock.now += 9.5
+    assert next(pauses) == 0.5
