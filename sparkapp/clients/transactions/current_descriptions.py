@@ -21,7 +21,7 @@ class CurrentDescriptions:
     """Asked by the committer, about transactions whose producers may have written several.
 
     A broker that was cut off may still name itself as coordinator. It describes what it knew last: an earlier
-    transaction of the same producer. It would also answer EndTxn with success for that transaction.
+    transaction, or an earlier producer. It would also answer EndTxn by that.
 
     :param sleep: replaced by tests.
     """
@@ -33,7 +33,7 @@ class CurrentDescriptions:
     def of(self, committables: Sequence[KafkaCommittable], deadline: Deadline) -> Descriptions:
         """The description of each committable's id; ids that are not known are absent.
 
-        :raises CommitOutcomeUnknown: by the deadline a coordinator knew an earlier transaction alone.
+        :raises CommitOutcomeUnknown: by the deadline a coordinator has not heard of a transaction.
         :raises KafkaUnreachable: no answer in time. :raises AuthorizationFailed: DESCRIBE is missing on an id.
         """
         found: dict[KafkaCommittable, TransactionDescription] = {}

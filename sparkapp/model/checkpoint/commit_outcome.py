@@ -166,12 +166,16 @@ def ends_another(committable: KafkaCommittable, described: Described) -> bool:
 
 
 def is_behind(committable: KafkaCommittable, described: Described) -> bool:
-    """Whether a description is of an earlier transaction of the committable's producer. Pure.
+    """Whether a description is of an earlier transaction of the committable's producer id, or of none yet. Pure.
 
-    The broker that gave it has not heard of the committable's transaction, so it does not coordinate the id any more.
+    A producer id gets a higher epoch with each initialisation. So the broker that gave the description has not heard of
+    the committable's transaction, and does not coordinate the id any more.
     """
-    same = (described.producer_id, described.producer_epoch) == (committable.producer_id, committable.producer_epoch)
-    return same and 0 < described.start_time_ms < committable.start_time_ms
+    known = described.producer_epoch, max(described.start_time_ms, 0)
+    return described.producer_id == committable.producer_id and known < (
+        committable.producer_epoch,
+        committable.start_time_ms,
+    )
 
 
 def _evidence_from_description(committable: KafkaCommittable, described: Described | None) -> Fate:

@@ -57,23 +57,37 @@ class Subtask:
         """
         known = {"bootstrap.servers": self._ensemble.addresses(*(nodes or NODES))}
         member = Consumer({**known, "group.id": self.group})
-        producer = Producer({**known, "transactional.id": self.id, "transaction.timeout.ms": 600_000})
-        producer.init_transactions(_SECONDS)
+        producer = self.open(*nodes)
         producer.begin_transaction()
         producer.produce(self.source.topic, str(offset).encode(), partition=0)
         offsets = [ClientPartition(self.source.topic, 0, offset)]
         producer.send_offsets_to_transaction(offsets, member.consumer_group_metadata(), _SECONDS)
         member.close()
         assert producer.flush(_SECONDS) == 0
+        self._written = 1
+        return producer
+
+    def open(self, *nodes):
+        """A producer that has written nothing yet."""
+        known = {"bootstrap.servers": self._ensemble.addresses(*(nodes or NODES))}
+        producer = Producer({**known, "transactional.id": self.id, "transaction.timeout.ms": 600_000})
+        producer.init_transactions(_SECONDS)
+        self._written = 0
         return producer
 
     def begin_next(self, offset, nodes):
-        """The next transaction of the producer that :meth:`begin` has made, as a document names it."""
+        """The next transaction of the id's present producer, as a document names it."""
         (frozen,) = set(NODES).difference(nodes)
         leader = self._ensemble.successor(self.source.topic, frozen)
         with contextlib.closing(client_of(self._ensemble, *nodes)) as client:
-            now = begin_next(client, self.id, self.source, str(offset).encode(), sequence=offset - 1, node=leader)
+            now = begin_next(client, self.id, self.source, str(offset).encode(), sequence=self._written, node=leader)
         return self.committable(now)
+
+    def begin_elsewhere(self, offset, nodes):
+        """A transaction of the id's next producer, likewise."""
+        self.begin(offset, *nodes)
+        with contextlib.closing(client_of(self._ensemble, *nodes)) as client:
+            return self.committable(client.describe([self.id])[self.id])
 
     def committable(self, now):
         """Of a transaction that is described like this."""
@@ -174,17 +188,29 @@ def kept(ensemble, unique):
     return subtask
 
 
-def test_success_of_a_replaced_coordinator_is_not_believed(ensemble, kept):
-    """A producer that is kept begins its next transaction at the successor. The former knows its first alone."""
-    with replaced(ensemble, partial(kept.begin_next, 2)) as (former, committable):
+@pytest.mark.parametrize("knows", ["its first transaction", "its producer", "the producer before"])
+def test_an_answer_of_a_replaced_coordinator_proves_nothing(ensemble, kept, knows):
+    """A transaction begins at the successor, and a document names it. The former has not heard of it."""
+    if knows == "its producer":
+        kept.open()
+    begin = kept.begin_elsewhere if knows == "the producer before" else kept.begin_next
+    with replaced(ensemble, partial(begin, 2)) as (former, committable):
         former.describe([kept.id])  # until it is asked, and not a broker that is gone
         triple = (kept.id, committable.producer_id, committable.producer_epoch)
-        assert end_txn(former, *triple, commit=True) is EndTxnAnswer.NONE, "it means the first transaction"
+        answer = end_txn(former, *triple, commit=True)
+        assert answer is ANSWERS[knows], "it means what the former knows"
         settled = is_settled(former, committable, timeout=5)
     with contextlib.closing(client_of(ensemble, *NODES)) as client:
         assert settled or is_settled(client, committable, timeout=_SECONDS), "by the next attempt"
         abort_others(client, kept)
         expect(ensemble, client, kept, [1, 2])
+
+
+ANSWERS = {
+    "its first transaction": EndTxnAnswer.NONE,
+    "its producer": EndTxnAnswer.INVALID_TXN_STATE,
+    "the producer before": EndTxnAnswer.PRODUCER_FENCED,
+}
 
 
 def is_settled(client, committable, *, timeout):

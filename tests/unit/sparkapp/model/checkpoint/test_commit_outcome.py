@@ -14,6 +14,7 @@ from sparkapp.model.checkpoint.commit_outcome import (
     Verdict,
     ends_another,
     fate_of,
+    is_behind,
     mark_of,
     offset_mark,
 )
@@ -192,6 +193,29 @@ def test_a_triple_that_would_end_another_transaction(found, expected):
     description = described(**{"producer_epoch": 3, **found})
     assert ends_another(one, description) is expected
     assert not ends_another(KafkaCommittable(**{**FIELDS, "producer_epoch": 3}), description)
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        ({"state": "CompleteCommit", "start_time_ms": 999}, True),
+        ({"state": "Empty", "start_time_ms": -1}, True),
+        ({"state": "CompleteCommit", "producer_epoch": 2}, True),
+        ({"state": "Ongoing", "start_time_ms": 2000, "producer_epoch": 2}, True),
+        ({"state": "Ongoing"}, False),
+        ({"state": "CompleteCommit", "start_time_ms": 1001}, False),
+        ({"state": "CompleteAbort", "start_time_ms": 999, "producer_epoch": 4}, False),
+        ({"state": "Empty", "start_time_ms": -1, "producer_epoch": 4}, False),
+        ({"state": "CompleteCommit", "start_time_ms": 999, "producer_id": 2}, False),
+    ],
+    ids=str,
+)
+def test_a_description_by_a_broker_that_has_not_heard_of_the_transaction(found, expected):
+    one = KafkaCommittable(**{**FIELDS, "producer_epoch": 3}, start_time_ms=1000)
+    description = described(**{"producer_epoch": 3, **found})
+    assert is_behind(one, description) is expected
+    unnamed = KafkaCommittable(**{**FIELDS, "producer_epoch": 3})
+    assert is_behind(unnamed, description) is (description.producer_epoch < 3)
 
 
 @pytest.mark.parametrize(
