@@ -145,10 +145,7 @@ class KafkaCommitter:
         )
 
     def _abort_what_cannot_be_whole(
-        self,
-        committables: Sequence[KafkaCommittable],
-        described: Descriptions,
-        deadline: Deadline,
+        self, committables: Sequence[KafkaCommittable], described: Descriptions, deadline: Deadline
     ) -> None:
         """Aborts the rest of a checkpoint whose first part is lost; a crash here leaves the same situation."""
         fates = self._fates(committables, described, {})
@@ -185,9 +182,7 @@ class KafkaCommitter:
                 elif VERDICTS[answer] is Verdict.FAIL:
                     problems[committable] = None
             if commit:
-                again += self._still_open(
-                    [each for each in waiting if answers.get(each) is EndTxnAnswer.NONE], deadline
-                )
+                again += self._unconfirmed(waiting, answers, deadline)
             waiting = again
             self._resent.update(again)
             if not waiting or deadline.expired:
@@ -197,16 +192,26 @@ class KafkaCommitter:
             raise _unsettled(problems, [(committable, answers[committable]) for committable in waiting])
         return answers
 
-    def _still_open(self, ended: Sequence[KafkaCommittable], deadline: Deadline) -> list[KafkaCommittable]:
-        """Transactions that are open, although a broker has answered their second request with success."""
-        described = self._described([each for each in ended if each in self._resent], deadline)
-        return [each for each, now in described.items() if fate_of(each, now, {}, job_uid="") is Fate.PENDING]
+    def _unconfirmed(
+        self, asked: Sequence[KafkaCommittable], answers: dict[KafkaCommittable, EndTxnAnswer], deadline: Deadline
+    ) -> list[KafkaCommittable]:
+        """Transactions that are open, although a broker has answered their second request with success.
+
+        Where a coordinator describes neither this nor the commit, the answer becomes that for an aborted transaction.
+        """
+        doubted = [
+            each
+            for each in asked
+            if each in self._resent and each.start_time_ms and answers.get(each) is EndTxnAnswer.NONE
+        ]
+        described = self._described(doubted, deadline)
+        fates = self._fates(doubted if self._descriptions else (), described, {})
+        refuted = [each for each, fate in fates.items() if fate in {Fate.LOST, Fate.UNKNOWN}]
+        answers.update(dict.fromkeys(refuted, EndTxnAnswer.INVALID_TXN_STATE))
+        return [each for each, fate in fates.items() if fate is Fate.PENDING]
 
     def _ask(
-        self,
-        asking: Sequence[KafkaCommittable],
-        answers: Mapping[KafkaCommittable, EndTxnAnswer],
-        deadline: Deadline,
+        self, asking: Sequence[KafkaCommittable], answers: Mapping[KafkaCommittable, EndTxnAnswer], deadline: Deadline
     ) -> dict[KafkaCommittable, CommitOutcome]:
         if not asking:
             return {}
@@ -229,10 +234,7 @@ class KafkaCommitter:
         return {committable: _OUTCOMES[fate] for committable, fate in fates.items()}
 
     def _fates(
-        self,
-        asking: Sequence[KafkaCommittable],
-        described: Descriptions,
-        offsets: Mapping[TopicPartition, GroupOffset],
+        self, asking: Sequence[KafkaCommittable], described: Descriptions, offsets: Mapping[TopicPartition, GroupOffset]
     ) -> dict[KafkaCommittable, Fate]:
         return {
             committable: fate_of(committable, described.get(committable), offsets, job_uid=self._job_uid)

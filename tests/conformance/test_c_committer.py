@@ -340,6 +340,27 @@ def test_success_behind_a_lost_answer_is_looked_up(descriptions, requests):
     assert coordinator.asked.count(["p-0"]) == requests
 
 
+@pytest.mark.parametrize(
+    ("found", "marks", "expected"),
+    [
+        (description("CompleteAbort", start_time_ms=2000, producer_epoch=1), {}, CommitOutcome.LOST),
+        (description("Empty", start_time_ms=-1, producer_epoch=1), {}, CommitOutcome.UNCERTAIN),
+        (
+            description("Empty", start_time_ms=-1, producer_epoch=1),
+            {SPLIT.partition: marked(20)},
+            CommitOutcome.COMMITTED,
+        ),
+    ],
+    ids=["timed out", "taken over", "committed, then taken over"],
+)
+def test_success_behind_a_lost_answer_is_nothing_against_its_coordinators_description(found, marks, expected):
+    coordinator = Moving(BEHIND, found, p_0=[EndTxnAnswer.OTHER_RETRIABLE, EndTxnAnswer.NONE])
+    subject, _ = committer(coordinator, Offsets(marks), describer=coordinator)
+    (settled,) = subject.commit([committable(start_time_ms=2000)])
+    assert settled.outcome is expected
+    assert not settled.at_once
+
+
 def test_C05_an_interrupt_goes_through():
     def interrupted(_):
         raise InterruptedError
