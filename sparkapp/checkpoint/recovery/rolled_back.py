@@ -84,14 +84,14 @@ class KafkaGroupMarks:
     def final(self, document: CheckpointDocument) -> GroupAnswer:
         """See :meth:`GroupMarks.final`. Behind a write, or a broker that was replaced could answer (ADR 44)."""
         subscriber = subscriber_of(self._job.spec.source)
-        known = [each for each in document.offsets if subscriber.matches(each)]
+        known = {each for each in document.offsets if subscriber.matches(each)}
         topics = known_topics(self._cluster, {partition.topic for partition in known})
-        new_ids = self._cluster.topic_ids(document.topic_ids.keys() & topics.keys())
-        same = {topic for topic in topics if document.topic_ids.get(topic) in {None, new_ids.get(topic)}}
-        read = {*known, *subscriber.partitions(topics)}
-        wanted = sorted(
-            partition for partition in read if partition.topic in same and partition.partition < topics[partition.topic]
-        )
+        # A broker that lags lacks young partitions, and the document has only a lower bound of their offsets.
+        there = known - self._cluster.gone(each for each in known if each.partition >= topics.get(each.topic, 0))
+        read = there | subscriber.partitions(topics)
+        new_ids = self._cluster.topic_ids(document.topic_ids.keys() & {partition.topic for partition in read})
+        recreated = {topic for topic, new_id in new_ids.items() if document.topic_ids[topic] != new_id}
+        wanted = sorted(partition for partition in read if partition.topic not in recreated)
         evidence = GroupOffsetsEvidence(
             self._config, group_id=document.evidence_group, confirm_as=offsets_id(document.prefix)
         )
