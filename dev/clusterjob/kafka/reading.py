@@ -40,6 +40,8 @@ def read_committed(bootstrap: str, topic: str, *, seconds: float = 120.0) -> lis
             "enable.auto.commit": False,
             "enable.partition.eof": True,
             "auto.offset.reset": "error",
+            # A broker answers so late at the end of a partition, by default after half a second.
+            "fetch.wait.max.ms": 10,
         }
     )
     records: list[ReadRecord] = []

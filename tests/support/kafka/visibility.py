@@ -33,6 +33,8 @@ def messages(bootstrap: str, topic: str, *, isolation: str = "read_committed") -
             "enable.auto.commit": "false",
             "enable.partition.eof": "true",
             "auto.offset.reset": "earliest",
+            # A broker answers so late at the end of a partition, by default after half a second.
+            "fetch.wait.max.ms": "10",
         }
     )
     try:
