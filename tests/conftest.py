@@ -64,6 +64,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield given
         return
     from localcluster.kafka.broker import Broker
+    from tests.support.kafka.idempotent_producer import idempotent_producer
 
     with Broker.ephemeral(
         tmp_path_factory.mktemp("broker"),
@@ -75,6 +76,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         },
     ) as running:
         yield running.bootstrap
+        idempotent_producer.cache_clear()
 
 
 @pytest.fixture

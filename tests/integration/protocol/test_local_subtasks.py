@@ -9,13 +9,13 @@ from contextlib import contextmanager
 from functools import partial
 
 import pytest
-from confluent_kafka import Producer
 
 from sparkapp.clients.deadline import Deadline
 from sparkapp.clients.transactions.client import TransactionClient
 from sparkapp.model.job.spec import Engine, JobSpec, KafkaCluster, Sink, Source, Transform
 from sparkapp.model.job.startup import Startup, StartupMode
 from tests.support.kafka import visibility
+from tests.support.kafka.idempotent_producer import idempotent_producer
 from tests.support.kafka.late_requests import END_TXN, TXN_OFFSET_COMMIT, LateRequests
 from tests.support.protocol.local_subtasks import LocalAttempts
 
@@ -47,7 +47,7 @@ class Numbers:
 
     def __init__(self, broker: str, topic: str) -> None:
         self.written = 0
-        self._producer = Producer({"bootstrap.servers": broker, "linger.ms": 1, "enable.idempotence": True})
+        self._producer = idempotent_producer(broker)
         self._topic = topic
 
     def write(self, count: int) -> None:

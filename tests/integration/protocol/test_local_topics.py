@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import pytest
-from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from sparkapp.clients.deadline import Deadline
 from sparkapp.model.job.spec import Engine, JobSpec, KafkaCluster, OnTopicDeleted, Sink, Source, Transform
 from sparkapp.model.job.startup import Startup, StartupMode
 from tests.support.kafka import visibility
+from tests.support.kafka.idempotent_producer import idempotent_producer
 from tests.support.protocol.local_subtasks import LocalAttempts
 
 pytestmark = pytest.mark.broker
@@ -41,7 +41,7 @@ def job(broker: str, unique: str, make_topic: Callable[..., str]) -> Iterator[Lo
 
 
 def write(broker: str, topic: str, numbers: range) -> None:
-    producer = Producer({"bootstrap.servers": broker, "linger.ms": 1, "enable.idempotence": True})
+    producer = idempotent_producer(broker)
     for number in numbers:
         producer.produce(topic, str(number), partition=0)
     assert producer.flush(30) == 0

@@ -19,6 +19,7 @@ from sparkapp.source.enumerator.enumerator import KafkaSourceEnumerator
 from sparkapp.source.enumerator.options import EnumeratorOptions
 from sparkapp.source.enumerator.subscriber import Subscriber, TopicListSubscriber
 from sparkapp.source.offsets_initializer import EarliestOffsetsInitializer, OffsetsInitializer
+from tests.support.kafka.idempotent_producer import idempotent_producer
 from tests.support.kafka.topics import create_topics
 from tests.support.kubernetes.api_client import await_that
 
@@ -148,7 +149,7 @@ def source_fixture_on(bootstrap: str) -> Iterator[SourceFixture]:
     config = {"bootstrap.servers": bootstrap, "group.id": group, "client.id": "ns.job", "enable.auto.commit": "false"}
     source_fixture = SourceFixture(bootstrap, group, KafkaClusterView(config, read_committed=True))
     source_fixture.create(topic=PARTITIONS, pattern_topic=PARTITIONS)
-    producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True})
+    producer = idempotent_producer(bootstrap)
     for name in (source_fixture.topic, source_fixture.pattern_topic):
         for number in range(PARTITIONS):
             for value in range(RECORDS):

@@ -21,6 +21,7 @@ from sparkapp.dataplane.interface import SOURCE_SCHEMA, BatchConsumer, BatchProd
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
 from sparkapp.model.partition import TopicPartition
 from tests.support.kafka import visibility
+from tests.support.kafka.idempotent_producer import idempotent_producer
 
 
 class BatchPath:
@@ -72,7 +73,7 @@ class BatchPath:
     def fill(self, topic: str, values: Iterable[str | None], *, partition: int = 0, **fields: Any) -> None:
         """Writes values with confluent_kafka's own producer."""
         # Idempotent, so that a retry on a topic that was just made does not change the order.
-        producer = Producer({"bootstrap.servers": self.bootstrap, "linger.ms": 5, "enable.idempotence": True})
+        producer = idempotent_producer(self.bootstrap)
         for value in values:
             producer.produce(topic, value, partition=partition, **fields)
             producer.poll(0)

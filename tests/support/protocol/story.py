@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TypeVar
 
 import pyarrow as pa
-from confluent_kafka import KafkaException, Producer
+from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from sparkapp.checkpoint.recovery.recovery import Recovery
@@ -47,6 +47,7 @@ from sparkapp.model.job.spec import (
 )
 from sparkapp.model.job.startup import Startup, StartupMode
 from tests.support.kafka import visibility
+from tests.support.kafka.idempotent_producer import idempotent_producer
 from tests.support.protocol.attempt import WORKERS, AttemptRun, SharedStore
 from tests.support.protocol.continuous_run import ContinuousRun
 from tests.support.protocol.local_pace_run import LocalPaceRun
@@ -163,7 +164,7 @@ class Story:
         self._strays: list[SubtaskProcess] = []
         self._names: list[tuple[int, Names]] = []
         self._thawed = self._superseded = self._had_local_pace = self._delayed = False
-        self._producer = Producer({"bootstrap.servers": self.bootstrap, "linger.ms": 1, "enable.idempotence": True})
+        self._producer = idempotent_producer(self.bootstrap)
 
     @property
     def running(self) -> bool:
