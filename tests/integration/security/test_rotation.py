@@ -1,6 +1,7 @@
 """Passwords, authorities and certificates change while records flow: one drain for each change of the mounted files.
 
-Every attempt is the whole driver with Spark; the test plays Kubernetes, which starts the next attempt.
+Every attempt is the whole driver on a Spark that is already there, with Python workers of its own. The test plays
+Kubernetes, which starts the next attempt.
 """
 
 from __future__ import annotations
@@ -15,10 +16,13 @@ from confluent_kafka.admin import NewTopic
 
 from sparkapp.clients.deadline import Deadline
 from sparkapp.clients.transactions.client import TransactionClient
+from sparkapp.model.job.client.security_properties import DIRECTORY_VARIABLE
 from sparkapp.model.job.spec import JobSpec, KafkaCluster, Sink, Source, Transform
 from sparkapp.model.job.startup import Startup, StartupMode
-from tests.support.jobs.local_job import START_SECONDS, Host, LocalJob, produce
+from tests.support.jobs.engine_host import EngineHost
+from tests.support.jobs.local_job import START_SECONDS, Host, LocalJob
 from tests.support.kafka import visibility
+from tests.support.kafka.idempotent_producer import idempotent_producer
 from tests.support.kafka.tls.broker import PASSWORD, USER, TlsBroker
 from tests.support.kafka.tls.certificates import CertificateAuthority
 from tests.support.kafka.topics import create_topics
@@ -26,19 +30,15 @@ from tests.support.kafka.topics import create_topics
 pytestmark = [pytest.mark.spark, pytest.mark.broker, pytest.mark.timeout(900)]
 
 
-class NoHost(Host):
-    """Every attempt here is a process of its own, which finds its credentials by a variable."""
-
-
 class RotatedJob:
     """A job, its mounted Secrets, and records that keep coming."""
 
-    def __init__(self, broker: TlsBroker, cluster: KafkaCluster, folder: Path) -> None:
+    def __init__(self, broker: TlsBroker, cluster: KafkaCluster, folder: Path, mounts: Path, host: Host) -> None:
         name = f"mine.{uuid.uuid4().hex[:8]}"
         create_topics(broker.bootstrap, NewTopic(f"{name}.in", 4, 1), NewTopic(f"{name}.out", 4, 1))
         self.broker = broker
         self.cluster = cluster
-        self.mounts = broker.mounted(cluster)
+        self.mounts = broker.mounted(cluster, root=mounts)
         spec = JobSpec(
             kafka=cluster,
             source=Source(topics=(f"{name}.in",), group_id=name, startup=Startup(mode=StartupMode.EARLIEST)),
@@ -46,21 +46,27 @@ class RotatedJob:
             sink=Sink(topic=f"{name}.out", transactional_id_prefix=name, transaction_timeout_seconds=120),
             parallelism=2, checkpoint_interval_seconds=1,
         )  # fmt: skip
-        self.local = LocalJob(folder=folder, spec=spec, uid=name, host=NoHost())
+        self.local = LocalJob(folder=folder, spec=spec, uid=name, host=host)
         self.produced = 0
         self._stop = threading.Event()
         self._load = threading.Thread(target=self._produce, daemon=True)
         self._load.start()
 
     def _produce(self) -> None:
+        producer = idempotent_producer(self.broker.bootstrap)
         while not self._stop.wait(0.2):
-            produce(self.broker.bootstrap, self.local.spec.source.topics[0], self.produced, 20)
+            for number in range(self.produced, self.produced + 20):
+                producer.produce(self.local.spec.source.topics[0], str(number), str(number))
+            assert producer.flush(30) == 0
             self.produced += 20
 
     def start(self) -> None:
         """The next attempt, until it has completed checkpoints."""
-        self.local.start(alone=True)
+        # Workers are kept for the attempts of a folder of code.
+        self.local.code = self.local.folder / f"code-{self.local.attempt + 1}"
+        self.local.code.mkdir()
         before = self.local.document()
+        self.local.start()
         self.local.await_checkpoint((before.checkpoint_id if before else 0) + 2)
 
     def runs_on(self) -> None:
@@ -111,14 +117,30 @@ class RotatedJob:
 Jobs = Callable[..., RotatedJob]
 
 
+@pytest.fixture(scope="module")
+def mounts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder with the mounted Secrets."""
+    return tmp_path_factory.mktemp("mounts")
+
+
+@pytest.fixture(scope="module")
+def host(mounts: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineHost]:
+    """A Spark whose drivers and workers find their credentials there, by a variable."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(DIRECTORY_VARIABLE, str(mounts))
+        made = EngineHost(tmp_path_factory.mktemp("host"))
+        yield made
+        made.close()
+
+
 @pytest.fixture
-def jobs(tls_broker: TlsBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Jobs]:
+def jobs(tls_broker: TlsBroker, tmp_path: Path, mounts: Path, host: EngineHost) -> Iterator[Jobs]:
     """``jobs("mtls")``: a job with that authentication."""
     made: list[RotatedJob] = []
 
     def make(authentication: str, **options: str) -> RotatedJob:
-        made.append(RotatedJob(tls_broker, tls_broker.cluster(authentication, **options), tmp_path))  # type: ignore[arg-type]
-        monkeypatch.setenv("KAFKASPARK_CREDENTIALS", str(made[-1].mounts))
+        cluster = tls_broker.cluster(authentication, **options)  # type: ignore[arg-type]
+        made.append(RotatedJob(tls_broker, cluster, tmp_path, mounts, host))
         return made[-1]
 
     yield make

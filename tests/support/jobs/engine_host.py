@@ -28,6 +28,7 @@ from sparkapp.checkpoint.retained import FolderRetainedStore
 from sparkapp.checkpoint.store import FileStore
 from sparkapp.clients.deadline import Deadline
 from sparkapp.model.encoding.json_log import JsonFormatter, log_as_json
+from sparkapp.model.job.client.security_properties import credentials_directory
 from sparkapp.model.job.codec import decode_job
 from sparkapp.model.job.spec import Job
 from sparkapp.model.report import AttemptOutcome, encode_termination
@@ -89,18 +90,25 @@ class EngineHost:
         self._process: subprocess.Popen[str] | None = None
         self._attempt: HostedAttempt | None = None
 
-    def run(self, *, job: Path, state: Path, termination: Path, log: Path, code: Path | None) -> Attempt:
+    def run(
+        self, *, job: Path, state: Path, termination: Path, log: Path, code: Path | None, folder: Path | None
+    ) -> Attempt:
         """Begins an attempt; one at a time.
 
         :param job: file with the job's description; ``state`` and ``termination`` are written as ``sparkapp run``
             writes them, and the driver's log goes to ``log``.
-        :param code: modules that the driver and its workers import.
+        :param code: modules that the driver and its workers import. Attempts with another folder have workers of
+            their own.
+        :param folder: of Spark's query log, of a job that keeps state.
         """
         assert self._attempt is None or self._attempt.poll() is not None, "the host runs one attempt at a time"
         if self._process is None or self._process.poll() is not None:
             self._start()
         self._attempt = HostedAttempt(self)
-        files = {"job": job, "state": state, "termination": termination, "log": log, "code": code or "/nowhere"}
+        files = {
+            "job": job, "state": state, "termination": termination, "log": log, "code": code or "/nowhere",
+            "folder": folder or "",
+        }  # fmt: skip
         self.order({name: str(file) for name, file in files.items()})
         return self._attempt
 
@@ -174,9 +182,9 @@ class _Host:
             write_report=lambda _: None,
             open_session=lambda: self._session(job),
             close_session=_end,
-            folder=Path(tempfile.mkdtemp(prefix="kafkaspark-")),
-            stateful_allowed=False,
-            credentials=Path("/nowhere"),
+            folder=Path(order["folder"] or tempfile.mkdtemp(prefix="kafkaspark-")),
+            stateful_allowed=bool(order["folder"]),
+            credentials=credentials_directory(),
         )
         self._driver = Driver(job, surroundings)
         termination = self._driver.run()

@@ -61,7 +61,9 @@ class Attempt(Protocol):
 class Host(Protocol):
     """Runs attempts that end in order, one after the other, on a Spark that is already there."""
 
-    def run(self, *, job: Path, state: Path, termination: Path, log: Path, code: Path | None) -> Attempt: ...
+    def run(
+        self, *, job: Path, state: Path, termination: Path, log: Path, code: Path | None, folder: Path | None
+    ) -> Attempt: ...
 
 
 @dataclass
@@ -69,7 +71,7 @@ class LocalJob:
     """One job over several attempts; each :meth:`start` begins the next.
 
     :param folder: of the job's description, checkpoint file and logs.
-    :param host: where attempts run that nothing kills and that keep no operators' state.
+    :param host: where attempts run that nothing kills.
     :param code: where user modules are.
     :param stateful: keep Spark's query folder from attempt to attempt.
     """
@@ -100,15 +102,16 @@ class LocalJob:
         description = self.folder / f"job-{self.attempt}.json"
         description.write_text(encode_job(job))
         termination, log = self.folder / f"termination-{self.attempt}", self.folder / f"log-{self.attempt}"
-        if not (alone or fault or self.stateful):
+        query = self.folder / "query" if self.stateful else None
+        if not (alone or fault):
             self.process = self.host.run(
-                job=description, state=self.state_file, termination=termination, log=log, code=self.code
+                job=description, state=self.state_file, termination=termination, log=log, code=self.code, folder=query
             )
             return
         module = "tests.support.jobs.faults" if fault else "sparkapp"
         command = [sys.executable, "-m", module, "run", "--job", str(description), "--state", str(self.state_file)]
-        if self.stateful:
-            command += ["--folder", str(self.folder / "query")]
+        if query is not None:
+            command += ["--folder", str(query)]
         variables = {
             **environment(),
             **({"FAULT": fault} if fault else {}),
