@@ -66,10 +66,13 @@ def test_python_workers_killed_while_they_write(
     assert sorted(visibility.numbers(broker, job.spec.sink.topic)) == list(range(RECORDS))
 
 
-def test_workers_of_the_continuous_engine_killed_between_two_checkpoints(
+def test_workers_of_the_continuous_engine_killed_between_two_checkpoints_and_then_frozen(
     tried_again: None, local_job: LocalJobs, broker: str, client: TransactionClient
 ) -> None:
-    """Spark starts the subtasks' tasks again; they connect to the driver and are given what was not answered."""
+    """Spark starts the subtasks' tasks again; they connect to the driver and are given what was not answered.
+
+    The driver finds frozen workers by their silence, and the job goes on before they thaw.
+    """
     job = local_job(engine=Engine.CONTINUOUS, max_offsets=200)
     produce(broker, job.spec.source.topics[0], 0, RECORDS)
     job.start(alone=True)
@@ -79,11 +82,18 @@ def test_workers_of_the_continuous_engine_killed_between_two_checkpoints(
     signal_all(killed, signal.SIGKILL)
     after = job.await_records_in(RECORDS)
     assert after.checkpoint_id > before.checkpoint_id + 1, "the kill came before the last checkpoint"
-    assert not killed & job.workers()
+    frozen = job.workers()
+    assert not killed & frozen
+    assert len(frozen) == job.spec.parallelism
+    signal_all(frozen, signal.SIGSTOP)
+    produce(broker, job.spec.source.topics[0], RECORDS, RECORDS)
+    job.await_records_in(2 * RECORDS)
+    signal_all(frozen, signal.SIGCONT)
+    assert "has been silent for 10 s" in job.log(1000)
     assert job.drain() == 0, job.log()
     assert job.attempt == 1
     assert visibility.open_transactions(client, job.spec.sink.transactional_id_prefix) == []
-    assert sorted(visibility.numbers(broker, job.spec.sink.topic)) == list(range(RECORDS))
+    assert sorted(visibility.numbers(broker, job.spec.sink.topic)) == list(range(2 * RECORDS))
 
 
 def test_workers_of_the_continuous_engine_killed_and_frozen_with_two_checkpoints_under_way(
@@ -116,27 +126,6 @@ def test_workers_of_the_continuous_engine_killed_and_frozen_with_two_checkpoints
     assert job.attempt == 1
     assert visibility.open_transactions(client, prefix) == []
     assert sorted(visibility.numbers(broker, job.spec.sink.topic)) == list(range(RECORDS))
-
-
-def test_frozen_workers_of_the_continuous_engine(
-    tried_again: None, local_job: LocalJobs, broker: str, client: TransactionClient
-) -> None:
-    """The driver finds them by their silence, and the job goes on before they thaw."""
-    job = local_job(engine=Engine.CONTINUOUS, max_offsets=200)
-    produce(broker, job.spec.source.topics[0], 0, RECORDS)
-    job.start(alone=True)
-    job.await_records_in(1)
-    frozen = job.workers()
-    assert len(frozen) == job.spec.parallelism
-    signal_all(frozen, signal.SIGSTOP)
-    produce(broker, job.spec.source.topics[0], RECORDS, RECORDS)
-    job.await_records_in(2 * RECORDS)
-    signal_all(frozen, signal.SIGCONT)
-    assert "has been silent for 10 s" in job.log(1000)
-    assert job.drain() == 0, job.log()
-    assert job.attempt == 1
-    assert visibility.open_transactions(client, job.spec.sink.transactional_id_prefix) == []
-    assert sorted(visibility.numbers(broker, job.spec.sink.topic)) == list(range(2 * RECORDS))
 
 
 def _await_two_checkpoints(client: TransactionClient, prefix: str, held: Path, job: LocalJob) -> CheckpointDocument:
