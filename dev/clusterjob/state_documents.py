@@ -15,12 +15,17 @@ from sparkapp.model import names
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A summary of a checkpoint document; ``at`` is when it was seen, by :func:`time.monotonic`."""
+    """A summary of a checkpoint document.
+
+    :param at: when it was seen, by :func:`time.monotonic`.
+    :param aborted: transactions that recoveries have aborted so far.
+    """
 
     at: float
     attempt: int
     checkpoint: int
     records_in: int
+    aborted: int
 
 
 class StateDocuments:
@@ -90,13 +95,20 @@ class StateDocuments:
     def _latest(self, objects: Objects) -> Document:
         found = objects.get(self._name)
         document = document_of(found, time.monotonic()) if found is not None else None
-        return document if document is not None else Document(0.0, 0, 0, 0)
+        return document if document is not None else Document(0.0, 0, 0, 0, 0)
 
 
 def document_of(config_map: Object, at: float) -> Document | None:
     """The document of a state ConfigMap, or None where it has no readable document."""
     try:
         body: dict[str, Any] = json.loads(config_map.get("data", {})[names.CHECKPOINT_KEY])
-        return Document(at, int(body["attempt"]), int(body["checkpointId"]), int(body["counters"]["recordsIn"]))
+        counters = body["counters"]
+        return Document(
+            at,
+            int(body["attempt"]),
+            int(body["checkpointId"]),
+            int(counters["recordsIn"]),
+            int(counters["transactionsAborted"]),
+        )
     except (KeyError, ValueError, TypeError):
         return None

@@ -6,52 +6,51 @@ after that it is final and the next attempt commits what is left. What readers s
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-import pytest
-
 from sparkapp.model.protocol import ProtocolStep
 from tests.e2e.conftest import MakeClusterJob
-from tests.support.kubernetes.cluster_job import ClusterJob
 
-RECORDS = 20_000
+STEPS = tuple(ProtocolStep)
+"""Attempt n is killed at the n-th of them."""
 PER_CHECKPOINT = 2_000
-"""The backlog takes ten checkpoints, worked off without pauses: the fault hits the job in full flight."""
-CHECKPOINT_OF_THE_FAULT = 3
+AHEAD = 3
+"""The checkpoint of the fault, counted from an attempt's first: two are complete, so the job is in full flight."""
+RECORDS = (AHEAD * len(STEPS) + AHEAD) * PER_CHECKPOINT
+"""A backlog that is worked off without pauses, and that outlasts the last fault."""
 
 
-@pytest.fixture(scope="module")
-def crashing(make_cluster_job: MakeClusterJob) -> Iterator[dict[ProtocolStep, ClusterJob]]:
-    """One job for each point, all started at once: most of a start is waiting."""
-    sites = {}
-    for step in ProtocolStep:
-        cluster_job = sites[step] = make_cluster_job(f"kill-{step}")
-        cluster_job.load(RECORDS)
-        cluster_job.apply(
-            source={"limits": {"maxOffsetsPerCheckpoint": PER_CHECKPOINT}},
-            **cluster_job.fault(f"{step}@attempt=1,checkpoint={CHECKPOINT_OF_THE_FAULT}"),
-        )
-    return sites
+def is_written(step: ProtocolStep) -> bool:
+    """Whether the document of the fault's checkpoint is written before the fault."""
+    return step not in {ProtocolStep.BEFORE_FLUSH, ProtocolStep.AFTER_FLUSH}
 
 
-@pytest.mark.parametrize("step", ProtocolStep)
-def test_driver_killed_at(step: ProtocolStep, crashing: dict[ProtocolStep, ClusterJob]) -> None:
-    cluster_job = crashing[step]
-    cluster_job.job.wait_ready(attempt_above=1)
+def test_driver_killed_at_each_point_in_turn(make_cluster_job: MakeClusterJob) -> None:
+    faults, finals, last = [], {}, 0
+    for attempt, step in enumerate(STEPS, 1):
+        faults.append(f"{step}@attempt={attempt},checkpoint={last + AHEAD}")
+        last = finals[attempt] = last + AHEAD - (not is_written(step))
+    cluster_job = make_cluster_job("kill")
+    job = cluster_job.job
+    cluster_job.load(RECORDS)
+    cluster_job.apply(
+        source={"limits": {"maxOffsetsPerCheckpoint": PER_CHECKPOINT}},
+        restartPolicy={"backoff": {"initialSeconds": 1, "maxSeconds": 1}},
+        **cluster_job.fault(";".join(faults)),
+    )
+    job.wait_ready(attempt_above=len(STEPS))
     cluster_job.assert_exactly_once(RECORDS)
 
-    # The fault has really happened, and at its point: attempt 1 wrote nothing after it.
-    status = cluster_job.job.status
-    assert status["attempt"]["id"] == 2
-    assert status["restarts"]["total"] == 1
-    assert status["lastFailure"]["attempt"] == 1
+    # Every fault has really happened, and at its point: its attempt wrote nothing after it.
+    status = job.status
+    assert status["attempt"]["id"] == len(STEPS) + 1
+    assert status["restarts"]["total"] == len(STEPS)
+    assert job.failures == [(attempt, "DriverKilled") for attempt in finals]
     assert status["lastFailure"]["fatal"] is False
-    last = max(document.checkpoint for document in cluster_job.job.state.history if document.attempt == 1)
-    written = step in {ProtocolStep.AFTER_WRITE, ProtocolStep.BETWEEN_COMMITS, ProtocolStep.AFTER_COMMITS}
-    assert last == CHECKPOINT_OF_THE_FAULT - (not written)
-    if step in {ProtocolStep.BEFORE_FLUSH, ProtocolStep.AFTER_FLUSH}:
-        assert status["transactions"]["aborted"] > 0, (
-            "the killed attempt left transactions, and the next one aborted them"
-        )
+    history = job.state.history
+    written = {attempt: [one for one in history if one.attempt == attempt] for attempt in (*finals, len(STEPS) + 1)}
+    assert {attempt: max(one.checkpoint for one in written[attempt]) for attempt in finals} == finals
+    for attempt, step in enumerate(STEPS, 1):
+        if not is_written(step):
+            aborted = written[attempt + 1][-1].aborted - written[attempt][-1].aborted
+            assert aborted > 0, f"attempt {attempt} left transactions, and the next attempt aborted them"
     assert cluster_job.committed_offsets() == cluster_job.topics.ends(cluster_job.source)
-    cluster_job.job.delete(wait=False)
+    job.delete(wait=False)

@@ -3,7 +3,7 @@
 On a cluster it is the job's module (``transform.python.configMapRef``) and is armed by the variable ``FAULT`` of the
 driver. On this machine ``python -m tests.support.jobs.faults`` runs the driver with it. An order is
 ``<step>@attempt=<n>,checkpoint=<n>`` with a step of :class:`sparkapp.model.protocol.ProtocolStep`. It is bound to an
-attempt, so that a restart does not meet it again.
+attempt, so that a restart does not meet it again. Orders of several attempts are joined by semicolons.
 
 ``scale:<file>`` gives the driver the scale that it is asked for, two numbers in a file.
 ``hold:<file>`` makes the driver wait behind each document, before the commits, for as long as the file exists. A file
@@ -30,7 +30,7 @@ from pyspark.sql import DataFrame
 from sparkapp.checkpoint.coordinator import CheckpointCoordinator
 from sparkapp.clients.deadline import Deadline
 from sparkapp.model.job.spec import Job
-from sparkapp.model.protocol import ProtocolStep
+from sparkapp.model.protocol import ProtocolStep, StepHook
 from sparkapp.model.report import Scale
 from sparkapp.spark.engine.micro_batch import write_stage
 from sparkapp.spark.tasks.write_task import WriteOrder, write_partition
@@ -53,21 +53,30 @@ def arm(order: str) -> None:
     if order.startswith(_SCALE):
         _ask(Path(order.removeprefix(_SCALE)))
         return
-    attempt, hook = None, partial(_hold, Path(order.removeprefix(_HOLD)))
-    if not order.startswith(_HOLD):
-        match = _FORM.fullmatch(order)
-        assert match is not None, f"{order!r} is no fault"
-        fault = ProtocolStep(match["step"]), int(match["checkpoint"])
-        attempt, hook = int(match["attempt"]), partial(_meet, fault)
+    always: StepHook | None = None
+    hooks: dict[int, StepHook] = {}
+    if order.startswith(_HOLD):
+        always = partial(_hold, Path(order.removeprefix(_HOLD)))
+    else:
+        hooks = dict(map(_fault, order.split(";")))
     begin = CheckpointCoordinator.__init__
 
     @wraps(begin)
     def begin_with_fault(self: CheckpointCoordinator, job: Job, **parts: Any) -> None:
-        if attempt in (None, job.attempt):
+        hook = hooks.get(job.attempt, always)
+        if hook is not None:
             parts["hook"] = hook
         begin(self, job, **parts)
 
     CheckpointCoordinator.__init__ = begin_with_fault  # type: ignore[method-assign]
+
+
+def _fault(order: str) -> tuple[int, StepHook]:
+    """The attempt of an order, and its hook."""
+    match = _FORM.fullmatch(order)
+    assert match is not None, f"{order!r} is no fault"
+    fault = ProtocolStep(match["step"]), int(match["checkpoint"])
+    return int(match["attempt"]), partial(_meet, fault)
 
 
 def _ask(file: Path) -> None:
