@@ -34,9 +34,7 @@ _LAST = 3
 WIDTH = 5
 """Number of parallel streams after the cluster's tests."""
 _CLUSTER = "tests/e2e"
-CHANGE_THE_OPERATOR = tuple(
-    f"{_CLUSTER}/test_{name}.py" for name in ("any_user", "lifecycle", "network_policies", "upgrade")
-)
+CHANGE_THE_OPERATOR = tuple(f"{_CLUSTER}/test_{name}.py" for name in ("lifecycle", "network_policies", "upgrade"))
 """They install another release, or end the operator, which every other test on the cluster uses."""
 _STORIES = tuple(f"{_CLUSTER}/test_{name}.py" for name in ("story", "crash_points", "deletion", "no_leak"))
 """About half of the time of the other tests on the cluster."""

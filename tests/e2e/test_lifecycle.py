@@ -1,4 +1,7 @@
-"""A job as a person steers it, and absences of the operator; the tests depend on their order."""
+"""A job as a person steers it, and absences of the operator; the tests depend on their order.
+
+Its pods run with a user and group as OpenShift chooses them: without an entry in /etc/passwd, in group 0.
+"""
 
 from __future__ import annotations
 
@@ -16,16 +19,21 @@ from tests.e2e.conftest import MakeClusterJob
 from tests.support.kubernetes.cluster_job import NAME, ClusterJob
 
 BATCH = 5_000
+USER = 1000670000
 
 
 @pytest.fixture(scope="module")
-def cluster_job(make_cluster_job: MakeClusterJob) -> ClusterJob:
+def cluster_job(operator: ClusterEnvironment, make_cluster_job: MakeClusterJob) -> Iterator[ClusterJob]:
     """One job that runs, shared by the module: each test leaves it as it found it, up to the last one."""
+    chosen = {"runAsUser": USER, "runAsGroup": None, "fsGroup": USER}
+    installation.install(operator, values={f"job.podSecurityContext.{name}": id_ for name, id_ in chosen.items()})
     cluster_job = make_cluster_job("life")
     cluster_job.load(BATCH)
     cluster_job.apply()
     cluster_job.job.wait_ready()
-    return cluster_job
+    yield cluster_job
+    cluster_job.job.delete()
+    installation.install(operator)
 
 
 def pod_uids(cluster_job: ClusterJob) -> dict[str, str]:
@@ -64,6 +72,20 @@ def test_conditions_follow_the_conventions(cluster_job: ClusterJob) -> None:
         lambda status: {one["type"]: one["status"] for one in status.get("conditions", ())} == healthy,
     )
     assert cluster_job.kubectl.run("get", "ksj", NAME, "--output=jsonpath={.status.parallelism}") == "2"
+
+
+def test_a_user_without_a_name_completes_checkpoints(cluster_job: ClusterJob) -> None:
+    cluster_job.assert_exactly_once(BATCH)
+    driver = names.driver_pod(NAME, cluster_job.job.attempt)
+    (executor, *_) = cluster_job.job.pods(names.ROLE_EXECUTOR)
+    for pod in (driver, executor["metadata"]["name"]):
+        assert cluster_job.kubectl.run("exec", pod, "--", "id").startswith(
+            f"uid={USER} gid=0(root) groups=0(root),{USER}"
+        )
+        # The image's allocator stays, next to the library that gives the user a name.
+        loaded = cluster_job.kubectl.run("exec", pod, "--", "cat", "/proc/1/maps")
+        assert "/libjemalloc.so.2" in loaded
+        assert "/libnss_wrapper.so" in loaded
 
 
 def test_suspend_drains_and_resume_continues_where_it_stopped(cluster_job: ClusterJob) -> None:
@@ -143,4 +165,3 @@ def test_delete_leaves_nothing_behind(cluster_job: ClusterJob) -> None:
     verdict = cluster_job.judge()
     assert verdict.exactly_once, verdict.explain()
     assert verdict.records_out == records
-    cluster_job.job.delete(wait=False)
