@@ -16,6 +16,8 @@ from tests.support.kafka.sasl_broker import PASSWORD, USER, SaslBroker
 from tests.support.kubernetes.cluster_job import ClusterJob
 
 SIDE_BY_SIDE = 3
+PAUSE_SECONDS = 10
+"""Of the first restart; each further pause is twice as long."""
 RECORDS = 100
 
 
@@ -111,7 +113,8 @@ class BadJobs:
                 "stringData": {"right": PASSWORD, "wrong": "something else"},
             },
         )  # fmt: skip
-        cluster_job.kubectl.apply(addressed(cluster_job.resource(**bad.spec), cluster_job, self._sasl_broker))
+        resource = cluster_job.resource(**bad.spec, restartPolicy={"backoff": {"initialSeconds": PAUSE_SECONDS}})
+        cluster_job.kubectl.apply(addressed(resource, cluster_job, self._sasl_broker))
         return Started(cluster_job, time.monotonic())
 
 
@@ -157,8 +160,8 @@ def test_the_first_attempt_reports_bad_input(name: str, bad_jobs: BadJobs) -> No
     else:
         restarts = status["restarts"]["total"]
         assert status["restarts"]["consecutiveFailures"] == restarts
-        pauses = sum(min(60, 2**number) for number in range(restarts - 1))
-        assert pauses <= time.monotonic() - at, "pauses of 1 s, doubled each time"
+        pauses = sum(min(60, PAUSE_SECONDS * 2**number) for number in range(restarts - 1))
+        assert pauses <= time.monotonic() - at, "pauses of 10 s, doubled each time"
     assert cluster_job.committed_offsets() == {}
     assert cluster_job.topics.ends(cluster_job.sink) == dict.fromkeys(range(4), 0)
     cluster_job.job.delete(wait=False)
