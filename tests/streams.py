@@ -1,8 +1,9 @@
 """``python -m tests.streams``: runs the tests of every commit, in parallel streams.
 
 The cluster's tests come first, together with patient tests at a lower priority: two streams of jobs, and then the tests
-that change the operator. The other streams wait more than they work. Long streams start first; when a stream ends, the
-next stream starts. Each stream writes ``artifacts/<stream>.log``. The program prints their progress with the failures
+that change the operator, next to the first of the other streams. The other streams wait more than they work, except for
+the engine's, so there are many at a time. Long streams start first; when a stream ends, the next stream starts. Each
+stream writes ``artifacts/<stream>.log``. The program prints their progress with the failures
 so far, because a limit of time may end the run before its reports. It prints a stream's report when the stream has
 ended, and at the end the failures of all. The exit status is 0 if all streams passed.
 """
@@ -14,6 +15,7 @@ import re
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,14 +31,14 @@ _KUBEAPI = "tests/integration/kubeapi"
 _PROTOCOL = "tests/integration/protocol"
 _SECURITY = "tests/integration/security"
 _PROGRESS_SECONDS = 30
-_LAST = 3
-"""The stage of the streams without the cluster: :data:`WIDTH` of them run at once, the patient ones included."""
-WIDTH = 5
-"""Number of parallel streams after the cluster's tests."""
+_JOBS, _OPERATOR, _LAST = 1, 2, 3
+"""The stages. The last is that of the streams without the cluster."""
+WIDTH = {_OPERATOR: 4, _LAST: 6}
+"""Number of parallel streams in a stage that streams without the cluster take part in."""
 _CLUSTER = "tests/e2e"
 CHANGE_THE_OPERATOR = tuple(f"{_CLUSTER}/test_{name}.py" for name in ("lifecycle", "network_policies", "upgrade"))
 """They install another release, or end the operator, which every other test on the cluster uses."""
-_STORIES = tuple(f"{_CLUSTER}/test_{name}.py" for name in ("story", "crash_points", "deletion", "no_leak"))
+_STORIES = tuple(f"{_CLUSTER}/test_{name}.py" for name in ("story", "crash_points", "no_leak"))
 """About half of the time of the other tests on the cluster."""
 _CHATTER = re.compile(r"^%\d\|.*\|(FAIL|TERMINATE|GETPID)\|")
 """Lines that librdkafka logs when a broker ends before its clients."""
@@ -116,27 +118,38 @@ def streams() -> list[Stream]:
     """Every test below ``tests``, once, but those of :data:`BY_HAND`."""
     apart = (_DATAPLANE, _ENGINE, _FAULTS, BY_HAND, _KUBEAPI, _PROTOCOL, _SECURITY)
     elsewhere = [f"--ignore={file}" for file in (*CHANGE_THE_OPERATOR, *_STORIES)]
+    protocol = _dealt("protocol", 4, files_below(_PROTOCOL))
     return [
-        Stream("stories", [*_STORIES, "-vv"], stage=1),
-        Stream("jobs", [_CLUSTER, *elsewhere, "-vv"], stage=1),
-        Stream("operator", [*CHANGE_THE_OPERATOR, "-vv"], stage=2),
+        Stream("stories", [*_STORIES, "-vv"], stage=_JOBS),
+        Stream("jobs", [_CLUSTER, *elsewhere, "-vv"], stage=_JOBS),
+        Stream("operator", [*CHANGE_THE_OPERATOR, "-vv"], stage=_OPERATOR),
         Stream("kubernetes", [_KUBEAPI], patient=True, niceness=5),
         Stream("properties", ["tests/property"], patient=True, niceness=19),
         Stream("units", ["tests/unit"], patient=True, niceness=19),
-        Stream("parts", ["tests/integration", *(f"--ignore={folder}" for folder in apart)]),
-        *(Stream(f"protocol-{number}", files) for number, files in enumerate(_dealt(_PROTOCOL), 1)),
-        *(Stream(f"engine-{number}", files, niceness=5) for number, files in enumerate(_dealt(_ENGINE), 1)),
-        Stream("dataplane", [_DATAPLANE]),
         Stream("security", [_SECURITY]),
+        *protocol[:2],
+        *_dealt("engine", 2, files_below(_ENGINE), niceness=5),
+        *_dealt("parts", 2, files_below("tests/integration", apart)),
+        *protocol[2:],
+        Stream("dataplane", [_DATAPLANE]),
         Stream("faults", [_FAULTS]),
         Stream("conformance", ["tests/conformance"]),
     ]
 
 
-def _dealt(folder: str) -> list[list[str]]:
-    """A folder's files for two streams of about the same size."""
-    files = sorted((ROOT / folder).glob("test_*.py"), key=lambda file: file.stat().st_size)
-    return [[str(file.relative_to(ROOT)) for file in files[start::2]] for start in range(2)]
+def files_below(folder: str, apart: Sequence[str] = ()) -> list[str]:
+    """The files of tests below a folder but those below the folders ``apart``, the smallest first."""
+    files = sorted((ROOT / folder).rglob("test_*.py"), key=lambda file: file.stat().st_size)
+    names = [str(file.relative_to(ROOT)) for file in files]
+    return [name for name in names if not name.startswith(tuple(f"{one}/" for one in apart))]
+
+
+def _dealt(name: str, hands: int, files: Sequence[str], *, niceness: int = 0) -> list[Stream]:
+    """Streams of about the same size."""
+    return [
+        Stream(f"{name}-{number}", list(files[number - 1 :: hands]), niceness=niceness)
+        for number in range(1, hands + 1)
+    ]
 
 
 def due(every: list[Stream]) -> list[Stream]:
@@ -144,11 +157,15 @@ def due(every: list[Stream]) -> list[Stream]:
     waiting = [stream for stream in every if not stream.began]
     running = [stream for stream in every if stream.began and stream.status is None]
     stage = min((stream.stage for stream in (*waiting, *running) if not stream.patient), default=_LAST)
-    if stage == _LAST:
-        return waiting[: WIDTH - len(running)]
     patient = [stream for stream in waiting if stream.patient]
     ours = [stream for stream in waiting if stream.stage == stage and not stream.patient]
-    return ours + patient[: not any(stream.patient for stream in running)]
+    if stage == _LAST:
+        return [*patient, *ours][: WIDTH[stage] - len(running)]
+    found = ours + patient[: not any(stream.patient for stream in running)]
+    if stage == _OPERATOR:
+        others = [stream for stream in waiting if stream.stage == _LAST and not stream.patient]
+        found += others[: max(0, WIDTH[stage] - len(running) - len(found))]
+    return found
 
 
 def main() -> int:

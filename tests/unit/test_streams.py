@@ -47,12 +47,12 @@ def test_every_file_is_in_one_stream_or_run_by_hand() -> None:
     assert found == Counter(there - by_hand)
 
 
-def test_the_clusters_stages_come_first_next_to_one_patient_stream_at_a_time() -> None:
+def test_the_clusters_stages_come_first_next_to_one_patient_stream_at_a_time_and_the_last_next_to_others() -> None:
     every = [
         FakeStream("stories", [], stage=1), FakeStream("jobs", [], stage=1), FakeStream("operator", [], stage=2),
         FakeStream("first", [], patient=True),
         FakeStream("second", [], patient=True),
-        *(FakeStream(f"other-{number}", []) for number in range(6)),
+        *(FakeStream(f"other-{number}", []) for number in range(9)),
     ]  # fmt: skip
 
     def begin() -> list[str]:
@@ -68,11 +68,13 @@ def test_the_clusters_stages_come_first_next_to_one_patient_stream_at_a_time() -
     first.ended = True
     assert begin() == ["second"]
     jobs.ended = True
-    assert begin() == ["operator"]
+    assert begin() == ["operator", "other-0", "other-1"]
+    others[0].ended = True
+    assert begin() == ["other-2"]
     operator.ended = True
-    assert begin() == ["other-0", "other-1", "other-2", "other-3"]
+    assert begin() == ["other-3", "other-4", "other-5"]
     second.ended = others[1].ended = True
-    assert begin() == ["other-4", "other-5"]
+    assert begin() == ["other-6", "other-7"]
     assert begin() == []
 
 
