@@ -102,6 +102,7 @@ class KafkaCommitter:
         self._clock = clock
         self._sleep = sleep
         self._resent: set[KafkaCommittable] = set()
+        self._behind: set[KafkaCommittable] = set()
 
     def commit(
         self,
@@ -122,9 +123,10 @@ class KafkaCommitter:
         :raises AuthorizationFailed: and other errors of access, where every request met them.
         """
         deadline = Deadline.after(self._timeout, clock=self._clock)
-        described = self._described(committables, deadline) if self._restored else {}
-        answers = _in_use_again(described)
         self._resent.clear()
+        self._behind.clear()
+        described = self._described(committables, deadline) if self._restored else {}
+        answers = _in_use_again(described) | dict.fromkeys(self._behind, EndTxnAnswer.EARLIER_TRANSACTION)
         if whole:
             self._abort_what_cannot_be_whole(committables, described, deadline)
         left = [committable for committable in committables if committable not in answers]
@@ -160,7 +162,11 @@ class KafkaCommitter:
         self._end_group(ongoing, deadline, commit=False)
 
     def _described(self, committables: Sequence[KafkaCommittable], deadline: Deadline) -> Descriptions:
-        return self._descriptions.of(committables, deadline) if self._descriptions and committables else {}
+        if not self._descriptions or not committables:
+            return {}
+        described, behind = self._descriptions.of(committables, deadline)
+        self._behind.update(behind)
+        return described
 
     def _end_group(
         self, group: Sequence[KafkaCommittable], deadline: Deadline, *, commit: bool = True
@@ -216,7 +222,7 @@ class KafkaCommitter:
         if not asking:
             return {}
         # First of all: an abort under the id erases the coordinator's description.
-        described = self._described(asking, deadline)
+        described = self._described([each for each in asking if each not in self._behind], deadline)
         fates = self._fates(asking, described, {})
         doubtful = [committable for committable, fate in fates.items() if fate is not Fate.COMMITTED]
         partitions = {split.partition for committable in doubtful for split in committable.ranges}
@@ -225,7 +231,8 @@ class KafkaCommitter:
                 self._before_evidence()
             fates |= self._fates(doubtful, described, self._committed(self._evidence, sorted(partitions)))
         for committable, fate in fates.items():
-            if fate is Fate.PENDING:
+            # Behind a replaced coordinator a transaction that nothing proves may still be open.
+            if fate is Fate.PENDING or (fate is Fate.UNKNOWN and committable in self._behind):
                 raise _unsettled({}, [(committable, answers[committable])])
             LOG.warning(
                 "EndTxn of %s (checkpoint %d): %s; by its coordinator and the group's offsets it is %s",
@@ -260,11 +267,7 @@ _OUTCOMES: Mapping[Fate, CommitOutcome] = {
 def _in_use_again(described: Descriptions) -> dict[KafkaCommittable, EndTxnAnswer]:
     """Committables whose id has a later open transaction of the same producer. No EndTxn is sent; recovery aborts that
     transaction."""
-    return {
-        committable: EndTxnAnswer.LATER_TRANSACTION
-        for committable, now in described.items()
-        if ends_another(committable, now)
-    }
+    return {each: EndTxnAnswer.LATER_TRANSACTION for each, now in described.items() if ends_another(each, now)}
 
 
 def _groups(committables: Sequence[KafkaCommittable], *, alone: bool) -> Iterator[list[KafkaCommittable]]:
@@ -277,13 +280,11 @@ def _groups(committables: Sequence[KafkaCommittable], *, alone: bool) -> Iterato
 def _ends(committables: Sequence[KafkaCommittable], *, commit: bool = True) -> list[EndTxn]:
     return [
         EndTxn(
-            transactional_id=committable.transactional_id,
-            producer_id=committable.producer_id,
-            producer_epoch=committable.producer_epoch,
+            transactional_id=each.transactional_id, producer_id=each.producer_id, producer_epoch=each.producer_epoch,
             commit=commit,
         )
-        for committable in committables
-    ]
+        for each in committables
+    ]  # fmt: skip
 
 
 def _unsettled(

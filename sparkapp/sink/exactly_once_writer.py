@@ -80,9 +80,12 @@ class ExactlyOnceKafkaWriter(KafkaWriter):
         """See :meth:`KafkaWriter.note_start`."""
         if self._entry is not None and self._noted_start() is None:
             asked = time.monotonic()
-            start = self._pool.start_of(self._entry)
-            if start is not None:
-                self._noted = start, asked
+            try:
+                start = self._pool.start_of(self._entry)
+            except BaseException:
+                self._fail()
+                raise
+            self._noted = None if start is None else (start, asked)
 
     def notify_committed(
         self, checkpoint_id: int, *, reusable: Mapping[str, CommittedTransaction] | None = None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as ClientPartition
@@ -307,10 +309,26 @@ def test_success_of_a_broker_that_was_replaced_as_coordinator_is_not_believed_by
 def test_no_outcome_is_known_while_only_the_former_coordinator_answers():
     coordinator = Moving(BEHIND, p_0=[EndTxnAnswer.NONE])
     subject, time = committer(coordinator, Offsets(), describer=coordinator, restored=True)
-    with pytest.raises(CommitOutcomeUnknown, match="p-0 describe earlier transactions"):
+    with pytest.raises(CommitOutcomeUnknown, match="p-0 \\(EARLIER_TRANSACTION\\)"):
         subject.commit([committable(start_time_ms=2000)])
     assert ["p-0"] not in coordinator.asked
-    assert time.now >= 5, "as long as a commit may take"
+    assert time.now >= 2.5, "half as long as a commit may take"
+
+
+@pytest.mark.parametrize(
+    ("mark", "outcome"), [(marked(20), CommitOutcome.COMMITTED), (marked(10, 0), CommitOutcome.LOST)]
+)
+@pytest.mark.parametrize("found", [BEHIND, description("Empty", start_time_ms=-1)], ids=["an earlier", "none"])
+def test_C07_the_group_decides_where_the_coordinators_log_has_lost_its_end(mark, outcome, found):
+    """No other broker knows more of the transaction, so looking it up again would never end."""
+    coordinator = Moving(found, p_0=[EndTxnAnswer.PRODUCER_FENCED])
+    subject, _ = committer(coordinator, Offsets({SPLIT.partition: mark}), describer=coordinator, restored=True)
+    written = replace(committable(start_time_ms=2000), producer_epoch=1)
+    for _ in range(2):
+        (settled,) = subject.commit([written])
+        assert (settled.outcome, settled.answer) == (outcome, EndTxnAnswer.EARLIER_TRANSACTION)
+    coordinator.description = {"p-0": replace(description("CompleteCommit", start_time_ms=2000), producer_epoch=1)}
+    assert outcomes(subject.commit([written])) == [CommitOutcome.COMMITTED], "a broker with the whole log is found"
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,8 @@ class EndTxnAnswer(Enum):
     INVALID_PRODUCER_ID_MAPPING = "INVALID_PRODUCER_ID_MAPPING"
     LATER_TRANSACTION = "LATER_TRANSACTION"
     """Not an error of Kafka: no EndTxn was sent, because it would end another transaction of the same producer."""
+    EARLIER_TRANSACTION = "EARLIER_TRANSACTION"
+    """Likewise: its coordinator has only heard of an earlier transaction, and would answer by that."""
     OTHER_RETRIABLE = "OTHER_RETRIABLE"
     """Coordinator moving or loading, time-outs, lost connections."""
     OTHER_FATAL = "OTHER_FATAL"
@@ -53,6 +55,8 @@ VERDICTS: Mapping[EndTxnAnswer, Verdict] = {
     EndTxnAnswer.INVALID_PRODUCER_ID_MAPPING: Verdict.ASK_EVIDENCE,
     # The document was restored by hand: its id is in use again, for a transaction of no checkpoint (A18, T15).
     EndTxnAnswer.LATER_TRANSACTION: Verdict.ASK_EVIDENCE,
+    # No other broker has replaced the coordinator in time, or its log has lost its end.
+    EndTxnAnswer.EARLIER_TRANSACTION: Verdict.ASK_EVIDENCE,
     EndTxnAnswer.OTHER_FATAL: Verdict.FAIL,
 }
 
@@ -169,7 +173,7 @@ def is_behind(committable: KafkaCommittable, described: Described) -> bool:
     """Whether a description is of an earlier transaction of the committable's producer id, or of none yet. Pure.
 
     A producer id gets a higher epoch with each initialisation. So the broker that gave the description has not heard of
-    the committable's transaction, and does not coordinate the id any more.
+    the committable's transaction. It does not coordinate the id any more, or its log has lost its end.
     """
     known = described.producer_epoch, max(described.start_time_ms, 0)
     return described.producer_id == committable.producer_id and known < (

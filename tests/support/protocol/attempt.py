@@ -514,9 +514,9 @@ class AttemptRun:
         for number, batch in enumerate(process.reader.read(ranges, stall_timeout=self.patience)):
             if number == 0:
                 yield TaskMoment.READ
+            self._write(writer, batch.column("value"))
             if self.opens_ahead:
                 writer.note_start()
-            self._write(writer, batch.column("value"))
         yield TaskMoment.PRODUCED
         metadata = offset_mark(self.job.uid, self.job.attempt, checkpoint_id)
         inside = self.aligned and self._coordinator.mode is OffsetCommitMode.IN_TRANSACTION

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -10,13 +10,25 @@ import pytest
 
 from sparkapp.clients.transactions.states import TransactionDescription, TransactionState
 from sparkapp.model.checkpoint.committable import KafkaCommittable
-from sparkapp.model.errors import TransactionFenced
-from sparkapp.model.job.spec import Sink
+from sparkapp.model.errors import KafkaUnreachable, TransactionFenced
+from sparkapp.model.job.spec import Job, JobSpec, KafkaCluster, Sink, Source, Transform
 from sparkapp.sink import exactly_once_writer
 from sparkapp.sink.delivery import writer_of
 from sparkapp.sink.producers.producer_pool import ProducerPool
 from sparkapp.sink.writer import KafkaWriter
+from sparkapp.spark.tasks import write_task
 
+SINK = Sink(topic="out", transactional_id_prefix="p")
+JOB = Job(
+    namespace="n", name="job", uid="uid", generation=1, attempt=1,
+    spec=JobSpec(
+        kafka=KafkaCluster(bootstrap_servers="b:1"), source=Source(topics=("in",), group_id="g"),
+        transform=Transform(), sink=SINK,
+    ),
+)  # fmt: skip
+ORDER = write_task.WriteOrder(
+    checkpoint_id=1, subtask=0, next_free=0, settled=0, writes_what_it_reads=True, ranges=(), group_id=None
+)
 RECORDS = pa.RecordBatch.from_pydict({"value": [1, 2]})
 
 
@@ -72,9 +84,7 @@ class Rig:
         client: Any = coordinator
         opened: Any = lambda _: Producer(coordinator)  # noqa: E731
         self.pool = ProducerPool(open_producer=opened, client=client, config={})
-        self.writer: KafkaWriter = writer_of(
-            Sink(topic="out", transactional_id_prefix="p"), pool=self.pool, subtask=0, parallelism=1, next_free=0
-        )
+        self.writer: KafkaWriter = writer_of(SINK, pool=self.pool, subtask=0, parallelism=1, next_free=0)
 
     def begin(self, checkpoint_id: int) -> None:
         self.writer.notify_committed(checkpoint_id - 1)
@@ -143,3 +153,36 @@ def test_a_start_is_that_of_its_transaction_only(rig: Rig, coordinator: Coordina
     rig.writer.write(RECORDS)
     coordinator.begin()
     assert rig.pre_commit().start_time_ms == 1_000_100
+
+
+def test_a_question_that_fails_leaves_no_producer(rig: Rig, coordinator: Coordinator) -> None:
+    def unreachable(_: Iterable[str]) -> dict[str, TransactionDescription]:
+        raise KafkaUnreachable("no coordinator")
+
+    rig.begin(1)
+    rig.writer.write(RECORDS)
+    coordinator.describe = unreachable  # type: ignore[method-assign]
+    with pytest.raises(KafkaUnreachable):
+        rig.writer.note_start()
+    assert rig.pool.live == 0
+
+
+@pytest.mark.parametrize("awaits_barrier", [True, False])
+def test_a_write_task_notes_the_start_while_it_awaits_the_barrier(
+    rig: Rig, coordinator: Coordinator, monkeypatch: pytest.MonkeyPatch, awaits_barrier: bool
+) -> None:
+    monkeypatch.setattr(write_task, "writer_for", lambda job, order: rig.writer)
+    asked_at_the_end: list[int] = []
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        yield RECORDS
+        coordinator.begin()
+        yield RECORDS
+        asked_at_the_end.append(coordinator.asked)
+
+    result = write_task.write_batches(JOB, ORDER, batches(), index=0, awaits_barrier=lambda: awaits_barrier)
+    assert result.committable is not None
+    assert result.committable.start_time_ms == 1_000_000
+    (asked,) = asked_at_the_end
+    behind = coordinator.asked - asked
+    assert (asked - 1, behind) == ((1, 0) if awaits_barrier else (0, 1)), "the first is the new producer's"

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
 from sparkapp.checkpoint.recovery import rolled_back
-from sparkapp.checkpoint.recovery.local_starts import GroupAnswer
+from sparkapp.checkpoint.recovery.local_starts import GroupAnswer, starts_of
 from sparkapp.model.checkpoint.commit_outcome import GroupOffset
 from sparkapp.model.checkpoint.document import CheckpointDocument, LocalPace
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
@@ -80,6 +80,27 @@ def test_partitions_that_are_gone_and_recreated_topics_are_left_out() -> None:
     assert final(FakeCluster({"a": 1}, ids={"a": "1"})) == {A0: FOUND}
     assert final(FakeCluster({"a": 2}, ids={"a": "2"})) == {}
     assert final(FakeCluster({"b": 1})) == {}
+
+
+class Undecided(FakeCluster):
+    """The topic is being deleted. Brokers that have not heard of it know the partitions, and others no id."""
+
+    def gone(self, partitions: Iterable[TopicPartition]) -> set[TopicPartition]:
+        return set()
+
+    def topic_ids(self, topics: Iterable[str]) -> dict[str, str]:
+        return {}
+
+
+@pytest.mark.parametrize("partitions", [{"b": 1}, {"a": 2}], ids=["deleted", "recreated"])
+def test_a_topic_that_brokers_disagree_about_has_not_lost_its_offsets(
+    partitions: dict[str, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The group has no offsets of a deleted topic. The enumerator says what became of it."""
+    monkeypatch.setattr(Group, "committed", lambda group, partitions: {})
+    answer = final(Undecided(partitions, ids={"a": "2"}))
+    assert DOCUMENT.local is not None
+    assert starts_of(DOCUMENT, DOCUMENT.local, answer, JOB) == {A0: 100, A1: 100}
 
 
 def test_a_partition_that_the_document_does_not_know_is_asked_for() -> None:

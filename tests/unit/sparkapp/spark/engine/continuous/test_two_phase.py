@@ -68,7 +68,9 @@ class Rig:
         self.schedule = SimpleNamespace(seconds_to_barrier=0.0, seconds_left=1.0, next_splits=lambda: SPLITS)
         self.rescaling = SimpleNamespace(holds_back=False, advance=lambda: None)
         parts: Any = self.pace
+        schedule, self.pipeline.alone_until = parts._schedule, 123.0
         parts._schedule, parts._pipeline, parts._rescaling = self.schedule, self.pipeline, self.rescaling
+        self.alone_until = schedule._alone_until()
 
 
 def test_a_checkpoint_that_begins_before_it_is_due_is_open_until_it_is() -> None:
@@ -83,6 +85,10 @@ def test_a_checkpoint_that_begins_before_it_is_due_is_open_until_it_is() -> None
     assert rig.pipeline.barriers == 1
     rig.pace.step(draining=False)
     assert rig.pipeline.barriers == 1
+
+
+def test_a_checkpoint_that_becomes_final_is_alone() -> None:
+    assert Rig().alone_until == 123.0
 
 
 def test_a_checkpoint_that_is_due_has_fixed_ranges() -> None:
