@@ -14,7 +14,8 @@ from tests.unit.dev.clusterjob.kubectl_stand_in import kubectl_that_prints
 
 
 def written(attempt: int, checkpoint: int) -> str:
-    document = {"attempt": attempt, "checkpointId": checkpoint, "counters": {"recordsIn": 10 * checkpoint}}
+    counters = {"recordsIn": 10 * checkpoint, "transactionsAborted": attempt}
+    document = {"attempt": attempt, "checkpointId": checkpoint, "counters": counters}
     body = {
         "type": "MODIFIED",
         "object": {
@@ -30,7 +31,7 @@ def test_the_first_new_checkpoint_is_found_in_the_history(tmp_path: Path) -> Non
     with StateDocuments(kubectl, "job") as state:
         state.wait(7, seconds=5)
         found = state.wait_new(0.0, attempt=2, checkpoint=4, seconds=5)
-        assert (found.attempt, found.checkpoint, found.records_in) == (2, 6, 60)
+        assert (found.attempt, found.checkpoint, found.records_in, found.aborted) == (2, 6, 60, 2)
         assert state.wait_new(0.0, attempt=1, checkpoint=4, seconds=5).checkpoint == 5
 
 
