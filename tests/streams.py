@@ -33,7 +33,7 @@ _SECURITY = "tests/integration/security"
 _PROGRESS_SECONDS = 30
 _JOBS, _OPERATOR, _LAST = 1, 2, 3
 """The stages. The last is that of the streams without the cluster."""
-WIDTH = {_OPERATOR: 4, _LAST: 6}
+WIDTH = {_OPERATOR: 4, _LAST: 5}
 """Number of parallel streams in a stage that streams without the cluster take part in."""
 _CLUSTER = "tests/e2e"
 CHANGE_THE_OPERATOR = tuple(f"{_CLUSTER}/test_{name}.py" for name in ("lifecycle", "network_policies", "upgrade"))
