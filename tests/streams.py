@@ -3,9 +3,9 @@
 The cluster's tests come first, together with patient tests at a lower priority: two streams of jobs, and then the tests
 that change the operator, next to the first of the other streams. The other streams wait more than they work, except for
 the engine's, so there are many at a time. Long streams start first; when a stream ends, the next stream starts. Each
-stream writes ``artifacts/<stream>.log``. The program prints their progress with the failures
-so far, because a limit of time may end the run before its reports. It prints a stream's report when the stream has
-ended, and at the end the failures of all. The exit status is 0 if all streams passed.
+stream writes ``artifacts/<stream>.log``. The program prints their progress with the failures so far, because a limit of
+time may end the run before its reports. It prints a stream's report when the stream has ended, and at the end the
+failures of all. The exit status is 0 if all streams passed.
 """
 
 from __future__ import annotations

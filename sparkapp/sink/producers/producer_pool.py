@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
 
-from sparkapp.clients.transactions.states import TransactionDescriber, TransactionDescription
+from sparkapp.clients.transactions.states import TransactionDescriber
 from sparkapp.dataplane.interface import BatchProducer
 from sparkapp.model.checkpoint.slots import Slots
 from sparkapp.model.errors import AuthenticationFailed, KafkaSparkJobError, TlsFailed, TransactionFenced
@@ -136,7 +136,7 @@ class ProducerPool:
             clock; 0 where the coordinator does not say it.
         :raises TransactionFenced: it is not open.
         """
-        found = self._description(entry)
+        found = self._client.describe([entry.transactional_id]).get(entry.transactional_id)
         if found is None or not found.is_open_with(entry.producer_id, entry.producer_epoch):
             msg = (
                 f"{entry.transactional_id} was written with producer {entry.producer_id} epoch "
@@ -150,12 +150,10 @@ class ProducerPool:
 
         So it is until the coordinator knows the transaction's first partition.
         """
-        found = self._description(entry)
-        is_open = found is not None and found.is_open_with(entry.producer_id, entry.producer_epoch)
-        return found.start_time_ms if found is not None and is_open and found.start_time_ms > 0 else None
-
-    def _description(self, entry: PooledProducer) -> TransactionDescription | None:
-        return self._client.describe([entry.transactional_id]).get(entry.transactional_id)
+        try:
+            return self.verify(entry) or None
+        except TransactionFenced:
+            return None
 
     def plain(self) -> BatchProducer:
         """The producer without transactions; opened on first use, kept until it fails."""

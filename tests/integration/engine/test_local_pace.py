@@ -134,7 +134,7 @@ def test_killed_workers_and_frozen_workers_that_thaw(
 
 
 def test_killed_drivers(local_job: LocalJobs, broker: str, client: TransactionClient) -> None:
-    """Their subtasks have committed what no document tells of: after a first start, and after a recovery."""
+    """Their subtasks have committed what is in no document: after a first start, and after a recovery."""
     job = of_local_pace(local_job)
     for turn in range(2):
         produce(broker, job.spec.source.topics[0], turn * RECORDS, RECORDS)

@@ -71,7 +71,7 @@ def test_workers_of_the_continuous_engine_killed_between_two_checkpoints_and_the
 ) -> None:
     """Spark starts the subtasks' tasks again; they connect to the driver and are given what was not answered.
 
-    The driver finds frozen workers by their silence, and the job goes on before they thaw.
+    The driver finds frozen workers by their silence, and the job continues before they thaw.
     """
     job = local_job(engine=Engine.CONTINUOUS, max_offsets=200)
     produce(broker, job.spec.source.topics[0], 0, RECORDS)

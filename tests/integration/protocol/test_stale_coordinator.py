@@ -160,7 +160,8 @@ def test_a_read_is_believed_only_behind_a_write(ensemble):
 def replaced(ensemble, begin):
     """The transactions' coordinator hangs until another broker has replaced it, and then cannot reach the others.
 
-    :param begin: begins a transaction meanwhile, by the others. What it returns comes with a client of the former.
+    :param begin: begins a transaction meanwhile, by the others. Its result is yielded with a client of the replaced
+        coordinator.
     """
     former = ensemble.coordinator(TRANSACTIONS)
     others = [node for node in NODES if node != former]
@@ -190,7 +191,7 @@ def kept(ensemble, unique):
 
 @pytest.mark.parametrize("knows", ["its first transaction", "its producer", "the producer before"])
 def test_an_answer_of_a_replaced_coordinator_proves_nothing(ensemble, kept, knows):
-    """A transaction begins at the successor, and a document names it. The former has not heard of it."""
+    """A transaction begins at the successor, and a document names it. The replaced coordinator does not know it."""
     if knows == "its producer":
         kept.open()
     begin = kept.begin_elsewhere if knows == "the producer before" else kept.begin_next
@@ -198,7 +199,7 @@ def test_an_answer_of_a_replaced_coordinator_proves_nothing(ensemble, kept, know
         former.describe([kept.id])  # until it is asked, and not a broker that is gone
         triple = (kept.id, committable.producer_id, committable.producer_epoch)
         answer = end_txn(former, *triple, commit=True)
-        assert answer is ANSWERS[knows], "it means what the former knows"
+        assert answer is ANSWERS[knows], "it is about what the replaced coordinator knows"
         settled = is_settled(former, committable, timeout=5)
     with contextlib.closing(client_of(ensemble, *NODES)) as client:
         assert settled or is_settled(client, committable, timeout=_SECONDS), "by the next attempt"
