@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from types import TracebackType
 from typing import Any, Self
@@ -49,15 +49,17 @@ class LiveJob:
 
     # -- state ---------------------------------------------------------------------------------------------------
 
+    # What a caller asks for, the API server answers. A watch may be behind it, and behind another watch.
+
     @property
     def status(self) -> Status:
-        """The status as last seen."""
-        return status_of(self._job.objects.get(self.name))
+        """The status that the API server holds now."""
+        return status_of(self.kubectl.get(KIND, self.name))
 
     @property
     def attempt(self) -> int:
         """Number of the attempt in the status; 0 before the first attempt."""
-        return int(self.status.get("attempt", {}).get("id", 0))
+        return attempt_of(self.status)
 
     @property
     def failures(self) -> list[tuple[int, str]]:
@@ -66,15 +68,8 @@ class LiveJob:
         return list(dict.fromkeys((failure["attempt"], failure["reason"]) for failure in found if failure))
 
     def pods(self, role: str) -> list[Object]:
-        """The pods of the current attempt in a role, without terminating pods."""
-        attempt = str(self.attempt)
-        return [
-            pod
-            for pod in self._pods.objects.values()
-            if pod["metadata"].get("labels", {}).get(names.LABEL_ROLE) == role
-            and pod["metadata"]["labels"].get(names.LABEL_ATTEMPT) == attempt
-            and "deletionTimestamp" not in pod["metadata"]
-        ]
+        """The pods of the current attempt in a role that exist now, without terminating pods."""
+        return of_attempt(self.kubectl.list("pods", f"{names.LABEL_JOB}={self.name}"), role, self.attempt)
 
     def events(self) -> list[Object]:
         """The Kubernetes events about the job, oldest first."""
@@ -161,8 +156,9 @@ class LiveJob:
         :param without: UID of a killed executor, which does not count.
         """
 
-        def holds(_: Objects) -> bool:
-            return len(running(self.pods(names.ROLE_EXECUTOR), without)) >= count
+        def holds(pods: Objects) -> bool:
+            attempt = attempt_of(status_of(self._job.objects.get(self.name)))
+            return len(running(of_attempt(pods.values(), names.ROLE_EXECUTOR, attempt), without)) >= count
 
         self.wait_pods(f"{count} executors run", holds, seconds=seconds)
 
@@ -222,8 +218,8 @@ class LiveJob:
 
     def diagnosis(self) -> str:
         """The status, the pods, the events and the last lines of the driver's log."""
-        status = self.status
-        driver = names.driver_pod(self.name, self.attempt or 1)
+        status = status_of(self._job.objects.get(self.name))
+        driver = names.driver_pod(self.name, attempt_of(status) or 1)
         try:
             events = [
                 f"{event.get('type')} {event.get('reason')}: {event.get('message')}" for event in self.events()[-15:]
@@ -250,6 +246,11 @@ def status_of(job: Object | None) -> Status:
     return (job or {}).get("status") or {}
 
 
+def attempt_of(status: Status) -> int:
+    """Number of the attempt in a status; 0 before the first attempt."""
+    return int(status.get("attempt", {}).get("id", 0))
+
+
 def condition_of(status: Status, kind: str) -> Mapping[str, Any]:
     """A condition; empty if it is not set."""
     return next((found for found in status.get("conditions", []) if found["type"] == kind), {})
@@ -260,6 +261,17 @@ def is_ready(job: Object) -> bool:
     condition = condition_of(status_of(job), "Ready")
     generation = job["metadata"]["generation"]
     return condition.get("status") == "True" and condition.get("observedGeneration") == generation
+
+
+def of_attempt(pods: Iterable[Object], role: str, attempt: int) -> list[Object]:
+    """The pods of an attempt in a role, without terminating pods."""
+    return [
+        pod
+        for pod in pods
+        if pod["metadata"].get("labels", {}).get(names.LABEL_ROLE) == role
+        and pod["metadata"]["labels"].get(names.LABEL_ATTEMPT) == str(attempt)
+        and "deletionTimestamp" not in pod["metadata"]
+    ]
 
 
 def running(pods: list[Object], without: str = "") -> list[Object]:

@@ -9,8 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from clusterjob.live_job import KIND
-from clusterjob.watch import PATIENCE
+from clusterjob.live_job import KIND, condition_of
 from sparkapp.model import names
 from sparkapp.model.checkpoint.retained_codec import decode_retained
 from tests.e2e.conftest import MakeClusterJob
@@ -42,10 +41,8 @@ def second_topic(cluster_job: ClusterJob) -> str:
 
 
 def test_a_bounded_job_finishes_at_the_ends_of_its_start(cluster_job: ClusterJob) -> None:
-    cluster_job.kubectl.run(
-        "wait", "--for=condition=Finished", f"{KIND}/{NAME}", f"--timeout={PATIENCE:.0f}s", seconds=PATIENCE + 10
-    )
-    status = cluster_job.job.status
+    status = cluster_job.job.wait("Finished", lambda status: condition_of(status, "Finished").get("status") == "True")
+    cluster_job.kubectl.run("wait", "--for=condition=Finished", f"{KIND}/{NAME}", "--timeout=10s")
     assert (status["state"], status["attempt"]["outcome"]) == ("Finished", "Finished")
     assert cluster_job.job.pods(names.ROLE_EXECUTOR) == []
     verdict = cluster_job.judge()
