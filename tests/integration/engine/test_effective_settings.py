@@ -12,6 +12,7 @@ import pytest
 
 from sparkapp.model import names
 from sparkapp.model.job.spark_settings import FORCED, FORCED_EXACTLY_ONCE
+from tests.support.jobs.local_job import environment
 
 pytestmark = pytest.mark.spark
 
@@ -61,13 +62,13 @@ def test_C9_the_effective_settings_are_the_protocols(tmp_path: Path) -> None:
     defaults = tmp_path / "conf"
     defaults.mkdir()
     (defaults / "spark-defaults.conf").write_text("".join(f"{name} {value}\n" for name, value in OPPOSITES.items()))
-    environment = {
-        **os.environ, "SPARK_CONF_DIR": str(defaults), "PYTHONPATH": os.pathsep.join(sys.path),
+    given = {
+        **environment(), "SPARK_CONF_DIR": str(defaults), "PYTHONPATH": os.pathsep.join(sys.path),
         "KAFKASPARK_POD_IP": "127.0.0.1", "KUBERNETES_SERVICE_HOST": "nowhere", "KUBERNETES_SERVICE_PORT": "1",
     }  # fmt: skip
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM, str(tmp_path), json.dumps(list(EXPECTED))],
-        env=environment, capture_output=True, text=True, check=False, timeout=500,
+        env=given, capture_output=True, text=True, check=False, timeout=500,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-3000:]
     said = json.loads(done.stdout.splitlines()[-1])
