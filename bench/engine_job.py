@@ -21,6 +21,7 @@ from sparkapp.spark.driver import Driver
 from sparkapp.spark.launch.environment import DriverEnvironment
 from sparkapp.spark.launch.session import create_session
 from sparkapp.spark.launch.settings import session_settings
+from tests.support.fakes.memory_retained_store import MemoryRetainedStore
 from tests.support.fakes.memory_store import MemoryStore
 
 _NOWHERE = Path("/nowhere")
@@ -96,7 +97,8 @@ def engine_driver(job: Job, spark: SparkSession, on_completed: Callable[[Complet
     return Driver(
         job,
         DriverEnvironment(
-            store=MemoryStore(), write_report=lambda _: None, open_session=lambda: spark,
+            store=MemoryStore(), retained=MemoryRetainedStore(),
+            write_report=lambda _: None, open_session=lambda: spark,
             close_session=lambda _: None, folder=Path(tempfile.mkdtemp(prefix="bench-query-")),
             stateful_allowed=False, credentials=credentials_directory(), on_completed=on_completed,
         ),

@@ -29,6 +29,7 @@ from pathlib import Path
 from typing import Any
 
 from sparkapp.model import names
+from sparkapp.model.event_reason import DriverEvent
 from sparkapp.model.report import DriverState, Report, ReportEvent, encode_report
 from tests.support.kubernetes.api_client import ApiClient, await_that
 from tests.support.kubernetes.api_server import api_server, programs
@@ -163,7 +164,9 @@ class Noise:
         first, time_now = next(self._numbers) * 20, _now()
         self.events += 20
         events = tuple(
-            ReportEvent(sequence=number, type="Warning", reason="PartitionAdded", message="flood", time=time_now)
+            ReportEvent(
+                sequence=number, type="Warning", reason=DriverEvent.PARTITION_ADDED, message="flood", time=time_now
+            )
             for number in range(first, first + 20)
         )
         report = Report(job_uid=self._uid, attempt=1, state=DriverState.RUNNING, updated_at=time_now, events=events)

@@ -15,6 +15,7 @@ from sparkapp.checkpoint.pre_committed import Completed, PreCommitted, document_
 from sparkapp.checkpoint.store import CheckpointStore
 from sparkapp.clients.deadline import Clock, Deadline
 from sparkapp.model.checkpoint.codec import encode
+from sparkapp.model.checkpoint.commit_outcome import CommitOutcome
 from sparkapp.model.checkpoint.committable import KafkaCommittable
 from sparkapp.model.checkpoint.document import CheckpointDocument
 from sparkapp.model.checkpoint.naming import is_first_start
@@ -24,7 +25,7 @@ from sparkapp.model.errors import TransactionFenced
 from sparkapp.model.job.spec import Job
 from sparkapp.model.partition import TopicPartition
 from sparkapp.model.protocol import ProtocolStep, StepHook, no_hook
-from sparkapp.sink.committer import CommitOutcome, Settled
+from sparkapp.sink.committer import Settled
 from sparkapp.sink.pre_commit_check import CommitTimes
 from sparkapp.sink.producers.reusable_producers import ReusableProducers
 
@@ -192,10 +193,9 @@ class CheckpointCoordinator:
             LOG.info("checkpoint %d was completed before, nothing to do", checkpoint.checkpoint_id)
             return None
         self._hook(ProtocolStep.AFTER_FLUSH, checkpoint.checkpoint_id)
-        times = None
-        if checkpoint.committables:
-            began, _ = self._running.get(checkpoint.checkpoint_id, (self._made_at, ()))
-            times = self._pre_commits.require(checkpoint.committables, began=began)
+        began, _ = self._running.get(checkpoint.checkpoint_id, (self._made_at, ()))
+        writes = bool(checkpoint.committables)
+        times = self._pre_commits.require(checkpoint.committables, began=began) if writes else None
         started = time.monotonic()
         size = self._write(self._document_after(checkpoint), times.write_by if times is not None else None)
         written = time.monotonic()

@@ -21,6 +21,7 @@ from sparkapp.model.checkpoint.retained import (
 )
 from sparkapp.model.checkpoint.retained_codec import MAX_RETAINED_BYTES, decode_retained, encode_retained
 from sparkapp.model.errors import CheckpointUnusable, KafkaSparkJobError
+from sparkapp.model.event_reason import DriverEvent
 from sparkapp.model.job.retention import Retention
 
 LOG = logging.getLogger(__name__)
@@ -44,21 +45,6 @@ class RetainedStore(Protocol):
         :raises CheckpointError: the change may or may not have taken effect.
         """
         ...
-
-
-class MemoryRetainedStore:
-    """For one process: unit tests and benches."""
-
-    def __init__(self, texts: Mapping[str, str] | None = None) -> None:
-        self.texts = dict(texts or {})
-
-    def read(self) -> dict[str, str]:
-        return dict(self.texts)
-
-    def change(self, put: Mapping[str, str], drop: Collection[str]) -> None:
-        self.texts.update(put)
-        for key in drop:
-            self.texts.pop(key, None)
 
 
 class FolderRetainedStore:
@@ -101,7 +87,13 @@ class CheckpointRetainer:
     """
 
     def __init__(
-        self, store: RetainedStore, *, job_uid: str, retention: Retention, latest: int, tell: Callable[[str, str], None]
+        self,
+        store: RetainedStore,
+        *,
+        job_uid: str,
+        retention: Retention,
+        latest: int,
+        tell: Callable[[DriverEvent, str], None],
     ) -> None:
         self._store = store
         self._job_uid = job_uid
@@ -201,7 +193,7 @@ class CheckpointRetainer:
         LOG.warning("%s", message)
         if not self._told:
             self._told = True
-            self._tell("CheckpointNotKept", message)
+            self._tell(DriverEvent.CHECKPOINT_NOT_KEPT, message)
 
 
 def _held(key: str, text: str, *, usable: bool) -> Held:

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from sparkapp.checkpoint.recovery.restore import Rewind, find_retained, refuse_state, rewind_between
-from sparkapp.checkpoint.retained import MemoryRetainedStore
 from sparkapp.cli.client_file import add_allow_insecure
 from sparkapp.cli.job_place import FoundJob, JobPlace, place_of
 from sparkapp.cli.log_ranges import client_properties, log_problems
@@ -230,7 +229,7 @@ def _restore_rows(rewind: Rewind, current: CheckpointDocument) -> list[Row]:
 
 
 def _earlier(found: FoundJob, checkpoint: int) -> RetainedCheckpoint:
-    return find_retained(MemoryRetainedStore(found.texts), checkpoint, job_uid=found.uid)
+    return find_retained(found.texts, checkpoint, job_uid=found.uid)
 
 
 def _look_at_logs(options: argparse.Namespace) -> Look:

@@ -181,8 +181,9 @@ class Command:
             raise CommandRefused(msg, remedy="compare the numbers with txn describe and the same options")
 
     def _end(self, found: Found) -> None:
+        from sparkapp.model.checkpoint.commit_outcome import CommitOutcome
         from sparkapp.model.checkpoint.committable import KafkaCommittable
-        from sparkapp.sink.committer import CommitOutcome, KafkaCommitter
+        from sparkapp.sink.committer import KafkaCommitter
 
         committable = KafkaCommittable(
             transactional_id=found.transactional_id, producer_id=found.description.producer_id,

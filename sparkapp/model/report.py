@@ -1,4 +1,4 @@
-"""What the driver tells the operator: a running report in a ConfigMap and a last word in the termination log.
+"""What the driver tells the operator: a running report in a ConfigMap and a termination message in the termination log.
 
 Both are advisory and untrusted: the operator shows them, decides restarts by them, and loses nothing without them.
 """
@@ -55,7 +55,7 @@ class ReportEvent:
     sequence: int
     type: str
     """Normal or Warning."""
-    reason: str
+    reason: DriverEvent
     message: str
     time: str
 
@@ -121,7 +121,7 @@ class Report:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Termination:
-    """An attempt's last word.
+    """An attempt's termination message.
 
     :param log: the end of the attempt's log, or the user's own traceback; as much as Kubernetes has room for.
     """
@@ -136,7 +136,7 @@ class Termination:
 
 
 def termination_of(error: BaseException, *, job: Job | None = None, checkpoint_id: int = 0) -> Termination:
-    """The last word for an error: ours name reason and remedy, others are shown as they are.
+    """The termination message for an error: ours name reason and remedy, others are shown as they are.
 
     :param job: whose attempt ends; None where its description could not be read.
     """
@@ -163,7 +163,7 @@ def encode_report(report: Report) -> str:
 
 
 def encode_termination(termination: Termination) -> str:
-    """The last word as JSON text of at most :data:`MAX_TERMINATION_BYTES`.
+    """The termination message as JSON text of at most :data:`MAX_TERMINATION_BYTES`.
 
     A log loses its beginning; without one, message and remedy lose their ends.
     """
@@ -257,7 +257,7 @@ def _termination_reason(text: str) -> str:
 
 
 def decode_termination(text: str) -> Termination | None:
-    """The last word, or None where the container left none (killed, evicted, out of memory)."""
+    """The termination message, or None where the container left none (killed, evicted, out of memory)."""
     body = _object(text, MAX_TERMINATION_BYTES)
     if body is None:
         return None

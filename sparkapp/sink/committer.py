@@ -6,7 +6,6 @@ import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from enum import Enum
 from itertools import groupby
 from typing import Protocol
 
@@ -16,12 +15,12 @@ from sparkapp.clients.transactions.current_descriptions import CurrentDescriptio
 from sparkapp.clients.transactions.states import EndTxn, TransactionDescriber
 from sparkapp.model.checkpoint.commit_outcome import (
     VERDICTS,
+    CommitOutcome,
     EndTxnAnswer,
-    Fate,
     GroupOffset,
     Verdict,
     ends_another,
-    fate_of,
+    outcome_of,
 )
 from sparkapp.model.checkpoint.committable import KafkaCommittable
 from sparkapp.model.errors import CommitOutcomeUnknown, KafkaAccessError, KafkaSparkJobError
@@ -31,16 +30,6 @@ LOG = logging.getLogger(__name__)
 
 COMMIT_SECONDS = 60.0
 """For the commits of one checkpoint, retries included."""
-
-
-class CommitOutcome(Enum):
-    """Outcome of a committable."""
-
-    COMMITTED = "committed"
-    LOST = "lost"
-    """Proven: nothing of it is or will be visible."""
-    UNCERTAIN = "uncertain"
-    """The broker no longer knows the transaction, and no evidence is left: neither lost nor committed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,10 +139,10 @@ class KafkaCommitter:
         self, committables: Sequence[KafkaCommittable], described: Descriptions, deadline: Deadline
     ) -> None:
         """Aborts the rest of a checkpoint whose first part is lost; a crash here leaves the same situation."""
-        fates = self._fates(committables, described, {})
-        if set(fates.values()) != {Fate.LOST, Fate.PENDING}:
+        outcomes = self._outcomes(committables, described, {})
+        if set(outcomes.values()) != {CommitOutcome.LOST, CommitOutcome.PENDING}:
             return
-        ongoing = [committable for committable, fate in fates.items() if fate is Fate.PENDING]
+        ongoing = [committable for committable, outcome in outcomes.items() if outcome is CommitOutcome.PENDING]
         LOG.warning(
             "aborting %s: other transactions of the checkpoint are lost, and it is final as a whole or not at all",
             ", ".join(committable.transactional_id for committable in ongoing),
@@ -211,10 +200,11 @@ class KafkaCommitter:
             if each in self._resent and each.start_time_ms and answers.get(each) is EndTxnAnswer.NONE
         ]
         described = self._described(doubted, deadline)
-        fates = self._fates(doubted if self._descriptions else (), described, {})
-        refuted = [each for each, fate in fates.items() if fate in {Fate.LOST, Fate.UNKNOWN}]
+        outcomes = self._outcomes(doubted if self._descriptions else (), described, {})
+        neither = {CommitOutcome.LOST, CommitOutcome.UNCERTAIN}
+        refuted = [each for each, outcome in outcomes.items() if outcome in neither]
         answers.update(dict.fromkeys(refuted, EndTxnAnswer.INVALID_TXN_STATE))
-        return [each for each, fate in fates.items() if fate is Fate.PENDING]
+        return [each for each, outcome in outcomes.items() if outcome is CommitOutcome.PENDING]
 
     def _ask(
         self, asking: Sequence[KafkaCommittable], answers: Mapping[KafkaCommittable, EndTxnAnswer], deadline: Deadline
@@ -223,28 +213,28 @@ class KafkaCommitter:
             return {}
         # First of all: an abort under the id erases the coordinator's description.
         described = self._described([each for each in asking if each not in self._behind], deadline)
-        fates = self._fates(asking, described, {})
-        doubtful = [committable for committable, fate in fates.items() if fate is not Fate.COMMITTED]
+        outcomes = self._outcomes(asking, described, {})
+        doubtful = [committable for committable, outcome in outcomes.items() if outcome is not CommitOutcome.COMMITTED]
         partitions = {split.partition for committable in doubtful for split in committable.ranges}
         if self._evidence is not None and partitions:
             if self._before_evidence is not None:
                 self._before_evidence()
-            fates |= self._fates(doubtful, described, self._committed(self._evidence, sorted(partitions)))
-        for committable, fate in fates.items():
+            outcomes |= self._outcomes(doubtful, described, self._committed(self._evidence, sorted(partitions)))
+        for committable, outcome in outcomes.items():
             # Behind a replaced coordinator a transaction that nothing proves may still be open.
-            if fate is Fate.PENDING or (fate is Fate.UNKNOWN and committable in self._behind):
+            if outcome is CommitOutcome.PENDING or (outcome is CommitOutcome.UNCERTAIN and committable in self._behind):
                 raise _unsettled({}, [(committable, answers[committable])])
             LOG.warning(
                 "EndTxn of %s (checkpoint %d): %s; by its coordinator and the group's offsets it is %s",
-                committable.transactional_id, committable.checkpoint_id, answers[committable].name, fate.value,
+                committable.transactional_id, committable.checkpoint_id, answers[committable].name, outcome.value,
             )  # fmt: skip
-        return {committable: _OUTCOMES[fate] for committable, fate in fates.items()}
+        return outcomes
 
-    def _fates(
+    def _outcomes(
         self, asking: Sequence[KafkaCommittable], described: Descriptions, offsets: Mapping[TopicPartition, GroupOffset]
-    ) -> dict[KafkaCommittable, Fate]:
+    ) -> dict[KafkaCommittable, CommitOutcome]:
         return {
-            committable: fate_of(committable, described.get(committable), offsets, job_uid=self._job_uid)
+            committable: outcome_of(committable, described.get(committable), offsets, job_uid=self._job_uid)
             for committable in asking
         }
 
@@ -255,13 +245,6 @@ class KafkaCommitter:
         except KafkaAccessError as error:
             msg = f"the group's committed offsets, the remaining evidence, could not be read: {error.message}"
             raise CommitOutcomeUnknown(msg, remedy=error.remedy) from error
-
-
-_OUTCOMES: Mapping[Fate, CommitOutcome] = {
-    Fate.COMMITTED: CommitOutcome.COMMITTED,
-    Fate.LOST: CommitOutcome.LOST,
-    Fate.UNKNOWN: CommitOutcome.UNCERTAIN,
-}
 
 
 def _in_use_again(described: Descriptions) -> dict[KafkaCommittable, EndTxnAnswer]:

@@ -8,14 +8,15 @@ from typing import Protocol
 from sparkapp.clients.cluster_view import ClusterView
 from sparkapp.model.errors import UndefinedOffset
 from sparkapp.model.errors.listed import listed
+from sparkapp.model.event_reason import DriverEvent
 from sparkapp.model.job.startup import ResetStrategy, Startup, StartupMode, Stopping, StoppingMode, offsets_map
 from sparkapp.model.partition import TopicPartition, named
 
-Warn = Callable[[str, str], None]
+Warn = Callable[[DriverEvent, str], None]
 """Receives an event's reason and message."""
 
 
-def no_warning(_reason: str, _message: str) -> None:
+def no_warning(_reason: DriverEvent, _message: str) -> None:
     """For initializers that nobody listens to."""
 
 
@@ -61,7 +62,10 @@ class CommittedOffsetsInitializer:
             outside = outside_the_log(found, cluster)
             if outside:
                 shown = listed(outside.values())
-                self._warn("OffsetOutOfRange", f"the group's committed offset: {shown}; {self._on_missing} instead")
+                self._warn(
+                    DriverEvent.OFFSET_OUT_OF_RANGE,
+                    f"the group's committed offset: {shown}; {self._on_missing} instead",
+                )
                 found = {partition: offset for partition, offset in found.items() if partition not in outside}
         missing = [partition for partition in wanted if partition not in found]
         return found | reset(missing, self._on_missing, cluster)
@@ -106,7 +110,7 @@ class SpecificOffsetsInitializer:
         unused = sorted(self._specific.keys() - set(wanted))
         if unused:
             self._warn(
-                "SpecificOffsetsUnused",
+                DriverEvent.SPECIFIC_OFFSETS_UNUSED,
                 f"startup.specificOffsets has entries of partition {named(unused)}: not read by this job",
             )
         outside = outside_the_log(chosen, cluster)
@@ -114,7 +118,7 @@ class SpecificOffsetsInitializer:
             shown = listed(outside.values())
             why = f"startup.specificOffsets names what is not in the log and there is no reset policy: {shown}"
             replaced = reset(outside, self._on_missing, cluster, why=why)
-            self._warn("OffsetOutOfRange", f"startup.specificOffsets: {shown}; {self._on_missing} instead")
+            self._warn(DriverEvent.OFFSET_OUT_OF_RANGE, f"startup.specificOffsets: {shown}; {self._on_missing} instead")
             chosen |= replaced
         rest = [partition for partition in wanted if partition not in chosen]
         return chosen | CommittedOffsetsInitializer(self._on_missing, warn=self._warn).offsets(rest, cluster)

@@ -24,6 +24,7 @@ from sparkapp.model.errors import (
     StreamStalled,
     SubtaskMissing,
 )
+from sparkapp.model.event_reason import DriverEvent
 from sparkapp.model.job.rules.engine_rules import chosen_engine
 from sparkapp.model.job.spec import Engine as Chosen
 from sparkapp.model.job.spec import Job, JobSpec
@@ -128,7 +129,7 @@ class Attempt:
             engine.drain()
         engine.executors.await_first(_EXECUTORS_SECONDS)
         self.reporter.event(
-            "Running",
+            DriverEvent.RUNNING,
             f"attempt {self.job.attempt} runs with parallelism {self.job.spec.parallelism}"
             f" after checkpoint {self.coordinator.document.checkpoint_id}; engine {chosen.value}: {reason}",
         )
@@ -164,9 +165,11 @@ class Attempt:
             self.retainer.offer(document)
         checkpoint_id = self.progress.snapshot.checkpoint_id
         if engine.finished:
-            self.reporter.event("Finished", f"read to its end; checkpoint {checkpoint_id} is the last")
+            self.reporter.event(DriverEvent.FINISHED, f"read to its end; checkpoint {checkpoint_id} is the last")
         else:
-            self.reporter.event("Drained", f"stopped after checkpoint {checkpoint_id}, no transaction is open")
+            self.reporter.event(
+                DriverEvent.DRAINED, f"stopped after checkpoint {checkpoint_id}, no transaction is open"
+            )
 
     def _completed(self, completed: Completed, seconds: float) -> None:
         """

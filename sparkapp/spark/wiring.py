@@ -27,6 +27,7 @@ from sparkapp.model.checkpoint.document import CheckpointDocument
 from sparkapp.model.checkpoint.naming import offsets_id
 from sparkapp.model.delivery_guarantee import DeliveryGuarantee
 from sparkapp.model.errors import KafkaSparkJobError
+from sparkapp.model.event_reason import DriverEvent
 from sparkapp.model.job.client.config import cluster_config, group_member_config
 from sparkapp.model.job.spec import Job
 from sparkapp.model.report import DriverState
@@ -157,7 +158,7 @@ class Wiring:
             message = (
                 f"port {port} of the driver's pod cannot be opened ({error}): set another spec.metrics.prometheus.port"
             )
-            self._reporter.event("MetricsUnavailable", message, warning=True)
+            self._reporter.warn(DriverEvent.METRICS_UNAVAILABLE, message)
 
     def _recover(
         self, control: KafkaTransactionControl, cluster: KafkaClusterView, config: Mapping[str, str]
@@ -202,7 +203,7 @@ class Wiring:
             return None
         retainer = CheckpointRetainer(
             self._environment.retained, job_uid=self._job.uid, retention=self._job.spec.retention,
-            latest=recovery.document.checkpoint_id, tell=self._warn,
+            latest=recovery.document.checkpoint_id, tell=self._reporter.warn,
         )  # fmt: skip
         self._stack.callback(retainer.close)
         return retainer
@@ -214,7 +215,7 @@ class Wiring:
             return None
         membership = GroupMembership(
             cluster=cluster, callback=self._progress,
-            initializer=starting_initializer(source.startup, warn=self._warn),
+            initializer=starting_initializer(source.startup, warn=self._reporter.warn),
             tell=lambda reason, message, warning: self._reporter.event(reason, message, warning=warning),
             changed=self._progress.rebalanced,
         )  # fmt: skip
@@ -227,7 +228,7 @@ class Wiring:
     def _started_enumerator(
         self, cluster: KafkaClusterView, membership: GroupMembership | None, recovery: Recovery
     ) -> KafkaSourceEnumerator:
-        enumerator = enumerator_of(self._job.spec, cluster, warn=self._warn, membership=membership)
+        enumerator = enumerator_of(self._job.spec, cluster, warn=self._reporter.warn, membership=membership)
         restored = recovery.document
         is_same_end = restored.stopping == self._job.spec.source.stopping.fingerprint
         enumerator.start(
@@ -264,7 +265,7 @@ class Wiring:
                 self._reporter.update(transaction_time_used=reached.percent)
                 if reached.message:
                     LOG.warning("%s", reached.message)
-                    self._warn("TransactionTimeRunsOut", reached.message)
+                    self._reporter.warn(DriverEvent.TRANSACTION_TIME_RUNS_OUT, reached.message)
 
         sweep = control.orphan_sweep(coordinator, observed)
         sweep.start()
@@ -277,7 +278,7 @@ class Wiring:
         def changed() -> None:
             message = "the Secrets of spec.kafka have new content: the driver drains, and the next attempt uses it"
             LOG.info("%s", message)
-            self._reporter.event("CredentialsChanged", message)
+            self._reporter.event(DriverEvent.CREDENTIALS_CHANGED, message)
             self._reporter.update(state=DriverState.DRAINING)
             self._rotate()
 
@@ -287,7 +288,7 @@ class Wiring:
                 f" {error.message}; {error.remedy}"
             )
             LOG.warning("%s", message)
-            self._warn("CredentialsRefused", message)
+            self._reporter.warn(DriverEvent.CREDENTIALS_REFUSED, message)
 
         watch = CredentialsWatch(
             read=lambda: mounted_security(self._job.spec.kafka, self._environment.credentials),
@@ -295,6 +296,3 @@ class Wiring:
         )  # fmt: skip
         watch.start()
         self._stack.callback(watch.close)
-
-    def _warn(self, reason: str, message: str) -> None:
-        self._reporter.event(reason, message, warning=True)

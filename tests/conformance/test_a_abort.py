@@ -10,12 +10,11 @@ from confluent_kafka import Producer
 
 from sparkapp.clients.transactions.client import TransactionClient
 from sparkapp.clients.transactions.states import TransactionState
-from sparkapp.model.checkpoint.commit_outcome import EndTxnAnswer
+from sparkapp.model.checkpoint.commit_outcome import CommitOutcome, EndTxnAnswer
 from sparkapp.model.checkpoint.committable import KafkaCommittable
 from sparkapp.model.checkpoint.naming import TransactionNaming
 from sparkapp.model.errors import AuthorizationFailed, ListingUnsupported
 from sparkapp.model.transactional_id import FIRST_HINT, TransactionalIdHint, number_of
-from sparkapp.sink.committer import CommitOutcome
 from sparkapp.sink.lingering import abort_lingering, bounded_ids, select
 from tests.support.jobs.sink_harness import State, merged
 

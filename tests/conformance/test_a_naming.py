@@ -11,10 +11,10 @@ import itertools
 import pytest
 
 from sparkapp.clients.transactions.client import TransactionClient
+from sparkapp.model.checkpoint.commit_outcome import CommitOutcome
 from sparkapp.model.checkpoint.naming import SlotBounds, TransactionNaming, place_of
 from sparkapp.model.errors import AuthorizationFailed, ListingUnsupported, TransactionFenced
 from sparkapp.model.transactional_id import FIRST_HINT
-from sparkapp.sink.committer import CommitOutcome
 from sparkapp.sink.lingering import abort_lingering
 from tests.support.jobs.sink_harness import State, merged
 

@@ -13,6 +13,7 @@ import json
 import pytest
 
 from sparkapp.model.checkpoint.codec import decode, encode
+from sparkapp.model.checkpoint.commit_outcome import CommitOutcome
 from sparkapp.model.checkpoint.committable import KafkaCommittable
 from sparkapp.model.checkpoint.document import CheckpointDocument
 from sparkapp.model.errors import CheckpointCorrupt
@@ -21,7 +22,6 @@ from sparkapp.model.transactional_id import (
     TransactionalIdHint,
     number_of,
 )
-from sparkapp.sink.committer import CommitOutcome
 from tests.support.jobs.sink_harness import State, merged
 
 

@@ -10,7 +10,7 @@ from confluent_kafka import TopicPartition as ClientPartition
 
 from sparkapp.clients.transactions.client import TransactionClient
 from sparkapp.clients.transactions.states import TransactionDescription, TransactionState
-from sparkapp.model.checkpoint.commit_outcome import EndTxnAnswer, GroupOffset, offset_mark
+from sparkapp.model.checkpoint.commit_outcome import CommitOutcome, EndTxnAnswer, GroupOffset, offset_mark
 from sparkapp.model.checkpoint.committable import KafkaCommittable
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
 from sparkapp.model.errors import (
@@ -20,7 +20,7 @@ from sparkapp.model.errors import (
     KafkaUnreachable,
 )
 from sparkapp.model.partition import TopicPartition
-from sparkapp.sink.committer import CommitOutcome, KafkaCommitter
+from sparkapp.sink.committer import KafkaCommitter
 from tests.support.jobs.sink_harness import JOB_UID
 
 SPLIT = KafkaPartitionSplit(TopicPartition("in", 0), 10, 20)

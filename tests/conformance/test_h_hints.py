@@ -10,11 +10,10 @@ import pytest
 from sparkapp.checkpoint.coordinator import CheckpointCoordinator
 from sparkapp.checkpoint.pre_committed import PreCommitted
 from sparkapp.checkpoint.recovery.recovery import recover
-from sparkapp.checkpoint.retained import MemoryRetainedStore
 from sparkapp.checkpoint.store import CheckpointStore
 from sparkapp.clients.deadline import Deadline
 from sparkapp.model.checkpoint.codec import decode, encode
-from sparkapp.model.checkpoint.commit_outcome import EndTxnAnswer
+from sparkapp.model.checkpoint.commit_outcome import CommitOutcome, EndTxnAnswer
 from sparkapp.model.checkpoint.committable import KafkaCommittable
 from sparkapp.model.checkpoint.document import CheckpointDocument
 from sparkapp.model.checkpoint.naming import NO_SLOTS
@@ -26,10 +25,11 @@ from sparkapp.model.transactional_id import (
     TransactionalIdGenerator,
     TransactionalIdHint,
 )
-from sparkapp.sink.committer import CommitOutcome, Settled
+from sparkapp.sink.committer import Settled
 from sparkapp.sink.lingering import bounded_ids
 from sparkapp.sink.pre_commit_check import CommitTimes
 from sparkapp.spark.state import query_log
+from tests.support.fakes.memory_retained_store import MemoryRetainedStore
 from tests.support.fakes.memory_store import MemoryStore
 from tests.support.fakes.no_evidence import NoMarks
 from tests.support.jobs.sink_harness import State

@@ -12,11 +12,11 @@ from sparkapp.clients.deadline import Deadline
 from sparkapp.clients.group_offsets import GroupOffsetsEvidence
 from sparkapp.clients.transactions.states import TransactionState
 from sparkapp.dataplane.batch import open_producer
-from sparkapp.model.checkpoint.commit_outcome import EndTxnAnswer, offset_mark
+from sparkapp.model.checkpoint.commit_outcome import CommitOutcome, EndTxnAnswer, offset_mark
 from sparkapp.model.checkpoint.committable import KafkaCommittable
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
 from sparkapp.model.partition import TopicPartition
-from sparkapp.sink.committer import CommitOutcome, KafkaCommitter
+from sparkapp.sink.committer import KafkaCommitter
 from sparkapp.sink.producers.producer_pool import ProducerPool
 from tests.support.jobs.sink_harness import JOB_UID, mark_starts
 from tests.support.kafka.end_txn import end_txn

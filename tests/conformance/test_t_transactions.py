@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from sparkapp.model.checkpoint.commit_outcome import CommitOutcome
 from sparkapp.model.delivery_guarantee import DeliveryGuarantee
 from sparkapp.model.errors import KafkaSparkJobError, ProducersPoolEmpty, TransactionFenced
 from sparkapp.model.job.spec_from_resource import spec_from_resource
-from sparkapp.sink.committer import CommitOutcome
 from tests.support.jobs.sink_harness import merged
 from tests.support.kafka.visibility import numbers, open_transactions
 from tests.support.kubernetes.api_client import await_that

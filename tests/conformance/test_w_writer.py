@@ -7,7 +7,7 @@ import pytest
 
 from sparkapp.clients.deadline import Deadline
 from sparkapp.clients.group_offsets import GroupOffsetsEvidence
-from sparkapp.model.checkpoint.commit_outcome import GroupOffset, offset_mark
+from sparkapp.model.checkpoint.commit_outcome import CommitOutcome, GroupOffset, offset_mark
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
 from sparkapp.model.delivery_guarantee import DeliveryGuarantee
 from sparkapp.model.errors import (
@@ -18,7 +18,6 @@ from sparkapp.model.errors import (
     TransactionFenced,
 )
 from sparkapp.model.partition import TopicPartition
-from sparkapp.sink.committer import CommitOutcome
 from sparkapp.sink.lingering import bounded_ids
 from tests.support.jobs.sink_harness import JOB_UID, State
 from tests.support.kafka.end_txn import end_txn

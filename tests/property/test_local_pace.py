@@ -16,7 +16,6 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from sparkapp.checkpoint.recovery.local_coordinator import LocalCoordinator, LocalTotals
 from sparkapp.checkpoint.recovery.local_starts import GroupAnswer
 from sparkapp.checkpoint.recovery.recovery import Recovery, recover
-from sparkapp.checkpoint.retained import MemoryRetainedStore
 from sparkapp.clients.deadline import Deadline
 from sparkapp.model.checkpoint.codec import decode
 from sparkapp.model.checkpoint.commit_outcome import GroupOffset
@@ -36,6 +35,7 @@ from sparkapp.model.job.spec import Engine, Job, JobSpec, KafkaCluster, Sink, So
 from sparkapp.model.job.startup import Startup, StartupMode
 from sparkapp.model.partition import TopicPartition
 from sparkapp.sink.committer import Settled
+from tests.support.fakes.memory_retained_store import MemoryRetainedStore
 from tests.support.fakes.memory_store import MemoryStore
 
 PARTITIONS = tuple(TopicPartition("in", number) for number in range(3))

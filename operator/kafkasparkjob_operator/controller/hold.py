@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from kafkasparkjob_operator.controller.cache import Cache
 from kafkasparkjob_operator.controller.event_recorder import EventRecorder
-from kafkasparkjob_operator.controller.execute import Executor
+from kafkasparkjob_operator.controller.plan_runner import PlanRunner
 from kafkasparkjob_operator.controller.refusals import refused_hold
 from kafkasparkjob_operator.decisions.plan import HoldResource, Plan, ReleaseResource
 from kafkasparkjob_operator.kubernetes.port import ObjectConflict, ObjectRefused
@@ -17,8 +17,8 @@ from kafkasparkjob_operator.status.events import JobEvent
 class Hold:
     """Writes the finalizer; called by the reconciler."""
 
-    def __init__(self, executor: Executor, recorder: EventRecorder, cache: Cache) -> None:
-        self._executor = executor
+    def __init__(self, runner: PlanRunner, recorder: EventRecorder, cache: Cache) -> None:
+        self._runner = runner
         self._recorder = recorder
         self._cache = cache
 
@@ -36,7 +36,7 @@ class Hold:
         job = observation.job
         cached = self._cache.version(job.identity.key)
         try:
-            body = await self._executor.hold(job, held=isinstance(change, HoldResource))
+            body = await self._runner.hold(job, held=isinstance(change, HoldResource))
         except ObjectRefused as error:
             await self._recorder.record(job, (refused_hold(error.message),))
             return observation
@@ -52,4 +52,4 @@ class Hold:
         :raises ObjectConflict: the resource has changed since the look.
         """
         await self._recorder.record(job, events)
-        await self._executor.hold(job, held=False)
+        await self._runner.hold(job, held=False)

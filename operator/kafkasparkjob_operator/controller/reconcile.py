@@ -15,10 +15,10 @@ from kafkasparkjob_operator import clock
 from kafkasparkjob_operator.controller import refusals
 from kafkasparkjob_operator.controller.cache import Cache
 from kafkasparkjob_operator.controller.event_recorder import EventRecorder
-from kafkasparkjob_operator.controller.execute import Executor
 from kafkasparkjob_operator.controller.hold import Hold
 from kafkasparkjob_operator.controller.live_look import look_at
 from kafkasparkjob_operator.controller.metrics import OperatorMetrics
+from kafkasparkjob_operator.controller.plan_runner import PlanRunner
 from kafkasparkjob_operator.controller.watches.code_watch import digest_of
 from kafkasparkjob_operator.controller.work_queue import WorkQueue
 from kafkasparkjob_operator.decisions.deletion import NAMESPACE_ENDS, left_open
@@ -92,10 +92,10 @@ class Reconciler:
         self._may_act, self._includes = may_act, includes
         self._resync_seconds, self._numbers_seconds = resync_seconds, numbers_seconds
         self._plan, self._now = decide, now
-        self._executor = Executor(cluster, may_act, network_rules or {})
+        self._runner = PlanRunner(cluster, may_act, network_rules or {})
         dropped, throttled = metrics.observe_dropped_event, metrics.events_throttled.inc
-        self._recorder = EventRecorder(self._executor.guard, dropped=dropped, throttled=throttled, now=now)
-        self._hold = Hold(self._executor, self._recorder, cache)
+        self._recorder = EventRecorder(self._runner.guard, dropped=dropped, throttled=throttled, now=now)
+        self._hold = Hold(self._runner, self._recorder, cache)
         self._looked_at: dict[JobKey, float] = {}
         self._written_at: dict[JobKey, float] = {}
         self._failures = refusals.Failures()
@@ -160,9 +160,9 @@ class Reconciler:
         await self._publish(observation.job, status, the_plan.events)
         for action in the_plan.actions:
             if isinstance(action, DeletePod):
-                await self._executor.delete_pod(action, observation.job.identity)
+                await self._runner.delete_pod(action, observation.job.identity)
             elif isinstance(action, DeleteAttemptRecord):
-                await self._executor.delete_record(action, observation.job.identity)
+                await self._runner.delete_record(action, observation.job.identity)
         if the_plan.look_again_after is not None:
             self._queue.add_after(key, the_plan.look_again_after + 0.05)
 
@@ -179,7 +179,7 @@ class Reconciler:
         if observation is not None and observation.live is not None and not observation.job.deleting:
             identity = observation.job.identity
             try:
-                await self._executor.repair(identity, observation.live.references(identity))
+                await self._runner.repair(identity, observation.live.references(identity))
             except (ObjectRefused, refusals.ObjectAwaitsCollection) as error:
                 # A running job needs no repair to continue.
                 LOG.warning("%s: an object of the job is not repaired: %s", key, error.message)
@@ -211,7 +211,7 @@ class Reconciler:
         status = dict(the_plan.status or {})
         try:
             for action in the_plan.actions:
-                pod = await self._executor.execute(action, job.identity)
+                pod = await self._runner.run(action, job.identity)
                 if pod is not None:
                     status["attempt"] = {**status["attempt"], "driverPodUID": pod["metadata"]["uid"]}
         except NotLeading:
@@ -234,7 +234,7 @@ class Reconciler:
         for kinds in HELP:
             for action in (action for action in the_plan.actions if isinstance(action, kinds)):
                 try:
-                    await self._executor.execute(action, job.identity)
+                    await self._runner.run(action, job.identity)
                 except NotLeading:
                     raise
                 except ClusterError as error:
@@ -262,7 +262,7 @@ class Reconciler:
         self._failures.ended(key)
         self._cache.refuse_standby(key, job.driver_uid, job.generation)
         with suppress(ObjectRefused):  # the next operator tries once more
-            await self._executor.note_refusal(job)
+            await self._runner.note_refusal(job)
 
     async def _publish(self, job: JobResource, status: Mapping[str, Any], events: tuple[JobEvent, ...]) -> None:
         """Publishes the events, then writes the status, so that no event is lost when the operator ends in between.
@@ -284,7 +284,7 @@ class Reconciler:
                 return
         self._written_at[key] = moment
         cached = self._cache.version(key)
-        body = await self._executor.guard().patch_status(key, patch, resource_version=job.resource_version)
+        body = await self._runner.guard().patch_status(key, patch, resource_version=job.resource_version)
         if body is not None:
             self._cache.put_answer(body, instead_of=cached)
 

@@ -68,8 +68,8 @@ def hold_change(
 ) -> tuple[Action, ...]:
     """Adds or removes the finalizer; called for a resource that is not being deleted.
 
-    It stays after a change away from ``Never`` until an attempt with the changed resource has settled all earlier
-    transactions.
+    The finalizer stays after ``sink.transactions.timeoutSeconds`` has changed away from 0, until an attempt with the
+    changed resource has settled all earlier transactions.
 
     :param desired: None where the resource is invalid: nothing changes then.
     :param limit: the longest time that a deletion may wait; no resource is held where it is 0.

@@ -57,8 +57,6 @@ def driver_pod(
                 "workingDir": names.WORK_DIRECTORY,
                 "env": [
                     _downward("KAFKASPARK_POD_IP", "status.podIP"),
-                    _downward("KAFKASPARK_POD_NAME", "metadata.name"),
-                    _downward("KAFKASPARK_POD_NAMESPACE", "metadata.namespace"),
                     {"name": "SPARK_LOCAL_DIRS", "value": SPARK_DIRECTORY},
                     *environment(),
                 ],

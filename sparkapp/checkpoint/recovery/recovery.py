@@ -22,17 +22,15 @@ from sparkapp.checkpoint.recovery.rolled_back import GroupMarks, refuse_older_st
 from sparkapp.checkpoint.retained import RetainedStore
 from sparkapp.checkpoint.store import CheckpointStore
 from sparkapp.model.checkpoint.codec import decode, encode
-from sparkapp.model.checkpoint.commit_outcome import Mark
+from sparkapp.model.checkpoint.commit_outcome import CommitOutcome, Mark
 from sparkapp.model.checkpoint.document import CheckpointDocument
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
 from sparkapp.model.errors import CheckpointConflict, StateUncertain, TransactionLost
 from sparkapp.model.errors.listed import listed
 from sparkapp.model.job.spec import Job, OnTransactionLost
-from sparkapp.sink.committer import CommitOutcome, Settled
+from sparkapp.sink.committer import Settled
 
 LOG = logging.getLogger(__name__)
-
-"""Lost ranges in a message."""
 
 
 class EngineTexts(Protocol):

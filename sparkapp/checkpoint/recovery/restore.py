@@ -108,7 +108,7 @@ def go_back(
     """
     refuse_state(document, restore.checkpoint)
     try:
-        target = find_retained(store, restore.checkpoint, job_uid=document.job_uid)
+        target = find_retained(store.read(), restore.checkpoint, job_uid=document.job_uid)
     except CheckpointNotRetained:
         if restore.checkpoint != document.checkpoint_id:
             raise
@@ -140,13 +140,13 @@ def refuse_state(document: CheckpointDocument, checkpoint_id: int) -> None:
         raise RestoreRefused(msg, remedy=_REMEDY_STATE)
 
 
-def find_retained(store: RetainedStore, checkpoint_id: int, *, job_uid: str) -> RetainedCheckpoint:
+def find_retained(texts: dict[str, str], checkpoint_id: int, *, job_uid: str) -> RetainedCheckpoint:
     """A retained checkpoint.
 
+    :param texts: by name, as a retained store reads them.
     :raises CheckpointNotRetained: it is not retained; the message lists the retained checkpoints with their times.
     :raises CheckpointUnusable: it cannot be read.
     """
-    texts = store.read()
     key = retained_key(checkpoint_id)
     if key in texts:
         return decode_retained(texts[key], key=key, job_uid=job_uid)

@@ -1,7 +1,7 @@
 """Answers of the coordinator to EndTxn(commit), and the evidence where they do not decide; the committer's truth table.
 
 The table was observed on a real broker with a client of EndTxn v1 (ADR 25; cases P03, P04, P09, P10, P11, C01 to C07).
-:func:`fate_of` decides by evidence: the coordinator's description of the transaction, and the group's offsets, which
+:func:`outcome_of` decides by evidence: the coordinator's description of the transaction, and the group's offsets, which
 move with the transaction or not at all.
 """
 
@@ -61,27 +61,28 @@ VERDICTS: Mapping[EndTxnAnswer, Verdict] = {
 }
 
 
-class Fate(Enum):
+class CommitOutcome(Enum):
     """Outcome of a committable by its evidence."""
 
     COMMITTED = "committed"
     LOST = "lost"
-    UNKNOWN = "unknown"
+    """Proven: nothing of it is or will be visible."""
+    UNCERTAIN = "uncertain"
     """Its coordinator has no trace of it, and no offset proves a commit or a loss."""
     PENDING = "pending"
-    """Its coordinator has not ended the transaction yet; ask again later."""
+    """Its coordinator has not ended the transaction yet; ask again later. No outcome of a completed settlement."""
 
 
-ENDINGS: Mapping[str, Fate] = {
-    "PrepareCommit": Fate.COMMITTED,
-    "CompleteCommit": Fate.COMMITTED,
-    "PrepareAbort": Fate.LOST,
-    "CompleteAbort": Fate.LOST,
+ENDINGS: Mapping[str, CommitOutcome] = {
+    "PrepareCommit": CommitOutcome.COMMITTED,
+    "CompleteCommit": CommitOutcome.COMMITTED,
+    "PrepareAbort": CommitOutcome.LOST,
+    "CompleteAbort": CommitOutcome.LOST,
 }
 """End of a transaction by its coordinator's state; in any other state it has not ended."""
 
 
-_STRONGEST_FIRST = (Fate.COMMITTED, Fate.LOST, Fate.PENDING, Fate.UNKNOWN)
+_STRONGEST_FIRST = (CommitOutcome.COMMITTED, CommitOutcome.LOST, CommitOutcome.PENDING, CommitOutcome.UNCERTAIN)
 
 
 class Described(Protocol):
@@ -132,13 +133,13 @@ def mark_of(metadata: str, job_uid: str) -> Mark | None:
     return Mark(int(numbers[0]), int(numbers[1])) if known else None
 
 
-def fate_of(
+def outcome_of(
     committable: KafkaCommittable,
     described: Described | None,
     committed: Mapping[TopicPartition, GroupOffset],
     *,
     job_uid: str,
-) -> Fate:
+) -> CommitOutcome:
     """The outcome of a transaction by all its evidence. Pure; ADR 25 has the proof.
 
     The strongest evidence counts. A commit is the only cause of its evidence. No lost or late message can make a
@@ -182,7 +183,7 @@ def is_behind(committable: KafkaCommittable, described: Described) -> bool:
     )
 
 
-def _evidence_from_description(committable: KafkaCommittable, described: Described | None) -> Fate:
+def _evidence_from_description(committable: KafkaCommittable, described: Described | None) -> CommitOutcome:
     """Producer id and start time identify the transaction. They survive its end, a broker's restart and the epoch bump
     of the time-out, until the id is initialised again.
 
@@ -191,25 +192,26 @@ def _evidence_from_description(committable: KafkaCommittable, described: Describ
     aborted since.
     """
     if described is None or not committable.start_time_ms or described.producer_id != committable.producer_id:
-        return Fate.UNKNOWN
+        return CommitOutcome.UNCERTAIN
     if described.start_time_ms == committable.start_time_ms:
-        return ENDINGS.get(described.state, Fate.PENDING)
+        return ENDINGS.get(described.state, CommitOutcome.PENDING)
     is_later = described.start_time_ms > committable.start_time_ms
-    return Fate.COMMITTED if is_later and described.producer_epoch == committable.producer_epoch else Fate.UNKNOWN
+    is_its_producer = described.producer_epoch == committable.producer_epoch
+    return CommitOutcome.COMMITTED if is_later and is_its_producer else CommitOutcome.UNCERTAIN
 
 
 def _evidence_from_marks(
     committable: KafkaCommittable, committed: Mapping[TopicPartition, GroupOffset], job_uid: str
-) -> Fate:
+) -> CommitOutcome:
     """Offsets move with the transaction or not at all. All ranges must agree; a mixture proves nothing."""
     found = {
         _evidence_from_mark(committable, split.stop, committed.get(split.partition, GroupOffset(-1)), job_uid)
         for split in committable.ranges
     }
-    return found.pop() if len(found) == 1 else Fate.UNKNOWN
+    return found.pop() if len(found) == 1 else CommitOutcome.UNCERTAIN
 
 
-def _evidence_from_mark(committable: KafkaCommittable, stop: int, offset: GroupOffset, job_uid: str) -> Fate:
+def _evidence_from_mark(committable: KafkaCommittable, stop: int, offset: GroupOffset, job_uid: str) -> CommitOutcome:
     """One range, by the last mark of its partition.
 
     - The attempt that wrote the committable, this checkpoint or later, at the range's stop: committed. The attempt
@@ -225,9 +227,9 @@ def _evidence_from_mark(committable: KafkaCommittable, stop: int, offset: GroupO
     """
     mark = mark_of(offset.metadata, job_uid)
     if mark is None:
-        return Fate.UNKNOWN
+        return CommitOutcome.UNCERTAIN
     if mark.attempt == committable.attempt and mark.checkpoint_id < committable.checkpoint_id:
-        return Fate.LOST
+        return CommitOutcome.LOST
     wrote_it = mark.checkpoint_id >= committable.checkpoint_id
     known = mark.attempt > committable.attempt > 0 or (wrote_it and mark.attempt >= committable.attempt)
-    return Fate.COMMITTED if known and offset.offset >= stop else Fate.UNKNOWN
+    return CommitOutcome.COMMITTED if known and offset.offset >= stop else CommitOutcome.UNCERTAIN

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from sparkapp.clients.cluster_view import ClusterView, known_topics
 from sparkapp.model.errors import TopicNotFound
+from sparkapp.model.event_reason import DriverEvent
 from sparkapp.model.job.spec import OnTopicDeleted
 from sparkapp.model.partition import TopicPartition, named
 from sparkapp.source.enumerator.subscriber import Subscriber, require
@@ -63,7 +64,7 @@ class PartitionDiscovery:
         dropped = sorted(set(restored) - set(kept))
         if dropped:
             self._warn(
-                "PartitionRemoved",
+                DriverEvent.PARTITION_REMOVED,
                 f"partition {named(dropped)} of the restored checkpoint is no longer part of"
                 f" {self._subscriber.describe()}: not read",
             )
@@ -115,15 +116,18 @@ class PartitionDiscovery:
         ignored = sorted(set(unknown) - set(named_now))
         if ignored:
             self._warn(
-                "PartitionIgnored",
+                DriverEvent.PARTITION_IGNORED,
                 f"partition {named(ignored)} was added after the first start of this bounded job: not read",
             )
         return named_now
 
     def warn_removed(self, deleted: Sequence[TopicPartition]) -> None:
-        self._warn("PartitionRemoved", f"partition {named(deleted)} no longer exists on the Kafka brokers: not read")
+        self._warn(
+            DriverEvent.PARTITION_REMOVED, f"partition {named(deleted)} no longer exists on the Kafka brokers: not read"
+        )
 
     def warn_added(self, partitions: Sequence[TopicPartition]) -> None:
         self._warn(
-            "PartitionAdded", f"{len(partitions)} new partition(s), read from the earliest offset: {named(partitions)}"
+            DriverEvent.PARTITION_ADDED,
+            f"{len(partitions)} new partition(s), read from the earliest offset: {named(partitions)}",
         )

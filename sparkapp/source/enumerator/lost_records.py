@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping
 
 from sparkapp.clients.cluster_view import ClusterView
 from sparkapp.model.errors import KafkaAccessError, OffsetsOvertaken, OffsetsWentBackwards, TopicRecreated
+from sparkapp.model.event_reason import DriverEvent
 from sparkapp.model.job.spec import OnDataLoss
 from sparkapp.model.partition import TopicPartition
 from sparkapp.source.enumerator.topic_identity import TopicIdentity
@@ -122,7 +123,7 @@ class LostRecords:
         """A truncated log is never read from its beginning: most of its records were read and written before."""
         for partition, end in sorted(ends.items()):
             self._warn(
-                "OffsetsSkipped",
+                DriverEvent.OFFSETS_SKIPPED,
                 f"{partition}: its log was truncated to {end}, before offset {offsets[partition]} (unclean leader"
                 f" election). The job resumes at {end}; records since the truncation are not read",
             )
@@ -145,7 +146,7 @@ class LostRecords:
         first = self._cluster.earliest(sorted(offsets)) if offsets else {}
         for partition, offset in sorted(first.items()):
             self._warn(
-                "TopicRecreated",
+                DriverEvent.TOPIC_RECREATED,
                 f"{partition}: the topic was recreated; records from offset {offsets[partition]} of the previous topic"
                 f" are lost. The job reads the new topic from its beginning, offset {offset}",
             )
@@ -193,7 +194,7 @@ class LostRecords:
             number = offset - offsets[partition]
             skipped = f", {number} offset(s) skipped" if number > 0 else ""
             self._warn(
-                "OffsetsSkipped",
+                DriverEvent.OFFSETS_SKIPPED,
                 f"{partition}: records from offset {offsets[partition]} on are gone (topic recreated, or retention)."
                 f" The job resumes at {offset}, the first available offset{skipped}",
             )

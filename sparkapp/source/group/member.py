@@ -19,9 +19,9 @@ from sparkapp.clients.errors import error_for
 from sparkapp.clients.security.oauth_token import with_token_callback
 from sparkapp.model.errors import KafkaAccessError, KafkaSparkJobError, KafkaUnreachable
 from sparkapp.model.job.group_membership import MembershipOptions
-from sparkapp.model.partition import TopicPartition
+from sparkapp.model.partition import TopicPartition, named
 from sparkapp.source.group.errors import Reaction, cause_of, reaction_to
-from sparkapp.source.group.membership import GroupMembership, shown
+from sparkapp.source.group.membership import GroupMembership
 
 LOG = logging.getLogger(__name__)
 
@@ -184,7 +184,7 @@ class KafkaGroupMember:
             reaction = reaction_to(error)
             again = reaction is Reaction.RETRY
             self._membership.not_committed(offsets, error.str(), again=again)
-            LOG.warning("committing %s: %s (%s): %s", shown(offsets), error.name(), error.str(), reaction)
+            LOG.warning("committing %s: %s (%s): %s", named(sorted(offsets)), error.name(), error.str(), reaction)
             if reaction is Reaction.FAIL:
                 raise error_for(error, "committing offsets as a member of the consumer group") from failure
             return again

@@ -18,7 +18,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from sparkapp.clients.cluster_view import ClusterView
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
 from sparkapp.model.errors import InvalidArgument, KafkaSparkJobError
-from sparkapp.model.partition import TopicPartition
+from sparkapp.model.event_reason import DriverEvent
+from sparkapp.model.partition import TopicPartition, named
 from sparkapp.source.group.pending_commits import PendingCommits, Tenure
 from sparkapp.source.group.starts import GroupStarts, Tell
 from sparkapp.source.offset_committer import OffsetCommitCallback
@@ -176,7 +177,8 @@ class GroupMembership:
 
         :raises InvalidArgument: always.
         """
-        msg = f"group offsets of {shown(offsets)} cannot be placed ({mark}): a member of a group has no transactions"
+        what = named(sorted(offsets))
+        msg = f"group offsets of {what} cannot be placed ({mark}): a member of a group has no transactions"
         raise InvalidArgument(msg)
 
     def withdraw(self, partitions: Collection[TopicPartition], timeout: float) -> bool:
@@ -223,7 +225,8 @@ class GroupMembership:
             self._asked_back -= set(new)
             count = len(self._held)
         if new:
-            self._tell("PartitionsAssigned", f"{shown(new)} assigned by the group; now {count}", False)
+            assigned = f"assigned by the group: {named(new)}; now {count}"
+            self._tell(DriverEvent.PARTITIONS_ASSIGNED, assigned, False)
 
     def await_finished(self, partitions: Iterable[TopicPartition], timeout: float) -> bool:
         """Leaves these out of plans, and waits until no checkpoint under way reads them.
@@ -240,12 +243,12 @@ class GroupMembership:
 
     def revoked(self, partitions: Iterable[TopicPartition]) -> None:
         """Removes revoked partitions; called when their offsets of :meth:`due` are committed."""
-        self._drop(partitions, "PartitionsRevoked", "given back to the group", warning=False)
+        self._drop(partitions, DriverEvent.PARTITIONS_REVOKED, "given back to the group", warning=False)
 
     def lost(self, partitions: Iterable[TopicPartition], why: str) -> None:
         """Removes partitions that the group may have assigned to another member: they are not committed any more."""
-        self._drop(partitions, "PartitionsLost", f"lost ({why}); records since the last commit may be repeated",
-                   warning=True)  # fmt: skip
+        what = f"lost, records since the last commit may be repeated ({why})"
+        self._drop(partitions, DriverEvent.PARTITIONS_LOST, what, warning=True)
 
     @property
     def mark(self) -> str:
@@ -278,7 +281,7 @@ class GroupMembership:
             self._commits.clear()
             self._condition.notify_all()
 
-    def _drop(self, partitions: Iterable[TopicPartition], reason: str, what: str, *, warning: bool) -> None:
+    def _drop(self, partitions: Iterable[TopicPartition], reason: DriverEvent, what: str, *, warning: bool) -> None:
         gone = sorted(partitions)
         with self._condition:
             for partition in gone:
@@ -288,10 +291,4 @@ class GroupMembership:
             count = len(self._held)
             self._condition.notify_all()
         if gone:
-            self._tell(reason, f"{shown(gone)} {what}; now {count}", warning)
-
-
-def shown(partitions: Iterable[TopicPartition]) -> str:
-    """Partitions in a message, the first few by name."""
-    every = sorted(partitions)
-    return f"{len(every)} partition(s) ({', '.join(map(str, every[:5]))}{' …' if len(every) > 5 else ''})"
+            self._tell(reason, f"{what}: {named(gone)}; now {count}", warning)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 from sparkapp.clients.cluster_view import ClusterView
+from sparkapp.model.event_reason import DriverEvent
 from sparkapp.model.partition import TopicPartition
 from sparkapp.source.offsets_initializer import OffsetsInitializer, outside_the_log
 
-Tell = Callable[[str, str, bool], None]
+Tell = Callable[[DriverEvent, str, bool], None]
 """Receives an event's reason, its message, and whether it is a warning."""
 
 
@@ -76,7 +77,7 @@ class GroupStarts:
         for partition in sorted(beyond.keys() - self._beyond):
             offset, end = beyond[partition]
             self._tell(
-                "PartitionBeyondEnd",
+                DriverEvent.PARTITION_BEYOND_END,
                 f"{partition}: the group has committed {offset}, beyond the readable end {end} (an open transaction"
                 " that another member did not wait for). The job reads it when the end reaches the offset;"
                 " `kafka-consumer-groups.sh --reset-offsets` sets the group back",

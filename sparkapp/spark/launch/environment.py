@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from sparkapp.checkpoint.pre_committed import Completed
-from sparkapp.checkpoint.retained import MemoryRetainedStore, RetainedStore
+from sparkapp.checkpoint.retained import RetainedStore
 from sparkapp.checkpoint.store import CheckpointStore
 from sparkapp.model.report import Scale, Termination
 from sparkapp.spark.launch.session import Spark
@@ -33,6 +33,7 @@ class DriverEnvironment:
     """
 
     store: CheckpointStore
+    retained: RetainedStore
     write_report: Callable[[str], None]
     open_session: Callable[[], Spark]
     close_session: Callable[[Spark], None]
@@ -40,7 +41,6 @@ class DriverEnvironment:
     stateful_allowed: bool
     credentials: Path
     activation: Activation | None = None
-    retained: RetainedStore = field(default_factory=MemoryRetainedStore)
     scale: Callable[[], Scale | None] | None = None
     give_up: Callable[[Termination], None] = field(default=lambda _: None)
     jvm_status: Callable[[], int | None] = field(default=lambda: None)

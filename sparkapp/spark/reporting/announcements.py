@@ -7,6 +7,7 @@ from typing import Protocol
 
 from sparkapp.checkpoint.recovery.recovery import Recovery
 from sparkapp.model.checkpoint.document import Counters
+from sparkapp.model.event_reason import DriverEvent
 from sparkapp.model.job.spec import Job
 
 LOG = logging.getLogger(__name__)
@@ -17,7 +18,7 @@ _SHOWN = 5
 class Events(Protocol):
     """Receives events; the driver's reporter."""
 
-    def event(self, reason: str, message: str, *, warning: bool = False) -> None:
+    def event(self, reason: DriverEvent, message: str, *, warning: bool = False) -> None:
         """Adds an event, see :meth:`sparkapp.spark.reporting.reporter.Reporter.event`."""
         ...
 
@@ -39,24 +40,25 @@ class Announcements:
         self._bad_records = counters.records_skipped + counters.records_dead_lettered
         if recovery.aborted:
             self._events.event(
-                "TransactionsAborted", f"aborted {recovery.aborted} lingering transaction(s) of previous attempts"
+                DriverEvent.TRANSACTIONS_ABORTED,
+                f"aborted {recovery.aborted} lingering transaction(s) of previous attempts",
             )
         if recovery.restored is not None:
             LOG.info("%s", recovery.restored.describe())
-            self._events.event("RestoredFromCheckpoint", recovery.restored.describe())
+            self._events.event(DriverEvent.RESTORED_FROM_CHECKPOINT, recovery.restored.describe())
         elif recovery.first_start and self._job.spec.restore.checkpoint and self._job.spec.restore.nonce:
             message = (
                 "spec.restore has no effect on the job's first start: there is no checkpoint yet."
                 " A later increase of spec.restore.nonce restores the checkpoint"
             )
-            self._events.event("RestoreIgnored", message, warning=True)
+            self._events.event(DriverEvent.RESTORE_IGNORED, message, warning=True)
         if recovery.edited:
             LOG.warning("%s", recovery.edited)
-            self._events.event("StateEdited", recovery.edited, warning=True)
+            self._events.event(DriverEvent.STATE_EDITED, recovery.edited, warning=True)
         if recovery.lost:
             ranges = ", ".join(f"{split.partition} [{split.start}, {split.stop})" for split in recovery.lost[:_SHOWN])
             self._events.event(
-                "TransactionsLost", "the brokers aborted pre-committed transactions: "
+                DriverEvent.TRANSACTIONS_LOST, "the brokers aborted pre-committed transactions: "
                 f"their source ranges are read and written again: {ranges}", warning=True,
             )  # fmt: skip
 
@@ -71,14 +73,18 @@ class Announcements:
             topic = self._job.spec.record_errors.dead_letter_topic
             what = f"written to topic {topic}" if topic else "skipped"
             message = f"records that do not parse are {what}: {bad} since the job's first start, see status"
-            self._events.event("RecordsDeadLettered" if topic else "RecordsSkipped", message, warning=True)
+            self._events.event(
+                DriverEvent.RECORDS_DEAD_LETTERED if topic else DriverEvent.RECORDS_SKIPPED, message, warning=True
+            )
 
     def subtask_silent(self, subtask: int) -> None:
         """An event at a subtask's first silence of this attempt; the log has all of them."""
         if subtask not in self._silent:
             self._silent.add(subtask)
             self._events.event(
-                "SubtaskSilent", f"subtask {subtask} is silent, and Spark starts its task again", warning=True
+                DriverEvent.SUBTASK_SILENT,
+                f"subtask {subtask} is silent, and Spark starts its task again",
+                warning=True,
             )
 
     def subtasks_wait(self, subtasks: set[int]) -> None:
@@ -86,6 +92,7 @@ class Announcements:
         if not self._waits:
             self._waits = True
             self._events.event(
-                "SubtasksWait", f"subtasks {sorted(subtasks)} wait for executors: all subtasks run at the same time",
+                DriverEvent.SUBTASKS_WAIT,
+                f"subtasks {sorted(subtasks)} wait for executors: all subtasks run at the same time",
                 warning=True,
             )  # fmt: skip

@@ -8,6 +8,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
+from sparkapp.model.event_reason import DriverEvent
 from sparkapp.model.report import (
     HEARTBEAT_SECONDS,
     MAX_EVENTS,
@@ -57,7 +58,7 @@ class Reporter:
             self._report = replace(self._report, **changes)
         self._changed.set()
 
-    def event(self, reason: str, message: str, *, warning: bool = False) -> None:
+    def event(self, reason: DriverEvent, message: str, *, warning: bool = False) -> None:
         """Adds an event for the operator to publish on the resource."""
         with self._lock:
             self._sequence += 1
@@ -67,6 +68,10 @@ class Reporter:
             )  # fmt: skip
             self._report = replace(self._report, events=(*self._report.events, event)[-MAX_EVENTS:])
         self._changed.set()
+
+    def warn(self, reason: DriverEvent, message: str) -> None:
+        """Adds an event of type Warning."""
+        self.event(reason, message, warning=True)
 
     def close(self) -> None:
         """Writes the last report and ends the thread."""

@@ -1,4 +1,4 @@
-"""One checkpoint's work of a subtask of the continuous engine, and its frame."""
+"""One checkpoint's work of a subtask of the continuous engine, and its frame; the parts that all frames share."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def encode_work(work: Work) -> bytes:
         "group": order.group_id,
         "endsEarlierTry": order.ends_earlier_try,
         "cut": work.splits != order.ranges,
-        "splits": [[*split.partition, split.start, split.stop] for split in work.splits],
+        "splits": split_rows(work.splits),
         "limits": work.limits,
         "watermarks": _given_body(work.watermarks),
     }
@@ -75,7 +75,7 @@ def decode_work(frame: dict[str, Any]) -> Work | None:
     body = frame.get("work")
     if body is None:
         return None
-    splits = _splits(body["splits"])
+    splits = splits_of(body["splits"])
     order = WriteOrder(
         checkpoint_id=body["checkpoint"],
         subtask=body["subtask"],
@@ -97,39 +97,47 @@ def encoded(body: dict[str, Any]) -> bytes:
 
 def reached_body(reached: ReachedWatermarks) -> dict[str, Any]:
     """The watermarks of a subtask's answer."""
-    return {"own": reached.own, "partitions": _rows(reached.partitions)}
+    return {"own": reached.own, "partitions": partition_rows(reached.partitions)}
 
 
 def decode_reached(body: dict[str, Any] | None) -> ReachedWatermarks | None:
     """Reads the watermarks of a subtask's answer; called by the engine's side."""
     if body is None:
         return None
-    return ReachedWatermarks(own=body["own"], partitions=_partitions_of(body["partitions"]))
+    return ReachedWatermarks(own=body["own"], partitions=partitions_of(body["partitions"]))
 
 
 def _given_body(given: GivenWatermarks | None) -> dict[str, Any] | None:
     if given is None:
         return None
-    return {"own": given.own, "others": given.others, "partitions": _rows(given.partitions)}
+    return {"own": given.own, "others": given.others, "partitions": partition_rows(given.partitions)}
 
 
 def _given(body: dict[str, Any] | None) -> GivenWatermarks | None:
     if body is None:
         return None
-    return GivenWatermarks(own=body["own"], others=body["others"], partitions=_partitions_of(body["partitions"]))
+    return GivenWatermarks(own=body["own"], others=body["others"], partitions=partitions_of(body["partitions"]))
 
 
 def _reusable(rows: Mapping[str, Sequence[int]] | None) -> dict[str, CommittedTransaction] | None:
     return None if rows is None else {each: CommittedTransaction(*row) for each, row in rows.items()}
 
 
-def _rows(partitions: Mapping[TopicPartition, int]) -> list[tuple[str, int, int]]:
-    return [(*partition, millis) for partition, millis in partitions.items()]
+def partition_rows(numbers: Mapping[TopicPartition, int]) -> list[tuple[str, int, int]]:
+    """A number for each partition, in a frame: an offset, or a watermark in milliseconds."""
+    return [(*partition, number) for partition, number in numbers.items()]
 
 
-def _partitions_of(rows: Sequence[Sequence[Any]]) -> dict[TopicPartition, int]:
+def partitions_of(rows: Sequence[Sequence[Any]]) -> dict[TopicPartition, int]:
+    """Reads :func:`partition_rows`."""
     return {TopicPartition(row[0], row[1]): row[2] for row in rows}
 
 
-def _splits(rows: Sequence[Sequence[Any]]) -> tuple[KafkaPartitionSplit, ...]:
+def split_rows(splits: Sequence[KafkaPartitionSplit]) -> list[tuple[str, int, int, int]]:
+    """Splits in a frame."""
+    return [(*split.partition, split.start, split.stop) for split in splits]
+
+
+def splits_of(rows: Sequence[Sequence[Any]]) -> tuple[KafkaPartitionSplit, ...]:
+    """Reads :func:`split_rows`."""
     return tuple(KafkaPartitionSplit(TopicPartition(row[0], row[1]), row[2], row[3]) for row in rows)

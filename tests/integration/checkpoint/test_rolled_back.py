@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from sparkapp.checkpoint.retained import MemoryRetainedStore
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
 from sparkapp.model.delivery_guarantee import DeliveryGuarantee
 from sparkapp.model.job.retention import Restore
 from sparkapp.model.job.startup import StartupMode
 from sparkapp.model.partition import TopicPartition
+from tests.support.fakes.memory_retained_store import MemoryRetainedStore
 from tests.support.protocol.attempt import SharedStore
 from tests.support.protocol.moments import OF_A_CHECKPOINT, End, Moment
 from tests.support.protocol.story import Story

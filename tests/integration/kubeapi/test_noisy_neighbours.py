@@ -17,6 +17,7 @@ import yaml
 
 from kafkasparkjob_operator.clock import format_time, now
 from sparkapp.model import names
+from sparkapp.model.event_reason import DriverEvent
 from sparkapp.model.report import DriverState, Report, ReportEvent, encode_report
 from tests.support.kubernetes.api_client import REPOSITORY, ApiClient, await_that
 from tests.support.kubernetes.api_server_job import LiveJob
@@ -67,7 +68,7 @@ def repeated(act: Callable[[], Any], pool: ThreadPoolExecutor, *, pause: float =
 def hostile_report(job: LiveJob, uid: str, first: int) -> str:
     time = format_time(now())
     events = tuple(
-        ReportEvent(sequence=number, type="Warning", reason="PartitionAdded", message="flood", time=time)
+        ReportEvent(sequence=number, type="Warning", reason=DriverEvent.PARTITION_ADDED, message="flood", time=time)
         for number in range(first, first + 20)
     )
     return encode_report(

@@ -12,11 +12,11 @@ from confluent_kafka.admin import NewTopic
 from sparkapp.clients.deadline import Deadline
 from sparkapp.clients.transactions.client import TransactionClient
 from sparkapp.dataplane.batch import open_producer
-from sparkapp.model.checkpoint.commit_outcome import EndTxnAnswer
+from sparkapp.model.checkpoint.commit_outcome import CommitOutcome, EndTxnAnswer
 from sparkapp.model.checkpoint.committable import KafkaCommittable
 from sparkapp.model.errors import CommitOutcomeUnknown, KafkaUnreachable
 from sparkapp.model.transactional_id import TransactionalIdHint
-from sparkapp.sink.committer import CommitOutcome, KafkaCommitter
+from sparkapp.sink.committer import KafkaCommitter
 from sparkapp.sink.lingering import abort_lingering
 from sparkapp.sink.producers.producer_pool import ProducerPool
 from tests.support.kafka import visibility

@@ -7,11 +7,10 @@ import time
 import pytest
 
 from sparkapp.clients.group_offsets import GroupOffsetsEvidence
-from sparkapp.model.checkpoint.commit_outcome import GroupOffset, offset_mark
+from sparkapp.model.checkpoint.commit_outcome import CommitOutcome, GroupOffset, offset_mark
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
 from sparkapp.model.errors import TransactionFenced
 from sparkapp.model.partition import TopicPartition
-from sparkapp.sink.committer import CommitOutcome
 from sparkapp.sink.pre_commit_check import PreCommitCheck
 from tests.support.jobs.sink_harness import JOB_UID
 from tests.support.kafka.late_requests import (

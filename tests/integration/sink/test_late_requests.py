@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 
 from sparkapp.clients.group_offsets import GroupOffsetsEvidence
-from sparkapp.model.checkpoint.commit_outcome import GroupOffset, offset_mark
+from sparkapp.model.checkpoint.commit_outcome import CommitOutcome, GroupOffset, offset_mark
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
 from sparkapp.model.partition import TopicPartition
-from sparkapp.sink.committer import CommitOutcome
 from tests.support.jobs.sink_harness import JOB_UID
 from tests.support.kafka.late_requests import (
     ADD_OFFSETS_TO_TXN,

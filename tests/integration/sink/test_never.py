@@ -18,10 +18,10 @@ from sparkapp.clients.transactions.client import TransactionClient
 from sparkapp.clients.transactions.states import TransactionState
 from sparkapp.dataplane.batch import open_producer
 from sparkapp.model import report
+from sparkapp.model.checkpoint.commit_outcome import CommitOutcome
 from sparkapp.model.errors import TransactionFenced
 from sparkapp.model.job.codec import encode_job
 from sparkapp.model.job.spec import Transform
-from sparkapp.sink.committer import CommitOutcome
 from sparkapp.spark.settling import settle
 from tests.support.jobs.local_job import ROOT
 from tests.support.jobs.sink_harness import Harness

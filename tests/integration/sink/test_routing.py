@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 
 from sparkapp.clients.topics import SinkTopics
+from sparkapp.model.checkpoint.commit_outcome import CommitOutcome
 from sparkapp.model.errors import TopicNotFound, TransformError
 from sparkapp.model.job.spec import JobSpec, KafkaCluster, Partitioner, Sink, Source, TopicFrom, Transform
-from sparkapp.sink.committer import CommitOutcome
 from sparkapp.sink.router import Router
 from tests.support.jobs.sink_harness import Harness
 from tests.support.kafka import visibility

@@ -19,6 +19,7 @@ from kafkasparkjob_operator.workload import NO_SETTINGS, JobSettings
 from sparkapp.model import names
 from sparkapp.model.checkpoint.codec import encode
 from sparkapp.model.checkpoint.document import CheckpointDocument
+from sparkapp.model.event_reason import DriverEvent
 from sparkapp.model.report import (
     AttemptOutcome,
     DriverState,
@@ -174,7 +175,9 @@ FATAL = Termination(
 )
 
 
-def report_event(sequence: int, reason: str = "PartitionAdded", type_: str = "Normal") -> ReportEvent:
+def report_event(
+    sequence: int, reason: DriverEvent = DriverEvent.PARTITION_ADDED, type_: str = "Normal"
+) -> ReportEvent:
     return ReportEvent(
         sequence=sequence, type=type_, reason=reason, message=f"event {sequence}", time="2026-11-21T12:00:00Z"
     )

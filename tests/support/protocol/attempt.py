@@ -22,7 +22,7 @@ from sparkapp.checkpoint.group_offsets import offset_committer
 from sparkapp.checkpoint.pre_committed import PreCommitted
 from sparkapp.checkpoint.recovery.recovery import Recovery, recover
 from sparkapp.checkpoint.recovery.rolled_back import KafkaGroupMarks
-from sparkapp.checkpoint.retained import CheckpointRetainer, MemoryRetainedStore, RetainedStore
+from sparkapp.checkpoint.retained import CheckpointRetainer, RetainedStore
 from sparkapp.checkpoint.store import CheckpointStore
 from sparkapp.checkpoint.transaction_control import KafkaTransactionControl, leave_nothing_open
 from sparkapp.clients.deadline import Deadline
@@ -50,6 +50,7 @@ from sparkapp.sink.router import Router
 from sparkapp.sink.writer import KafkaWriter
 from sparkapp.source.enumerator.enumerator_of_job import enumerator_of
 from sparkapp.spark.state import query_log
+from tests.support.fakes.memory_retained_store import MemoryRetainedStore
 from tests.support.fakes.memory_store import MemoryStore
 from tests.support.jobs.commit_counter import CommitCounter
 from tests.support.protocol.moments import (

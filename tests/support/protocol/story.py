@@ -18,7 +18,7 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from sparkapp.checkpoint.recovery.recovery import Recovery
-from sparkapp.checkpoint.retained import MemoryRetainedStore, RetainedStore
+from sparkapp.checkpoint.retained import RetainedStore
 from sparkapp.checkpoint.store import CheckpointStore
 from sparkapp.clients.deadline import Deadline
 from sparkapp.clients.transactions.client import TransactionClient
@@ -46,6 +46,7 @@ from sparkapp.model.job.spec import (
     Transform,
 )
 from sparkapp.model.job.startup import Startup, StartupMode
+from tests.support.fakes.memory_retained_store import MemoryRetainedStore
 from tests.support.kafka import visibility
 from tests.support.kafka.idempotent_producer import idempotent_producer
 from tests.support.protocol.attempt import WORKERS, AttemptRun, SharedStore

@@ -24,7 +24,7 @@ IMPURE = {
     "runtime",
     "kubernetes.leadership",
     "controller.reconcile",
-    "controller.execute",
+    "controller.plan_runner",
     "controller.hold",
     "controller.live_look",
     "controller.sweep",

@@ -12,7 +12,7 @@ from enum import StrEnum
 
 from sparkapp.model.encoding.fields import Fields
 from sparkapp.model.encoding.resource import at, read_part
-from sparkapp.model.errors import ConfigurationError
+from sparkapp.model.errors.requirement import require
 
 MAX_TRUSTED = 8
 """Entries of ``trustedCertificates``; each is a volume of the pods."""
@@ -150,13 +150,13 @@ def check_security(tls: Tls | None, authentication: Authentication | None) -> No
     place = "spec.kafka.authentication"
     check_trusted(authentication.tls_trusted_certificates, f"{place}.tlsTrustedCertificates")
     kind = authentication.type
-    _require((authentication.certificate_and_key is not None) == (kind is AuthenticationType.TLS), place, _TLS_FIELDS)
+    require((authentication.certificate_and_key is not None) == (kind is AuthenticationType.TLS), place, _TLS_FIELDS)
     for given in (bool(authentication.username), authentication.password_secret is not None):
-        _require(given == (kind in WITH_PASSWORD), place, _LOGIN_FIELDS)
+        require(given == (kind in WITH_PASSWORD), place, _LOGIN_FIELDS)
     _check_oauth(authentication, place)
     if tls is None:
-        _require(kind is not AuthenticationType.TLS, place, "type: tls needs TLS", "set kafka.tls, for instance {}")
-        _require(
+        require(kind is not AuthenticationType.TLS, place, "type: tls needs TLS", "set kafka.tls, for instance {}")
+        require(
             authentication.allow_insecure,
             place,
             f"type: {kind} without TLS sends credentials that others on the network can read or attack",
@@ -167,19 +167,19 @@ def check_security(tls: Tls | None, authentication: Authentication | None) -> No
 def _check_oauth(authentication: Authentication, place: str) -> None:
     sources = (authentication.client_secret, authentication.access_token, authentication.service_account_token)
     expected = int(authentication.type is AuthenticationType.OAUTH)
-    _require(sum(source is not None for source in sources) == expected, place, _OAUTH_FIELDS)
+    require(sum(source is not None for source in sources) == expected, place, _OAUTH_FIELDS)
     fetched = authentication.client_secret is not None
     for given in (bool(authentication.token_endpoint_uri), bool(authentication.client_id)):
-        _require(given == fetched, place, _CLIENT_FIELDS)
+        require(given == fetched, place, _CLIENT_FIELDS)
     optional = (authentication.scope, authentication.audience, authentication.tls_trusted_certificates)
-    _require(fetched or not any(optional), place, _CLIENT_FIELDS)
+    require(fetched or not any(optional), place, _CLIENT_FIELDS)
     uri = authentication.token_endpoint_uri
-    _require(
+    require(
         not uri or bool(_URL.fullmatch(uri)),
         f"{place}.tokenEndpointUri",
         f"{uri!r} must be https://host/path, without user and password",
     )
-    _require(
+    require(
         not uri.startswith("http:") or authentication.allow_insecure,
         f"{place}.tokenEndpointUri",
         "the client's secret would be sent without TLS",
@@ -192,9 +192,9 @@ def check_trusted(certificates: tuple[TrustedCertificate, ...], where: str) -> N
 
     :raises ConfigurationError: naming the field, with the remedy.
     """
-    _require(len(certificates) <= MAX_TRUSTED, where, f"at most {MAX_TRUSTED} entries")
+    require(len(certificates) <= MAX_TRUSTED, where, f"at most {MAX_TRUSTED} entries")
     for index, entry in enumerate(certificates):
-        _require(
+        require(
             bool(entry.certificate) != bool(entry.pattern),
             f"{where}[{index}]",
             "set exactly one of certificate and pattern",
@@ -213,9 +213,3 @@ _CLIENT_FIELDS = (
     "tokenEndpointUri and clientId are needed with clientSecret;"
     " they, scope, audience and tlsTrustedCertificates belong to it alone"
 )
-
-
-def _require(condition: bool, where: str, message: str, remedy: str | None = None) -> None:
-    if not condition:
-        msg = f"{where}: {message}"
-        raise ConfigurationError(msg, remedy=remedy)

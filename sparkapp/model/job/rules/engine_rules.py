@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from sparkapp.model.delivery_guarantee import DeliveryGuarantee, OffsetCommit
 from sparkapp.model.encoding.json_columns import Kind, columns_of
 from sparkapp.model.errors import InvalidArgument
+from sparkapp.model.errors.requirement import require
 from sparkapp.model.job.record_format import Format
-from sparkapp.model.job.rules.requirement import require
 from sparkapp.model.job.spec import Engine, JobSpec, Source
 
 MIN_CONTINUOUS_POOL = 3

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from sparkapp.model import names
+from sparkapp.model.errors.requirement import require
 from sparkapp.model.job.access.registry_access import RegistryAuthentication
 from sparkapp.model.job.access.security import Authentication, Tls, TrustedCertificate
-from sparkapp.model.job.rules.requirement import require
 from sparkapp.model.job.spec import JobSpec
 
 

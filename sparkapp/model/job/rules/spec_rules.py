@@ -12,21 +12,20 @@ import re
 from sparkapp.model.checkpoint.naming import MAX_PARALLELISM, MAX_POOL_SIZE
 from sparkapp.model.delivery_guarantee import DeliveryGuarantee
 from sparkapp.model.errors import ConfigurationError, InvalidArgument
+from sparkapp.model.errors.requirement import require
 from sparkapp.model.job.access.registry_access import check_registry_access
 from sparkapp.model.job.access.security import check_security
 from sparkapp.model.job.client.properties import check_properties
 from sparkapp.model.job.client.spark_options import refused_option
-from sparkapp.model.job.group_membership import check_membership
 from sparkapp.model.job.record_errors import check_record_errors
 from sparkapp.model.job.record_format import Format
 from sparkapp.model.job.retention import check_retention
 from sparkapp.model.job.rules.engine_rules import check_engine
+from sparkapp.model.job.rules.membership_rules import check_membership
 from sparkapp.model.job.rules.object_names import check_object_names
-from sparkapp.model.job.rules.requirement import require
 from sparkapp.model.job.spec import (
     IsolationLevel,
     JobSpec,
-    OnDataLoss,
     Source,
     TopicFrom,
 )
@@ -53,7 +52,7 @@ def check_spec(spec: JobSpec) -> None:
     _check_transform(spec)
     _check_sink(spec)
     _check_exactly_once(spec)
-    _check_group_membership(spec)
+    check_membership(spec)
     check_engine(spec)
     check_retention(spec.retention, spec.restore, subscribes=spec.source.group_membership.subscribes)
     # A start that may not list transactions tries every id that an earlier attempt can have used.
@@ -212,12 +211,3 @@ def _check_exactly_once(spec: JobSpec) -> None:
     except InvalidArgument as error:
         msg = f"spec.sink.transactions.idPrefix: {error.message}"
         raise ConfigurationError(msg) from error
-
-
-def _check_group_membership(spec: JobSpec) -> None:
-    source = spec.source
-    check_membership(
-        source.group_membership, delivery_guarantee=spec.sink.delivery_guarantee, startup=source.startup.mode.value,
-        offset_commit=source.offset_commit, state_claim=spec.state_claim, bounded=source.stopping.bounded,
-        named_partitions=bool(source.partitions), skips=source.on_data_loss is OnDataLoss.SKIP_TO_AVAILABLE,
-    )  # fmt: skip

@@ -9,7 +9,7 @@ from typing import Any
 
 from sparkapp.source.watermarks.subtask_watermark import ReachedWatermarks
 from sparkapp.spark.tasks.control_channel import hang_up
-from sparkapp.spark.tasks.local.local_frames import Report, decode_report
+from sparkapp.spark.tasks.local.local_frames import SubtaskReport, decode_subtask_report
 from sparkapp.spark.tasks.work import decode_reached
 
 
@@ -29,7 +29,7 @@ class Answer:
     result: str
     failure: str
     watermarks: ReachedWatermarks | None = None
-    report: Report | None = None
+    report: SubtaskReport | None = None
 
     @property
     def is_last(self) -> bool:
@@ -53,7 +53,7 @@ def decode_answer(subtask: int, body: dict[str, Any]) -> Answer:
     checkpoint_id = body.get("completed", body.get("failed"))
     watermarks = decode_reached(body.get("watermarks"))
     result, failure = body.get("result", ""), body.get("failure", "")
-    return Answer(subtask, checkpoint_id, result, failure, watermarks, decode_report(body))
+    return Answer(subtask, checkpoint_id, result, failure, watermarks, decode_subtask_report(body))
 
 
 def send(connection: Connection[Any, Any] | None, frame: bytes) -> None:

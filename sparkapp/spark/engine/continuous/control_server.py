@@ -30,7 +30,7 @@ from sparkapp.spark.tasks.control_channel import (
     hang_up,
     is_beat,
 )
-from sparkapp.spark.tasks.local.local_frames import Order, encode_order
+from sparkapp.spark.tasks.local.local_frames import InstanceOrder, encode_instance_order
 from sparkapp.spark.tasks.work import Work, encode_work
 
 LOG = logging.getLogger(__name__)
@@ -84,10 +84,10 @@ class ControlServer:
                 adopter = self._adoptions.adopter_of(subtask)
                 send(self._connections.get(subtask if adopter is None else adopter), encode_barrier(checkpoint_id))
 
-    def tell(self, subtask: int, order: Order) -> None:
+    def tell(self, subtask: int, order: InstanceOrder) -> None:
         """Sends an order of the local pace, if the subtask is connected: a new task begins by a report."""
         with self._lock:
-            send(self._connections.get(subtask), encode_order(order))
+            send(self._connections.get(subtask), encode_instance_order(order))
 
     def stop(self) -> None:
         """Asks every subtask to end, now or as soon as it connects. Those that are connected answer."""

@@ -6,19 +6,19 @@ instance's end has no effect on the next instance.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
 from sparkapp.model.partition import TopicPartition
+from sparkapp.spark.tasks.work import encoded, partition_rows, partitions_of, split_rows, splits_of
 
 Offsets = Mapping[TopicPartition, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Order:
+class InstanceOrder:
     """What the engine asks of a subtask; the first of these that is set counts.
 
     :param open: the transactional id of the new instance that is to be opened.
@@ -37,7 +37,7 @@ class Order:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
+class SubtaskReport:
     """What a subtask says.
 
     :param instance: 0 where there has been none.
@@ -63,41 +63,41 @@ class Report:
     clients: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
 
-def encode_order(order: Order) -> bytes:
+def encode_instance_order(order: InstanceOrder) -> bytes:
     """The frame of an order."""
     body = {
         "instance": order.instance,
         "open": order.open,
         "place": _rows(order.place),
         "mark": order.mark,
-        "read": _split_rows(order.read),
+        "read": split_rows(order.read),
         "drop": [[*partition] for partition in order.drop],
     }
-    return json.dumps({"order": body}, separators=(",", ":")).encode()
+    return encoded({"order": body})
 
 
-def decode_order(frame: Mapping[str, Any]) -> Order | None:
+def decode_instance_order(frame: Mapping[str, Any]) -> InstanceOrder | None:
     """Reads a frame of the engine, which is no beat; None asks the subtask to end."""
     body = frame.get("order")
     if body is None:
         return None
-    return Order(
+    return InstanceOrder(
         instance=body["instance"],
         open=body["open"],
         place=_offsets(body["place"]),
         mark=body["mark"],
-        read=_splits(body["read"]),
+        read=splits_of(body["read"]),
         drop=tuple(TopicPartition(row[0], row[1]) for row in body["drop"]),
     )
 
 
-def report_body(report: Report) -> dict[str, Any]:
+def subtask_report_body(report: SubtaskReport) -> dict[str, Any]:
     """The frame of a report, as the channel takes it."""
     body = {
         "instance": report.instance,
         "waits": report.waits,
         "failure": report.failure,
-        "reading": _split_rows(report.reading),
+        "reading": split_rows(report.reading),
         "opened": report.opened,
         "placed": _rows(report.placed),
         "offsets": _rows(report.offsets),
@@ -107,16 +107,16 @@ def report_body(report: Report) -> dict[str, Any]:
     return {"report": {name: value for name, value in body.items() if value}}
 
 
-def decode_report(frame: Mapping[str, Any]) -> Report | None:
+def decode_subtask_report(frame: Mapping[str, Any]) -> SubtaskReport | None:
     """Reads a frame of a subtask; None for its end."""
     body = frame.get("report")
     if body is None:
         return None
-    return Report(
+    return SubtaskReport(
         instance=body.get("instance", 0),
         waits=body.get("waits", False),
         failure=body.get("failure", ""),
-        reading=_splits(body.get("reading", ())),
+        reading=splits_of(body.get("reading", ())),
         opened=body.get("opened", False),
         placed=_offsets(body.get("placed")),
         offsets=_offsets(body.get("offsets")),
@@ -126,16 +126,8 @@ def decode_report(frame: Mapping[str, Any]) -> Report | None:
 
 
 def _rows(offsets: Offsets | None) -> list[tuple[str, int, int]] | None:
-    return None if offsets is None else [(*partition, offset) for partition, offset in offsets.items()]
+    return None if offsets is None else partition_rows(offsets)
 
 
-def _offsets(rows: Iterable[Sequence[Any]] | None) -> Offsets | None:
-    return None if rows is None else {TopicPartition(row[0], row[1]): row[2] for row in rows}
-
-
-def _split_rows(splits: Iterable[KafkaPartitionSplit]) -> list[tuple[str, int, int, int]]:
-    return [(*split.partition, split.start, split.stop) for split in splits]
-
-
-def _splits(rows: Iterable[Sequence[Any]]) -> tuple[KafkaPartitionSplit, ...]:
-    return tuple(KafkaPartitionSplit(TopicPartition(row[0], row[1]), row[2], row[3]) for row in rows)
+def _offsets(rows: Sequence[Sequence[Any]] | None) -> Offsets | None:
+    return None if rows is None else partitions_of(rows)

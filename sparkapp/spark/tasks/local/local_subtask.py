@@ -13,7 +13,12 @@ from sparkapp.model.job.spec import Job
 from sparkapp.spark.frames.batch_transform import transform_of
 from sparkapp.spark.tasks import client_totals
 from sparkapp.spark.tasks.control_channel import SubtaskChannel
-from sparkapp.spark.tasks.local.local_frames import Order, Report, decode_order, report_body
+from sparkapp.spark.tasks.local.local_frames import (
+    InstanceOrder,
+    SubtaskReport,
+    decode_instance_order,
+    subtask_report_body,
+)
 from sparkapp.spark.tasks.local.local_instance import WAIT_SECONDS, LocalInstance
 from sparkapp.spark.tasks.record_decoder import RecordDecoder
 from sparkapp.spark.tasks.write_task import printed
@@ -24,7 +29,7 @@ _REPORT_SECONDS = 0.2
 """Shortest time between two reports of what was committed."""
 _SIGN_SECONDS = 5.0
 """Longest time without a report, and shortest between two reports of the clients' totals."""
-_NOTHING = Order(instance=0)
+_NOTHING = InstanceOrder(instance=0)
 """No order has come."""
 
 
@@ -42,7 +47,7 @@ class LocalSubtask:
         self._subtask = subtask
         self._transform = transform_of(job.spec)
         self._decoder = RecordDecoder(job)
-        self._orders: queue.SimpleQueue[Order | None] = queue.SimpleQueue()
+        self._orders: queue.SimpleQueue[InstanceOrder | None] = queue.SimpleQueue()
         self._receiving = run_in_background(self._receive, name="orders")
         self._instance: LocalInstance | None = None
         self._reported = 0
@@ -55,7 +60,7 @@ class LocalSubtask:
         """
         failure = ""
         try:
-            self._say(Report(instance=0, waits=True))
+            self._say(SubtaskReport(instance=0, waits=True))
             while self._step():
                 pass
             try:
@@ -68,7 +73,7 @@ class LocalSubtask:
 
     def _receive(self) -> None:
         while True:
-            self._orders.put(decode_order(self._channel.receive_body()))
+            self._orders.put(decode_instance_order(self._channel.receive_body()))
 
     def _step(self) -> bool:
         """Obeys an order, or reads and writes; False: the engine asks for the end."""
@@ -95,14 +100,14 @@ class LocalSubtask:
             self._fail(error)
         return True
 
-    def _next_order(self) -> Order | None:
+    def _next_order(self) -> InstanceOrder | None:
         try:
             reads = self._instance is not None and self._instance.reads
             return self._orders.get(block=not reads, timeout=WAIT_SECONDS)
         except queue.Empty:
             return _NOTHING
 
-    def _obey(self, order: Order) -> None:
+    def _obey(self, order: InstanceOrder) -> None:
         instance = self._instance
         if order.open:
             self._open(order)
@@ -111,11 +116,11 @@ class LocalSubtask:
         elif order.place is not None:
             instance.place(order.place, order.mark)
             if not instance.is_over:
-                self._say(Report(instance=instance.number, placed=order.place))
+                self._say(SubtaskReport(instance=instance.number, placed=order.place))
         else:
             instance.read(order.read, order.drop)
 
-    def _open(self, order: Order) -> None:
+    def _open(self, order: InstanceOrder) -> None:
         self._close()
         try:
             self._instance = LocalInstance(
@@ -127,10 +132,10 @@ class LocalSubtask:
         except Exception as error:
             LOG.exception("instance %d could not be opened", order.instance)
             self._transform.close()
-            self._say(Report(instance=order.instance, waits=True, failure=printed(error)))
+            self._say(SubtaskReport(instance=order.instance, waits=True, failure=printed(error)))
         else:
             self._reported = 0
-            self._say(Report(instance=order.instance, opened=True))
+            self._say(SubtaskReport(instance=order.instance, opened=True))
 
     def _fail(self, error: Exception) -> None:
         instance = self._instance
@@ -146,7 +151,7 @@ class LocalSubtask:
     ) -> None:
         self._report(instance)
         self._close()
-        self._say(Report(instance=instance.number, waits=True, failure=failure, reading=reading))
+        self._say(SubtaskReport(instance=instance.number, waits=True, failure=failure, reading=reading))
 
     def _end_in_order(self) -> None:
         instance = self._instance
@@ -174,7 +179,9 @@ class LocalSubtask:
         if now > self._signed_at + _SIGN_SECONDS:
             self._signed_at = now
             clients = client_totals.own()
-        self._say(Report(instance=instance.number, offsets=instance.committed, totals=instance.totals, clients=clients))
+        self._say(
+            SubtaskReport(instance=instance.number, offsets=instance.committed, totals=instance.totals, clients=clients)
+        )
 
-    def _say(self, report: Report) -> None:
-        self._channel.send(report_body(report))
+    def _say(self, report: SubtaskReport) -> None:
+        self._channel.send(subtask_report_body(report))

@@ -12,7 +12,7 @@ from sparkapp.checkpoint.coordinator import CheckpointCoordinator
 from sparkapp.checkpoint.pre_committed import PreCommitted
 from sparkapp.clients.deadline import Deadline
 from sparkapp.model.checkpoint.codec import decode, encode
-from sparkapp.model.checkpoint.commit_outcome import EndTxnAnswer
+from sparkapp.model.checkpoint.commit_outcome import CommitOutcome, EndTxnAnswer
 from sparkapp.model.checkpoint.committable import KafkaCommittable
 from sparkapp.model.checkpoint.document import CheckpointDocument
 from sparkapp.model.checkpoint.naming import NO_SLOTS, SlotBounds, TransactionNaming
@@ -24,7 +24,7 @@ from sparkapp.model.job.spec import Job, JobSpec, KafkaCluster, Sink, Source, Tr
 from sparkapp.model.job.startup import Stopping
 from sparkapp.model.partition import TopicPartition
 from sparkapp.model.transactional_id import FIRST_HINT, TransactionalIdHint
-from sparkapp.sink.committer import CommitOutcome, Settled
+from sparkapp.sink.committer import Settled
 from sparkapp.sink.pre_commit_check import CommitTimes
 from tests.support.fakes.memory_store import MemoryStore
 

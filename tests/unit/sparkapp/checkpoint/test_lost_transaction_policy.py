@@ -7,17 +7,17 @@ from collections.abc import Sequence
 import pytest
 
 from sparkapp.checkpoint.recovery.recovery import Recovery, recover
-from sparkapp.checkpoint.retained import MemoryRetainedStore
 from sparkapp.model.checkpoint.codec import decode, encode
-from sparkapp.model.checkpoint.commit_outcome import EndTxnAnswer
+from sparkapp.model.checkpoint.commit_outcome import CommitOutcome, EndTxnAnswer
 from sparkapp.model.checkpoint.committable import KafkaCommittable
 from sparkapp.model.checkpoint.document import CheckpointDocument
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit, splits_by_subtask
 from sparkapp.model.errors import TransactionLost
 from sparkapp.model.job.spec import Job, JobSpec, KafkaCluster, OnTransactionLost, Sink, Source, Transform
 from sparkapp.model.partition import TopicPartition
-from sparkapp.sink.committer import CommitOutcome, Settled
+from sparkapp.sink.committer import Settled
 from sparkapp.spark.state import query_log
+from tests.support.fakes.memory_retained_store import MemoryRetainedStore
 from tests.support.fakes.memory_store import MemoryStore
 from tests.support.fakes.no_evidence import NoMarks
 

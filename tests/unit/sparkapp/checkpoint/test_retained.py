@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from sparkapp.checkpoint.retained import CheckpointRetainer, FolderRetainedStore, MemoryRetainedStore, RetainedStore
+from sparkapp.checkpoint.retained import CheckpointRetainer, FolderRetainedStore, RetainedStore
 from sparkapp.model.checkpoint.document import CheckpointDocument
 from sparkapp.model.checkpoint.retained import retained, retained_key
 from sparkapp.model.checkpoint.retained_codec import MAX_RETAINED_BYTES, encode_retained
@@ -17,6 +17,7 @@ from sparkapp.model.checkpoint.split import KafkaPartitionSplit
 from sparkapp.model.errors import CheckpointStoreUnavailable
 from sparkapp.model.job.retention import Retention
 from sparkapp.model.partition import TopicPartition
+from tests.support.fakes.memory_retained_store import MemoryRetainedStore
 
 START = datetime(2026, 11, 21, 8, tzinfo=UTC)
 

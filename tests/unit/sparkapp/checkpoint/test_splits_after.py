@@ -8,13 +8,13 @@ import pytest
 
 from sparkapp.checkpoint.recovery.recovery import splits_after
 from sparkapp.model.checkpoint.codec import decode, encode
-from sparkapp.model.checkpoint.commit_outcome import EndTxnAnswer, Fate, GroupOffset, fate_of, offset_mark
+from sparkapp.model.checkpoint.commit_outcome import CommitOutcome, EndTxnAnswer, GroupOffset, offset_mark, outcome_of
 from sparkapp.model.checkpoint.committable import KafkaCommittable
 from sparkapp.model.checkpoint.document import CheckpointDocument
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit, cut_at
 from sparkapp.model.errors import StateUncertain
 from sparkapp.model.partition import TopicPartition
-from sparkapp.sink.committer import CommitOutcome, Settled
+from sparkapp.sink.committer import Settled
 
 A0, A1 = TopicPartition("a", 0), TopicPartition("a", 1)
 READ = (KafkaPartitionSplit(A0, 100, 200), KafkaPartitionSplit(A1, 0, 50))
@@ -94,6 +94,6 @@ def test_a_group_offset_behind_the_end_still_proves_the_commit() -> None:
     """The transaction moved the group to where its task had read, beyond the range that the document names."""
     restored = replace(committable(0, *cut_at(READ[:1], {A0: 151})), attempt=1)
     mark, previous = offset_mark("uid", 1, 7), offset_mark("uid", 1, 6)
-    assert fate_of(restored, None, {A0: GroupOffset(200, mark)}, job_uid="uid") is Fate.COMMITTED
-    assert fate_of(restored, None, {A0: GroupOffset(151, mark)}, job_uid="uid") is Fate.COMMITTED
-    assert fate_of(restored, None, {A0: GroupOffset(100, previous)}, job_uid="uid") is Fate.LOST
+    assert outcome_of(restored, None, {A0: GroupOffset(200, mark)}, job_uid="uid") is CommitOutcome.COMMITTED
+    assert outcome_of(restored, None, {A0: GroupOffset(151, mark)}, job_uid="uid") is CommitOutcome.COMMITTED
+    assert outcome_of(restored, None, {A0: GroupOffset(100, previous)}, job_uid="uid") is CommitOutcome.LOST

@@ -23,6 +23,7 @@ from sparkapp.spark.driver import Driver
 from sparkapp.spark.launch.environment import DriverEnvironment
 from sparkapp.spark.preflight import check_kafka
 from tests.support.fakes.cluster_view import FakeCluster
+from tests.support.fakes.memory_retained_store import MemoryRetainedStore
 from tests.support.fakes.memory_store import MemoryStore
 
 SPEC = JobSpec(
@@ -39,7 +40,8 @@ def test_D15_an_unknown_client_property_ends_the_job_with_its_name(tmp_path: Pat
     )  # fmt: skip
     store = MemoryStore()
     around = DriverEnvironment(
-        store=store, write_report=lambda _: None, open_session=pytest.fail, close_session=lambda _: None,
+        store=store, retained=MemoryRetainedStore(),
+        write_report=lambda _: None, open_session=pytest.fail, close_session=lambda _: None,
         folder=tmp_path, stateful_allowed=False, credentials=tmp_path,
     )  # fmt: skip
     said = Driver(job, around).run()

@@ -8,7 +8,7 @@ from sparkapp.model.errors import OffsetsOvertaken
 from sparkapp.model.partition import TopicPartition, split_owner
 from sparkapp.source.enumerator.discovery import PartitionChange
 from sparkapp.spark.engine.continuous.local.granted_subtask import GrantedSubtask
-from sparkapp.spark.tasks.local.local_frames import Order
+from sparkapp.spark.tasks.local.local_frames import InstanceOrder
 
 
 class GonePartitions:
@@ -28,7 +28,7 @@ class GonePartitions:
     def __contains__(self, partition: object) -> bool:
         return partition in self._partitions
 
-    def add(self, change: PartitionChange) -> list[tuple[int, Order]]:
+    def add(self, change: PartitionChange) -> list[tuple[int, InstanceOrder]]:
         """Called with what a discovery has found; returns what the subtasks are to be told.
 
         :raises OffsetsOvertaken: a topic was recreated since the discovery before. This era may have committed offsets
@@ -44,7 +44,7 @@ class GonePartitions:
             gone = change.removed & subtask.assigned
             if gone and not subtask.ending:
                 subtask.ending = True
-                orders.append((number, Order(instance=subtask.instance, drop=tuple(sorted(gone)))))
+                orders.append((number, InstanceOrder(instance=subtask.instance, drop=tuple(sorted(gone)))))
         return orders
 
     def kept(self, starts: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:

@@ -25,7 +25,7 @@ from sparkapp.spark.engine.continuous.local.reported_commits import ReportedComm
 from sparkapp.spark.engine.continuous.places import SubtaskPlaces
 from sparkapp.spark.reporting.liveness import PLAN_SECONDS, StreamLiveness, step_seconds
 from sparkapp.spark.tasks.client_totals import merge
-from sparkapp.spark.tasks.local.local_frames import Order, Report
+from sparkapp.spark.tasks.local.local_frames import InstanceOrder, SubtaskReport
 
 LOG = logging.getLogger(__name__)
 
@@ -149,7 +149,7 @@ class LocalPace:
 
     # -- instances ----------------------------------------------------------------------------------------------------
 
-    def _begin_instance(self, number: int, report: Report) -> None:
+    def _begin_instance(self, number: int, report: SubtaskReport) -> None:
         """Has a subtask open its next instance.
 
         :raises KafkaSparkJobError: its failures are too many, or no retry helps.
@@ -161,9 +161,9 @@ class LocalPace:
         self._reported.end(before.totals)
         self._instances += 1
         self._subtasks[number] = GrantedSubtask(instance=self._instances, failures=before.failures, heard=True)
-        self._server.tell(number, Order(instance=self._instances, open=self._coordinator.id_of(number)))
+        self._server.tell(number, InstanceOrder(instance=self._instances, open=self._coordinator.id_of(number)))
 
-    def _note(self, subtask: GrantedSubtask, report: Report) -> None:
+    def _note(self, subtask: GrantedSubtask, report: SubtaskReport) -> None:
         if report.opened:
             subtask.opened = True
         if report.placed is not None:
@@ -185,7 +185,8 @@ class LocalPace:
         subtask.granted = self._looks = True
         subtask.placing |= starts
         if starts:
-            self._server.tell(number, Order(instance=subtask.instance, place=starts, mark=self._coordinator.mark))
+            order = InstanceOrder(instance=subtask.instance, place=starts, mark=self._coordinator.mark)
+            self._server.tell(number, order)
 
     # -- partitions ---------------------------------------------------------------------------------------------------
 
@@ -272,7 +273,7 @@ class LocalPace:
             splits = (
                 KafkaPartitionSplit(each, start, max(start, stops.get(each, ENDLESS))) for each, start in starts.items()
             )
-            self._server.tell(number, Order(instance=instance, read=tuple(splits)))
+            self._server.tell(number, InstanceOrder(instance=instance, read=tuple(splits)))
 
     def _forgotten(self, gone: Collection[TopicPartition], _: None) -> None:
         self._gone.forgotten(gone)

@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping
 from sparkapp.model.errors import OffsetsWentBackwards
 from sparkapp.model.partition import TopicPartition
 from sparkapp.spark.failures import MAX_FAILURES, original_error, while_reading
-from sparkapp.spark.tasks.local.local_frames import Report
+from sparkapp.spark.tasks.local.local_frames import SubtaskReport
 
 LOG = logging.getLogger(__name__)
 
@@ -25,7 +25,7 @@ class SubtaskFailures:
         self._starts: dict[TopicPartition, int] = {}
         """Of what was read and not committed at the failures."""
 
-    def add(self, number: int, report: Report) -> None:
+    def add(self, number: int, report: SubtaskReport) -> None:
         """Counts a failure of a subtask.
 
         :raises KafkaSparkJobError: its failures are too many, or no retry helps.

@@ -8,7 +8,6 @@ from dataclasses import replace
 import pytest
 
 from sparkapp.checkpoint.recovery.document_tampering import refuse_lost_state, signs_of_edit
-from sparkapp.checkpoint.retained import MemoryRetainedStore
 from sparkapp.model.checkpoint.document import CheckpointDocument
 from sparkapp.model.checkpoint.retained import retained, retained_key
 from sparkapp.model.checkpoint.retained_codec import encode_retained
@@ -16,6 +15,7 @@ from sparkapp.model.checkpoint.split import KafkaPartitionSplit
 from sparkapp.model.errors import CheckpointMissing, CheckpointStoreUnavailable
 from sparkapp.model.job.spec import Job, JobSpec, KafkaCluster, Sink, Source, Transform
 from sparkapp.model.partition import TopicPartition
+from tests.support.fakes.memory_retained_store import MemoryRetainedStore
 
 ONE, TWO = TopicPartition("in", 0), TopicPartition("in", 1)
 SPEC = JobSpec(

@@ -8,7 +8,6 @@ import pytest
 
 from sparkapp.checkpoint.recovery.recovery import recover
 from sparkapp.checkpoint.recovery.restore import go_back, rewind_between
-from sparkapp.checkpoint.retained import MemoryRetainedStore
 from sparkapp.model.checkpoint.codec import decode, encode
 from sparkapp.model.checkpoint.commit_outcome import offset_mark
 from sparkapp.model.checkpoint.document import CheckpointDocument
@@ -23,6 +22,7 @@ from sparkapp.model.partition import TopicPartition
 from sparkapp.model.transactional_id import TransactionalIdHint
 from sparkapp.spark.state import query_log
 from sparkapp.spark.state.query_log import EngineState, decode_engine, encode_engine, rewound
+from tests.support.fakes.memory_retained_store import MemoryRetainedStore
 from tests.support.fakes.memory_store import MemoryStore
 
 ONE, TWO, NEW = (TopicPartition("in", number) for number in range(3))

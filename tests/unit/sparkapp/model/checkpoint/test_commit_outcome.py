@@ -7,16 +7,16 @@ import pytest
 from sparkapp.clients.transactions.states import TransactionDescription
 from sparkapp.model.checkpoint.commit_outcome import (
     VERDICTS,
+    CommitOutcome,
     EndTxnAnswer,
-    Fate,
     GroupOffset,
     Mark,
     Verdict,
     ends_another,
-    fate_of,
     is_behind,
     mark_of,
     offset_mark,
+    outcome_of,
 )
 from sparkapp.model.checkpoint.committable import MAX_PRODUCER_EPOCH, KafkaCommittable
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
@@ -65,111 +65,111 @@ def described(state, start_time_ms=1000, producer_epoch=0, producer_id=1):
 @pytest.mark.parametrize(
     ("committed", "expected"),
     [
-        ({A: at(20, 7), B: at(5, 7)}, Fate.COMMITTED),
-        ({A: at(21, 8), B: at(5, 7)}, Fate.COMMITTED),
-        ({A: at(10, 6), B: at(0, 6)}, Fate.LOST),
+        ({A: at(20, 7), B: at(5, 7)}, CommitOutcome.COMMITTED),
+        ({A: at(21, 8), B: at(5, 7)}, CommitOutcome.COMMITTED),
+        ({A: at(10, 6), B: at(0, 6)}, CommitOutcome.LOST),
         # The group was ahead of the job: only the mark shows it.
-        ({A: at(500, 0), B: at(500, 6)}, Fate.LOST),
-        ({A: at(10, 6), B: at(5, 7)}, Fate.UNKNOWN),
-        ({A: at(19, 7), B: at(5, 7)}, Fate.UNKNOWN),
+        ({A: at(500, 0), B: at(500, 6)}, CommitOutcome.LOST),
+        ({A: at(10, 6), B: at(5, 7)}, CommitOutcome.UNCERTAIN),
+        ({A: at(19, 7), B: at(5, 7)}, CommitOutcome.UNCERTAIN),
         # Nobody marked them, or somebody else did; or the group has expired.
-        ({A: at(20), B: at(5)}, Fate.UNKNOWN),
-        ({A: at(20, 7, "other"), B: at(5, 7, "other")}, Fate.UNKNOWN),
-        ({A: at(10), B: at(0)}, Fate.UNKNOWN),
-        ({A: at(20, 7)}, Fate.UNKNOWN),
-        ({}, Fate.UNKNOWN),
+        ({A: at(20), B: at(5)}, CommitOutcome.UNCERTAIN),
+        ({A: at(20, 7, "other"), B: at(5, 7, "other")}, CommitOutcome.UNCERTAIN),
+        ({A: at(10), B: at(0)}, CommitOutcome.UNCERTAIN),
+        ({A: at(20, 7)}, CommitOutcome.UNCERTAIN),
+        ({}, CommitOutcome.UNCERTAIN),
     ],
 )
 def test_the_marks_of_the_attempt_that_wrote_it(committed, expected):
     one = KafkaCommittable(**{**FIELDS, "checkpoint_id": 7}, attempt=3, ranges=RANGES)
-    assert fate_of(one, None, committed, job_uid="uid") is expected
+    assert outcome_of(one, None, committed, job_uid="uid") is expected
 
 
 @pytest.mark.parametrize(
     ("committed", "expected"),
     [
         # An earlier attempt's says nothing: the writer's own was there before the transaction, and was overwritten.
-        ({A: at(10, 6, attempt=2), B: at(0, 6, attempt=2)}, Fate.UNKNOWN),
-        ({A: at(20, 7, attempt=2), B: at(5, 7, attempt=2)}, Fate.UNKNOWN),
-        ({A: at(10, 6, attempt=2), B: at(0, 6)}, Fate.UNKNOWN),
-        ({A: at(20, 7, attempt=2), B: at(5, 7)}, Fate.UNKNOWN),
+        ({A: at(10, 6, attempt=2), B: at(0, 6, attempt=2)}, CommitOutcome.UNCERTAIN),
+        ({A: at(20, 7, attempt=2), B: at(5, 7, attempt=2)}, CommitOutcome.UNCERTAIN),
+        ({A: at(10, 6, attempt=2), B: at(0, 6)}, CommitOutcome.UNCERTAIN),
+        ({A: at(20, 7, attempt=2), B: at(5, 7)}, CommitOutcome.UNCERTAIN),
         # A later attempt has settled it; the document was put back.
-        ({A: at(20, 7, attempt=4), B: at(5, 8, attempt=4)}, Fate.COMMITTED),
-        ({A: at(20, 5, attempt=4), B: at(9, 5, attempt=4)}, Fate.COMMITTED),
-        ({A: at(10, 7, attempt=4), B: at(0, 7, attempt=4)}, Fate.UNKNOWN),
-        ({A: at(20, 7), B: at(5, 8, attempt=4)}, Fate.COMMITTED),
+        ({A: at(20, 7, attempt=4), B: at(5, 8, attempt=4)}, CommitOutcome.COMMITTED),
+        ({A: at(20, 5, attempt=4), B: at(9, 5, attempt=4)}, CommitOutcome.COMMITTED),
+        ({A: at(10, 7, attempt=4), B: at(0, 7, attempt=4)}, CommitOutcome.UNCERTAIN),
+        ({A: at(20, 7), B: at(5, 8, attempt=4)}, CommitOutcome.COMMITTED),
     ],
 )
 def test_the_marks_of_other_attempts(committed, expected):
     one = KafkaCommittable(**{**FIELDS, "checkpoint_id": 7}, attempt=3, ranges=RANGES)
-    assert fate_of(one, None, committed, job_uid="uid") is expected
+    assert outcome_of(one, None, committed, job_uid="uid") is expected
 
 
 @pytest.mark.parametrize(
     ("committed", "expected"),
     [
-        ({A: at(20, 7), B: at(5, 7)}, Fate.COMMITTED),
-        ({A: at(10, 6), B: at(0, 6)}, Fate.UNKNOWN),
-        ({A: at(20, 6), B: at(5, 6)}, Fate.UNKNOWN),
+        ({A: at(20, 7), B: at(5, 7)}, CommitOutcome.COMMITTED),
+        ({A: at(10, 6), B: at(0, 6)}, CommitOutcome.UNCERTAIN),
+        ({A: at(20, 6), B: at(5, 6)}, CommitOutcome.UNCERTAIN),
     ],
 )
 def test_where_the_attempt_is_not_known_an_earlier_mark_proves_no_loss(committed, expected):
     one = KafkaCommittable(**{**FIELDS, "checkpoint_id": 7}, ranges=RANGES)
-    assert fate_of(one, None, committed, job_uid="uid") is expected
+    assert outcome_of(one, None, committed, job_uid="uid") is expected
 
 
 @pytest.mark.parametrize(
     ("state", "committed", "expected"),
     [
         # A commit leaves what proves it; a loss is proven by what is missing.
-        ("CompleteCommit", {A: at(10, 6), B: at(0, 6)}, Fate.COMMITTED),
-        ("CompleteAbort", {A: at(20, 9, attempt=4), B: at(5, 9, attempt=4)}, Fate.COMMITTED),
-        ("CompleteAbort", {A: at(10, 6), B: at(0, 6)}, Fate.LOST),
-        ("CompleteAbort", {}, Fate.LOST),
-        ("CompleteAbort", {A: at(10, 6, attempt=2), B: at(0, 6, attempt=2)}, Fate.LOST),
-        ("Ongoing", {A: at(10, 6), B: at(0, 6)}, Fate.LOST),
-        ("Ongoing", {A: at(20, 7), B: at(5, 7)}, Fate.COMMITTED),
-        ("Ongoing", {}, Fate.PENDING),
+        ("CompleteCommit", {A: at(10, 6), B: at(0, 6)}, CommitOutcome.COMMITTED),
+        ("CompleteAbort", {A: at(20, 9, attempt=4), B: at(5, 9, attempt=4)}, CommitOutcome.COMMITTED),
+        ("CompleteAbort", {A: at(10, 6), B: at(0, 6)}, CommitOutcome.LOST),
+        ("CompleteAbort", {}, CommitOutcome.LOST),
+        ("CompleteAbort", {A: at(10, 6, attempt=2), B: at(0, 6, attempt=2)}, CommitOutcome.LOST),
+        ("Ongoing", {A: at(10, 6), B: at(0, 6)}, CommitOutcome.LOST),
+        ("Ongoing", {A: at(20, 7), B: at(5, 7)}, CommitOutcome.COMMITTED),
+        ("Ongoing", {}, CommitOutcome.PENDING),
     ],
 )
 def test_the_strongest_evidence_decides(state, committed, expected):
     one = KafkaCommittable(**{**FIELDS, "checkpoint_id": 7}, attempt=3, start_time_ms=1000, ranges=RANGES)
-    assert fate_of(one, described(state, producer_epoch=1), committed, job_uid="uid") is expected
+    assert outcome_of(one, described(state, producer_epoch=1), committed, job_uid="uid") is expected
 
 
 def test_without_ranges_the_marks_say_nothing():
     committed = {A: at(20, 1), B: at(5, 1)}
-    assert fate_of(KafkaCommittable(**FIELDS), None, committed, job_uid="uid") is Fate.UNKNOWN
+    assert outcome_of(KafkaCommittable(**FIELDS), None, committed, job_uid="uid") is CommitOutcome.UNCERTAIN
 
 
 @pytest.mark.parametrize(
     ("found", "expected"),
     [
-        ({"state": "CompleteCommit"}, Fate.COMMITTED),
-        ({"state": "PrepareCommit"}, Fate.COMMITTED),
-        ({"state": "CompleteAbort"}, Fate.LOST),
-        ({"state": "PrepareAbort"}, Fate.LOST),
+        ({"state": "CompleteCommit"}, CommitOutcome.COMMITTED),
+        ({"state": "PrepareCommit"}, CommitOutcome.COMMITTED),
+        ({"state": "CompleteAbort"}, CommitOutcome.LOST),
+        ({"state": "PrepareAbort"}, CommitOutcome.LOST),
         # The broker has moved the epoch on when it aborted: the start still names the transaction.
-        ({"state": "CompleteAbort", "producer_epoch": 4}, Fate.LOST),
-        ({"state": "Ongoing", "producer_epoch": 4}, Fate.PENDING),
-        ({"state": "PrepareEpochFence", "producer_epoch": 4}, Fate.PENDING),
+        ({"state": "CompleteAbort", "producer_epoch": 4}, CommitOutcome.LOST),
+        ({"state": "Ongoing", "producer_epoch": 4}, CommitOutcome.PENDING),
+        ({"state": "PrepareEpochFence", "producer_epoch": 4}, CommitOutcome.PENDING),
         # A later transaction of the same producer, which began it after its commit.
-        ({"state": "Ongoing", "start_time_ms": 1001}, Fate.COMMITTED),
-        ({"state": "CompleteAbort", "start_time_ms": 1001}, Fate.COMMITTED),
+        ({"state": "Ongoing", "start_time_ms": 1001}, CommitOutcome.COMMITTED),
+        ({"state": "CompleteAbort", "start_time_ms": 1001}, CommitOutcome.COMMITTED),
         # Another producer's: ours may have been committed before.
-        ({"state": "CompleteAbort", "start_time_ms": 1001, "producer_epoch": 4}, Fate.UNKNOWN),
-        ({"state": "Empty", "start_time_ms": -1, "producer_epoch": 5}, Fate.UNKNOWN),
-        ({"state": "CompleteAbort", "producer_id": 2}, Fate.UNKNOWN),
-        ({"state": "CompleteCommit", "start_time_ms": 999}, Fate.UNKNOWN),
+        ({"state": "CompleteAbort", "start_time_ms": 1001, "producer_epoch": 4}, CommitOutcome.UNCERTAIN),
+        ({"state": "Empty", "start_time_ms": -1, "producer_epoch": 5}, CommitOutcome.UNCERTAIN),
+        ({"state": "CompleteAbort", "producer_id": 2}, CommitOutcome.UNCERTAIN),
+        ({"state": "CompleteCommit", "start_time_ms": 999}, CommitOutcome.UNCERTAIN),
     ],
     ids=str,
 )
 def test_what_a_coordinator_still_reports(found, expected):
     one = KafkaCommittable(**{**FIELDS, "producer_epoch": 3}, start_time_ms=1000)
     description = described(**{"producer_epoch": 3, **found})
-    assert fate_of(one, description, {}, job_uid="uid") is expected
+    assert outcome_of(one, description, {}, job_uid="uid") is expected
     unnamed = KafkaCommittable(**{**FIELDS, "producer_epoch": 3})
-    assert fate_of(unnamed, description, {}, job_uid="uid") is Fate.UNKNOWN, (
+    assert outcome_of(unnamed, description, {}, job_uid="uid") is CommitOutcome.UNCERTAIN, (
         "of a release that did not ask for the start"
     )
 

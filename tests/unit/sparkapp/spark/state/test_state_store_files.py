@@ -15,6 +15,7 @@ from sparkapp.spark.launch.environment import DriverEnvironment
 from sparkapp.spark.state.query_folder import query_folder
 from sparkapp.spark.state.query_log import EngineState, encode_engine
 from sparkapp.spark.state.state_store_files import prepare
+from tests.support.fakes.memory_retained_store import MemoryRetainedStore
 from tests.support.fakes.memory_store import MemoryStore
 
 STORES = ("0/0", "0/1", "1/0/left-keyToNumValues", "1/0/right-keyToNumValues", "1/1/left-keyToNumValues")
@@ -170,7 +171,8 @@ def test_the_attempt_prepares_the_version_of_its_document(tmp_path: Path, *, has
         transform=Transform(), sink=Sink(topic="out", transactional_id_prefix="p"),
     )  # fmt: skip
     around = DriverEnvironment(
-        store=MemoryStore(), write_report=lambda _: None, open_session=pytest.fail, close_session=lambda _: None,
+        store=MemoryStore(), retained=MemoryRetainedStore(),
+        write_report=lambda _: None, open_session=pytest.fail, close_session=lambda _: None,
         folder=tmp_path, stateful_allowed=True, credentials=tmp_path,
     )  # fmt: skip
     job = Job(namespace="n", name="job", uid="uid", generation=1, attempt=2, spec=spec)

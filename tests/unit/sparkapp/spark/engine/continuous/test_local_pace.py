@@ -17,7 +17,7 @@ from sparkapp.source.enumerator.discovery import PartitionChange
 from sparkapp.spark.engine.continuous.answers import Answer
 from sparkapp.spark.engine.continuous.local.local_pace import LocalPace
 from sparkapp.spark.reporting.liveness import StreamLiveness
-from sparkapp.spark.tasks.local.local_frames import Order, Report
+from sparkapp.spark.tasks.local.local_frames import InstanceOrder, SubtaskReport
 
 PARTITIONS = [TopicPartition("in", number) for number in range(4)]
 
@@ -27,7 +27,7 @@ class Server:
 
     def __init__(self) -> None:
         self.answers: list[Answer] = []
-        self.orders: list[tuple[int, Order]] = []
+        self.orders: list[tuple[int, InstanceOrder]] = []
         self.connected = {0, 1}
         self.long_lost: set[int] = set()
 
@@ -37,7 +37,7 @@ class Server:
     def answer(self, seconds: float) -> Answer | None:
         return self.answers.pop(0) if self.answers else None
 
-    def tell(self, subtask: int, order: Order) -> None:
+    def tell(self, subtask: int, order: InstanceOrder) -> None:
         self.orders.append((subtask, order))
 
     def wake(self) -> None: ...
@@ -125,7 +125,7 @@ class Driver:
         self.seconds.append(seconds)
 
     def hear(self, subtask: int, **report: Any) -> None:
-        self.server.answers.append(Answer(subtask, None, "", "", None, Report(**report)))
+        self.server.answers.append(Answer(subtask, None, "", "", None, SubtaskReport(**report)))
 
     def until(self, holds: Callable[[], bool], *, draining: bool = False) -> bool:
         """Steps until it holds; whether the driver wants more steps."""
@@ -135,7 +135,7 @@ class Driver:
             more = self.pace.step(draining=draining)
         return more
 
-    def orders(self, kind: str) -> list[tuple[int, Order]]:
+    def orders(self, kind: str) -> list[tuple[int, InstanceOrder]]:
         return [(subtask, order) for subtask, order in self.server.orders if getattr(order, kind)]
 
     def instance(self, subtask: int) -> int:
@@ -248,7 +248,7 @@ def test_a_partition_that_is_gone_is_dropped(driver: Driver) -> None:
     del driver.enumerator.offsets[gone]
     driver.enumerator.change = PartitionChange(frozenset(), frozenset({gone}))
     driver.until(lambda: bool(driver.orders("drop")))
-    assert driver.orders("drop")[0] == (1, Order(instance=driver.instance(1), drop=(gone,)))
+    assert driver.orders("drop")[0] == (1, InstanceOrder(instance=driver.instance(1), drop=(gone,)))
 
 
 def test_four_failures_without_a_commit_end_the_attempt(driver: Driver) -> None:

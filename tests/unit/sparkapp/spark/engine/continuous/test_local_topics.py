@@ -23,7 +23,7 @@ from sparkapp.source.offsets_initializer import starting_initializer
 from sparkapp.spark.engine.continuous.answers import Answer
 from sparkapp.spark.engine.continuous.local.local_pace import LocalPace
 from sparkapp.spark.reporting.liveness import StreamLiveness
-from sparkapp.spark.tasks.local.local_frames import Report
+from sparkapp.spark.tasks.local.local_frames import SubtaskReport
 from tests.support.fakes.cluster_view import FakeCluster
 from tests.unit.sparkapp.checkpoint.test_local_coordinator import CLAIM, JOB, Rig
 from tests.unit.sparkapp.spark.engine.continuous.test_local_pace import Server
@@ -77,7 +77,7 @@ class World:
         )  # fmt: skip
 
     def say(self, **report: Any) -> None:
-        self.server.answers.append(Answer(0, None, "", "", None, Report(instance=self.instance, **report)))
+        self.server.answers.append(Answer(0, None, "", "", None, SubtaskReport(instance=self.instance, **report)))
 
     def obey(self) -> None:
         while self.server.orders:

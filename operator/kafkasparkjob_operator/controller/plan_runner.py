@@ -66,8 +66,8 @@ _REPAIRED = ("rules", "subjects", "roleRef", "automountServiceAccountToken", "sp
 """Parts of Roles, bindings, service accounts and NetworkPolicies that the operator restores."""
 
 
-class Executor:
-    """Executes actions for a job at a time.
+class PlanRunner:
+    """Carries out the actions of plans, for a job at a time.
 
     :param may_act: called before every write.
     :param network_rules: of the jobs' NetworkPolicies; empty for no policies.
@@ -104,7 +104,7 @@ class Executor:
             for name in network_policy_names(job):
                 await self._delete_own("NetworkPolicy", name, job)
 
-    async def execute(self, action: Action, job: JobIdentity) -> Body | None:
+    async def run(self, action: Action, job: JobIdentity) -> Body | None:
         """Executes an action that comes before the status of its plan.
 
         :returns: the driver's pod, where the action creates it.
