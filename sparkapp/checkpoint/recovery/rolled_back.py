@@ -96,9 +96,17 @@ class KafkaGroupMarks:
             self._config, group_id=document.evidence_group, confirm_as=offsets_id(document.prefix)
         )
         found = _read(evidence, wanted)
-        # Brokers that disagree about a topic may be about to delete it: no offset proves nothing then.
-        doubtful = document.topic_ids.keys() - new_ids.keys()
-        return {each: found.get(each) for each in wanted if each in found or each.topic not in doubtful}
+        return found | dict.fromkeys(self._same_topics(document, {each for each in wanted if each not in found}))
+
+    def _same_topics(self, document: CheckpointDocument, partitions: Collection[TopicPartition]) -> set[TopicPartition]:
+        """The partitions that exist now, and did when the document was written.
+
+        Asked behind the read: a topic that was deleted before it has lost its offsets. Nor does it prove anything where
+        brokers disagree about a topic, which they may be about to delete.
+        """
+        there = set(partitions) - self._cluster.gone(partitions)
+        ids = self._cluster.topic_ids(document.topic_ids.keys() & {each.topic for each in there})
+        return {each for each in there if ids.get(each.topic) == document.topic_ids.get(each.topic)}
 
     def _marks(self, group: str, wanted: Sequence[TopicPartition]) -> list[str]:
         evidence = GroupOffsetsEvidence(self._config, group_id=group, stable=False)

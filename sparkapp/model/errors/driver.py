@@ -29,7 +29,8 @@ class SubtaskMissing(KafkaSparkJobError):
     """A subtask of the continuous engine did not connect for two minutes although executors have a place for it.
 
     Where they have none, the attempt waits. Only where it is to stop, or where readers wait for what other subtasks
-    have pre-committed, it ends after 10 s or 60 s. The next attempt has new executors.
+    have pre-committed, it ends after 10 s or 60 s. It also ends where Spark starts a subtask again and again. The next
+    attempt has new executors.
     """
 
     reason = "SubtaskMissing"

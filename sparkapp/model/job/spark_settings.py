@@ -53,6 +53,13 @@ FORCED_EXACTLY_ONCE: Mapping[str, str] = {
 }
 """Settings of sessions that write transactions."""
 
+FORCED_CONTINUOUS: Mapping[str, str] = {
+    # Spark counts the failures of a task for as long as it runs, and a subtask runs as long as its attempt. The driver
+    # counts the losses of a subtask, and those of long ago no more (ADR 46).
+    "spark.task.maxFailures": "2147483647",
+}
+"""Settings of sessions of the continuous engine; they win."""
+
 TIME_ZONE = "spark.sql.session.timeZone"
 
 FIXED: Mapping[str, str] = {

@@ -14,15 +14,17 @@ from pathlib import Path
 
 from sparkapp.model import names
 from sparkapp.model.delivery_guarantee import DeliveryGuarantee
+from sparkapp.model.job.rules.engine_rules import chosen_engine
 from sparkapp.model.job.spark_settings import (
     AUTHENTICATED,
     ENCRYPTED,
     FIXED,
     FORCED,
+    FORCED_CONTINUOUS,
     FORCED_EXACTLY_ONCE,
     refusal_of,
 )
-from sparkapp.model.job.spec import Job
+from sparkapp.model.job.spec import Engine, Job
 from sparkapp.spark.launch.preload import variables_of
 
 CLASSES_VARIABLE = "KAFKASPARK_CLASSES"
@@ -89,7 +91,9 @@ def session_settings(job: Job, *, directory: Path = Path(names.JOB_DIRECTORY)) -
         settings["spark.executorEnv.PYTHONPATH"] = code
     settings |= {f"spark.executorEnv.{name}": value for name, value in variables_of(job.spec).items()}
     exactly_once = job.spec.sink.delivery_guarantee is DeliveryGuarantee.EXACTLY_ONCE
+    engine, _ = chosen_engine(job.spec)
     own = {**FORCED, **FIXED, **(FORCED_EXACTLY_ONCE if exactly_once else {})}
+    own |= FORCED_CONTINUOUS if engine is Engine.CONTINUOUS else {}
     return with_class_archive(with_json_log(settings)) | own
 
 

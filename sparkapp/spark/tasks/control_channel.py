@@ -20,7 +20,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing import AuthenticationError
 from multiprocessing.connection import Connection, answer_challenge, deliver_challenge
-from typing import Any
+from typing import Any, NamedTuple
 
 from sparkapp.clients.daemon_thread import PeriodicThread
 from sparkapp.model.errors import SubtaskDisconnected
@@ -37,7 +37,7 @@ SUBTASK_SILENCE_SECONDS = 10.0
 A call that keeps Python's lock for so long is silent, too: no thread of its process can send a beat.
 """
 DRIVER_SILENCE_SECONDS = 30.0
-"""Silence after which a subtask counts the driver as lost. Spark tries a task four times, so that is two minutes."""
+"""Silence after which a subtask counts the driver as lost. Spark then starts the task again."""
 
 _CONNECT_SECONDS = 20.0
 _EXECUTOR = "SPARK_EXECUTOR_ID"
@@ -51,6 +51,20 @@ class Address:
     host: str
     port: int
     key: bytes
+
+
+class Ready(NamedTuple):
+    """The first frame of a subtask's task.
+
+    :param task: Spark's id of this try of the task.
+    :param wave: of the task.
+    :param executor: Spark's id of its executor; empty where Spark does not tell it.
+    """
+
+    subtask: int
+    task: int
+    wave: int
+    executor: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +104,18 @@ def is_beat(body: dict[str, Any]) -> bool:
     return "beat" in body
 
 
+def receive_ready(connection: Connection[Any, Any], key: bytes) -> Ready:
+    """The driver's handshake, and the task's first frame.
+
+    :raises AuthenticationError: the other side has no key. :raises OSError: and EOFError: the connection ended.
+    :raises ValueError: and KeyError, TypeError: the frame cannot be read.
+    """
+    deliver_challenge(connection, key)
+    answer_challenge(connection, key)
+    body = json.loads(connection.recv_bytes(MAX_FRAME))
+    return Ready(int(body["ready"]), int(body["task"]), int(body["wave"]), str(body["executor"]))
+
+
 def bound_silence(connected: socket.socket, seconds: float) -> None:
     """From now on a read or write that makes no progress for so long raises BlockingIOError.
 
@@ -98,6 +124,17 @@ def bound_silence(connected: socket.socket, seconds: float) -> None:
     bound = struct.pack("ll", int(seconds), int(seconds % 1 * 1_000_000))
     connected.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, bound)
     connected.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, bound)
+
+
+def connection_of(connected: socket.socket, silence: float) -> Connection[Any, Any]:
+    """The connection of an open socket, of either side; it takes the socket over.
+
+    :param silence: see :func:`bound_silence`.
+    """
+    connected.settimeout(None)
+    bound_silence(connected, silence)
+    connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return Connection(connected.detach())
 
 
 def hang_up(connection: Connection[Any, Any], what: int = socket.SHUT_RDWR) -> None:
@@ -125,10 +162,7 @@ class SubtaskChannel:
         self._beats = PeriodicThread(self._beat, name="beats", interval=BEAT_SECONDS)
         try:
             connected = socket.create_connection((address.host, address.port), timeout=_CONNECT_SECONDS)
-            connected.settimeout(None)
-            bound_silence(connected, DRIVER_SILENCE_SECONDS)
-            connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            self._connection: Connection[Any, Any] = Connection(connected.detach())
+            self._connection = connection_of(connected, DRIVER_SILENCE_SECONDS)
             answer_challenge(self._connection, address.key)
             deliver_challenge(self._connection, address.key)
         except (OSError, EOFError, AuthenticationError) as error:

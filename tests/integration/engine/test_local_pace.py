@@ -14,6 +14,7 @@ from sparkapp.clients.transactions.client import TransactionClient
 from sparkapp.model.job.access.registry_access import RegistryAccess
 from sparkapp.model.job.record_errors import OnRecordError
 from sparkapp.model.job.record_format import Format
+from sparkapp.model.job.spark_settings import FORCED, FORCED_CONTINUOUS
 from sparkapp.model.job.spec import ArrowTransform, Engine, Source, Transform
 from sparkapp.model.job.startup import Stopping, StoppingMode
 from tests.integration.engine.conftest import LocalJobs
@@ -36,8 +37,9 @@ def of_local_pace(make: LocalJobs, millis: int = MILLIS, **fields: object) -> Lo
 
 @pytest.fixture
 def tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tasks are tried four times, as in a cluster; local Spark gives up at the first failure by default."""
-    for name, value in settings_of_a_cluster(tmp_path, master="local[2,4]").items():
+    """Tasks are tried as often as in a cluster; local Spark gives up at the first failure by default."""
+    most = (FORCED | FORCED_CONTINUOUS)["spark.task.maxFailures"]
+    for name, value in settings_of_a_cluster(tmp_path, master=f"local[2,{most}]").items():
         monkeypatch.setenv(name, value)
 
 
@@ -110,7 +112,7 @@ def test_killed_workers_and_frozen_workers_that_thaw(
     job.await_records_in(1)
     killed = job.workers()
     assert killed
-    for _ in range(3):
+    for _ in range(5):  # more often than Spark's default allows in the life of a task
         signal_all(job.workers(), signal.SIGKILL)
         write()
         job.await_records_in(expected)

@@ -363,7 +363,7 @@ class ContinuousRun(AttemptRun):
             self._checkpoint(retry=False, abreast=False, ahead=None)
         self._server.stop()
         deadline = Deadline.after(_ANSWERS_SECONDS)
-        while (self._server.awaits_end or self._server.has_answers) and not deadline.expired:
+        while self._server.awaits_end and not deadline.expired:
             answer = self._server.answer(deadline.bound(0.1))
             if answer is not None and answer.checkpoint_id is None:
                 assert not answer.failure

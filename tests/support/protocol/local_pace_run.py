@@ -270,7 +270,7 @@ class LocalPaceRun(ContinuousRun):
         failures = []
         self._server.stop()
         deadline = Deadline.after(_STOP_SECONDS)
-        while (self._server.awaits_end or self._server.has_answers) and not deadline.expired:
+        while self._server.awaits_end and not deadline.expired:
             answer = self._server.answer(deadline.bound(0.1))
             if answer is not None and answer.is_last:
                 failures.append(answer.failure)

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable, Collection
+
+from sparkapp.model.errors import SubtaskMissing
 
 ADOPT_SECONDS = 0.5
 """From the loss of a subtask to its adoption: where only its Python worker is lost, its task is soon back."""
@@ -11,6 +14,38 @@ ADOPT_SECONDS = 0.5
 START_SECONDS = 10.0
 """The same for a subtask that has never connected, from its first work or from the last subtask that did connect. The
 executors of a start are ready within some seconds of each other."""
+
+
+MOST_LOSSES, LOSSES_SECONDS = 8, 600.0
+"""Losses of one subtask in so much time that end the attempt. Spark starts a lost subtask again for ever."""
+
+
+class SubtaskLosses:
+    """The recent losses of each subtask. Owned by the control server, which changes it under its lock.
+
+    A subtask that fell silent is not counted: Spark ends its worker because the driver asks for it.
+
+    :param clock: monotonic, in seconds.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._lost_at: dict[int, deque[float]] = {}
+
+    def add(self, subtask: int) -> None:
+        """The connection of a subtask ended, and nobody has asked it to end."""
+        self._lost_at.setdefault(subtask, deque(maxlen=MOST_LOSSES)).append(self._clock())
+
+    def require_few(self) -> None:
+        """Called by the engine, often.
+
+        :raises SubtaskMissing: a subtask was lost :data:`MOST_LOSSES` times in the last :data:`LOSSES_SECONDS`.
+        """
+        since = self._clock() - LOSSES_SECONDS
+        for subtask, lost_at in tuple(self._lost_at.items()):
+            if len(lost_at) == MOST_LOSSES and lost_at[0] >= since:
+                msg = f"subtask {subtask} was lost {MOST_LOSSES} times within {LOSSES_SECONDS / 60:g} minutes"
+                raise SubtaskMissing(msg)
 
 
 class Adoptions:

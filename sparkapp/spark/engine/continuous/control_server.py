@@ -12,23 +12,25 @@ import time
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 from multiprocessing import AuthenticationError
-from multiprocessing.connection import Connection, answer_challenge, deliver_challenge
+from multiprocessing.connection import Connection
 from typing import Any
 
 from sparkapp.clients.daemon_thread import PeriodicThread
-from sparkapp.spark.engine.continuous.adoptions import Adoptions
+from sparkapp.spark.engine.continuous.adoptions import Adoptions, SubtaskLosses
 from sparkapp.spark.engine.continuous.answers import Answer, Silent, decode_answer, send
 from sparkapp.spark.tasks.control_channel import (
     BEAT_SECONDS,
     MAX_FRAME,
     SUBTASK_SILENCE_SECONDS,
     Address,
-    bound_silence,
+    Ready,
+    connection_of,
     encode_barrier,
     encode_beat,
     encode_stop,
     hang_up,
     is_beat,
+    receive_ready,
 )
 from sparkapp.spark.tasks.local.local_frames import InstanceOrder, encode_instance_order
 from sparkapp.spark.tasks.work import Work, encode_work
@@ -45,6 +47,7 @@ class ControlServer:
 
     :param host: address that executors connect to; any free port.
     :param silence: seconds after which the connection of a subtask that says nothing is closed.
+    :ivar losses: of subtasks that nobody has asked to end.
     """
 
     def __init__(self, host: str, *, silence: float = SUBTASK_SILENCE_SECONDS) -> None:
@@ -62,6 +65,7 @@ class ControlServer:
         self._silence = silence
         self._executors: dict[int, str] = {}
         self._adoptions = Adoptions()
+        self.losses = SubtaskLosses()
         self._first_wave: dict[int, int] = {}
         self._is_stopping = self._is_closed = False
         self.address = Address(host, self._listener.getsockname()[1], self._key)
@@ -124,11 +128,6 @@ class ControlServer:
             return True
 
     @property
-    def has_answers(self) -> bool:
-        """Whether :meth:`answer` returns at once."""
-        return not self._answers.empty()
-
-    @property
     def connected(self) -> set[int]:
         """The subtasks whose connections stand. All that another subtask has sent can be had by :meth:`answer`."""
         with self._lock:
@@ -154,9 +153,10 @@ class ControlServer:
 
     @property
     def awaits_end(self) -> bool:
-        """Whether one of their connections stands, so that the answer may still come."""
+        """Whether one of their connections stands, so that the answer may still come, or an answer waits here."""
         with self._lock:
-            return any(not connection.closed for connection in self._unconfirmed)
+            stands = any(not connection.closed for connection in self._unconfirmed)
+        return stands or not self._answers.empty()
 
     @property
     def writers(self) -> set[int]:
@@ -216,45 +216,42 @@ class ControlServer:
                     LOG.warning("a connection could not be accepted: %s", error)
                     time.sleep(0.1)
                 continue
-            accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            bound_silence(accepted, self._silence)
-            connection: Connection[Any, Any] = Connection(accepted.detach())
+            connection = connection_of(accepted, self._silence)
             threading.Thread(target=self._serve, args=(connection,), name="subtask", daemon=True).start()
 
     def _serve(self, connection: Connection[Any, Any]) -> None:
-        subtask = task = None
+        ready = None
         try:
-            deliver_challenge(connection, self._key)
-            answer_challenge(connection, self._key)
-            ready = json.loads(connection.recv_bytes(MAX_FRAME))
-            subtask, task = int(ready["ready"]), int(ready["task"])
-            self._connected(subtask, connection, wave=int(ready["wave"]), executor=str(ready["executor"]))
+            ready = receive_ready(connection, self._key)
+            self._connected(ready, connection)
             while True:
                 body = json.loads(connection.recv_bytes(MAX_FRAME))
                 if not is_beat(body):
-                    self._answered(subtask, connection, body)
+                    self._answered(ready.subtask, connection, body)
         except AuthenticationError as error:
             LOG.warning("a connection without the attempt's key was refused: %s", error)
         except BlockingIOError:
-            if subtask is not None and task is not None:
-                self._fell_silent(Silent(subtask, task), connection)
+            if ready is not None:
+                self._fell_silent(Silent(ready.subtask, ready.task), connection)
         except (EOFError, OSError):
-            if subtask is not None and not self._is_closed:
-                LOG.info("subtask %d is disconnected", subtask)
+            if ready is not None and not self._is_closed:
+                LOG.info("subtask %d is disconnected", ready.subtask)
         except (ValueError, KeyError, TypeError):
-            LOG.exception("subtask %s sent a frame that cannot be read", subtask)
+            LOG.exception("a frame of %s cannot be read", ready)
         finally:
-            self._disconnected(subtask, connection)
+            self._disconnected(ready, connection)
 
-    def _connected(self, subtask: int, connection: Connection[Any, Any], *, wave: int, executor: str) -> None:
+    def _connected(self, ready: Ready, connection: Connection[Any, Any]) -> None:
+        subtask = ready.subtask
         with self._lock:
-            if self._is_stopping or wave < self._first_wave.get(subtask, 0):
+            if self._is_stopping or ready.wave < self._first_wave.get(subtask, 0):
                 send(connection, encode_stop())
                 return
-            self._executors[subtask] = executor
+            self._executors[subtask] = ready.executor
             if (replaced := self._connections.get(subtask)) is not None:
                 hang_up(replaced)
                 self._lose(subtask)
+                self.losses.add(subtask)
             self._adoptions.connect(subtask)
             self._connections[subtask] = connection
             LOG.info("subtask %d is connected", subtask)
@@ -278,16 +275,19 @@ class ControlServer:
 
     def _fell_silent(self, silent: Silent, connection: Connection[Any, Any]) -> None:
         with self._lock:
-            if self._connections.get(silent.subtask) is not connection and connection not in self._ending:
+            if self._connections.get(silent.subtask) is connection:
+                self._lose(silent.subtask)
+            elif connection not in self._ending:
                 return
         LOG.warning("subtask %d has been silent for %g s and is disconnected", silent.subtask, self._silence)
         self._silent.put(silent)
         self.wake()
 
-    def _disconnected(self, subtask: int | None, connection: Connection[Any, Any]) -> None:
+    def _disconnected(self, ready: Ready | None, connection: Connection[Any, Any]) -> None:
         with self._lock:
-            if subtask is not None and self._connections.get(subtask) is connection:
-                self._lose(subtask)
+            if ready is not None and self._connections.get(ready.subtask) is connection:
+                self._lose(ready.subtask)
+                self.losses.add(ready.subtask)
             self._ending.pop(connection, None)
             if not self._is_stopping:
                 self._unconfirmed.pop(connection, None)

@@ -156,6 +156,7 @@ class ContinuousEngine:
         """
         if self._subtasks.ended:
             raise original_error(self._subtasks.failure())
+        self._server.losses.require_few()
         for silent in self._server.silent():
             self._announcements.subtask_silent(silent.subtask)
             self._subtasks.start_again(silent.task)
@@ -198,7 +199,7 @@ class ContinuousEngine:
         """
         self._server.stop()
         failures = []
-        while (self._server.awaits_end or self._server.has_answers) and not deadline.expired:
+        while self._server.awaits_end and not deadline.expired:
             answer = self._server.answer(deadline.bound(_PAUSE))
             if answer is not None and answer.is_last:
                 failures.append(answer.failure)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from sparkapp.model.partition import TopicPartition
 from sparkapp.spark.engine.continuous.local.subtask_failures import SubtaskFailures
+from sparkapp.spark.tasks.local.local_frames import SubtaskReport
 
 
 @dataclass
@@ -19,12 +20,14 @@ class GrantedSubtask:
     :ivar placing: starts that it was told to commit. :ivar placed: that it has committed, and no document says so yet.
     :ivar reading: partitions that it was told to read.
     :ivar returning: partitions of the document that it was not given: a broker did not know them at its grant.
+    :ivar follows: the instance before has ended in order, and all that it committed is known by its reports.
     :ivar totals: of this instance. :ivar failures: of all instances of the subtask.
     """
 
     instance: int = 0
     opened: bool = False
     granted: bool = False
+    follows: bool = False
     ending: bool = False
     placing: dict[TopicPartition, int] = field(default_factory=dict)
     placed: dict[TopicPartition, int] = field(default_factory=dict)
@@ -66,5 +69,18 @@ class GrantedSubtask:
 
     @property
     def is_settled(self) -> bool:
-        """Whether all its offsets are known by its reports."""
-        return self.granted and not (self.ending or self.placing or self.placed or self.returning)
+        """Whether all offsets of the subtask are known by its reports. An instance without a grant commits nothing."""
+        if not self.granted:
+            return self.follows
+        return not (self.ending or self.placing or self.placed or self.returning)
+
+    def replaced_by(self, instance: int, end: SubtaskReport) -> GrantedSubtask:
+        """The subtask's next instance.
+
+        :param end: the report that asks for it. A task that Spark has started again names no instance, and nobody knows
+            what the task before has committed. Nor is it known of a commit that failed.
+        """
+        in_order = end.instance == self.instance and not end.failure
+        return GrantedSubtask(
+            instance=instance, failures=self.failures, heard=True, follows=in_order and self.is_settled
+        )

@@ -160,7 +160,7 @@ class LocalPace:
         self._may_be_gone |= before.granted
         self._reported.end(before.totals)
         self._instances += 1
-        self._subtasks[number] = GrantedSubtask(instance=self._instances, failures=before.failures, heard=True)
+        self._subtasks[number] = before.replaced_by(self._instances, report)
         self._server.tell(number, InstanceOrder(instance=self._instances, open=self._coordinator.id_of(number)))
 
     def _note(self, subtask: GrantedSubtask, report: SubtaskReport) -> None:

@@ -103,6 +103,22 @@ def test_a_topic_that_brokers_disagree_about_has_not_lost_its_offsets(
     assert starts_of(DOCUMENT, DOCUMENT.local, answer, JOB) == {A0: 100, A1: 100}
 
 
+@pytest.mark.parametrize("left", [{"b": 1}, {"a": 2, "b": 1}], ids=["deleted", "recreated"])
+def test_a_topic_that_is_deleted_before_the_group_is_read_has_not_lost_its_offsets(
+    left: dict[str, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = FakeCluster({"a": 2, "b": 1}, ids={"a": "1"})
+
+    def deleted(_: Group, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, GroupOffset]:
+        cluster.partitions, cluster.ids = left, {"a": "2"}
+        return {}
+
+    monkeypatch.setattr(Group, "committed", deleted)
+    answer = final(cluster)
+    assert DOCUMENT.local is not None
+    assert starts_of(DOCUMENT, DOCUMENT.local, answer, JOB) == {A0: 100, A1: 100}
+
+
 def test_a_partition_that_the_document_does_not_know_is_asked_for() -> None:
     assert final(FakeCluster({"a": 3, "b": 1}, ids={"a": "1"})) == dict.fromkeys(
         (A0, A1, TopicPartition("a", 2)), FOUND

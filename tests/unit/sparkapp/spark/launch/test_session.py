@@ -23,7 +23,7 @@ from sparkapp.model.job.access.security import Authentication, AuthenticationTyp
 from sparkapp.model.job.codec import encode_job
 from sparkapp.model.job.record_format import Format
 from sparkapp.model.job.spark_settings import AUTHENTICATED, ENCRYPTED, FIXED, FORCED, FORCED_EXACTLY_ONCE
-from sparkapp.model.job.spec import Job, JobSpec, KafkaCluster, Sink, Source, Transform
+from sparkapp.model.job.spec import Engine, Job, JobSpec, KafkaCluster, Sink, Source, Transform
 from sparkapp.spark.launch import session
 from sparkapp.spark.launch.settings import session_settings
 from tests.support.kubernetes.operator_fixture import job_body
@@ -218,6 +218,13 @@ def test_C9_no_retry_of_a_stage_writes_next_to_the_first_try_under_the_same_ids(
     forced = FORCED | FORCED_EXACTLY_ONCE if delivery_guarantee is DeliveryGuarantee.EXACTLY_ONCE else FORCED
     assert settings | forced == settings
     assert ("spark.stage.maxConsecutiveAttempts" in settings) is (delivery_guarantee is DeliveryGuarantee.EXACTLY_ONCE)
+
+
+@pytest.mark.parametrize(("engine", "most"), [(Engine.MICRO_BATCH, "4"), (Engine.CONTINUOUS, "2147483647")])
+def test_a_subtask_may_be_lost_more_often_than_a_task_of_a_micro_batch(engine: Engine, most: str) -> None:
+    """Spark counts the failures of a task for as long as it runs."""
+    job = replace(JOB, spec=replace(JOB.spec, engine=engine))
+    assert session_settings(job, directory=Path("/nowhere"))["spark.task.maxFailures"] == most
 
 
 def test_the_continuous_engine_makes_a_context_and_no_planner(monkeypatch: pytest.MonkeyPatch) -> None:

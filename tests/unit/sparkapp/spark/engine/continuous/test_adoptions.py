@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from sparkapp.spark.engine.continuous.adoptions import ADOPT_SECONDS, START_SECONDS, Adoptions
+from sparkapp.model.errors import SubtaskMissing
+from sparkapp.spark.engine.continuous.adoptions import (
+    ADOPT_SECONDS,
+    LOSSES_SECONDS,
+    MOST_LOSSES,
+    START_SECONDS,
+    Adoptions,
+    SubtaskLosses,
+)
 
 
 class Rig:
@@ -94,3 +102,21 @@ def test_a_subtask_that_is_back_is_not_adopted() -> None:
     assert rig.chosen_within(ADOPT_SECONDS - 0.2) == {}
     rig.connect(1)
     assert rig.chosen_within(60) == {}
+
+
+def test_a_subtask_may_be_lost_again_and_again_but_not_too_often() -> None:
+    now = 0.0
+    losses = SubtaskLosses(clock=lambda: now)
+    for _ in range(3 * MOST_LOSSES):
+        now += LOSSES_SECONDS / (MOST_LOSSES - 2)  # seven in the time, and the eighth is older
+        losses.add(0)
+        losses.add(1)
+        losses.require_few()
+    now += LOSSES_SECONDS + 1
+    for _ in range(MOST_LOSSES):
+        losses.require_few()
+        losses.add(1)
+    with pytest.raises(SubtaskMissing, match="subtask 1 was lost 8 times within 10 minutes"):
+        losses.require_few()
+    now += LOSSES_SECONDS + 1
+    losses.require_few()

@@ -9,7 +9,7 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -21,11 +21,12 @@ import pytest
 from sparkapp.clients.daemon_thread import run_in_background
 from sparkapp.clients.deadline import Deadline
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
-from sparkapp.model.errors import SubtaskDisconnected
+from sparkapp.model.errors import SubtaskDisconnected, SubtaskMissing
 from sparkapp.model.partition import TopicPartition
 from sparkapp.sink.producers.reusable_producers import CommittedTransaction
 from sparkapp.source.watermarks.subtask_watermark import NO_LIMIT, NO_WATERMARK, GivenWatermarks, ReachedWatermarks
 from sparkapp.spark.engine.continuous import adoptions, control_server
+from sparkapp.spark.engine.continuous.adoptions import MOST_LOSSES
 from sparkapp.spark.engine.continuous.answers import Answer, Silent
 from sparkapp.spark.engine.continuous.control_server import ControlServer
 from sparkapp.spark.tasks import control_channel
@@ -38,6 +39,13 @@ SPLITS = (
     KafkaPartitionSplit(TopicPartition("in", 0), 5, 9),
     KafkaPartitionSplit(TopicPartition("in.put_ü", 11), 0, 1),
 )
+
+
+def until(holds: Callable[[], bool]) -> None:
+    deadline = Deadline.after(SECONDS)
+    while not holds():
+        assert not deadline.expired
+        time.sleep(0.01)
 
 
 def work(checkpoint_id: int, **changes: Any) -> Work:
@@ -410,6 +418,30 @@ def test_a_frame_that_cannot_be_read_ends_its_connection_alone(server: ControlSe
     server.give({1: work(7)})
     with SubtaskChannel(server.address, subtask=1, task=10) as channel:
         assert received(channel) == work(7)
+
+
+def test_losses_are_counted_but_no_silence_and_no_end_that_was_asked_for(quick: ControlServer) -> None:
+    for _ in range(MOST_LOSSES - 1):
+        with SubtaskChannel(quick.address, subtask=0, task=7):
+            until(lambda: 0 in quick.connected)
+        until(lambda: 0 not in quick.connected)
+    silent = plain_connection(quick)
+    answer_challenge(silent, quick.address.key)
+    deliver_challenge(silent, quick.address.key)
+    silent.send_bytes(b'{"ready": 0, "task": 8, "wave": 0, "executor": ""}')
+    assert quick.answer(SECONDS) is None
+    assert quick.silent() == [Silent(0, 8)]
+    with SubtaskChannel(quick.address, subtask=0, task=9) as asked:
+        until(lambda: 0 in quick.connected)
+        assert quick.end([0], wave=1)
+        asked.stopped("")
+    until(lambda: 0 not in quick.connected)
+    quick.losses.require_few()
+    with SubtaskChannel(quick.address, subtask=0, task=10, wave=1):
+        until(lambda: 0 in quick.connected)
+    until(lambda: 0 not in quick.connected)
+    with pytest.raises(SubtaskMissing):
+        quick.losses.require_few()
 
 
 def test_a_silent_subtask_is_disconnected_and_its_successor_is_given_its_work(quick: ControlServer) -> None:

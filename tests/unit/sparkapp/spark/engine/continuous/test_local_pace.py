@@ -307,13 +307,33 @@ def test_the_commit_of_the_starts_is_no_progress(driver: Driver) -> None:
         fail_after(driver, dict.fromkeys(driver.owned(0), 77))
 
 
-def test_a_drain_waits_until_every_commit_is_known(driver: Driver) -> None:
+@pytest.mark.parametrize("end", ["another task", "a failure"])
+def test_a_drain_waits_until_every_commit_is_known(driver: Driver, end: str) -> None:
     driver.started()
-    driver.hear(1, instance=driver.instance(1), waits=True)
+    if end == "another task":
+        driver.hear(1, instance=0, waits=True)
+    else:
+        driver.hear(1, instance=driver.instance(1), waits=True, failure="CommitOutcomeUnknown: no answer")
     driver.until(lambda: not driver.server.answers)
     assert driver.pace.step(draining=True), "subtask 1 may have committed what it did not report"
     with pytest.raises(SubtaskMissing):
         driver.pace.ended(set())
+
+
+def test_an_instance_that_ends_in_order_while_the_job_drains_has_said_all(driver: Driver) -> None:
+    """A commit that was confirmed by its second request ends the instance, also behind the order to stop."""
+    driver.started()
+    driver.spec.checkpoint_interval = 3600.0
+    driver.until(lambda: driver.pace._calls.is_idle)
+    assert not driver.pace.step(draining=True), "the subtasks are asked to end"
+    instance, owned = driver.instance(1), driver.owned(1)[0]
+    driver.hear(1, instance=instance, offsets={owned: 20}, totals={"records_out": 10, "transactions": 1})
+    driver.hear(1, instance=instance, waits=True)
+    while driver.server.answers:
+        driver.pace.take(driver.server.answers.pop(0))
+    driver.pace.ended(set())
+    (_, offsets, totals) = driver.called("record")[-1]
+    assert (offsets[owned], totals.records_out) == (20, 10)
 
 
 def test_a_drain_does_not_wait_for_a_place(driver: Driver) -> None:

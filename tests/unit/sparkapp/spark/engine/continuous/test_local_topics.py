@@ -77,7 +77,9 @@ class World:
         )  # fmt: skip
 
     def say(self, **report: Any) -> None:
-        self.server.answers.append(Answer(0, None, "", "", None, SubtaskReport(instance=self.instance, **report)))
+        self.server.answers.append(
+            Answer(0, None, "", "", None, SubtaskReport(**{"instance": self.instance, **report}))
+        )
 
     def obey(self) -> None:
         while self.server.orders:
@@ -201,7 +203,7 @@ def test_a_drain_waits_for_a_partition_that_a_broker_has_not_heard_of_yet(world:
     world.pace._reported.offsets[A] = 1000  # the instance was lost before its report
     world.server.answers.clear()
     world.cluster.behind = 2
-    world.say(waits=True)
+    world.say(instance=0, waits=True)
     while not world.server.orders:
         world.pace.step(draining=False)
     while world.pace.step(draining=True):
