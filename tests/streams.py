@@ -1,9 +1,10 @@
 """``python -m tests.streams``: runs the tests of every commit, in parallel streams.
 
 The cluster's tests come first, together with patient tests at a lower priority: two streams of jobs, and then the tests
-that change the operator, next to the first of the other streams. The other streams wait more than they work, except for
-the engine's, so there are many at a time. Long streams start first; when a stream ends, the next stream starts. Each
-stream writes ``artifacts/<stream>.log``. The program prints their progress with the failures so far, because a limit of
+that change the operator. The first of the other streams run next to them as soon as one of the jobs' streams has ended.
+Other streams that wait more than they work start first, and those that work most are last: at the end no processor is
+idle. When a stream ends, the next stream starts. In the pipeline the cluster ends with its last test. Each stream
+writes ``artifacts/<stream>.log``. The program prints their progress with the failures so far, because a limit of
 time may end the run before its reports. It prints a stream's report when the stream has ended, and at the end the
 failures of all. The exit status is 0 if all streams passed.
 """
@@ -33,7 +34,7 @@ _SECURITY = "tests/integration/security"
 _PROGRESS_SECONDS = 30
 _JOBS, _OPERATOR, _LAST = 1, 2, 3
 """The stages. The last is that of the streams without the cluster."""
-WIDTH = {_OPERATOR: 4, _LAST: 5}
+WIDTH = {_JOBS: 4, _OPERATOR: 4, _LAST: 5}
 """Number of parallel streams in a stage that streams without the cluster take part in."""
 _CLUSTER = "tests/e2e"
 CHANGE_THE_OPERATOR = tuple(f"{_CLUSTER}/test_{name}.py" for name in ("lifecycle", "network_policies", "upgrade"))
@@ -119,6 +120,8 @@ def streams() -> list[Stream]:
     apart = (_DATAPLANE, _ENGINE, _FAULTS, BY_HAND, _KUBEAPI, _PROTOCOL, _SECURITY)
     elsewhere = [f"--ignore={file}" for file in (*CHANGE_THE_OPERATOR, *_STORIES)]
     protocol = _dealt("protocol", 4, files_below(_PROTOCOL))
+    engine = _dealt("engine", 2, files_below(_ENGINE), niceness=5)
+    parts = _dealt("parts", 2, files_below("tests/integration", apart))
     return [
         Stream("stories", [*_STORIES, "-vv"], stage=_JOBS),
         Stream("jobs", [_CLUSTER, *elsewhere, "-vv"], stage=_JOBS),
@@ -126,14 +129,18 @@ def streams() -> list[Stream]:
         Stream("kubernetes", [_KUBEAPI], patient=True, niceness=5),
         Stream("properties", ["tests/property"], patient=True, niceness=19),
         Stream("units", ["tests/unit"], patient=True, niceness=19),
+        protocol[0],
         Stream("security", [_SECURITY]),
-        *protocol[:2],
-        *_dealt("engine", 2, files_below(_ENGINE), niceness=5),
-        *_dealt("parts", 2, files_below("tests/integration", apart)),
-        *protocol[2:],
-        Stream("dataplane", [_DATAPLANE]),
         Stream("faults", [_FAULTS]),
         Stream("conformance", ["tests/conformance"]),
+        engine[0],
+        parts[0],
+        protocol[1],
+        parts[1],
+        engine[1],
+        protocol[3],
+        Stream("dataplane", [_DATAPLANE]),
+        protocol[2],
     ]
 
 
@@ -162,7 +169,7 @@ def due(every: list[Stream]) -> list[Stream]:
     if stage == _LAST:
         return [*patient, *ours][: WIDTH[stage] - len(running)]
     found = ours + patient[: not any(stream.patient for stream in running)]
-    if stage == _OPERATOR:
+    if stage == _OPERATOR or any(stream.stage == stage and stream.status is not None for stream in every):
         others = [stream for stream in waiting if stream.stage == _LAST and not stream.patient]
         found += others[: max(0, WIDTH[stage] - len(running) - len(found))]
     return found
@@ -175,6 +182,7 @@ def main() -> int:
     reported: list[Stream] = []
     began = time.monotonic()
     printed = 0.0
+    down: subprocess.Popen[bytes] | None = None
     while len(reported) < len(every):
         for stream in due(every):
             stream.start()
@@ -182,11 +190,15 @@ def main() -> int:
         for stream in [one for one in every if one.status is not None and one not in reported]:
             print(stream.report(), flush=True)
             reported.append(stream)
+        if down is None and "CI" in os.environ and all(one.status is not None for one in every if one.stage < _LAST):
+            down = subprocess.Popen(["make", "--no-print-directory", "cluster-down"], cwd=ROOT)
         if time.monotonic() - printed >= _PROGRESS_SECONDS:
             printed = time.monotonic()
             print(f"[{printed - began:5.0f} s] " + ", ".join(stream.progress for stream in every), flush=True)
             _print_failures(every)
     _print_failures(every)
+    if down is not None:
+        down.wait()
     return int(any(stream.status for stream in every))
 
 

@@ -179,9 +179,10 @@ class Broker:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Stops the broker; its directory stays."""
+        """Ends the broker like a crash; nobody reads its directory again. A clean stop takes seconds of CPU."""
         self.resume()
-        self.stop()
+        self.kill()
+        self._record.unlink(missing_ok=True)
 
     def _refuse_taken_ports(self) -> None:
         # Otherwise the other program's answers could pass for those of a broker that did not start.

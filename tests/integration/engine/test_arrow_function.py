@@ -104,6 +104,10 @@ def test_a_function_that_drops_multiplies_and_raises_once_is_exactly_once_over_c
     produce(broker, source, 0, 3000)
     job.start(fault=f"{ProtocolStep.AFTER_FLUSH}@attempt=1,checkpoint=2")
     assert job.await_end() == -signal.SIGKILL, job.log()
+    document = job.document()
+    assert document is not None
+    assert document.checkpoint_id == 1
+    assert len(visibility.numbers(broker, sink)) <= 2 * 1000, "of checkpoint 2 nothing is visible"
     (code / "log").unlink()
     (code / "armed").touch()
 
@@ -247,13 +251,15 @@ def test_json_and_what_is_not_json_in_both_engines(
 
     good: list[int] = []
     bad: list[bytes] = []
-    for first, engine in ((0, Engine.CONTINUOUS), (400, Engine.MICRO_BATCH), (800, Engine.AUTO)):
+    engines = {Engine.CONTINUOUS: "Continuous", Engine.MICRO_BATCH: "MicroBatch", Engine.AUTO: "Continuous"}
+    for first, (engine, started) in zip((0, 400, 800), engines.items(), strict=True):
         more, worse = write(first, 400)
         good, bad = good + more, bad + worse
         job.spec = replace(job.spec, engine=engine)
         job.start()
         assert job.await_records_in(first + 400).counters.records_dead_lettered == len(bad)
         assert job.drain() == 0, job.log()
+        assert f"the {started} engine has started" in job.log(1000)
     assert "the Continuous engine has started: spec.engine is Auto" in job.log(1000)
     letters = visibility.messages(broker, job.spec.record_errors.dead_letter_topic)
     assert Counter(message.value() for message in letters) == Counter(bad)

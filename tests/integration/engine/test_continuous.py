@@ -19,24 +19,6 @@ pytestmark = pytest.mark.spark
 RECORDS = 3000
 
 
-def test_attempts_of_both_engines_continue_each_other(
-    local_job: LocalJobs, broker: str, client: TransactionClient
-) -> None:
-    job = local_job(max_offsets=1000)
-    source, sink = job.spec.source.topics[0], job.spec.sink.topic
-    expected = 0
-    for engine, parallelism in ((Engine.CONTINUOUS, 2), (Engine.MICRO_BATCH, 3), (Engine.CONTINUOUS, 1)):
-        produce(broker, source, expected, RECORDS)
-        expected += RECORDS
-        job.spec = replace(job.spec, engine=engine)
-        job.start(parallelism=parallelism)
-        job.await_records_in(expected)
-        assert job.drain() == 0, job.log()
-        assert f"the {engine.value} engine has started" in job.log()
-    assert sorted(visibility.numbers(broker, sink)) == list(range(expected))
-    assert visibility.open_transactions(client, job.spec.sink.transactional_id_prefix) == []
-
-
 @pytest.mark.parametrize("guarantee", [DeliveryGuarantee.AT_LEAST_ONCE, DeliveryGuarantee.NONE])
 def test_an_orderly_end_sends_everything(guarantee: DeliveryGuarantee, local_job: LocalJobs, broker: str) -> None:
     job = local_job(engine=Engine.CONTINUOUS, delivery_guarantee=guarantee)

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from sparkapp.clients.deadline import Deadline
 from sparkapp.clients.transactions.client import TransactionClient
 from sparkapp.model.job.access.registry_access import RegistryAccess
 from sparkapp.model.job.record_errors import OnRecordError
@@ -141,14 +140,10 @@ def test_killed_drivers(local_job: LocalJobs, broker: str, client: TransactionCl
     for turn in range(2):
         produce(broker, job.spec.source.topics[0], turn * RECORDS, RECORDS)
         job.start(alone=True)
-        deadline = Deadline.after(300)
-        while len(visibility.numbers(broker, job.spec.sink.topic)) <= turn * RECORDS:
-            assert not deadline.expired, job.log()
+        visibility.await_count(broker, job.spec.sink.topic, turn * RECORDS + 1, seconds=300)
         job.kill()
     job.start()
-    deadline = Deadline.after(300)
-    while len(visibility.numbers(broker, job.spec.sink.topic)) < 2 * RECORDS:
-        assert not deadline.expired, job.log()
+    visibility.await_count(broker, job.spec.sink.topic, 2 * RECORDS, seconds=300)
     assert job.drain() == 0, job.log()
     require_each_once(job, broker, client, 2 * RECORDS)
 

@@ -184,24 +184,6 @@ def test_a_checkpoint_of_nothing_but_bad_records(local_job: LocalJobs, broker: s
     assert records_of(letters(broker, job)) == Counter(bad + more)
 
 
-def test_a_crash_leaves_each_bad_record_exactly_once_in_the_dead_letters(
-    local_job: LocalJobs, broker: str, client: TransactionClient
-) -> None:
-    """Behind the document, whose transactions the next attempt commits; Avro's test has a crash before it."""
-    job = local_job(transform=NUMBERS, on_record_error=DEAD_LETTER, max_offsets=300, **JSON)
-    source, prefix = job.spec.source.topics[0], job.spec.sink.transactional_id_prefix
-    bad = write(broker, source, 0, 900, bad_every=3)
-    job.start(fault="after-write@attempt=1,checkpoint=2")
-    crash(job, broker, bad)
-    job.start(parallelism=1)
-    counters = job.await_records_in(900).counters
-    assert job.drain() == 0, job.log()
-    assert visibility.open_transactions(client, prefix) == []
-    assert records_of(letters(broker, job)) == Counter(bad)
-    assert sorted(visibility.numbers(broker, job.spec.sink.topic)) == good(0, 900, bad_every=3)
-    assert (counters.records_out, counters.records_dead_lettered) == (600, 300)
-
-
 def test_dead_letters_with_a_shuffle_are_refused_before_anything_is_written(
     local_job: LocalJobs, broker: str, client: TransactionClient
 ) -> None:

@@ -124,8 +124,6 @@ def test_up_and_down_and_a_driver_killed_behind_it_is_followed_by_an_attempt_tha
     rescaled.ask(2)
     rescaled.read_more()
     rescaled.scale(3)
-
-    rescaled.up_and_down()
     rescaled.judge(client)
 
 

@@ -54,7 +54,7 @@ def chart(kubeconfig: Path) -> Callable[..., list[dict[str, Any]]]:
         command = [helm, "template", "kafkaspark-operator", REPOSITORY / "charts/kafkaspark-operator"]
         command += ["--namespace", "kafkaspark-system", *(part for value in values for part in ("--set", value))]
         text = subprocess.run([str(one) for one in command], check=True, capture_output=True, text=True).stdout
-        return [one for one in yaml.safe_load_all(text) if one]
+        return [one for one in yaml.load_all(text, yaml.CSafeLoader) if one]
 
     return render
 

@@ -18,6 +18,7 @@ from sparkapp.model import names
 from tests.support.kubernetes.api_client import JOBS, REPOSITORY, ApiClient, await_that
 
 CHART = REPOSITORY / "charts/kafkaspark-operator"
+DEFINITION = REPOSITORY / "crds/kafkasparkjobs.yaml"
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 APP_VERSION = yaml.safe_load((CHART / "Chart.yaml").read_text(encoding="utf-8"))["appVersion"]
 EVERYTHING = (
@@ -65,7 +66,7 @@ def test_lint_is_content(kubeconfig: Path) -> None:
 def test_the_charts_definition_is_a_link_to_the_definition() -> None:
     link = CHART / "files/kafkasparkjobs.yaml"
     assert link.is_symlink()
-    assert link.resolve() == REPOSITORY / "crds/kafkasparkjobs.yaml"
+    assert link.resolve() == DEFINITION
 
 
 def test_a_package_holds_the_definition(kubeconfig: Path, tmp_path: Path) -> None:
@@ -94,7 +95,7 @@ def test_the_api_server_takes_every_object(
     assert {"NetworkPolicy", "PodDisruptionBudget"} <= kinds or not values
 
 
-class OneOfEachKey(yaml.SafeLoader):
+class OneOfEachKey(yaml.CSafeLoader):
     """Refuses what YAML forbids and most parsers let through: a key twice."""
 
     def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
@@ -121,7 +122,8 @@ def test_the_service_does_not_choose_the_tests_pod(chart: Render) -> None:
 def test_two_releases_of_one_name_share_nothing(kubeconfig: Path) -> None:
     def cluster_wide(namespace: str) -> set[tuple[str, str]]:
         done = helm(kubeconfig, "template", "kafkaspark", str(CHART), "--namespace", namespace)
-        found = [one for one in yaml.safe_load_all(done.stdout) if one and "namespace" not in one["metadata"]]
+        every = yaml.load_all(done.stdout, yaml.CSafeLoader)
+        found = [one for one in every if one and "namespace" not in one["metadata"]]
         return {(one["kind"], one["metadata"]["name"]) for one in found if one["kind"] != "CustomResourceDefinition"}
 
     assert len(cluster_wide("team-a")) == 8
@@ -175,7 +177,7 @@ def test_the_default_job_image(chart: Render, values: tuple[str, ...], image: st
 )
 def test_names_are_those_of_helm_create(kubeconfig: Path, release: str, values: tuple[str, ...], name: str) -> None:
     done = helm(kubeconfig, "template", release, str(CHART), *(part for value in values for part in ("--set", value)))
-    manifests = [manifest for manifest in yaml.safe_load_all(done.stdout) if manifest]
+    manifests = [manifest for manifest in yaml.load_all(done.stdout, yaml.CSafeLoader) if manifest]
     assert of_kind(manifests, "Deployment")[0]["metadata"]["name"] == name
 
 
@@ -198,7 +200,7 @@ def test_the_job_of_the_notes_is_one_that_the_api_server_takes(
 def test_the_definition_is_kept_and_can_be_left_out(chart: Render) -> None:
     definition = of_kind(chart(), "CustomResourceDefinition")[0]
     assert definition["metadata"]["annotations"] == {"helm.sh/resource-policy": "keep"}
-    assert definition["spec"] == yaml.safe_load((REPOSITORY / "crds/kafkasparkjobs.yaml").read_text())["spec"]
+    assert definition["spec"] == yaml.load(DEFINITION.read_text(encoding="utf-8"), yaml.CSafeLoader)["spec"]
     assert "annotations" not in of_kind(chart("crds.keep=false"), "CustomResourceDefinition")[0]["metadata"]
     assert of_kind(chart("crds.install=false"), "CustomResourceDefinition") == []
 

@@ -10,7 +10,6 @@ from functools import partial
 
 import pytest
 
-from sparkapp.clients.deadline import Deadline
 from sparkapp.clients.transactions.client import TransactionClient
 from sparkapp.model.job.spec import Engine, JobSpec, KafkaCluster, Sink, Source, Transform
 from sparkapp.model.job.startup import Startup, StartupMode
@@ -74,10 +73,7 @@ class Numbers:
 
 
 def await_visible(job: LocalAttempts, count: int) -> None:
-    deadline = Deadline.after(60)
-    bootstrap, sink = job.spec.kafka.bootstrap_servers, job.spec.sink.topic
-    while len(visibility.numbers(bootstrap, sink)) < count:
-        assert not deadline.expired, (len(visibility.numbers(bootstrap, sink)), count)
+    visibility.await_count(job.spec.kafka.bootstrap_servers, job.spec.sink.topic, count, seconds=60)
 
 
 def require_each_once(job: LocalAttempts, client: TransactionClient, count: int) -> None:

@@ -9,7 +9,6 @@ from dataclasses import replace
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from sparkapp.clients.deadline import Deadline
 from sparkapp.model.job.spec import Engine, JobSpec, KafkaCluster, OnTopicDeleted, Sink, Source, Transform
 from sparkapp.model.job.startup import Startup, StartupMode
 from tests.support.kafka import visibility
@@ -48,14 +47,12 @@ def write(broker: str, topic: str, numbers: range) -> None:
 
 
 def await_each_once(job: LocalAttempts, broker: str, count: int) -> None:
-    deadline = Deadline.after(60)
-    found: list[int] = []
-    while len(found) < count:
-        assert not deadline.expired, (len(found), count)
+    def look() -> None:
         if job._failure is not None:
             raise job._failure
-        found = sorted(visibility.numbers(broker, job.spec.sink.topic))
-    assert found == list(range(count))
+
+    visibility.await_count(broker, job.spec.sink.topic, count, seconds=60, look=look)
+    assert sorted(visibility.numbers(broker, job.spec.sink.topic)) == list(range(count))
 
 
 @pytest.fixture

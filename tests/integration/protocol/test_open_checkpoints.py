@@ -18,6 +18,8 @@ from tests.support.protocol.subtask_process import MODULUS
 
 SECONDS = 60.0
 BEFORE, MEANWHILE = 30, 15
+_TO_ALL = 18
+"""Numbers for all partitions alike: three go to each in turn."""
 PARALLELISM, POOL = 2, 5
 
 
@@ -87,13 +89,13 @@ def test_what_a_subtask_without_planned_records_has_written_is_ended_when_its_ne
     job.produce(BEFORE)
     job.start(PARALLELISM, POOL)
     job.checkpoint()
-    for number in range(2 * job.partitions):
-        job.produce(3)  # of one partition
-        planned = BEFORE + 3 + number * (3 + MEANWHILE)
+    for number in range(job.partitions):
+        job.produce(3)  # of one partition, and of the next in the next turn
+        planned = BEFORE + number * (3 + _TO_ALL) + 3
 
         def meanwhile(planned: int = planned) -> None:
-            job.produce(MEANWHILE)
-            written(job, planned + MEANWHILE)
+            job.produce(_TO_ALL)
+            written(job, planned + _TO_ALL)
 
         job.checkpoint((TaskMoment.PRODUCED, lambda: loss), meanwhile=meanwhile)
         assert job.open_transactions() == []

@@ -115,9 +115,9 @@ def test_any_story_ends_with_every_record_once(
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", [0, 3, 4])
 def test_the_soaks_schedules(
     seed: int, broker: str, unique: str, client: TransactionClient, make_topic: Callable[..., str]
 ) -> None:
-    """The first of those that ``python -m tests.soak`` runs by the thousand, in both engines."""
+    """One of each kind of those that ``python -m tests.soak`` runs by the thousand, in both engines."""
     Schedule(seed).run(broker, client, make_topic, prefix=unique)

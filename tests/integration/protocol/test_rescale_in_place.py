@@ -85,7 +85,7 @@ def test_an_attempt_ends_in_its_first_checkpoint_behind_it(
 
 
 def test_any_sequence_of_changes_and_ends(story: Stories) -> None:
-    @settings(max_examples=5, deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=3, deadline=None, suppress_health_check=list(HealthCheck))
     @given(steps=_STEPS)
     def runs(steps: list[tuple[int, Stop | None]]) -> None:
         job = begun(story(), 2)

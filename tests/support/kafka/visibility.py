@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
+from collections.abc import Callable
 
 from confluent_kafka import Consumer, KafkaError, Message
 from confluent_kafka import TopicPartition as ClientPartition
@@ -25,18 +26,7 @@ def messages(bootstrap: str, topic: str, *, isolation: str = "read_committed") -
     Reads each partition to the end that the broker reports (under read_committed the last stable offset), so an open
     transaction hides what is behind it, as it does for any consumer.
     """
-    consumer = Consumer(
-        {
-            "bootstrap.servers": bootstrap,
-            "group.id": f"reader-{uuid.uuid4().hex}",
-            "isolation.level": isolation,
-            "enable.auto.commit": "false",
-            "enable.partition.eof": "true",
-            "auto.offset.reset": "earliest",
-            # A broker answers so late at the end of a partition, by default after half a second.
-            "fetch.wait.max.ms": "10",
-        }
-    )
+    consumer = _reader(bootstrap, isolation)
     try:
         partitions = consumer.list_topics(topic, timeout=_BOUND_SECONDS).topics[topic].partitions
         consumer.assign([ClientPartition(topic, partition, 0) for partition in partitions])
@@ -54,6 +44,41 @@ def messages(bootstrap: str, topic: str, *, isolation: str = "read_committed") -
             else:
                 raise AssertionError(message.error())
         return [message for partition in sorted(found) for message in found[partition]]
+    finally:
+        consumer.close()
+
+
+def _reader(bootstrap: str, isolation: str) -> Consumer:
+    return Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": f"reader-{uuid.uuid4().hex}",
+            "isolation.level": isolation,
+            "enable.auto.commit": "false",
+            "enable.partition.eof": "true",
+            "auto.offset.reset": "earliest",
+            # A broker answers so late at the end of a partition, by default after half a second.
+            "fetch.wait.max.ms": "10",
+        }
+    )
+
+
+def await_count(
+    bootstrap: str, topic: str, count: int, *, seconds: float, look: Callable[[], None] = lambda: None
+) -> None:
+    """Waits until a reader of committed records has got so many of them. It reads each record once.
+
+    :param look: called meanwhile; raises why the records will not come.
+    """
+    consumer, found = _reader(bootstrap, "read_committed"), 0
+    try:
+        partitions = consumer.list_topics(topic, timeout=_BOUND_SECONDS).topics[topic].partitions
+        consumer.assign([ClientPartition(topic, partition, 0) for partition in partitions])
+        deadline = Deadline.after(seconds)
+        while found < count:
+            assert not deadline.expired, f"{topic}: {found} of {count} records"
+            look()
+            found += sum(message.error() is None for message in consumer.consume(1000, 0.1))
     finally:
         consumer.close()
 

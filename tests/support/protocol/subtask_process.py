@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import os
 import signal
+import sys
 from collections.abc import Generator, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -42,7 +43,8 @@ _DIE_WITH_PARENT = 1
 _BEGIN_SECONDS = 30.0
 
 _PROCESSES = get_context("forkserver")
-_PROCESSES.set_forkserver_preload([__name__])
+_PRELOADED = "tests.support.protocol.preloaded"
+_PROCESSES.set_forkserver_preload([_PRELOADED])
 
 
 def let_through(batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -124,6 +126,7 @@ def _run(
     number: int, job_text: str, place: tuple[Address, int], moments: Connection[Any, Any], patience: float
 ) -> None:
     ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGKILL)
+    assert _PRELOADED in sys.modules, "the fork server passes over a module that it cannot import"
     # A frozen process would keep the fork server alive behind a test that was killed.
     os.close(vars(forkserver._forkserver)["_forkserver_alive_fd"])
     moments.send("begun")

@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterator
+from copy import deepcopy
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -132,16 +134,22 @@ def test_definition_and_code_refuse_what_cannot_be_the_name_of_an_object(path: s
         assert "kubectl edit ksj" in caught.value.remedy
 
 
+@cache
+def corpus(name: str) -> Any:
+    """Read once, and changed by nobody."""
+    return yaml.safe_load((CORPUS / f"{name}.yaml").read_text(encoding="utf-8"))
+
+
 def named(path: str, name: str) -> None:
     """Reads a valid spec of the corpus, or a spec with a variable, in which that field has the name."""
-    base = yaml.safe_load((CORPUS / "base.yaml").read_text(encoding="utf-8"))
-    patches = [case["patch"] for case in yaml.safe_load((CORPUS / "valid.yaml").read_text(encoding="utf-8"))]
+    base = corpus("base")
+    patches = [case["patch"] for case in corpus("valid")]
     for role in ("driver", "executor"):
         sources = [{"secretKeyRef": {"name": "x", "key": "k"}}, {"configMapKeyRef": {"name": "x", "key": "k"}}]
         patches += [{"spec": {role: {"env": [{"name": "A", "valueFrom": source}]}}} for source in sources]
     *parents, last = path.removeprefix("spec.").split(".")
     for patch in patches:
-        spec = merged(base, patch)["spec"]
+        spec = deepcopy(merged(base, patch)["spec"])
         place: Any = spec
         for parent in parents:
             place = (place or {}).get(parent.removesuffix("[]"))
