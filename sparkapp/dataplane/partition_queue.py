@@ -26,15 +26,15 @@ class PartitionQueue:
 
 
 @dataclass(frozen=True, slots=True)
-class Alignment:
+class AssignmentChange:
     """Changes of the assignment before a read: drop first, then add at the splits' starts."""
 
     drop: tuple[TopicPartition, ...]
     add: tuple[KafkaPartitionSplit, ...]
 
 
-def align(queues: dict[TopicPartition, PartitionQueue], splits: Iterable[KafkaPartitionSplit]) -> Alignment:
-    """Aligns the queues with the splits; a split that starts at its queue's position keeps its assignment.
+def assign(queues: dict[TopicPartition, PartitionQueue], splits: Iterable[KafkaPartitionSplit]) -> AssignmentChange:
+    """Assigns the splits to the queues; a split that starts at its queue's position keeps its assignment.
 
     Empty splits need no assignment.
 
@@ -58,7 +58,7 @@ def align(queues: dict[TopicPartition, PartitionQueue], splits: Iterable[KafkaPa
             drop.append(partition)
         add.append(split)
         queues[partition] = PartitionQueue(position=split.start)
-    return Alignment(tuple(drop), tuple(add))
+    return AssignmentChange(tuple(drop), tuple(add))
 
 
 def split_by_partition(splits: Iterable[KafkaPartitionSplit]) -> dict[TopicPartition, KafkaPartitionSplit]:

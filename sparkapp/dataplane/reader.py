@@ -13,7 +13,7 @@ from confluent_kafka import KafkaError
 
 from sparkapp.dataplane.client_errors import ClientErrors
 from sparkapp.dataplane.interface import ALL_COLUMNS, GivenUp
-from sparkapp.dataplane.partition_queue import Alignment, PartitionQueue, align, split_by_partition
+from sparkapp.dataplane.partition_queue import AssignmentChange, PartitionQueue, assign, split_by_partition
 from sparkapp.dataplane.settings import BATCH_BYTES, BATCH_ROWS, LINGER_MILLIS, WAIT_MILLIS
 from sparkapp.dataplane.statistics import FetchStatistics
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
@@ -105,7 +105,7 @@ class BoundedReader(ABC):
         self._is_reading = True
         finished = False
         try:
-            self._apply(align(self._queues, wanted.values()))
+            self._apply(assign(self._queues, wanted.values()))
             self._begin({partition: split.stop for partition, split in wanted.items()})
             for batch in self._batches(len(wanted), limits, stall_timeout):
                 yield batch
@@ -170,7 +170,7 @@ class BoundedReader(ABC):
         wanted = split_by_partition(splits)
         self._make_ready()
         self._columns = columns
-        self._apply(align(self._queues, wanted.values()))
+        self._apply(assign(self._queues, wanted.values()))
         self._begin({partition: split.stop for partition, split in wanted.items()})
         self._followed = {split.partition: split.start for split in splits}
         self._stops = {partition: split.stop for partition, split in wanted.items()}
@@ -242,7 +242,7 @@ class BoundedReader(ABC):
 
     def _forget(self) -> None:
         if self._is_open:
-            self._apply(Alignment(drop=tuple(self._queues), add=()))
+            self._apply(AssignmentChange(drop=tuple(self._queues), add=()))
         self._queues.clear()
 
     def _unfinished(self) -> str:
@@ -261,7 +261,7 @@ class BoundedReader(ABC):
         """Replaces the failed client by a new client."""
 
     @abstractmethod
-    def _apply(self, change: Alignment) -> None:
+    def _apply(self, change: AssignmentChange) -> None:
         """Unassigns partitions, then assigns others and starts fetching."""
 
     @abstractmethod

@@ -12,7 +12,7 @@ from sparkapp.clients.errors import RETRIED, error_of
 from sparkapp.clients.security.oauth_token import token_source
 from sparkapp.dataplane.interface import SOURCE_SCHEMA
 from sparkapp.dataplane.native import _kafka_arrow, librdkafka
-from sparkapp.dataplane.partition_queue import Alignment
+from sparkapp.dataplane.partition_queue import AssignmentChange
 from sparkapp.dataplane.reader import BoundedReader, Gathered, Limits
 from sparkapp.dataplane.settings import FEW_PARTITIONS, consumer_settings
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
@@ -48,14 +48,14 @@ class NativeConsumer(BoundedReader):
         except _kafka_arrow.BadConfiguration as refusal:
             raise ConfigurationError(f"Kafka consumer: {refusal}") from refusal
 
-    def _apply(self, change: Alignment) -> None:
+    def _apply(self, change: AssignmentChange) -> None:
         try:
             self._reassign(change)
         except _kafka_arrow.Failure as failure:
             code, text, _ = failure.args
             raise error_of(code, text, "assigning partitions") from None
 
-    def _reassign(self, change: Alignment) -> None:
+    def _reassign(self, change: AssignmentChange) -> None:
         add = list(change.add)
         if len(self._queues) > 2 * self._prefetching_partitions:
             self._prefetching_partitions = len(self._queues)

@@ -13,7 +13,7 @@ from confluent_kafka import TopicPartition as Position
 
 from sparkapp.clients.errors import RETRIED, error_for
 from sparkapp.clients.security.oauth_token import with_token_callback
-from sparkapp.dataplane.partition_queue import Alignment
+from sparkapp.dataplane.partition_queue import AssignmentChange
 from sparkapp.dataplane.plain.columns import batch_of
 from sparkapp.dataplane.reader import BoundedReader, Gathered, Limits
 from sparkapp.dataplane.settings import consumer_settings
@@ -82,13 +82,13 @@ class PlainConsumer(BoundedReader):
         self._client = Consumer(with_token_callback(self._settings))
         self._kept.clear()
 
-    def _apply(self, change: Alignment) -> None:
+    def _apply(self, change: AssignmentChange) -> None:
         try:
             self._reassign(change)
         except KafkaException as failure:
             raise error_for(failure.args[0], "assigning partitions") from failure
 
-    def _reassign(self, change: Alignment) -> None:
+    def _reassign(self, change: AssignmentChange) -> None:
         if change.drop:
             # A partition stays paused in librdkafka after its assignment; its next assignment would never resume.
             paused = [Position(*partition) for partition in change.drop if self._kept[partition].is_paused]
