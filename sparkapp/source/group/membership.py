@@ -225,7 +225,7 @@ class GroupMembership:
             self._asked_back -= set(new)
             count = len(self._held)
         if new:
-            assigned = f"assigned by the group: {named(new)}; now {count}"
+            assigned = f"{len(new)} partition(s) assigned by the group: {named(new)}; now {count}"
             self._tell(DriverEvent.PARTITIONS_ASSIGNED, assigned, False)
 
     def await_finished(self, partitions: Iterable[TopicPartition], timeout: float) -> bool:
@@ -291,4 +291,4 @@ class GroupMembership:
             count = len(self._held)
             self._condition.notify_all()
         if gone:
-            self._tell(reason, f"{what}: {named(gone)}; now {count}", warning)
+            self._tell(reason, f"{len(gone)} partition(s) {what}: {named(gone)}; now {count}", warning)
