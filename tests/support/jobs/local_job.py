@@ -17,8 +17,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
-from confluent_kafka import Producer
-
 from sparkapp.model import names
 from sparkapp.model.checkpoint.codec import decode
 from sparkapp.model.checkpoint.document import CheckpointDocument
@@ -27,6 +25,7 @@ from sparkapp.model.job.spec import Job, JobSpec
 from sparkapp.model.report import Termination, decode_termination
 from sparkapp.spark.launch.settings import CLASSES_VARIABLE as CLASSES
 from tests.support.jobs.spark_home import unzipped_spark_home
+from tests.support.kafka.idempotent_producer import idempotent_producer
 
 ROOT = Path(__file__).resolve().parents[3]
 QUICK_JVM = {"JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
@@ -249,7 +248,7 @@ def settings_of_a_cluster(folder: Path, *, master: str, **settings: str) -> dict
 
 def produce(bootstrap: str, topic: str, first: int, count: int, **message: Any) -> None:
     """Writes the numbers ``first … first+count-1`` as text, keyed so that they spread over the partitions."""
-    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 20})
+    producer = idempotent_producer(bootstrap)
     for number in range(first, first + count):
         body = {"key": str(number % 97), "value": str(number), **message}
         producer.produce(topic, **body)
@@ -258,7 +257,7 @@ def produce(bootstrap: str, topic: str, first: int, count: int, **message: Any) 
 
 
 def produce_json(bootstrap: str, topic: str, rows: list[dict[str, Any]]) -> None:
-    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 20})
+    producer = idempotent_producer(bootstrap)
     for row in rows:
         producer.produce(topic, key=str(row.get("id", "")), value=json.dumps(row))
     assert producer.flush(30) == 0

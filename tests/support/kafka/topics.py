@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from concurrent.futures import Future
 
 from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka import TopicPartition as ClientPartition
+from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 from sparkapp.clients.deadline import Deadline
 from sparkapp.clients.errors import NO_ANSWER
@@ -21,7 +23,9 @@ _PASSING = NO_ANSWER | {
 
 
 def create_topics(bootstrap: str, *topics: NewTopic, **login: str) -> None:
-    """Makes them, where they are not there yet.
+    """Makes them, where they are not there yet, and waits until the leader of each partition answers.
+
+    Before that a leader refuses the first records, and a producer gives them up or changes their order.
 
     Each try has a client of its own: the previous client may know no broker any more (librdkafka's issue 5301).
 
@@ -35,6 +39,17 @@ def create_topics(bootstrap: str, *topics: NewTopic, **login: str) -> None:
         left = [one for one in left if not _is_made(asked[one.topic], deadline)]
         if left:
             time.sleep(0.2)
+    _await_leaders(admin, topics, deadline)
+
+
+def _await_leaders(admin: AdminClient, topics: Sequence[NewTopic], deadline: Deadline) -> None:
+    left = {ClientPartition(one.topic, number) for one in topics for number in range(one.num_partitions)}
+    while left:
+        asked = admin.list_offsets(dict.fromkeys(left, OffsetSpec.latest()), request_timeout=_REQUEST_SECONDS)
+        left = {partition for partition, answer in asked.items() if answer.exception() is not None}
+        assert not (left and deadline.expired), f"partitions without a leader: {left}"
+        if left:
+            time.sleep(0.05)
 
 
 def _is_made(answer: Future[None], deadline: Deadline) -> bool:
