@@ -10,6 +10,7 @@ from sparkapp.model.delivery_guarantee import DeliveryGuarantee
 from sparkapp.sink.dead_letter import LETTER_SCHEMA
 from tests.support.jobs.sink_harness import Harness
 from tests.support.kafka import visibility
+from tests.support.kafka.topic_scope import TopicScope
 
 
 def letters(*values: bytes) -> pa.RecordBatch:
@@ -18,7 +19,7 @@ def letters(*values: bytes) -> pa.RecordBatch:
 
 
 def test_records_and_letters_become_visible_together(
-    broker: str, harness: Callable[..., Harness], make_topic: Callable[..., str]
+    broker: str, harness: Callable[..., Harness], make_topic: Callable[..., str], topic_scope: TopicScope
 ) -> None:
     dlq = make_topic(1, "dlq")
     one = harness().open()
@@ -30,13 +31,14 @@ def test_records_and_letters_become_visible_together(
     assert (committable.records, committable.dead_letters) == (2, 1)
     assert visibility.records(broker, one.topic) == visibility.records(broker, dlq) == []
     one.notify(1)
+    topic_scope.await_ended()
     assert visibility.numbers(broker, one.topic) == [1, 2]
     (letter,) = visibility.messages(broker, dlq)
     assert (letter.key(), letter.value(), letter.headers()) == (b"k", b"bad", [("h", b"v")])
 
 
 def test_a_checkpoint_of_letters_alone_has_a_transaction(
-    broker: str, harness: Callable[..., Harness], make_topic: Callable[..., str]
+    broker: str, harness: Callable[..., Harness], make_topic: Callable[..., str], topic_scope: TopicScope
 ) -> None:
     dlq = make_topic(1, "dlq")
     one = harness().open()
@@ -46,11 +48,12 @@ def test_a_checkpoint_of_letters_alone_has_a_transaction(
     (committable,) = one.snapshot(1).pending
     assert (committable.records, committable.dead_letters) == (0, 2)
     one.notify(1)
+    topic_scope.await_ended()
     assert visibility.records(broker, dlq) == [b"a", b"b"]
 
 
 def test_a_crash_before_the_document_leaves_neither(
-    broker: str, harness: Callable[..., Harness], make_topic: Callable[..., str]
+    broker: str, harness: Callable[..., Harness], make_topic: Callable[..., str], topic_scope: TopicScope
 ) -> None:
     dlq = make_topic(1, "dlq")
     first = harness().open()
@@ -61,6 +64,7 @@ def test_a_crash_before_the_document_leaves_neither(
     second.write(7)
     second.snapshot(1)
     second.notify(1)
+    topic_scope.await_ended()
     assert visibility.numbers(broker, first.topic) == [7]
     assert visibility.records(broker, dlq) == []
 

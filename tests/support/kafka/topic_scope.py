@@ -21,11 +21,13 @@ class TopicScope:
     client: TransactionClient
 
     def records(self) -> list[bytes | None]:
-        """Values that a read_committed reader of the topic gets."""
+        """Values that a read_committed reader of the topic gets, once no transaction of the prefix is ending."""
+        self.await_ended()
         return visibility.records(self.bootstrap, self.topic)
 
     def numbers(self) -> list[int]:
         """:meth:`records` as numbers."""
+        self.await_ended()
         return visibility.numbers(self.bootstrap, self.topic)
 
     def await_written(self, count: int) -> None:
