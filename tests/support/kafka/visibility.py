@@ -5,12 +5,14 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Callable
+from contextlib import closing, suppress
 
 from confluent_kafka import Consumer, KafkaError, Message
 from confluent_kafka import TopicPartition as ClientPartition
 
 from sparkapp.clients.deadline import Deadline
 from sparkapp.clients.transactions.client import TransactionClient
+from sparkapp.model.errors import KafkaSparkJobError
 
 _BOUND_SECONDS = 120.0
 
@@ -24,13 +26,25 @@ def messages(bootstrap: str, topic: str, *, isolation: str = "read_committed") -
     """Every record that a reader of the isolation level gets now, partition after partition.
 
     Reads each partition to the end that the broker reports (under read_committed the last stable offset), so an open
-    transaction hides what is behind it, as it does for any consumer.
+    transaction hides what is behind it, as it does for any consumer. A broker answers EndTxn before the markers are in
+    the partitions. So where something is hidden, this waits until no transaction is ending, and reads again.
     """
+    found, is_hidden = _read(bootstrap, topic, isolation)
+    if is_hidden and isolation == "read_committed":
+        client = TransactionClient({"bootstrap.servers": bootstrap})
+        with closing(client), suppress(KafkaSparkJobError):
+            await_ended(client, "")
+        found, _ = _read(bootstrap, topic, isolation)
+    return found
+
+
+def _read(bootstrap: str, topic: str, isolation: str) -> tuple[list[Message], bool]:
+    """The records, and whether there are others behind the end that the reader gets."""
     consumer = _reader(bootstrap, isolation)
     try:
         partitions = consumer.list_topics(topic, timeout=_BOUND_SECONDS).topics[topic].partitions
         consumer.assign([ClientPartition(topic, partition, 0) for partition in partitions])
-        unread = set(partitions)
+        unread, is_hidden = set(partitions), False
         found: dict[int, list[Message]] = {partition: [] for partition in partitions}
         deadline = Deadline.after(_BOUND_SECONDS)
         while unread:
@@ -41,9 +55,11 @@ def messages(bootstrap: str, topic: str, *, isolation: str = "read_committed") -
                 found[message.partition()].append(message)
             elif message.error().code() == KafkaError._PARTITION_EOF:
                 unread.discard(message.partition())
+                _, end = consumer.get_watermark_offsets(ClientPartition(topic, message.partition()), cached=True)
+                is_hidden |= end > message.offset()
             else:
                 raise AssertionError(message.error())
-        return [message for partition in sorted(found) for message in found[partition]]
+        return [message for partition in sorted(found) for message in found[partition]], is_hidden
     finally:
         consumer.close()
 
