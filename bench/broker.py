@@ -42,18 +42,13 @@ def broker_at(bootstrap: str | None, *, overrides: Mapping[str, str] | None = No
 
 
 def make_topic(bootstrap: str, partitions: int) -> str:
-    """Creates a topic whose partitions have leaders, and returns its name.
+    """Creates a topic whose partitions have leaders, and returns its name."""
+    from confluent_kafka.admin import NewTopic
 
-    :raises TimeoutError: they have none after a minute.
-    """
-    from confluent_kafka.admin import AdminClient, NewTopic
-
-    from bench.records import await_leaders
+    from tests.support.kafka.topics import create_topics
 
     name = f"bench-{uuid.uuid4().hex[:8]}"
-    admin = AdminClient({"bootstrap.servers": bootstrap})
-    admin.create_topics([NewTopic(name, partitions, 1)])[name].result(60)
-    await_leaders(bootstrap, name, partitions)
+    create_topics(bootstrap, NewTopic(name, partitions, 1))
     return name
 
 

@@ -34,23 +34,6 @@ def write_records(bootstrap: str, topic: str, values: Sequence[bytes], *, record
     producer.close()
 
 
-def await_leaders(bootstrap: str, topic: str, partitions: int) -> None:
-    """Waits until the leader of each partition of a new topic answers; until then clients fail or retry.
-
-    :raises TimeoutError: they do not.
-    """
-    admin = AdminClient({"bootstrap.servers": bootstrap})
-    wanted = {TopicPartition(topic, number): OffsetSpec.latest() for number in range(partitions)}
-    deadline = time.monotonic() + _SETTLE_SECONDS
-    while time.monotonic() < deadline:
-        futures = admin.list_offsets(wanted, request_timeout=30).values()
-        if all(future.exception(60) is None for future in futures):
-            return
-        time.sleep(0.05)
-    msg = f"{topic} has partitions without a leader"
-    raise TimeoutError(msg)
-
-
 class EndOffsets:
     """The ends of a topic's partitions, as readers of either isolation level see them. One request each."""
 

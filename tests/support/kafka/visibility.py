@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import closing, suppress
 
 from confluent_kafka import Consumer, KafkaError, Message
@@ -42,8 +42,7 @@ def _read(bootstrap: str, topic: str, isolation: str) -> tuple[list[Message], bo
     """The records, and whether there are others behind the end that the reader gets."""
     consumer = _reader(bootstrap, isolation)
     try:
-        partitions = consumer.list_topics(topic, timeout=_BOUND_SECONDS).topics[topic].partitions
-        consumer.assign([ClientPartition(topic, partition, 0) for partition in partitions])
+        partitions = _assign(consumer, topic)
         unread, is_hidden = set(partitions), False
         found: dict[int, list[Message]] = {partition: [] for partition in partitions}
         deadline = Deadline.after(_BOUND_SECONDS)
@@ -79,6 +78,13 @@ def _reader(bootstrap: str, isolation: str) -> Consumer:
     )
 
 
+def _assign(consumer: Consumer, topic: str) -> Collection[int]:
+    """Has it read the whole topic; returns the partitions."""
+    partitions = consumer.list_topics(topic, timeout=_BOUND_SECONDS).topics[topic].partitions
+    consumer.assign([ClientPartition(topic, partition, 0) for partition in partitions])
+    return set(partitions)
+
+
 def await_count(
     bootstrap: str, topic: str, count: int, *, seconds: float, look: Callable[[], None] = lambda: None
 ) -> None:
@@ -88,8 +94,7 @@ def await_count(
     """
     consumer, found = _reader(bootstrap, "read_committed"), 0
     try:
-        partitions = consumer.list_topics(topic, timeout=_BOUND_SECONDS).topics[topic].partitions
-        consumer.assign([ClientPartition(topic, partition, 0) for partition in partitions])
+        _assign(consumer, topic)
         deadline = Deadline.after(seconds)
         while found < count:
             assert not deadline.expired, f"{topic}: {found} of {count} records"
