@@ -1,4 +1,4 @@
-"""Canaries in every Secret of a real job: after success, crash and a refused login they are nowhere else."""
+"""Canaries in every Secret of a real job: after records, a crash and a refused login they are nowhere else."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from confluent_kafka.admin import NewTopic
 from clusterjob import installation
 from clusterjob.environment import ClusterEnvironment
 from clusterjob.kubectl import Kubectl
-from clusterjob.live_job import EXECUTOR_CONTAINER
+from clusterjob.live_job import EXECUTOR_CONTAINER, condition_of
 from localcluster.settings import NETWORK
 from sparkapp.model import names
 from tests.e2e.conftest import MakeClusterJob
@@ -46,12 +46,14 @@ class Access:
     :param registry: ``source.schemaRegistry.authentication``.
     :param header: what the registry wants, with the canary of its Secret.
     :param refused: Secret and key of the credential that the test replaces, and the reason of the failure.
+    :param condition: what is False then, together with Ready.
     """
 
     kafka: str
     registry: dict[str, Any]
     header: str
     refused: tuple[str, str, str]
+    condition: str
 
 
 def pod_parts(container: str) -> dict[str, Any]:
@@ -96,12 +98,12 @@ def access(request: pytest.FixtureRequest, canaries: Canaries) -> Access:
         by_password = {"type": "basic", "username": USER, "passwordSecret": {"secretName": "registry"}}
         return Access(
             "scram-sha-512", by_password, basic(USER, canaries.value("registry", "password")),
-            (USER, "password", "AuthenticationFailed"),
+            (USER, "password", "AuthenticationFailed"), "KafkaReachable",
         )  # fmt: skip
     by_token = {"type": "bearer", "accessToken": {"secretName": "registry", "key": "token"}}
     return Access(
         "mtls", by_token, f"Bearer {canaries.value('registry', 'token')}",
-        ("registry", "token", "SchemaRegistryAccessDenied"),
+        ("registry", "token", "SchemaRegistryAccessDenied"), "Ready",
     )  # fmt: skip
 
 
@@ -208,14 +210,6 @@ def test_the_search_finds_each_canary(cluster_job: ClusterJob, canaries: Canarie
     assert found == [f"{cluster_job.namespace} ConfigMap"]
 
 
-def test_nothing_leaks_after_success(
-    cluster_job: ClusterJob, broker: TlsBroker, schemas: RegistryServer, canaries: Canaries
-) -> None:
-    load(cluster_job, broker, schemas)
-    cluster_job.job.wait_read(RECORDS)
-    assert_no_leak(cluster_job, canaries)
-
-
 def test_only_the_variable_is_in_the_environment_of_processes(cluster_job: ClusterJob, canaries: Canaries) -> None:
     key = canaries.value("shop", "api-key")
     for pod in cluster_job.kubectl.list("pods", f"{names.LABEL_JOB}={NAME}"):
@@ -225,7 +219,12 @@ def test_only_the_variable_is_in_the_environment_of_processes(cluster_job: Clust
         assert canaries.leaks({name: text}, allowed=[key]) == []
 
 
-def test_nothing_leaks_after_a_crash(cluster_job: ClusterJob, canaries: Canaries) -> None:
+def test_nothing_leaks_after_records_and_a_crash(
+    cluster_job: ClusterJob, broker: TlsBroker, schemas: RegistryServer, canaries: Canaries
+) -> None:
+    """The node keeps the logs of the driver that was killed."""
+    load(cluster_job, broker, schemas)
+    cluster_job.job.wait_read(RECORDS)
     before = cluster_job.job.attempt
     cluster_job.job.kill_driver()
     cluster_job.job.wait_ready(attempt_above=before)
@@ -242,6 +241,12 @@ def test_nothing_leaks_after_a_refused_login(cluster_job: ClusterJob, canaries: 
         "a refused login", lambda status: status.get("lastFailure", {}).get("reason") == reason
     )
     assert status["lastFailure"]["log"]
+    assert status["lastFailure"]["fatal"] is False
+    assert "authentication" in status["lastFailure"]["remedy"]
+    assert condition_of(status, "Ready")["status"] == "False"
+    condition = condition_of(status, access.condition)
+    assert (condition["status"], condition["reason"]) == ("False", reason)
+    assert any(one["reason"] == reason and one["type"] == "Warning" for one in cluster_job.job.events())
     # Its drivers come and go until then. The node keeps their logs, and the status the last termination message.
     cluster_job.change(suspend=True)
     cluster_job.job.wait_pods("no pod is left", lambda pods: not pods)
