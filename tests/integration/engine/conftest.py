@@ -20,8 +20,14 @@ LocalJobs = Callable[..., LocalJob]
 
 
 @pytest.fixture(scope="session")
-def engine_host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineHost]:
-    host = EngineHost(tmp_path_factory.mktemp("engine"))
+def host_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What the host, its JVM and its Python workers print, of every attempt."""
+    return tmp_path_factory.mktemp("engine") / "host.log"
+
+
+@pytest.fixture(scope="session")
+def engine_host(host_log: Path) -> Iterator[EngineHost]:
+    host = EngineHost(host_log.parent)
     yield host
     host.close()
 

@@ -1,4 +1,4 @@
-"""Users' transforms through the whole engine: Python, SQL, JSON, shuffles and operators' state."""
+"""Users' transforms through the whole engine: Python, SQL, JSON and operators' state."""
 
 from __future__ import annotations
 
@@ -26,9 +26,11 @@ import logging
 from pyspark.sql import functions as f
 
 def amount(text):
+    logging.getLogger("user").warning("a record: %s\\nFORGED", text)
     return str(int(text))
 
 def amounts(source):
+    source.sparkSession._jvm.org.slf4j.LoggerFactory.getLogger("jvm").warn("a plan\\nFORGED")
     parse = f.udf(amount, "string")
     return source.select("key", parse(f.col("value").cast("string")).alias("value"))
 
@@ -58,6 +60,15 @@ def code(tmp_path: Path) -> Path:
     return folder
 
 
+def require_lines(log: str, *, of: set[str]) -> None:
+    """These loggers quote a newline, which is escaped; the driver's lines have the same form."""
+    every = log.split("\n")
+    lines = [line for line in every if "FORGED" in line]
+    assert of <= {json.loads(line)["logger"] for line in lines}
+    assert "sparkapp.spark.driver" in {json.loads(line)["logger"] for line in every if line.startswith("{")}
+    assert all(line.isprintable() for line in lines)
+
+
 def test_a_python_function_over_parsed_json(local_job: LocalJobs, broker: str, code: Path) -> None:
     job = local_job(
         transform=Transform(function="enrich:double"), code=code,
@@ -68,28 +79,6 @@ def test_a_python_function_over_parsed_json(local_job: LocalJobs, broker: str, c
     job.await_records_in(500)
     assert job.drain() == 0
     assert sorted(visibility.numbers(broker, job.spec.sink.topic)) == [2 * n for n in range(500)]
-
-
-def test_sql_with_a_shuffle_is_exactly_once_without_offsets_in_the_transactions(
-    local_job: LocalJobs, broker: str, client: TransactionClient
-) -> None:
-    query = (
-        "SELECT /*+ REPARTITION(2, value) */ key, value FROM source WHERE CAST(CAST(value AS STRING) AS INT) % 3 = 0"
-    )
-    job = local_job(transform=Transform(sql=query), max_offsets=2000)
-    produce(broker, job.spec.source.topics[0], 0, 4000)
-    job.start(fault="after-write@attempt=1,checkpoint=1")
-    assert job.await_end() < 0
-    document = job.document()
-    assert document is not None
-    assert not document.aligned
-    assert document.evidence_group == ""
-    assert document.committables
-    job.start(parallelism=1)
-    job.await_records_in(4000)
-    assert job.drain() == 0
-    assert visibility.open_transactions(client, job.spec.sink.transactional_id_prefix) == []
-    assert sorted(visibility.numbers(broker, job.spec.sink.topic)) == list(range(0, 4000, 3))
 
 
 def test_at_least_once_writes_everything_without_transactions(
@@ -133,6 +122,7 @@ def test_a_dead_jvm_and_a_function_that_raises_are_distinguished_and_nothing_of_
     assert termination is not None
     assert (termination.reason, termination.fatal) == ("SparkDied", False)
     assert "signal 9" in termination.message
+    require_lines(job.log(10_000), of={"user", "jvm"})
 
     producer = Producer({"bootstrap.servers": broker})
     producer.produce(job.spec.source.topics[0], key="k", value="twelve")
@@ -142,7 +132,7 @@ def test_a_dead_jvm_and_a_function_that_raises_are_distinguished_and_nothing_of_
     termination = job.termination()
     assert termination is not None
     assert (termination.reason, termination.fatal) == ("TransformFailed", False)
-    assert "enrich.py:6 in amount" in termination.message, termination
+    assert "enrich.py:7 in amount" in termination.message, termination
     assert "invalid literal for int() with base 10: 'twelve'" in termination.message
     assert f"{job.spec.source.topics[0]}-0 offset 10" in termination.message
     assert "return str(int(text))" in termination.log
@@ -176,21 +166,22 @@ def test_an_operator_that_a_stream_cannot_have_is_refused_with_a_remedy(
     assert "outputMode: update" in termination.remedy
 
 
-def test_text_of_a_record_begins_no_line_of_the_log(local_job: LocalJobs, broker: str, code: Path) -> None:
-    """The Python worker and Spark log it, with its newline escaped; the driver's lines have the same form."""
+def test_text_of_a_record_begins_no_line_of_the_log(
+    local_job: LocalJobs, broker: str, code: Path, host_log: Path
+) -> None:
+    """The Python worker and Spark log it. The test of a dead JVM has the log of a driver that runs alone."""
     job = local_job(transform=Transform(function="enrich:quoting"), code=code, partitions=1, parallelism=1)
     producer = Producer({"bootstrap.servers": broker})
     producer.produce(job.spec.source.topics[0], "x\nFORGED\r\x1b[2J")
     producer.flush()
-    job.start(alone=True)
+    before = host_log.stat().st_size if host_log.exists() else 0
+    job.start()
     assert job.await_end() == 1
-    every = job.log(10_000).split("\n")
-    lines = [line for line in every if "FORGED" in line]
-    assert {"user", "org.apache.spark.scheduler.TaskSetManager"} <= {json.loads(line)["logger"] for line in lines}
-    assert "sparkapp.spark.driver" in {json.loads(line)["logger"] for line in every if line.startswith("{")}
-    assert all(line.isprintable() for line in lines)
+    since = host_log.read_bytes()[before:].decode()
+    require_lines(since, of={"user", "org.apache.spark.scheduler.TaskSetManager"})
     termination = job.termination()
     assert termination is not None
+    assert "raise ValueError(text)" in termination.log
     assert [line for line in termination.log.split("\n") if line.startswith("FORGED")] == []
 
 

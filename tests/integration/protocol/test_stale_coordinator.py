@@ -4,7 +4,8 @@ broker that hangs: another answers what it was asked."""
 from __future__ import annotations
 
 import contextlib
-from functools import partial
+from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
 
 import pytest
 from confluent_kafka import Consumer, Producer
@@ -15,7 +16,7 @@ from sparkapp.clients.deadline import Deadline
 from sparkapp.clients.group_offsets import GroupOffsetsEvidence
 from sparkapp.clients.kafka_cluster_view import KafkaClusterView
 from sparkapp.clients.transactions.client import TransactionClient
-from sparkapp.clients.transactions.states import TransactionState
+from sparkapp.clients.transactions.states import TransactionListing, TransactionState
 from sparkapp.model.checkpoint.commit_outcome import EndTxnAnswer
 from sparkapp.model.checkpoint.committable import KafkaCommittable
 from sparkapp.model.checkpoint.naming import SlotBounds
@@ -157,55 +158,82 @@ def test_a_read_is_believed_only_behind_a_write(ensemble):
     assert subtask.read(superseded, confirm_as="stale-offsets") == 2
 
 
-@contextlib.contextmanager
-def replaced(ensemble, begin):
+LISTED = ("listed last", "listed first")
+"""Where the row of the former coordinator comes among those of the id."""
+BEGIN = {
+    "its first transaction": Subtask.begin_next,
+    "its producer": Subtask.begin_next,
+    "the producer before": Subtask.begin_elsewhere,
+}
+"""What the former coordinator knows of an id, and how the transaction begins that its successor knows."""
+
+
+class Replaced(NamedTuple):
+    """What the former coordinator said while it was alone.
+
+    :param answers: to a commit, by what it knows, and whether recovery had an outcome then.
+    :param rows: of its list, by where they come later.
+    """
+
+    subtasks: dict[str, Subtask]
+    committables: dict[str, KafkaCommittable]
+    answers: dict[str, tuple[EndTxnAnswer, bool]]
+    rows: dict[str, list[TransactionListing]]
+
+
+@pytest.fixture(scope="module")
+def replaced(ensemble):
     """The transactions' coordinator hangs until another broker has replaced it, and then cannot reach the others.
 
-    :param begin: begins a transaction meanwhile, by the others. Its result is yielded with a client of the replaced
-        coordinator.
+    Every subtask has committed a record before. Meanwhile its next transaction begins, by the others.
     """
+    subtasks = {case: kept(ensemble, case.replace(" ", "-")) for case in (*BEGIN, *LISTED)}
+    subtasks["its producer"].open()
     former = ensemble.coordinator(TRANSACTIONS)
     others = [node for node in NODES if node != former]
     ensemble.freeze(former)
     try:
         ensemble.successor(TRANSACTIONS, former)
-        begun = begin(others)
+        begun = {case: BEGIN.get(case, Subtask.begin_next)(each, 2, others) for case, each in subtasks.items()}
         for other in others:
             ensemble.kill(other)
         ensemble.thaw(former)
+        with ThreadPoolExecutor(len(BEGIN)) as pool:
+            alone = {case: pool.submit(asked_alone, ensemble, former, begun[case]) for case in BEGIN}
         with contextlib.closing(client_of(ensemble, former)) as client:
-            yield client, begun
+            rows = {case: rows_of(client, subtasks[case].group) for case in LISTED}
     finally:
         ensemble.thaw(former)
         ensemble.restart_brokers()
+    return Replaced(subtasks, begun, {case: each.result() for case, each in alone.items()}, rows)
 
 
-@pytest.fixture
-def kept(ensemble, unique):
+def kept(ensemble, name):
     """A subtask whose producer has committed a record."""
-    subtask = Subtask(ensemble, unique)
+    subtask = Subtask(ensemble, name)
     subtask.begin(1).commit_transaction(_SECONDS)
     with contextlib.closing(client_of(ensemble, *NODES)) as client:
-        visibility.await_ended(client, unique)
+        visibility.await_ended(client, name)
     return subtask
 
 
-@pytest.mark.parametrize("knows", ["its first transaction", "its producer", "the producer before"])
-def test_an_answer_of_a_replaced_coordinator_proves_nothing(ensemble, kept, knows):
+def asked_alone(ensemble, former, committable):
+    """What a replaced coordinator answers to a commit, and whether that settles the transaction."""
+    with contextlib.closing(client_of(ensemble, former)) as client:
+        client.describe([committable.transactional_id])  # until it is asked, and not a broker that is gone
+        triple = (committable.transactional_id, committable.producer_id, committable.producer_epoch)
+        return end_txn(client, *triple, commit=True), is_settled(client, committable, timeout=5)
+
+
+@pytest.mark.parametrize("knows", BEGIN)
+def test_an_answer_of_a_replaced_coordinator_proves_nothing(ensemble, replaced, knows):
     """A transaction begins at the successor, and a document names it. The replaced coordinator does not know it."""
-    if knows == "its producer":
-        kept.open()
-    begin = kept.begin_elsewhere if knows == "the producer before" else kept.begin_next
-    with replaced(ensemble, partial(begin, 2)) as (former, committable):
-        former.describe([kept.id])  # until it is asked, and not a broker that is gone
-        triple = (kept.id, committable.producer_id, committable.producer_epoch)
-        answer = end_txn(former, *triple, commit=True)
-        assert answer is ANSWERS[knows], "it is about what the replaced coordinator knows"
-        settled = is_settled(former, committable, timeout=5)
+    answer, settled = replaced.answers[knows]
+    assert answer is ANSWERS[knows], "it is about what the replaced coordinator knows"
     with contextlib.closing(client_of(ensemble, *NODES)) as client:
-        assert settled or is_settled(client, committable, timeout=_SECONDS), "by the next attempt"
-        abort_others(client, kept)
-        expect(ensemble, client, kept, [1, 2])
+        assert settled or is_settled(client, replaced.committables[knows], timeout=_SECONDS), "by the next attempt"
+        abort_others(client, replaced.subtasks[knows])
+        expect(ensemble, client, replaced.subtasks[knows], [1, 2])
 
 
 ANSWERS = {
@@ -260,16 +288,17 @@ def rows_of(client, group):
     return [row for row in rows if row.transactional_id.startswith(group)]
 
 
-@pytest.mark.parametrize("first", [False, True])
-def test_what_one_broker_lists_as_open_is_aborted_whatever_another_lists(ensemble, kept, first):
+@pytest.mark.parametrize("listed", LISTED)
+def test_what_one_broker_lists_as_open_is_aborted_whatever_another_lists(ensemble, replaced, listed):
     """No document names the transaction that began at the successor. The former lists the id as committed."""
-    with replaced(ensemble, partial(kept.begin_next, 2)) as (former, _):
-        (row,) = rows = rows_of(former, kept.group)
-        assert not row.state.open
+    subtask = replaced.subtasks[listed]
+    (row,) = rows = replaced.rows[listed]
+    assert not row.state.open
     with contextlib.closing(client_of(ensemble, *NODES)) as client:
-        assert abort_others(AlsoAsking(client, rows, first=first), kept) == (kept.id,)
-        kept.begin(3).commit_transaction(_SECONDS)
-        expect(ensemble, client, kept, [1, 3])
+        also_asking = AlsoAsking(client, rows, first=listed == "listed first")
+        assert abort_others(also_asking, subtask) == (subtask.id,)
+        subtask.begin(3).commit_transaction(_SECONDS)
+        expect(ensemble, client, subtask, [1, 3])
 
 
 def client_of(ensemble, *nodes):
