@@ -117,13 +117,14 @@ class Marks:
 
     brokers: Brokers
     attempt: int
+    left: TopicPartition | None
 
     def of(self, _: CheckpointDocument | None) -> Collection[str]:
         return [found.metadata for found in self.brokers.group.values()]
 
     def final(self, document: CheckpointDocument) -> GroupAnswer:
         self.brokers.read_by = self.attempt
-        return {partition: self.brokers.group.get(partition) for partition in PARTITIONS}
+        return {partition: self.brokers.group.get(partition) for partition in PARTITIONS if partition != self.left}
 
 
 class NoEngine:
@@ -136,13 +137,17 @@ class NoEngine:
 
 @dataclass
 class Attempt:
-    """A driver and its subtasks, which may act at any time, also when others have taken over."""
+    """A driver and its subtasks, which may act at any time, also when others have taken over.
+
+    :param left: a partition of a topic that its spec has left; the topic is back before the attempt is granted.
+    """
 
     job: Job
     store: FlakyStore
     brokers: Brokers
     coordinator: LocalCoordinator
     offsets: dict[TopicPartition, int]
+    left: TopicPartition | None = None
     instances: dict[int, Instance] = field(default_factory=dict)
     granted: set[Instance] = field(default_factory=set)
     unrecorded: dict[TopicPartition, int] = field(default_factory=dict)
@@ -174,6 +179,8 @@ class Attempt:
 
     def grant(self, subtask: int, _: int) -> None:
         instance = self.instances.get(subtask)
+        if self.left is not None:
+            return
         if not self.is_granted and len(self.instances) == self.job.spec.parallelism:
             self.coordinator.grant(
                 tuple(KafkaPartitionSplit(partition, at, at) for partition, at in sorted(self.offsets.items()))
@@ -282,11 +289,15 @@ class LocalPaceStory(RuleBasedStateMachine):
         if text is not None and text not in self.texts:
             self.texts.append(text)
 
-    @rule(data=st.data(), parallelism=st.integers(1, 3), runs=st.booleans())
-    def start(self, data: st.DataObject, parallelism: int, runs: bool) -> None:
+    @rule(
+        data=st.data(), parallelism=st.integers(1, 3), runs=st.booleans(),
+        left=st.sampled_from([None, None, *PARTITIONS]),
+    )  # fmt: skip
+    def start(self, data: st.DataObject, parallelism: int, runs: bool, left: TopicPartition | None) -> None:
         """The next attempt; the previous attempts may be zombies.
 
-        :param runs: whether it comes to its first read, if nobody disturbs it.
+        :param runs: whether it comes to its first commit, or drains before its grant, if nobody disturbs it.
+        :param left: see :class:`Attempt`.
         """
         self.number += 1
         job = self.job(parallelism)
@@ -299,7 +310,7 @@ class LocalPaceStory(RuleBasedStateMachine):
             recovery = recover(
                 job, store=self.store, control=Control(self.brokers, meanwhile), now=NOW,
                 retained=MemoryRetainedStore(), engine=NoEngine(), cluster_id="",
-                marks=Marks(self.brokers, self.number),
+                marks=Marks(self.brokers, self.number, left),
             )  # fmt: skip
         except CheckpointNotRetained:  # another checkpoint was recorded since the person decided
             self.accept()
@@ -310,10 +321,12 @@ class LocalPaceStory(RuleBasedStateMachine):
             return
         except CheckpointConflict:
             return  # a zombie wrote between read and claim
-        self.tampered = False
+        self.tampered = self.tampered and left is not None
         attempt = self.attempt_after(job, recovery)
+        attempt.left = left
         self.attempts.append(attempt)
-        for name in ("open", "grant", "place", "placed", "write", "commit") if runs else ():
+        names = ("open", "grant", "place", "placed", "write", "commit") if left is None else ("drain",)
+        for name in names if runs else ():
             for subtask in range(parallelism):
                 attempt.act(name, subtask, 3)
         self.note()

@@ -256,12 +256,14 @@ class LocalCoordinator:
         :raises CheckpointError: as :meth:`grant`.
         """
         with self._lock:
-            local = self._document.local and replace(self._document.local, ended=True)
+            local = self._document.local
+            if local is not None and local.era == self._job.attempt:
+                local = replace(local, ended=True)
             self._write(replace(self._document, local=local, drained=True, finished=finished, created_at=self._now()))
 
     def _granted(self) -> LocalPace:
         local = self._document.local
-        if local is None:
+        if local is None or local.era != self._job.attempt:
             msg = "no instance has been granted"
             raise InvalidArgument(msg)
         return local

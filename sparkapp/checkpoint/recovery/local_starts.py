@@ -22,7 +22,8 @@ from sparkapp.model.job.spec import Job
 from sparkapp.model.partition import TopicPartition
 
 GroupAnswer = Mapping[TopicPartition, GroupOffset | None]
-"""Final offsets of a group, None where it has none. A partition that does not exist any more is absent."""
+"""Final offsets of a group, None where it has none. Absent are partitions that do not exist any more, and those of
+topics that the spec has left."""
 
 
 class Resume(Enum):
@@ -92,7 +93,8 @@ def resumed(
 ) -> CheckpointDocument:
     """The document at the offsets where its partitions resume, which decides from now on. Pure.
 
-    Nothing of the era can be committed any more, so it is left out.
+    Nothing of the era can be committed any more, so it is left out. The era stays for partitions without an answer,
+    until the next grant or checkpoint leaves them out. Their topic may be in the spec again before.
 
     :param forced: a restore is due, which replaces the offsets and accepts repeated records.
     :raises StateUncertain: and StateRolledBack, see :func:`starts_of`.
@@ -104,8 +106,10 @@ def resumed(
             raise
         starts = document.offsets
     ahead = sum(starts[partition] - offset for partition, offset in document.offsets.items())
+    unknown = frozenset() if forced or local.ended else local.placed - group.keys()
     return replace(
-        document, local=None, evidence_group="", counters=document.counters.plus(records_in=ahead),
+        document, local=replace(local, placed=unknown) if unknown else None,
+        evidence_group=document.evidence_group if unknown else "", counters=document.counters.plus(records_in=ahead),
         splits=tuple(KafkaPartitionSplit(partition, offset, offset) for partition, offset in sorted(starts.items())),
     )  # fmt: skip
 

@@ -264,3 +264,15 @@ def test_a_stop_before_the_grant_keeps_what_recovery_found() -> None:
     assert (rig.written.drained, rig.written.local, rig.written.offsets) == (True, None, CLAIM.offsets)
     with pytest.raises(InvalidArgument, match="no instance has been granted"):
         rig.coordinator.placed({A0: 1})
+
+
+def test_a_stop_before_the_grant_leaves_the_era_of_an_earlier_attempt_open() -> None:
+    """It still decides about a topic that the spec has left, and has not ended in order."""
+    era = LocalPace(era=5, placed=frozenset({A1}))
+    rig = Rig(replace(CLAIM, local=era, evidence_group="group", engine="", transactional=False))
+    rig.coordinator.drained()
+    assert (rig.written.local, rig.written.evidence_group, rig.written.drained) == (era, "group", True)
+    with pytest.raises(InvalidArgument, match="no instance has been granted"):
+        rig.coordinator.placed({A1: 50})
+    rig.coordinator.grant(STARTS[:1])
+    assert rig.written.local == LocalPace(era=6)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -166,3 +167,22 @@ def test_a_restore_needs_no_group() -> None:
     assert known.local is not None
     found = resumed(known, known.local, {A0: None, A1: None}, JOB, forced=True)
     assert (found.local, found.offsets) == (None, known.offsets)
+
+
+def test_the_era_decides_about_a_topic_that_the_spec_has_left_until_its_partitions_are_left_out() -> None:
+    """The topic may be back before anything is granted, and the document has only a lower bound of its offsets."""
+    known = document()
+    assert known.local is not None
+    without = resumed(known, known.local, {A0: of(ERA, 170)}, JOB, forced=False)
+    assert without.offsets == {A0: 170, A1: 50}
+    assert without.local == LocalPace(era=ERA, placed=frozenset({A1}))
+    found = resumed(without, without.local, {A0: of(ERA, 170), A1: of(ERA, 90)}, JOB, forced=False)
+    assert (found.local, found.evidence_group, found.offsets) == (None, "", {A0: 170, A1: 90})
+    assert found.counters.records_in == 70 + 40
+
+
+def test_offsets_of_an_era_that_ended_in_order_are_exact() -> None:
+    known = document()
+    assert known.local is not None
+    found = resumed(known, replace(known.local, ended=True), {A0: of(ERA, 100)}, JOB, forced=False)
+    assert (found.local, found.evidence_group, found.offsets) == (None, "", {A0: 100, A1: 50})
