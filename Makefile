@@ -39,13 +39,13 @@ fresh:
 
 setup: $(VENV)/.ready ## install the locked Python environment and build the C extension
 
-lock: ## write the lock files from pyproject.toml
-	uv lock
-	uv export --frozen --no-emit-project --no-annotate --all-extras --group dev -q -o locks/dev.txt
-	uv export --frozen --no-emit-project --no-annotate --no-default-groups --extra sparkapp -q -o locks/sparkapp.txt
-	uv export --frozen --no-emit-project --no-annotate --no-default-groups --extra operator -q -o locks/operator.txt
-	uv export --frozen --no-emit-project --no-annotate --only-group bench -q -o locks/bench.txt
-	uv export --frozen --no-emit-project --no-annotate --only-group build -q -o locks/build.txt
+lock: setup ## write the lock files from pyproject.toml
+	$(VENV)/bin/uv lock
+	$(VENV)/bin/uv export --frozen --no-emit-project --no-annotate --all-extras --group dev -q -o locks/dev.txt
+	$(VENV)/bin/uv export --frozen --no-emit-project --no-annotate --no-default-groups --extra sparkapp -q -o locks/sparkapp.txt
+	$(VENV)/bin/uv export --frozen --no-emit-project --no-annotate --no-default-groups --extra operator -q -o locks/operator.txt
+	$(VENV)/bin/uv export --frozen --no-emit-project --no-annotate --only-group bench -q -o locks/bench.txt
+	$(VENV)/bin/uv export --frozen --no-emit-project --no-annotate --only-group build -q -o locks/build.txt
 
 lock-debian: setup ## write locks/debian and the date of the images' files from Debian's archive
 	@$(PY) -m imagerelease lock-debian

@@ -1,4 +1,4 @@
-"""``python -m sparkapp run``: the driver of one attempt, in its pod; and the commands for users."""
+"""``python3 -m sparkapp run``: the driver of one attempt, in its pod; and the commands for users."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``python -m sparkapp checkpoint list | show | verify | restore``: a job's checkpoints."""
+"""``python3 -m sparkapp checkpoint list | show | verify | restore``: a job's checkpoints."""
 
 from __future__ import annotations
 

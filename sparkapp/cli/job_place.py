@@ -119,7 +119,7 @@ class KubernetesPlace:
 
 
 class FilePlace:
-    """The state file of ``python -m sparkapp run --state FILE``, and its folder of retained checkpoints."""
+    """The state file of ``python3 -m sparkapp run --state FILE``, and its folder of retained checkpoints."""
 
     def __init__(self, state: Path) -> None:
         self._state = state

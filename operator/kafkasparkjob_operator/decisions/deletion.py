@@ -114,7 +114,7 @@ def left_open(job: JobResource, why: str) -> JobEvent:
         f"transactions with ids that begin with {prefix!r} may stay open and hold back read_committed readers: {why}"
     )
     remedy = (
-        f"Abort them: python -m sparkapp txn abort --all-lingering --bootstrap {shlex.quote(servers)}"
+        f"Abort them: python3 -m sparkapp txn abort --all-lingering --bootstrap {shlex.quote(servers)}"
         f" --prefix {shlex.quote(prefix)} --yes"
     )
     return JobEvent(occurrence="left-open", reason="TransactionsLeftOpen", message=message, remedy=remedy, warning=True)

@@ -78,7 +78,7 @@ def left_by(outcome: str, *, attempt: int, job: JobKey, sink: Sink | None) -> st
     )
     return (
         f"{text}: an open transaction may hold back read_committed readers until {until}. The next attempt settles it."
-        f" List it: `python -m sparkapp txn list --namespace {job.namespace} --job {job.name}`"
+        f" List it: `python3 -m sparkapp txn list --namespace {job.namespace} --job {job.name}`"
     )
 
 

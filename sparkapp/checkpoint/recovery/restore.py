@@ -179,6 +179,6 @@ def retained_checkpoints(texts: dict[str, str], *, job_uid: str) -> list[Retaine
 
 _REMEDY_STATE = (
     "remove spec.restore.checkpoint to resume from the last checkpoint. To read earlier records with empty state,"
-    " create a job with another name and source.startup.mode SpecificOffsets (`python -m sparkapp checkpoint show` has"
+    " create a job with another name and source.startup.mode SpecificOffsets (`python3 -m sparkapp checkpoint show` has"
     " the offsets)"
 )

@@ -45,6 +45,6 @@ def way_back(namespace: str, job: str) -> str:
         " again with source.startup.mode GroupOffsets: it resumes from its group's offsets, exactly once unless the"
         " transform shuffles. Or use SpecificOffsets with the offsets of an earlier checkpoint: all later records are"
         f" then written again. While ConfigMap {names.checkpoints_config_map(job)} exists,"
-        f" `python -m sparkapp checkpoint list --namespace {namespace} --job {job}` lists them and `checkpoint show ID`"
-        " with the same arguments has the offsets"
+        f" `python3 -m sparkapp checkpoint list --namespace {namespace} --job {job}` lists them and"
+        " `checkpoint show ID` with the same arguments has the offsets"
     )

@@ -48,5 +48,5 @@ class CommandRefused(KafkaSparkJobError):
 
 RESTART = """kubectl patch ksj NAME -n NAMESPACE --type merge -p "{\\"spec\\":{\\"restartNonce\\":$(date +%s)}}\""""
 """The command that starts a failed job again; used in remedies."""
-SHOW_CHECKPOINT = "`python -m sparkapp checkpoint show --namespace NAMESPACE --job NAME`"
-LIST_CHECKPOINTS = "`python -m sparkapp checkpoint list --namespace NAMESPACE --job NAME`"
+SHOW_CHECKPOINT = "`python3 -m sparkapp checkpoint show --namespace NAMESPACE --job NAME`"
+LIST_CHECKPOINTS = "`python3 -m sparkapp checkpoint list --namespace NAMESPACE --job NAME`"

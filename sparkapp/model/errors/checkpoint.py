@@ -115,7 +115,7 @@ class CheckpointUnusable(CheckpointError):
     reason = "CheckpointUnusable"
     fatal = True
     default_remedy = (
-        "set spec.restore.checkpoint to a checkpoint that `python -m sparkapp checkpoint verify --namespace"
+        "set spec.restore.checkpoint to a checkpoint that `python3 -m sparkapp checkpoint verify --namespace"
         " NAMESPACE --job NAME` accepts, or remove spec.restore.checkpoint to resume from the last checkpoint"
     )
 

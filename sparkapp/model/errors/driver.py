@@ -46,8 +46,8 @@ class ExtensionMissing(KafkaSparkJobError):
     reason = "ExtensionMissing"
     fatal = True
     default_remedy = (
-        "build the image again: make images; or, at a fifth of the speed, set KAFKASPARK_NATIVE to auto in env of"
-        " spec.driver and spec.executor"
+        "build the image again: make images; or, at a fifth of the speed, set spec.image to an image from it with"
+        " ENV KAFKASPARK_NATIVE=auto"
     )
 
 

@@ -24,7 +24,7 @@ class TransactionFenced(TransactionError):
     reason = "TransactionFenced"
     default_remedy = (
         "nothing to do if it happens once: the job restarts by itself; if it repeats, find the other job with the same"
-        " prefix: `python -m sparkapp txn list --namespace NAMESPACE --job NAME`"
+        " prefix: `python3 -m sparkapp txn list --namespace NAMESPACE --job NAME`"
     )
 
 

@@ -184,7 +184,7 @@ def test_a_lost_state_stops_the_job(job: LiveJob) -> None:
     for text in (status["message"], condition["message"]):
         assert f"ConfigMap {job.name}-state is gone or empty, although 1 attempt(s) ran" in text
         assert f"ConfigMap {job.name}-checkpoints exists" in text
-        assert f"`python -m sparkapp checkpoint list --namespace {job.namespace} --job {job.name}`" in text
+        assert f"`python3 -m sparkapp checkpoint list --namespace {job.namespace} --job {job.name}`" in text
     assert job.api.get(f"{job.config_maps_path}/{job.name}-checkpoints") is not None
     assert job.api.get(f"{job.config_maps_path}/{job.name}-state") is None
 

@@ -247,7 +247,7 @@ def test_a_state_that_is_gone_names_the_way_back(state_fixture: StateFixture, na
     remedy = caught.value.remedy
     assert "restore ConfigMap orders-state from a backup" in remedy
     assert "ConfigMap orders-checkpoints exists" in remedy
-    assert f"`python -m sparkapp checkpoint list --namespace {state_fixture.namespace} --job orders`" in remedy
+    assert f"`python3 -m sparkapp checkpoint list --namespace {state_fixture.namespace} --job orders`" in remedy
     assert "source.startup.mode GroupOffsets" in remedy
     assert "SpecificOffsets" in remedy
 

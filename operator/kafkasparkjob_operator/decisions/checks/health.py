@@ -71,7 +71,7 @@ def judge_transactions(
     since = report.oldest_transaction_time
     message = (
         f"a transaction has been open since {since} and holds back read_committed readers;"
-        f" list it: `python -m sparkapp txn list --namespace {job.namespace} --job {job.name}`"
+        f" list it: `python3 -m sparkapp txn list --namespace {job.namespace} --job {job.name}`"
     )
     shown = "; ".join(filter(None, (message, runs_out)))
     draft.condition(kind, ConditionStatus.FALSE, reason="TransactionOverdue", message=shown)

@@ -26,7 +26,7 @@ NEVER = {"sink": {"topic": "enriched", "transactions": {"timeoutSeconds": 0}}}
 SETTLED = Termination(
     outcome=AttemptOutcome.DRAINED, reason="Settled", message="1 committed, 2 aborted", checkpoint_id=10
 )
-COMMAND = "python -m sparkapp txn abort --all-lingering --bootstrap kafka:9092 --prefix team.orders --yes"
+COMMAND = "python3 -m sparkapp txn abort --all-lingering --bootstrap kafka:9092 --prefix team.orders --yes"
 
 
 @pytest.fixture
@@ -273,7 +273,7 @@ async def test_the_command_is_whole_whatever_the_cause_and_the_brokers_are(broke
     about, _, command = message.partition(" Abort them: ")
     assert about.startswith(f"transactions with ids that begin with '{prefix}' may stay open")
     words = shlex.split(command)
-    assert words[:7] == ["python", "-m", "sparkapp", "txn", "abort", "--all-lingering", "--bootstrap"]
+    assert words[:7] == ["python3", "-m", "sparkapp", "txn", "abort", "--all-lingering", "--bootstrap"]
     assert words[8:] == ["--prefix", prefix, "--yes"]
     assert servers.startswith(words[7])
     assert all(server.endswith(":9092") for server in words[7].split(",")), "whole addresses"

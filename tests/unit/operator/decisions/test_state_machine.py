@@ -479,7 +479,7 @@ async def test_a_suspended_job_whose_drain_was_not_orderly_says_what_may_be_left
     message = operator_fixture.status["message"]
     assert f"did not drain in order ({cause})" in message
     assert "read_committed readers" in message
-    assert "python -m sparkapp txn list --namespace team --job orders" in message
+    assert "python3 -m sparkapp txn list --namespace team --job orders" in message
     assert operator_fixture.ready["message"] == message
     assert operator_fixture.kubernetes.events(warning=True) == ["NotDrained"]
     operator_fixture.kubernetes.edit_job(KEY, suspend=False)
@@ -951,7 +951,7 @@ async def test_the_oldest_open_transaction_is_a_condition_that_time_alone_change
     assert shown() == ("False", "TransactionOverdue")
     assert operator_fixture.kubernetes.events(warning=True) == ["TransactionOverdue"]
     message = operator_fixture.kubernetes.condition(KEY, "TransactionsHealthy")["message"]
-    assert "list it: `python -m sparkapp txn list --namespace team --job orders`" in message
+    assert "list it: `python3 -m sparkapp txn list --namespace team --job orders`" in message
     operator_fixture.driver_ends(1)
     await operator_fixture.settle()
     assert shown() == ("Unknown", "NotObserved")

@@ -46,8 +46,10 @@ def test_no_remedy_leaves_a_name_out_that_the_job_has(kind: type[KafkaSparkJobEr
     assert not re.search(r"\b(NAME|NAMESPACE|GROUP|BROKERS|CLAIM)\b", text)
     for command in re.findall(r"kubectl [^;`)]*", text):
         assert " -n shop" in command
-    for command in re.findall(r"`python -m sparkapp [^`]*`", text):
+    for command in re.findall(r"`python3 -m sparkapp [^`]*`", text):
         assert "--namespace shop --job orders-enrich" in command
+    assert "python -m" not in text, "the image has python3 alone"
+    assert " in env" not in text, "a job sets no KAFKASPARK_ variable but that of the log level"
 
 
 def test_what_the_job_does_not_have_stays_and_other_remedies_are_left_alone() -> None:

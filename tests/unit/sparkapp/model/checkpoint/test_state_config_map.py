@@ -38,4 +38,4 @@ def test_the_way_back_is_to_be_typed_as_it_stands():
     assert "ConfigMap orders-checkpoints" in text
     assert "source.startup.mode GroupOffsets" in text
     assert len(text) < MAX_MESSAGE - 200, "a condition's and an event's message has to hold what happened, too"
-    assert "`python -m sparkapp checkpoint list --namespace shop --job orders`" in text
+    assert "`python3 -m sparkapp checkpoint list --namespace shop --job orders`" in text
