@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import math
 import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from kafkasparkjob_operator.decisions.checks.prefix_claims import PrefixClaims, claim_of
+from kafkasparkjob_operator.decisions.standby import STANDBY_AGAIN_SECONDS
 from kafkasparkjob_operator.identity import JobIdentity, JobKey
 from kafkasparkjob_operator.observation.observation import (
     JobResource,
@@ -72,7 +74,7 @@ class Cache:
         self._changes: dict[JobKey, int] = {}
         self._claims = PrefixClaims(prefixes)
         self._access: set[JobKey] = set()
-        self._standby_refused: dict[JobKey, tuple[str, int]] = {}
+        self._standby_refused: dict[JobKey, tuple[str, int, float]] = {}
 
     def __len__(self) -> int:
         return len(self._jobs)
@@ -218,14 +220,18 @@ class Cache:
         self._access.discard(key)
         return changed
 
-    def refuse_standby(self, key: JobKey, driver_uid: str, generation: int) -> None:
-        """Notes that no standby driver could be created next to the driver for that generation of the resource."""
-        self._standby_refused[key] = (driver_uid, generation)
+    def refuse_standby(self, key: JobKey, driver_uid: str, generation: int, *, lasts: bool) -> None:
+        """Notes that no standby driver could be created next to the driver for that generation of the resource.
+
+        :param lasts: Kubernetes refused it; any other failure counts for :data:`STANDBY_AGAIN_SECONDS`.
+        """
+        until = math.inf if lasts else self._clock() + STANDBY_AGAIN_SECONDS
+        self._standby_refused[key] = (driver_uid, generation, until)
 
     def standby_refused(self, key: JobKey, driver_uid: str) -> int:
         """The generation that was last noted for the driver; 0 for none."""
-        uid, generation = self._standby_refused.get(key, ("", 0))
-        return generation if uid == driver_uid else 0
+        uid, generation, until = self._standby_refused.get(key, ("", 0, 0.0))
+        return generation if uid == driver_uid and self._clock() < until else 0
 
     def put_code(self, key: JobKey, digest: str) -> bool:
         """Stores the digest of the job's modules; True where it has changed."""

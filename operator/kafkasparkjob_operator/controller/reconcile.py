@@ -155,6 +155,7 @@ class Reconciler:
             await self._hold.release(observation.job, the_plan.events)
             return
         observation = await self._hold.changed(observation, the_plan)
+        self._failures.looked(observation, the_plan)
         prepare = self._start if the_plan.starts else self._assist
         status = await prepare(observation.job, the_plan)
         await self._publish(observation.job, status, the_plan.events)
@@ -260,9 +261,11 @@ class Reconciler:
             return
         await self._recorder.record(job, (refusals.refused_standby(job, error.message),))
         self._failures.ended(key)
-        self._cache.refuse_standby(key, job.driver_uid, job.generation)
-        with suppress(ObjectRefused):  # the next operator tries once more
-            await self._runner.note_refusal(job)
+        lasts = isinstance(error, ObjectRefused)
+        self._cache.refuse_standby(key, job.driver_uid, job.generation, lasts=lasts)
+        if lasts:
+            with suppress(ObjectRefused):  # the next operator tries once more
+                await self._runner.note_refusal(job)
 
     async def _publish(self, job: JobResource, status: Mapping[str, Any], events: tuple[JobEvent, ...]) -> None:
         """Publishes the events, then writes the status, so that no event is lost when the operator ends in between.

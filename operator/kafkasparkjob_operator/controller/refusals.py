@@ -6,10 +6,11 @@ from collections import Counter
 from datetime import datetime
 from typing import Any
 
-from kafkasparkjob_operator.decisions.plan import AskForScale, StartAttempt
+from kafkasparkjob_operator.decisions.attempts import unused_claims
+from kafkasparkjob_operator.decisions.plan import AskForScale, Plan, StartAttempt
 from kafkasparkjob_operator.identity import JobKey
 from kafkasparkjob_operator.kubernetes.port import ClusterError, ObjectRefused
-from kafkasparkjob_operator.observation.observation import JobResource, recorded_number
+from kafkasparkjob_operator.observation.observation import JobResource, Observation, recorded_number
 from kafkasparkjob_operator.status.events import JobEvent
 from kafkasparkjob_operator.status.status import JobState, StatusDraft
 from sparkapp.model import commands, names
@@ -55,7 +56,7 @@ class Failures:
     def lasts(self, key: JobKey, error: ClusterError) -> bool:
         """Counts a failure until :meth:`ended`; True where it is worth a report: a refusal, or not the first failure.
 
-        Called by the reconciler. A look that only waits does not reset the count.
+        Called by the reconciler.
         """
         self._counts[key] += 1
         if isinstance(error, NameTaken):
@@ -64,6 +65,17 @@ class Failures:
 
     def taken(self, key: JobKey) -> frozenset[str]:
         return self._taken.get(key, frozenset())
+
+    def looked(self, observation: Observation, the_plan: Plan) -> None:
+        """Ends the count where a live look finds that nothing of what is counted is left to request.
+
+        A request whose answer was lost may have succeeded, and then it is not repeated. A claim without a driver is of
+        a start that failed: such a look only waits for the next try.
+        """
+        live = observation.live
+        left = the_plan.starts or any(isinstance(action, AskForScale | StartAttempt) for action in the_plan.actions)
+        if live is not None and not left and not unused_claims(observation, live):
+            self.ended(observation.job.identity.key)
 
     def ended(self, key: JobKey) -> None:
         """A request of the job has succeeded."""

@@ -36,7 +36,7 @@ LOOK_AGAIN_SECONDS = 10.0
 STANDBY_AFTER_SECONDS = 20
 """From an attempt's start to the start of its standby, which must not take the CPU that catching up needs."""
 STANDBY_AGAIN_SECONDS = 300
-"""From the start of a standby that ended by itself to the start of its replacement."""
+"""From the start of a standby that ended by itself to the start of its replacement; as long after two failed tries."""
 PREPARING = "PreparingSuccessor"
 """``status.reason`` of a job whose attempt runs until a standby driver for a changed resource is prepared."""
 
@@ -108,7 +108,7 @@ def before_stop(
     :param look: returns the live part of the observation, or ends the plan where there is none.
     """
     generation = observation.job.generation
-    if not _may_come_up(observation, desired):
+    if not _may_come_up(observation, desired, found):
         return Step()
     if found.ended is not None and found.ended.generation == generation:
         return Step()
@@ -134,7 +134,7 @@ def stand_by(
     Called by the state machine while an attempt runs the resource's spec.
     """
     generation = observation.job.generation
-    if desired.restart_policy.successor is not SuccessorPolicy.STANDBY or not _may_come_up(observation, desired):
+    if desired.restart_policy.successor is not SuccessorPolicy.STANDBY or not _may_come_up(observation, desired, found):
         return Step(actions=deletions(found.pods))
     ended = found.ended
     if ended is not None and ended.generation == generation and ended.created is not None:
@@ -165,15 +165,16 @@ def _ended_for_credentials(draft: StatusDraft) -> bool:
     )
 
 
-def _may_come_up(observation: Observation, desired: DesiredJob) -> bool:
+def _may_come_up(observation: Observation, desired: DesiredJob, found: StandbyPods) -> bool:
+    """Whether there may be a standby driver. A refusal does not count where its pod exists: an answer was lost."""
     # A ReadWriteOnce volume would block the standby driver, or the running attempt.
-    current = current_attempt(observation)
+    current, generation = current_attempt(observation), observation.job.generation
     refused = {pod.standby_refused for pod in own_drivers(observation) if pod.attempt == current}
     refused.add(observation.standby_refused)
     return (
         desired.restart_policy.successor is not SuccessorPolicy.AFTER_STOP
         and not desired.spec.state_claim
-        and observation.job.generation not in refused
+        and (found.fits(generation) or generation not in refused)
     )
 
 

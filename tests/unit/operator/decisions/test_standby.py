@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from kafkasparkjob_operator.clock import format_time
 from kafkasparkjob_operator.decisions.attempts import AWAIT_CLAIMANT
 from kafkasparkjob_operator.decisions.standby import (
     PREPARE_SECONDS,
@@ -299,17 +300,21 @@ async def foreign_secret(operator_fixture: OperatorFixture) -> None:
 
 
 class Fault:
-    """Fails a number of creations of a kind."""
+    """Fails a number of creations of a kind; of those whose answer is lost, the object exists."""
 
     def __init__(self, operator_fixture: OperatorFixture, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
-        self.left = 0
+        self.left = self.lost = 0
         create = operator_fixture.kubernetes.create
 
         async def faulty(manifest: Any) -> Any:
             if manifest["kind"] == kind and self.left:
                 self.left -= 1
                 raise ClusterError("POST: no answer: read timed out")
-            return await create(manifest)
+            created = await create(manifest)
+            if manifest["kind"] == kind and self.lost:
+                self.lost -= 1
+                raise ClusterError("POST: no answer: read timed out")
+            return created
 
         monkeypatch.setattr(operator_fixture.kubernetes, "create", faulty)
 
@@ -390,6 +395,95 @@ async def test_a_standby_whose_pod_cannot_be_created_is_done_without(monkeypatch
     await after_the_kubelet(operator_fixture)
     assert operator_fixture.status["parallelism"] == 3
     assert len(operator_fixture.drivers) == 1
+
+
+async def fails_once(operator_fixture: OperatorFixture, fault: Fault) -> None:
+    """The next creation fails; afterwards its claim is old enough for the next try."""
+    fault.left = 1
+    await operator_fixture.settle()
+    assert fault.left == 0
+    operator_fixture.wait(AWAIT_CLAIMANT + 1)
+    await operator_fixture.settle()
+
+
+async def test_failures_with_a_standby_in_between_are_not_consecutive(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The answer to its creation was lost, so only its pod says that it succeeded."""
+    operator_fixture = OperatorFixture(**STANDBY)
+    await operator_fixture.run()
+    fault = Fault(operator_fixture, monkeypatch, "Pod")
+    fault.lost = 1
+    operator_fixture.wait(STANDBY_AFTER_SECONDS + 1)
+    await operator_fixture.settle()
+    prepared(operator_fixture, 2)
+    await operator_fixture.look(3)
+    assert (fault.lost, operator_fixture.drivers) == (0, ["orders-1-driver", "orders-2-driver"])
+    for name in [pod["metadata"]["name"] for pod in operator_fixture.kubernetes.pods(KEY, names.ROLE_EXECUTOR)]:
+        operator_fixture.kubernetes.pod_ends(name)
+    operator_fixture.kubernetes.remove(("Pod", KEY.namespace, "orders-2-driver"))
+    await fails_once(operator_fixture, fault)
+    assert operator_fixture.drivers == ["orders-1-driver", "orders-4-driver"]
+    assert "SuccessorRefused" not in operator_fixture.kubernetes.events()
+
+
+async def test_the_lost_answer_to_an_attempts_start_does_not_count_against_its_standby(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    operator_fixture = OperatorFixture(**STANDBY)
+    fault = Fault(operator_fixture, monkeypatch, "Pod")
+    fault.lost = 1
+    await operator_fixture.run()
+    operator_fixture.wait(STANDBY_AFTER_SECONDS + 1)
+    await fails_once(operator_fixture, fault)
+    assert operator_fixture.drivers == ["orders-1-driver", "orders-3-driver"]
+    assert "SuccessorRefused" not in operator_fixture.kubernetes.events()
+
+
+async def test_a_standby_that_failed_twice_is_tried_again_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    operator_fixture = OperatorFixture(**STANDBY)
+    await operator_fixture.run()
+    fault = Fault(operator_fixture, monkeypatch, "Pod")
+    fault.left = 2
+    operator_fixture.wait(STANDBY_AFTER_SECONDS + 1)
+    await operator_fixture.look()
+    claim = operator_fixture.kubernetes.objects["ConfigMap", KEY.namespace, "orders-2-job"]
+    claim["metadata"]["creationTimestamp"] = format_time(operator_fixture.now)
+    await operator_fixture.look(3)
+    assert fault.left == 1, "looks that only wait prove nothing"
+    operator_fixture.wait(AWAIT_CLAIMANT + 1)
+    await operator_fixture.settle()
+    assert (fault.left, operator_fixture.drivers) == (0, ["orders-1-driver"])
+    assert operator_fixture.kubernetes.events().count("SuccessorRefused") == 1
+    operator_fixture.wait(STANDBY_AGAIN_SECONDS)
+    operator_fixture.report(1, checkpoint_id=11)
+    await operator_fixture.settle()
+    assert operator_fixture.drivers == ["orders-1-driver", "orders-4-driver"]
+
+
+async def test_a_refusal_lasts_as_long_as_the_driver() -> None:
+    operator_fixture = OperatorFixture(**STANDBY)
+    await operator_fixture.run()
+    operator_fixture.kubernetes.refuse_pods = operator_fixture.kubernetes.refuse_annotations = "exceeded quota: pods"
+    operator_fixture.wait(STANDBY_AFTER_SECONDS + 1)
+    await operator_fixture.settle()
+    operator_fixture.kubernetes.refuse_pods = ""
+    operator_fixture.wait(2 * STANDBY_AGAIN_SECONDS)
+    operator_fixture.report(1, checkpoint_id=11)
+    await operator_fixture.settle()
+    assert operator_fixture.drivers == ["orders-1-driver"]
+
+
+async def test_a_standby_that_exists_after_two_failures_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    operator_fixture = OperatorFixture(**STANDBY)
+    await operator_fixture.run()
+    fault = Fault(operator_fixture, monkeypatch, "Pod")
+    fault.left = fault.lost = 1
+    operator_fixture.wait(STANDBY_AFTER_SECONDS + 1)
+    await operator_fixture.settle()
+    operator_fixture.wait(AWAIT_CLAIMANT + 1)
+    await operator_fixture.settle()
+    assert (fault.left, fault.lost) == (0, 0)
+    assert operator_fixture.drivers == ["orders-1-driver", "orders-3-driver"]
+    assert not is_being_deleted(operator_fixture, 3)
 
 
 async def test_a_config_map_under_a_standbys_name_is_passed_over() -> None:
