@@ -23,7 +23,8 @@ MOST_LOSSES, LOSSES_SECONDS = 8, 600.0
 class SubtaskLosses:
     """The recent losses of each subtask. Owned by the control server, which changes it under its lock.
 
-    A subtask that fell silent is not counted: Spark ends its worker because the driver asks for it.
+    Its connection has ended, or was closed because it fell silent. Eight silences in so short a time are not a node
+    that froze and thawed.
 
     :param clock: monotonic, in seconds.
     """
@@ -31,10 +32,16 @@ class SubtaskLosses:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._lost_at: dict[int, deque[float]] = {}
+        self._new: set[int] = set()
 
     def add(self, subtask: int) -> None:
-        """The connection of a subtask ended, and nobody has asked it to end."""
+        """A subtask was lost, and nobody has asked it to end."""
         self._lost_at.setdefault(subtask, deque(maxlen=MOST_LOSSES)).append(self._clock())
+        self._new.add(subtask)
+
+    def taken(self) -> set[int]:
+        """The subtasks that were lost since the last call; called by a pace that knows their progress."""
+        return {self._new.pop() for _ in range(len(self._new))}
 
     def require_few(self) -> None:
         """Called by the engine, often.

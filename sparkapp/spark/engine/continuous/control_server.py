@@ -122,7 +122,7 @@ class ControlServer:
             for subtask in subtasks:
                 self._first_wave[subtask] = wave
                 if (connection := self._connections.get(subtask)) is not None:
-                    self._lose(subtask)
+                    self._lose(subtask, asked=True)
                     self._ending[connection] = self._unconfirmed[connection] = subtask
                     send(connection, encode_stop())
             return True
@@ -251,7 +251,6 @@ class ControlServer:
             if (replaced := self._connections.get(subtask)) is not None:
                 hang_up(replaced)
                 self._lose(subtask)
-                self.losses.add(subtask)
             self._adoptions.connect(subtask)
             self._connections[subtask] = connection
             LOG.info("subtask %d is connected", subtask)
@@ -287,14 +286,15 @@ class ControlServer:
         with self._lock:
             if ready is not None and self._connections.get(ready.subtask) is connection:
                 self._lose(ready.subtask)
-                self.losses.add(ready.subtask)
             self._ending.pop(connection, None)
             if not self._is_stopping:
                 self._unconfirmed.pop(connection, None)
             connection.close()
 
-    def _lose(self, subtask: int) -> None:
+    def _lose(self, subtask: int, *, asked: bool = False) -> None:
         """Its connection counts no more. What it did for others is theirs again, or another adopter's."""
         del self._connections[subtask]
+        if not asked:
+            self.losses.add(subtask)
         for orphan in self._adoptions.lose(subtask):
             send(self._connections.get(orphan), encode_work(self._unanswered[orphan].again()))

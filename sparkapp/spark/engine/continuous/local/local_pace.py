@@ -20,7 +20,7 @@ from sparkapp.spark.engine.continuous.answers import Answer
 from sparkapp.spark.engine.continuous.control_server import ControlServer
 from sparkapp.spark.engine.continuous.local.coordinator_calls import CoordinatorCalls
 from sparkapp.spark.engine.continuous.local.gone_partitions import GonePartitions
-from sparkapp.spark.engine.continuous.local.granted_subtask import GrantedSubtask
+from sparkapp.spark.engine.continuous.local.granted_subtask import GrantedSubtask, count_loss
 from sparkapp.spark.engine.continuous.local.reported_commits import ReportedCommits
 from sparkapp.spark.engine.continuous.places import SubtaskPlaces
 from sparkapp.spark.reporting.liveness import PLAN_SECONDS, StreamLiveness, step_seconds
@@ -113,6 +113,9 @@ class LocalPace:
         if answer is None or time.monotonic() > self._look_at:
             self._look_at = time.monotonic() + _PAUSE
             self._await_subtasks()
+            for number in self._server.losses.taken():
+                known = {**self._enumerator.offsets, **self._reported.offsets}
+                count_loss(self._subtasks, number, known, self._enumerator.pending or {})
         self._watch()
         return True
 
@@ -164,8 +167,7 @@ class LocalPace:
         self._server.tell(number, InstanceOrder(instance=self._instances, open=self._coordinator.id_of(number)))
 
     def _note(self, subtask: GrantedSubtask, report: SubtaskReport) -> None:
-        if report.opened:
-            subtask.opened = True
+        subtask.opened |= report.opened
         if report.placed is not None:
             subtask.has_placed(report.placed)
             self._reach(report.placed)
@@ -191,8 +193,7 @@ class LocalPace:
     # -- partitions ---------------------------------------------------------------------------------------------------
 
     def _owned(self, number: int) -> list[TopicPartition]:
-        parallelism = self._job.spec.parallelism
-        return [each for each in self._enumerator.offsets if split_owner(*each, parallelism) == number]
+        return [each for each in self._enumerator.offsets if split_owner(*each, self.parallelism) == number]
 
     def _discover(self) -> None:
         """Has granted instances place partitions that are new, and leave those that are gone."""
@@ -296,5 +297,4 @@ class LocalPace:
         if all(self._subtasks[number].heard for number in self._subtasks.keys() - self.lost):
             for subtask in self._subtasks.values():
                 subtask.heard = False
-            limit = max(PLAN_SECONDS, step_seconds(self._job.spec.sink))
-            self._liveness.enter("the reports of the subtasks", limit)
+            self._liveness.enter("the reports of the subtasks", max(PLAN_SECONDS, step_seconds(self._job.spec.sink)))

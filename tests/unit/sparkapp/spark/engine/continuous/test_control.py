@@ -420,22 +420,25 @@ def test_a_frame_that_cannot_be_read_ends_its_connection_alone(server: ControlSe
         assert received(channel) == work(7)
 
 
-def test_losses_are_counted_but_no_silence_and_no_end_that_was_asked_for(quick: ControlServer) -> None:
-    for _ in range(MOST_LOSSES - 1):
+def test_losses_and_silences_are_counted_but_no_end_that_was_asked_for(quick: ControlServer) -> None:
+    for _ in range(MOST_LOSSES - 2):
         with SubtaskChannel(quick.address, subtask=0, task=7):
             until(lambda: 0 in quick.connected)
         until(lambda: 0 not in quick.connected)
+    assert quick.losses.taken() == {0}
     silent = plain_connection(quick)
     answer_challenge(silent, quick.address.key)
     deliver_challenge(silent, quick.address.key)
     silent.send_bytes(b'{"ready": 0, "task": 8, "wave": 0, "executor": ""}')
     assert quick.answer(SECONDS) is None
     assert quick.silent() == [Silent(0, 8)]
+    assert quick.losses.taken() == {0}
     with SubtaskChannel(quick.address, subtask=0, task=9) as asked:
         until(lambda: 0 in quick.connected)
         assert quick.end([0], wave=1)
         asked.stopped("")
     until(lambda: 0 not in quick.connected)
+    assert quick.losses.taken() == set()
     quick.losses.require_few()
     with SubtaskChannel(quick.address, subtask=0, task=10, wave=1):
         until(lambda: 0 in quick.connected)

@@ -14,6 +14,7 @@ from sparkapp.model.checkpoint.split import ENDLESS, KafkaPartitionSplit
 from sparkapp.model.errors import CheckpointStoreUnavailable, SubtaskMissing, TransformFailed
 from sparkapp.model.partition import TopicPartition, split_owner
 from sparkapp.source.enumerator.discovery import PartitionChange
+from sparkapp.spark.engine.continuous.adoptions import SubtaskLosses
 from sparkapp.spark.engine.continuous.answers import Answer
 from sparkapp.spark.engine.continuous.local.local_pace import LocalPace
 from sparkapp.spark.reporting.liveness import StreamLiveness
@@ -30,6 +31,7 @@ class Server:
         self.orders: list[tuple[int, InstanceOrder]] = []
         self.connected = {0, 1}
         self.long_lost: set[int] = set()
+        self.losses = SubtaskLosses()
 
     def lost(self, seconds: float) -> set[int]:
         return self.long_lost
@@ -48,6 +50,7 @@ class Enumerator:
         self.offsets: dict[TopicPartition, int] = dict.fromkeys(PARTITIONS, 10)
         self.stops: dict[TopicPartition, int] = {}
         self.topic_ids: dict[str, str] = {}
+        self.pending: dict[TopicPartition, int] | None = None
         self.finished = False
         self.change: PartitionChange | None = None
 
@@ -305,6 +308,86 @@ def test_the_commit_of_the_starts_is_no_progress(driver: Driver) -> None:
         fail_after(driver, dict.fromkeys(driver.owned(0), start))
     with pytest.raises(TransformFailed):
         fail_after(driver, dict.fromkeys(driver.owned(0), 77))
+
+
+def lose(driver: Driver, *, asks: bool = True) -> None:
+    """Subtask 0 is lost, by a death or by silence. Its next task asks for an instance, which reads."""
+    before = driver.instance(0)
+    driver.server.losses.add(0)
+    driver.until(lambda: not driver.server.answers)
+    driver.pace.step(draining=False)
+    if not asks:
+        return
+    driver.hear(0, instance=0, waits=True)
+    driver.until(lambda: driver.instance(0) != before)
+    read(driver)
+
+
+def read(driver: Driver) -> None:
+    now = driver.instance(0)
+    driver.hear(0, instance=now, opened=True)
+    driver.until(lambda: driver.orders("place")[-1][1].instance == now)
+    driver.place(0)
+    driver.until(lambda: driver.orders("read")[-1][1].instance == now)
+
+
+@pytest.mark.parametrize("asks", [True, False])
+def test_a_subtask_that_is_lost_again_and_again_and_gets_no_further_ends_the_attempt(
+    driver: Driver, monkeypatch: pytest.MonkeyPatch, asks: bool
+) -> None:
+    """However slowly it is lost, and also where its tasks are lost before they ask for an instance."""
+    monkeypatch.setattr(driver.coordinator, "grant_again", lambda found, _: dict.fromkeys(found, 10))
+    driver.started()
+    bad, good = driver.owned(0)[:2]
+    driver.enumerator.pending = {bad: 1, good: 0}
+    for offset in (101, 102, 103):
+        lose(driver, asks=asks)
+        driver.hear(0, instance=driver.instance(0), offsets={good: offset}, totals={"transactions": 1})
+    with pytest.raises(
+        SubtaskMissing, match=r"subtask 0 was lost or failed 4 times and got no further than in-\d offset 10$"
+    ):
+        lose(driver)
+
+
+def test_a_loss_and_a_failure_are_counted_together(driver: Driver) -> None:
+    driver.started()
+    bad = driver.owned(0)[0]
+    driver.enumerator.pending = {bad: 1}
+    fail_after(driver, {bad: 77}, KafkaPartitionSplit(bad, 77, 78))
+    lose(driver)
+    lose(driver)
+    with pytest.raises(TransformFailed):
+        fail_after(driver, {bad: 77}, KafkaPartitionSplit(bad, 77, 78))
+
+
+def test_losses_behind_progress_do_not_add_up(driver: Driver) -> None:
+    driver.started()
+    moving = driver.owned(0)[0]
+    driver.enumerator.pending = {moving: 1000}
+    lose(driver)
+    for offset in range(100, 110):
+        lose(driver)
+        lose(driver)
+        driver.hear(0, instance=driver.instance(0), offsets={moving: offset}, totals={"transactions": 2})
+        driver.until(lambda: not driver.server.answers)
+
+
+def test_a_commit_that_was_not_reported_is_progress(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A task is lost soon after each of its commits, and the next begins behind them."""
+    driver.started()
+    driver.enumerator.pending = {driver.owned(0)[0]: 1000}
+    for offset in range(80, 90):
+        monkeypatch.setattr(driver.coordinator, "grant_again", lambda found, _, at=offset: dict.fromkeys(found, at))
+        lose(driver)
+
+
+def test_losses_without_records_to_read_are_not_counted(driver: Driver) -> None:
+    """Nodes of a job without traffic are replaced, over months."""
+    driver.started()
+    for pending in (None, dict.fromkeys(PARTITIONS, 0), dict.fromkeys(driver.owned(1), 7)):
+        driver.enumerator.pending = pending
+        for _ in range(5):
+            lose(driver)
 
 
 @pytest.mark.parametrize("end", ["another task", "a failure"])
