@@ -143,7 +143,7 @@ class CheckpointCoordinator:
                 hint=hint, slots=self.ids.bounds,
                 transactional=transactional and is_first_start(hint, self.ids.bounds),
                 stops=dict(stops or {}), stopping=self._job.spec.source.stopping.fingerprint,
-                finished=False, topic_ids=dict(topic_ids or {}),
+                finished=False, local=None, topic_ids=dict(topic_ids or {}),
             )
         )  # fmt: skip
 

@@ -104,6 +104,7 @@ class KafkaTransactionControl:
         aborted = abort_lingering(
             self._client, document.prefixes, hint=document.hint, slots=document.slots,
             parallelism=self._job.spec.parallelism, pool_size=sink.producers_pool_size,
+            retired=() if document.committables else document.previous_prefixes,
             before_fencing=self._claim.require_no_successor,
         )  # fmt: skip
         return len(aborted) + self._aborted_early

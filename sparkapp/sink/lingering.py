@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -16,6 +16,7 @@ from sparkapp.model.checkpoint.naming import (
     NO_SLOTS,
     SlotBounds,
     is_first_start,
+    is_of_prefix,
     offsets_id,
 )
 from sparkapp.model.errors import AuthorizationFailed, KafkaUnreachable, ListingUnsupported
@@ -48,7 +49,7 @@ class Selection:
     """What to do with the transactions that were found; ids in the order they were found in.
 
     :param abort: open: fenced, which aborts them.
-    :param idle: nothing open, but a producer of an unknown previous attempt may still be alive: fenced.
+    :param idle: nothing open, but a producer that nobody will look for may still be alive: fenced.
     :param wait: already ending: the coordinator is writing markers, fencing would gain nothing.
     """
 
@@ -57,19 +58,23 @@ class Selection:
     wait: tuple[str, ...] = ()
 
 
-def select(found: Mapping[str, TransactionState], *, first_start: bool) -> Selection:
+def select(found: Mapping[str, TransactionState], *, first_start: bool, retired: Collection[str] = ()) -> Selection:
     """Chooses among transactions found after every committable has been settled. Pure.
 
     Open transactions then belong to no checkpoint. They are a newer epoch under a committable's id (A18), an id above
     the current parallelism (A01, H19), or an id of a previous prefix. Idle ids are fenced only on a first start (H09).
     Later they include a document's committables, whose triples must stay valid until the next document is written.
+
+    :param retired: prefixes that no later attempt looks for, and without a committable. Their idle ids are fenced, too.
     """
     return Selection(
         abort=tuple(transactional_id for transactional_id, state in found.items() if state.open),
         idle=tuple(
             transactional_id
             for transactional_id, state in found.items()
-            if first_start and not state.open and not state.ending
+            if not state.open
+            and not state.ending
+            and (first_start or any(is_of_prefix(transactional_id, prefix) for prefix in retired))
         ),
         wait=tuple(transactional_id for transactional_id, state in found.items() if state.ending),
     )
@@ -118,6 +123,7 @@ def abort_lingering(
     slots: SlotBounds = NO_SLOTS,
     parallelism: int,
     pool_size: int,
+    retired: Collection[str] = (),
     timeout: float = 120.0,
     before_fencing: Callable[[], None] = lambda: None,
 ) -> tuple[str, ...]:
@@ -128,6 +134,7 @@ def abort_lingering(
     :param prefixes: the job's prefix, then previous prefixes; ids of any other prefix are not touched (A07).
     :param hint: restored, as are ``slots``. Without either it is a first start.
     :param parallelism: of the new attempt, as is ``pool_size``.
+    :param retired: see :func:`select`.
     :param timeout: seconds for the whole call.
     :param before_fencing: called right before transactions are ended; its error ends the sweep. Jobs require their
         claim here (``checkpoint.claim``): a transaction may be a later attempt's.
@@ -138,7 +145,7 @@ def abort_lingering(
     found = find_transactions(
         client, prefixes, hint=hint, slots=slots, parallelism=parallelism, pool_size=pool_size, deadline=deadline
     )
-    selection = select(found, first_start=is_first_start(hint, slots))
+    selection = select(found, first_start=is_first_start(hint, slots), retired=retired)
     _fence(client, (*selection.abort, *selection.idle), deadline, before_fencing)
     late = _await_end(client, selection.wait, deadline)
     _fence(client, late, deadline, before_fencing)

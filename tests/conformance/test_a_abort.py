@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pyarrow as pa
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import KafkaException, Producer
 
 from sparkapp.clients.transactions.client import TransactionClient
 from sparkapp.clients.transactions.states import TransactionState
 from sparkapp.model.checkpoint.commit_outcome import CommitOutcome, EndTxnAnswer
 from sparkapp.model.checkpoint.committable import KafkaCommittable
-from sparkapp.model.checkpoint.naming import TransactionNaming
+from sparkapp.model.checkpoint.naming import SlotBounds, TransactionNaming, offsets_id
 from sparkapp.model.errors import AuthorizationFailed, ListingUnsupported
 from sparkapp.model.transactional_id import FIRST_HINT, TransactionalIdHint, number_of
 from sparkapp.sink.lingering import abort_lingering, bounded_ids, select
@@ -311,6 +311,38 @@ def test_A19_previous_prefixes_are_aborted_too(harness, topic_scope):
     topic_scope.await_ended()
     assert renamed.client.describe([f"{topic_scope.prefix}.old-1"])[f"{topic_scope.prefix}.old-1"].state is DONE
     assert topic_scope.numbers() == [1]
+
+
+def test_an_idle_id_of_a_prefix_that_nobody_looks_for_any_more_is_fenced(topic_scope):
+    """Its producer belongs to a node that was paused, and would begin a transaction that no sweep finds."""
+    old, prefix = f"{topic_scope.prefix}.old", topic_scope.prefix
+    idle = Producer({"bootstrap.servers": topic_scope.bootstrap, "transactional.id": f"{old}-0.0"})
+    idle.init_transactions(30)
+    kept = Producer({"bootstrap.servers": topic_scope.bootstrap, "transactional.id": f"{prefix}-0.0"})
+    kept.init_transactions(30)
+    bounds = {"hint": FIRST_HINT, "slots": SlotBounds(1, 1), "parallelism": 1, "pool_size": 1}
+    assert abort_lingering(topic_scope.client, [prefix, old], **bounds) == ()
+    idle.begin_transaction()
+    idle.produce(topic_scope.topic, b"1")
+    idle.commit_transaction(30)
+    assert abort_lingering(topic_scope.client, [prefix, old], **bounds, retired=[old]) == ()
+    idle.begin_transaction()
+    idle.produce(topic_scope.topic, b"2")
+    with pytest.raises(KafkaException):
+        idle.commit_transaction(30)
+    kept.begin_transaction()
+    kept.produce(topic_scope.topic, b"3")
+    kept.commit_transaction(30)
+    topic_scope.await_ended()
+    assert topic_scope.numbers() == [1, 3]
+    assert topic_scope.open_transactions() == []
+
+
+def test_select_fences_idle_ids_of_retired_prefixes():
+    found = dict.fromkeys(("old-0", "old-0.0", offsets_id("old"), "older-0", "p-0"), TransactionState.COMPLETE_COMMIT)
+    found |= {"old-1": TransactionState.PREPARE_COMMIT, "old-2": TransactionState.ONGOING}
+    chosen = select(found, first_start=False, retired=["old"])
+    assert (chosen.abort, chosen.idle, chosen.wait) == (("old-2",), ("old-0", "old-0.0", offsets_id("old")), ("old-1",))
 
 
 def test_select_waits_for_what_is_ending_and_fences_idle_ids_only_on_a_first_start():

@@ -208,13 +208,16 @@ class LocalCoordinator:
                 )
             )  # fmt: skip
 
-    def record(self, offsets: Mapping[TopicPartition, int], totals: LocalTotals) -> Completed | None:
-        """Records what the subtasks have committed as the next checkpoint; None where nothing was committed since.
+    def record(
+        self, offsets: Mapping[TopicPartition, int], totals: LocalTotals, topic_ids: Mapping[str, str] | None = None
+    ) -> Completed | None:
+        """Records what the subtasks have committed as the next checkpoint; None where nothing is new.
 
         Offsets behind the document's are ignored, because reports may overtake each other. So are offsets of partitions
         that are not recorded as placed.
 
         :param offsets: next offset of partitions, by commits that succeeded. :param totals: since the grant.
+        :param topic_ids: that are known now. An id was not known where a broker that lagged was asked for it.
         :raises CheckpointConflict: superseded; the attempt must stop.
         :raises CheckpointStoreUnavailable: no answer. Subtasks may continue; the next record includes these offsets.
         """
@@ -226,11 +229,14 @@ class LocalCoordinator:
                 else KafkaPartitionSplit(split.partition, split.stop, split.stop)
                 for split in document.splits
             )
-            if totals == before and not any(split.size for split in splits):
+            topics = {split.partition.topic for split in document.splits}
+            new = {topic: topic_id for topic, topic_id in (topic_ids or {}).items() if topic in topics}
+            ids = {**new, **document.topic_ids}
+            if totals == before and ids == document.topic_ids and not any(split.size for split in splits):
                 return None
             checkpoint = PreCommitted(
                 checkpoint_id=document.checkpoint_id + 1, splits=splits, aligned=True, committables=(),
-                records_out=totals.records_out - before.records_out, stops={}, topic_ids=document.topic_ids,
+                records_out=totals.records_out - before.records_out, stops={}, topic_ids=ids,
                 records_skipped=totals.skipped - before.skipped,
                 records_dead_lettered=totals.dead_lettered - before.dead_lettered,
             )  # fmt: skip
@@ -242,12 +248,8 @@ class LocalCoordinator:
             started = time.monotonic()
             size = self._write(replace(following, local=local, counters=counters))
             self._recorded = totals
-            return Completed(
-                document=self._document,
-                bytes=size,
-                write_millis=round((time.monotonic() - started) * 1000),
-                commit_millis=0,
-            )
+            millis = round((time.monotonic() - started) * 1000)
+            return Completed(document=self._document, bytes=size, write_millis=millis, commit_millis=0)
 
     def drained(self, *, finished: bool = False) -> None:
         """Marks the last record as an orderly stop; called when all that was committed is recorded, and all have ended.

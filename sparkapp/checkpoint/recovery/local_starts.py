@@ -94,7 +94,7 @@ def resumed(
     """The document at the offsets where its partitions resume, which decides from now on. Pure.
 
     Nothing of the era can be committed any more, so it is left out. The era stays for partitions without an answer,
-    until the next grant or checkpoint leaves them out. Their topic may be in the spec again before.
+    until a grant, or the begin of a two-phase attempt, leaves them out. Their topic may be in the spec again before.
 
     :param forced: a restore is due, which replaces the offsets and accepts repeated records.
     :raises StateUncertain: and StateRolledBack, see :func:`starts_of`.

@@ -60,7 +60,10 @@ class TransactionControl(Protocol):
         ...
 
     def abort_lingering(self, document: CheckpointDocument) -> int:
-        """Aborts every open transaction of the document's prefixes; returns how many."""
+        """Aborts every open transaction of the document's prefixes; returns how many.
+
+        Where the document has no committables, nobody can begin another under a previous prefix behind that.
+        """
         ...
 
 
@@ -175,7 +178,7 @@ def recover(
         # At once: brokers forget ids and offsets after a week, and the next steps may fail for as long. After a crash
         # before this write, the next attempt settles the same committables with the same answers.
         version = store.write(encode(document), expected=version)
-    aborted = control.abort_lingering(claim)
+    aborted = control.abort_lingering(document)
     document = replace(document, previous_prefixes=(), counters=document.counters.plus(aborted=aborted))
     served = not restore_due(document, job.spec.restore)
     recorded = document

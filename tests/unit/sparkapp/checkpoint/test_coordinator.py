@@ -14,7 +14,7 @@ from sparkapp.clients.deadline import Deadline
 from sparkapp.model.checkpoint.codec import decode, encode
 from sparkapp.model.checkpoint.commit_outcome import CommitOutcome, EndTxnAnswer
 from sparkapp.model.checkpoint.committable import KafkaCommittable
-from sparkapp.model.checkpoint.document import CheckpointDocument
+from sparkapp.model.checkpoint.document import CheckpointDocument, LocalPace
 from sparkapp.model.checkpoint.naming import NO_SLOTS, SlotBounds, TransactionNaming
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
 from sparkapp.model.delivery_guarantee import DeliveryGuarantee, OffsetCommit
@@ -105,6 +105,24 @@ def coordinator(
         store=store or MemoryStore(encode(document)), document=document, version="0",
         pre_commits=asked, committer=asked, group_offsets=group, now=lambda: "", clock=asked.clock,
     )  # fmt: skip
+
+
+@pytest.mark.parametrize("delivery_guarantee", DeliveryGuarantee)
+def test_an_attempt_of_the_two_phase_pace_leaves_the_era_of_the_local_pace(
+    delivery_guarantee: DeliveryGuarantee,
+) -> None:
+    """Recovery keeps the era for partitions that the job reads no more, and this document leaves them out."""
+    before = replace(
+        DOCUMENT, splits=SPLITS, evidence_group="g", slots=SlotBounds(1, 1),
+        local=LocalPace(era=1, placed=frozenset({A1})),
+    )  # fmt: skip
+    store = MemoryStore(encode(before))
+    spec = replace(SPEC, sink=replace(SPEC.sink, delivery_guarantee=delivery_guarantee))
+    coordinator(Group(), spec, before, store=store).begin(SPLITS[:1])
+    text = store.read().text
+    assert text is not None
+    written = decode(text, job_uid="uid")
+    assert (written.local, written.splits) == (None, SPLITS[:1])
 
 
 def test_commits_of_previous_checkpoints_are_over_before_a_transaction_takes_newer_offsets() -> None:

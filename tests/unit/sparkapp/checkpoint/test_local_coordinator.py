@@ -276,3 +276,16 @@ def test_a_stop_before_the_grant_leaves_the_era_of_an_earlier_attempt_open() -> 
         rig.coordinator.placed({A1: 50})
     rig.coordinator.grant(STARTS[:1])
     assert rig.written.local == LocalPace(era=6)
+
+
+def test_a_topic_id_that_was_not_known_at_placing_is_recorded_once_and_never_replaced() -> None:
+    """A broker that lagged was asked for it. Without it nobody would see that the topic is created again."""
+    rig = Rig()
+    rig.coordinator.grant(STARTS)
+    rig.coordinator.placed({A0: 100, A1: 50}, {})
+    assert rig.written.topic_ids == {}
+    assert rig.coordinator.record({}, LocalTotals(), {"a": "0123456789", "other": "x"}) is not None
+    assert rig.written.topic_ids == {"a": "0123456789"}
+    assert rig.coordinator.record({}, LocalTotals(), {"a": "9876543210"}) is None
+    assert rig.coordinator.record({A0: 120}, LocalTotals(records_out=20), {"a": "9876543210"}) is not None
+    assert rig.written.topic_ids == {"a": "0123456789"}

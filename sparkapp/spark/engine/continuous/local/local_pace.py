@@ -283,7 +283,7 @@ class LocalPace:
     def _record(self) -> Callable[[], Completed | None]:
         """The call that records what is known now."""
         totals = self._reported.totals(each.totals for each in self._subtasks.values())
-        return partial(self._coordinator.record, dict(self._reported.offsets), totals)
+        return partial(self._coordinator.record, dict(self._reported.offsets), totals, dict(self._enumerator.topic_ids))
 
     def _recorded(self, now: float, completed: Completed | None) -> None:
         before, self._record_at = self._record_at, now
