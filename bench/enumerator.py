@@ -74,6 +74,9 @@ class TimedView:
     def log_ends(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         return self._timed("log ends", lambda: self._view.log_ends(partitions))
 
+    def confirmed_ends(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        return self._timed("confirmed ends", lambda: self._view.confirmed_ends(partitions))
+
     def records_at(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, FoundRecord]:
         return self._timed("records at", lambda: self._view.records_at(times))
 

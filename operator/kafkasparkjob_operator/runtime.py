@@ -86,6 +86,7 @@ class _Operator:
         self.metrics.leader.set(1 if leading else 0)
         if leading:
             self.reconciler.forget_looks()
+            self.cache.restart_ages()
             for key in self.cache.keys:
                 self.queue.add(key)
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from sparkapp.cli.table import Output, render
 from sparkapp.cli.target import add_options, target_of
+from sparkapp.model.checkpoint.naming import is_of_prefix
 from sparkapp.model.commands import remedy_in
 from sparkapp.model.errors import AuthorizationFailed, CommandRefused, KafkaSparkJobError
 
@@ -114,7 +115,7 @@ class Command:
     def abort(self, options: argparse.Namespace) -> list[dict[str, object]]:
         """Aborts one transaction or all lingering transactions with ``--yes``.
 
-        :raises CommandRefused: the job runs, or the checkpoint names the transaction.
+        :raises CommandRefused: the job runs, the checkpoint names the transaction, or the id is of another prefix.
         """
         if bool(options.id) == options.all_lingering:
             msg = "no transaction is named"
@@ -157,6 +158,12 @@ class Command:
         return [transaction for transaction in found if transaction not in kept], kept
 
     def _abortable(self, transactional_id: str) -> Found:
+        prefixes = self._target.prefixes
+        if prefixes and not any(is_of_prefix(transactional_id, prefix) for prefix in prefixes):
+            msg = f"{transactional_id} is of none of the prefixes {', '.join(prefixes)}"
+            raise CommandRefused(
+                msg, remedy="correct the id; to abort it all the same, leave out --job, --state and --prefix"
+            )
         found = self._transactions.find(transactional_id)
         if not found.description.state.open:
             why = _NOT_ONGOING.get(found.description.state.value, "this release does not know its state")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TypeVar
 
 from confluent_kafka import KafkaError, KafkaException
@@ -53,17 +53,21 @@ class ClusterAdmin:
         :param timeout: seconds for a broker.
         :raises KafkaException: one of them does not answer.
         """
-        found = []
+        return [metadata for _, metadata in self.each(timeout=timeout)]
+
+    def each(self, *, timeout: float) -> Iterator[tuple[AdminClient, ClusterMetadata]]:
+        """:meth:`metadata_of_each`, with the new client that asked: its cache has this answer alone."""
         for broker in self.metadata(timeout=timeout).brokers.values():
             # A new client asks the only broker that it knows.
             host = f"[{broker.host}]" if ":" in broker.host else broker.host
             config = {**self._config, "bootstrap.servers": f"{host}:{broker.port}"}
+            client = AdminClient(with_token_callback(config))
             try:
-                found.append(AdminClient(with_token_callback(config)).list_topics(timeout=timeout))
+                metadata = client.list_topics(timeout=timeout)
             except KafkaException as error:
                 where = f"broker {broker.id} at {host}:{broker.port}: {error.args[0].str()}"
                 raise KafkaException(KafkaError(error.args[0].code(), where)) from error
-        return found
+            yield client, metadata
 
     def ask(self, question: Callable[[AdminClient, float], Answer], *, timeout: float) -> Answer:
         """The answer to a question that any broker can answer.

@@ -55,6 +55,15 @@ class ClusterView(Protocol):
         """The end of the log itself, records of open transactions included: no record exists behind it."""
         ...
 
+    def confirmed_ends(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """:meth:`log_ends` of leaders on which all brokers agree. Every other answer may be a replaced leader's.
+
+        It costs requests to each broker, so it is for ends that are before the offset of a reader.
+
+        :raises KafkaAccessError: the brokers do not agree, or a broker does not answer.
+        """
+        ...
+
     def records_at(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, FoundRecord]:
         """The first record of a time or later; partitions without such a record are absent.
 

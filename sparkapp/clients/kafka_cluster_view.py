@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
-from confluent_kafka import OFFSET_INVALID, Consumer, IsolationLevel, KafkaError, KafkaException, TopicCollection
+from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, TopicCollection
 from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec, ResourceType
 
@@ -17,7 +17,7 @@ from sparkapp.clients.admin import ClusterAdmin
 from sparkapp.clients.cluster_view import FoundRecord
 from sparkapp.clients.deadline import Deadline
 from sparkapp.clients.errors import COORDINATOR_MOVES, LEADER_MOVES, NO_ANSWER, error_for
-from sparkapp.clients.leaders import KnownLeaders
+from sparkapp.clients.leaders import KnownLeaders, list_offsets
 from sparkapp.clients.security.oauth_token import with_token_callback
 from sparkapp.clients.security.tls_diagnosis import tls_problem
 from sparkapp.model.errors import KafkaAccessError, KafkaUnreachable, TlsFailed
@@ -177,6 +177,11 @@ class KafkaClusterView:
         found = self._list(dict.fromkeys(partitions, OffsetSpec.latest()), IsolationLevel.READ_UNCOMMITTED)
         return {partition: info.offset for partition, info in found.items()}
 
+    def confirmed_ends(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        specs = dict.fromkeys(partitions, OffsetSpec.latest())
+        found = self._list(specs, IsolationLevel.READ_UNCOMMITTED, self._leaders.agreed)
+        return {partition: info.offset for partition, info in found.items()}
+
     def records_at(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, FoundRecord]:
         found = self._list({partition: OffsetSpec.for_timestamp(millis) for partition, millis in times.items()})
         return {
@@ -228,10 +233,14 @@ class KafkaClusterView:
         return {partition: info.offset for partition, info in self._list(dict.fromkeys(partitions, spec)).items()}
 
     def _list(
-        self, specs: Mapping[TopicPartition, OffsetSpec], isolation: IsolationLevel | None = None
+        self,
+        specs: Mapping[TopicPartition, OffsetSpec],
+        isolation: IsolationLevel | None = None,
+        find: Callable[[Iterable[TopicPartition]], AdminClient] | None = None,
     ) -> dict[TopicPartition, Any]:
         """
         :param isolation: None for the job's own.
+        :param find: a client that knows the leaders; None for the view's own.
         """
         isolation = self._isolation if isolation is None else isolation
         wanted = [(ClientPartition(*partition), spec) for partition, spec in specs.items()]
@@ -239,23 +248,8 @@ class KafkaClusterView:
         request_seconds = min(_REQUEST_SECONDS, self._timeout)
 
         def ask() -> dict[TopicPartition, Any]:
-            client = self._leaders.require(specs)
-            # All requests are sent before the first wait.
-            answers = [
-                client.list_offsets(request, isolation_level=isolation, request_timeout=request_seconds)
-                for request in requests
-            ]
-            found = {
-                TopicPartition(partition.topic, partition.partition): future.result()
-                for futures in answers
-                for partition, future in futures.items()
-            }
-            # librdkafka's answer, without an error, where the leader died or began a new epoch.
-            unanswered = [partition for partition, info in found.items() if info.offset == OFFSET_INVALID]
-            if unanswered:
-                first = f"{unanswered[0]} has no answer"
-                raise KafkaException(KafkaError(KafkaError.LEADER_NOT_AVAILABLE, first))
-            return found
+            client = self._leaders.require(specs) if find is None else find(specs)
+            return list_offsets(client, requests, isolation, timeout=request_seconds)
 
         topics = sorted({partition.topic for partition in specs})
         return self._patiently(ask, "listing offsets", topics) if requests else {}

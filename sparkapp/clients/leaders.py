@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
-from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka.admin import AdminClient, ClusterMetadata
+from confluent_kafka import OFFSET_INVALID, IsolationLevel, KafkaError, KafkaException
+from confluent_kafka import TopicPartition as ClientPartition
+from confluent_kafka.admin import AdminClient, ClusterMetadata, OffsetSpec
 
 from sparkapp.clients.admin import ClusterAdmin
 from sparkapp.model.partition import TopicPartition
@@ -14,6 +16,7 @@ from sparkapp.model.partition import TopicPartition
 _MAX_AGE = "metadata.max.age.ms"
 _MAX_AGE_DEFAULT = 900_000
 _LOOK_SECONDS = 6.0
+_NOBODY = -1
 _BY_NAME = 8
 """Largest number of topics that are asked for by name; beyond it a listing of all topics costs less."""
 
@@ -79,6 +82,29 @@ class KnownLeaders:
         assert self._client is not None
         return self._client
 
+    def agreed(self, partitions: Iterable[TopicPartition]) -> AdminClient:
+        """A new client that asks the leaders of these partitions, on which all brokers of the cluster agree.
+
+        A leader that was cut off and replaced names itself, and this client may ask it for minutes. Its successor knows
+        better. librdkafka refuses a leader of an earlier epoch only where its cache has the later epoch. So the next
+        :meth:`require` asks for metadata, too.
+
+        :raises KafkaException: LEADER_NOT_AVAILABLE where the brokers disagree; no answer of one of them.
+        """
+        self.forget()
+        named: dict[TopicPartition, set[int]] = {partition: set() for partition in partitions}
+        asks = None
+        for client, metadata in self._admin.each(timeout=_LOOK_SECONDS):
+            asks = client
+            for partition, leaders in named.items():
+                leaders.add(_leader(metadata, partition))
+        for partition, leaders in named.items():
+            if len(leaders) != 1 or _NOBODY in leaders:
+                text = f"the brokers do not agree on the leader of {partition}: {sorted(leaders)}"
+                raise KafkaException(KafkaError(KafkaError.LEADER_NOT_AVAILABLE, text))
+        assert asks is not None, "some broker has named a leader"
+        return asks
+
     def _unknown(self, wanted: Iterable[TopicPartition]) -> list[TopicPartition]:
         now = time.monotonic()
         if self._admin.client is not self._client:
@@ -89,3 +115,38 @@ class KnownLeaders:
         metadata = self._admin.metadata(topic, timeout=_LOOK_SECONDS)
         self.note(metadata)
         return metadata
+
+
+def list_offsets(
+    client: AdminClient,
+    requests: Sequence[Mapping[ClientPartition, OffsetSpec]],
+    isolation: IsolationLevel,
+    *,
+    timeout: float,
+) -> dict[TopicPartition, Any]:
+    """Each partition's leader's answer; all requests are sent before the first wait.
+
+    :param client: of :meth:`KnownLeaders.require` or :meth:`KnownLeaders.agreed` for these partitions.
+    :param timeout: seconds for an answer.
+    :raises KafkaException: a leader refuses or does not answer.
+    """
+    answers = [
+        client.list_offsets(dict(request), isolation_level=isolation, request_timeout=timeout) for request in requests
+    ]
+    found = {
+        TopicPartition(partition.topic, partition.partition): future.result()
+        for futures in answers
+        for partition, future in futures.items()
+    }
+    # librdkafka's answer, without an error, where the leader died or began a new epoch.
+    unanswered = [partition for partition, info in found.items() if info.offset == OFFSET_INVALID]
+    if unanswered:
+        raise KafkaException(KafkaError(KafkaError.LEADER_NOT_AVAILABLE, f"{unanswered[0]} has no answer"))
+    return found
+
+
+def _leader(metadata: ClusterMetadata, partition: TopicPartition) -> int:
+    """The broker that leads a partition by this answer, or :data:`_NOBODY`."""
+    topic = metadata.topics.get(partition.topic)
+    found = None if topic is None or topic.error is not None else topic.partitions.get(partition.partition)
+    return found.leader if found is not None and found.leader in metadata.brokers else _NOBODY

@@ -116,6 +116,13 @@ class JobStory(RuleBasedStateMachine):
                 KEY, names.report_config_map(KEY.name), names.PREPARED_KEY, str(attempt)
             )
 
+    @rule()
+    @precondition(lambda self: self._waiting_drivers())
+    def delete_the_successor(self) -> None:
+        """Its pod stays until it ends, perhaps beyond its grace period."""
+        name = names.driver_pod(KEY.name, self._waiting_drivers()[0])
+        self.loop.run_until_complete(self.operator_fixture.kubernetes.delete("Pod", KEY.namespace, name))
+
     @rule(how=st.sampled_from([DRAINED, ROTATED, FAILED, FATAL, None]))
     @precondition(lambda self: self._waiting_drivers())
     def successor_ends(self, how: object) -> None:

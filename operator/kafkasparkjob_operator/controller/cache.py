@@ -210,6 +210,14 @@ class Cache:
             return 0.0
         return self._clock() - self._changed.get(key, self._clock())
 
+    def restart_ages(self, *keys: JobKey) -> None:
+        """Counts the ages of the jobs' reports from now: this operator could not see whether they changed.
+
+        :param keys: none for all jobs.
+        """
+        now = self._clock()
+        self._changed.update({key: now for key in keys or self._changed if key in self._changed})
+
     def access_changed(self, key: JobKey) -> None:
         """Notes that somebody has changed an object that the driver needs: the next look is live and repairs it."""
         self._access.add(key)

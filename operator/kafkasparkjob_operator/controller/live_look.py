@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from kafkasparkjob_operator.identity import JobKey, owner_uid
-from kafkasparkjob_operator.kubernetes.port import Body, Cluster
+from kafkasparkjob_operator.kubernetes.port import Body, Cluster, ClusterError
 from kafkasparkjob_operator.observation.observation import JobResource, attempt_record, job_resource, recorded_number
 from sparkapp.model import names
 
@@ -29,14 +29,23 @@ class Found(NamedTuple):
     report: Body | None
 
 
-async def look_at(cluster: Cluster, key: JobKey) -> Found | None:
+async def look_at(cluster: Cluster, key: JobKey, *, failed: Callable[[JobKey], None] = lambda _: None) -> Found | None:
     """Reads the job and its objects: by name where the name is known, which costs the same in a namespace of any size.
 
     Called by the reconciler.
 
+    :param failed: called where a request failed.
     :returns: None where the job does not exist.
     :raises ClusterError: a request failed.
     """
+    try:
+        return await _found(cluster, key)
+    except ClusterError:
+        failed(key)
+        raise
+
+
+async def _found(cluster: Cluster, key: JobKey) -> Found | None:
     body = await cluster.get_job(key)
     if body is None:
         return None

@@ -135,7 +135,7 @@ class PlanRunner:
         await self._ensure_each((*accounts, *self._of_every_attempt(job, references)), job)
         claim = attempt_config_map(
             job, action.desired, attempt=action.attempt, generation=action.generation,
-            resource_spec=action.resource_spec, settles=action.settles,
+            resource_spec=action.resource_spec, settles=action.settles, code=action.code,
         )  # fmt: skip
         try:
             record = await self.guard().create(claim)

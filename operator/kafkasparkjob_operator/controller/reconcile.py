@@ -188,7 +188,7 @@ class Reconciler:
 
     async def _look(self, key: JobKey) -> Observation | None:
         changes = self._cache.changes(key)
-        found = await look_at(self._cluster, key)
+        found = await look_at(self._cluster, key, failed=self._cache.restart_ages)
         if found is None:
             return None
         job = job_resource(found.body)

@@ -1,4 +1,7 @@
-"""Numbers of attempts. They only grow, whatever is lost, so a recreated resource never reuses a name."""
+"""Attempts: their numbers, and what the status has of a start.
+
+Numbers only grow, whatever is lost, so a recreated resource never reuses a name.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,8 @@ from dataclasses import replace
 from kafkasparkjob_operator.identity import JobIdentity
 from kafkasparkjob_operator.observation.observation import AttemptRecord, Live, Observation, recorded_number
 from kafkasparkjob_operator.observation.pod_view import PodView
+from kafkasparkjob_operator.status.conditions import ConditionStatus, ConditionType
+from kafkasparkjob_operator.status.reasons import StartReason, StopReason
 from kafkasparkjob_operator.status.status import StatusDraft
 from kafkasparkjob_operator.workload import DesiredJob, JobSettings, desired_from_resource
 from sparkapp.model import names
@@ -14,6 +19,14 @@ from sparkapp.model.errors import ConfigurationError
 
 AWAIT_CLAIMANT = 10.0
 """Seconds to wait for the driver pod of a claimed attempt; the claimant creates it right after the ConfigMap."""
+CODE_DIGEST = "codeDigest"
+"""``status.attempt``: digest of the modules that the attempt was started with."""
+
+_START_AFTER_STOP: dict[str, StartReason] = {
+    StopReason.SUSPEND: StartReason.RESUMED,
+    StopReason.RESCALE: StartReason.RESCALED,
+    StopReason.SPEC_CHANGE: StartReason.SPEC_CHANGED,
+}
 
 
 def own_drivers(observation: Observation) -> list[PodView]:
@@ -117,3 +130,40 @@ def claimant_seconds(draft: StatusDraft, observation: Observation, live: Live) -
     claims = unused_claims(observation, live)
     ages = ((draft.now - claim.created).total_seconds() for claim in claims if claim.created)
     return max((AWAIT_CLAIMANT - age for age in ages if age >= 0), default=0.0)
+
+
+def start_reason(draft: StatusDraft, generation: int) -> StartReason:
+    """Why an attempt of that generation follows the attempt of the status."""
+    attempt = draft.section("attempt")
+    if not attempt.get("id"):
+        return StartReason.CREATED
+    asked = _START_AFTER_STOP.get(attempt.get("stopReason", ""))
+    if asked is not None:
+        return asked
+    return StartReason.SPEC_CHANGED if attempt.get("generation") != generation else StartReason.RESTARTED
+
+
+def show_start(draft: StatusDraft, attempt: int, reason: StartReason | None) -> None:
+    """Ends what the status says about the previous attempt.
+
+    Called when an attempt is started, and when the status has lost its start.
+
+    :param reason: why the attempt was started; None where nothing says so.
+    """
+    restarts = draft.section("restarts")
+    restarts.setdefault("total", 0)
+    restarts.pop("nextRetryTime", None)
+    if reason is not StartReason.RESTARTED and restarts.get("consecutiveFailures"):
+        # The resource has changed: earlier failures say nothing about it.
+        restarts["consecutiveFailures"] = 0
+    draft.replace("engine", None)
+    if draft.has_condition(ConditionType.FINISHED):
+        message = f"attempt {attempt} was started"
+        draft.condition(ConditionType.FINISHED, ConditionStatus.FALSE, reason="Submitted", message=message)
+
+
+def show_spec(draft: StatusDraft, desired: DesiredJob) -> None:
+    """Writes what the spec of an attempt says about it; called as :func:`show_start`."""
+    draft.replace("parallelism", desired.spec.parallelism)
+    draft.replace("executors", {"desired": desired.workload.executor_instances, "running": 0})
+    draft.section("transactions")["prefix"] = desired.spec.sink.transactional_id_prefix

@@ -171,7 +171,7 @@ class _Deletion:
 
     def _run(self, driver: PodView, seconds: float) -> Plan:
         """The driver has not ended: a driver that settles continues, any other driver is stopped."""
-        adopt(self.draft, driver, lambda: self.record)
+        adopt(self.draft, driver, lambda: self.live, self.job.identity, self.settings)
         self._delete(*(pod for pod in self.others if pod.attempt != self.attempt or pod.role == names.ROLE_DRIVER))
         if self.settles:
             return self._wait("Settling", f"attempt {self.attempt} settles the transactions", seconds=seconds)
@@ -219,7 +219,7 @@ class _Deletion:
 
     def _note_ending(self) -> None:
         if self.driver is not None:
-            adopt(self.draft, self.driver, lambda: self.record)
+            adopt(self.draft, self.driver, lambda: self.live, self.job.identity, self.settings)
         if self.attempt and not self.draft.section("attempt").get("outcome"):
             record_ending(self.draft, self.observation, self.live, self.driver)
 

@@ -28,7 +28,8 @@ class EndingKind(StrEnum):
     """A bounded job has read to its end."""
     FAILED = "Failed"
     KILLED = "Killed"
-    """Ended from outside, without a termination message: out of memory, evicted, node lost."""
+    """Ended from outside, without a termination message: out of memory, evicted, node lost. Or stopped by request, but
+    the state does not say that it had recovered."""
     MISSING = "Missing"
     """Its pod is gone, and the state document does not say that it drained."""
 
@@ -82,10 +83,17 @@ def left_by(outcome: str, *, attempt: int, job: JobKey, sink: Sink | None) -> st
     )
 
 
-def ending_of(driver: PodView | None, *, attempt: int, document: CheckpointDocument | None) -> Ending:
+def ending_of(
+    driver: PodView | None, *, attempt: int, document: CheckpointDocument | None, unclaimed: bool = False
+) -> Ending:
     """Classifies the end of an attempt whose driver has finished or is gone.
 
-    :param document: the state document, which says whether the attempt drained even where the pod is gone.
+    A standby that is stopped before it sees its activation ends in order and recovers nothing. So a driver's word
+    counts only where the document is its attempt's, or where nothing was open before it.
+
+    :param document: the state document, which says whether the attempt drained even where the pod is gone. None where
+        there is none or it cannot be read.
+    :param unclaimed: no attempt has claimed the state yet, so no attempt has begun a transaction.
     """
     drained = document is not None and document.attempt == attempt and document.drained
     if drained and document is not None and document.finished:
@@ -118,10 +126,8 @@ def ending_of(driver: PodView | None, *, attempt: int, document: CheckpointDocum
             log=termination.log,
         )
     if (termination is not None and driver.exit_code == 0) or drained:
-        message = termination.message if termination is not None else "stopped after its last checkpoint"
-        rotated = termination is not None and termination.reason == report.CREDENTIALS_CHANGED
-        reason = report.CREDENTIALS_CHANGED if rotated else "Drained"
-        return Ending(outcome=EndingKind.DRAINED, reason=reason, message=message)
+        recovered = unclaimed if document is None else document.attempt == attempt or document.drained
+        return _drained(termination) if recovered else _not_recovered(attempt)
     # The kubelet gives the log's end instead (terminationMessagePolicy: FallbackToLogsOnError).
     log = driver.termination_message[-report.MAX_TERMINATION_BYTES :] if termination is None else ""
     return replace(_without_termination(driver), log=log)
@@ -161,6 +167,18 @@ def with_restart(ending: Ending, job: JobKey) -> Ending:
         return ending
     text = f"to start the job again without another change: {commands.restart(job.namespace, job.name)}"
     return replace(ending, remedy=f"{ending.remedy}; {text}".removeprefix("; "))
+
+
+def _drained(termination: report.Termination | None) -> Ending:
+    message = termination.message if termination is not None else "stopped after its last checkpoint"
+    rotated = termination is not None and termination.reason == report.CREDENTIALS_CHANGED
+    reason = report.CREDENTIALS_CHANGED if rotated else "Drained"
+    return Ending(outcome=EndingKind.DRAINED, reason=reason, message=message)
+
+
+def _not_recovered(attempt: int) -> Ending:
+    message = f"the driver was stopped, and the state does not say that attempt {attempt} had recovered"
+    return Ending(outcome=EndingKind.KILLED, reason="NotRecovered", message=message)
 
 
 def _without_termination(driver: PodView) -> Ending:

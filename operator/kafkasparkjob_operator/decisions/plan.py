@@ -34,6 +34,7 @@ class StartAttempt:
     :param awaits_activation: the driver is a standby driver and waits for :class:`Activate`.
     :param settles: the driver settles the transactions of earlier attempts and ends.
     :param referenced: what executors of earlier attempts refer to; they may still run.
+    :param code: digest of the user's modules, for the attempt's ConfigMap.
     """
 
     attempt: int
@@ -43,6 +44,7 @@ class StartAttempt:
     awaits_activation: bool = False
     settles: bool = False
     referenced: References = field(default_factory=References)
+    code: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,6 +20,7 @@ from kafkasparkjob_operator.decisions.endings import (
 )
 from kafkasparkjob_operator.observation.observation import Live, Observation
 from kafkasparkjob_operator.observation.pod_view import PodView
+from kafkasparkjob_operator.observation.state_view import StateKind
 from kafkasparkjob_operator.status.conditions import ConditionStatus, ConditionType
 from kafkasparkjob_operator.status.reasons import StartReason, StopReason
 from kafkasparkjob_operator.status.status import JobState, StatusDraft
@@ -47,7 +48,9 @@ def record_ending(draft: StatusDraft, observation: Observation, live: Live, driv
     number = current_attempt(observation)
     if driver is None:
         driver = _ended_driver(observation, number)
-    ending = ending_of(driver, attempt=number, document=live.state.document)
+    # A state without a document, although a checkpoint was reported, was emptied by somebody.
+    unclaimed = live.state.kind is StateKind.EMPTY and not draft.section("checkpoint").get("id")
+    ending = ending_of(driver, attempt=number, document=live.state.document, unclaimed=unclaimed)
     attempt = draft.section("attempt")
     lost = attempt.get("stopReason") == StopReason.HEARTBEAT_TIMEOUT
     if lost and ending.outcome not in {EndingKind.DRAINED, EndingKind.FINISHED}:

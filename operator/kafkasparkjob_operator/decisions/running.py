@@ -6,13 +6,23 @@ from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 
 from kafkasparkjob_operator.clock import format_time, parse_time
+from kafkasparkjob_operator.decisions.attempts import (
+    CODE_DIGEST,
+    record_of,
+    show_spec,
+    show_start,
+    spec_of,
+    start_reason,
+)
 from kafkasparkjob_operator.decisions.executors import executors_waiting, without_executors
-from kafkasparkjob_operator.identity import JobKey
-from kafkasparkjob_operator.observation.observation import AttemptRecord
+from kafkasparkjob_operator.identity import JobIdentity, JobKey
+from kafkasparkjob_operator.observation.observation import Live
 from kafkasparkjob_operator.observation.pod_view import PodView
 from kafkasparkjob_operator.status.conditions import ConditionStatus, ConditionType
 from kafkasparkjob_operator.status.events import REMEMBER_SECONDS
+from kafkasparkjob_operator.status.reasons import StartReason
 from kafkasparkjob_operator.status.status import INVALID_SPEC, JobState, StatusDraft
+from kafkasparkjob_operator.workload import JobSettings
 from sparkapp.model import names
 from sparkapp.model.checkpoint.naming import MAX_PARALLELISM
 from sparkapp.model.report import DriverState, Report
@@ -24,19 +34,38 @@ STALL_INTERVALS = 5
 """A checkpoint that is late by this number of intervals, with records waiting, is stalled."""
 
 
-def adopt(draft: StatusDraft, driver: PodView, record: Callable[[], AttemptRecord | None]) -> None:
+def adopt(
+    draft: StatusDraft, driver: PodView, look: Callable[[], Live], job: JobIdentity, settings: JobSettings
+) -> None:
     """Records a driver whose start is not in the status: the status was lost, or the operator stopped in between.
 
-    :param record: reads the attempt's ConfigMap; called where it is needed.
+    Called before the driver's report is shown, which is newer than its start.
+
+    :param look: returns the live part of the observation; called where it is needed.
     """
     section = draft.section("attempt")
     if section.get("id") == driver.attempt and section.get("driverPodUID") == driver.uid:
         return
     if section.get("id") != driver.attempt:
-        found = record()
+        live = look()
+        found = record_of(live, driver.attempt, job.uid)
+        generation = found.generation if found is not None else 0
+        reason = None
+        if found is not None and found.settles:
+            reason = StartReason.DELETED
+        elif section.get("id") or driver.attempt == 1:
+            reason = start_reason(draft, generation)
         section.clear()
-        section.update(id=driver.attempt, generation=found.generation if found is not None else 0)
-        section["startedAt"] = format_time(draft.now)
+        section.update(id=driver.attempt, generation=generation, startedAt=format_time(draft.now))
+        if reason is not None:
+            section["startReason"] = str(reason)
+        if found is not None and found.code:
+            section[CODE_DIGEST] = found.code
+        draft.section("lastFailure").pop("fatal", None)  # or the attempt would not have been started
+        show_start(draft, driver.attempt, reason)
+        spec = spec_of(live, driver.attempt, job, settings, parallelism=driver.asked_parallelism)
+        if spec is not None:
+            show_spec(draft, spec)
     section.update(driverPod=driver.name, driverPodUID=driver.uid)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import datetime
 
 from kafkasparkjob_operator.clock import parse_time
 from kafkasparkjob_operator.decisions.attempts import (
@@ -22,7 +23,7 @@ from kafkasparkjob_operator.decisions.endings import EndingKind
 from kafkasparkjob_operator.decisions.plan import Action, StartAttempt, WithdrawClaim, deletions
 from kafkasparkjob_operator.observation.observation import Live, Observation
 from kafkasparkjob_operator.observation.pod_view import PodView
-from kafkasparkjob_operator.status.status import StatusDraft
+from kafkasparkjob_operator.status.status import JobState, StatusDraft
 from kafkasparkjob_operator.workload import DesiredJob, SuccessorPolicy
 from sparkapp.model import names
 from sparkapp.model.report import CREDENTIALS_CHANGED, DriverState, Report
@@ -62,6 +63,10 @@ class StandbyPods:
         """The standby driver that may be activated when the current attempt is gone."""
         asked = desired.restart_policy.successor is not SuccessorPolicy.AFTER_STOP
         return self.standing if asked and self.fits(generation) and not _ended_for_credentials(draft) else None
+
+    def present(self, now: datetime) -> bool:
+        """False where all pods are past their grace period: the node may be lost, and nobody waits for their end."""
+        return any(pod.gone_by is None or pod.gone_by > now for pod in self.pods)
 
     @property
     def superseded(self) -> tuple[PodView, ...]:
@@ -115,9 +120,17 @@ def before_stop(
     if found.fits(generation):
         left = _seconds_to_wait(draft, found, prepared=observation.prepared)
         return Step(actions=deletions(found.superseded), look_again_after=left or None, preparing=left > 0)
-    if found.pods:
+    if found.present(draft.now):
         return Step(actions=deletions(found.pods), look_again_after=LOOK_AGAIN_SECONDS, preparing=True)
     return _start(draft, observation, look(), desired)
+
+
+def show_preparing(draft: StatusDraft, observation: Observation, desired: DesiredJob) -> None:
+    """Writes that the attempt runs until its successor is prepared."""
+    attempt, generation = current_attempt(observation), observation.job.generation
+    message = f"attempt {attempt} runs until a standby driver for generation {generation} is prepared"
+    rescales = draft.parallelism and draft.parallelism != desired.spec.parallelism
+    draft.set_state(JobState.RESCALING if rescales else JobState.RESTARTING, reason=PREPARING, message=message)
 
 
 def stand_by(
@@ -141,7 +154,7 @@ def stand_by(
         left = STANDBY_AGAIN_SECONDS - (draft.now - ended.created).total_seconds()
         if 0 < left <= STANDBY_AGAIN_SECONDS:
             return Step(look_again_after=left)
-    if found.pods:
+    if found.present(draft.now):
         return Step(actions=deletions(found.superseded if found.fits(generation) else found.pods))
     if report is None or report.state is not DriverState.RUNNING:
         return Step()
@@ -187,7 +200,7 @@ def _start(draft: StatusDraft, observation: Observation, live: Live, desired: De
     claims = tuple(WithdrawClaim(attempt=claim.attempt) for claim in unused_claims(observation, live))
     start = StartAttempt(
         attempt=number, generation=job.generation, desired=desired, resource_spec=job.spec, awaits_activation=True,
-        referenced=live.references(job.identity),
+        referenced=live.references(job.identity), code=observation.code,
     )  # fmt: skip
     return Step(actions=(*claims, start), look_again_after=PREPARE_SECONDS, preparing=True)
 

@@ -6,15 +6,20 @@ from dataclasses import dataclass, replace
 
 from kafkasparkjob_operator.clock import format_time, parse_time
 from kafkasparkjob_operator.decisions.attempts import (
+    CODE_DIGEST,
     claimant_seconds,
     current_attempt,
     next_attempt,
     record_of,
+    show_spec,
+    show_start,
     spec_of,
+    standby_drivers,
+    start_reason,
     unused_claims,
 )
 from kafkasparkjob_operator.decisions.checks.causes import STATE_DIGEST, forget_failures
-from kafkasparkjob_operator.decisions.checks.code import DIGEST
+from kafkasparkjob_operator.decisions.checks.code import digest_of_start
 from kafkasparkjob_operator.decisions.checks.start_refusals import LOOK_AT_STATE_AGAIN, refused_prefix, refused_state
 from kafkasparkjob_operator.decisions.endings import EndingKind, left_by
 from kafkasparkjob_operator.decisions.plan import (
@@ -32,7 +37,7 @@ from kafkasparkjob_operator.observation.pod_view import PodView
 from kafkasparkjob_operator.observation.state_view import StateKind
 from kafkasparkjob_operator.resources.acceptance import accepted_job
 from kafkasparkjob_operator.status.conditions import ConditionStatus, ConditionType
-from kafkasparkjob_operator.status.reasons import StartReason, StopReason
+from kafkasparkjob_operator.status.reasons import StartReason
 from kafkasparkjob_operator.status.status import INVALID_SPEC, JobState, StatusDraft
 from kafkasparkjob_operator.workload import DesiredJob, JobSettings, RestartPolicy
 from sparkapp.model import names
@@ -48,11 +53,6 @@ _STATE_OF = {
     StartReason.SPEC_CHANGED: JobState.RESTARTING,
     StartReason.RESTARTED: JobState.RESTARTING,
     StartReason.DELETED: JobState.DELETING,
-}
-_START_AFTER_STOP: dict[str, StartReason] = {
-    StopReason.SUSPEND: StartReason.RESUMED,
-    StopReason.RESCALE: StartReason.RESCALED,
-    StopReason.SPEC_CHANGE: StartReason.SPEC_CHANGED,
 }
 
 
@@ -204,7 +204,8 @@ def submit(
 ) -> tuple[Action, ...]:
     """Starts the next attempt, in the status and in the actions that are returned.
 
-    Called where nothing forbids the attempt and no pod of an earlier attempt exists.
+    Called where nothing forbids the attempt and no pod of an earlier attempt exists. Pods of standby drivers that are
+    being deleted may exist.
 
     :param chosen: generation and spec of the resource that the attempt runs.
     :param standby: a standby driver: it is activated instead.
@@ -212,7 +213,9 @@ def submit(
     """
     job = observation.job
     number = next_attempt(observation, live) if standby is None else standby.attempt
-    reason = StartReason.DELETED if settles else _start_reason(draft, chosen.generation)
+    activated = None if standby is None else record_of(live, number, job.identity.uid)
+    code = digest_of_start(draft, observation, live, chosen.spec, activated)
+    reason = StartReason.DELETED if settles else start_reason(draft, chosen.generation)
     actions: list[Action] = []
     if live.state.kind is StateKind.ABSENT:
         actions.append(CreateState())
@@ -228,15 +231,21 @@ def submit(
                 resource_spec=chosen.spec,
                 settles=settles,
                 referenced=live.references(job.identity),
+                code=code,
             )
         )
     else:
         actions.append(Activate(name=standby.name, uid=standby.uid))
     # The newest record stays: it proves that its number is taken, even where the creation of the pod fails.
+    # The record of a standby driver that is being deleted proves that the pod is the operator's.
+    kept = {pod.attempt for pod in standby_drivers(observation)}
     actions.extend(
         DeleteAttemptRecord(attempt=record.attempt)
         for record in live.records
-        if record.owner_uid == job.identity.uid and record.attempt < number - 1 and record not in claims
+        if record.owner_uid == job.identity.uid
+        and record.attempt < number - 1
+        and record not in claims
+        and record.attempt not in kept
     )
     prepared = None if standby is None else spec_of(live, number, job.identity, settings)
     _announce(draft, number, reason, prepared or desired, standby)
@@ -250,36 +259,14 @@ def submit(
             "startReason": str(reason),
             "driverPod": pod,
             **({"driverPodUID": standby.uid} if standby is not None else {}),
-            # A standby driver has imported earlier modules: those of the current attempt, or it rolls again.
-            DIGEST: observation.code if standby is None else draft.section("attempt").get(DIGEST, ""),
+            CODE_DIGEST: code,
         },
     )
-    restarts = draft.section("restarts")
-    restarts.setdefault("total", 0)
-    restarts.pop("nextRetryTime", None)
-    if reason is not StartReason.RESTARTED and restarts.get("consecutiveFailures"):
-        # The resource has changed: earlier failures say nothing about it.
-        restarts["consecutiveFailures"] = 0
-    draft.replace("parallelism", desired.spec.parallelism)
-    draft.replace("engine", None)
-    draft.replace("executors", {"desired": desired.workload.executor_instances, "running": 0})
-    draft.section("transactions")["prefix"] = desired.spec.sink.transactional_id_prefix
-    if draft.has_condition(ConditionType.FINISHED):
-        message = f"attempt {number} was started"
-        draft.condition(ConditionType.FINISHED, ConditionStatus.FALSE, reason="Submitted", message=message)
+    show_start(draft, number, reason)
+    show_spec(draft, desired)
     how = "was started" if standby is None else "was activated"
     draft.set_starting(_STATE_OF[reason], reason="Submitted", message=f"attempt {number} {how}: pod {pod}")
     return tuple(actions)
-
-
-def _start_reason(draft: StatusDraft, generation: int) -> StartReason:
-    attempt = draft.section("attempt")
-    if not attempt.get("id"):
-        return StartReason.CREATED
-    asked = _START_AFTER_STOP.get(attempt.get("stopReason", ""))
-    if asked is not None:
-        return asked
-    return StartReason.SPEC_CHANGED if attempt.get("generation") != generation else StartReason.RESTARTED
 
 
 def _announce(

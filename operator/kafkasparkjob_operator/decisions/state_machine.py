@@ -34,7 +34,7 @@ from kafkasparkjob_operator.decisions.running import (
     show_waiting,
     warn_of_slow_stop,
 )
-from kafkasparkjob_operator.decisions.standby import PREPARING, Step, before_stop, stand_by, standby_pods
+from kafkasparkjob_operator.decisions.standby import Step, before_stop, show_preparing, stand_by, standby_pods
 from kafkasparkjob_operator.decisions.starting import decide_start
 from kafkasparkjob_operator.observation.observation import Live, Observation
 from kafkasparkjob_operator.observation.pod_view import PodView
@@ -93,13 +93,16 @@ class _Planner:
         self.actions: list[Action] = []
         self.look_again_after: float | None = None
         self.rescaling = 0
+        self.preparing = False
         self.suspend = self.job.spec.get("suspend") is True
         self.settings = settings
         self.desired = judge_specification(self.draft, self.job, settings)
 
     def plan(self) -> Plan:
         stay_at_rest(self.draft, self.job)
-        note_code(self.draft, self.observation)
+        if self.driver is not None:
+            adopt(self.draft, self.driver, self._live, self.job.identity, self.settings)
+            note_code(self.draft, self.observation, self.driver)
         report = self.observation.report
         if report is not None and report.attempt == self.attempt:
             relay_events(self.draft, report)
@@ -121,24 +124,24 @@ class _Planner:
         return self.observation.live
 
     def _alive(self, driver: PodView, report: Report | None) -> None:
-        self._adopt(driver)
         # Pods of previous attempts next to a live driver must not write, regardless of their creator.
         self._delete(pod for pod in self.others if pod.attempt != self.attempt or pod.role == names.ROLE_DRIVER)
         executors = [pod for pod in self.others if pod.attempt == self.attempt]
         counted = count_executors(self.draft, executors, started=driver.started)
         self.actions.extend(counted.numbered)
         if self._stops(driver, report):
-            stale = silence_of(report, self.observation.report_age, driver, replaceable=False).stale
-            self._judge(None if stale else report)
+            self._judge(None if silence_of(self.observation, driver, report).stale else report)
             return
         if self._silent(driver, report):
             return
         self._look_again(counted.look_again_after)
-        if self.desired is not None and not self.rescaling:
+        if self.desired is not None and not self.rescaling and not self.preparing:
             self._take(stand_by(self.draft, self.observation, self._live, self.desired, self.standbys, report=report))
         current = self.draft.section("attempt").get("generation") == self.job.generation
         if self.rescaling:
             show_rescaling(self.draft, driver, executors, self.rescaling)
+        elif self.preparing and self.desired is not None:
+            show_preparing(self.draft, self.observation, self.desired)
         elif driver.started:
             show_report(self.draft, driver, executors, report, job=self.job.identity.key, current=current)
         else:
@@ -159,9 +162,6 @@ class _Planner:
             judge_transactions(self.draft, None, self.desired, self.job.identity.key)
         return found.stale
 
-    def _adopt(self, driver: PodView) -> None:
-        adopt(self.draft, driver, lambda: record_of(self._live(), self.attempt, self.job.identity.uid))
-
     def _stops(self, driver: PodView, report: Report | None) -> bool:
         """Stops the driver where the resource asks for something else; it drains at a checkpoint."""
         if self.suspend:
@@ -171,7 +171,7 @@ class _Planner:
                 "the driver drains at a checkpoint: spec.suspend is true",
             )  # fmt: skip
             return True
-        changed = changed_code(self.draft, self.observation)
+        changed = changed_code(self.draft, self.observation, driver.code)
         if changed:
             self._delete(self.standbys.pods)
             self._stop(driver, StopReason.SPEC_CHANGE, JobState.RESTARTING, "CodeChanged", changed)
@@ -187,8 +187,8 @@ class _Planner:
             self.rescaling = in_place.rescaling
             self._look_again(in_place.look_again_after)
             return False
-        if self._prepares(driver):
-            return True
+        if self._prepares(driver) or silence_of(self.observation, driver, report, standby=self._standby()).lost:
+            return False
         before, after = self.draft.parallelism, self.desired.spec.parallelism
         if before and before != after:
             message = f"the driver drains at a checkpoint: parallelism changes from {before} to {after}"
@@ -201,17 +201,11 @@ class _Planner:
     def _prepares(self, driver: PodView) -> bool:
         """True while a standby driver starts, before the driver is stopped for the changed resource."""
         assert self.desired is not None
-        if not driver.started:
-            return False
-        step = before_stop(self.draft, self.observation, self._live, self.desired, self.standbys)
-        self._take(step)
-        if not step.preparing:
-            return False
-        before, after = self.draft.parallelism, self.desired.spec.parallelism
-        message = f"attempt {self.attempt} runs until a standby driver for generation {self.job.generation} is prepared"
-        state = JobState.RESCALING if before and before != after else JobState.RESTARTING
-        self.draft.set_state(state, reason=PREPARING, message=message)
-        return True
+        if driver.started:
+            step = before_stop(self.draft, self.observation, self._live, self.desired, self.standbys)
+            self._take(step)
+            self.preparing = step.preparing
+        return self.preparing
 
     def _take(self, step: Step) -> None:
         self.actions.extend(step.actions)
@@ -229,7 +223,7 @@ class _Planner:
         live = self._live()
         standby = self._standby()
         if driver is not None and not driver.finished:
-            if standby is None or not is_superseded(self.draft, standby):
+            if not is_superseded(self.draft, standby, self.desired):
                 self._wait_for_drain(driver)
                 return
             self._delete(pod for pod in self.others if pod.attempt == self.attempt)
@@ -238,12 +232,12 @@ class _Planner:
         self._forget()
         attempt = self.draft.section("attempt")
         if self.attempt and not attempt.get("outcome"):
-            if driver is not None:
-                self._adopt(driver)
             record_ending(self.draft, self.observation, live, driver)
             rescaled_meanwhile(self.draft, self.job, record_of(live, self.attempt, self.job.identity.uid))
         standby = self._standby()  # not after every ending
-        self.others.extend(self.standbys.pods if standby is None else self.standbys.superseded)
+        unused = self.standbys.pods if standby is None else self.standbys.superseded
+        # A standby driver that is being deleted is never activated. It has touched nothing, so its end does not matter.
+        self.others.extend(pod for pod in unused if self.suspend or not pod.deleting)
         going = [*self.others, *([driver] if driver is not None and driver.deleting else [])]
         self._delete(going)
         if going:

@@ -13,6 +13,7 @@ from kafkasparkjob_operator.identity import FINALIZER, ROLE_ATTEMPT, JobIdentity
 from kafkasparkjob_operator.observation.pod_view import PodView, number_of, pod_view
 from kafkasparkjob_operator.observation.state_view import StateView, state_view
 from kafkasparkjob_operator.resources.config_maps import (
+    CODE_KEY,
     DEFAULT_IMAGE_KEY,
     REFERENCES_KEY,
     RESOURCE_SPEC_KEY,
@@ -63,6 +64,7 @@ class AttemptRecord:
     :param settles: the attempt was started to settle the transactions of a job that is being deleted.
     :param default_image: the attempt's image, where ``spec`` names none.
     :param references: the names that the attempt's executors refer to.
+    :param code: digest of the modules at the start; empty where it was unknown, or an older release started it.
     """
 
     attempt: int
@@ -74,6 +76,7 @@ class AttemptRecord:
     settles: bool = False
     default_image: str = ""
     references: References = field(default_factory=References)
+    code: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -245,13 +248,14 @@ def attempt_record(body: Mapping[str, Any]) -> AttemptRecord | None:
         recorded = json.loads((body.get("data") or {}).get(RESOURCE_SPEC_KEY, ""))
         generation, spec = int(recorded["generation"]), dict(recorded["spec"])
         settles, image = recorded.get(SETTLES_KEY) is True, str(recorded.get(DEFAULT_IMAGE_KEY, ""))
-        references = recorded_references(recorded.get(REFERENCES_KEY))
+        references, code = recorded_references(recorded.get(REFERENCES_KEY)), str(recorded.get(CODE_KEY, ""))
     except (ValueError, TypeError, KeyError, RecursionError):
-        generation, spec, settles, image, references = 0, {}, False, "", References()
+        generation, spec, settles, image, references, code = 0, {}, False, "", References(), ""
     created = parse_time(body["metadata"].get("creationTimestamp"))
     return AttemptRecord(
         attempt=attempt, owner_uid=owner_uid(body), generation=generation, spec=spec, created=created,
         uid=str(body["metadata"].get("uid", "")), settles=settles, default_image=image, references=references,
+        code=code,
     )  # fmt: skip
 
 

@@ -18,6 +18,7 @@ from kafkasparkjob_operator.identity import (
     owner_uid,
 )
 from kafkasparkjob_operator.resources.executor_template import EXECUTOR_CONTAINER
+from kafkasparkjob_operator.resources.pod_parts import CODE_VOLUME
 from sparkapp.model import names
 
 FINISHED_PHASES = frozenset({"Succeeded", "Failed"})
@@ -43,6 +44,7 @@ class PodView:
         makes the pod.
     :param standby_refused: of a driver: the generation for which no standby driver could be created; else 0.
     :param asked_parallelism: of a driver that was asked for a rescale in place; else 0. ``asked_at`` says when.
+    :param code: of a driver: the ConfigMap of the user's modules that it mounts; else empty.
     :param awaits_activation: a standby driver, which touches nothing of the job yet.
     :param created: by the API server's clock; None where it cannot be read.
     :param gone_by: end of the grace period of a pod that is being deleted; it counts as alive until it is gone.
@@ -68,6 +70,7 @@ class PodView:
     standby_refused: int = 0
     asked_parallelism: int = 0
     asked_at: datetime | None = None
+    code: str = ""
     awaits_activation: bool = False
     created: datetime | None = None
     node: str = ""
@@ -130,6 +133,7 @@ def pod_view(body: Mapping[str, Any]) -> PodView | None:
         standby_refused=number_of(annotations.get(ANNOTATION_REFUSED, "")),
         asked_parallelism=number_of(annotations.get(names.ANNOTATION_PARALLELISM, "")),
         asked_at=parse_time(annotations.get(ANNOTATION_ASKED)),
+        code=_code(body) if role == names.ROLE_DRIVER else "",
         awaits_activation=annotations.get(names.ANNOTATION_TURN) == names.TURN_AWAITED,
         created=parse_time(meta.get("creationTimestamp")),
         node=(body.get("spec") or {}).get("nodeName") or "",
@@ -152,6 +156,12 @@ def pod_view(body: Mapping[str, Any]) -> PodView | None:
 def number_of(text: str) -> int:
     """The number in a label, an annotation or a ConfigMap; 0 where it is no number or too long."""
     return int(text) if text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS else 0
+
+
+def _code(body: Mapping[str, Any]) -> str:
+    volumes = (body.get("spec") or {}).get("volumes") or ()
+    mounted: Mapping[str, Any] = next((volume for volume in volumes if volume.get("name") == CODE_VOLUME), {})
+    return str((mounted.get("configMap") or {}).get("name", ""))[:_MAX_NAME]
 
 
 def _reason(text: str) -> str:

@@ -33,6 +33,8 @@ DEFAULT_IMAGE_KEY = "defaultImage"
 """Likewise: the image of the attempt, where the resource names none."""
 REFERENCES_KEY = "references"
 """Likewise: the names that the attempt's executors refer to."""
+CODE_KEY = "codeDigest"
+"""Likewise: the digest of the user's modules when the attempt was started; absent where it was unknown."""
 
 
 def state_config_map(job: JobIdentity) -> dict[str, Any]:
@@ -74,10 +76,12 @@ def attempt_config_map(
     generation: int,
     resource_spec: Mapping[str, Any],
     settles: bool = False,
+    code: str = "",
 ) -> dict[str, Any]:
     """Immutable, and named by the attempt: creating it is the claim of the number.
 
     :param settles: the driver only settles the transactions of earlier attempts.
+    :param code: digest of the user's modules; empty where it is unknown.
     """
     resolved = Job(
         namespace=job.namespace, name=job.name, uid=job.uid, generation=generation, attempt=attempt, spec=desired.spec,
@@ -89,6 +93,7 @@ def attempt_config_map(
         "spec": resource_spec,
         REFERENCES_KEY: attempt_references(job, desired, attempt=attempt).record(),
         **({SETTLES_KEY: True} if settles else {}),
+        **({CODE_KEY: code} if code else {}),
         **({DEFAULT_IMAGE_KEY: desired.workload.image} if desired.workload.default_image else {}),
     }
     return {

@@ -70,6 +70,7 @@ class LostRecords:
         :param found: the readable end of each partition.
         :param stops: stopping offsets of a bounded job.
         :raises OffsetsWentBackwards: a partition ends before its offset, and the policy is Fail.
+        :raises KafkaAccessError: it seems to, and it is not known who leads it: see :meth:`ClusterView.confirmed_ends`.
         :raises OffsetsOvertaken: a bounded job's topic was recreated: its stopping offsets are those of the previous.
         """
         backwards = self._backwards(
@@ -79,7 +80,8 @@ class LostRecords:
             recreated = self._recreated(backwards)
         except TopicRecreated as error:
             partition = min(backwards)
-            msg = f"{error.message}; {partition}: offset was changed from {offsets[partition]} to {found[partition]}"
+            change = f"offset was changed from {offsets[partition]} to {backwards[partition]}"
+            msg = f"{error.message}; {partition}: {change}"
             raise TopicRecreated(msg) from error
         truncated = {
             partition
@@ -89,7 +91,7 @@ class LostRecords:
         if not self._skips:
             if backwards:
                 partition = min(backwards)
-                change = f"offset was changed from {offsets[partition]} to {found[partition]}"
+                change = f"offset was changed from {offsets[partition]} to {backwards[partition]}"
                 why = "its log was truncated" if partition in truncated else "topic recreated, or records lost"
                 msg = f"{partition}: {change}; {why}"
                 raise OffsetsWentBackwards(msg)
@@ -100,13 +102,13 @@ class LostRecords:
             if start < min(found[partition], stops.get(partition, found[partition]))
         }
         again = self.begun_again(recreated, offsets, stops)
-        first = self._cluster.earliest(sorted((backwards | waiting) - truncated - again.keys()))
+        first = self._cluster.earliest(sorted((backwards.keys() | waiting) - truncated - again.keys()))
         overtaken = {
             partition: offset
             for partition, offset in first.items()
             if partition in backwards or offset > offsets[partition]
         }
-        ended = {partition: found[partition] for partition in truncated}
+        ended = {partition: backwards[partition] for partition in truncated}
         return again | self._resumed_at_end(offsets, ended) | self._told(offsets, overtaken)
 
     def _recreated(self, backwards: Collection[TopicPartition]) -> frozenset[str]:
@@ -152,14 +154,21 @@ class LostRecords:
             )
         return first
 
-    def _backwards(self, beyond: Mapping[TopicPartition, int]) -> set[TopicPartition]:
-        """Partitions whose next offset is beyond the end of the log, among those beyond the readable end.
+    def _backwards(self, beyond: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """Ends of the logs that end before the next offset, among the partitions that seem to.
 
-        The others are behind an open transaction. The client that committed the group's offset did not wait for it.
+        Others are behind an open transaction. The client that committed the group's offset did not wait for it.
         The job reads them when the transaction has ended.
+
+        And a leader that was replaced without its knowledge answers with an end of before. So the end is asked for
+        again, of a leader on which all brokers agree. Where they do not, nothing is known, and the attempt ends.
+
+        :param beyond: the next offset of each partition whose readable end is before it.
         """
         ends = self._cluster.log_ends(sorted(beyond)) if beyond else {}
-        return {partition for partition, start in beyond.items() if ends[partition] < start}
+        suspects = sorted(partition for partition, start in beyond.items() if ends[partition] < start)
+        ends = self._cluster.confirmed_ends(suspects) if suspects else {}
+        return {partition: end for partition, end in ends.items() if end < beyond[partition]}
 
     def explain(self, error: OffsetsWentBackwards, offsets: Mapping[TopicPartition, int]) -> OffsetsWentBackwards:
         """Explains a reader's error: retention deleted records between the plan and the read.

@@ -39,7 +39,8 @@ def await_activation(activation: Activation, session: Spark, *, tasks: int, stop
 
     :param tasks: how many run at a time, each with a Python worker.
     :param stopped: asked several times a second; True ends the wait.
-    :returns: False if the wait was ended.
+    :returns: False if the wait was ended before the activation. A stop does not undo an activation: the attempt is the
+        job's, so it settles what the previous attempt left before it stops.
     """
     over = Deadline.after(_EXECUTORS_SECONDS)
     activated = False
@@ -56,4 +57,5 @@ def await_activation(activation: Activation, session: Spark, *, tasks: int, stop
         activation.announce()
     while not (activated or stopped()):
         activated = activation.wait(_PAUSE)
-    return not stopped()
+    # A last look: the activation may have come while the JVM started, or during the load.
+    return activated or activation.wait(_PAUSE)

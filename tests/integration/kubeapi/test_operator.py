@@ -328,6 +328,7 @@ def test_a_crashed_job_without_a_time_out_is_deleted_when_its_transactions_are_s
     await_that("the status has the attempt", lambda: job.status["attempt"]["startReason"] == "Deleted")
     assert job.status["state"] == "Deleting"
     assert job.condition("Settled")["status"] == "False"
+    job.checkpoint(2, 10, drained=True)
     job.ends(2, DRAINED, code=0, reason="Completed")
     await_that("the resource is gone", lambda: job.api.get(job.path) is None)
     reasons = [reason for reason, _ in job.events]

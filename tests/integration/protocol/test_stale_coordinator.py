@@ -1,5 +1,5 @@
 """A coordinator that hangs, and one that does not know of its successor: what a fence and a read are worth then. A
-broker that hangs: another answers what it was asked."""
+broker that hangs: another answers what it was asked. A leader that does not know of its successor."""
 
 from __future__ import annotations
 
@@ -20,15 +20,22 @@ from sparkapp.clients.transactions.states import TransactionListing, Transaction
 from sparkapp.model.checkpoint.commit_outcome import EndTxnAnswer
 from sparkapp.model.checkpoint.committable import KafkaCommittable
 from sparkapp.model.checkpoint.naming import SlotBounds
-from sparkapp.model.errors import CommitOutcomeUnknown, KafkaUnreachable
+from sparkapp.model.checkpoint.split import KafkaPartitionSplit
+from sparkapp.model.errors import CommitOutcomeUnknown, KafkaUnreachable, LeaderUnavailable
+from sparkapp.model.job.spec import OnDataLoss
 from sparkapp.model.partition import TopicPartition
 from sparkapp.model.transactional_id import FIRST_HINT
 from sparkapp.sink.committer import KafkaCommitter
 from sparkapp.sink.lingering import abort_lingering
+from sparkapp.source.enumerator.enumerator import KafkaSourceEnumerator
+from sparkapp.source.enumerator.options import EnumeratorOptions
+from sparkapp.source.enumerator.subscriber import TopicListSubscriber
+from sparkapp.source.offsets_initializer import EarliestOffsetsInitializer
 from tests.support.kafka import visibility
 from tests.support.kafka.end_txn import end_txn
 from tests.support.kafka.next_transaction import begin_next
 from tests.support.kafka.three_brokers import GROUPS, NODES, TRANSACTIONS, Ensemble
+from tests.support.kubernetes.api_client import await_that
 
 pytestmark = pytest.mark.broker
 
@@ -333,6 +340,68 @@ def test_a_broker_that_lags_does_not_prove_that_a_partition_is_gone(ensemble):
     await_topic(ensemble, young.topic, there=False)
     assert patiently(lambda: view.gone({old, young})) == {young}
     view.close()
+
+
+def test_an_end_of_a_replaced_leader_is_not_believed(ensemble):
+    """The driver's client has asked it before. It hangs until another broker leads, and is alone when it continues."""
+    superseded, *others = NODES
+    partition = TopicPartition("led", 0)
+    ensemble.make_topic_on(partition.topic, NODES)  # the first of them leads
+    await_topic(ensemble, partition.topic)
+    write(ensemble, partition, 1)
+    known = {"bootstrap.servers": ensemble.bootstrap, "group.id": "led"}
+    view = KafkaClusterView(known, read_committed=True, timeout=_CONTROLLER_SECONDS)
+    heard = []
+    sources = [source_at(view, partition, policy, heard) for policy in OnDataLoss]
+    assert view.confirmed_ends([partition]) == {partition: 1}
+    assert view.latest([partition]) == {partition: 1}, "from now on the client knows whom to ask"
+    ensemble.freeze(superseded)
+    try:
+        assert ensemble.successor(partition.topic, superseded) in others
+        write(ensemble, partition, 2, *others)
+        for source in sources:  # its subtask reads at the successor
+            source.complete((KafkaPartitionSplit(partition, 1, 2),))
+        for other in others:
+            ensemble.kill(other)
+        ensemble.thaw(superseded)
+        assert view.latest([partition]) == view.log_ends([partition]) == {partition: 1}, "it does not know better"
+        for source in sources:
+            with pytest.raises((KafkaUnreachable, LeaderUnavailable)):
+                source.plan()
+            assert source.offsets == {partition: 2}
+    finally:
+        ensemble.thaw(superseded)
+        ensemble.restart_brokers()
+    assert patiently(lambda: view.confirmed_ends([partition])) == {partition: 2}
+    write(ensemble, partition, 3)
+    for source in sources:
+        await_that("the record is planned", lambda source=source: splits_of(source) == [(2, 3)])
+    assert heard == []
+    view.close()
+
+
+def source_at(view, partition, policy, heard):
+    """An enumerator whose job has read one record."""
+    source = KafkaSourceEnumerator(
+        cluster=view, subscriber=TopicListSubscriber((partition.topic,)), starting=EarliestOffsetsInitializer(),
+        options=EnumeratorOptions(discovery_interval=0, max_offsets=100, on_data_loss=policy),
+        warn=lambda reason, message: heard.append((reason, message)),
+    )  # fmt: skip
+    source.start({partition: 1}, topic_ids=view.topic_ids([partition.topic]))
+    return source
+
+
+def splits_of(source):
+    """What it plans; None where the brokers do not agree yet."""
+    with contextlib.suppress(KafkaUnreachable, LeaderUnavailable):
+        return [(split.start, split.stop) for split in source.plan()]
+
+
+def write(ensemble, partition, number, *nodes):
+    """A record, by brokers that are asked first."""
+    producer = Producer({"bootstrap.servers": ensemble.addresses(*(nodes or NODES)), "acks": "all"})
+    producer.produce(partition.topic, str(number).encode(), partition=partition.partition)
+    assert producer.flush(_SECONDS) == 0
 
 
 def patiently(ask, but=None):

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from sparkapp.clients.cluster_view import FoundRecord
-from sparkapp.model.errors import AuthorizationFailed, TopicNotFound
+from sparkapp.model.errors import AuthorizationFailed, LeaderUnavailable, TopicNotFound
 from sparkapp.model.partition import TopicPartition
 
 
@@ -22,6 +22,12 @@ class FakeCluster:
     """Each record's time, from the log start on."""
     unstable: dict[TopicPartition, int] = field(default_factory=dict)
     """Records of open transactions, behind the end that can be read."""
+    replaced: dict[TopicPartition, int] = field(default_factory=dict)
+    """Ends that a replaced leader answers with, as long as this client still asks it."""
+    undecided: bool = False
+    """Whether the brokers do not agree on the leaders."""
+    asked_each: list[list[TopicPartition]] = field(default_factory=list)
+    """The partitions of each question that costs requests to all brokers."""
     denied: set[str] = field(default_factory=set)
     """Topics that may not be described any more: no listing has them."""
     unlisted: set[str] = field(default_factory=set)
@@ -74,10 +80,19 @@ class FakeCluster:
         if gone:
             msg = f"listing offsets: topic {', '.join(gone)} does not exist"
             raise TopicNotFound(msg)
-        return {one: self.ends.get(one, 0) for one in wanted}
+        return {one: self.replaced.get(one, self.ends.get(one, 0)) for one in wanted}
 
     def log_ends(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         return {one: end + self.unstable.get(one, 0) for one, end in self.latest(partitions).items()}
+
+    def confirmed_ends(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """:raises LeaderUnavailable: the brokers do not agree."""
+        wanted = list(partitions)
+        self.asked_each.append(wanted)
+        if self.undecided:
+            msg = "listing offsets: the brokers do not agree"
+            raise LeaderUnavailable(msg)
+        return {one: self.ends.get(one, 0) + self.unstable.get(one, 0) for one in wanted}
 
     def delete(self, topic: str) -> None:
         """The topic and its records are gone; a topic of that name may be made again, from offset 0."""

@@ -56,6 +56,9 @@ class CountingView:
     def log_ends(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         return self._view.log_ends(partitions)
 
+    def confirmed_ends(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        return self._view.confirmed_ends(partitions)
+
     def records_at(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, FoundRecord]:
         return self._view.records_at(times)
 

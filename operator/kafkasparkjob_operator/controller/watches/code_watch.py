@@ -25,7 +25,7 @@ async def digest_of(cluster: Cluster, job: JobResource) -> str:
 
     :raises ClusterError: the ConfigMap cannot be read.
     """
-    name = config_map_of(job)
+    name = config_map_of(job.spec)
     body = await cluster.get("ConfigMap", job.identity.namespace, name) if name else None
     if body is None:
         return ""
@@ -51,7 +51,7 @@ class CodeWatch:
     async def look(self, key: JobKey) -> None:
         """Reads the modules of a job; called by :meth:`run`."""
         job = self._cache.job(key)
-        if job is None or not config_map_of(job):
+        if job is None or not config_map_of(job.spec):
             return
         try:
             digest = await digest_of(self._cluster, job)

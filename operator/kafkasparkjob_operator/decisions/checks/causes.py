@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from kafkasparkjob_operator.decisions.checks.code import changed_code
+from kafkasparkjob_operator.decisions.attempts import current_attempt, record_of
+from kafkasparkjob_operator.decisions.checks.code import changed_code, config_map_of
 from kafkasparkjob_operator.observation.observation import Live, Observation
 from kafkasparkjob_operator.status.status import StatusDraft
 from sparkapp.model.errors import CONDITION_BY_REASON, STATE_VALID
@@ -26,7 +27,9 @@ def forget_failures(draft: StatusDraft, observation: Observation, live: Live) ->
     """
     failure, restarts = draft.section("lastFailure"), draft.section("restarts")
     other_state = failure.get(STATE_DIGEST, live.state.digest) != live.state.digest
-    if not other_state and not changed_code(draft, observation):
+    record = record_of(live, current_attempt(observation), observation.job.identity.uid)
+    imported = config_map_of(record.spec) if record is not None else ""
+    if not other_state and not changed_code(draft, observation, imported):
         return
     failure.pop("fatal", None)
     restarts.pop("nextRetryTime", None)

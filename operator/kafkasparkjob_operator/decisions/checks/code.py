@@ -1,21 +1,23 @@
-"""The ConfigMap of the user's modules: its change starts another attempt, as a change of the spec does."""
+"""The ConfigMap of the user's modules: its change starts another attempt, as a change of the spec does.
+
+Another name in the resource is a change of the spec, so contents are compared only under the same name.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from kafkasparkjob_operator.observation.observation import JobResource, Observation
+from kafkasparkjob_operator.decisions.attempts import CODE_DIGEST, current_attempt, record_of
+from kafkasparkjob_operator.observation.observation import AttemptRecord, Live, Observation
+from kafkasparkjob_operator.observation.pod_view import PodView
 from kafkasparkjob_operator.status.status import StatusDraft
 
-DIGEST = "codeDigest"
-"""``status.attempt``: digest of the modules that the attempt was started with."""
 
-
-def config_map_of(job: JobResource) -> str:
+def config_map_of(spec: Mapping[str, Any]) -> str:
     """``configMapRef.name`` of ``spec.transform.python`` or ``arrow``; empty without one or in an unreadable spec."""
     for kind in ("python", "arrow"):
-        found: Any = job.spec
+        found: Any = spec
         for name in ("transform", kind, "configMapRef", "name"):
             found = found.get(name) if isinstance(found, Mapping) else None
         if isinstance(found, str):
@@ -23,20 +25,43 @@ def config_map_of(job: JobResource) -> str:
     return ""
 
 
-def changed_code(draft: StatusDraft, observation: Observation) -> str:
-    """The message about modules that changed since the attempt was started; empty where they are the same."""
-    before, now = draft.section("attempt").get(DIGEST), observation.code
-    if not before or not now or before == now:
+def changed_code(draft: StatusDraft, observation: Observation, imported: str) -> str:
+    """The message about modules that changed since the attempt was started; empty where they are the same.
+
+    :param imported: the ConfigMap that the attempt has imported.
+    """
+    before, now, name = draft.section("attempt").get(CODE_DIGEST), observation.code, config_map_of(observation.job.spec)
+    if not before or not now or before == now or name != imported:
         return ""
-    return f"the driver drains at a checkpoint: ConfigMap {config_map_of(observation.job)} of its modules has changed"
+    return f"the driver drains at a checkpoint: ConfigMap {name} of its modules has changed"
 
 
-def note_code(draft: StatusDraft, observation: Observation) -> None:
+def digest_of_start(
+    draft: StatusDraft, observation: Observation, live: Live, spec: Mapping[str, Any], standby: AttemptRecord | None
+) -> str:
+    """The digest of the modules that the next attempt imports; empty where it is unknown.
+
+    Without a better source it is that of the current attempt. Where that is old, the next attempt is stopped once more.
+
+    :param spec: the spec that the next attempt runs, which may name another ConfigMap than the resource.
+    :param standby: of the standby driver that is activated: it has imported the modules of its own start.
+    """
+    name = config_map_of(spec)
+    if standby is not None and standby.code:
+        return standby.code
+    if standby is None and name == config_map_of(observation.job.spec):
+        return observation.code
+    current = record_of(live, current_attempt(observation), observation.job.identity.uid)
+    known = current is not None and config_map_of(current.spec) == name
+    return str(draft.section("attempt").get(CODE_DIGEST, "")) if known else ""
+
+
+def note_code(draft: StatusDraft, observation: Observation, driver: PodView) -> None:
     """Records the digest for an attempt that was started before its ConfigMap existed.
 
     Called by the state machine at each look. The driver's pod waits for the ConfigMap, so the first content that the
     operator sees is taken for the content that the driver imports.
     """
     attempt = draft.section("attempt")
-    if attempt.get("id") and not attempt.get(DIGEST) and observation.code:
-        attempt[DIGEST] = observation.code
+    if not attempt.get(CODE_DIGEST) and observation.code and driver.code == config_map_of(observation.job.spec):
+        attempt[CODE_DIGEST] = observation.code

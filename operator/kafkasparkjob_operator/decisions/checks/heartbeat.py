@@ -14,6 +14,7 @@ from kafkasparkjob_operator.observation.pod_view import PodView
 from kafkasparkjob_operator.status.conditions import ConditionStatus, ConditionType
 from kafkasparkjob_operator.status.reasons import StopReason
 from kafkasparkjob_operator.status.status import JobState, StatusDraft
+from kafkasparkjob_operator.workload import DesiredJob, SuccessorPolicy
 from sparkapp.model.report import Report
 
 STALE_SECONDS = 30.0
@@ -38,21 +39,24 @@ class Silence:
     change_after: float | None = None
 
 
-def silence_of(report: Report | None, age: float, driver: PodView, *, replaceable: bool) -> Silence:
-    """Judges the age of a report.
+def silence_of(
+    observation: Observation, driver: PodView, report: Report | None, *, standby: PodView | None = None
+) -> Silence:
+    """Judges the age of the report.
 
     Called by the state machine at each look, and after ``change_after``.
 
     :param report: of the current attempt; None while it starts. A report without heartbeats (of a previous release) is
         never stale.
-    :param age: in seconds.
-    :param replaceable: a standby driver is prepared, so that the end of the attempt is cheap.
+    :param standby: the standby driver that may be activated; where it is prepared, the end of the attempt is cheap.
     """
     if report is None or not report.heartbeat_seconds:
         return Silence()
+    age = observation.report_age
     limit = max(STALE_SECONDS, 3.0 * report.heartbeat_seconds)
     if age <= limit:
         return Silence(change_after=limit - age)
+    replaceable = standby is not None and _can_run(standby) and standby.attempt == observation.prepared
     # Silent with a pod that is not ready: the node is lost. Without silence only its kubelet does not answer.
     lost_after = max(limit, LOST_SECONDS) if driver.ready and not replaceable else limit
     lost = age > lost_after
@@ -70,12 +74,12 @@ def judge_silence(
 ) -> Silence:
     """Writes the status of a silent driver: not ready, no healthy checkpoints, an unknown lag.
 
-    Called by the state machine while the driver's pod runs the resource's spec.
+    Called by the state machine while the driver's pod runs, and is not asked to stop.
 
     :param standby: the standby driver that may be activated.
     :param look: ends a plan that was made from the cache, because the cache may be late.
     """
-    found = silence_of(report, observation.report_age, driver, replaceable=standby is not None and standby.ready)
+    found = silence_of(observation, driver, report, standby=standby)
     if not found.stale:
         return found
     look()
@@ -91,13 +95,23 @@ def judge_silence(
     return found
 
 
-def is_superseded(draft: StatusDraft, standby: PodView) -> bool:
-    """True where a prepared standby driver takes over although pods of the lost attempt may still run.
+def is_superseded(draft: StatusDraft, standby: PodView | None, desired: DesiredJob | None) -> bool:
+    """True where a standby driver takes over although pods of the lost attempt may still run.
 
     The lost attempt is fenced. The standby owns the checkpoint document from its first write, and its producers have
-    the next epoch. Without a standby driver (AfterStop) the next attempt waits until those pods are gone.
+    the next epoch. Under the other policies the next attempt waits until those pods are gone.
+
+    :param standby: the standby driver that may be activated.
     """
-    return standby.ready and draft.section("attempt").get("stopReason") == StopReason.HEARTBEAT_TIMEOUT
+    asked = desired is not None and desired.restart_policy.successor is SuccessorPolicy.STANDBY
+    if not asked or standby is None or not _can_run(standby):
+        return False
+    return draft.section("attempt").get("stopReason") == StopReason.HEARTBEAT_TIMEOUT
+
+
+def _can_run(standby: PodView) -> bool:
+    """False for a pod that waits for a node or an image, and for a pod on a node that does not answer."""
+    return standby.started and standby.ready
 
 
 def message_for(driver: PodView) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from kafkasparkjob_operator.decisions.standby import STANDBY_AFTER_SECONDS
 from kafkasparkjob_operator.identity import FINALIZER
 from kafkasparkjob_operator.kubernetes.port import ObjectRefused
 from kafkasparkjob_operator.status.events import MAX_NOTE
@@ -23,6 +24,7 @@ from sparkapp.model.report import AttemptOutcome, DriverState, Termination
 from tests.support.kubernetes.operator_fixture import DRAINED, FAILED, FATAL, KEY, OperatorFixture
 
 NEVER = {"sink": {"topic": "enriched", "transactions": {"timeoutSeconds": 0}}}
+STANDBY = {"restartPolicy": {"successor": "Standby"}}
 SETTLED = Termination(
     outcome=AttemptOutcome.DRAINED, reason="Settled", message="1 committed, 2 aborted", checkpoint_id=10
 )
@@ -39,6 +41,12 @@ async def crashed(operator_fixture: OperatorFixture, how: Termination | None = F
     await operator_fixture.run(1)
     operator_fixture.driver_ends(1, how)
     await operator_fixture.settle()
+
+
+def settles(operator_fixture: OperatorFixture, attempt: int) -> None:
+    """The attempt of a deletion has claimed the state, ended what was open, and ends."""
+    operator_fixture.checkpoint(attempt, 10, drained=True)
+    operator_fixture.driver_ends(attempt, SETTLED)
 
 
 def finalizers(operator_fixture: OperatorFixture) -> list[str]:
@@ -142,7 +150,7 @@ async def test_a_crashed_job_that_is_deleted_has_one_more_attempt_that_settles(
     operator_fixture.kubernetes.pod_runs("orders-2-driver")
     await operator_fixture.settle()
     assert not gone(operator_fixture)
-    operator_fixture.driver_ends(2, SETTLED)
+    settles(operator_fixture, 2)
     await operator_fixture.settle()
     assert gone(operator_fixture)
     assert left_open(operator_fixture) == []
@@ -213,6 +221,84 @@ async def test_a_running_driver_that_is_killed_while_it_drains_is_followed_by_on
     assert description(operator_fixture, 2).settles_only
 
 
+async def superseded(operator_fixture: OperatorFixture) -> None:
+    """The first attempt was killed, and its standby has its turn, which the driver has not seen."""
+    await operator_fixture.run(1)
+    operator_fixture.wait(STANDBY_AFTER_SECONDS)
+    await operator_fixture.settle()
+    operator_fixture.kubernetes.pod_runs("orders-2-driver")
+    operator_fixture.driver_ends(1)
+    await operator_fixture.settle()
+    operator_fixture.wait(2)
+    await operator_fixture.settle()
+    assert operator_fixture.drivers == ["orders-2-driver"]
+    assert operator_fixture.status["attempt"]["id"] == 2
+
+
+@pytest.mark.parametrize(
+    ("claimed", "drained"), [(1, False), (1, True), (2, False)], ids=["killed", "drained", "claimed"]
+)
+async def test_a_standby_that_is_stopped_before_its_recovery_settles_nothing(claimed: int, drained: bool) -> None:
+    """It drains with the state of the attempt before it: only that state says whether a transaction may be open."""
+    operator_fixture = OperatorFixture(**NEVER, **STANDBY)
+    await superseded(operator_fixture)
+    operator_fixture.checkpoint(claimed, 10, drained=drained)
+    operator_fixture.kubernetes.delete_job(KEY)
+    await operator_fixture.settle()
+    operator_fixture.driver_ends(2, DRAINED)
+    await operator_fixture.settle()
+    if (claimed, drained) != (1, False):
+        assert gone(operator_fixture)
+        assert left_open(operator_fixture) == []
+        return
+    assert operator_fixture.drivers == ["orders-3-driver"]
+    assert description(operator_fixture, 3).settles_only
+    operator_fixture.kubernetes.pod_runs("orders-3-driver")
+    settles(operator_fixture, 3)
+    await operator_fixture.settle()
+    assert gone(operator_fixture)
+    assert left_open(operator_fixture) == []
+
+
+async def test_a_drain_whose_state_is_unreadable_leaves_transactions_open() -> None:
+    operator_fixture = OperatorFixture(**NEVER, **STANDBY)
+    await superseded(operator_fixture)
+    operator_fixture.checkpoint(2, 10, drained=True, uid="another-job")
+    operator_fixture.kubernetes.delete_job(KEY)
+    await operator_fixture.settle()
+    operator_fixture.driver_ends(2, DRAINED)
+    await operator_fixture.settle()
+    assert gone(operator_fixture)
+    assert COMMAND in left_open(operator_fixture)[0]
+
+
+async def test_a_job_that_is_suspended_in_its_standbys_start_says_what_may_be_left_open() -> None:
+    operator_fixture = OperatorFixture(**NEVER, **STANDBY)
+    await superseded(operator_fixture)
+    operator_fixture.kubernetes.edit_job(KEY, suspend=True)
+    await operator_fixture.settle()
+    operator_fixture.driver_ends(2, DRAINED)
+    await operator_fixture.settle()
+    assert operator_fixture.status["state"] == "Suspended"
+    assert "attempt 2 did not drain in order" in operator_fixture.status["message"]
+    operator_fixture.kubernetes.edit_job(KEY, sink={"topic": "enriched", "transactions": {"timeoutSeconds": 900}})
+    await operator_fixture.settle()
+    assert finalizers(operator_fixture) == [FINALIZER], "nobody has settled what never times out"
+
+
+async def test_a_driver_that_ends_before_any_attempt_claimed_the_state_has_left_nothing(
+    operator_fixture: OperatorFixture,
+) -> None:
+    await operator_fixture.settle()
+    operator_fixture.kubernetes.pod_runs("orders-1-driver")
+    operator_fixture.kubernetes.delete_job(KEY)
+    await operator_fixture.settle()
+    operator_fixture.driver_ends(1, DRAINED)
+    await operator_fixture.settle()
+    assert gone(operator_fixture)
+    assert operator_fixture.kubernetes.driver_attempts == [1]
+
+
 async def test_an_attempt_that_settles_and_fails_is_tried_again(operator_fixture: OperatorFixture) -> None:
     await crashed(operator_fixture)
     operator_fixture.kubernetes.delete_job(KEY)
@@ -226,7 +312,7 @@ async def test_an_attempt_that_settles_and_fails_is_tried_again(operator_fixture
         await operator_fixture.settle()
         assert operator_fixture.drivers == [f"orders-{attempt + 1}-driver"]
         assert description(operator_fixture, attempt + 1).settles_only
-    operator_fixture.driver_ends(4, SETTLED)
+    settles(operator_fixture, 4)
     await operator_fixture.settle()
     assert gone(operator_fixture)
     assert left_open(operator_fixture) == []
@@ -385,7 +471,7 @@ async def test_an_operator_that_restarts_continues_where_the_cluster_is(operator
     await operator_fixture.settle()
     assert operator_fixture.kubernetes.driver_attempts == [1, 2]
     operator_fixture.kubernetes.pod_runs("orders-2-driver")
-    operator_fixture.driver_ends(2, SETTLED)
+    settles(operator_fixture, 2)
     await operator_fixture.settle()
     assert gone(operator_fixture)
     assert left_open(operator_fixture) == []

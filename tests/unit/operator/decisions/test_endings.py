@@ -28,10 +28,17 @@ def document(*, drained: bool, attempt: int = 3) -> CheckpointDocument:
     )
 
 
+DRAINED_DRIVER = driver(phase="Succeeded", exit_code=0, termination_message=DRAINED_TEXT)
+
+
 @pytest.mark.parametrize(
     ("pod", "state", "outcome", "reason", "fatal"),
     [
-        (driver(phase="Succeeded", exit_code=0, termination_message=DRAINED_TEXT), None, "Drained", "Drained", False),
+        (DRAINED_DRIVER, document(drained=False), "Drained", "Drained", False),
+        # The state is an earlier attempt's: a standby that was stopped before its recovery.
+        (DRAINED_DRIVER, document(drained=False, attempt=2), "Killed", "NotRecovered", False),
+        (DRAINED_DRIVER, document(drained=True, attempt=2), "Drained", "Drained", False),
+        (DRAINED_DRIVER, None, "Killed", "NotRecovered", False),
         (driver(exit_code=1, termination_message=FAILED_TEXT), None, "Failed", "KafkaUnreachable", False),
         (driver(exit_code=1, termination_message=FATAL_TEXT), None, "Failed", "InvalidTransform", True),
         (driver(exit_code=137, stopped_reason="OOMKilled"), None, "Killed", "OOMKilled", False),
@@ -52,6 +59,11 @@ def test_ending(pod: PodView | None, state: CheckpointDocument | None, outcome: 
     ending = ending_of(pod, attempt=3, document=state)
     assert (ending.outcome, ending.reason, ending.fatal) == (EndingKind(outcome), reason, fatal)
     assert ending.message
+
+
+def test_before_the_first_claim_of_the_state_nothing_is_open() -> None:
+    ending = ending_of(DRAINED_DRIVER, attempt=3, document=None, unclaimed=True)
+    assert ending.outcome is EndingKind.DRAINED
 
 
 def test_a_drained_last_word_with_a_bad_exit_status_is_not_believed() -> None:

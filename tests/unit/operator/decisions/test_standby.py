@@ -16,7 +16,15 @@ from kafkasparkjob_operator.decisions.standby import (
 from kafkasparkjob_operator.kubernetes.port import ClusterError
 from sparkapp.model import names
 from sparkapp.model.report import DriverState
-from tests.support.kubernetes.operator_fixture import DRAINED, FAILED, FATAL, KEY, OperatorFixture, report_event
+from tests.support.kubernetes.operator_fixture import (
+    DRAINED,
+    FAILED,
+    FATAL,
+    KEY,
+    ROTATED,
+    OperatorFixture,
+    report_event,
+)
 
 BEFORE_STOP = {"restartPolicy": {"successor": "BeforeStop"}}
 STANDBY = {"restartPolicy": {"successor": "Standby"}}
@@ -241,6 +249,102 @@ async def test_the_standby_takes_the_place_of_a_dead_attempt(standing_by: Operat
     operator_fixture.wait(STANDBY_AFTER_SECONDS)
     await operator_fixture.settle()
     assert operator_fixture.drivers == ["orders-2-driver", "orders-3-driver"], "another one stands by"
+
+
+@pytest.fixture
+async def stuck(standing_by: OperatorFixture) -> OperatorFixture:
+    """The standby's node is lost: its pods are deleted, their grace period is over, and nobody removes them."""
+    operator_fixture = standing_by
+    await operator_fixture.kubernetes.delete("Pod", KEY.namespace, "orders-2-driver")
+    await operator_fixture.settle()
+    assert operator_fixture.drivers == ["orders-1-driver", "orders-2-driver"], "no standby before the grace is over"
+    operator_fixture.wait(600)
+    return operator_fixture
+
+
+def is_never_activated(operator_fixture: OperatorFixture) -> bool:
+    attempts = operator_fixture.kubernetes.driver_attempts
+    return turn_of(operator_fixture, 2) == "awaited" and attempts == sorted(set(attempts))
+
+
+async def test_a_change_of_the_spec_does_not_wait_for_a_standby_that_cannot_go(stuck: OperatorFixture) -> None:
+    operator_fixture = stuck
+    operator_fixture.kubernetes.edit_job(KEY, parallelism=3)
+    await operator_fixture.look()
+    assert operator_fixture.drivers == ["orders-1-driver", "orders-2-driver", "orders-3-driver"]
+    successor = operator_fixture.kubernetes.objects["Pod", KEY.namespace, "orders-3-driver"]
+    successor["metadata"]["creationTimestamp"] = format_time(operator_fixture.now)
+    await operator_fixture.settle()
+    assert operator_fixture.status["reason"] == "PreparingSuccessor"
+    assert not is_being_deleted(operator_fixture, 1)
+    prepared(operator_fixture, 3)
+    await operator_fixture.settle()
+    assert is_being_deleted(operator_fixture, 1)
+    operator_fixture.driver_ends(1, DRAINED)
+    await after_the_kubelet(operator_fixture)
+    assert turn_of(operator_fixture, 3) == "given"
+    assert operator_fixture.status["attempt"]["id"] == 3
+    assert is_never_activated(operator_fixture)
+
+
+async def test_a_start_does_not_wait_for_a_standby_that_cannot_go(stuck: OperatorFixture) -> None:
+    operator_fixture = stuck
+    operator_fixture.driver_ends(1, code=137)
+    await operator_fixture.settle()
+    operator_fixture.wait(1)
+    await operator_fixture.settle()
+    assert operator_fixture.drivers == ["orders-2-driver", "orders-3-driver"]
+    assert (operator_fixture.status["attempt"]["id"], turn_of(operator_fixture, 3)) == (3, "")
+    assert is_never_activated(operator_fixture)
+
+
+async def test_another_standby_comes_up_next_to_a_standby_that_cannot_go(stuck: OperatorFixture) -> None:
+    """Its ConfigMap stays as long as its pod, which would else be somebody else's."""
+    operator_fixture = stuck
+    await operator_fixture.settle()
+    assert operator_fixture.drivers == ["orders-1-driver", "orders-2-driver", "orders-3-driver"]
+    for attempt, following in ((1, 3), (3, 4)):
+        prepared(operator_fixture, following)
+        operator_fixture.driver_ends(attempt, code=137)
+        for pod in operator_fixture.kubernetes.pods(KEY, names.ROLE_EXECUTOR):
+            if pod["metadata"]["name"].startswith(f"orders-{attempt}-"):
+                operator_fixture.kubernetes.pod_ends(pod["metadata"]["name"])
+        await operator_fixture.settle()
+        operator_fixture.wait(15)
+        await operator_fixture.settle()
+        operator_fixture.report(following, checkpoint_id=20)
+        operator_fixture.wait(STANDBY_AFTER_SECONDS)
+        await operator_fixture.settle()
+    assert operator_fixture.status["attempt"]["id"] == 4
+    assert operator_fixture.drivers == ["orders-2-driver", "orders-4-driver", "orders-5-driver"]
+    assert "ForeignObject" not in operator_fixture.kubernetes.events()
+    assert is_never_activated(operator_fixture)
+
+
+async def test_a_start_waits_for_the_deletion_of_a_standby_and_not_for_its_end(standing_by: OperatorFixture) -> None:
+    """A pod that was not deleted before the next attempt could be activated after it."""
+    operator_fixture = standing_by
+    operator_fixture.driver_ends(1, ROTATED)
+    await operator_fixture.look()
+    assert is_being_deleted(operator_fixture, 2)
+    assert operator_fixture.kubernetes.driver_attempts == [1, 2]
+    await operator_fixture.settle()
+    assert operator_fixture.drivers == ["orders-2-driver", "orders-3-driver"]
+    assert is_never_activated(operator_fixture)
+
+
+async def test_a_suspended_job_has_no_pod(standing_by: OperatorFixture) -> None:
+    operator_fixture = standing_by
+    operator_fixture.kubernetes.edit_job(KEY, suspend=True)
+    await operator_fixture.settle()
+    operator_fixture.driver_ends(1, DRAINED)
+    await operator_fixture.settle()
+    assert operator_fixture.status["state"] == "Suspending"
+    operator_fixture.driver_ends(2, DRAINED)
+    for pod in operator_fixture.kubernetes.pods(KEY, names.ROLE_EXECUTOR):
+        operator_fixture.kubernetes.pod_ends(pod["metadata"]["name"])
+    await after_the_kubelet(operator_fixture)
+    assert (operator_fixture.status["state"], operator_fixture.drivers) == ("Suspended", [])
 
 
 async def test_no_standby_before_the_attempt_runs() -> None:

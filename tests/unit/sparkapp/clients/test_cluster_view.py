@@ -12,7 +12,7 @@ from confluent_kafka import OFFSET_INVALID, KafkaError, KafkaException, Uuid
 
 from sparkapp.clients.kafka_cluster_view import KafkaClusterView
 from sparkapp.clients.leaders import KnownLeaders
-from sparkapp.model.errors import KafkaAccessError, LeaderUnavailable
+from sparkapp.model.errors import KafkaAccessError, KafkaUnreachable, LeaderUnavailable
 from sparkapp.model.partition import TopicPartition
 
 PARTITION = TopicPartition("in", 0)
@@ -65,6 +65,30 @@ class Admin:
 
     def poll(self) -> None:
         """Nothing to report."""
+
+
+class Brokers(Admin):
+    """Each broker answers by itself; clients of one broker are counted in ``asked``.
+
+    :param offset: of the view's own client, which asks a replaced leader.
+    :param confirmed: of each client of one broker.
+    :param views: which leader each broker names, a round; the last round for ever. None for a broker without an answer.
+    """
+
+    def __init__(self, offset: int, confirmed: int, *views: Sequence[int | None]) -> None:
+        super().__init__([offset])
+        self._each = Admin([confirmed])
+        self._each.asked = self.asked
+        self._views = list(views)
+
+    def each(self, *, timeout: float) -> Iterator[tuple[Admin, SimpleNamespace]]:
+        for leader in self._views.pop(0) if len(self._views) > 1 else self._views[0]:
+            self.asked.append("a broker")
+            if leader is None:
+                raise KafkaException(KafkaError(KafkaError._TRANSPORT, "broker 2 at there:1: no answer"))
+            described = SimpleNamespace(error=None, partitions={PARTITION.partition: SimpleNamespace(leader=leader)})
+            brokers = {number: "broker" for number in (1, 2, 3)}
+            yield self._each, SimpleNamespace(brokers=brokers, topics={PARTITION.topic: described})
 
 
 def answered_by(view: KafkaClusterView, admin: Admin) -> Admin:
@@ -144,6 +168,37 @@ def test_another_client_has_to_learn_the_leaders_itself(view: KafkaClusterView) 
     admin.client, admin.metadata = second, second.metadata
     assert view.latest([PARTITION]) == {PARTITION: 22}
     assert (first.asked, second.asked) == (["metadata", "offsets"],) * 2
+
+
+def test_an_end_is_confirmed_by_the_leader_that_every_broker_names(view: KafkaClusterView) -> None:
+    admin = answered_by(view, Brokers(900, 1000, [2, 2, 2]))
+    assert view.log_ends([PARTITION]) == {PARTITION: 900}, "of the leader that is known for minutes"
+    del admin.asked[:]
+    assert view.confirmed_ends([PARTITION]) == {PARTITION: 1000}
+    assert admin.asked == ["a broker"] * 3 + ["offsets"]
+    view.latest([PARTITION])
+    assert admin.asked[4:] == ["metadata", "offsets"], "the known leader is not believed any longer"
+
+
+@pytest.mark.parametrize("first", [[1, 2, 2], [2, -1], [2, 7], [2, None], []])
+def test_an_end_waits_until_the_brokers_agree(view: KafkaClusterView, first: list[int | None]) -> None:
+    admin = answered_by(view, Brokers(900, 1000, first, [2, 2, 2]))
+    assert view.confirmed_ends([PARTITION]) == {PARTITION: 1000}
+    assert admin.asked == ["a broker"] * (len(first) + 3) + ["offsets"]
+
+
+@pytest.mark.parametrize(
+    ("leaders", "kind", "message"),
+    [([1, 2, 2], LeaderUnavailable, r"leader of in-0: \[1, 2\]"), ([2, None], KafkaUnreachable, "broker 2 at there:1")],
+)
+def test_an_end_that_no_agreed_leader_confirms_is_not_known(
+    view: KafkaClusterView, leaders: list[int | None], kind: type[KafkaAccessError], message: str
+) -> None:
+    admin = answered_by(view, Brokers(900, 1000, leaders))
+    with pytest.raises(kind, match=message) as caught:
+        view.confirmed_ends([PARTITION])
+    assert not caught.value.fatal
+    assert "offsets" not in admin.asked
 
 
 def test_topic_ids_are_in_kafkas_letters_and_only_where_there_is_one(view: KafkaClusterView) -> None:

@@ -5,15 +5,18 @@ from __future__ import annotations
 import pytest
 
 from kafkasparkjob_operator.controller.watches.code_watch import CodeWatch
+from kafkasparkjob_operator.decisions.state_machine import plan
+from kafkasparkjob_operator.workload import JobSettings
+from kafkasparkjob_operator.workload.allowed_names import read_allowed_names
 from tests.support.kubernetes.operator_fixture import DRAINED, FAILED, FATAL, KEY, OperatorFixture
 
 CODE = {"function": "enrich:transform", "configMapRef": {"name": "modules"}}
 
 
-def put_code(operator_fixture: OperatorFixture, text: str) -> None:
-    operator_fixture.kubernetes.objects["ConfigMap", "team", "modules"] = {
+def put_code(operator_fixture: OperatorFixture, text: str, *, name: str = "modules") -> None:
+    operator_fixture.kubernetes.objects["ConfigMap", "team", name] = {
         "kind": "ConfigMap",
-        "metadata": {"namespace": "team", "name": "modules", "uid": "m", "resourceVersion": "1"},
+        "metadata": {"namespace": "team", "name": name, "uid": "m", "resourceVersion": "1"},
         "data": {"enrich.py": text},
     }
 
@@ -116,3 +119,117 @@ async def test_a_name_that_no_config_map_can_have_is_refused_by_its_field() -> N
     assert "spec.transform.python.configMapRef.name: '../../kube-system/configmaps/x' cannot be" in found["message"]
     assert found["message"].endswith("kubectl edit ksj orders -n team")
     assert operator_fixture.drivers == []
+
+
+def other_code(operator_fixture: OperatorFixture, **spec: object) -> None:
+    """The resource names another ConfigMap."""
+    put_code(operator_fixture, "other", name="others")
+    kind = next(iter(operator_fixture.kubernetes.job(KEY)["spec"]["transform"]))
+    code = {**CODE, "configMapRef": {"name": "others"}}
+    operator_fixture.kubernetes.edit_job(KEY, transform={kind: code}, **spec)
+
+
+def stops(operator_fixture: OperatorFixture, driver: str) -> bool:
+    return "deletionTimestamp" in operator_fixture.kubernetes.objects["Pod", "team", driver]["metadata"]
+
+
+async def test_an_invalid_edit_to_another_config_map_stops_nothing(operator_fixture: OperatorFixture) -> None:
+    digest, spec = operator_fixture.status["attempt"]["codeDigest"], dict(operator_fixture.kubernetes.job(KEY)["spec"])
+    other_code(operator_fixture, sink={"topic": ""})
+    await operator_fixture.settle()
+    assert not stops(operator_fixture, "orders-1-driver")
+    assert operator_fixture.status["attempt"]["codeDigest"] == digest
+    assert operator_fixture.status["reason"] == "InvalidSpec"
+    operator_fixture.kubernetes.edit_job(KEY, transform=spec["transform"], sink=spec["sink"])
+    await operator_fixture.settle()
+    assert not stops(operator_fixture, "orders-1-driver")
+    assert operator_fixture.ready["status"] == "True"
+
+
+async def test_an_invalid_edit_needs_no_requests_at_each_report(operator_fixture: OperatorFixture) -> None:
+    other_code(operator_fixture, sink={"topic": ""})
+    await operator_fixture.settle()
+    observation = operator_fixture.cache.observe(KEY)
+    assert observation is not None
+    assert not plan(observation, operator_fixture.now).needs_live
+
+
+async def test_a_config_map_that_is_not_allowed_stops_nothing(operator_fixture: OperatorFixture) -> None:
+    allowed = read_allowed_names({"configMaps": ["modules"]}, "job.allowedNames")
+    operator_fixture.restart_operator(settings=JobSettings(allowed=allowed))
+    other_code(operator_fixture)
+    await operator_fixture.settle()
+    assert operator_fixture.kubernetes.condition(KEY, "ConfigValid")["reason"] == "NameNotAllowed"
+    assert not stops(operator_fixture, "orders-1-driver")
+
+
+async def test_content_that_changes_under_an_invalid_spec_with_the_same_name_counts(
+    operator_fixture: OperatorFixture,
+) -> None:
+    operator_fixture.kubernetes.edit_job(KEY, sink={"topic": ""})
+    await operator_fixture.settle()
+    put_code(operator_fixture, "two")
+    await found_by_the_watch(operator_fixture)
+    assert operator_fixture.status["reason"] == "CodeChanged"
+
+
+async def test_an_attempt_of_the_last_valid_spec_records_no_digest_of_another_config_map(
+    operator_fixture: OperatorFixture,
+) -> None:
+    digest, spec = operator_fixture.status["attempt"]["codeDigest"], dict(operator_fixture.kubernetes.job(KEY)["spec"])
+    other_code(operator_fixture, sink={"topic": ""})
+    operator_fixture.driver_ends(1, FAILED)
+    await operator_fixture.settle()
+    operator_fixture.wait(10)
+    await operator_fixture.run(2)
+    assert operator_fixture.status["attempt"]["id"] == 2
+    assert operator_fixture.status["attempt"]["codeDigest"] == digest
+    operator_fixture.kubernetes.edit_job(KEY, transform=spec["transform"], sink=spec["sink"])
+    await operator_fixture.settle()
+    assert not stops(operator_fixture, "orders-2-driver")
+
+
+async def test_a_failed_job_is_not_started_again_by_an_invalid_edit_to_another_config_map(
+    operator_fixture: OperatorFixture,
+) -> None:
+    operator_fixture.driver_ends(1, FATAL)
+    await operator_fixture.settle()
+    other_code(operator_fixture, sink={"topic": ""})
+    await operator_fixture.settle()
+    assert operator_fixture.drivers == ["orders-1-driver"]
+    assert operator_fixture.status["state"] == "Failed"
+
+
+async def test_another_config_map_is_a_change_of_the_spec(operator_fixture: OperatorFixture) -> None:
+    other_code(operator_fixture)
+    await operator_fixture.settle()
+    assert operator_fixture.status["reason"] == "SpecChanged"
+    assert "CodeChanged" not in operator_fixture.kubernetes.events()
+    operator_fixture.driver_ends(1, DRAINED)
+    await operator_fixture.run(2)
+    await operator_fixture.settle()
+    assert not stops(operator_fixture, "orders-2-driver")
+    assert operator_fixture.ready["status"] == "True"
+
+
+@pytest.mark.parametrize("changed", [False, True], ids=["same", "changed-meanwhile"])
+async def test_another_config_map_is_prepared_by_a_standby_which_has_its_digest(changed: bool) -> None:
+    """A change after the standby was started is not lost: the standby has imported the content before it."""
+    operator_fixture = OperatorFixture(transform={"python": CODE}, restartPolicy={"successor": "BeforeStop"})
+    put_code(operator_fixture, "one")
+    await operator_fixture.run()
+    other_code(operator_fixture)
+    await operator_fixture.settle()
+    assert operator_fixture.drivers == ["orders-1-driver", "orders-2-driver"]
+    assert not stops(operator_fixture, "orders-1-driver")
+    if changed:
+        put_code(operator_fixture, "newer", name="others")
+    operator_fixture.kubernetes.pod_runs("orders-2-driver")
+    operator_fixture.wait(91)
+    await operator_fixture.settle()
+    operator_fixture.driver_ends(1, DRAINED)
+    await operator_fixture.run(2)
+    await operator_fixture.settle()
+    assert operator_fixture.status["attempt"]["id"] == 2
+    assert stops(operator_fixture, "orders-2-driver") == changed
+    assert ("CodeChanged" in operator_fixture.kubernetes.events()) == changed

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from kafkasparkjob_operator.kubernetes.port import ClusterError
+from kafkasparkjob_operator.runtime import _Operator
 from sparkapp.model import names
 from tests.support.kubernetes.operator_fixture import DRAINED, KEY, OperatorFixture
 
@@ -36,6 +39,26 @@ async def seen_from_the_cache(operator_fixture: OperatorFixture) -> None:
 def lose_node(operator_fixture: OperatorFixture, pod: str) -> None:
     status = operator_fixture.kubernetes.objects["Pod", "team", pod]["status"]
     status["conditions"] = [{"type": "Ready", "status": "False"}]
+
+
+def prepared(operator_fixture: OperatorFixture) -> None:
+    """Attempt 2 stands by and says so."""
+    operator_fixture.kubernetes.pod_runs("orders-2-driver")
+    operator_fixture.kubernetes.set_data(KEY, names.report_config_map(KEY.name), names.PREPARED_KEY, "2")
+
+
+def is_being_deleted(operator_fixture: OperatorFixture, attempt: int) -> bool:
+    pod = operator_fixture.kubernetes.objects["Pod", "team", names.driver_pod(KEY.name, attempt)]
+    return "deletionTimestamp" in pod["metadata"]
+
+
+def gain_leadership(operator_fixture: OperatorFixture) -> None:
+    """As the runtime does it, without its connections."""
+    runtime: Any = SimpleNamespace(
+        metrics=operator_fixture.metrics, reconciler=operator_fixture.reconciler, cache=operator_fixture.cache,
+        queue=operator_fixture.queue,
+    )  # fmt: skip
+    _Operator._leadership_changed(runtime, True)
 
 
 async def test_a_silent_driver_is_neither_ready_nor_healthy_and_its_lag_is_unknown() -> None:
@@ -141,7 +164,7 @@ async def test_a_silent_driver_next_to_a_standby_is_replaced_at_once() -> None:
     operator_fixture.wait(31)
     beat(operator_fixture)
     await operator_fixture.settle()
-    operator_fixture.kubernetes.pod_runs("orders-2-driver")
+    prepared(operator_fixture)
     operator_fixture.wait(31)
     await operator_fixture.settle()
     operator_fixture.wait(2)
@@ -198,3 +221,104 @@ async def test_a_standby_on_a_lost_node_is_no_successor() -> None:
     await operator_fixture.settle()
     assert operator_fixture.status["attempt"]["id"] == 1
     assert operator_fixture.status["state"] == "Restarting"
+
+
+@pytest.mark.parametrize("standby", [False, True])
+async def test_time_without_leadership_is_no_silence(standby: bool) -> None:
+    """After an outage of the API server a driver's next report may come later than the operator's next look."""
+    operator_fixture = await running(**STANDBY)
+    operator_fixture.wait(31)
+    beat(operator_fixture)
+    await operator_fixture.settle()
+    if standby:
+        prepared(operator_fixture)
+        await operator_fixture.settle()
+    operator_fixture.wait(100)
+    gain_leadership(operator_fixture)
+    await operator_fixture.settle()
+    limit = 30 if standby else 90
+    operator_fixture.wait(limit - 1)
+    await operator_fixture.settle()
+    assert not is_being_deleted(operator_fixture, 1)
+    operator_fixture.wait(2)
+    await operator_fixture.settle()
+    assert is_being_deleted(operator_fixture, 1)
+
+
+async def test_time_in_which_looks_failed_is_no_silence(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So it is without a Lease, which a single operator does not need."""
+    operator_fixture = await running()
+
+    async def unreachable(_: object) -> None:
+        raise ClusterError("GET: no answer")
+
+    with monkeypatch.context() as outage:
+        outage.setattr(operator_fixture.kubernetes, "list_pods", unreachable)
+        for _ in range(10):
+            operator_fixture.wait(10)
+            operator_fixture.reconciler.forget_looks()
+            with pytest.raises(ClusterError):
+                await seen_from_the_cache(operator_fixture)
+    operator_fixture.wait(5)
+    await operator_fixture.settle()
+    assert operator_fixture.ready["status"] == "True"
+    operator_fixture.wait(84)
+    await operator_fixture.settle()
+    assert not is_being_deleted(operator_fixture, 1)
+    operator_fixture.wait(2)
+    await operator_fixture.settle()
+    assert is_being_deleted(operator_fixture, 1)
+
+
+@pytest.mark.parametrize("started", [False, True])
+async def test_a_standby_that_is_not_prepared_shortens_no_limit(started: bool) -> None:
+    operator_fixture = await running(**STANDBY)
+    operator_fixture.wait(31)
+    beat(operator_fixture)
+    await operator_fixture.settle()
+    assert operator_fixture.drivers == ["orders-1-driver", "orders-2-driver"]
+    if started:
+        operator_fixture.kubernetes.pod_runs("orders-2-driver")
+    operator_fixture.wait(40)
+    await operator_fixture.settle()
+    assert not is_being_deleted(operator_fixture, 1)
+    assert operator_fixture.ready["reason"] == "HeartbeatTimeout"
+    operator_fixture.wait(51)
+    await operator_fixture.settle()
+    assert is_being_deleted(operator_fixture, 1)
+    assert ("lastFailure" in operator_fixture.status) is started, "a pod that waits for a node replaces nobody"
+    operator_fixture.kubernetes.pod_runs("orders-2-driver")
+    await operator_fixture.settle()
+    operator_fixture.wait(2)
+    await operator_fixture.settle()
+    assert operator_fixture.status["attempt"]["id"] == 2
+
+
+@pytest.mark.parametrize("policy", ["BeforeStop", "Standby"])
+async def test_a_driver_that_falls_silent_while_its_successor_comes_up_is_ended(policy: str) -> None:
+    """Only Standby asks for a second driver next to a silent driver's pods."""
+    operator_fixture = await running(restartPolicy={"successor": policy})
+    operator_fixture.wait(10)
+    operator_fixture.kubernetes.edit_job(KEY, parallelism=3)
+    await operator_fixture.settle()
+    assert operator_fixture.status["reason"] == "PreparingSuccessor"
+    operator_fixture.wait(25)
+    await operator_fixture.settle()
+    assert operator_fixture.ready["reason"] == "HeartbeatTimeout"
+    assert operator_fixture.kubernetes.condition(KEY, "CheckpointHealthy")["reason"] == "HeartbeatTimeout"
+    assert not is_being_deleted(operator_fixture, 1)
+    prepared(operator_fixture)
+    await operator_fixture.settle()
+    assert is_being_deleted(operator_fixture, 1)
+    operator_fixture.wait(2)
+    await operator_fixture.settle()
+    assert operator_fixture.status["attempt"]["id"] == (2 if policy == "Standby" else 1)
+    if policy == "Standby":
+        return
+    assert operator_fixture.status["attempt"]["stopReason"] == "HeartbeatTimeout"
+    operator_fixture.kubernetes.pod_ends("orders-1-exec-1")
+    operator_fixture.driver_ends(1, code=137, reason="Error")
+    await operator_fixture.settle()
+    operator_fixture.wait(2)
+    await operator_fixture.settle()
+    assert operator_fixture.status["attempt"]["id"] == 2

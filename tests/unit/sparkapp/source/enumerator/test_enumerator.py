@@ -10,6 +10,7 @@ from sparkapp.clients.topic_pattern import TopicPattern
 from sparkapp.model.checkpoint.split import cut_at, splits_by_subtask
 from sparkapp.model.errors import (
     AuthorizationFailed,
+    KafkaAccessError,
     OffsetsOvertaken,
     OffsetsWentBackwards,
     TopicNotFound,
@@ -777,6 +778,59 @@ def test_a_truncated_log_is_not_read_from_its_beginning() -> None:
     failing.start({A0: 10, A1: 25}, topic_ids=OLD)
     with pytest.raises(OffsetsWentBackwards, match="its log was truncated"):
         failing.plan()
+
+
+@pytest.mark.parametrize("ids", [{}, OLD])
+@pytest.mark.parametrize("policy", OnDataLoss)
+def test_an_end_of_a_replaced_leader_is_no_truncated_log(policy: OnDataLoss, ids: dict[str, str]) -> None:
+    """The subtasks have read beyond it at its successor, and the driver still asks the replaced leader."""
+    heard: list[tuple[str, str]] = []
+    view = cluster()
+    view.ids, view.ends[A1] = ids, 1000
+    source = enumerator(view, lost=policy, warnings=heard)
+    source.start({A0: 10, A1: 1000}, topic_ids=ids)
+    view.replaced[A1] = 900
+    assert [(split.start, split.stop) for split in source.plan()] == [(10, 10), (1000, 1000)]
+    assert (source.pending or {})[A1] == 0
+    view.ends[A1] = 1003
+    view.replaced.clear()
+    assert [(split.start, split.stop) for split in source.plan()] == [(10, 10), (1000, 1003)]
+    assert heard == []
+
+
+@pytest.mark.parametrize("policy", OnDataLoss)
+def test_a_log_ends_before_its_offset_only_where_the_brokers_agree_on_its_leader(policy: OnDataLoss) -> None:
+    heard: list[tuple[str, str]] = []
+    view = cluster()
+    view.ids, view.undecided = OLD, True
+    source = enumerator(view, lost=policy, warnings=heard)
+    source.start({A0: 10, A1: 25}, topic_ids=OLD)
+    with pytest.raises(KafkaAccessError, match="do not agree") as caught:
+        source.plan()
+    assert not caught.value.fatal
+    assert source.offsets == {A0: 10, A1: 25}
+    assert heard == []
+
+
+def test_a_truncated_log_resumes_at_the_end_that_its_leader_confirms() -> None:
+    view = cluster()
+    view.ids, view.replaced[A1] = OLD, 12
+    source = enumerator(view, lost=OnDataLoss.SKIP_TO_AVAILABLE)
+    source.start({A0: 10, A1: 25}, topic_ids=OLD)
+    assert [(split.start, split.stop) for split in source.plan()] == [(10, 10), (20, 20)]
+
+
+def test_all_brokers_are_asked_only_where_a_log_seems_to_end_before_its_offset() -> None:
+    view = cluster()
+    view.commits, view.unstable = {A0: 7, A1: 24}, {A1: 6}
+    source = enumerator(view, initializer=CommittedOffsetsInitializer(ResetStrategy.EARLIEST))
+    source.start(None)
+    source.plan()
+    assert view.asked_each == [], "an open transaction explains it"
+    view.unstable, view.ends[A1] = {}, 24
+    view.replaced[A1] = 23
+    source.plan()
+    assert view.asked_each == [[A1]]
 
 
 def test_a_checkpoint_may_be_planned_behind_one_that_is_not_complete() -> None:

@@ -5,12 +5,19 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from sparkapp.model.job.spec import Job, JobSpec, KafkaCluster, Sink, Source, Transform
+from sparkapp.model.report import AttemptOutcome
+from sparkapp.spark.driver import Driver
 from sparkapp.spark.launch import standby as module
+from sparkapp.spark.launch.environment import DriverEnvironment
 from sparkapp.spark.launch.standby import await_activation
+from tests.support.fakes.memory_retained_store import MemoryRetainedStore
+from tests.support.fakes.memory_store import MemoryStore
 
 
 @dataclass
@@ -71,7 +78,41 @@ def test_a_stop_ends_the_wait(loaded: list[int]) -> None:
     stops: list[bool] = []
     activation = Activation(after=100, on_wait=lambda: stops.append(True))
     assert not await_activation(activation, spark(), tasks=2, stopped=lambda: bool(stops))
-    assert activation.waits == 1
+    assert activation.waits == 2, "the last look at the activation"
+
+
+def test_a_stop_does_not_undo_an_activation(loaded: list[int]) -> None:
+    """The turn came while the JVM started, and then the stop: this attempt has to settle what its predecessor left."""
+    activation = Activation(after=1)
+    assert await_activation(activation, spark(), tasks=2, stopped=lambda: True)
+    assert (loaded, activation.announced) == ([], 0)
+
+
+def test_a_stop_with_the_activation_does_not_undo_it(loaded: list[int]) -> None:
+    stops: list[bool] = []
+    activation = Activation(after=1, on_wait=lambda: stops.append(True))
+    assert await_activation(activation, spark(), tasks=2, stopped=lambda: bool(stops))
+
+
+@pytest.mark.parametrize("given", [True, False])
+def test_a_driver_that_is_stopped_recovers_where_it_is_activated(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, given: bool
+) -> None:
+    attempts: list[bool] = []
+    monkeypatch.setattr(Driver, "_run_attempt", lambda *_: attempts.append(True))
+    spec = JobSpec(
+        kafka=KafkaCluster(bootstrap_servers="127.0.0.1:1"), source=Source(topics=("in",), group_id="g"),
+        transform=Transform(), sink=Sink(topic="out", transactional_id_prefix="p"),
+    )  # fmt: skip
+    environment = DriverEnvironment(
+        store=MemoryStore(), retained=MemoryRetainedStore(), write_report=lambda _: None, open_session=spark,
+        close_session=lambda _: None, folder=tmp_path, stateful_allowed=False, credentials=tmp_path,
+        activation=Activation(after=1 if given else 100),
+    )  # fmt: skip
+    driver = Driver(Job(namespace="n", name="job", uid="u", generation=1, attempt=2, spec=spec), environment)
+    driver.drain()
+    assert driver.run().outcome is AttemptOutcome.DRAINED
+    assert attempts == [True] * given
 
 
 def test_a_stop_ends_the_loading_of_workers_that_never_come(monkeypatch: pytest.MonkeyPatch, loaded: list[int]) -> None:

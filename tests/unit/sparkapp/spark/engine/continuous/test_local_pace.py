@@ -101,7 +101,7 @@ class Coordinator:
     def placed(self, starts: Mapping[TopicPartition, int], *_: object) -> None:
         self._note("placed", dict(starts))
 
-    def record(self, offsets: Mapping[TopicPartition, int], totals: Any) -> Any:
+    def record(self, offsets: Mapping[TopicPartition, int], totals: Any, _: object) -> Any:
         self._note("record", dict(offsets), totals)
         splits = tuple(KafkaPartitionSplit(each, 10, at) for each, at in offsets.items())
         return SimpleNamespace(document=SimpleNamespace(splits=splits))
