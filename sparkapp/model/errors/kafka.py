@@ -131,9 +131,9 @@ class TopicRecreated(OffsetsWentBackwards):
 
 
 class OffsetsOvertaken(OffsetsWentBackwards):
-    """Retention deleted records between a plan and its read, under ``onDataLoss: SkipToAvailable``.
+    """Records between a plan and its read are gone, under ``onDataLoss: SkipToAvailable``: the next attempt skips them.
 
-    The next attempt skips them.
+    Or a reader says so, and the brokers do not confirm it: the next attempt asks again.
     """
 
     fatal = False

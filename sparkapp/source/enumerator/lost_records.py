@@ -171,16 +171,19 @@ class LostRecords:
         return {partition: end for partition, end in ends.items() if end < beyond[partition]}
 
     def explain(self, error: OffsetsWentBackwards, offsets: Mapping[TopicPartition, int]) -> OffsetsWentBackwards:
-        """Explains a reader's error: retention deleted records between the plan and the read.
+        """Explains a reader's error: retention deleted records between the plan and the read, or a log was truncated.
+
+        A reader may have asked a leader that was replaced. So its error alone proves nothing.
 
         :param error: of a reader, which knows one offset; the brokers are asked for the beginning of the log here.
         :param offsets: the next offset of each partition.
-        :returns: under SkipToAvailable an error that is not fatal: the next attempt resumes at the available records.
+        :returns: an error that is not fatal where the brokers do not confirm it, and under SkipToAvailable: the next
+            attempt resumes at the available records.
         """
         if isinstance(error, OffsetsOvertaken):
             return error
-        message, remedy = error.message, error.remedy
-        # Without an answer of the brokers the reader's message stays.
+        message, remedy, confirmed = error.message, error.remedy, False
+        # Without an answer of the brokers nothing is confirmed.
         with contextlib.suppress(KafkaAccessError):
             first = self._cluster.earliest(sorted(offsets))
             gone = sorted(partition for partition, offset in offsets.items() if first[partition] > offset)
@@ -192,6 +195,9 @@ class LostRecords:
                     f" {first[partition]}{more}"
                 )
                 remedy = f"{_MOVE_GROUP if self._is_member else _SKIP}, and {_KEEP}"
+            confirmed = bool(gone or self._backwards(offsets))
+        if not confirmed:
+            return OffsetsOvertaken(message, remedy="the job starts again by itself, and asks the brokers once more")
         if self._skips:
             return OffsetsOvertaken(message)
         return error if message == error.message else OffsetsWentBackwards(message, remedy=remedy)

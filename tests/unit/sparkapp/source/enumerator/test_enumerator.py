@@ -565,15 +565,23 @@ def test_a_member_of_a_group_gets_the_command_that_moves_the_group() -> None:
     assert "SkipToAvailable" not in explained.remedy
 
 
-def test_a_reader_that_found_an_offset_beyond_the_log_is_believed() -> None:
-    source = enumerator(cluster())
-    source.start(None)
-    error = OffsetsWentBackwards("reading a-1 at 50 of 60: out of range")
-    assert source.explain(error) is error
-    passing = enumerator(cluster(), lost=OnDataLoss.SKIP_TO_AVAILABLE)
-    passing.start(None)
-    explained = passing.explain(error)
-    assert (explained.message, explained.fatal) == (error.message, False)
+@pytest.mark.parametrize("lost", OnDataLoss)
+@pytest.mark.parametrize(
+    ("seen", "agreed", "undecided", "confirms"),
+    [(19, 19, False, True), (20, 20, False, False), (15, 20, False, False), (15, 15, True, False)],
+)
+def test_a_reader_that_found_an_offset_beyond_the_log_is_believed_if_the_brokers_confirm_it(
+    lost: OnDataLoss, seen: int, agreed: int, undecided: bool, confirms: bool
+) -> None:
+    """It may have asked a leader that was replaced. The next attempt asks again."""
+    view = cluster()
+    source = enumerator(view, lost=lost)
+    source.start({A0: 10, A1: 20})
+    error = OffsetsWentBackwards("reading a-1 at 20 of 60: out of range")
+    view.replaced[A1], view.ends[A1], view.undecided = seen, agreed, undecided
+    explained = source.explain(error)
+    assert explained.message == error.message
+    assert explained.fatal is (confirms and lost is OnDataLoss.FAIL)
 
 
 def test_the_rate_of_a_partition_bounds_its_share_of_the_time_that_has_passed() -> None:
