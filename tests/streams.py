@@ -120,7 +120,7 @@ def streams() -> list[Stream]:
     apart = (_DATAPLANE, _ENGINE, _FAULTS, BY_HAND, _KUBEAPI, _PROTOCOL, _SECURITY)
     elsewhere = [f"--ignore={file}" for file in (*CHANGE_THE_OPERATOR, *_STORIES)]
     protocol = _dealt("protocol", 4, files_below(_PROTOCOL))
-    engine = _dealt("engine", 2, files_below(_ENGINE), niceness=5)
+    engine = _dealt("engine", 3, files_below(_ENGINE), niceness=5)
     parts = _dealt("parts", 2, files_below("tests/integration", apart))
     return [
         Stream("stories", [*_STORIES, "-vv"], stage=_JOBS),
@@ -134,10 +134,11 @@ def streams() -> list[Stream]:
         Stream("faults", [_FAULTS]),
         Stream("conformance", ["tests/conformance"]),
         engine[0],
+        engine[1],
         parts[0],
         protocol[1],
         parts[1],
-        engine[1],
+        engine[2],
         protocol[3],
         Stream("dataplane", [_DATAPLANE]),
         protocol[2],
