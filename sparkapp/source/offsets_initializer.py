@@ -140,8 +140,15 @@ class NamedStopsInitializer:
 
 
 def outside_the_log(offsets: Mapping[TopicPartition, int], cluster: ClusterView) -> dict[TopicPartition, str]:
-    """Offsets outside the log, each as text for a message. The log's end is a valid offset without a record."""
+    """Offsets outside the log, each as text for a message. The log's end is a valid offset without a record.
+
+    :raises KafkaAccessError: an offset seems to be behind the end, and the brokers do not agree on the leader: see
+        :meth:`ClusterView.confirmed_ends`.
+    """
     first, end = cluster.earliest(offsets), cluster.log_ends(offsets)
+    behind = [partition for partition, offset in offsets.items() if offset > end[partition]]
+    if behind:  # The leader that was asked may have been replaced.
+        end = {**end, **cluster.confirmed_ends(behind)}
     return {
         partition: f"{partition} at {offset} (the log holds {first[partition]} to {end[partition]})"
         for partition, offset in sorted(offsets.items())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sparkapp.model.errors import UndefinedOffset
+from sparkapp.model.errors import LeaderUnavailable, UndefinedOffset
 from sparkapp.model.job.startup import PartitionOffset, ResetStrategy, Startup, StartupMode, Stopping, StoppingMode
 from sparkapp.model.partition import TopicPartition
 from sparkapp.source.offsets_initializer import (
@@ -85,6 +85,20 @@ def test_a_committed_offset_outside_the_log_follows_the_strategy_and_says_so(
         "the group's committed offset: a-0 at 2 (the log holds 3 to 10), a-1 at 21 (the log holds 0 to 20);"
         f" {strategy} instead"
     )
+
+
+def test_a_replaced_leader_does_not_put_an_offset_outside_the_log() -> None:
+    """A committed offset that is reset has its records read and written again."""
+    heard: list[tuple[str, str]] = []
+    view = FakeCluster({"a": 2}, {}, {A0: 10, A1: 20}, {A0: 7, A1: 18}, replaced={A1: 15})
+    initializer = CommittedOffsetsInitializer(
+        ResetStrategy.EARLIEST, warn=lambda reason, text: heard.append((reason, text))
+    )
+    assert initializer.offsets([A0, A1], view) == {A0: 7, A1: 18}
+    assert (heard, view.asked_each) == ([], [[A1]])
+    view.undecided = True
+    with pytest.raises(LeaderUnavailable):
+        initializer.offsets([A0, A1], view)
 
 
 def test_S16_a_committed_offset_outside_the_log_is_kept_without_a_strategy() -> None:
